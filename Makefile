@@ -1,0 +1,42 @@
+# Every target builds what it needs: Python >= 3.11 and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+OUT ?= out
+PACKAGES := superposition.theory superposition.solvers superposition.validate
+
+# Numba and BLAS each start a thread a core; two of them at once on one core only get in each other's way.
+export OMP_NUM_THREADS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
+
+.PHONY: report test test-slow lint bench clean
+
+report: $(STAMP)
+	$(BIN)/superposition report --out $(OUT)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 tests --doctest-modules --pyargs $(PACKAGES)
+
+test-slow: $(STAMP)
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m "slow or not slow" tests
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	mkdir -p $(VENV)/link && ln -sfn ../.. $(VENV)/link/superposition
+	MYPYPATH=$(VENV)/link $(BIN)/mypy -p superposition.theory -p superposition.solvers
+
+bench: $(STAMP)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
+	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=median,iqr,rounds --benchmark-group-by=group -q
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'superposition needs Python 3.11 or newer; got ' + sys.version)"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,dev]'
+	touch $(STAMP)

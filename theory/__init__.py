@@ -1,0 +1,1 @@
+"""What is predicted: SymPy derivations and closed forms. Pure: no randomness, files, plots or torch."""

@@ -1,0 +1,188 @@
+"""Checks of arguments at the edge: every public function calls these once, kernels never.
+
+Each check returns the argument in the form that the kernels want and raises a ``ValueError`` that
+names the argument, says what is allowed and shows the value.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["choice", "integer", "matrix", "power_of_two", "real", "vector"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def _floats(name: str, value: Any) -> FloatArray:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be real numbers; got {value!r}.") from error
+
+
+def real(
+    name: str,
+    value: npt.ArrayLike,
+    low: float = -np.inf,
+    high: float = np.inf,
+    *,
+    brackets: str = "[]",
+    hint: str = "",
+) -> FloatArray:
+    """Return `value` as float64 after checking that every entry is finite and in the interval.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls the argument.
+    value : array_like of float
+        Any shape.
+    low, high : float, optional
+        Ends of the interval that is allowed. An infinite end is never included.
+    brackets : {"[]", "(]", "[)", "()"}, optional
+        Whether the ends belong to the interval.
+    hint : str, optional
+        A sentence added to the message.
+
+    Returns
+    -------
+    ndarray of float64
+        Same shape as `value`.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not a number, not finite or outside the interval.
+
+    Examples
+    --------
+    >>> real("p", 1.2, 0, 1, brackets="(]")
+    Traceback (most recent call last):
+        ...
+    ValueError: `p` must lie in (0, 1]; got 1.2.
+    """
+    array = _floats(name, value)
+    above = array >= low if brackets[0] == "[" else array > low
+    below = array <= high if brackets[1] == "]" else array < high
+    good = above & below & np.isfinite(array)
+    if not np.all(good):
+        bad = array[~good].flat[0]
+        if np.isneginf(low) and np.isposinf(high):
+            rule = "be finite"
+        else:
+            left = "(" if np.isneginf(low) else brackets[0]
+            right = ")" if np.isposinf(high) else brackets[1]
+            rule = f"lie in {left}{low:g}, {high:g}{right}"
+        raise ValueError(f"`{name}` must {rule}; got {bad:g}." + (f" {hint}" if hint else ""))
+    return array
+
+
+def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return `value` as an int after checking that it is whole and at least `low`, at most `high`.
+
+    Raises
+    ------
+    ValueError
+        If it is not a whole number or out of range.
+
+    Examples
+    --------
+    >>> integer("n_features", 8, 1)
+    8
+    """
+    rule = f"be an integer of at least {low}" + (f" and at most {high}" if high is not None else "")
+    message = f"`{name}` must {rule}; got {value!r}."
+    if isinstance(value, bool | np.bool_) or np.ndim(value) != 0:
+        raise ValueError(message)
+    try:
+        whole = int(value)
+        exact = bool(whole == value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(message) from error
+    if not exact or whole < low or (high is not None and whole > high):
+        raise ValueError(message)
+    return whole
+
+
+def power_of_two(name: str, value: Any) -> int:
+    """Return `value` as an int after checking that it is a power of two, 1 included.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+
+    Examples
+    --------
+    >>> power_of_two("n_features", 12)
+    Traceback (most recent call last):
+        ...
+    ValueError: `n_features` must be a power of two; got 12.
+    """
+    whole = integer(name, value, 1)
+    if whole & (whole - 1):
+        raise ValueError(f"`{name}` must be a power of two; got {whole}.")
+    return whole
+
+
+def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> FloatArray:
+    array = _floats(name, value)
+    fits = array.ndim == len(shape) and all(
+        want is None or have == want for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if want is None else str(want) for want in shape)
+        raise ValueError(f"`{name}` must have shape ({wanted}); got {array.shape}.")
+    if array.size == 0:
+        raise ValueError(f"`{name}` must not be empty; got shape {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"`{name}` must be finite; got {array[bad]:g} at index {bad}.")
+    return array
+
+
+def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
+    """Return `value` as a finite, non-empty float64 vector, of the given size if one is given.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, is empty or has an entry that is not finite.
+    """
+    return _shaped(name, value, (size,))
+
+
+def matrix(
+    name: str, value: npt.ArrayLike, shape: tuple[int | None, int | None] = (None, None)
+) -> FloatArray:
+    """Return `value` as a finite, non-empty float64 matrix; ``None`` in `shape` allows any size.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, is empty or has an entry that is not finite.
+    """
+    return _shaped(name, value, shape)
+
+
+def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """Return `value` after checking that it is one of the words in `allowed`.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+
+    Examples
+    --------
+    >>> choice("device", "tpu", ["auto", "cpu", "cuda"])
+    Traceback (most recent call last):
+        ...
+    ValueError: `device` must be one of 'auto', 'cpu', 'cuda'; got 'tpu'.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        words = ", ".join(repr(word) for word in allowed)
+        raise ValueError(f"`{name}` must be one of {words}; got {value!r}.")
+    return value

@@ -1,0 +1,34 @@
+"""How the engine compiles: one decorator for each kind of kernel, its options explained once.
+
+- ``cache=True`` keeps compiled code beside the source. Numba notices an edit in the kernel's own
+  file only, so kernels that call each other live in one file.
+- ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
+  costs no check. Kernels never divide by zero on valid input.
+- No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
+
+Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+__all__ = ["kernel", "parallel_kernel", "ufunc"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile a function of scalars and arrays."""
+    return cast(F, numba.njit(cache=True, error_model="numpy")(function))
+
+
+def parallel_kernel(function: F) -> F:
+    """Compile a function whose outer ``numba.prange`` loop runs on all of Numba's threads."""
+    return cast(F, numba.njit(cache=True, error_model="numpy", parallel=True)(function))
+
+
+def ufunc(function: F) -> F:
+    """Compile a function of scalars into a NumPy ufunc that broadcasts."""
+    return cast(F, numba.vectorize(cache=True, nopython=True)(function))

@@ -1,0 +1,1 @@
+"""What experiments say: training, comparison with the theory, the ledger of claims, the report."""
