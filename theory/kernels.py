@@ -29,6 +29,6 @@ def parallel_kernel(function: F) -> F:
     return cast(F, numba.njit(cache=True, error_model="numpy", parallel=True)(function))
 
 
-def ufunc(function: F) -> F:
+def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
     """Compile a function of scalars into a NumPy ufunc that broadcasts."""
-    return cast(F, numba.vectorize(cache=True, nopython=True)(function))
+    return cast(Callable[..., Any], numba.vectorize(cache=True, nopython=True)(function))

@@ -1,1 +1,16 @@
-"""The Persian rug (Cowsik et al. 2024): macroscopic loss, bound, limits, sharp asymptotics."""
+"""The Persian rug (Cowsik et al. 2024): macroscopic loss, variance bound, limits, sharp asymptotics."""
+
+from .asymptotics import asymptotic_loss, asymptotic_shift
+from .loss import linear_loss, loss, off_loss, on_loss, optimal_scale, sigma, zero_ratio_loss
+
+__all__ = [
+    "asymptotic_loss",
+    "asymptotic_shift",
+    "linear_loss",
+    "loss",
+    "off_loss",
+    "on_loss",
+    "optimal_scale",
+    "sigma",
+    "zero_ratio_loss",
+]

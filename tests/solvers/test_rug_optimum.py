@@ -1,0 +1,141 @@
+"""The optimum over scale and bias, against SciPy's general minimiser at high precision."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+from superposition.solvers.rug import crossover_ratio, optimum
+from superposition.theory import rug
+from superposition.theory.rug.closed import slope_kernel
+
+GRID_P = 10.0 ** np.linspace(-12, 0, 25)
+GRID_RATIO = np.concatenate([10.0 ** np.linspace(-8, -1, 15), np.linspace(0.15, 1, 18)])
+
+
+def profile(shift, sigma, p):
+    a = rug.optimal_scale(shift * sigma, sigma, p)
+    return rug.loss(a, a * shift * sigma, sigma, p)
+
+
+def test_every_point_is_the_global_minimum_of_a_dense_scan():
+    p, ratio = np.meshgrid(GRID_P, GRID_RATIO, indexing="ij")
+    best = optimum(p, ratio)
+    shifts = np.concatenate([np.linspace(-9, 9, 361), np.linspace(9.5, 36, 54)])
+    inside = best.sigma > 0
+    scanned = profile(shifts, best.sigma[inside][:, None], p[inside][:, None]).min(axis=1)
+    # Both sides carry the relative error of the kernels, 1e-12 each.
+    assert np.all(best.loss[inside] <= scanned * (1 + 2e-12))
+    assert np.all(best.loss <= rug.linear_loss(p, ratio) * (1 + 1e-12))
+    assert np.all(best.loss <= rug.zero_ratio_loss(p))
+
+
+def test_against_a_general_minimiser():
+    """Nelder-Mead over (a, b) directly, from several starts; it finds losses to about 1e-10 relative."""
+    for p, ratio in [(0.001, 0.05), (0.01, 0.3), (0.05, 0.25), (0.3, 0.1), (0.6, 0.7), (1.0, 0.5)]:
+        sigma = rug.sigma(p, ratio)
+
+        def objective(v, sigma=sigma, p=p):
+            return rug.loss(np.exp(v[0]), v[1], sigma, p) / p
+
+        found = min(
+            optimize.minimize(
+                objective,
+                start,
+                method="Nelder-Mead",
+                options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000},
+            ).fun
+            for start in [(0.0, -2 * sigma), (np.log(ratio), 0.1), (0.3, -0.3)]
+        )
+        best = optimum(p, ratio)
+        assert best.loss / p <= found * (1 + 1e-11)
+        assert best.loss / p == pytest.approx(found, rel=1e-8)
+
+
+@given(log_p=st.floats(-12, 0), logit=st.floats(-20, 20))
+def test_the_gradient_vanishes(log_p, logit):
+    """Moving the shift or the scale a little either way never lowers the loss."""
+    p, ratio = 10**log_p, 1 / (1 + np.exp(-logit))
+    best = optimum(p, ratio)
+    if best.sigma == 0:
+        assert (best.a, best.b, best.loss) == (1.0, 0.0, 0.0)
+        return
+    for da, db in [(1e-3, 0), (-1e-3, 0), (0, 1e-3), (0, -1e-3)]:
+        a, b = best.a * (1 + da), best.b + db * best.a * best.sigma
+        assert rug.loss(a, b, best.sigma, p) >= best.loss * (1 - 2e-12)
+
+
+def sign_changes(slopes):
+    """Count sign changes along the last axis, from minus at the start, over values above rounding."""
+    signs = np.where(np.abs(slopes) > 1e-12 * np.abs(slopes).max(axis=-1, keepdims=True), np.sign(slopes), 0)
+    # Carry the last known sign over the unknown ones.
+    last = np.maximum.accumulate(np.where(signs != 0, np.arange(signs.shape[-1]), 0), axis=-1)
+    known = np.take_along_axis(signs, last, axis=-1)
+    known[known == 0] = -1
+    return (np.diff(known, axis=-1) != 0).sum(axis=-1)
+
+
+def test_the_profile_has_one_minimum():
+    """The slope changes sign at most once, from - to +, over shifts where it is above rounding."""
+    p, ratio = np.meshgrid(10.0 ** np.linspace(-14, -1e-6, 29), 10.0 ** np.linspace(-12, -1e-4, 120))
+    p, ratio = p.ravel(), ratio.ravel()
+    sigma = rug.sigma(p, ratio)
+    slopes = slope_kernel(np.linspace(-11, 9, 501), sigma[:, None], p[:, None])
+    # One sign change everywhere, but where the minimum lies at a shift beyond 9: none there.
+    affine = (1 - ratio) * p / 2 / (ratio * sigma) > 8
+    changes = sign_changes(slopes)
+    assert np.all(changes[~affine] == 1)
+    assert np.all(changes[affine] <= 1)
+    assert np.all(slopes[:, 0] < 0)
+    # Canary: the count sees a second minimum where one is planted.
+    slopes[0, 20] = np.abs(slopes[0]).max()
+    assert sign_changes(slopes[0]) > 1
+
+
+def test_loss_rises_with_the_interference_and_falls_with_the_ratio():
+    loss = optimum(GRID_P[:, None], np.sort(GRID_RATIO)[None, :]).loss
+    assert np.all(np.diff(loss, axis=1) <= 1e-12 * loss[:, :-1])
+
+
+def test_crossover_separates_the_signs_of_the_bias():
+    p = np.array([1e-10, 1e-4, 0.01, 0.1, 0.5, 0.9, 0.999])
+    line = crossover_ratio(p)
+    assert np.all(optimum(p, line * (1 + 1e-6)).b < 0)
+    assert np.all(optimum(p, line * (1 - 1e-6)).b > 0)
+    assert crossover_ratio(1.0) == 1.0
+    assert line[0] / p[0] == pytest.approx(line[1] / p[1], rel=1e-3)  # proportional to p, up to O(p)
+
+
+def test_limits():
+    assert optimum(0.3, 1.0).loss == 0.0
+    # As ratio → 0 the constant output remains; the gain is of order ratio.
+    assert optimum(0.3, 1e-9).loss == pytest.approx(rug.zero_ratio_loss(0.3), rel=1e-8)
+    tiny = optimum(1e-100, 0.5)
+    assert np.isfinite([tiny.a, tiny.b, tiny.loss]).all()
+    assert tiny.loss == pytest.approx(rug.asymptotic_loss(1e-100, 0.5), rel=1e-10)
+
+
+def test_shapes():
+    assert optimum(np.full((2, 1), 0.1), np.full(3, 0.5)).loss.shape == (2, 3)
+    assert isinstance(optimum(0.1, 0.5).a, float)
+    assert optimum(np.empty(0), 0.5).loss.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("p", "ratio", "message"),
+    [
+        (0.0, 0.5, r"`p` must lie in \[1e-100, 1\]; got 0"),
+        (1.5, 0.5, r"`p` must lie in \[1e-100, 1\]; got 1\.5\. For sparsity S pass p = 1 - S"),
+        (np.nan, 0.5, r"`p` must lie in \[1e-100, 1\]; got nan"),
+        (0.5, 0.0, r"`ratio` must lie in \(0, 1\]; got 0"),
+        (0.5, [0.5, 2], r"`ratio` must lie in \(0, 1\]; got 2"),
+    ],
+)
+def test_bad_input_is_named(p, ratio, message):
+    with pytest.raises(ValueError, match=message):
+        optimum(p, ratio)
+
+
+def test_crossover_names_bad_input():
+    with pytest.raises(ValueError, match=r"`p` must lie in \[1e-100, 1\]; got -1"):
+        crossover_ratio(-1.0)

@@ -1,0 +1,110 @@
+r"""The sharp small-p law of the optimum: no constants left open.
+
+For interference :math:`\sigma \ll 1` write b = -a t sigma. To next-to-leading order in sigma,
+
+.. math::
+
+    L_\mathrm{on} &= \sigma^2 \left[ 1 + t^2 - t\alpha' + \alpha'^2/3 \right] + O(\sigma^3),
+        \qquad a = 1 + \alpha'\sigma, \\
+    L_\mathrm{off} &= a^2 \sigma^2 \, 2 H_2(-t),
+
+so the best scale is :math:`a = 1 + \tfrac32 t \sigma`: re-optimising it turns the cost t² of the shift
+into t²/4. The best shift balances both losses, :math:`4 H_1(-t) = p\,t`, and the loss is
+
+.. math:: L = p\sigma^2 \left[ 1 + t^2/4 + \sigma (t + t^3/12) \right]
+              + (1 - p)\, \sigma^2 \, 2 H_2(-t) \, (1 + 3 t \sigma),
+
+with a relative error of order (t sigma)².
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from .closed import tail_kernels
+from .loss import sigma
+
+__all__ = ["asymptotic_loss", "asymptotic_shift"]
+
+
+def asymptotic_shift(p: npt.ArrayLike) -> Any:
+    r"""Optimal shift t = -b/(a sigma) as p → 0, in closed form.
+
+    Large shifts solve :math:`t^3 e^{t^2/2} = 4/(\sqrt{2\pi}\,p)`, hence the Lambert W function:
+    :math:`t_0^2 = 3\,W\!\left(\tfrac13 (4/(\sqrt{2\pi}\,p))^{2/3}\right)`. Two Newton steps on
+    :math:`\log(4 H_1(-t)/(p\,t)) = 0` from there leave an error below 1e-6 for p <= 0.01. The
+    leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray of float64
+        Asymptotic; see `asymptotic_loss` for the range.
+
+    Raises
+    ------
+    ValueError
+        If `p` lies outside (0, 1].
+
+    References
+    ----------
+    Cowsik et al. (2024), Eq. 12, there as mu ~ sigma sqrt(log 1/p) without the constant.
+
+    Examples
+    --------
+    >>> round(asymptotic_shift(1e-6), 4)
+    4.4049
+    """
+    from scipy.special import lambertw
+
+    p = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
+    t = np.sqrt(3.0 * lambertw((4.0 / (np.sqrt(2.0 * np.pi) * p)) ** (2.0 / 3.0) / 3.0).real)
+    for _ in range(2):
+        t0, t1, _ = tail_kernels(t)
+        t = t + np.log(4.0 * t1 / (p * t)) / (t0 / t1 + 1.0 / t)
+    return t[()]
+
+
+def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
+    r"""Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
+
+    The formula in the module's docstring at t = `asymptotic_shift(p)`, sigma = `sigma(p, ratio)`. Its
+    ratio to the exact optimum is 1 + O((t sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)).
+
+    Parameters
+    ----------
+    p, ratio : array_like of float
+        As in `sigma`. Meant for t sigma < 0.3.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Asymptotic: the relative error is below 2 (t sigma)² for p <= 0.01 and t sigma <= 0.3.
+
+    Raises
+    ------
+    ValueError
+        As in `sigma`.
+
+    References
+    ----------
+    Cowsik et al. (2024), Eqs. 13 and 17, there as O(p²/ratio log 1/p) without the constant.
+
+    Examples
+    --------
+    >>> round(asymptotic_loss(1e-6, 0.25) / 1e-12, 6)
+    6.309745
+    """
+    s = sigma(p, ratio)
+    t = asymptotic_shift(p)
+    p = np.asarray(p, dtype=np.float64)
+    _, _, t2 = tail_kernels(t)
+    on = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
+    off = 2.0 * t2 * (1.0 + 3.0 * t * s)
+    return (s * s * (p * on + (1.0 - p) * off))[()]
