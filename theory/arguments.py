@@ -17,6 +17,8 @@ FloatArray = npt.NDArray[np.float64]
 
 def _floats(name: str, value: Any) -> FloatArray:
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("complex numbers have no order")
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be real numbers; got {value!r}.") from error

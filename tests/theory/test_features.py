@@ -1,0 +1,312 @@
+"""Moments, matrices and sparsity classes of the data against SymPy, exact fractions and 50-digit sums."""
+
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+from math import comb
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import example, given
+from hypothesis import strategies as st
+from superposition.theory.features import (
+    SparseUniform,
+    derive_chernoff_bound,
+    derive_eigenvalues,
+    derive_moments,
+)
+
+ROUNDING = 2.0**-53
+GRID = [1e-12, 3e-9, 1e-6, 0.001, 0.045, 0.1, 1 / 3, 0.5, 0.9, 1 - 1e-9, float(np.nextafter(1, 0)), 1.0]
+probabilities = st.one_of(st.floats(1e-12, 1), st.floats(-12, 0).map(lambda e: 10.0**e))
+
+
+def evaluate(expression, **values):
+    """Evaluate a SymPy expression at the exact values of floats, to 50 digits."""
+    exact = {s: sp.Rational(Fraction(values[s.name])) for s in expression.free_symbols}
+    return mp.mpf(sp.N(expression.subs(exact), 50))
+
+
+def relative_error(found, exact):
+    with mp.workdps(50):
+        return float(abs((mp.mpf(float(found)) - exact) / exact))
+
+
+# --- moments and matrices -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", GRID)
+def test_moments_match_their_derivation(p):
+    x, derived = SparseUniform(p), derive_moments()
+    for name in ("mean", "second_moment", "variance", "pair_moment"):
+        # Each form has at most 8 roundings and no cancellation.
+        assert relative_error(getattr(x, name), evaluate(derived[name], p=p)) <= 8 * ROUNDING, name
+    zero = evaluate(derived["pair_zero_probability"], p=p)
+    assert (
+        x.pair_zero_probability == zero == 0 or relative_error(x.pair_zero_probability, zero) <= 4 * ROUNDING
+    )
+    for k in (1, 2, 3, 10):
+        assert relative_error(x.moment(k), evaluate(derived["moment"], p=p, k=k)) <= 2 * ROUNDING
+
+
+def test_derived_moments_are_the_closed_forms():
+    p, k = sp.symbols("p k", positive=True)
+    derived = derive_moments()
+    closed = {
+        "moment": p / (k + 1),
+        "mean": p / 2,
+        "second_moment": p / 3,
+        "variance": (4 * p - 3 * p**2) / 12,
+        "pair_moment": p**2 / 4,
+        "pair_zero_probability": 1 - p**2,
+    }
+    assert {name: sp.simplify(derived[name] - closed[name]) for name in derived} == dict.fromkeys(closed, 0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_derived_eigenvalues_are_those_of_the_matrices(n):
+    moments, derived = derive_moments(), derive_eigenvalues()
+    a, b = moments["second_moment"], moments["pair_moment"]
+    matrices = {
+        "second_moment": sp.Matrix(n, n, lambda i, j: a if i == j else b),
+        "covariance": moments["variance"] * sp.eye(n),
+    }
+    for name, matrix in matrices.items():
+        symbol = sp.Symbol("n", positive=True, integer=True)
+        expected = {}
+        for value, multiplicity in derived[name].items():
+            count = int(sp.sympify(multiplicity).subs(symbol, n))
+            if count:
+                expected[sp.expand(value.subs(symbol, n))] = count
+        found = {sp.expand(value): count for value, count in matrix.eigenvals().items()}
+        assert found == expected
+
+
+@pytest.mark.parametrize("n", [1, 2, 17, 100_000])
+@pytest.mark.parametrize("p", GRID)
+def test_eigenvalues_match_their_derivation(p, n):
+    large, small = derive_eigenvalues()["second_moment"]
+    found = SparseUniform(p).second_moment_eigenvalues(n)
+    assert found.shape == (n,)
+    assert relative_error(found[0], evaluate(large, p=p, n=n)) <= 12 * ROUNDING  # sum of two positive terms
+    assert np.all(found[1:] == SparseUniform(p).variance)
+    assert np.array_equal(SparseUniform(p).covariance_eigenvalues(n), np.full(n, SparseUniform(p).variance))
+    assert relative_error(SparseUniform(p).variance, evaluate(small, p=p)) <= 8 * ROUNDING
+
+
+@pytest.mark.parametrize("p", [1e-12, 0.1, 1.0])
+def test_matrices_have_these_eigenvalues(p):
+    x, n = SparseUniform(p), 30
+    matrix = x.second_moment_matrix(n)
+    assert np.all(matrix.diagonal() == x.second_moment)
+    assert np.all(matrix[~np.eye(n, dtype=bool)] == x.pair_moment)
+    values = x.second_moment_eigenvalues(n)
+    # LAPACK's error is a small multiple of n 2^-53 times the largest eigenvalue.
+    assert np.linalg.eigvalsh(matrix)[::-1] == pytest.approx(values, abs=4 * n * ROUNDING * values[0], rel=0)
+    assert np.array_equal(x.covariance(n), x.variance * np.eye(n))
+    # Centred second moments: rounding of entries of size p/3.
+    centred = matrix - x.mean**2
+    assert centred == pytest.approx(x.covariance(n), abs=4 * ROUNDING * x.second_moment, rel=0)
+
+
+# --- sparsity classes and tails -----------------------------------------------------------------------------
+
+
+def exact_pmf(n, k, p):
+    return mp.binomial(n, k) * mp.mpf(p) ** k * (1 - mp.mpf(p)) ** (n - k)
+
+
+def exact_tail(n, k, p):
+    """Sum the pmf outwards from k on the side where it falls, to 30 digits."""
+    up = k > n * p
+    if k == 0 or (p == 1 and k <= n):
+        return mp.mpf(1)
+    odds = mp.mpf(p) / (1 - mp.mpf(p))
+    j = k if up else k - 1
+    term = total = exact_pmf(n, j, p)
+    while term > total * mp.mpf(10) ** -30:
+        term = term * (n - j) / (j + 1) * odds if up else term * j / (n - j + 1) / odds
+        j += 1 if up else -1
+        total += term
+    return total if up else 1 - total
+
+
+def interesting_classes(n, p):
+    centre, spread = n * p, np.sqrt(n * p * (1 - p))
+    around = np.round(centre + spread * np.array([-30, -6, -1, 0, 1, 6, 30]))
+    return [int(k) for k in np.unique(np.clip([0, 1, 2, 3, n // 2, n - 1, n, *around], 0, n))]
+
+
+@pytest.mark.parametrize("n", [1, 2, 30, 1000, 100_000])
+@pytest.mark.parametrize("p", [1e-12, 1e-6, 0.001, 0.045, 0.5, 0.9, 1 - 1e-9, 1.0])
+def test_pmf_and_tail_match_50_digits(p, n):
+    x = SparseUniform(p)
+    pmf, classes = x.sparsity_pmf(n), interesting_classes(n, p)
+    tail = x.tail(n, classes)
+    assert pmf.shape == (n + 1,)
+    assert pmf.sum() == pytest.approx(1, rel=2e-14 * np.sqrt(n))
+    with mp.workdps(50):
+        for k, found in zip(classes, tail, strict=True):
+            for value, exact in ((pmf[k], exact_pmf(n, k, p)), (found, exact_tail(n, k, p))):
+                # 2e-14 n^(1/2) is the docstring's word; the worst measured is 1e-14 n^(1/2), in a tail.
+                if exact > 1e-290:
+                    assert relative_error(value, exact) <= 2e-14 * np.sqrt(n), k
+                else:
+                    assert 0 <= value <= 1e-289, k
+
+
+@given(probabilities, st.integers(1, 12))
+@example(1.0, 3)
+def test_tail_and_pmf_match_exact_fractions(p, n):
+    exact = [comb(n, k) * Fraction(p) ** k * (1 - Fraction(p)) ** (n - k) for k in range(n + 1)]
+    x = SparseUniform(p)
+    tails = [float(sum(exact[k:], Fraction(0))) for k in range(n + 2)]
+    assert x.tail(n, np.arange(n + 2)) == pytest.approx(tails, rel=2e-14 * np.sqrt(n), abs=1e-290)
+    assert x.sparsity_pmf(n) == pytest.approx([float(e) for e in exact], rel=2e-14 * np.sqrt(n), abs=1e-290)
+
+
+@given(probabilities, st.integers(1, 12))
+@example(1.0, 1)
+@example(1e-12, 12)
+def test_chernoff_bound_is_never_below_the_exact_tail(p, n):
+    terms = [comb(n, k) * Fraction(p) ** k * (1 - Fraction(p)) ** (n - k) for k in range(n + 1)]
+    bound = SparseUniform(p).chernoff_bound(n, np.arange(n + 2))
+    for k in range(n + 2):
+        assert Fraction(float(bound[k])) >= sum(terms[k:], Fraction(0))
+
+
+@given(probabilities, st.integers(1, 100_000), st.data())
+def test_chernoff_bound_is_close_to_its_formula_and_above_the_tail(p, n, data):
+    k = data.draw(st.one_of(st.integers(0, n), st.integers(0, min(n, int(n * p) + 50))))
+    x = SparseUniform(p)
+    tail, bound = x.tail(n, k), x.chernoff_bound(n, k)
+    assert tail <= bound <= 1
+    if k <= n * p:
+        assert bound == 1
+        return
+    with mp.workdps(50):
+        q, exact_p = mp.mpf(k) / n, mp.mpf(p)
+        off = (1 - q) * mp.log((1 - q) / (1 - exact_p)) if k < n else 0
+        formula = mp.exp(-n * (q * mp.log(q / exact_p) + off))
+        assert mp.mpf(bound) >= formula
+        if formula > 1e-290:
+            # The rounding that is added: 4 eps (n + both parts of the exponent), the parts below 750 + n.
+            assert mp.mpf(bound) <= formula * (1 + 8 * 2.3e-16 * (1500 + 3 * n))
+    if k < n and bound > 1e-290:
+        assert bound <= tail * np.sqrt(2 * n) * (1 + 1e-9)
+
+
+def test_chernoff_bound_at_the_ends():
+    x = SparseUniform(0.3)
+    assert x.chernoff_bound(5, 0) == 1
+    assert x.chernoff_bound(5, 6) == 0
+    # Equal at k = n; four roundings for each unit of n and of the exponent, as in the code.
+    assert x.chernoff_bound(5, 5) == pytest.approx(0.3**5, rel=4 * 2.3e-16 * (5 + 2 * 6.1))
+    assert np.array_equal(SparseUniform(1.0).chernoff_bound(4, np.arange(6)), [1, 1, 1, 1, 1, 0])
+    deep = SparseUniform(1e-12)
+    assert (deep.tail(100_000, 90_000), deep.chernoff_bound(100_000, 90_000)) == (0, np.finfo(float).tiny)
+
+
+def test_derived_chernoff_bound_is_the_kl_form():
+    n, k, p = sp.symbols("n k p", positive=True)
+    q = k / n
+    kl = q * sp.log(q / p) + (1 - q) * sp.log((1 - q) / (1 - p))
+    gap = derive_chernoff_bound() + n * kl
+    for values in ((10, 3, "0.1"), (10, 9, "0.4"), (1000, 2, "0.0001"), (7, 5, "0.6999")):
+        exact = dict(zip((n, k, p), map(sp.Rational, values), strict=True))
+        assert abs(sp.N(gap.subs(exact), 50)) < 1e-45
+    # Canary: without the features that are off it is another number.
+    assert abs(sp.N((derive_chernoff_bound() + n * q * sp.log(q / p)).subs(exact), 50)) > 1e-3
+
+
+# --- the class ----------------------------------------------------------------------------------------------
+
+
+def test_a_number_gives_numbers():
+    x = SparseUniform(np.float64(0.1))
+    names = ("p", "mean", "second_moment", "variance", "pair_moment", "pair_zero_probability")
+    values = [getattr(x, name) for name in names]
+    values += [x.moment(3), x.tail(10, 2), x.chernoff_bound(10, 5), SparseUniform(1).tail(3, 3)]
+    assert {type(v) for v in values} == {float}
+    assert SparseUniform(0.1) == SparseUniform(0.1) != SparseUniform(0.2)
+
+
+def test_a_grid_stands_in_front():
+    p = np.array([[0.1, 0.2, 1.0], [1e-12, 0.5, 0.9]])
+    x = SparseUniform(p)
+    for method, shape in {
+        "covariance": (2, 3, 4, 4),
+        "second_moment_matrix": (2, 3, 4, 4),
+        "covariance_eigenvalues": (2, 3, 4),
+        "second_moment_eigenvalues": (2, 3, 4),
+        "sparsity_pmf": (2, 3, 5),
+    }.items():
+        found = getattr(x, method)(4)
+        assert found.shape == shape
+        for at in np.ndindex(2, 3):
+            assert np.array_equal(found[at], getattr(SparseUniform(p[at]), method)(4)), method
+    k = np.array([0, 2, 5])
+    for method in ("tail", "chernoff_bound"):
+        found = getattr(x, method)(4, k)
+        expected = [[getattr(SparseUniform(p[i, j]), method)(4, k[j]) for j in range(3)] for i in range(2)]
+        assert np.array_equal(found, expected)
+    assert x.variance.shape == (2, 3)
+
+
+def test_the_distribution_cannot_be_changed():
+    p = np.array([0.1, 0.2])
+    x = SparseUniform(p)
+    p[0] = 0.9
+    assert x.p[0] == 0.1
+    with pytest.raises(ValueError, match="read-only"):
+        x.p[0] = 0.5
+    with pytest.raises(FrozenInstanceError, match="p"):
+        x.p = 0.5
+
+
+@pytest.mark.parametrize("p", [0.0, -0.1, 1.2, np.nan, np.inf, [0.1, 2.0]])
+def test_p_is_checked(p):
+    shown = f"{np.ravel(p)[-1]:g}".replace(".", r"\.")
+    with pytest.raises(
+        ValueError, match=rf"`p` must lie in \(0, 1\]; got {shown}\. For sparsity S pass 1 - S\."
+    ):
+        SparseUniform(p)
+
+
+def test_p_must_be_a_number():
+    with pytest.raises(ValueError, match="`p` must be real numbers; got 'often'"):
+        SparseUniform("often")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        SparseUniform.covariance,
+        SparseUniform.covariance_eigenvalues,
+        SparseUniform.second_moment_matrix,
+        SparseUniform.second_moment_eigenvalues,
+        SparseUniform.sparsity_pmf,
+        lambda x, n: x.tail(n, 1),
+        lambda x, n: x.chernoff_bound(n, 1),
+    ],
+)
+@pytest.mark.parametrize(("n", "shown"), [(0, "0"), (2.5, r"2\.5"), ("two", "'two'")])
+def test_n_is_checked(call, n, shown):
+    with pytest.raises(ValueError, match=f"`n` must be an integer of at least 1; got {shown}"):
+        call(SparseUniform(0.1), n)
+
+
+@pytest.mark.parametrize("method", ["tail", "chernoff_bound"])
+@pytest.mark.parametrize(
+    ("k", "message"),
+    [(-1, r"`k` must lie in \[0, inf\); got -1"), (1.5, r"`k` must be integers; got 1\.5")],
+)
+def test_k_is_checked(method, k, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(SparseUniform(0.1), method)(4, k)
+
+
+def test_order_of_a_moment_is_checked():
+    with pytest.raises(ValueError, match="`k` must be an integer of at least 1; got 0"):
+        SparseUniform(0.1).moment(0)

@@ -1,0 +1,367 @@
+"""The data of every model here: independent features, off with probability 1 - p, else uniform on [0, 1]."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from . import arguments
+
+__all__ = ["SparseUniform", "derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
+
+FloatArray = npt.NDArray[np.float64]
+Real = float | FloatArray
+
+_EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class SparseUniform:
+    """Distribution of x_i = c_i u_i, with c_i ~ Bernoulli(p), u_i ~ Uniform[0, 1], all independent.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1]; p = 1 - S for the sparsity S of Elhage et al. An array
+        is a grid of distributions, one value for all features of each; results then have its shape in
+        front. A number gives numbers.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not in (0, 1].
+
+    Notes
+    -----
+    Closed forms, accurate to a few 2^-53 unless a method says otherwise. A feature that is on has u = 0 with
+    probability 0, so "off" and "x = 0" mean the same.
+
+    References
+    ----------
+    .. [1] Cowsik et al., "The Persian Rug" (2024), section 2 (the data) and appendix C (the variance).
+    .. [2] Elhage et al., "Toy Models of Superposition" (2022), section 2.
+
+    Examples
+    --------
+    >>> x = SparseUniform(0.3)
+    >>> x.mean, round(x.second_moment, 12), round(x.variance, 12)
+    (0.15, 0.1, 0.0775)
+    >>> SparseUniform([0.01, 1.0]).mean
+    array([0.005, 0.5  ])
+    """
+
+    p: npt.ArrayLike
+
+    def __post_init__(self) -> None:
+        p = arguments.real("p", self.p, 0, 1, brackets="(]", hint="For sparsity S pass 1 - S.").copy()
+        p.flags.writeable = False
+        object.__setattr__(self, "p", float(p) if p.ndim == 0 else p)
+
+    @property
+    def _p(self) -> Real:
+        return cast(Real, self.p)
+
+    @property
+    def mean(self) -> Real:
+        """E x = p/2."""
+        return self._p / 2
+
+    @property
+    def second_moment(self) -> Real:
+        """E x² = p/3, the loss per feature of the model that always answers 0."""
+        return self._p / 3
+
+    @property
+    def variance(self) -> Real:
+        """Var x = p/3 - p²/4."""
+        return self._p * (4 - 3 * self._p) / 12  # 4 - 3p is at least 1: hardly any cancellation
+
+    def moment(self, k: int) -> Real:
+        """E x^k = p/(k + 1), for an integer k of at least 1.
+
+        Raises
+        ------
+        ValueError
+            If `k` is not such an integer.
+
+        Examples
+        --------
+        >>> SparseUniform(0.5).moment(4)
+        0.1
+        """
+        return self._p / (arguments.integer("k", k, 1) + 1)
+
+    @property
+    def pair_moment(self) -> Real:
+        """E x_i x_j = p²/4 for i != j."""
+        return self._p**2 / 4
+
+    @property
+    def pair_zero_probability(self) -> Real:
+        """P(x_i x_j = 0) = 1 - p² for i != j: not both are on."""
+        return (1 - self._p) * (1 + self._p)
+
+    def covariance(self, n: int) -> FloatArray:
+        """Covariance matrix of n features, shape (..., n, n): diagonal, as features are independent.
+
+        Raises
+        ------
+        ValueError
+            If `n` is not an integer of at least 1.
+
+        Examples
+        --------
+        >>> SparseUniform(1.0).covariance(2) * 12
+        array([[1., 0.],
+               [0., 1.]])
+        """
+        n = arguments.integer("n", n, 1)
+        return np.expand_dims(self.variance, (-2, -1)) * np.eye(n)
+
+    def covariance_eigenvalues(self, n: int) -> FloatArray:
+        """Eigenvalues of `covariance`, shape (..., n): all equal to the variance.
+
+        Raises
+        ------
+        ValueError
+            If `n` is not an integer of at least 1.
+
+        Examples
+        --------
+        >>> SparseUniform(1.0).covariance_eigenvalues(3) * 12
+        array([1., 1., 1.])
+        """
+        return np.expand_dims(self.variance, -1) * np.ones(arguments.integer("n", n, 1))
+
+    def second_moment_matrix(self, n: int) -> FloatArray:
+        """E x x' of n features, shape (..., n, n): p/3 on the diagonal, p²/4 off it.
+
+        Raises
+        ------
+        ValueError
+            If `n` is not an integer of at least 1.
+
+        Examples
+        --------
+        >>> SparseUniform(1.0).second_moment_matrix(2) * 12
+        array([[4., 3.],
+               [3., 4.]])
+        """
+        n = arguments.integer("n", n, 1)
+        diagonal = np.expand_dims(self.second_moment, (-2, -1))
+        return np.where(np.eye(n, dtype=np.bool_), diagonal, np.expand_dims(self.pair_moment, (-2, -1)))
+
+    def second_moment_eigenvalues(self, n: int) -> FloatArray:
+        """Eigenvalues of `second_moment_matrix`, shape (..., n), largest first.
+
+        The first, p/3 - p²/4 + n p²/4, belongs to the vector of ones; the others equal the variance.
+
+        Raises
+        ------
+        ValueError
+            If `n` is not an integer of at least 1.
+
+        Examples
+        --------
+        >>> SparseUniform(1.0).second_moment_eigenvalues(3) * 12
+        array([10.,  1.,  1.])
+        """
+        values = self.covariance_eigenvalues(n)
+        values[..., 0] += n * self.pair_moment
+        return values
+
+    def sparsity_pmf(self, n: int) -> FloatArray:
+        """Probabilities that exactly 0, 1, ..., n of n features are on, shape (..., n + 1): binomial.
+
+        Relative error below 2e-14 n^(1/2) where the result is above 1e-290 (measured up to n = 100000, p from
+        1e-12 to 1); smaller ones may underflow.
+
+        Raises
+        ------
+        ValueError
+            If `n` is not an integer of at least 1.
+
+        Examples
+        --------
+        >>> SparseUniform(0.5).sparsity_pmf(2).round(12)
+        array([0.25, 0.5 , 0.25])
+        """
+        from scipy.stats import binom  # a quarter of a second of import, which only this method needs
+
+        k = np.arange(arguments.integer("n", n, 1) + 1)
+        return np.asarray(binom.pmf(k, n, np.expand_dims(self._p, -1)))
+
+    def tail(self, n: int, k: npt.ArrayLike) -> Real:
+        """P(at least k of n features are on), exact.
+
+        Parameters
+        ----------
+        n : int
+            Number of features, at least 1.
+        k : array_like of int
+            At least 0, broadcast against `p`. k = 0 gives 1, k > n gives 0. For "more than k" pass k + 1.
+
+        Returns
+        -------
+        probability : float or ndarray of float64
+            Relative error, however far in the tail, below 2e-14 n^(1/2) where the result is above 1e-290
+            (measured as for `sparsity_pmf`).
+
+        Raises
+        ------
+        ValueError
+            If `n` is not an integer of at least 1, or `k` not integers of at least 0.
+
+        Examples
+        --------
+        >>> SparseUniform(0.5).tail(3, [0, 1, 3, 4])
+        array([1.   , 0.875, 0.125, 0.   ])
+        """
+        n, k = self._class(n, k)
+        # P(Binomial(n, p) >= k) is the regularised incomplete beta function I_p(k, n - k + 1).
+        inside = special.betainc(np.clip(k, 1, n), n + 1 - np.clip(k, 1, n), self._p)
+        return _plain(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
+
+    def chernoff_bound(self, n: int, k: npt.ArrayLike) -> Real:
+        """Chernoff's upper bound exp(-n KL(k/n, p)) on `tail`; 1 where k is at most n p.
+
+        Never below the exact tail: rounding is bounded and added, which raises the bound by a relative
+        1e-15 (n + exponent) or so, and where it would underflow the smallest normal number is
+        returned. KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). Sharp at k = n, where both are p^n;
+        for n p < k < n too large by a factor of at most (2 n)^(1/2).
+
+        Parameters
+        ----------
+        n : int
+            Number of features, at least 1.
+        k : array_like of int
+            At least 0, broadcast against `p`; k > n gives 0.
+
+        Returns
+        -------
+        bound : float or ndarray of float64
+            In [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `n` is not an integer of at least 1, or `k` not integers of at least 0.
+
+        Examples
+        --------
+        >>> x = SparseUniform(0.01)
+        >>> print(f"{x.tail(1000, 40):.3g} <= {x.chernoff_bound(1000, 40):.3g}")
+        4.69e-13 <= 5.58e-12
+        """
+        n, k = self._class(n, k)
+        on = np.minimum(k, n)
+        off = n - on
+        terms = special.rel_entr(on, n * self._p), special.rel_entr(off, n * (1 - self._p))
+        # Each argument of a logarithm is off by at most 3 roundings, each term by a few of its own.
+        rounding = 4 * _EPS * (n + np.abs(terms[0]) + np.abs(terms[1]))
+        with np.errstate(invalid="ignore"):  # p = 1, k < n: inf - inf, replaced by 1 below
+            bound = np.exp(rounding - terms[0] - terms[1])
+        bound = np.where(on <= n * self._p, 1.0, np.clip(bound, _TINY, 1.0))
+        return _plain(np.where(k > n, 0.0, bound))
+
+    @staticmethod
+    def _class(n: int, k: npt.ArrayLike) -> tuple[int, FloatArray]:
+        n = arguments.integer("n", n, 1)
+        array = arguments.real("k", k, 0)
+        whole = array == np.floor(array)
+        if not np.all(whole):
+            raise ValueError(f"`k` must be integers; got {array[~whole].flat[0]:g}.")
+        return n, array
+
+
+def _plain(value: FloatArray) -> Real:
+    return float(value) if value.ndim == 0 else value
+
+
+def derive_moments() -> dict[str, Any]:
+    """Derive the moments of one feature and of a pair by integrating over the definition.
+
+    Returns
+    -------
+    dict of str to sympy.Expr
+        `moment` (a function of the symbols p and k), `mean`, `second_moment`, `variance`, `pair_moment` and
+        `pair_zero_probability` (functions of p).
+
+    Examples
+    --------
+    >>> derive_moments()["moment"]
+    p/(k + 1)
+    """
+    import sympy as sp
+
+    p, u, k = sp.symbols("p u k", positive=True)
+    moment = (1 - p) * 0 + p * sp.integrate(u**k, (u, 0, 1))  # off: x^k = 0; on: x = u
+    mean, second = moment.subs(k, 1), moment.subs(k, 2)
+    return {
+        "moment": sp.simplify(moment),
+        "mean": mean,
+        "second_moment": second,
+        "variance": sp.expand(second - mean**2),
+        "pair_moment": mean * mean,  # independent
+        "pair_zero_probability": sp.expand((1 - p) ** 2 + 2 * p * (1 - p)),
+    }
+
+
+def derive_eigenvalues() -> dict[str, dict[Any, Any]]:
+    """Derive the eigenvalues, with multiplicities, of both matrices of n features.
+
+    E x x' is Var x times the identity plus (E x)² times the matrix of ones. That maps a vector v to
+    Var x v + (E x)² (sum of v) 1, so the vector of ones and the n - 1 dimensions of vectors that sum to
+    zero are its eigenspaces.
+
+    Returns
+    -------
+    dict of str to dict
+        `covariance` and `second_moment`; each maps an eigenvalue (in the symbols p and n) to its
+        multiplicity.
+
+    Examples
+    --------
+    >>> derive_eigenvalues()["second_moment"]
+    {n*p**2/4 - p**2/4 + p/3: 1, -p**2/4 + p/3: n - 1}
+    """
+    import sympy as sp
+
+    moments = derive_moments()
+    n, i = sp.symbols("n i", positive=True, integer=True)
+    sum_of_ones = sp.Sum(1, (i, 1, n)).doit()
+    along = sp.expand(moments["variance"] + moments["pair_moment"] * sum_of_ones)
+    return {
+        "covariance": {moments["variance"]: n},
+        "second_moment": {along: sp.Integer(1), moments["variance"]: n - 1},
+    }
+
+
+def derive_chernoff_bound() -> Any:
+    """Derive the logarithm of Chernoff's bound on P(at least k of n features are on), for k > n p.
+
+    For every t > 0 that probability is at most E exp(t (K - k)) by Markov's inequality; the best t is where
+    the derivative of its logarithm vanishes.
+
+    Returns
+    -------
+    sympy.Expr
+        In the positive symbols n, k, p; equal to -n KL(k/n, p) for n p < k < n.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> n, k, p = sp.symbols("n k p", positive=True)
+    >>> sp.simplify(derive_chernoff_bound().subs(k, n * p))
+    0
+    """
+    import sympy as sp
+
+    n, k, p, s = sp.symbols("n k p s", positive=True)  # s = exp(t)
+    one_feature = (1 - p) + p * s
+    log_bound = n * sp.log(one_feature) - k * sp.log(s)
+    (best,) = sp.solve(sp.numer(sp.together(sp.diff(log_bound, s))), s)
+    return log_bound.subs(s, best)
