@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= out
-PACKAGES := superposition.theory superposition.solvers superposition.validate
 
 # Numba and BLAS each start a thread a core; two of them at once on one core only get in each other's way.
 export OMP_NUM_THREADS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
@@ -15,7 +14,7 @@ report: $(STAMP)
 	$(BIN)/superposition report --out $(OUT)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 tests --doctest-modules --pyargs $(PACKAGES)
+	$(BIN)/python -m pytest -n 2 tests
 
 test-slow: $(STAMP)
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m "slow or not slow" tests

@@ -1,5 +1,17 @@
 """The Persian rug at finite size: optimum, Hadamard operators, exact finite-size loss."""
 
+from .hadamard import RugMatrix, random_projector, rug_matrix, walsh_hadamard
 from .optimum import Optimum, crossover_ratio, optimum
+from .rows import RowStatistics, row_statistics
 
-__all__ = ["Optimum", "crossover_ratio", "optimum"]
+__all__ = [
+    "Optimum",
+    "RowStatistics",
+    "RugMatrix",
+    "crossover_ratio",
+    "optimum",
+    "random_projector",
+    "row_statistics",
+    "rug_matrix",
+    "walsh_hadamard",
+]

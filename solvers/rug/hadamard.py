@@ -1,0 +1,362 @@
+"""The fast Walsh-Hadamard transform, the Persian rug as an operator, random projectors beside it.
+
+The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix
+H_ij = (-1)^popcount(i AND j). Cowsik et al. (2024), section 4.2.2, need two corrections:
+
+- They print H_ij = parity(bin(i) XOR bin(j)). That splits into a factor of i and a factor of j, so it
+  has rank one; the parity of i AND j, with values +1 and -1, is what makes the rows orthogonal.
+- They call R a projector. Its nonzero eigenvalues are n_features/n_hidden, so (n_hidden/n_features) R is
+  one and R is not. The same holds for every matrix of Eq. 7 (W = c O P O' with unit diagonal), of which they
+  say that its nonzero eigenvalues equal 1: its trace is n_features and its rank n_hidden.
+
+R_ij depends on i XOR j alone, so every row is a permutation of row 0 and one transform tells all about R.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.linalg import LinearOperator
+
+from ...theory import arguments
+from ...theory.kernels import kernel
+
+__all__ = ["RugMatrix", "random_projector", "rug_matrix", "walsh_hadamard"]
+
+FloatArray = npt.NDArray[np.float64]
+Seed = np.random.Generator | int | None
+
+# 4096 float64 fill 32 KiB, which an L1 cache holds: of the blocks from 2^9 to 2^17 this one was the fastest.
+_BLOCK = 4096
+
+
+@kernel
+def _levels(y: FloatArray, start: int, stop: int, half: int) -> None:
+    """Do the butterflies of spans `half`, 2 `half`, ... inside y[start:stop], two spans in one pass."""
+    while 4 * half <= stop - start:
+        for first in range(start, stop, 4 * half):
+            for j in range(first, first + half):
+                a, b, c, d = y[j], y[j + half], y[j + 2 * half], y[j + 3 * half]
+                y[j] = (a + b) + (c + d)
+                y[j + half] = (a - b) + (c - d)
+                y[j + 2 * half] = (a + b) - (c + d)
+                y[j + 3 * half] = (a - b) - (c - d)
+        half *= 4
+    if 2 * half <= stop - start:
+        for first in range(start, stop, 2 * half):
+            for j in range(first, first + half):
+                a, b = y[j], y[j + half]
+                y[j] = a + b
+                y[j + half] = a - b
+
+
+@kernel
+def _transform_rows(x: FloatArray) -> None:
+    """Transform each row of a C-contiguous (batch, n) array in place."""
+    n = x.shape[1]
+    block = min(_BLOCK, n)
+    for row in range(x.shape[0]):
+        for start in range(0, n, block):
+            _levels(x[row], start, start + block, 1)
+        _levels(x[row], 0, n, block)
+
+
+def _real_array(name: str, x: npt.ArrayLike) -> FloatArray:
+    """Return float64, refusing complex numbers, of which NumPy would drop a part."""
+    try:
+        array = np.asarray(x)
+        if np.iscomplexobj(array):
+            raise TypeError("complex numbers")
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be real numbers; got {x!r}.") from error
+
+
+def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
+    r"""Walsh-Hadamard transform, unnormalised, in natural (Sylvester) order.
+
+    .. math:: y_i = \sum_j H_{ij} x_j, \qquad H_{ij} = (-1)^{\mathrm{popcount}(i \wedge j)}
+
+    Parameters
+    ----------
+    x : array_like of float
+        At least one dimension; its length n along `axis` is a power of two. Not modified.
+    axis : int, optional
+        The axis that is transformed; the others are a batch.
+
+    Returns
+    -------
+    y : ndarray of float64
+        Same shape as `x`.
+
+    Raises
+    ------
+    ValueError
+        If `x` is a scalar, has an entry that is not a finite real number or a length along `axis` that is
+        not a power of two, or if `axis` does not exist.
+
+    Notes
+    -----
+    Exact on integers as long as sum(|x|) is below 2^53; otherwise the rounding error is at most about
+    log2(n) 2^-53 of y in the Euclidean norm. H is symmetric and H H = n, so applying the transform twice
+    multiplies by n. O(n log n) on one core: 2^22 numbers take some 30 ms, copying included.
+
+    References
+    ----------
+    .. [1] Cowsik et al., "The Persian Rug" (2024), section 4.2.2, with AND where they print XOR.
+
+    Examples
+    --------
+    >>> walsh_hadamard([1.0, 2.0, 3.0, 4.0])
+    array([10., -2., -4.,  0.])
+    """
+    x = _real_array("x", x)
+    if x.ndim == 0:
+        raise ValueError(f"`x` must have at least one dimension; got {x}.")
+    axis = arguments.integer("axis", axis, -x.ndim, x.ndim - 1)
+    n = arguments.power_of_two(f"x.shape[{axis}]", x.shape[axis])
+    y = np.array(np.moveaxis(x, axis, -1), order="C")
+    rows = y.reshape(-1, n)
+    _transform_rows(rows)
+    # Entry 0 is the plain sum, so it tells of any nan or inf without a search through x.
+    if not np.all(np.isfinite(rows[:, 0])):
+        arguments.real("x", x)
+    return np.moveaxis(y, -1, axis)
+
+
+class RugMatrix(LinearOperator):
+    r"""Persian rug of given Hadamard rows, as a SciPy LinearOperator.
+
+    .. math:: R_{ij} = \frac{1}{|S|} \sum_{k \in S} H_{ik} H_{kj}
+
+    Symmetric, unit diagonal (exactly, also in floating point), rank \|S\|, nonzero eigenvalues
+    n_features/\|S\|. Products cost two Walsh-Hadamard transforms a column and O(n_features) memory, and are
+    not searched for nan, which spreads to every entry. The matrix itself is made by `todense` alone.
+
+    Parameters
+    ----------
+    n_features : int
+        Size, a power of two of at least 2.
+    rows : (n_hidden,) array_like of int
+        The set S: different integers in [0, n_features), in any order. Row 0 is the constant one.
+
+    Attributes
+    ----------
+    rows : (n_hidden,) ndarray of int64
+        S in ascending order; read-only.
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is not a power of two of at least 2, or `rows` is not such a set. Products raise it
+        if the other factor does not fit or is not real.
+
+    References
+    ----------
+    .. [1] Cowsik et al., "The Persian Rug" (2024), section 4.2.2.
+
+    Examples
+    --------
+    >>> R = RugMatrix(4, [1, 2])
+    >>> R @ np.array([1.0, 0.0, 0.0, 0.0])
+    array([ 1.,  0.,  0., -1.])
+    >>> R.todense()
+    array([[ 1.,  0.,  0., -1.],
+           [ 0.,  1., -1.,  0.],
+           [ 0., -1.,  1.,  0.],
+           [-1.,  0.,  0.,  1.]])
+    """
+
+    rows: npt.NDArray[np.int64]
+
+    def __init__(self, n_features: int, rows: npt.ArrayLike) -> None:
+        n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
+        chosen = np.asarray(rows)
+        if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
+            raise ValueError(f"`rows` must be a non-empty vector of integers; got {rows!r}.")
+        chosen = np.sort(chosen)
+        if chosen[0] < 0 or chosen[-1] >= n:
+            outside = chosen[0] if chosen[0] < 0 else chosen[-1]
+            raise ValueError(f"`rows` must lie in [0, {n}); got {outside}.")
+        twice = chosen[1:][chosen[1:] == chosen[:-1]]
+        if twice.size:
+            raise ValueError(f"`rows` must be different from each other; got {twice[0]} twice.")
+        super().__init__(np.dtype(np.float64), (n, n))  # type: ignore[call-arg]  # stubs know __new__ alone
+        self.rows = chosen.astype(np.int64)
+        self.rows.flags.writeable = False
+        self._left_out = np.ones(n, dtype=np.bool_)
+        self._left_out[self.rows] = False
+
+    def _counts(self) -> FloatArray:
+        """Row 0 times n_hidden: sums of signs, so whole numbers without rounding error."""
+        return walsh_hadamard(~self._left_out)
+
+    def _permutation(self, i: int) -> npt.NDArray[np.int64]:
+        return np.arange(self.shape[0]) ^ i
+
+    def row(self, i: int) -> FloatArray:
+        """Return row i (which is also column i), shape (n_features,), in O(n_features log n_features).
+
+        Raises
+        ------
+        ValueError
+            If `i` is not an integer in [0, n_features).
+
+        Examples
+        --------
+        >>> RugMatrix(4, [1, 2]).row(1)
+        array([ 0.,  1., -1.,  0.])
+        """
+        i = arguments.integer("i", i, 0, self.shape[0] - 1)
+        return self._counts()[self._permutation(i)] / self.rows.size
+
+    def todense(self) -> FloatArray:
+        """Return the matrix, shape (n_features, n_features): 8 n_features² bytes."""
+        first = self._counts() / self.rows.size
+        dense = np.empty(self.shape)
+        for i in range(self.shape[0]):
+            dense[i] = first[self._permutation(i)]
+        return dense
+
+    def matvec(self, x: Any) -> Any:
+        """Return R x for `x` of shape (n_features,) or (n_features, 1)."""
+        n = self.shape[0]
+        if np.shape(x) not in ((n,), (n, 1)):
+            raise ValueError(f"`x` must have shape ({n},) or ({n}, 1); got {np.shape(x)}.")
+        return super().matvec(x)
+
+    def _matmat(self, x: Any) -> FloatArray:
+        columns = np.array(_real_array("x", x).T, order="C")
+        _transform_rows(columns)
+        columns[:, self._left_out] = 0.0
+        _transform_rows(columns)
+        columns /= self.rows.size
+        return columns.T
+
+    def _matvec(self, x: Any) -> FloatArray:
+        return self._matmat(np.reshape(x, (-1, 1)))
+
+    def _adjoint(self) -> "RugMatrix":
+        return self
+
+    def _transpose(self) -> "RugMatrix":
+        return self
+
+
+def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row: bool = False) -> RugMatrix:
+    """Persian rug of `n_hidden` random Hadamard rows: the artificial model of optimal variance.
+
+    Parameters
+    ----------
+    n_features : int
+        Size, a power of two of at least 2.
+    n_hidden : int
+        Rank, from 1 to n_features. At n_hidden = n_features the rug is the identity.
+    rng : Generator or int, optional
+        Source of randomness or its seed.
+    constant_row : bool, optional
+        Whether row 0, all ones, may be drawn too, as in the source. It adds 1/n_hidden to every entry, so
+        the mean of the interference, which the bias has to compensate, would depend on the draw: off the
+        diagonal a row sums to n_features/n_hidden - 1 with row 0 and to -1 without, and that mean is p/2
+        times the sum, the same for every output. Left out by default, except at n_hidden = n_features,
+        where every row is taken and the interference vanishes.
+
+    Returns
+    -------
+    R : RugMatrix
+        A LinearOperator of shape (n_features, n_features); R.rows are the rows drawn.
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is not a power of two of at least 2 or `n_hidden` is out of range.
+
+    Notes
+    -----
+    With unit diagonal and rank n_hidden, the mean over rows of the interference's variance is at least
+    (4p - 3p²)/12 (n_features/n_hidden - 1) (Eq. 6). The rug attains it, and in each row alone: of R² =
+    (n_features/n_hidden) R, look at the diagonal.
+
+    References
+    ----------
+    .. [1] Cowsik et al., "The Persian Rug" (2024), section 4.2.2 and Eq. 6.
+
+    Examples
+    --------
+    >>> R = rug_matrix(2**16, 2**14, rng=0)
+    >>> x = np.zeros(2**16)
+    >>> x[[3, 70, 4000]] = 1.0                       # three features on, read out from 2^14 hidden neurons
+    >>> np.flatnonzero(R @ x > 0.5)
+    array([   3,   70, 4000])
+    """
+    n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
+    m = arguments.integer("n_hidden", n_hidden, 1, n)
+    first = 0 if constant_row or m == n else 1
+    rows = np.random.default_rng(rng).choice(n - first, size=m, replace=False, shuffle=False) + first
+    return RugMatrix(n, rows)
+
+
+def random_projector(
+    n_features: int, n_hidden: int, rng: Seed = None, *, unit_diagonal: bool = False
+) -> FloatArray:
+    """Random matrix (n_features/n_hidden) O P O', to compare the rug with.
+
+    Parameters
+    ----------
+    n_features : int
+        Size, at least 2; any integer.
+    n_hidden : int
+        Rank of the projector P, from 1 to n_features.
+    rng : Generator or int, optional
+        Source of randomness or its seed.
+    unit_diagonal : bool, optional
+        By default O is Haar distributed. Then the diagonal has mean 1 exactly, but entry by entry it
+        scatters with variance 2 (n_features - n_hidden) / (n_hidden (n_features + 2)): Eq. 7, which asks for
+        a unit diagonal as well, does not hold. With True, Givens rotations of such a matrix make the
+        diagonal 1 and keep the eigenvalues: the Gram matrix of an equal-norm tight frame, which attains
+        Eq. 6 like the rug, in each row alone. O is then no longer Haar distributed.
+
+    Returns
+    -------
+    M : (n_features, n_features) ndarray of float64
+        Symmetric, with n_hidden eigenvalues n_features/n_hidden and the others 0, up to rounding. Dense:
+        8 n_features² bytes; time O(n_features² n_hidden), with `unit_diagonal` O(n_features³).
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is below 2 or `n_hidden` out of range.
+
+    References
+    ----------
+    .. [1] Cowsik et al., "The Persian Rug" (2024), Eq. 7 and section 4.2.1 (tight frames).
+    .. [2] Davies and Higham, "Numerically stable generation of correlation matrices" (2000), for the
+       rotations; the code is SciPy's `random_correlation`.
+
+    Examples
+    --------
+    >>> M = random_projector(64, 16, rng=0)
+    >>> round(float(M.diagonal().mean()), 12)
+    1.0
+    >>> M = random_projector(64, 16, rng=0, unit_diagonal=True)
+    >>> bool(np.all(M.diagonal() == 1))
+    True
+    """
+    n = arguments.integer("n_features", n_features, 2)
+    m = arguments.integer("n_hidden", n_hidden, 1, n)
+    rng = np.random.default_rng(rng)
+    if m == n:
+        return np.eye(n)
+    if unit_diagonal:
+        from scipy.stats import random_correlation  # a quarter of a second of import, needed only here
+
+        eigenvalues = np.zeros(n)
+        eigenvalues[:m] = n / m
+        # SciPy compares the sum of the eigenvalues with n; n roundings of a sum of size n are allowed.
+        tolerance = n * n * np.finfo(np.float64).eps
+        M = random_correlation.rvs(eigenvalues, random_state=rng, tol=tolerance)
+        np.fill_diagonal(M, 1.0)
+    else:
+        frame, _ = np.linalg.qr(rng.standard_normal((n, m)))
+        M = frame @ frame.T * (n / m)
+    return (M + M.T) / 2

@@ -1,0 +1,304 @@
+"""The fast transform and the rug against dense Hadamard matrices; projectors against Haar's moments."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy import linalg, stats
+from scipy.sparse.linalg import eigsh
+from superposition.solvers.rug.hadamard import RugMatrix, random_projector, rug_matrix, walsh_hadamard
+
+ROUNDING = 2.0**-53
+seeds = st.integers(0, 2**32 - 1)
+
+
+# --- the transform ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 32, 64])
+def test_transform_of_unit_vectors_is_the_hadamard_matrix(n):
+    by_definition = [[(-1) ** (i & j).bit_count() for j in range(n)] for i in range(n)]
+    assert np.array_equal(walsh_hadamard(np.eye(n)), by_definition)
+    assert np.array_equal(by_definition, linalg.hadamard(n))
+
+
+# Below, at and above the size of a cache block (2^12), with even and odd numbers of levels on top of it.
+@pytest.mark.parametrize("m", [7, 11, 12, 13, 14, 15, 16])
+def test_transform_is_exact_on_integers_whatever_the_blocking(m):
+    # H of size 2^m is the Kronecker product of two smaller ones, which dense matrices can check.
+    a, b = 2 ** (m // 2), 2 ** (m - m // 2)
+    x = np.random.default_rng(m).integers(-(2**20), 2**20, (a, b))
+    expected = linalg.hadamard(a) @ x @ linalg.hadamard(b)
+    assert np.array_equal(walsh_hadamard(x.ravel()), expected.ravel())
+
+
+@given(seeds, st.integers(0, 13), st.floats(-100, 100), st.floats(-100, 100))
+def test_transform_is_linear_an_involution_and_keeps_the_norm(seed, m, s, t):
+    n = 2**m
+    x, y = np.random.default_rng(seed).standard_normal((2, n))
+    hx = walsh_hadamard(x)
+    # Each level rounds once, so its error is at most 2^-53 of its own norm, which grows by sqrt(2) a level.
+    error = 1.01 * m * ROUNDING
+    norm = math.sqrt(math.fsum(x**2))
+    assert linalg.norm(walsh_hadamard(hx) - n * x) <= 2 * error * n * norm
+    # 8 more roundings: squares, sum, root and the product.
+    assert math.sqrt(math.fsum(hx**2)) == pytest.approx(math.sqrt(n) * norm, rel=error + 8 * ROUNDING, abs=0)
+    largest = math.sqrt(n) * (abs(s) * norm + abs(t) * math.sqrt(math.fsum(y**2)))
+    gap = walsh_hadamard(s * x + t * y) - (s * hx + t * walsh_hadamard(y))
+    assert linalg.norm(gap) <= (2 * error + 8 * ROUNDING) * largest
+
+
+def test_transform_rounds_no_more_than_promised():
+    x = np.random.default_rng(1).standard_normal((20, 64))
+    exact = x.astype(np.longdouble) @ linalg.hadamard(64).astype(np.longdouble)
+    error = np.asarray(walsh_hadamard(x) - exact, dtype=np.float64)
+    assert np.all(linalg.norm(error, axis=1) <= 6 * ROUNDING * linalg.norm(x, axis=1) * 8)  # log2(64) = 6
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_transform_along_an_axis_leaves_its_argument_alone(axis):
+    x = np.asfortranarray(np.random.default_rng(2).integers(-9, 9, (4, 8, 16)))
+    before = x.copy()
+    expected = np.apply_along_axis(lambda v: linalg.hadamard(v.size) @ v, axis, x)
+    result = walsh_hadamard(x, axis=axis)
+    assert np.array_equal(result, expected)
+    assert result.dtype == np.float64
+    assert np.array_equal(x, before)
+
+
+def test_transform_of_float_vector_does_not_change_it():
+    x = np.ones(8)
+    walsh_hadamard(x)
+    assert np.array_equal(x, np.ones(8))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3.0,), r"`x` must have at least one dimension; got 3\.0"),
+        ((np.ones(12),), r"`x\.shape\[-1\]` must be a power of two; got 12"),
+        ((np.ones((4, 3)), 1), r"`x\.shape\[1\]` must be a power of two; got 3"),
+        (([],), r"`x\.shape\[-1\]` must be an integer of at least 1; got 0"),
+        ((np.ones(4), 1), r"`axis` must be an integer of at least -1 and at most 0; got 1"),
+        (([1.0, np.nan],), r"`x` must be finite; got nan"),
+        (([[0.0, 1.0], [np.inf, 0.0]], 0), r"`x` must be finite; got inf"),
+        (([1.0, 1j],), r"`x` must be real numbers; got \[1\.0, 1j\]"),
+        ((["a", "b"],), r"`x` must be real numbers; got \['a', 'b'\]"),
+    ],
+)
+def test_transform_rejects(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        walsh_hadamard(*arguments)
+
+
+# --- the rug ------------------------------------------------------------------------------------------------
+
+# The last two hold every row, so that the rug is the identity.
+SETS = [(2, [0]), (2, [1]), (8, [1, 2, 4]), (16, [0, 3, 5, 15]), (64, list(range(1, 41, 2))), (2, [0, 1]),
+        (16, list(range(16)))]  # fmt: skip
+
+
+def by_definition(n, rows):
+    chosen = linalg.hadamard(n)[rows]
+    return chosen.T @ chosen / len(rows)
+
+
+@pytest.mark.parametrize(("n", "rows"), SETS)
+def test_rug_is_its_definition(n, rows):
+    R, dense = RugMatrix(n, rows[::-1]), by_definition(n, rows)
+    # Whole numbers divided once by n_hidden, on both sides: equal to the last bit.
+    assert np.array_equal(R.todense(), dense)
+    assert np.array_equal(np.array([R.row(i) for i in range(n)]), dense)
+    assert np.array_equal(R @ np.eye(n), dense)
+    assert np.array_equal(R.rows, rows)
+    x = np.random.default_rng(n).integers(-1000, 1000, (n, 3))
+    exact = linalg.hadamard(n)[rows].T @ (linalg.hadamard(n)[rows] @ x) / len(rows)
+    assert np.array_equal(R @ x, exact)
+    assert np.array_equal(R @ x[:, 0], exact[:, 0])
+    assert np.array_equal(R @ x[:, :1], exact[:, :1])
+
+
+@given(seeds, st.integers(1, 7), st.floats(0, 1), st.booleans())
+@example(0, 1, 0.0, False)
+@example(0, 7, 1.0, False)
+def test_rug_has_unit_diagonal_and_one_nonzero_eigenvalue(seed, m, fraction, constant_row):
+    n = 2**m
+    n_hidden = 1 + round(fraction * (n - 1))
+    dense = rug_matrix(n, n_hidden, seed, constant_row=constant_row).todense()
+    assert np.all(dense.diagonal() == 1)
+    assert np.array_equal(dense, dense.T)
+    # LAPACK's error is a small multiple of n 2^-53 times the largest eigenvalue.
+    slack = 4 * n * ROUNDING * n / n_hidden
+    values = linalg.eigvalsh(dense)
+    assert np.all(np.abs(values[: n - n_hidden]) <= slack)
+    assert np.all(np.abs(values[n - n_hidden :] - n / n_hidden) <= slack)
+
+
+def test_rug_is_no_projector_but_a_multiple_is():
+    R = rug_matrix(64, 16, rng=0).todense()
+    assert np.array_equal(R @ R, 4 * R)  # n_features/n_hidden = 4: all numbers are multiples of 1/16 or 1/256
+    assert not np.allclose(R @ R, R)
+
+
+def test_hadamard_matrix_as_printed_has_rank_one():
+    i = np.arange(64)
+    printed = (-1.0) ** np.bitwise_count(i[:, np.newaxis] ^ i)
+    assert np.linalg.matrix_rank(printed) == 1
+    assert np.linalg.matrix_rank(walsh_hadamard(np.eye(64))) == 64
+
+
+def test_rug_is_a_symmetric_operator():
+    R = rug_matrix(256, 40, rng=3)
+    x = np.random.default_rng(3).integers(-9, 9, (256, 2))
+    expected = R @ x
+    for other in (R.T @ x, R.H @ x, R.rmatmat(x), (x.T @ R).T, (2 * R - R) @ x):
+        assert np.array_equal(other, expected)
+    assert np.array_equal(R.rmatvec(x[:, 0]), expected[:, 0])
+    # SciPy's Lanczos solver converges to machine precision; the largest eigenvalues are all 256/40.
+    assert eigsh(R, k=3, return_eigenvectors=False, v0=np.arange(256.0)) == pytest.approx(
+        [6.4] * 3, rel=1e-12
+    )
+
+
+def test_product_with_a_float_vector_leaves_it_alone():
+    x = np.random.default_rng(4).standard_normal(32)
+    before = x.copy()
+    rug_matrix(32, 8, rng=4) @ x
+    assert np.array_equal(x, before)
+
+
+def test_large_rug_is_idempotent_up_to_its_scale():
+    n, n_hidden = 2**18, 2**15
+    R = rug_matrix(n, n_hidden, rng=5)
+    y = R @ np.random.default_rng(5).standard_normal(n)
+    # A product costs two transforms of 18 levels and a quotient, each with an error of 2^-53 of the norm of
+    # 8 times its argument. R y has its own; that of y is 8/8^(1/2) as large beside y, then grows 8 times.
+    assert linalg.norm(R @ y - 8 * y) <= (1 + math.sqrt(8)) * 37 * ROUNDING * 8 * linalg.norm(y)
+    assert R.row(77)[77] == 1
+
+
+def test_rug_leaves_the_constant_row_out_unless_asked():
+    # 400 draws of 3 rows of 8: each row is in with probability 3/7, or 3/8 if the constant one may be drawn.
+    # Clopper-Pearson at 1e-6 over 16 counts: false alarms below 2e-5.
+    def counts(**options):
+        drawn = np.array([rug_matrix(8, 3, seed, **options).rows for seed in range(400)])
+        return np.bincount(drawn.ravel(), minlength=8).tolist()
+
+    without, with_it = counts(), counts(constant_row=True)
+    assert without[0] == 0
+    assert all(stats.binomtest(c, 400, 3 / 7).pvalue > 1e-6 for c in without[1:])
+    assert all(stats.binomtest(c, 400, 3 / 8).pvalue > 1e-6 for c in with_it)
+    # Canary: the same counts do not pass for one half.
+    assert not all(stats.binomtest(c, 400, 1 / 2).pvalue > 1e-6 for c in with_it)
+
+
+@pytest.mark.parametrize("constant_row", [False, True])
+def test_full_rank_rug_is_the_identity(constant_row):
+    assert np.array_equal(rug_matrix(16, 16, 0, constant_row=constant_row).todense(), np.eye(16))
+
+
+def test_same_seed_same_rug():
+    R = rug_matrix(64, 20, rng=7)
+    assert np.array_equal(R.rows, rug_matrix(64, 20, np.random.default_rng(7)).rows)
+    assert not np.array_equal(R.rows, rug_matrix(64, 20, rng=8).rows)
+    with pytest.raises(ValueError, match="read-only"):
+        R.rows[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((12, 3), r"`n_features` must be a power of two; got 12"),
+        ((1, 1), r"`n_features` must be an integer of at least 2; got 1"),
+        ((8, 0), r"`n_hidden` must be an integer of at least 1 and at most 8; got 0"),
+        ((8, 9), r"`n_hidden` must be an integer of at least 1 and at most 8; got 9"),
+        ((8, 2.5), r"`n_hidden` must be an integer of at least 1 and at most 8; got 2\.5"),
+    ],
+)
+def test_rug_matrix_rejects(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rug_matrix(*arguments, rng=0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], r"`rows` must be a non-empty vector of integers; got \[\]"),
+        ([1.0], r"`rows` must be a non-empty vector of integers; got \[1\.0\]"),
+        ([[1]], r"`rows` must be a non-empty vector of integers; got \[\[1\]\]"),
+        ([1, 8], r"`rows` must lie in \[0, 8\); got 8"),
+        ([1, -2], r"`rows` must lie in \[0, 8\); got -2"),
+        ([1, 3, 1], r"`rows` must be different from each other; got 1 twice"),
+    ],
+)
+def test_rug_rejects_rows(rows, message):
+    with pytest.raises(ValueError, match=message):
+        RugMatrix(8, rows)
+
+
+def test_rug_rejects_what_does_not_fit():
+    R = rug_matrix(8, 3, rng=0)
+    with pytest.raises(ValueError, match=r"`x` must have shape \(8,\) or \(8, 1\); got \(5,\)"):
+        R @ np.ones(5)
+    with pytest.raises(ValueError, match=r"dimension mismatch: \(8, 8\), \(5, 2\)"):  # SciPy's own words
+        R @ np.ones((5, 2))
+    with pytest.raises(ValueError, match="`x` must be real numbers; got"):
+        R @ np.full(8, 1j)
+    with pytest.raises(ValueError, match=r"`i` must be an integer of at least 0 and at most 7; got 8"):
+        R.row(8)
+
+
+# --- random projectors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit_diagonal", [False, True])
+@pytest.mark.parametrize(("n", "n_hidden"), [(2, 1), (3, 2), (17, 1), (48, 12), (48, 47), (5, 5)])
+def test_projector_has_one_nonzero_eigenvalue(n, n_hidden, unit_diagonal):
+    M = random_projector(n, n_hidden, rng=1, unit_diagonal=unit_diagonal)
+    slack = (
+        8 * n * ROUNDING * n / n_hidden
+    )  # n roundings for each of the n rotations or products, of this size
+    assert np.array_equal(M, M.T)
+    assert abs(M.diagonal().mean() - 1) <= slack
+    assert np.all(M.diagonal() == 1) or not unit_diagonal or n == n_hidden
+    values = linalg.eigvalsh(M)
+    assert np.all(np.abs(values[: n - n_hidden]) <= slack)
+    assert np.all(np.abs(values[n - n_hidden :] - n / n_hidden) <= slack)
+
+
+def diagonal_scatter(n, n_hidden, n_runs):
+    return [np.mean((random_projector(n, n_hidden, rng=s).diagonal() - 1) ** 2) for s in range(n_runs)]
+
+
+def test_projector_diagonal_scatters_as_haar_measure_says():
+    # M_ii n_hidden/n is Beta(n_hidden/2, (n - n_hidden)/2). One mean a matrix: its entries hang together.
+    n, n_hidden = 24, 6
+    samples = diagonal_scatter(n, n_hidden, 200)
+    variance = 2 * (n - n_hidden) / (n_hidden * (n + 2))
+    se = np.std(samples, ddof=1) / np.sqrt(200)
+    band = stats.t.ppf(1 - 5e-7, 199) * se  # false alarms: 1e-6
+    assert band <= 0.25 * variance  # what the test promises to see
+    assert abs(np.mean(samples) - variance) <= band
+    assert abs(np.mean(samples) - variance / 2) > band  # canary: the factor 2 lost
+
+
+def test_projector_same_seed_same_matrix():
+    for unit_diagonal in (False, True):
+        a, b, c = (random_projector(8, 3, rng=s, unit_diagonal=unit_diagonal) for s in (1, 1, 2))
+        assert np.array_equal(a, b)
+        assert not np.array_equal(a, c)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1, 1), r"`n_features` must be an integer of at least 2; got 1"),
+        ((5, 6), r"`n_hidden` must be an integer of at least 1 and at most 5; got 6"),
+        ((5, 0), r"`n_hidden` must be an integer of at least 1 and at most 5; got 0"),
+    ],
+)
+def test_projector_rejects(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        random_projector(*arguments, rng=0)

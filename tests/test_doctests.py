@@ -1,0 +1,26 @@
+"""The examples of all docstrings run, and give what they show."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+FLOORS = ("superposition.theory", "superposition.solvers", "superposition.validate")
+MODULES = [
+    module.name
+    for floor in FLOORS
+    for module in pkgutil.walk_packages(importlib.import_module(floor).__path__, floor + ".")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name):
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+
+
+def test_there_are_examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    counts = [sum(bool(t.examples) for t in finder.find(importlib.import_module(n))) for n in MODULES]
+    assert sum(counts) > 20
