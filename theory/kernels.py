@@ -31,4 +31,5 @@ def parallel_kernel(function: F) -> F:
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
     """Compile a function of scalars into a NumPy ufunc that broadcasts."""
-    return cast(Callable[..., Any], numba.vectorize(cache=True, nopython=True)(function))
+    vectorize: Any = numba.vectorize  # has no type hints
+    return cast(Callable[..., Any], vectorize(cache=True, nopython=True)(function))

@@ -28,7 +28,7 @@ _LEAST_P = 1e-100
 # Between these the slope at bias 0 changes sign from + to - for every p.
 _LEAST_SIGMA, _GREATEST_SIGMA = 1e-8, 1e3
 
-_TOLERANCES = {"xatol": 1e-10, "xrtol": 1e-10, "fatol": 0.0, "frtol": 0.0}
+_TOLERANCES: Any = {"xatol": 1e-10, "xrtol": 1e-10, "fatol": 0.0, "frtol": 0.0}
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class Optimum:
     """Standard deviation of the interference in units of the diagonal (Eq. 6)."""
     loss: Any
     """Loss per feature."""
+
+
+def _probability(p: npt.ArrayLike) -> FloatArray:
+    return arguments.real("p", p, _LEAST_P, 1, hint="For sparsity S pass p = 1 - S.")
 
 
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
@@ -88,25 +92,23 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     >>> round(best.a, 4), round(best.b, 4), round(best.loss, 6)
     (1.2548, -0.4409, 0.005789)
     """
-    p = arguments.real("p", p, _LEAST_P, 1, hint="For sparsity S pass p = 1 - S.")
-    ratio = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    p, ratio = np.broadcast_arrays(p, ratio)
-    shape = p.shape
-    p, ratio = p.ravel(), ratio.ravel()
-    sigma = theory.sigma(p, ratio)
+    grid = np.broadcast_arrays(_probability(p), arguments.real("ratio", ratio, 0, 1, brackets="(]"))
+    shape = grid[0].shape
+    on, fraction = grid[0].ravel(), grid[1].ravel()
+    sigma = theory.sigma(on, fraction)
     # The affine optimum: a = ratio, output mean p/2. It stays where the ReLU never clips, and at ratio 1.
-    a = ratio.copy()
-    b = (1.0 - ratio) * p / 2.0
-    loss = theory.linear_loss(p, ratio)
+    a = fraction.copy()
+    b = (1.0 - fraction) * on / 2.0
+    loss = theory.linear_loss(on, fraction)
     with np.errstate(divide="ignore", invalid="ignore"):
         highest = b / (a * sigma)
     clipped = np.flatnonzero((sigma > 0.0) & (highest < _AFFINE_FROM))
     for start in range(0, clipped.size, _CHUNK):
         some = clipped[start : start + _CHUNK]
-        z = _shift(sigma[some], p[some], highest[some])
-        a[some] = scale_kernel(z, sigma[some], p[some])
+        z = _shift(sigma[some], on[some], highest[some])
+        a[some] = scale_kernel(z, sigma[some], on[some])
         b[some] = a[some] * sigma[some] * z
-        loss[some] = loss_kernel(a[some], b[some], sigma[some], p[some])
+        loss[some] = loss_kernel(a[some], b[some], sigma[some], on[some])
     return Optimum(*(array.reshape(shape)[()] for array in (a, b, sigma, loss)))
 
 
@@ -127,6 +129,10 @@ def _shift(sigma: FloatArray, p: FloatArray, highest: FloatArray) -> FloatArray:
             f"with status {found.status[k]}."
         )
     return np.asarray(found.x, dtype=np.float64)
+
+
+def _slope_without_bias(log_sigma: FloatArray, *p: Any) -> FloatArray:
+    return np.asarray(slope_kernel(0.0, np.exp(log_sigma), *p), dtype=np.float64)
 
 
 def crossover_ratio(p: npt.ArrayLike) -> Any:
@@ -155,17 +161,17 @@ def crossover_ratio(p: npt.ArrayLike) -> Any:
     >>> round(crossover_ratio(0.05), 6)
     0.032137
     """
-    p = arguments.real("p", p, _LEAST_P, 1, hint="For sparsity S pass p = 1 - S.")
-    shape, p = p.shape, p.ravel()
-    ratio = np.ones(p.size)
+    on = _probability(p)
+    shape, on = on.shape, on.ravel()
+    ratio = np.ones(on.size)
     # Within 3e-8 of p = 1 the bias is positive down to the least sigma tried: the crossing is at ratio 1.
-    crossing = np.flatnonzero(slope_kernel(0.0, _LEAST_SIGMA, p) > 0.0)
+    crossing = np.flatnonzero(slope_kernel(0.0, _LEAST_SIGMA, on) > 0.0)
     found = elementwise.find_root(
-        lambda log_sigma, p: slope_kernel(0.0, np.exp(log_sigma), p),
+        _slope_without_bias,
         (np.full(crossing.size, np.log(_LEAST_SIGMA)), np.full(crossing.size, np.log(_GREATEST_SIGMA))),
-        args=(p[crossing],),
+        args=(on[crossing],),
         tolerances=_TOLERANCES,
     )
-    variance = p[crossing] * (4.0 - 3.0 * p[crossing]) / 12.0
+    variance = on[crossing] * (4.0 - 3.0 * on[crossing]) / 12.0
     ratio[crossing] = variance / (variance + np.exp(2.0 * found.x))
     return ratio.reshape(shape)[()]

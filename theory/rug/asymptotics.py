@@ -63,11 +63,11 @@ def asymptotic_shift(p: npt.ArrayLike) -> Any:
     """
     from scipy.special import lambertw
 
-    p = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
-    t = np.sqrt(3.0 * lambertw((4.0 / (np.sqrt(2.0 * np.pi) * p)) ** (2.0 / 3.0) / 3.0).real)
+    on = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
+    t = np.sqrt(3.0 * lambertw((4.0 / (np.sqrt(2.0 * np.pi) * on)) ** (2.0 / 3.0) / 3.0).real)
     for _ in range(2):
         t0, t1, _ = tail_kernels(t)
-        t = t + np.log(4.0 * t1 / (p * t)) / (t0 / t1 + 1.0 / t)
+        t = t + np.log(4.0 * t1 / (on * t)) / (t0 / t1 + 1.0 / t)
     return t[()]
 
 
@@ -103,8 +103,8 @@ def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     """
     s = sigma(p, ratio)
     t = asymptotic_shift(p)
-    p = np.asarray(p, dtype=np.float64)
     _, _, t2 = tail_kernels(t)
-    on = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
-    off = 2.0 * t2 * (1.0 + 3.0 * t * s)
-    return (s * s * (p * on + (1.0 - p) * off))[()]
+    on_loss = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
+    off_loss = 2.0 * t2 * (1.0 + 3.0 * t * s)
+    on = np.asarray(p, dtype=np.float64)
+    return (s * s * (on * on_loss + (1.0 - on) * off_loss))[()]

@@ -34,6 +34,16 @@ def _probability(p: npt.ArrayLike) -> Any:
     return arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
 
 
+def _variance(p: npt.ArrayLike) -> Any:
+    """Var x = p/3 - p²/4, as a product that does not cancel."""
+    on = _probability(p)
+    return on * (4.0 - 3.0 * on) / 12.0
+
+
+def _fraction(ratio: npt.ArrayLike) -> Any:
+    return arguments.real("ratio", ratio, 0, 1, brackets="(]")
+
+
 def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     r"""Least standard deviation of the interference, in units of the diagonal.
 
@@ -69,9 +79,8 @@ def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     >>> round(sigma(0.05, 0.25), 6)
     0.219374
     """
-    p = _probability(p)
-    ratio = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    return np.sqrt(p * (4.0 - 3.0 * p) / 12.0 * ((1.0 - ratio) / ratio))[()]
+    fraction = _fraction(ratio)
+    return np.sqrt(_variance(p) * ((1.0 - fraction) / fraction))[()]
 
 
 def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
@@ -209,11 +218,10 @@ def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -
     >>> round(optimal_scale(-0.35, sigma(0.05, 0.25), 0.05), 4)
     1.2532
     """
-    sigma = arguments.real("sigma", sigma, 0, brackets="()")
-    beta = arguments.real("beta", beta)
-    shift = beta / sigma
+    deviation = arguments.real("sigma", sigma, 0, brackets="()")
+    shift = arguments.real("beta", beta) / deviation
     arguments.real("beta / sigma", shift, _LOWEST_SHIFT)
-    return scale_kernel(shift, sigma, _probability(p))
+    return scale_kernel(shift, deviation, _probability(p))
 
 
 def linear_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
@@ -246,9 +254,7 @@ def linear_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     >>> round(linear_loss(0.05, 0.25), 6)
     0.012031
     """
-    p = _probability(p)
-    ratio = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    return (p * (4.0 - 3.0 * p) / 12.0 * (1.0 - ratio))[()]
+    return (_variance(p) * (1.0 - _fraction(ratio)))[()]
 
 
 def zero_ratio_loss(p: npt.ArrayLike) -> Any:
@@ -280,5 +286,4 @@ def zero_ratio_loss(p: npt.ArrayLike) -> Any:
     >>> round(zero_ratio_loss(0.5), 12)
     0.104166666667
     """
-    p = _probability(p)
-    return (p * (4.0 - 3.0 * p) / 12.0)[()]
+    return _variance(p)[()]

@@ -1,0 +1,43 @@
+"""The Persian rug against really trained models (Cowsik et al. 2024, Figs. 1 and 2)."""
+
+from .plots import (
+    plot_bias_map,
+    plot_excess,
+    plot_finite_size,
+    plot_loss_against_p,
+    plot_loss_against_ratio,
+    plot_onset,
+    plot_profile,
+    plot_rug,
+)
+from .runs import (
+    read_reference,
+    run_bias,
+    run_exact_against_samples,
+    run_finite_size,
+    run_rug,
+    run_theory,
+    run_trained,
+    with_theory,
+)
+from .section import report_section
+
+__all__ = [
+    "plot_bias_map",
+    "plot_excess",
+    "plot_finite_size",
+    "plot_loss_against_p",
+    "plot_loss_against_ratio",
+    "plot_onset",
+    "plot_profile",
+    "plot_rug",
+    "read_reference",
+    "report_section",
+    "run_bias",
+    "run_exact_against_samples",
+    "run_finite_size",
+    "run_rug",
+    "run_theory",
+    "run_trained",
+    "with_theory",
+]

@@ -1,0 +1,380 @@
+"""The rug's part of the report."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from ..report import Figure, Section, Table
+from . import plots, runs
+
+__all__ = ["report_section"]
+
+# The six panels of Fig. 2, and the ratios at which the loss is drawn against p.
+PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)
+RATIOS = (0.12, 0.25, 0.5)
+
+# Sizes that fit each profile: the quick one takes a few minutes on two cores.
+SIZES = {
+    "quick": {
+        "train": {"n_features": 64, "ratio": (0.125, 0.25, 0.5, 0.75), "seeds": 3, "steps": 3000},
+        "evaluation_samples": 2**17,
+        "checked": {"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,)},
+        "finite": (64, 256, 1024, 4096),
+        "simulated": 2000,
+    },
+    "full": {
+        "train": {"n_features": 128, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75), "seeds": 5, "steps": 20_000},
+        "evaluation_samples": 2**20,
+        "checked": {"n_features": 128, "p": (0.001, 0.01, 0.1, 0.4), "ratio": (0.125, 0.25)},
+        "finite": (64, 256, 1024, 4096, 16384),
+        "simulated": 4000,
+    },
+}
+CHECKED_SAMPLES = 10**7
+
+TEXT = """
+A ReLU autoencoder of sparse data keeps n_hidden numbers for n_features features. If its weights are
+statistically symmetric, the other features act on each output like Gaussian noise, and the loss depends on
+three numbers alone: the scale a, the bias b and the standard deviation sigma of that noise, which the ratio
+n_hidden/n_features bounds from below. The Persian rug attains the bound. Lines in the figures are its loss at
+the optimal a and b, computed without sampling; markers are models that were really trained.
+
+The bound on sigma is a theorem about one choice of weights, not about what training finds. The tables give
+the relative excess of trained models over the rug, at the stopping rule of the source and at convergence.
+Negative numbers are models that beat it.
+"""
+
+
+def report_section(profile: str, seed: int, progress: Callable[[str], None]) -> Section:
+    """Run the rug's experiments and return its part of the report.
+
+    Parameters
+    ----------
+    profile : {"quick", "full"}
+    seed : int
+        Seed of everything random here; models take the seeds from it on.
+    progress : callable
+        Called with a line of text from time to time.
+
+    Returns
+    -------
+    Section
+    """
+    sizes = SIZES[profile]
+    here = _train_here(sizes, seed, progress)
+    reference, provenance = runs.read_reference()
+    trained = here if reference is None else xr.concat([reference, here], "model", combine_attrs="drop")
+    losses = _losses(trained)
+    progress("rug: finite sizes")
+    finite = [
+        runs.run_finite_size(p, ratio, sizes["finite"], samples=sizes["simulated"], seed=seed)
+        for p, ratio in ((0.05, 0.25), (0.4, 0.5))
+    ]
+    checked = _checked(sizes, seed, progress)
+    progress("rug: figures")
+    return Section(
+        "rug",
+        "The Persian rug",
+        TEXT + _what_was_found(trained),
+        _figures(losses, sizes["train"]["n_features"], finite, seed),
+        [
+            _excess_table(trained),
+            _weights_table(trained),
+            _finite_table(finite),
+            _checked_table(checked),
+            _provenance_table(provenance),
+        ],
+    )
+
+
+def _train_here(sizes: dict, seed: int, progress: Callable[[str], None]) -> xr.Dataset:
+    train = sizes["train"]
+    count = len(PANELS) * len(train["ratio"]) * train["seeds"]
+    progress(f"rug: training {count} models of {train['n_features']} features")
+    return runs.run_trained(
+        train["n_features"],
+        PANELS,
+        train["ratio"],
+        range(seed, seed + train["seeds"]),
+        steps=train["steps"],
+        evaluation_samples=sizes["evaluation_samples"],
+    )
+
+
+def _checked(sizes: dict, seed: int, progress: Callable[[str], None]) -> xr.Dataset:
+    progress(f"rug: exact losses against {CHECKED_SAMPLES:.0e} samples")
+    checked = sizes["checked"]
+    trained = runs.run_trained(
+        checked["n_features"],
+        checked["p"],
+        checked["ratio"],
+        [seed],
+        steps=1000,
+        evaluation_samples=CHECKED_SAMPLES,
+        keep_weights=True,
+    )
+    return runs.run_exact_against_samples(trained)
+
+
+def _what_was_found(trained: xr.Dataset) -> str:
+    """Say in two sentences, from the numbers, where converged models lie against the rug."""
+    cells = []
+    for p in np.unique(trained["p"]):
+        for ratio in RATIOS:
+            for n in np.unique(trained["n_features"]):
+                mine = _runs_of(trained, n, p, ratio)
+                if mine.size > 1:
+                    values = trained["excess"].values[-1, mine]
+                    # Student's 95 % interval of the mean over seeds
+                    half = stats.t.ppf(0.975, mine.size - 1) * values.std(ddof=1) / np.sqrt(mine.size)
+                    cells.append((values.mean(), half, n, p, ratio))
+    above = sum(mean > half for mean, half, *_ in cells)
+    below = sum(mean < -half for mean, half, *_ in cells)
+    low, high = min(cells), max(cells)
+    return (
+        f"\n\nOf the {len(cells)} combinations of n_features, p and ratio with several seeds here, {above} "
+        f"end above the rug at convergence and {below} below it, by more than Student's 95 % interval of the "
+        f"mean over seeds; the other {len(cells) - above - below} agree. The lowest mean is {low[0]:+.1%} "
+        f"(n = {low[2]}, p = {low[3]:g}, ratio ≈ {low[4]:g}), the highest {high[0]:+.1%} (n = {high[2]}, "
+        f"p = {high[3]:g}, ratio ≈ {high[4]:g})."
+    )
+
+
+def _losses(trained: xr.Dataset) -> xr.Dataset:
+    """Theory on a fine grid and all trained losses, relative to the loss at ratio 0, in one dataset."""
+    ratio = np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 80), np.linspace(0.1, 1, 91)]))
+    p = np.unique(np.concatenate([np.geomspace(1e-4, 1, 81), PANELS]))
+    per_model = {name: trained[name] for name in ("n_features", "n_hidden", "seed", "origin", "excess")}
+    return runs.run_theory(p, ratio).assign(
+        trained=trained["loss"] / trained["zero_ratio_loss"],
+        trained_se=trained["loss_se"] / trained["zero_ratio_loss"],
+        model_p=trained["p"],
+        model_ratio=trained["ratio"],
+        **per_model,
+    )
+
+
+def _figures(losses: xr.Dataset, here: int, finite: list[xr.Dataset], seed: int) -> list[Figure]:
+    plane = runs.run_theory(np.geomspace(1e-6, 1, 121), np.geomspace(1e-6, 1, 121))
+    profile = runs.run_bias(0.05, [0.005, 0.02, 0.032, 0.05, 0.1, 0.3], np.linspace(-5, 6, 221))
+    markers = (
+        "Every seed is shown; open markers are at the source's stopping rule, filled ones at convergence; "
+        "error bars are ± 1 standard error of the evaluation on fresh data, mostly smaller than the marker. "
+    )
+    return [
+        Figure(
+            "image",
+            "Fig. 1: the rug, n_features = 256, n_hidden = 40",
+            "Decoder times encoder, built from 40 random rows of the Hadamard matrix; the diagonal is 1 "
+            "(beyond the colour scale).",
+            runs.run_rug(seed=seed),
+            plots.plot_rug,
+            size=(5.2, 4.4),
+        ),
+        Figure(
+            "loss-against-ratio",
+            "Fig. 2: loss against the ratio",
+            markers + f"n = {here} was trained in this run; other sizes are reference runs.",
+            losses,
+            [partial(plots.plot_loss_against_ratio, p=p, legend=k == 0) for k, p in enumerate(PANELS)],
+            columns=3,
+            size=(3.6, 3.1),
+        ),
+        Figure(
+            "loss-against-p",
+            "Loss against p at fixed ratio",
+            markers + "The dotted line is the closed small-p law, which has no free constant.",
+            losses,
+            [partial(plots.plot_loss_against_p, ratio=ratio) for ratio in RATIOS],
+            columns=3,
+            size=(3.6, 3.1),
+        ),
+        Figure(
+            "onset",
+            "The drop sets in around ratio = p",
+            "Lines: macroscopic optimum; bars: where its bias changes sign; dots: trained models at "
+            "convergence, all sizes and seeds.",
+            losses,
+            plots.plot_onset,
+            size=(5.6, 3.8),
+        ),
+        Figure(
+            "excess",
+            "Trained models over the rug, and its trend with size",
+            "Means over the seeds of the reference runs with ± 1 standard error of the mean (open, dotted: "
+            "stopping rule; filled: convergence). Below 1 the trained model beats the rug.",
+            losses,
+            [partial(plots.plot_excess, ratio=ratio) for ratio in RATIOS],
+            columns=3,
+            size=(3.6, 3.1),
+        ),
+        Figure(
+            "finite-size",
+            "The rug at finite size tends to the macroscopic loss",
+            "Scale and bias from the macroscopic optimum, the bias corrected for the interference's exact "
+            "mean; four random rugs at each size.",
+            xr.concat(finite, "case", combine_attrs="drop").assign(
+                p=("case", [f.attrs["p"] for f in finite]), ratio=("case", [f.attrs["ratio"] for f in finite])
+            ),
+            [partial(plots.plot_finite_size, case=case) for case in range(len(finite))],
+            size=(4.2, 3.2),
+        ),
+        Figure(
+            "profile",
+            "One minimum, which moves through zero bias: a crossover, not a jump",
+            "Macroscopic loss over the shift, the scale optimal at each; dots mark the minimum.",
+            profile,
+            plots.plot_profile,
+            size=(5.2, 3.6),
+        ),
+        Figure(
+            "bias",
+            "Where the optimal bias is negative (sparse regime) and positive (almost affine)",
+            "The bias vanishes on the black line; for small p it is ratio = 0.592 p.",
+            plane,
+            plots.plot_bias_map,
+            size=(5.2, 3.8),
+        ),
+    ]
+
+
+def _runs_of(trained: xr.Dataset, n: int, p: float, ratio: float) -> np.ndarray:
+    near = np.abs(trained["ratio"].values / ratio - 1) < 0.1
+    return np.flatnonzero((trained["n_features"].values == n) & (trained["p"].values == p) & near)
+
+
+def _mean_and_error(values: np.ndarray) -> str:
+    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+    return f"{values.mean():+.1%} ± {error:.1%}"
+
+
+def _excess_table(trained: xr.Dataset) -> Table:
+    rows = []
+    sizes = np.unique(trained["n_features"])
+    for p in PANELS:
+        for ratio in RATIOS:
+            for n in sizes:
+                mine = _runs_of(trained, n, p, ratio)
+                if mine.size:
+                    ends = [_mean_and_error(trained["excess"].values[end, mine]) for end in (0, -1)]
+                    lowest = trained["excess"].values[-1, mine].min()
+                    rows.append((f"{p:g}", f"{ratio:g}", int(n), mine.size, *ends, f"{lowest:+.1%}"))
+    columns = ("p", "ratio ≈", "n_features", "seeds", "at the stopping rule", "at convergence", "lowest seed")
+    caption = (
+        "loss / rug's macroscopic optimum at the true ratio, less 1: mean over seeds ± its standard error. "
+        "Sizes may differ in training budget, see the provenance table."
+    )
+    return Table("Relative excess of trained models over the rug", columns, rows, caption)
+
+
+def _weights_table(trained: xr.Dataset) -> Table:
+    rows = []
+    n = int(np.unique(trained["n_features"])[-1])
+    for p in PANELS:
+        for ratio in RATIOS:
+            mine = _runs_of(trained, n, p, ratio)
+            if not mine.size:
+                continue
+            some = trained.isel(model=mine)
+            for end in range(trained.sizes["end"]):
+                at = some.isel(end=end)
+                rows.append(
+                    (
+                        f"{p:g}",
+                        f"{ratio:g}",
+                        str(trained["end"].values[end]),
+                        f"{float(at['diagonal_mean'].mean()):.3f} ± {float(at['diagonal_sd'].mean()):.3f}",
+                        float(some["optimum_a"].mean()),
+                        f"{float(at['bias_mean'].mean()):.3f} ± {float(at['bias_sd'].mean()):.3f}",
+                        float(some["optimum_b"].mean()),
+                        f"{float(at['lyapunov_max'].mean()):.3f}",
+                        f"{float(at['dropped'].mean()):.1%}",
+                    )
+                )
+    columns = ("p", "ratio ≈", "end", "diagonal", "rug's a", "bias", "rug's b", "Lyapunov ratio", "dropped")
+    caption = (
+        "Means over seeds; after ± the standard deviation over the features of a model. The rug's b is for "
+        "interference of mean zero. The Lyapunov ratio (Eq. 3) is the maximum over rows; for Gaussian rows "
+        f"of this length it is about {np.sqrt(8 / (np.pi * n)):.3f}, and 1 means that one other feature "
+        "makes all the interference: an antipodal pair."
+    )
+    return Table(f"What trained weights look like, n_features = {n}", columns, rows, caption)
+
+
+def _finite_table(finite: list[xr.Dataset]) -> Table:
+    rows = []
+    for ds in finite:
+        for n in ds["n_features"].values:
+            at = ds.sel(n_features=n)
+            exact = (at["exact"] / at["macroscopic"] - 1).values
+            simulated = (at["simulated"] / at["macroscopic"] - 1).values
+            z = ((at["simulated"] - at["exact"]) / at["simulated_se"]).values
+            rows.append(
+                (
+                    f"{ds.attrs['p']:g}",
+                    f"{ds.attrs['ratio']:g}",
+                    int(n),
+                    float(at["macroscopic"].mean()),
+                    _mean_and_error(exact),
+                    _mean_and_error(simulated),
+                    f"{np.abs(z).max():.1f}",
+                    float((at["error_estimate"] / at["macroscopic"]).max()),
+                )
+            )
+    columns = (
+        "p",
+        "ratio",
+        "n_features",
+        "macroscopic loss",
+        "exact, excess",
+        "simulated, excess",
+        "largest |z|",
+        "error estimate",
+    )
+    caption = (
+        "Means over four random rugs ± standard error over them; z is the difference of simulation and exact "
+        "loss in standard errors, the largest of four. The error estimate of the exact loss is relative."
+    )
+    return Table("The rug's exact loss tends to the macroscopic one", columns, rows, caption)
+
+
+def _checked_table(checked: xr.Dataset) -> Table:
+    rows = [
+        (
+            int(checked["n_features"]),
+            int(model["n_hidden"]),
+            f"{float(model['p']):g}",
+            f"{float(model['exact']):.9g}",
+            f"{float(model['error_estimate']):.1e}",
+            f"{float(model['sampled']):.9g} ± {float(model['sampled_se']):.1e}",
+            f"{float(model['z']):+.2f}",
+        )
+        for model in (checked.isel(model=k) for k in range(checked.sizes["model"]))
+    ]
+    columns = ("n_features", "n_hidden", "p", "exact loss", "error estimate", "10⁷ fresh samples", "z")
+    caption = "Trained in this run; the samples' float32 arithmetic errs by about 1e-7 relative."
+    return Table("Exact loss of trained models against samples", columns, rows, caption)
+
+
+def _provenance_table(provenance: list[dict[str, object]]) -> Table:
+    rows = [
+        (
+            str(fact["file"]),
+            int(str(fact["n_features"])),
+            int(str(fact["models"])),
+            str(fact["device_name"]),
+            int(str(fact["steps"])),
+            float(str(fact["wall_time_seconds"])) / 60,
+            str(fact["finished"]),
+        )
+        for fact in provenance
+    ]
+    return Table(
+        "Reference runs",
+        ("file", "n_features", "models", "device", "steps to converge", "minutes", "finished"),
+        rows,
+        "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands.",
+    )
