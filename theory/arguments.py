@@ -95,7 +95,8 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     8
     """
     rule = f"be an integer of at least {low}" + (f" and at most {high}" if high is not None else "")
-    message = f"`{name}` must {rule}; got {value!r}."
+    shown = value.item() if isinstance(value, np.generic) else value
+    message = f"`{name}` must {rule}; got {shown!r}."
     if isinstance(value, bool | np.bool_) or np.ndim(value) != 0:
         raise ValueError(message)
     try:

@@ -9,7 +9,7 @@ from scipy.optimize import elementwise
 
 from ...theory import arguments
 from ...theory import rug as theory
-from ...theory.rug.closed import loss_kernel, scale_kernel, slope_kernel
+from ...theory.rug.closed import profile_kernel, scale_kernel, slope_kernel
 
 __all__ = ["Optimum", "crossover_ratio", "optimum"]
 
@@ -67,7 +67,8 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     Returns
     -------
     Optimum
-        Relative error of the loss below 1e-12; of a and b below 1e-8.
+        Relative error of the loss below 1e-12; of a and b below 1e-8. Where sigma is below about 1e-10, a
+        model whose scale is rounded to a double has a larger loss than this.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
         z = _shift(sigma[some], on[some], highest[some])
         a[some] = scale_kernel(z, sigma[some], on[some])
         b[some] = a[some] * sigma[some] * z
-        loss[some] = loss_kernel(a[some], b[some], sigma[some], on[some])
+        loss[some] = profile_kernel(z, sigma[some], on[some])
     return Optimum(*(array.reshape(shape)[()] for array in (a, b, sigma, loss)))
 
 

@@ -37,7 +37,10 @@ def test_good_values_pass_unchanged():
         (lambda: arguments.vector("b", [1.0], 2), r"`b` must have shape \(2\); got \(1,\)\."),
         (lambda: arguments.vector("b", []), r"`b` must not be empty; got shape \(0,\)\."),
         (lambda: arguments.matrix("M", [[1, np.inf]]), r"`M` must be finite; got inf at index \(0, 1\)\."),
-        (lambda: arguments.matrix("M", [[1, 2], [3]]), r"`M` must be real numbers; got \[\[1, 2\], \[3\]\]\."),
+        (
+            lambda: arguments.matrix("M", [[1, 2], [3]]),
+            r"`M` must be real numbers; got \[\[1, 2\], \[3\]\]\.",
+        ),
         (lambda: arguments.choice("d", 3, ("a", "b")), r"`d` must be one of 'a', 'b'; got 3\."),
     ],
 )

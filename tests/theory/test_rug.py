@@ -272,6 +272,29 @@ def test_no_matrix_beats_the_variance_bound(seed, n, p):
     assert mean >= rug.sigma(p, n_hidden / n) ** 2 - 1e-12 * variance * np.sum(M**2)
 
 
+def test_finite_size_correction_is_the_first_edgeworth_term():
+    """Its derivatives by the bias against those of the derived loss at 60 digits."""
+    names = derive.symbols()
+    loss = derive.derive_loss().loss
+    point = ("1.2", "-0.3", "0.25", "0.1")
+    with mp.workdps(60):
+        third, fourth = (
+            sp.lambdify(names, sp.diff(loss, names[1], k), "mpmath", cse=True)(*map(mp.mpf, point))
+            for k in (3, 4)
+        )
+    a, b, sigma, p = map(float, point)
+    # Cumulants of x by brute force from its moments p/(k+1): kappa_3 and kappa_4 in central moments.
+    moments = np.array([1, *(p / (k + 1) for k in range(1, 5))])
+    mean = moments[1]
+    central3 = moments[3] - 3 * mean * moments[2] + 2 * mean**3
+    central4 = moments[4] - 4 * mean * moments[3] + 6 * mean**2 * moments[2] - 3 * mean**4
+    variance = moments[2] - mean**2
+    expected = a**3 * central3 * 0.7 / 6 * float(third) + a**4 * (
+        central4 - 3 * variance**2
+    ) * 0.2 / 24 * float(fourth)
+    assert rug.finite_size_correction(a, b, sigma, p, 0.7, 0.2) == pytest.approx(expected, rel=1e-11)
+
+
 def test_asymptotic_law_has_its_rate():
     """Relative error over (t sigma)² stays bounded, and the loss over the law tends to 1."""
     from superposition.solvers.rug import optimum
@@ -317,6 +340,10 @@ def test_asymptotic_shift_solves_its_equation():
         (lambda: rug.loss("x", 0.0, 1.0, 0.5), r"`a` must be real numbers; got 'x'"),
         (lambda: rug.optimal_scale(0.0, 0.0, 0.5), r"`sigma` must lie in \(0, inf\); got 0"),
         (lambda: rug.optimal_scale(-37.0, 1.0, 0.5), r"`beta / sigma` must lie in \[-36, inf\); got -37"),
+        (
+            lambda: rug.finite_size_correction(1, 0, 1, 0.5, 0, -1),
+            r"`sum_of_fourths` must lie in \[0, inf\); got -1",
+        ),
         (lambda: rug.asymptotic_shift(2.0), r"`p` must lie in \(0, 1\]; got 2"),
         (lambda: rug.asymptotic_loss(0.1, -1.0), r"`ratio` must lie in \(0, 1\]; got -1"),
     ],

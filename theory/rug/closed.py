@@ -89,18 +89,19 @@ def _squared_distance(left: float, right: float) -> float:
 
 
 @kernel
-def _on(a: float, b: float, sigma: float) -> float:
+def _on(a: float, shrink: float, b: float, sigma: float) -> float:
     """E (u - ReLU(a (u + nu) + b))^2.
 
     Split where the mean pre-activation a u + b changes sign. Where it is negative, expand around
     output 0 (loss u^2); where it is positive, around the affine output (loss d^2 + s^2 with
-    d = u - a u - b). Each remainder is a tail, and no sum below loses more than a digit.
+    d = u - a u - b). Each remainder is a tail, and no sum below loses more than a digit. `shrink` is 1 - a,
+    which matters where sigma is so small that a rounds to 1.
     """
     s = a * sigma
     if sigma > _QUADRATURE_FROM:
-        return _on_quadrature(a, b, sigma)
+        return _on_quadrature(a, shrink, b, sigma)
     start = -b / a  # the u at which a u + b = 0
-    d1 = (1.0 - a) - b
+    d1 = shrink - b
     if sigma == 0.0:
         if start <= 0.0:
             return _squared_distance(-b, d1)
@@ -123,7 +124,7 @@ def _on(a: float, b: float, sigma: float) -> float:
 
 
 @kernel
-def _on_quadrature(a: float, b: float, sigma: float) -> float:
+def _on_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
     """E (u - ReLU(a (u + nu) + b))^2 by Gauss-Legendre in u, from the same two expansions."""
     s = a * sigma
     total = 0.0
@@ -134,7 +135,7 @@ def _on_quadrature(a: float, b: float, sigma: float) -> float:
         if x <= 0.0:
             value = u * u - 2.0 * u * s * t1 + 2.0 * s * s * t2
         else:
-            d = (1.0 - a) * u - b
+            d = shrink * u - b
             value = d * d + s * s * (1.0 - 2.0 * t2) - 2.0 * u * s * t1
         total += _WEIGHTS[k] * value
     return total
@@ -149,13 +150,13 @@ def off_kernel(a: float, b: float, sigma: float) -> float:
 @ufunc
 def on_kernel(a: float, b: float, sigma: float) -> float:
     """On-loss, see `_on`."""
-    return _on(a, b, sigma)
+    return _on(a, 1.0 - a, b, sigma)
 
 
 @ufunc
 def loss_kernel(a: float, b: float, sigma: float, p: float) -> float:
     """(1 - p) L_off + p L_on: a sum of positive terms."""
-    return (1.0 - p) * _off(a, b, sigma) + p * _on(a, b, sigma)
+    return (1.0 - p) * _off(a, b, sigma) + p * _on(a, 1.0 - a, b, sigma)
 
 
 @kernel
@@ -201,6 +202,14 @@ def _scale(z: float, sigma: float, p: float) -> tuple[float, float]:
 def scale_kernel(z: float, sigma: float, p: float) -> float:
     """Optimal scale, see `_scale`."""
     return _scale(z, sigma, p)[0]
+
+
+@ufunc
+def profile_kernel(z: float, sigma: float, p: float) -> float:
+    """Loss at the optimal scale and bias a sigma z; accurate also where the scale rounds to 1."""
+    a, shrink = _scale(z, sigma, p)
+    b = a * sigma * z
+    return (1.0 - p) * _off(a, b, sigma) + p * _on(a, shrink, b, sigma)
 
 
 @ufunc

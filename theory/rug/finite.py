@@ -1,0 +1,80 @@
+r"""First corrections to the macroscopic loss at finite n_features.
+
+The interference :math:`\nu = \sum_j m_j x_j` of one output is Gaussian only in the limit. By Edgeworth's
+expansion its third and fourth cumulants add, to first order each,
+
+.. math:: \Delta L = \frac{a^3 \kappa_3}{6} \frac{\partial^3 L}{\partial b^3}
+                   + \frac{a^4 \kappa_4}{24} \frac{\partial^4 L}{\partial b^4}, \qquad
+          \kappa_k = c_k \sum_j m_j^k,
+
+with the cumulants :math:`c_k` of x. With :math:`H_n' = H_{n-1}` the derivatives are normal densities.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+
+__all__ = ["finite_size_correction"]
+
+
+def finite_size_correction(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    sigma: npt.ArrayLike,
+    p: npt.ArrayLike,
+    sum_of_cubes: npt.ArrayLike,
+    sum_of_fourths: npt.ArrayLike,
+) -> Any:
+    r"""Loss at finite n_features less the macroscopic loss, to first order in the cumulants.
+
+    Parameters
+    ----------
+    a, b, sigma, p : array_like of float
+        As in `loss`; b includes a times the mean of the interference.
+    sum_of_cubes, sum_of_fourths : array_like of float
+        Of the entries m_j of the output's row beside the diagonal, in units of the diagonal and signed.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Asymptotic: the relative error is of the order of the next terms, (kappa_3/sigma³)²,
+        kappa_5/sigma⁵, (kappa_4/sigma⁴)². For a random rug sum_of_cubes is of order n^{-1/2} smaller than
+        for rows of one sign, and the correction falls like 1/(n_features p).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> row = np.full(1000, 0.05) * np.where(np.arange(1000) % 2, 1, -1)
+    >>> s = np.sqrt((0.1 / 3 - 0.1**2 / 4) * np.sum(row**2))
+    >>> round(float(finite_size_correction(1.2, -0.3, s, 0.1, np.sum(row**3), np.sum(row**4))), 7)
+    2.52e-05
+    """
+    from scipy.special import ndtr
+
+    scale = arguments.real("a", a, 0, brackets="()")
+    deviation = arguments.real("sigma", sigma, 0, brackets="()")
+    on = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
+    cubes = arguments.real("sum_of_cubes", sum_of_cubes)
+    fourths = arguments.real("sum_of_fourths", sum_of_fourths, 0)
+    s = scale * deviation
+    z = arguments.real("b", b) / s
+    x1 = z + 1.0 / deviation
+    density, density1 = (np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi) for x in (z, x1))
+    # Off: 2 s² H_2(z); on: -2 s sigma H_2(x1) + 2 s sigma² (1 + a) (H_3(x1) - H_3(z)); each d/db is 1/s.
+    step = 2.0 * s * deviation**2 * (1.0 + scale)
+    slope1 = 2.0 * s * deviation * density1
+    third = (1.0 - on) * 2.0 * s**2 * density + on * (step * (ndtr(x1) - ndtr(z)) - slope1)
+    fourth = -(1.0 - on) * 2.0 * s**2 * z * density + on * (step * (density1 - density) + slope1 * x1)
+    # Cumulants of x from its moments p/2, p/3, p/4, p/5. The powers of a cancel but for those of sigma.
+    third_cumulant = on / 4.0 - on**2 / 2.0 + on**3 / 4.0
+    fourth_cumulant = on / 5.0 - 5.0 * on**2 / 6.0 + on**3 - 3.0 * on**4 / 8.0
+    skewness = third_cumulant * cubes / deviation**3
+    excess_kurtosis = fourth_cumulant * fourths / deviation**4
+    return (skewness / 6.0 * third + excess_kurtosis / 24.0 * fourth)[()]
