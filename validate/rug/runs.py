@@ -136,11 +136,11 @@ def run_finite_size(
     Returns
     -------
     xarray.Dataset
-        ``exact``, ``error_estimate``, ``simulated``, ``simulated_se`` and the ``macroscopic`` loss at the
-        true ratio, all (n_features, draw); ``lyapunov_ratio`` likewise.
+        ``exact``, ``error_estimate``, ``simulated``, ``simulated_se``, the ``macroscopic`` loss at the true
+        ratio and the ``predicted`` one with its finite-size correction, all (n_features, draw).
     """
     shape = (len(n_features), draws)
-    names = ("exact", "error_estimate", "simulated", "simulated_se", "macroscopic", "lyapunov_ratio")
+    names = ("exact", "error_estimate", "simulated", "simulated_se", "macroscopic", "predicted")
     values = {name: np.empty(shape) for name in names}
     for i, n in enumerate(n_features):
         n_hidden = max(1, round(ratio * n))
@@ -151,7 +151,10 @@ def run_finite_size(
             rows = solvers.row_statistics(matrix, p)
             bias = best.b - best.a * rows.interference_mean
             # All rows are permutations of each other, so that one output has the loss of all.
-            exact = solvers.row_loss(best.a * matrix.row(0), 0, bias, p)
+            row = matrix.row(0)
+            exact = solvers.row_loss(best.a * row, 0, bias, p)
+            cubes, fourths = (float(np.sum(row[1:] ** k)) for k in (3, 4))
+            correction = theory.finite_size_correction(best.a, best.b, best.sigma, p, cubes, fourths)
             x = rng.random((n, samples))
             x = np.where(x < p, x / p, 0.0)
             errors = np.mean((x - np.maximum(best.a * (matrix @ x) + bias, 0.0)) ** 2, axis=0)
@@ -161,7 +164,7 @@ def run_finite_size(
                 "simulated": errors.mean(),
                 "simulated_se": errors.std(ddof=1) / np.sqrt(samples),
                 "macroscopic": best.loss,
-                "lyapunov_ratio": rows.lyapunov_ratio,
+                "predicted": best.loss + correction,
             }
             for name, value in found.items():
                 values[name][i, draw] = value

@@ -1,0 +1,185 @@
+"""The command line: what it prints, how it complains, what it leaves unimported."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from superposition.solvers import rug as solver
+from superposition.theory import rug
+from superposition.validate import claims, cli, files
+
+
+def complaint(capsys, *arguments):
+    """Exit code and the one line on stderr of a command that must fail."""
+    try:
+        code = cli.main(list(arguments))
+    except SystemExit as end:
+        code = end.code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("superposition")
+    assert captured.err.count("\n") == 1
+    return code, captured.err
+
+
+def test_help_and_version_import_nothing_heavy():
+    script = (
+        "import sys\n"
+        "from superposition.validate import cli\n"
+        "for words in (['--help'], ['train', '--help'], ['--version']):\n"
+        "    try: cli.main(words)\n"
+        "    except SystemExit as end: assert end.code == 0, end.code\n"
+        "print([m for m in ('torch', 'matplotlib', 'numba', 'scipy', 'numpy', 'xarray') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    for word in ("report", "predict", "claims", "train", "examples:", "superposition 0."):
+        assert word in done.stdout
+
+
+def test_the_module_is_the_same_program():
+    command = [sys.executable, "-m", "superposition.validate.cli", "weather"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("superposition: argument COMMAND: invalid choice: 'weather'")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_a_command_it_explains_itself(capsys):
+    assert cli.main([]) == 2
+    assert "examples:" in capsys.readouterr().out
+
+
+def test_predict_as_json(capsys):
+    assert cli.main(["predict", "rug", "--p", "0.01", "0.05", "--ratio", "0.1", "0.25", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["p"], row["ratio"]) for row in rows] == [
+        (0.01, 0.1),
+        (0.01, 0.25),
+        (0.05, 0.1),
+        (0.05, 0.25),
+    ]
+    best = solver.optimum(0.05, 0.25)
+    last = rows[-1]
+    assert (last["a"], last["b"], last["sigma"], last["loss"]) == (best.a, best.b, best.sigma, best.loss)
+    assert last["linear_loss"] == rug.linear_loss(0.05, 0.25)
+    assert last["zero_ratio_loss"] == rug.zero_ratio_loss(0.05)
+    assert last["asymptotic_loss"] == rug.asymptotic_loss(0.05, 0.25)
+    assert set(last["sources"]) == set(last) - {"p", "ratio", "sources"}
+
+
+def test_predict_as_a_table(capsys):
+    assert cli.main(["predict", "rug", "--p", "0.05", "--ratio", "0.25"]) == 0
+    text = capsys.readouterr().out
+    assert f"{solver.optimum(0.05, 0.25).loss:.6g}" in text
+    for name, source in cli.RUG_SOURCES.items():
+        assert name in text
+        assert source in text
+
+
+def test_numbers_that_do_not_exist_are_null_in_json(capsys):
+    cli._print_json([cli._number(np.nan), cli._number(np.inf), cli._number(np.float64(0.5))])
+    assert json.loads(capsys.readouterr().out) == [None, None, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        ("predict rug --p 0 --ratio 0.5", "`p`", "got 0"),
+        ("predict rug --p nan --ratio 0.5", "`p`", "got nan"),
+        ("predict rug --p 0.1 --ratio 1.5", "`ratio`", "got 1.5"),
+        ("predict codes --p 0.1 --ratio 0.5", "`phenomenon`", "got 'codes'"),
+        ("predict rug --p x --ratio 0.5", "--p", "'x'"),
+        ("predict rug --ratio 0.5", "--p", "required"),
+        ("claims --id C99", "`id`", "got 'C99'"),
+        ("claims --source nobody2000", "`source`", "got 'nobody2000'"),
+        ("claims --verdict maybe", "`verdict`", "got 'maybe'"),
+        ("claims --jobs 0", "`jobs`", "got 0"),
+        ("report --profile huge", "`profile`", "got 'huge'"),
+        ("report --only weather", "`only`", "got 'weather'"),
+        ("report --seed -1", "`seed`", "got -1"),
+        ("report --out /dev/null/x", "`out`", "got '/dev/null/x'"),
+        ("train --n-features 8 --p 0.1 --ratio 0.5 --out /dev/null/x/y.nc", "`out`", "got '/dev/null/x'"),
+        ("train --n-features 8 --p 0.1 --ratio 1.5 --out OUT/x.nc", "`ratio`", "got 1.5"),
+        ("train --n-features 8 --p 0.1 --n-hidden 9 --out OUT/x.nc", "`n_hidden`", "9"),
+        ("train --n-features 8 --p 0.1 --out OUT/x.nc", "--n-hidden", "required"),
+        (
+            "train --n-features 8 --p 0.1 --ratio 0.5 --schedule fast --out OUT/x.nc",
+            "`schedule`",
+            "got 'fast'",
+        ),
+        ("weather", "COMMAND", "'weather'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(capsys, tmp_path, words, name, value):
+    code, line = complaint(capsys, *words.replace("OUT", str(tmp_path)).split())
+    assert code == 2
+    assert name in line
+    assert value in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_device_is_refused(capsys, tmp_path):
+    pytest.importorskip("torch")
+    words = f"train --n-features 8 --p 0.1 --ratio 0.5 --device tpu --out {tmp_path}/x.nc"
+    code, line = complaint(capsys, *words.split())
+    assert (code, "got 'tpu'" in line) == (2, True)
+
+
+def test_training_without_torch_says_what_is_missing(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    words = f"train --n-features 8 --p 0.1 --ratio 0.5 --out {tmp_path}/x.nc"
+    code, line = complaint(capsys, *words.split())
+    assert (code, "superposition[torch]" in line) == (1, True)
+
+
+def test_claims_as_json(capsys):
+    assert cli.main(["claims", "--id", "C8", "C9", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["id"] for row in rows] == ["C8", "C9"]
+    for row in rows:
+        assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(row)
+    assert rows[0]["verdict"] == "holds with a correction"
+    assert rows[0]["evidence"]["findings"]
+
+
+def test_claims_as_a_table(capsys):
+    words = ["claims", "--id", "C8", "C9", "--source", "cowsik2024", "--verdict", "holds-with-a-correction"]
+    assert cli.main([*words, "--evidence"]) == 0
+    text = capsys.readouterr().out
+    assert "1 claims" in text
+    assert "C8" in text
+    assert "C9" not in text
+    assert "[broken] printed, counterexample" in text
+
+
+def test_interruption(capsys, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(claims, "run", interrupted)
+    assert cli.main(["claims"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = f"{sys.executable} -m superposition.validate.cli predict rug --p 0.1 --ratio 0.5 --json"
+    pipe = ["bash", "-c", f"set -o pipefail; {command} | true"]
+    done = subprocess.run(pipe, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_train_writes_what_it_prints(capsys, tmp_path):
+    pytest.importorskip("torch")
+    out = tmp_path / "new" / "runs.nc"
+    words = f"train --n-features 8 --p 0.2 --n-hidden 2 4 --seeds 0 1 --out {out} --json"
+    assert cli.main([*words.split(), "--schedule", "converged", "--steps", "100"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    results = files.read_dataset(out)
+    assert [(row["n_hidden"], row["seed"]) for row in rows] == [(2, 0), (2, 1), (4, 0), (4, 1)]
+    np.testing.assert_array_equal([row["loss"] for row in rows], results.loss.values[0])
+    assert rows[0]["rug_loss"] == solver.optimum(0.2, 0.25).loss
+    assert rows[0]["loss_se"] > 0

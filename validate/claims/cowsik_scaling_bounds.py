@@ -1,0 +1,232 @@
+"""Cowsik et al. (2024), C22-C24: the lower bound of the loss, and the scaling between both bounds."""
+
+import numpy as np
+import numpy.typing as npt
+from scipy import integrate
+from scipy.special import erf, ndtr
+
+from ...solvers.rug import optimum
+from ...theory import rug
+from .cowsik_scaling import small_law
+from .ledger import Claim, Evidence, bound, claim, numeric
+
+__all__ = ["BOUNDS"]
+
+SOURCE = "cowsik2024"
+WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
+_INV_SQRT_2PI = 1 / np.sqrt(2 * np.pi)
+
+Array = npt.NDArray[np.float64]
+
+
+def _density(x: Array) -> Array:
+    return np.asarray(_INV_SQRT_2PI * np.exp(-0.5 * x * x))
+
+
+def posterior_loss(sigma: float) -> float:
+    """Return E Var[u | u + nu] / sigma^2 for u uniform on [0, 1] and nu ~ N(0, sigma^2).
+
+    u given y is normal around y, cut to [0, 1]. In s = y/sigma the integrand is 1 in the interior and changes
+    over a few units at the edges, which panels of width 1 with 16 Gauss points integrate to rounding.
+    """
+    length = 1 / sigma
+    edge = min(9.0, length / 2)  # beyond 9 standard deviations from both edges the integrand is 1
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    panels = np.linspace(-9.0, edge, 2 + int(np.ceil(edge + 9)))
+    half = np.diff(panels) / 2
+    s = (panels[:-1] + half)[:, None] + half[:, None] * nodes
+    low, high = -s, length - s
+    mass = ndtr(s) - ndtr(s - length)  # as upper tails: both terms stay small left of the edge
+    integrand = (
+        mass + low * _density(low) - high * _density(high) - (_density(low) - _density(high)) ** 2 / mass
+    )
+    inside = length / 2 - edge
+    return float(2 * sigma * (np.sum(half[:, None] * weights * integrand) + inside))
+
+
+def _interior_probability(sigma: float) -> float:
+    """Return P(sigma <= u + nu <= 1 - sigma)."""
+
+    def antiderivative(x: float) -> float:
+        return float(x * ndtr(x) + _density(np.asarray(x)))
+
+    # The density of y is Phi(y/sigma) - Phi((y - 1)/sigma).
+    high, low = (1 - sigma) / sigma, 1.0
+    return sigma * (
+        antiderivative(high)
+        - antiderivative(low)
+        - antiderivative(high - 1 / sigma)
+        + antiderivative(low - 1 / sigma)
+    )
+
+
+def chain_constant() -> float:
+    """Return C' of the source's chain: P(R), times Var[Z | |Z| <= 1], times P(y inside) at sigma = 1/4."""
+    variance = 1 - 2 * float(_density(np.asarray(1.0))) / WITHIN_ONE
+    return WITHIN_ONE * variance * _interior_probability(0.25)
+
+
+@claim("C22", SOURCE, "App. D", "P(|u - y| <= sigma given y) >= erf(2^-1/2) for y in [sigma, 1 - sigma]")
+def c22(quick: bool) -> Evidence:
+    count = 60 if quick else 600
+    sigma = np.geomspace(1e-3, 0.5, count)[:, None]
+    y = sigma + np.linspace(0, 1, count) * (1 - 2 * sigma)
+    mass = ndtr((1 - y) / sigma) - ndtr(-y / sigma)
+    probability = WITHIN_ONE / mass
+    worst = 0.0
+    for s, place in ((0.5, 0.5), (0.2, 0.3), (0.05, 0.05), (0.25, 0.75)):
+
+        def kernel(u: float, s: float = s, place: float = place) -> float:
+            return float(np.exp(-0.5 * ((u - place) / s) ** 2))
+
+        direct = (
+            integrate.quad(kernel, place - s, place + s)[0] / integrate.quad(kernel, 0, 1, points=[place])[0]
+        )
+        cut = WITHIN_ONE / (ndtr((1 - place) / s) - ndtr(-place / s))
+        worst = max(worst, abs(float(direct / cut) - 1))
+    return Evidence(
+        "u given y is a normal variable cut to [0, 1], and [y - sigma, y + sigma] lies inside, so the "
+        "probability is erf(2^-1/2) divided by the mass that is not cut away, which is below 1. It lies "
+        f"between {probability.min():.6f} and {probability.max():.4f}; erf(2^-1/2) = {WITHIN_ONE:.6f}.",
+        [
+            # Deep inside the mass is 1 up to rounding, so equality is met to the last digits.
+            bound(
+                "printed",
+                "smallest probability less erf(2^-1/2)",
+                float(probability.min()) - WITHIN_ONE,
+                ">=",
+                -2e-16,
+            ),
+            bound("printed", "largest mass inside [0, 1]", float(mass.max()), "<=", 1.0),
+            # The quadrature's default accuracy is 1.5e-8; it does far better on a smooth integrand.
+            numeric("printed", "formula against quadrature of Eq. 26", worst, "<=", 1e-8),
+        ],
+        {"erf(2^-1/2)": WITHIN_ONE, "largest probability (sigma = 1/2)": float(probability.max())},
+    )
+
+
+@claim(
+    "C23",
+    SOURCE,
+    "Eq. 29-31",
+    "L_on >= C' sigma^2 for sigma < 1/4, for any decoder that acts elementwise; give C'",
+    "C' = 0.0911 by the source's chain of inequalities; the largest C' is 0.5512, the value of "
+    "E Var[u | u + nu]/sigma^2 at sigma = 1/4",
+)
+def c23(quick: bool) -> Evidence:
+    chain, sharp = chain_constant(), posterior_loss(0.25)
+    sigma = np.geomspace(1e-4, 0.25, 200 if quick else 4000)
+    posterior = np.array([posterior_loss(float(s)) for s in sigma])
+    interior = np.array([_interior_probability(float(s)) for s in sigma])
+    best = optimum(np.geomspace(1e-6, 1, 30)[:, None], np.geomspace(1e-5, 0.999, 60))
+    small = best.sigma < 0.25
+    decoders = (rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small]
+
+    def weighted(u: float, y: float, power: int) -> float:
+        return float(u**power * _density(np.asarray((y - u) / 0.25)) / 0.25)
+
+    def variance(y: float) -> float:
+        m0, m1, m2 = (integrate.quad(weighted, 0, 1, args=(y, k))[0] for k in range(3))
+        return float(m2 - m1 * m1 / m0)
+
+    direct = integrate.quad(variance, -2.0, 3.0, points=[0.0, 1.0], epsrel=1e-9)[0] / 0.25**2
+    return Evidence(
+        "No elementwise decoder, even one that knows that the feature is on, beats the posterior mean, "
+        f"whose loss is E Var[u | u + nu]. Divided by sigma^2 this falls from 1 at sigma = 0 to {sharp:.6f} "
+        f"at 1/4, so C' = {sharp:.4f} is the largest constant. The source's chain (P(R = 1) >= "
+        f"{WITHIN_ONE:.4f}, the variance of a normal variable cut at one standard deviation, P(y inside) >= "
+        f"{interior.min():.4f}) gives C' = {chain:.4f}.",
+        [
+            numeric(
+                "order",
+                "posterior loss at sigma = 1/4 against direct quadrature",
+                abs(direct / sharp - 1),
+                "<=",
+                1e-7,
+            ),
+            bound(
+                "order",
+                "smallest posterior loss / sigma^2 less C' of the chain",
+                posterior.min() - chain,
+                ">",
+                0.0,
+            ),
+            bound(
+                "order",
+                "largest slope of posterior loss / sigma^2 in sigma",
+                np.diff(posterior).max(),
+                "<",
+                1e-14,
+            ),
+            bound("order", "largest slope of P(y inside) in sigma", np.diff(interior).max(), "<", 1e-14),
+            bound(
+                "order",
+                "smallest on-loss / sigma^2 of optimal ReLU decoders less sharp C'",
+                decoders.min() - sharp,
+                ">=",
+                0.0,
+            ),
+            numeric(
+                "order", "posterior loss / sigma^2 at sigma = 1e-4, less 1", abs(posterior[0] - 1), "<=", 1e-3
+            ),
+        ],
+        {
+            "C' of the chain": chain,
+            "largest C'": sharp,
+            "smallest on-loss / sigma^2 of a ReLU decoder": decoders.min(),
+        },
+    )
+
+
+@claim(
+    "C24",
+    SOURCE,
+    "4.3.3",
+    "L ~ p^2/r up to logarithms when p/r << 1",
+    "C' (1/3 - p/4)(1 - r) <= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4; the logarithm enters to the "
+    "first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 log(1/p)",
+)
+def c24(quick: bool) -> Evidence:
+    chain = chain_constant()
+    count = 60 if quick else 400
+    p = np.geomspace(1e-12, 0.1, count)[:, None]
+    ratio = np.geomspace(1e-9, 0.999, count)
+    best = optimum(p, ratio)
+    inside = best.sigma < 0.25
+    scaled = best.loss * ratio / p**2
+    lower = scaled / (chain * (1 / 3 - p / 4) * (1 - ratio))
+    upper = scaled / (0.5 + 2 / 3 * np.log(1 / p))
+    pair = optimum(1e-10, np.array([0.01, 0.02]))
+    odds = 1 / np.array([0.01, 0.02]) - 1
+    in_ratio = float(np.diff(np.log(pair.loss))[0] / np.diff(np.log(odds))[0])
+    tiny = optimum(np.array([1e-22, 1e-23]), 0.5)
+    in_p = float(-np.diff(np.log(tiny.loss))[0] / np.log(10))
+    powers = [
+        growth * d * np.log(10) / size
+        for d in (40, 160, 640)
+        for _, size, growth in [small_law(d * np.log(10))]
+    ]
+    return Evidence(
+        "L >= p L_on >= C' p sigma^2 (C21, C23) and the bound of C20 enclose the optimum: for sigma < 1/4 "
+        f"it is at least {lower[inside].min():.2f} times the lower and at most {upper[inside].max():.3f} "
+        f"times the upper bound. The exponent of (1/r - 1) is {in_ratio:.4f}, that of p is {in_p:.4f} "
+        "around 1e-22. What is missing from 2, times log(1/p), is the power of the logarithm: "
+        f"{', '.join(f'{v:.3f}' for v in powers)} at p = 1e-40, 1e-160, 1e-640 by the law of C20.",
+        [
+            bound(
+                "order", "smallest L over its lower bound, sigma < 1/4", float(lower[inside].min()), ">=", 1.0
+            ),
+            bound(
+                "order", "largest L over its upper bound, sigma < 1/4", float(upper[inside].max()), "<=", 1.0
+            ),
+            # The next term is of relative size t sigma = 4e-3.
+            numeric("order", "|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", 0.01),
+            # The logarithm takes 1/log(1/p) = 0.02 away.
+            numeric("order", "|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", 0.03),
+            numeric("order", "|power of the logarithm - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", 0.02),
+        ],
+        {"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
+    )
+
+
+BOUNDS: tuple[Claim, ...] = (c22, c23, c24)
