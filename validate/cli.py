@@ -144,12 +144,26 @@ def _add_train(add: Callable[..., Any]) -> None:
     train.add_argument("--seeds", type=int, nargs="+", default=[0], help="one model for each (default: 0)")
     train.add_argument("--tied", action="store_true", help="W_out is the transpose of W_in")
     train.add_argument(
+        "--init",
+        default="aligned",
+        help="first weights: aligned (W_out = W_in', the default) or linear (the source's, independent)",
+    )
+    train.add_argument(
         "--schedule", default="both", help="paper (the source's stopping rule), converged, or both"
     )
     train.add_argument(
-        "--steps", type=int, default=20_000, help="batches of the converging phase (default: 20000)"
+        "--steps", type=int, default=10_000, help="batches of the converging phase (default: 10000)"
+    )
+    train.add_argument(
+        "--learning-rate", type=float, help="up to the stopping rule (default: 3e-3 / sqrt(n_features))"
+    )
+    train.add_argument(
+        "--peak-learning-rate", type=float, help="largest one of the converging phase (default: 0.01)"
     )
     train.add_argument("--batch-size", type=int, default=1024, help="samples in a batch (default: 1024)")
+    train.add_argument(
+        "--evaluation-samples", type=int, default=2**20, help="fresh samples for each loss (default: 2^20)"
+    )
     train.add_argument(
         "--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda"
     )
@@ -296,9 +310,13 @@ def _train(options: argparse.Namespace) -> None:
         p,
         seed,
         tied=options.tied,
+        init=options.init,
         schedule=options.schedule,
         steps=options.steps,
         batch_size=options.batch_size,
+        learning_rate=options.learning_rate,
+        peak_learning_rate=options.peak_learning_rate,
+        evaluation_samples=options.evaluation_samples,
         device=options.device,
         threads=options.threads,
         checkpoint=options.checkpoint,

@@ -86,7 +86,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
 
 
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
-    """Draw the loss against p near one ratio: lines at the ratio, trained models within 3 % of it."""
+    """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
     line = ds.sel(ratio=ratio, method="nearest")
     ax.plot(ds["p"], line["loss"] / ds["zero_ratio_loss"], color="C0", label="rug, macroscopic optimum")
     ax.plot(ds["p"], line["linear_loss"] / ds["zero_ratio_loss"], color="0.5", linestyle="--", label="affine")
@@ -99,7 +99,7 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
         linewidth=2,
         label="small-p law",
     )
-    some = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.03)
+    some = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
     _markers(ax, some["model_p"].values, some["trained"], some["trained_se"], some["n_features"].values)
     ax.set(
         xscale="log",
@@ -134,7 +134,7 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     """Draw loss/theory against n_features near one ratio: mean over seeds ± its standard error."""
-    near = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.1)
+    near = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
     near = near.isel(model=near["origin"].values == "reference")
     for p, colour in zip(np.unique(near["model_p"]), COLOURS, strict=False):
         for end in range(near.sizes["end"]):
@@ -169,7 +169,8 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     ticks = np.unique(near["n_features"])
     ax.set_xticks(ticks, [str(n) for n in ticks])
     ax.minorticks_off()
-    ax.legend()
+    if ticks.size:
+        ax.legend()
     return ax
 
 
@@ -238,6 +239,6 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.plot(ds["p"], ds["p"], color="0.4", linestyle=":", label="ratio = p")
     ax.set(xscale="log", yscale="log", xlabel="feature probability p", ylabel="ratio n_hidden / n_features")
     ax.set_ylim(float(ds["ratio"].min()), 1)
-    ax.legend(loc="lower right")
+    ax.legend(loc="lower right", frameon=True, framealpha=0.9)
     ax.grid(False)
     return ax

@@ -184,6 +184,7 @@ def run_trained(
     *,
     steps: int,
     evaluation_samples: int,
+    init: str = "aligned",
     device: str = "auto",
     keep_weights: bool = False,
 ) -> xr.Dataset:
@@ -202,6 +203,7 @@ def run_trained(
         all_seeds,
         steps=steps,
         evaluation_samples=evaluation_samples,
+        init=init,
         device=device,
         keep_weights=keep_weights,
     )
@@ -221,11 +223,12 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        The kept variables, and per model ``ratio``, ``optimum``, ``optimum_a``, ``optimum_b``,
-        ``zero_ratio_loss``, ``origin``; per end and model ``excess`` = loss/optimum - 1 and ``excess_se``,
-        the standard error of the evaluation alone.
+        The kept variables, weights if there are any, and per model ``ratio``, ``optimum``, ``optimum_a``,
+        ``optimum_b``, ``zero_ratio_loss``, ``origin``; per end and model ``excess`` = loss/optimum - 1 and
+        ``excess_se``, the standard error of the evaluation alone.
     """
-    kept = [name for name in (*KEPT, "W_out", "W_in") if name in trained]
+    weights = ("W_out", "W_in", "bias") if "W_out" in trained else ()
+    kept = [*KEPT, *weights]
     ds = trained[kept].load()
     p = arguments.real("p", ds["p"].values, 0, 1, brackets="(]")
     ratio = ds["n_hidden"].values / ds["n_features"].values
@@ -290,7 +293,7 @@ def run_exact_against_samples(trained: xr.Dataset) -> xr.Dataset:
     for k in range(exact.size):
         model = end.isel(model=k)
         M = model["W_out"].values.astype(float) @ model["W_in"].values.astype(float)
-        found = solvers.exact_loss(M, model["b"].values.astype(float), float(model["p"]))
+        found = solvers.exact_loss(M, model["bias"].values, float(model["p"]))
         exact[k], error[k] = found.loss, found.error_estimate
     return xr.Dataset(
         {

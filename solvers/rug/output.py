@@ -1,0 +1,444 @@
+r"""Kernels of the exact loss: one output ReLU(a x + b + nu) of a finite affine + ReLU model.
+
+The interference :math:`\nu = \sum_j m_j x_j` is averaged over the patterns of features that are on.
+With g(t) = E (x - ReLU(a x + t))^2 the loss is E g(b + nu), and the patterns are met by three means.
+
+Nobody or one feature on (the atom of nu and the discontinuous part of its density): g is piecewise
+cubic, so Gauss points between its breakpoints give the integrals exactly, as sums of squares.
+
+Two or more on: levels. The entries are sorted by size; a level holds the patterns in which all
+entries of the levels before are off, and at least one that is not small beside the largest is on.
+So each level has its own scale, and its transform decays at that scale.
+With A_j(s) = E exp(s m_j x_j), the transform D(s) of a level, started from D = S = 0, follows
+
+    D <- D A_j + (1-p)^(j-1) S v_j,   S <- S + v_j (large entries only),   v_j = A_j - (1-p),
+
+which subtracts nothing, however small p is. The level's mean of J(t + nu), for J(t) = 0 far to the
+left and a polynomial far to the right, is a Bromwich integral, and Poisson's formula makes the sum
+over its lattice exact but for known images: for P = 2 pi/h, c = kappa/P and t + nu in [-P, P],
+
+    (h / 2 pi) sum_k K(s_k) D(s_k) exp(s_k t) = E J(t + nu) + sum_{l>0} e^(-kappa l) E J(t + nu + l P),
+
+s_k = c + i h k, where K is the transform of J. The images on the right are polynomials in the
+moments of the level; what escapes [-P, P] is bounded by Chernoff, what is cut off at large k by
+|A_j(s)| <= 1 - p + p min(phi(c m_j), (1 + e^(c m_j)) / |s m_j|), phi(z) = (e^z - 1)/z.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from numba import prange
+
+from ...theory.kernels import kernel, parallel_kernel
+
+__all__ = ["output_losses"]
+
+FloatArray = npt.NDArray[np.float64]
+Four = tuple[float, float, float, float]
+Three = tuple[float, float, float]
+
+BLOCK = 128  # frequencies whose phases come from one table
+CHUNK = 32  # blocks kept in the second-level cache together
+KAPPA = 5.0  # terms outgrow their sum by kappa^-2 where tails are light, by e^kappa at worst
+SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of their own
+NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
+WORK = 2.0**28  # factors per level at most, a quarter of a second; beyond it the error estimate grows
+UNIT = 2.0**-53  # rounding
+
+
+@kernel
+def _factor(z: complex) -> tuple[complex, complex]:
+    """Return phi(z) = (e^z - 1)/z, the transform of the uniform law, and its derivative."""
+    if abs(z) > 1.0:
+        growth = np.exp(z)
+        value = (growth - 1.0) / z
+        return value, (growth - value) / z
+    value, slope, term = 0.0j, 0.0j, 1.0 + 0.0j
+    for k in range(20):  # 1/21! is below rounding
+        value += term / (k + 1)
+        slope += term / (k + 2)
+        term *= z / (k + 1)
+    return value, slope
+
+
+@kernel
+def _pointwise(a: float, t: float, p: float) -> float:
+    """Return g(t) = E (x - ReLU(a x + t))^2, a sum of squares."""
+    lower, upper = 0.0, 0.0  # the values u that make a u + t positive
+    if a > 0.0:
+        lower, upper = min(max(-t / a, 0.0), 1.0), 1.0
+    elif a < 0.0:
+        upper = min(max(-t / a, 0.0), 1.0)
+    elif t > 0.0:
+        upper = 1.0
+    loss = (lower**3 + (1.0 - upper) * (1.0 + upper + upper * upper)) / 3.0
+    middle, half = 0.5 * (upper + lower), 0.5 * (upper - lower)
+    node = half / np.sqrt(3.0)
+    left, right = (1.0 - a) * (middle - node) - t, (1.0 - a) * (middle + node) - t
+    loss += half * (left * left + right * right)
+    return float((1.0 - p) * max(t, 0.0) ** 2 + p * loss)
+
+
+@kernel
+def _single(a: float, b: float, m: float, p: float) -> float:
+    """Return the mean of g(b + m v) over v in [0, 1]: cubic between the breakpoints, two nodes each."""
+    first = min(max(-b / m, 0.0), 1.0)
+    second = min(max(-(a + b) / m, 0.0), 1.0)
+    ends = (0.0, min(first, second), max(first, second), 1.0)
+    total = 0.0
+    for i in range(3):
+        middle, half = 0.5 * (ends[i + 1] + ends[i]), 0.5 * (ends[i + 1] - ends[i])
+        if half > 0.0:
+            node = half / np.sqrt(3.0)
+            total += half * _pointwise(a, b + m * (middle - node), p)
+            total += half * _pointwise(a, b + m * (middle + node), p)
+    return total
+
+
+@kernel
+def _noise(count: int) -> float:
+    """Return the rounding errors of that many factors: a random walk, and a drift where all are equal."""
+    return float(16.0 + 4.0 * np.sqrt(count) + count / 8.0)
+
+
+@kernel
+def _repair(count: int, p: float) -> float:
+    """Return what the rounding of 1 - p, the same in every factor, takes from a product of near-ones."""
+    return 1.0 + count * ((1.0 - (1.0 - p)) - p)
+
+
+@kernel
+def _blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
+    return (
+        alpha * u[0] + beta * v[0],
+        alpha * u[1] + beta * v[1],
+        alpha * u[2] + beta * v[2],
+        alpha * u[3] + beta * v[3],
+    )
+
+
+@kernel
+def _spread(v: Four, x: float) -> Four:
+    """Return the raw moments 0 to 3 of y + x u, u uniform, from those of y."""
+    return (
+        v[0],
+        v[1] + x * v[0] / 2.0,
+        v[2] + x * (v[1] + x * v[0] / 3.0),
+        v[3] + x * (1.5 * v[2] + x * (v[1] + x * v[0] / 4.0)),
+    )
+
+
+@kernel
+def _moments(m: FloatArray, large: int, p: float, t: float) -> Four:
+    """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
+    none, one, more = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+    for j in range(m.size):
+        more = _blend(1.0 - p, more, p, _spread(_blend(1.0, one, 1.0, more), m[j]))
+        one = _blend(1.0 - p, one, p if j < large else 0.0, _spread(none, m[j]))
+        none = _blend(1.0 - p, none, 0.0, none)
+    return _blend(_repair(m.size, p), more, 0.0, more)
+
+
+@kernel
+def _mean(polynomial: Four, moments: Four, shift: float) -> float:
+    """Return the mean of a polynomial of y + shift from the raw moments of y."""
+    c, v = polynomial, moments
+    return (
+        c[0] * v[0]
+        + c[1] * (v[1] + shift * v[0])
+        + c[2] * (v[2] + shift * (2.0 * v[1] + shift * v[0]))
+        + c[3] * (v[3] + shift * (3.0 * v[2] + shift * (3.0 * v[1] + shift * v[0])))
+    )
+
+
+@kernel
+def _sizes(polynomial: Four) -> Four:
+    return abs(polynomial[0]), abs(polynomial[1]), abs(polynomial[2]), abs(polynomial[3])
+
+
+@kernel
+def _polynomial_part(m: FloatArray, large: int, p: float, t: float, polynomial: Four) -> tuple[float, float]:
+    """Return the level's mean of a polynomial of t + nu and its rounding error."""
+    value = _mean(polynomial, _moments(m, large, p, t), 0.0)
+    size = _mean(_sizes(polynomial), _moments(np.abs(m), large, p, abs(t)), 0.0)
+    return value, UNIT * _noise(m.size) * size
+
+
+@kernel
+def _majorant(m: FloatArray, large: int, p: float, real: float, radius: float) -> float:
+    """Bound |D(s)| for Re s = real, |s| >= radius; for radius = 0 it is D(real) itself."""
+    none, one, more = 1.0, 0.0, 0.0
+    for j in range(m.size):
+        rise = np.expm1(real * m[j])
+        bound = rise / (real * m[j]) if rise != 0.0 else 1.0
+        if radius > 0.0:
+            bound = min(bound, (2.0 + rise) / (radius * abs(m[j])))
+        more = more * (1.0 - p + p * bound) + one * p * bound
+        one = one * (1.0 - p) + (none * p * bound if j < large else 0.0)
+        none *= 1.0 - p
+    return more
+
+
+@kernel
+def _half_period(
+    m: FloatArray, large: int, p: float, side: float, start: float, growth: Three, allowed: float
+) -> tuple[float, float]:
+    """Return a period that the images on one side respect, and a bound on their error.
+
+    Where tau = start + side nu - l P is positive, image l is wrong by no more than the polynomial
+    growth of tau, and tau^k <= (k / (e theta))^k e^(theta tau) for every theta.
+    """
+    reach = 0.0
+    for x in m:
+        reach += max(side * x, 0.0)
+    hard = start + reach
+    best = np.inf
+    theta = 1.0 / reach if reach > 0.0 else np.inf
+    while theta * abs(m[0]) < 500.0:
+        scale = 1.0 / (np.e * theta)
+        bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
+        mean = _majorant(m, large, p, side * theta, 0.0)
+        if not mean < 1e250:
+            break
+        log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(allowed)
+        # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
+        period = max(side * KAPPA + log, KAPPA + 1.0) / theta
+        if period > 1.2 * best:
+            break
+        best = min(best, period)
+        theta *= 1.5
+    return (best, allowed) if best < hard else (hard, 0.0)
+
+
+@kernel
+def _advance(
+    acc: FloatArray,
+    table: FloatArray,
+    real: float,
+    imag: float,
+    weight: float,
+    q: float,
+    skip: float,
+    add: float,
+) -> None:
+    """Multiply one factor into D and S at the frequencies of one block.
+
+    The rows of `acc` are Re and Im of 1/s, D and S; `table` holds e^(i h m f) - 1, and (real, imag)
+    is e^(s m) - 1 at the block's first s: e^z - 1 never comes from a difference.
+    """
+    for f in range(BLOCK):
+        turn_re, turn_im = table[f], table[BLOCK + f]
+        e_re = real + turn_re + (real * turn_re - imag * turn_im)
+        e_im = imag + turn_im + (real * turn_im + imag * turn_re)
+        v_re = (e_re * acc[f] - e_im * acc[BLOCK + f]) * weight
+        v_im = (e_re * acc[BLOCK + f] + e_im * acc[f]) * weight
+        d_re, d_im = acc[2 * BLOCK + f], acc[3 * BLOCK + f]
+        s_re, s_im = acc[4 * BLOCK + f], acc[5 * BLOCK + f]
+        g_re, g_im = d_re + skip * s_re, d_im + skip * s_im
+        acc[2 * BLOCK + f] = q * d_re + (g_re * v_re - g_im * v_im)
+        acc[3 * BLOCK + f] = q * d_im + (g_re * v_im + g_im * v_re)
+        acc[4 * BLOCK + f] = s_re + add * v_re
+        acc[5 * BLOCK + f] = s_im + add * v_im
+
+
+@kernel
+def _fill_table(table: FloatArray, angle: float) -> None:
+    """Fill in e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling: seven products behind an entry at most."""
+    table[0], table[BLOCK] = 0.0, 0.0
+    width = 1
+    while width < BLOCK:
+        half = np.sin(0.5 * angle * width)
+        re, im = -2.0 * half * half, np.sin(angle * width)
+        for f in range(width):
+            f_re, f_im = table[f], table[BLOCK + f]
+            table[width + f] = f_re + re + (f_re * re - f_im * im)
+            table[BLOCK + width + f] = f_im + im + (f_re * im + f_im * re)
+        width *= 2
+
+
+@kernel
+def _transform(s: complex, u: complex, p: float, a: float, shape: Three) -> complex:
+    """Return the transform of J at s = 1/u.
+
+    J is shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1-p, p, 0) all of g - p/3.
+    """
+    value = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
+    if shape[1] != 0.0:
+        factor, slope = _factor(a * s)
+        value += 2.0 * shape[1] * u * u * (factor * u - slope)
+    return value
+
+
+@kernel
+def _cut_off(
+    m: FloatArray, large: int, p: float, a: float, t: float, shape: Three, c: float, omega: float
+) -> float:
+    """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
+    tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
+    if shape[1] != 0.0:
+        factor, slope = _factor(complex(c * a, 0.0))
+        rise, unit = np.exp(c * a), omega * abs(a)
+        square = min(factor.real, (1.0 + rise) / unit) / omega**2
+        product = min(slope.real, (rise * (1.0 + 1.0 / unit) + 1.0 / unit) / (2.0 * unit)) / omega
+        tail += shape[1] * (square + 2.0 * product)
+    return float(np.exp(c * t) / np.pi * tail * _majorant(m, large, p, c, omega))
+
+
+@kernel
+def _lattice_sum(
+    m: FloatArray, large: int, p: float, a: float, t: float, shape: Three, c: float, h: float, blocks: int
+) -> tuple[float, float]:
+    """Return the sum over the lattice, and the sum of sizes that its rounding errors are units of."""
+    acc = np.empty((min(blocks, CHUNK), 6 * BLOCK))
+    table = np.empty(2 * BLOCK)
+    noise = _noise(m.size)
+    total, lost, size = 0.0, 0.0, 0.0
+    for start in range(0, blocks, CHUNK):
+        count = min(CHUNK, blocks - start)
+        for i in range(count):
+            acc[i, 2 * BLOCK :] = 0.0
+            for f in range(BLOCK):
+                inverse = 1.0 / complex(c, h * ((start + i) * BLOCK + f))
+                acc[i, f], acc[i, BLOCK + f] = inverse.real, inverse.imag
+        skip = 1.0  # (1-p)^(j-1); at j = 0 nothing is on yet and S = 0
+        for j in range(m.size):
+            x = m[j]
+            _fill_table(table, h * x)
+            rise = np.expm1(c * x)
+            for i in range(count):
+                angle = h * ((start + i) * BLOCK) * x
+                half = np.sin(0.5 * angle)
+                real = rise - 2.0 * (1.0 + rise) * half * half
+                imag = (1.0 + rise) * np.sin(angle)
+                _advance(acc[i], table, real, imag, p / x, 1.0 - p, skip, 1.0 if j < large else 0.0)
+            if j > 0:
+                skip *= 1.0 - p
+        for i in range(count):
+            for f in range(BLOCK):
+                k = (start + i) * BLOCK + f
+                s, u = complex(c, h * k), complex(acc[i, f], acc[i, BLOCK + f])
+                term = _transform(s, u, p, a, shape) * np.exp(s * t)
+                term *= complex(acc[i, 2 * BLOCK + f], acc[i, 3 * BLOCK + f])
+                twice = 1.0 if k == 0 else 2.0
+                size += twice * (abs(term.real) + abs(term.imag)) * (noise + (c + h * k) * abs(t))
+                step = twice * term.real - lost  # compensated: there may be millions of terms
+                new = total + step
+                lost = (new - total) - step
+                total = new
+    return total * _repair(m.size, p), size
+
+
+@kernel
+def _bromwich(
+    m: FloatArray,
+    large: int,
+    p: float,
+    a: float,
+    t: float,
+    shape: Three,
+    polynomial: Four,
+    ends: tuple[float, float],
+    growth: Three,
+    allowed: float,
+) -> tuple[float, float]:
+    """Return the level's mean of J(t + nu), J = 0 on the left and `polynomial` on the right, and its error.
+
+    J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0; `growth` bounds
+    what it is, or the polynomial is too much, at a distance beyond.
+    """
+    right, escaped = _half_period(m, large, p, 1.0, ends[0], growth, 0.02 * allowed)
+    left, missed = _half_period(m, large, p, -1.0, -ends[1], growth, 0.02 * allowed)
+    period = max(right, left)
+    moments, absolute = _moments(m, large, p, t), _moments(np.abs(m), large, p, abs(t))
+    image, size = 0.0, 0.0
+    for l in range(1, 12):  # e^-60 is below rounding, also where the cubes grow as l^3
+        image += np.exp(-KAPPA * l) * _mean(polynomial, moments, l * period)
+        size += np.exp(-KAPPA * l) * _mean(_sizes(polynomial), absolute, l * period)
+    size *= UNIT * _noise(m.size)
+    c, h = KAPPA / period, 2.0 * np.pi / period
+    most = max(np.floor(WORK / (m.size * BLOCK)), 1.0)
+    blocks = 1.0
+    cut = _cut_off(m, large, p, a, t, shape, c, h * (BLOCK - 1.0))
+    while cut > max(0.5 * allowed, 0.1 * size) and blocks < most:
+        blocks = min(np.ceil(1.2 * blocks), most)
+        cut = _cut_off(m, large, p, a, t, shape, c, h * (BLOCK * blocks - 1.0))
+    total, rounding = _lattice_sum(m, large, p, a, t, shape, c, h, int(blocks))
+    return total / period - image, cut + escaped + missed + size + UNIT * rounding / period
+
+
+@kernel
+def _level(m: FloatArray, large: int, p: float, a: float, b: float, allowed: float) -> tuple[float, float]:
+    """Return the sum of g - p/3 over the patterns of a level, and its error."""
+    low, high = b, b
+    for x in m:
+        low += min(x, 0.0)
+        high += max(x, 0.0)
+    if high <= min(0.0, -a):  # never on
+        return 0.0, 0.0
+    polynomial = (p / 3.0 * a * (a - 2.0), p * (a - 1.0), 1.0, 0.0)
+    if low >= max(0.0, -a):  # never off
+        return _polynomial_part(m, large, p, b, polynomial)
+    at_zero, at_edge = low < 0.0 < high, low < -a < high
+    if (at_zero and at_edge) or abs(a) < 0.25 * (high - low):
+        ends = (b + max(a, 0.0), b + min(a, 0.0))
+        return _bromwich(m, large, p, a, b, (1.0 - p, p, 0.0), polynomial, ends, (p, 1.0, 0.0), allowed)
+    # g - p/3 = (1-p) t_+^2 - cubic t_+^3 - p/a (t+a)_+^2 + cubic (t+a)_+^3, one kink of which is met
+    # at most; the scale of nu may then be far below that of a
+    cubic = p * (a + 1.0) / (3.0 * a * a)
+    value, error = 0.0, 0.0
+    for t, second, third, met in ((b, 1.0 - p, -cubic, at_zero), (a + b, -p / a, cubic, at_edge)):
+        part, miss = 0.0, 0.0
+        if met:
+            shape, growth = (second, 0.0, third), (0.0, abs(second), abs(third))
+            part, miss = _bromwich(
+                m, large, p, a, t, shape, (0.0, 0.0, second, third), (t, t), growth, allowed
+            )
+        elif low - b + t >= 0.0:
+            part, miss = _polynomial_part(m, large, p, t, (0.0, 0.0, second, third))
+        value, error = value + part, error + miss
+    return value, error
+
+
+@kernel
+def _all_off(count: int, p: float) -> float:
+    """Return (1 - p)^count."""
+    return np.exp(count * np.log1p(-p)) if count > 0 else 1.0
+
+
+@kernel
+def _output_loss(row: FloatArray, a: float, b: float, p: float, allowed: float) -> tuple[float, float]:
+    """Return E (x - ReLU(a x + b + nu))^2 and a bound on its error; `row` holds the other entries."""
+    m = row[np.abs(row) > NEGLIGIBLE]
+    m = m[np.argsort(-np.abs(m), kind="mergesort")]
+    size = m.size
+    single = 0.0  # summed alone: small terms added to a large one would all lose the same way
+    for x in m:
+        single += _single(a, b, x, p)
+    loss = _all_off(size, p) * _pointwise(a, b, p) + p * _all_off(size - 1, p) * single
+    error = UNIT * _noise(size) * (loss + p * (1.0 + abs(a) + abs(b) + (abs(m[0]) if size > 0 else 0.0)))
+    while m.size > 1:
+        ahead = _all_off(size - m.size, p)
+        reach = abs(a) + abs(b) + np.sum(np.abs(m))
+        rest = ahead * (p + reach * (reach + p))
+        if rest < 0.01 * allowed:
+            error += rest
+            break
+        large = int(np.sum(np.abs(m) >= SMALL * abs(m[0])))
+        value, miss = _level(m, large, p, a, b, allowed / ahead)
+        loss += ahead * (value + p / 3.0 * _moments(m, large, p, b)[0])
+        error += ahead * miss
+        m = m[large:]
+    return loss, error
+
+
+@parallel_kernel
+def output_losses(
+    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, p: float, allowed: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the losses of outputs with rows `M`, the i-th of which wants features[i], and their errors."""
+    losses, errors = np.empty(b.size), np.empty(b.size)
+    for i in prange(b.size):
+        row = M[i].copy()
+        a = row[features[i]]
+        row[features[i]] = 0.0
+        losses[i], errors[i] = _output_loss(row, a, b[i], p, allowed)
+    return losses, errors

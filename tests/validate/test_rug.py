@@ -1,0 +1,141 @@
+"""The rug's experiments and figures: what they compute and what they draw, at tiny sizes."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure as Canvas
+from superposition.solvers import rug as solvers
+from superposition.theory import rug as theory
+from superposition.validate import files, rug
+from superposition.validate.report import Figure, svg
+from superposition.validate.rug import section
+
+P, RATIO = (0.05, 0.4), (0.25, 0.5)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Eight models of 8 features, briefly trained; weights kept."""
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    return rug.run_trained(8, P, RATIO, (0, 1), steps=200, evaluation_samples=2**14, keep_weights=True)
+
+
+@pytest.fixture
+def ax():
+    return Canvas().subplots()
+
+
+def test_theory_is_the_optimum_on_the_product():
+    ds = rug.run_theory(P, RATIO)
+    assert ds["loss"].dims == ("p", "ratio")
+    assert float(ds["loss"].sel(p=0.4, ratio=0.25)) == solvers.optimum(0.4, 0.25).loss
+    assert float(ds["linear_loss"].sel(p=0.4, ratio=0.25)) == theory.linear_loss(0.4, 0.25)
+
+
+def test_profile_touches_its_minimum():
+    ds = rug.run_bias(0.05, RATIO, np.linspace(-4, 4, 2001))
+    # The grid of shifts is 0.004 wide; the profile is quadratic at its minimum.
+    np.testing.assert_allclose(ds["profile"].min("shift"), ds["best"], rtol=1e-4)
+    np.testing.assert_allclose(ds["profile"].idxmin("shift"), ds["best_shift"], atol=0.004)
+
+
+def test_finite_rug_simulation_agrees_with_the_exact_loss():
+    """Four simulations; at 4.5 standard errors a false alarm has chance 3e-5."""
+    ds = rug.run_finite_size(0.1, 0.25, (32, 256), draws=2, samples=3000, seed=1)
+    gap = np.abs(ds["simulated"] - ds["exact"]) / ds["simulated_se"]
+    assert float(gap.max()) < 4.5
+    # Canary: the macroscopic loss itself must be rejected at this small size.
+    off = np.abs(ds["simulated"] - ds["macroscopic"]) / ds["simulated_se"]
+    assert float(off.sel(n_features=32).max()) > 4.5
+    assert float(ds["error_estimate"].max()) < 1e-8 * float(ds["macroscopic"].max())
+
+
+def test_exact_loss_minus_the_edgeworth_correction_vanishes_faster():
+    """With the correction what is left falls at least like n^-1.4, without it like n^-1 (means)."""
+    ds = rug.run_finite_size(0.4, 0.5, (256, 4096), draws=6, samples=2, seed=0).mean("draw")
+    plain = np.abs(ds["exact"] - ds["macroscopic"]).values
+    rest = np.abs(ds["exact"] - ds["predicted"]).values
+    assert np.all(rest < 0.5 * plain)
+    assert rest[1] / rest[0] < 16**-1.4
+
+
+def test_trained_models_are_set_beside_the_theory(trained):
+    best = solvers.optimum(trained["p"].values, trained["ratio"].values)
+    np.testing.assert_array_equal(trained["optimum"], best.loss)
+    np.testing.assert_allclose(trained["excess"], trained["loss"] / best.loss - 1, rtol=1e-12)
+    assert trained["excess_se"].dims == ("end", "model")
+
+
+def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
+    """Eight models; at 4.5 standard errors a false alarm has chance 6e-5."""
+    ds = rug.run_exact_against_samples(trained)
+    assert float(np.abs(ds["z"]).max()) < 4.5
+    # Canary: with the features' probability a fifth larger the theory must be rejected.
+    wrong = rug.run_exact_against_samples(trained.assign(p=trained["p"] * 1.2))
+    assert float(np.abs(wrong["z"]).max()) > 4.5
+
+
+def test_reference_runs_are_read_back(trained, tmp_path):
+    assert rug.read_reference(tmp_path) == (None, [])
+    raw = section.runs.train(8, [2, 4], [0.1, 0.1], [0, 0], steps=100, evaluation_samples=2**10, device="cpu")
+    files.write_dataset(tmp_path / "rug_n8.nc", raw)
+    found, provenance = rug.read_reference(tmp_path)
+    np.testing.assert_allclose(found["loss"], raw["loss"])
+    assert set(found["origin"].values) == {"reference"}
+    assert provenance[0]["n_features"] == 8
+    assert provenance[0]["models"] == 2
+
+
+def test_committed_reference_runs_have_the_sizes_that_the_figures_show():
+    found, provenance = rug.read_reference()
+    assert found is not None
+    assert {fact["n_features"] for fact in provenance} >= {128, 256, 512}
+    for n in (128, 256, 512):
+        seeds = found["seed"].values[found["n_features"].values == n]
+        assert np.unique(seeds).size >= 3
+    assert np.all(np.isfinite(found["loss"]))
+
+
+def test_figures_draw_what_the_datasets_hold(trained, ax):
+    trained["origin"][:] = "reference"
+    losses = section._losses(trained)
+    assert rug.plot_loss_against_ratio(losses, ax, p=0.4, legend=True) is ax
+    line = losses["loss"].sel(p=0.4) / losses["zero_ratio_loss"].sel(p=0.4)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), line)
+    assert len(ax.containers) == 2  # one size, two ends
+    for plot in (
+        lambda a: rug.plot_loss_against_p(losses, a, ratio=0.25),
+        lambda a: rug.plot_excess(losses, a, ratio=0.25),
+        lambda a: rug.plot_onset(losses, a),
+        lambda a: rug.plot_bias_map(rug.run_theory([0.1, 0.2], [0.1, 0.5, 1.0]), a),
+        lambda a: rug.plot_profile(rug.run_bias(0.05, RATIO, [-1.0, 0.0, 1.0]), a),
+        lambda a: rug.plot_rug(rug.run_rug(16, 4), a),
+    ):
+        panel = Canvas().subplots()
+        assert plot(panel) is panel
+        assert panel.get_xlabel()
+        assert panel.get_ylabel()
+
+
+def test_the_section_is_complete(monkeypatch):
+    """The whole part of the report at toy sizes: every figure is drawn, every table is full."""
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    toy = {
+        "train": {"n_features": 8, "ratio": (0.125, 0.25, 0.5), "seeds": 2, "steps": 100},
+        "evaluation_samples": 2**10,
+        "checked": {"n_features": 8, "p": (0.1,), "ratio": (0.25,)},
+        "finite": (16, 64),
+        "simulated": 50,
+    }
+    monkeypatch.setitem(section.SIZES, "quick", toy)
+    monkeypatch.setattr(section, "CHECKED_SAMPLES", 10**4)
+    monkeypatch.setattr(section, "PANELS", (0.05, 0.4))
+    monkeypatch.setattr(section, "COMPARED", (0.05,))
+    lines = []
+    made = rug.report_section("quick", 0, lines.append)
+    assert lines
+    assert all(table.rows for table in made.tables)
+    for figure in made.figures:
+        assert isinstance(figure, Figure)
+        assert isinstance(figure.dataset, xr.Dataset)
+        assert svg(figure).startswith("<svg")
