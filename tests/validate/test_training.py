@@ -1,0 +1,381 @@
+"""Training as a whole: ends, resuming, independence, honesty of the final losses, rejections."""
+
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+from superposition.validate.files import read_dataset, write_dataset
+from superposition.validate.training import falling, grid, learning_rates, train, weight_statistics
+
+torch = pytest.importorskip("torch")
+
+from superposition.validate.training import run  # noqa: E402
+
+SMALL = {"evaluation_samples": 2048, "batch_size": 64, "device": "cpu", "threads": 1}
+
+
+def assert_same(one, two):
+    """Bit for bit the same results; the attributes hold wall times and are left out."""
+    xr.testing.assert_identical(one.drop_attrs(), two.drop_attrs())
+
+
+# The stopping rule
+
+
+def last_step_by_the_text(losses):
+    """Apply the rule as the paper words it to the losses of single batches."""
+    done = 200
+    while sum(losses[done - 100 : done]) / 100 < sum(losses[done - 200 : done - 100]) / 100:
+        done += 100
+    return done
+
+
+def replay(losses, seen):
+    """Stand in for `run_block`: give prescribed losses, note the rates, change nothing else."""
+
+    def run_block(_torch, models, rates, _batch_size):
+        (model,) = models
+        seen.extend(rates[:, 0])
+        given = losses[model.step : model.step + len(rates), None]
+        model.step += len(rates)
+        return given
+
+    return run_block
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stopping_rule_is_the_one_of_the_paper(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    batches = np.arange(50_000)
+    level = 0.1 * np.exp(-batches / rng.uniform(200, 3000))
+    losses = (0.01 + level) * rng.uniform(0.5, 1.5, batches.size)
+    seen = []
+    monkeypatch.setattr(run, "run_block", replay(losses, seen))
+    ds = train(4, 2, 0.5, 0, steps=400, learning_rate=0.125, peak_learning_rate=0.25, **SMALL)
+    stop = last_step_by_the_text(losses)
+    assert ds.steps.values.ravel().tolist() == [stop, stop + 400]
+    assert set(ds.status.values.ravel()) == {"reached"}
+    assert seen[:stop] == [0.125] * stop
+    np.testing.assert_array_equal(seen[stop:], learning_rates(0, 400, 400, 0.25))
+    # The sums of 100 terms are taken in another order: a few units in the last place.
+    means = losses[: stop + 400].reshape(-1, 100).mean(axis=1)
+    np.testing.assert_allclose(ds.history.values[0], means, rtol=1e-13)
+
+
+def test_stopping_rule_has_a_step_limit(monkeypatch):
+    monkeypatch.setattr(run, "STOP_LIMIT", 500)
+    monkeypatch.setattr(run, "run_block", replay(np.linspace(1, 0.5, 2000), []))
+    ds = train(4, 2, 0.5, 0, schedule="paper", **SMALL)
+    assert ds.status.values.tolist() == [["step limit"]]
+    assert ds.steps.values.tolist() == [[500]]
+
+
+def test_falling_compares_the_last_two_means():
+    assert all(falling(history) for history in ([], [1.0], [1.0, 2.0, 1.5]))
+    assert not falling([2.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"`history` must be finite; got nan"):
+        falling([1.0, np.nan])
+
+
+def test_learning_rates_rise_then_fall_to_zero():
+    whole = learning_rates(0, 1000, 1000, 0.3)
+    assert np.argmax(whole) == 50
+    assert whole[50] == 0.3
+    assert np.all(np.diff(whole[:51]) > 0)
+    assert np.all(np.diff(whole[50:]) < 0)
+    # One step before the end the cosine is (π/2/950)² of the peak, up to its next order.
+    assert 0 < whole[-1] < 0.3 * (np.pi / 2 / 950) ** 2
+    np.testing.assert_array_equal(learning_rates(300, 100, 1000, 0.3), whole[300:400])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 101, 100, 1.0), r"`count` must .* at most 100; got 101"),
+        ((-1, 1, 100, 1.0), r"`first` must .*; got -1"),
+        ((0, 1, 0, 1.0), r"`steps` must .*; got 0"),
+        ((0, 1, 100, 0.0), r"`peak` must lie in \(0, inf\); got 0"),
+    ],
+)
+def test_learning_rates_reject(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        learning_rates(*arguments)
+
+
+# What training gives
+
+
+@pytest.fixture(scope="module")
+def trained():
+    n_hidden, p, seed = grid(8, p=[0.2, 0.02], ratio=[0.25, 0.75], seed=[0, 1])
+    return train(
+        8,
+        n_hidden,
+        p,
+        seed,
+        steps=400,
+        learning_rate=3e-3,
+        peak_learning_rate=0.02,
+        keep_weights=True,
+        **SMALL,
+    )
+
+
+def test_training_beats_the_best_constant(trained):
+    # A constant output can do no better than the variance of a feature. False alarms: 8 one-sided
+    # comparisons at 4 standard errors, 3e-4 together; the excess seen is tens of standard errors.
+    variance = trained.p / 3 - trained.p**2 / 4
+    assert bool((trained.loss + 4 * trained.loss_se < variance).sel(end="converged").all())
+
+
+def test_statistics_belong_to_the_weights(trained):
+    assert trained.W_out.dims == ("end", "model", "feature", "hidden")
+    M = trained.W_out.values.astype(float) @ trained.W_in.values.astype(float)
+    # Only the order of float64 sums differs.
+    np.testing.assert_allclose(trained.diagonal, np.diagonal(M, axis1=2, axis2=3), rtol=1e-12)
+    for end, model in np.ndindex(M.shape[:2]):
+        for name, value in weight_statistics(M[end, model], trained.bias.values[end, model]).items():
+            np.testing.assert_allclose(trained[name].values[end, model], value, rtol=1e-9, atol=1e-15)
+
+
+def test_fresh_loss_agrees_with_samples_of_another_generator(trained):
+    rng = np.random.default_rng(1)
+    samples, worst = 40_000, 0.0
+    for end, model in np.ndindex(trained.loss.shape):
+        at = trained.isel(end=end, model=model)
+        x = rng.random((samples, 8)) * (rng.random((samples, 8)) < at.p.item())
+        y = np.maximum(x @ (at.W_out.values @ at.W_in.values).T + at.bias.values, 0)
+        losses = ((y - x) ** 2).mean(axis=1)
+        se = np.hypot(losses.std(ddof=1) / np.sqrt(samples), at.loss_se.item())
+        worst = max(worst, abs(losses.mean() - at.loss.item()) / se)
+    # 16 comparisons at 5 standard errors of skewed means: false alarms below 1e-4.
+    assert worst < 5
+
+
+def test_results_survive_the_disk(trained, tmp_path):
+    write_dataset(tmp_path / "trained.nc", trained)
+    assert_same(read_dataset(tmp_path / "trained.nc"), trained)
+
+
+def test_a_model_does_not_depend_on_its_company(trained):
+    for model in (0, 3, 6):
+        one = trained.isel(model=[model])
+        alone = train(
+            8, one.n_hidden, one.p, one.seed, steps=400, learning_rate=3e-3, peak_learning_rate=0.02, **SMALL
+        )
+        for name in ("loss", "loss_se", "diagonal", "bias", "steps"):
+            np.testing.assert_array_equal(alone[name], one[name])
+        blocks = alone.sizes["block"]
+        np.testing.assert_array_equal(alone.history, one.history[:, :blocks])
+
+
+def test_seeds_and_p_make_different_models(trained):
+    # The data streams of two models never agree, even where only p differs.
+    assert len(np.unique(trained.history.values[:, 0])) == trained.sizes["model"]
+    assert len(np.unique(trained.loss.values)) == trained.loss.size
+
+
+def test_numbers_do_not_depend_on_threads_and_threads_are_put_back():
+    before = torch.get_num_threads()
+    settings = {"schedule": "converged", "steps": 100, **SMALL}
+    one = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings)
+    two = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings | {"threads": 2})
+    assert torch.get_num_threads() == before
+    assert_same(one, two)
+
+
+def test_progress_bar_is_shown_on_demand(capsys):
+    settings = {"schedule": "converged", "steps": 100, **SMALL}
+    train(4, 2, 0.1, 0, **settings)
+    assert capsys.readouterr().out == ""
+    train(4, 2, 0.1, 0, progress=True, **settings)
+    assert "1 of 1 models done, step 100" in capsys.readouterr().out
+
+
+def test_a_model_that_diverges_says_so_and_leaves_the_others_alone(monkeypatch):
+    real = run.run_block
+
+    def spoil_seed_1(torch_, models, rates, batch_size):
+        losses = real(torch_, models, rates, batch_size)
+        if models[0].seed == 1 and models[0].step == 200:
+            models[0].parameters[0] = np.inf
+        return losses
+
+    settings = {"schedule": "converged", "steps": 300, "keep_weights": True, **SMALL}
+    good = train(4, 2, 0.3, [0, 2], **settings)
+    monkeypatch.setattr(run, "run_block", spoil_seed_1)
+    ds = train(4, 2, 0.3, [0, 1, 2], **settings)
+    assert ds.status.values.tolist() == [["reached", "diverged", "reached"]]
+    assert ds.steps.values.tolist() == [[300, 200, 300]]
+    assert np.isnan(ds.loss.values[0, 1])
+    assert_same(ds.isel(model=[0, 2]), good)
+
+
+def test_absurd_learning_rates_are_reported_not_hidden():
+    ds = train(4, 2, 0.3, 0, steps=200, peak_learning_rate=1e30, learning_rate=1e30, **SMALL)
+    assert set(ds.status.values.ravel()) == {"diverged"}
+    assert np.isnan(ds.loss.values).all()
+
+
+# Checkpoints
+
+
+class Interruption(Exception):
+    pass
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_resuming_gives_the_same_bits(monkeypatch, tmp_path, tied):
+    path = tmp_path / "run.npz"
+    settings = {"steps": 400, "learning_rate": 3e-3, "tied": tied, **SMALL}
+    columns = (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2])
+    whole = train(*columns, **settings)
+    stops = whole.steps.sel(end="stopping rule").values
+    assert len(set(stops)) > 1, "the models should change phase at different steps"
+    real, calls = run.run_block, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) % 7 == 0:
+            raise Interruption
+        return real(*arguments)
+
+    monkeypatch.setattr(run, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(run, "run_block", interrupted)
+    interruptions = 0
+    while True:
+        try:
+            resumed = train(*columns, checkpoint=path, **settings)
+            break
+        except Interruption:
+            interruptions += 1
+    # Every 7th block is cut short; all but the first cut fall within a run that was already resumed.
+    assert interruptions >= 3
+    assert_same(resumed, whole)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
+    # A finished run is not run again.
+    before = len(calls)
+    assert_same(train(*columns, checkpoint=path, **settings), whole)
+    assert len(calls) == before
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("checkpoint") / "run.npz"
+    train(4, 2, 0.3, 0, schedule="converged", steps=100, checkpoint=path, **SMALL)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"steps": 200}, "steps"),
+        ({"batch_size": 32}, "batch_size"),
+        ({"peak_learning_rate": 0.1}, "peak_learning_rate"),
+        ({"tied": True, "init": "linear"}, "init, tied"),
+    ],
+)
+def test_checkpoint_of_other_settings_is_rejected(finished, change, name):
+    settings = {"schedule": "converged", "steps": 100, **SMALL} | change
+    with pytest.raises(ValueError, match=rf"`checkpoint` must .*run\.npz.*differs in {name}\.$"):
+        train(4, 2, 0.3, 0, checkpoint=finished, **settings)
+
+
+@pytest.mark.parametrize("models", [(3, 0.3, 0), (2, 0.2, 0), (2, 0.3, 1), ([2, 2], 0.3, 0)])
+def test_checkpoint_of_other_models_is_rejected(finished, models):
+    with pytest.raises(ValueError, match=r"`checkpoint` must .*run\.npz.*differs in (n_hidden|p|seed)"):
+        train(4, *models, checkpoint=finished, schedule="converged", steps=100, **SMALL)
+
+
+@pytest.mark.parametrize("what", ["cut", "empty", "text", "other npz", "pickle", "folder", "changed"])
+def test_checkpoint_that_is_not_ours_or_not_whole_is_rejected(finished, tmp_path, what):
+    path, whole = tmp_path / "bad.npz", finished.read_bytes()
+    if what == "other npz":
+        np.savez(path, head=np.array('{"format": "other", "settings": {}}'))
+    elif what == "pickle":
+        np.savez(path, head=np.array([{}], dtype=object))
+    elif what == "folder":
+        path.mkdir()
+    elif what == "changed":
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
+    else:
+        path.write_bytes({"cut": whole[:-100], "empty": b"", "text": b"loss 0.1\n"}[what])
+    with pytest.raises(ValueError, match=r"`checkpoint` must .*bad\.npz"):
+        train(4, 2, 0.3, 0, checkpoint=path, schedule="converged", steps=100, **SMALL)
+
+
+def test_checkpoint_in_no_folder_is_rejected_at_once(tmp_path):
+    with pytest.raises(ValueError, match=r"`checkpoint` must lie in a folder .*; got '.*none/run\.npz'"):
+        train(4, 2, 0.3, 0, checkpoint=tmp_path / "none" / "run.npz", **SMALL)
+
+
+# Rejections
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_features": 1}, r"`n_features` must be an integer of at least 2; got 1"),
+        ({"n_hidden": 0}, r"`n_hidden` must .* at least 1 and at most 4; got .*0"),
+        ({"n_hidden": [2, 5]}, r"`n_hidden` must .* at most 4; got .*5"),
+        ({"n_hidden": [2, 3], "seed": [1, 2, 3]}, r"`n_hidden`, `p` and `seed` must broadcast; got .*\(2,\)"),
+        ({"n_hidden": [[2]]}, r"must be one-dimensional, not empty; got shape \(1, 1\)"),
+        ({"seed": []}, r"must be one-dimensional, not empty; got shape \(0,\)"),
+        ({"p": 0.0}, r"`p` must lie in \(0, 1\]; got 0"),
+        ({"p": np.nan}, r"`p` must lie in \(0, 1\]; got nan"),
+        ({"p": [0.5, 1.5]}, r"`p` must lie in \(0, 1\]; got 1.5"),
+        ({"seed": -1}, r"`seed` must .* at least 0; got .*-1"),
+        ({"seed": 0.5}, r"`seed` must be an integer .*; got .*0.5"),
+        ({"tied": "no"}, r"`tied` must be True or False; got 'no'"),
+        ({"init": "zero"}, r"`init` must be one of 'aligned', 'linear'; got 'zero'"),
+        ({"schedule": "long"}, r"`schedule` must be one of 'paper', 'converged', 'both'; got 'long'"),
+        ({"steps": 0}, r"`steps` must .* at least 100; got 0"),
+        ({"steps": 250}, r"`steps` must be a multiple of 100; got 250"),
+        ({"batch_size": 0}, r"`batch_size` must .*; got 0"),
+        ({"learning_rate": 0.0}, r"`learning_rate` must lie in \(0, inf\); got 0"),
+        ({"peak_learning_rate": np.inf}, r"`peak_learning_rate` must lie in \(0, inf\); got inf"),
+        ({"evaluation_samples": 1}, r"`evaluation_samples` must .* at least 2; got 1"),
+        ({"threads": 0}, r"`threads` must .* at least 1; got 0"),
+        ({"device": "tpu"}, r"`device` must be one of 'auto', 'cpu', 'cuda'; got 'tpu'"),
+    ],
+)
+def test_train_rejects(change, message):
+    columns = {"n_features": 4, "n_hidden": 2, "p": 0.3, "seed": 0}
+    with pytest.raises(ValueError, match=message):
+        train(**columns | SMALL | change)
+
+
+def test_cuda_is_rejected_where_there_is_none(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match=r"`device` must be 'auto' or 'cpu' .*; got 'cuda'"):
+        train(4, 2, 0.3, 0, device="cuda")
+
+
+def test_missing_torch_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"pip install 'superposition\[torch\]'"):
+        train(4, 2, 0.3, 0, **SMALL)
+
+
+def test_grid_is_the_product():
+    n_hidden, p, seed = grid(10, p=[0.5, 0.1], ratio=[0.01, 0.34, 1.0], seed=[7])
+    assert n_hidden.tolist() == [1, 3, 10, 1, 3, 10]
+    assert p.tolist() == [0.5] * 3 + [0.1] * 3
+    assert seed.tolist() == [7] * 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_features": 1}, r"`n_features` must .*; got 1"),
+        ({"p": [0.0]}, r"`p` must lie in \(0, 1\]; got 0"),
+        ({"p": [[0.1]]}, r"`p` must have shape"),
+        ({"ratio": [1.1]}, r"`ratio` must lie in \(0, 1\]; got 1.1"),
+        ({"seed": [-3]}, r"`seed` must .*; got .*-3"),
+    ],
+)
+def test_grid_rejects(change, message):
+    with pytest.raises(ValueError, match=message):
+        grid(**{"n_features": 4, "p": [0.1], "ratio": [0.5], "seed": [0]} | change)

@@ -1,0 +1,249 @@
+"""The parts of training: data, gradients, Adam, evaluation, statistics of weights, against oracles."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from superposition.validate.training import DROPPED, weight_statistics
+
+torch = pytest.importorskip("torch")
+
+from superposition.validate.training import engine  # noqa: E402
+
+CPU = torch.device("cpu")
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")),
+]
+
+
+def model(n_features=16, n_hidden=5, p=0.3, seed=0, tied=False, init="aligned", device=CPU):
+    return engine.new_model(torch, torch.device(device), n_features, n_hidden, p, seed, tied, init)
+
+
+def draws(p, shape, device="cpu", seed=0):
+    x = torch.empty(shape, device=device)
+    engine._draw(torch, x, p, torch.Generator(device).manual_seed(seed))
+    return x.cpu().numpy()
+
+
+# Data
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("p", [1e-6, 1e-3, engine.GAPS_BELOW, 0.031, 0.3, 1.0])
+def test_data_have_the_law_of_the_definition(p, device):
+    x = draws(p, (2000, 1000), device).astype(float)
+    on = x[x > 0]
+    # Each test alone has a false-alarm rate of 1e-5; there are four for each of 6 values of p.
+    alpha = 1e-5
+    # At p = 1 a uniform v of exactly 0 or 1 may give x = 0, once in 2^24 draws: 4e-8 · 1e6 entries.
+    expected = min(p, 1 - 2.0**-24)
+    assert stats.binomtest(on.size, x.size, expected).pvalue > alpha
+    assert x.max(initial=0) <= 1
+    if on.size > 20:
+        assert stats.kstest(on, "uniform").pvalue > alpha
+    if on.size > 1000:
+        # Neighbours along a row and along a column are on together as often as independence says.
+        for both in ((x[:, 1:] > 0) & (x[:, :-1] > 0), (x[1:] > 0) & (x[:-1] > 0)):
+            pairs = both[::2, ::2]  # disjoint pairs, so that the count is binomial
+            assert stats.binomtest(int(pairs.sum()), pairs.size, expected**2).pvalue > alpha
+
+
+def test_data_canary_a_wrong_p_is_noticed():
+    on = np.count_nonzero(draws(0.02, (2000, 1000)))
+    assert stats.binomtest(on, 2_000_000, 0.021).pvalue < 1e-5
+
+
+def test_streams_differ_between_models_and_purposes():
+    keys = [(8, 4, 0.1, 0), (8, 4, 0.1, 1), (8, 4, 0.2, 0), (8, 3, 0.1, 0), (16, 4, 0.1, 0)]
+    states = {
+        engine._generator(torch, CPU, key, stream).get_state().numpy().tobytes()
+        for key in keys
+        for stream in engine.STREAMS
+    }
+    assert len(states) == len(keys) * len(engine.STREAMS)
+
+
+# First weights
+
+
+def test_aligned_weights_start_as_a_gram_matrix_of_unit_vectors():
+    W_out, W_in, b = engine.product(model(), model().parameters.numpy())
+    # float32 rounding of a sum of 5 squares.
+    np.testing.assert_allclose(np.diagonal(W_out @ W_in), 1, rtol=1e-6)
+    np.testing.assert_array_equal(W_out, W_in.T)
+    assert not b.any()
+
+
+def test_linear_weights_have_the_law_of_torch():
+    ours = model(400, 100, init="linear")
+    W_out, W_in, b = engine.product(ours, ours.parameters.numpy())
+    # Kolmogorov-Smirnov against U(±1/sqrt(fan_in)), three tests at a false-alarm rate of 1e-4.
+    for weights, fan_in in ((W_in, 400), (W_out, 100), (b, 100)):
+        bound = fan_in**-0.5
+        assert stats.kstest(weights.ravel(), stats.uniform(-bound, 2 * bound).cdf).pvalue > 1e-4
+        torch.manual_seed(0)
+        reference = torch.nn.Linear(fan_in, weights.size // fan_in or 1).weight.detach().abs().max()
+        # The largest of thousands of uniform numbers lies within 1 % of the bound.
+        assert np.abs(weights).max() <= bound
+        assert reference == pytest.approx(bound, rel=0.01)
+
+
+# Gradients and Adam
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("tied", [False, True])
+def test_steps_agree_with_autograd_and_torch_adam(tied, device):
+    steps, batch = 20, 64
+    models = [
+        model(p=p, seed=seed, tied=tied, init="linear", device=device)
+        for seed, p in enumerate((0.3, 0.02, 1.0))
+    ]
+    starts = [item.parameters.clone() for item in models]
+    states = [item.generator.get_state() for item in models]
+    rates = np.array([3e-3, 1e-3, 1e-2]) * np.linspace(1, 0.5, steps)[:, None]
+    losses = engine.run_block(torch, models, rates, batch)
+    for i, item in enumerate(models):
+        flat = starts[i].requires_grad_(True)
+        adam = torch.optim.Adam([flat])
+        generator = torch.Generator(device)
+        generator.set_state(states[i])
+        for k in range(steps):
+            x = torch.empty(batch, 16, device=device)
+            engine._draw(torch, x, item.p, generator)
+            views = engine._views(flat, 16, 5, tied)
+            loss = ((torch.relu(x @ views[0] @ views[-2].T + views[-1]) - x) ** 2).sum(dim=1).mean()
+            # float32 sums of 1024 terms in another order: 1024 · 6e-8 at the very worst, relative.
+            assert losses[k, i] == pytest.approx(loss.item() / 16, rel=6e-5)
+            adam.zero_grad()
+            loss.backward()
+            adam.param_groups[0]["lr"] = rates[k, i]
+            adam.step()
+        # A step is at most about the rate, and its relative error some 1e-5, the gradient's: the sum over
+        # the steps bounds the drift, up to entries whose gradients cancel, which the factor 10 allows.
+        drift = (flat - item.parameters).abs().max().item()
+        assert drift < 1e-4 * rates[:, i].sum()
+        assert (starts[i] - model(p=item.p, seed=i, tied=tied, init="linear", device=device).parameters).any()
+
+
+def test_models_in_a_stack_agree_with_models_alone():
+    rates = np.full((20, 3), 3e-3)
+    stack = [model(seed=seed, p=p) for seed, p in enumerate((0.3, 0.02, 0.1))]
+    losses = engine.run_block(torch, stack, rates, 64)
+    for i, item in enumerate(stack):
+        alone = model(seed=i, p=item.p)
+        np.testing.assert_allclose(
+            losses[:, i], engine.run_block(torch, [alone], rates[:, :1], 64)[:, 0], rtol=6e-5
+        )
+        # As above: rounding in the gradients moves the sum of steps by a small share of it.
+        assert (alone.parameters - item.parameters).abs().max() < 1e-4 * rates[:, i].sum()
+        assert torch.equal(alone.generator.get_state(), item.generator.get_state())
+
+
+# Losses on fresh data
+
+
+def exact_loss_of_two(M, b, p, nodes=300):
+    """Loss per feature of ReLU(M x + b) for two features: patterns, midpoint rule for the values.
+
+    The integrand is smooth up to a kink in its second derivative, so the error is of order 1 / nodes², 1e-5
+    of the loss, a thousandth of the standard errors it is compared with.
+    """
+    u = (np.arange(nodes) + 0.5) / nodes
+    values = {0: np.zeros(1), 1: u}
+    total = 0.0
+    for first in (0, 1):
+        for second in (0, 1):
+            x = np.stack(np.broadcast_arrays(values[first][:, None], values[second][None, :]))
+            y = np.maximum(np.tensordot(M, x, 1) + b[:, None, None], 0)
+            weight = (p if first else 1 - p) * (p if second else 1 - p)
+            total += weight * ((y - x) ** 2).mean()
+    return total
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("p", [0.02, 0.4, 1.0])
+def test_evaluation_agrees_with_integrals_and_its_error_is_honest(p, device):
+    gaps, canary = [], []
+    for seed in range(12):
+        item = model(2, 1, p, seed, init="linear", device=device)
+        item.ends["converged"] = item.parameters.cpu().numpy()
+        loss, se = engine.evaluate(torch, item, "converged", 20_001, 1000)
+        W_out, W_in, b = engine.product(item, item.ends["converged"])
+        gaps.append((loss - exact_loss_of_two(W_out @ W_in, b, p)) / se)
+        canary.append((loss - exact_loss_of_two(W_out @ W_in, b, 0.8 * p)) / se)
+    # Normal gaps: 36 of them beyond 5 has probability 2e-5; their sum of squares is chi-square(12),
+    # checked on both sides at 1e-4 each, so that a standard error wrong by a factor 2 is noticed.
+    assert np.max(np.abs(gaps)) < 5
+    low, high = stats.chi2(12).ppf([1e-4, 1 - 1e-4])
+    assert low < np.sum(np.square(gaps)) < high
+    assert np.sum(np.square(canary)) > high, "a wrong p must be noticed"
+
+
+def test_the_two_ends_are_evaluated_on_different_data():
+    item = model()
+    item.ends = {end: item.parameters.numpy() for end in ("stopping rule", "converged")}
+    losses = {engine.evaluate(torch, item, end, 500, 100) for end in item.ends}
+    assert len(losses) == 2
+
+
+# Statistics of weights
+
+
+def test_weight_statistics_agree_with_plain_loops():
+    rng = np.random.default_rng(0)
+    n = 7
+    M, b = rng.normal(size=(n, n)) + 3 * np.eye(n), rng.normal(size=n)
+    M[2, 2] = 0.09 * np.abs(np.diagonal(M)).max()
+    rows = [[M[i, j] for j in range(n) if j != i] for i in range(n)]
+    ratios = [sum(abs(w) ** 3 for w in row) / sum(w * w for w in row) ** 1.5 for row in rows]
+    expected = {
+        "diagonal_mean": np.mean([M[i, i] for i in range(n)]),
+        "diagonal_sd": np.std([M[i, i] for i in range(n)]),
+        "bias_mean": np.mean(b),
+        "bias_sd": np.std(b),
+        "row_mean_mean": np.mean([np.mean(row) for row in rows]),
+        "row_mean_sd": np.std([np.mean(row) for row in rows]),
+        "row_variance_mean": np.mean([np.var(row) for row in rows]),
+        "row_variance_variance": np.var([np.var(row) for row in rows]),
+        "lyapunov_max": max(ratios),
+        "lyapunov_mean": np.mean(ratios),
+        "dropped": 1 / n,
+    }
+    copy = M.copy()
+    found = weight_statistics(M, b)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        # Sums of seven numbers of order one.
+        assert found[name] == pytest.approx(value, rel=1e-12, abs=1e-14), name
+    np.testing.assert_array_equal(M, copy)
+
+
+def test_weight_statistics_at_the_edges():
+    found = weight_statistics(np.eye(3), np.zeros(3))
+    assert found["lyapunov_max"] == found["row_variance_mean"] == found["dropped"] == 0
+    # Scaling leaves Λ as it is, even where cubes would underflow.
+    M = np.arange(9.0).reshape(3, 3)
+    assert weight_statistics(1e-200 * M, np.zeros(3))["lyapunov_max"] == pytest.approx(
+        weight_statistics(M, np.zeros(3))["lyapunov_max"], rel=1e-12
+    )
+    # Far below ratio = p all diagonal elements are small, and none is dropped.
+    assert weight_statistics(0.01 * np.eye(3), np.zeros(3))["dropped"] == 0
+    for share, dropped in ((0.9, 1 / 3), (1.1, 0)):
+        diagonal = np.diag([1.0, -1.0, share * DROPPED])
+        assert weight_statistics(diagonal, np.zeros(3))["dropped"] == pytest.approx(dropped)
+
+
+@pytest.mark.parametrize(
+    ("M", "b", "message"),
+    [
+        (np.ones((2, 3)), np.ones(2), r"`M` must be square with at least 2 rows; got shape \(2, 3\)"),
+        (np.ones((1, 1)), np.ones(1), r"`M` must be square with at least 2 rows; got shape \(1, 1\)"),
+        ([[1, np.nan], [0, 1]], np.ones(2), r"`M` must be finite; got nan at index \(0, 1\)"),
+        (np.eye(2), np.ones(3), r"`b` must have shape \(2\); got \(3,\)"),
+    ],
+)
+def test_weight_statistics_reject(M, b, message):
+    with pytest.raises(ValueError, match=message):
+        weight_statistics(M, b)

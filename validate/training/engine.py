@@ -1,0 +1,239 @@
+"""The numerical core in PyTorch: data, gradients by hand, Adam, and losses on fresh data.
+
+Models of equal shape lie stacked in one tensor. Each model keeps all its parameters in one flat row,
+so that Adam is a handful of elementwise operations whatever the number of models.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .schedule import CONVERGED, STOPPING_RULE
+
+__all__ = ["Model", "evaluate", "load_torch", "new_model", "product", "run_block"]
+
+# Adam's usual constants. The loss that is differentiated is the sum over the features (Cowsik et al.
+# (2024), Eq. 2), averaged over the batch: with the mean over the features gradients at small p and
+# large n_features would fall to the size of EPSILON and training would slow down for no good reason.
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+# Below this p it is faster to draw the gaps between the entries that are on than every entry.
+GAPS_BELOW = 0.03
+
+# What the random streams of one model are for. Each has a seed of its own.
+STREAMS = ("initial weights", "training", STOPPING_RULE, CONVERGED)
+
+
+@dataclass
+class Model:
+    """One model in training: its sizes, its parameters in a flat row, and what it has gone through."""
+
+    n_features: int
+    n_hidden: int
+    p: float
+    seed: int
+    tied: bool
+    parameters: Any  # torch.Tensor (size,): W_in' (n_features, n_hidden), W_out unless tied, b
+    first_moment: Any
+    second_moment: Any
+    generator: Any  # torch.Generator of the training data
+    step: int = 0
+    history: list[float] = field(default_factory=list)  # mean losses of blocks of 100 batches
+    ends: dict[str, np.ndarray] = field(default_factory=dict)  # flat parameters at each end reached
+    end_steps: dict[str, int] = field(default_factory=dict)
+    status: dict[str, str] = field(default_factory=dict)
+    finished: bool = False
+
+
+def load_torch() -> Any:
+    """Import torch, or say in one line how to get it."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("training needs PyTorch: pip install 'superposition[torch]'") from error
+    return torch
+
+
+def _seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
+    """Seed of one stream of one model; two models share none unless all their numbers agree."""
+    n_features, n_hidden, p, seed = model_key
+    bits = int(np.float64(p).view(np.uint64))
+    return np.random.SeedSequence([seed, n_features, n_hidden, bits, STREAMS.index(stream)])
+
+
+def _generator(torch: Any, device: Any, model_key: Sequence[Any], stream: str) -> Any:
+    generator = torch.Generator(device)
+    generator.manual_seed(int(_seed(model_key, stream).generate_state(1, np.uint64)[0]))
+    return generator
+
+
+def _shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]:
+    weights = (n_features, n_hidden)
+    return [weights, (n_features,)] if tied else [weights, weights, (n_features,)]
+
+
+def _views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
+    """Cut the last axis of `flat` (tensor or array) into views, one for each parameter."""
+    views, start = [], 0
+    for shape in _shapes(n_features, n_hidden, tied):
+        stop = start + math.prod(shape)
+        views.append(flat[..., start:stop].reshape(*flat.shape[:-1], *shape))
+        start = stop
+    return views
+
+
+def new_model(
+    torch: Any, device: Any, n_features: int, n_hidden: int, p: float, seed: int, tied: bool, init: str
+) -> Model:
+    """Make a model with initial weights that depend on its own numbers only, not on the device."""
+    key = (n_features, n_hidden, p, seed)
+    rng = np.random.default_rng(_seed(key, "initial weights"))
+    shapes = _shapes(n_features, n_hidden, tied)
+    flat = np.zeros(sum(math.prod(shape) for shape in shapes), dtype=np.float32)
+    views = _views(flat, n_features, n_hidden, tied)
+    encoder, decoder, bias = views[0], views[-2], views[-1]
+    if init == "aligned":
+        encoder[...] = rng.standard_normal(encoder.shape)
+        encoder /= np.linalg.norm(encoder, axis=1, keepdims=True)
+        decoder[...] = encoder
+    else:
+        encoder[...] = rng.uniform(-1, 1, encoder.shape) / math.sqrt(n_features)
+        if not tied:
+            decoder[...] = rng.uniform(-1, 1, decoder.shape) / math.sqrt(n_hidden)
+        bias[...] = rng.uniform(-1, 1, bias.shape) / math.sqrt(n_hidden)
+    parameters = torch.from_numpy(flat).to(device)
+    return Model(
+        n_features,
+        n_hidden,
+        p,
+        seed,
+        tied,
+        parameters,
+        torch.zeros_like(parameters),
+        torch.zeros_like(parameters),
+        _generator(torch, device, key, "training"),
+    )
+
+
+def _draw(torch: Any, x: Any, p: float, generator: Any) -> None:
+    """Fill the contiguous float32 tensor `x` with independent c u, c Bernoulli(p), u uniform on [0, 1].
+
+    One uniform v serves for both: if v < p, then 1 - v/p is uniform. For small p, where most entries are
+    zero and the 2^-24 grid of v would be coarse beside p, the gaps between the entries that are on are drawn
+    instead, geometric and in float64.
+    """
+    if p > GAPS_BELOW:
+        x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
+        return
+    size = x.numel()
+    # So many gaps reach the end of x but for a chance below 1e-15 (10 standard deviations).
+    count = math.ceil(size * p + 10 * math.sqrt(size * p) + 20)
+    gaps = torch.empty(count, dtype=torch.float64, device=x.device).exponential_(generator=generator)
+    on = gaps.mul_(-1 / math.log1p(-p)).floor_().add_(1).cumsum_(0).sub_(1)
+    values = torch.empty(count, device=x.device).uniform_(generator=generator)
+    # Entries past the end are added as zeros to the last place, which needs no data-dependent size.
+    values.mul_(on < size)
+    x.zero_().view(-1).index_add_(0, on.clamp_(max=size - 1).long(), values)
+
+
+def _reconstruct(torch: Any, views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
+    """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for stacked models and batches."""
+    encoder, decoder, bias = views[0], views[-2], views[-1]
+    torch.bmm(x, encoder, out=z)
+    torch.baddbmm(bias[:, None, :], z, decoder.mT, out=y)
+    y.relu_()
+
+
+def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size: int) -> np.ndarray:
+    """Train models of equal shape, step count and device for some batches.
+
+    Parameters
+    ----------
+    torch : module
+    models : sequence of Model
+        Changed in place: parameters, moments, generator, step.
+    rates : (batches, models) ndarray
+        Learning rates.
+    batch_size : int
+
+    Returns
+    -------
+    (batches, models) ndarray of float64
+        Losses per feature of the batches, each before its step.
+    """
+    first = models[0]
+    n_features, n_hidden, tied = first.n_features, first.n_hidden, first.tied
+    with torch.no_grad():
+        flat = torch.stack([model.parameters for model in models])
+        mean = torch.stack([model.first_moment for model in models])
+        square = torch.stack([model.second_moment for model in models])
+        gradient = torch.empty_like(flat)
+        views = _views(flat, n_features, n_hidden, tied)
+        slopes = _views(gradient, n_features, n_hidden, tied)
+        x = flat.new_empty(len(models), batch_size, n_features)
+        y, error = torch.empty_like(x), torch.empty_like(x)
+        z = flat.new_empty(len(models), batch_size, n_hidden)
+        z_slope, update = torch.empty_like(z), torch.empty_like(flat)
+        norms = flat.new_empty(len(rates), len(models))
+        rates_there = torch.from_numpy(rates.astype(np.float32)).to(flat.device)
+        for k in range(len(rates)):
+            for model, rows in zip(models, x, strict=True):
+                _draw(torch, rows, model.p, model.generator)
+            _reconstruct(torch, views, x, z, y)
+            torch.sub(y, x, out=error)
+            torch.linalg.vector_norm(error, dim=(1, 2), out=norms[k])
+            error.mul_(y.sign_())  # y >= 0, so its sign is the slope of the ReLU
+            torch.bmm(error, views[-2], out=z_slope)
+            torch.bmm(x.mT, z_slope, out=slopes[0])
+            if tied:
+                slopes[0].baddbmm_(error.mT, z)
+            else:
+                torch.bmm(error.mT, z, out=slopes[1])
+            torch.sum(error, dim=1, out=slopes[-1])
+            gradient.mul_(2 / batch_size)
+            step = first.step + k + 1
+            mean.lerp_(gradient, 1 - BETA1)
+            square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
+            torch.sqrt(square, out=update).mul_(1 / math.sqrt(1 - BETA2**step)).add_(EPSILON)
+            torch.div(mean, update, out=update)
+            flat.addcmul_(update, rates_there[k, :, None], value=-1 / (1 - BETA1**step))
+        for i, model in enumerate(models):
+            model.parameters = flat[i].clone()
+            model.first_moment, model.second_moment = mean[i].clone(), square[i].clone()
+            model.step += len(rates)
+        return norms.cpu().numpy().astype(np.float64) ** 2 / (batch_size * n_features)
+
+
+def product(model: Model, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """W_out (n_features, n_hidden), W_in (n_hidden, n_features) and b, in float64."""
+    views = _views(flat.astype(np.float64), model.n_features, model.n_hidden, model.tied)
+    return views[-2], views[0].T, views[-1]
+
+
+def evaluate(torch: Any, model: Model, end: str, samples: int, batch_size: int) -> tuple[float, float]:
+    """Loss per feature, and its standard error, of the parameters at an end on data never seen before.
+
+    Samples are independent, so the standard error is that of a mean of per-sample losses.
+    """
+    device = model.parameters.device
+    key = (model.n_features, model.n_hidden, model.p, model.seed)
+    generator = _generator(torch, device, key, end)
+    flat = torch.from_numpy(model.ends[end]).to(device)[None]
+    views = _views(flat, model.n_features, model.n_hidden, model.tied)
+    total = squares = 0.0
+    with torch.no_grad():
+        for start in range(0, samples, batch_size):
+            rows = min(batch_size, samples - start)
+            x = flat.new_empty(1, rows, model.n_features)
+            z, y = flat.new_empty(1, rows, model.n_hidden), torch.empty_like(x)
+            _draw(torch, x[0], model.p, generator)
+            _reconstruct(torch, views, x, z, y)
+            losses = y.sub_(x).square_().mean(dim=2).double()
+            total += float(losses.sum())
+            squares += float(losses.square().sum())
+    mean = total / samples
+    variance = max(squares - samples * mean**2, 0.0) / (samples - 1)
+    return mean, math.sqrt(variance / samples)

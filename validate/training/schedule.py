@@ -1,0 +1,92 @@
+"""When a phase of training ends, and how large its steps are."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...theory import arguments
+
+__all__ = ["BLOCK", "CONVERGED", "ENDS", "STOPPING_RULE", "falling", "learning_rates"]
+
+# The two ends that training can have, and which of them each schedule reaches, in this order.
+STOPPING_RULE, CONVERGED = "stopping rule", "converged"
+ENDS = {"paper": (STOPPING_RULE,), "converged": (CONVERGED,), "both": (STOPPING_RULE, CONVERGED)}
+
+# Losses are recorded, and the stopping rule is checked, once in so many batches: the window of
+# Cowsik et al. (2024), §2.
+BLOCK = 100
+
+# Share of the converging phase in which the learning rate rises; Adam's second moments settle within
+# 1/(1 - 0.999) = 1000 steps, which is 5 % of the default budget.
+WARM_UP = 0.05
+
+
+def falling(history: Sequence[float]) -> bool:
+    """Tell whether training goes on under the stopping rule of Cowsik et al. (2024), §2.
+
+    "Training continues as long as the average loss over the past 100 batches is lower than the
+    average loss over the 100 batches prior to that one."
+
+    Parameters
+    ----------
+    history : sequence of float
+        Mean losses over consecutive blocks of 100 batches, oldest first.
+
+    Returns
+    -------
+    bool
+        True while there are fewer than two blocks or the last mean is lower than the one before.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not a finite number.
+
+    Examples
+    --------
+    >>> falling([0.30, 0.20]), falling([0.30, 0.20, 0.20])
+    (True, False)
+    """
+    if len(history) < 2:
+        return True
+    before, last = arguments.vector("history", history[-2:])
+    return bool(last < before)
+
+
+def learning_rates(first: int, count: int, steps: int, peak: float) -> np.ndarray:
+    """Learning rates of the converging phase: a linear rise, then half a cosine down to zero.
+
+    Parameters
+    ----------
+    first : int
+        Number of the first step that is wanted, counted from 0 at the start of the phase.
+    count : int
+        How many consecutive steps are wanted.
+    steps : int
+        Length of the whole phase; its first 5 % are the rise.
+    peak : float
+        Largest learning rate.
+
+    Returns
+    -------
+    (count,) ndarray of float64
+        Positive; the rate of the last step of the phase is of order ``peak / steps**2``.
+
+    Raises
+    ------
+    ValueError
+        If the steps asked for do not lie in the phase or `peak` is not positive.
+
+    Examples
+    --------
+    >>> learning_rates(0, 4, 4, 1.0).round(3)
+    array([1.   , 0.854, 0.5  , 0.146])
+    """
+    steps = arguments.integer("steps", steps, 1)
+    first = arguments.integer("first", first, 0, steps)
+    count = arguments.integer("count", count, 0, steps - first)
+    arguments.real("peak", peak, 0, brackets="()")
+    step = np.arange(first, first + count)
+    rise = int(WARM_UP * steps)
+    cosine = 0.5 * (1 + np.cos(np.pi * np.maximum(step - rise, 0) / (steps - rise)))
+    return peak * np.minimum((step + 1) / (rise + 1), 1) * cosine

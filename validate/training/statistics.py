@@ -1,0 +1,86 @@
+"""What the weights of a trained model look like: the statistics that large models share."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory import arguments
+
+__all__ = ["DROPPED", "weight_statistics"]
+
+# A feature counts as dropped if its diagonal element is below this share of the model's largest one.
+# Relative, because far below ratio = p every diagonal element is small, and nothing is dropped.
+DROPPED = 0.1
+
+
+def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
+    """Macroscopic statistics of the model ReLU(M x + b), M = W_out W_in.
+
+    Parameters
+    ----------
+    M : (n_features, n_features) array_like of float
+        Decoder times encoder. Not modified.
+    b : (n_features,) array_like of float
+        Bias.
+
+    Returns
+    -------
+    dict of str to float
+        ``diagonal_mean``, ``diagonal_sd``: of M_ii over the features.
+        ``bias_mean``, ``bias_sd``: of b_i over the features.
+        ``row_mean_mean``, ``row_mean_sd``: of the mean of the off-diagonal elements of a row, over
+        rows.
+        ``row_variance_mean``, ``row_variance_variance``: of the variance of the off-diagonal elements
+        of a row, over rows; the second is the paper's Δvar(ν) (Fig. 6), up to its scale.
+        ``lyapunov_max``, ``lyapunov_mean``: of Λ_i = sum_j |M_ij|³ / (sum_j M_ij²)^{3/2}, j ≠ i, over
+        rows; the first is Eq. 3. Λ_i = n_features^{-1/2} (8/π)^{1/2} for Gaussian rows; a row
+        without interference has Λ_i = 0 by our definition.
+        ``dropped``: fraction of the features with |M_ii| below `DROPPED` times the largest |M_jj|.
+
+        All standard deviations and variances divide by the number of items, not by one less.
+
+    Raises
+    ------
+    ValueError
+        If `M` is not a finite square matrix of at least two rows, or `b` does not fit it.
+
+    References
+    ----------
+    .. [1] Cowsik et al., "The Persian rug" (2024), §3.2, Eq. 3, Figs. 4-7.
+
+    Examples
+    --------
+    >>> found = weight_statistics([[1.0, 0.5], [-0.5, 1.0]], [-0.1, -0.1])
+    >>> found["diagonal_mean"], found["lyapunov_max"], found["dropped"]
+    (1.0, 1.0, 0.0)
+    """
+    M = arguments.matrix("M", M)
+    n = M.shape[0]
+    if n < 2 or M.shape[1] != n:
+        raise ValueError(f"`M` must be square with at least 2 rows; got shape {M.shape}.")
+    b = arguments.vector("b", b, n)
+    diagonal = np.diagonal(M)
+    off = M.copy()
+    np.fill_diagonal(off, 0)
+    row_mean = off.sum(axis=1) / (n - 1)
+    # The zero put on the diagonal adds row_mean² to the sum of squared deviations: take it out.
+    row_variance = (((off - row_mean[:, None]) ** 2).sum(axis=1) - row_mean**2) / (n - 1)
+    np.abs(off, out=off)
+    # Divide by the largest element first, so that tiny rows do not underflow in the cubes.
+    largest = off.max(axis=1, keepdims=True)
+    off /= np.where(largest > 0, largest, 1)
+    squares = (off**2).sum(axis=1)
+    lyapunov = (off**3).sum(axis=1) / np.where(squares > 0, squares, 1) ** 1.5
+    size = np.abs(diagonal)
+    return {
+        "diagonal_mean": float(diagonal.mean()),
+        "diagonal_sd": float(diagonal.std()),
+        "bias_mean": float(b.mean()),
+        "bias_sd": float(b.std()),
+        "row_mean_mean": float(row_mean.mean()),
+        "row_mean_sd": float(row_mean.std()),
+        "row_variance_mean": float(row_variance.mean()),
+        "row_variance_variance": float(row_variance.var()),
+        "lyapunov_max": float(lyapunov.max()),
+        "lyapunov_mean": float(lyapunov.mean()),
+        "dropped": float(np.mean(size < DROPPED * size.max())),
+    }
