@@ -358,7 +358,7 @@ def _bromwich(
     most = max(np.floor(WORK / (m.size * BLOCK)), 1.0)
     blocks = 1.0
     cut = _cut_off(m, large, p, a, t, shape, c, h * (BLOCK - 1.0))
-    while cut > max(0.5 * allowed, 0.1 * size) and blocks < most:
+    while cut > max(0.9 * allowed, 0.1 * size) and blocks < most:
         blocks = min(np.ceil(1.2 * blocks), most)
         cut = _cut_off(m, large, p, a, t, shape, c, h * (BLOCK * blocks - 1.0))
     total, rounding = _lattice_sum(m, large, p, a, t, shape, c, h, int(blocks))
@@ -415,7 +415,9 @@ def _output_loss(row: FloatArray, a: float, b: float, p: float, allowed: float) 
         single += _single(a, b, x, p)
     loss = _all_off(size, p) * _pointwise(a, b, p) + p * _all_off(size - 1, p) * single
     error = UNIT * _noise(size) * (loss + p * (1.0 + abs(a) + abs(b) + (abs(m[0]) if size > 0 else 0.0)))
+    share = allowed
     while m.size > 1:
+        share *= 0.5
         ahead = _all_off(size - m.size, p)
         reach = abs(a) + abs(b) + np.sum(np.abs(m))
         rest = ahead * (p + reach * (reach + p))
@@ -423,7 +425,7 @@ def _output_loss(row: FloatArray, a: float, b: float, p: float, allowed: float) 
             error += rest
             break
         large = int(np.sum(np.abs(m) >= SMALL * abs(m[0])))
-        value, miss = _level(m, large, p, a, b, allowed / ahead)
+        value, miss = _level(m, large, p, a, b, share / ahead)
         loss += ahead * (value + p / 3.0 * _moments(m, large, p, b)[0])
         error += ahead * miss
         m = m[large:]

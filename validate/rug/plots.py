@@ -85,7 +85,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
     return ax
 
 
-def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
+def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
     line = ds.sel(ratio=ratio, method="nearest")
     ax.plot(ds["p"], line["loss"] / ds["zero_ratio_loss"], color="C0", label="rug, macroscopic optimum")
@@ -108,7 +108,8 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
         ylabel="loss / loss at ratio 0",
         title=f"ratio ≈ {ratio:g}",
     )
-    ax.legend()
+    if legend:
+        ax.legend(loc="lower right")
     return ax
 
 

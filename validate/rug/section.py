@@ -210,7 +210,7 @@ def _figures(losses: xr.Dataset, here: int, finite: list[xr.Dataset], seed: int)
             "Loss against p at fixed ratio",
             markers + "The dotted line is the closed small-p law, which has no free constant.",
             losses,
-            [partial(plots.plot_loss_against_p, ratio=ratio) for ratio in RATIOS],
+            [partial(plots.plot_loss_against_p, ratio=r, legend=k == 0) for k, r in enumerate(RATIOS)],
             columns=3,
             size=(3.6, 3.1),
         ),
