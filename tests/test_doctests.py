@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 
+import numpy as np
 import pytest
 
 FLOORS = ("superposition.theory", "superposition.solvers", "superposition.validate")
@@ -18,7 +19,9 @@ MODULES = [
 def test_examples(name):
     if ".training" in name:
         pytest.importorskip("torch", reason="examples that train need PyTorch")
-    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    # Examples show numbers as one writes them, 0.5 and not np.float64(0.5).
+    with np.printoptions(legacy="1.25"):
+        failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failed == 0
 
 

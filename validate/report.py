@@ -28,7 +28,7 @@ from . import claims, files, page
 
 __all__ = ["PHENOMENA", "PROFILES", "Figure", "Section", "Table", "render", "sections", "svg", "write_report"]
 
-PHENOMENA = ("rug",)
+PHENOMENA = ("rug", "sparsification")
 LEDGER = "ledger"
 PROFILES = ("quick", "full")
 PAGE = "report.html"

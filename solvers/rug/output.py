@@ -1,15 +1,11 @@
-r"""Kernels of the exact loss: one output ReLU(a x + b + nu) of a finite affine + ReLU model.
+r"""Kernels of the exact loss where two or more features disturb an output ReLU(a x + b + nu).
 
-The interference :math:`\nu = \sum_j m_j x_j` is averaged over the patterns of features that are on.
-With g(t) = E (x - ReLU(a x + t))^2 the loss is E g(b + nu), and the patterns are met by three means.
-
-Nobody or one feature on (the atom of nu and the discontinuous part of its density): g is piecewise
-cubic, so Gauss points between its breakpoints give the integrals exactly, as sums of squares.
-
-Two or more on: levels. The entries are sorted by size; a level holds the patterns in which all
-entries of the levels before are off, and at least one that is not small beside the largest is on.
-So each level has its own scale, and its transform decays at that scale.
-With A_j(s) = E exp(s m_j x_j), the transform D(s) of a level, started from D = S = 0, follows
+The loss is E g(b + nu), g(t) = E (x - ReLU(a x + t))^2, over the patterns of on and off that make up the
+interference nu = sum_j m_j x_j; `few` has those with at most one feature on, the others fall into levels.
+The entries are sorted by size. A level holds the patterns in which all entries of the levels before are
+off, and at least one that is not small beside the largest of the level is on. So each level has its
+own scale, and its transform decays at that scale. With A_j(s) = E exp(s m_j x_j), the transform D(s) of a
+level, started from D = S = 0, follows
 
     D <- D A_j + (1-p)^(j-1) S v_j,   S <- S + v_j (large entries only),   v_j = A_j - (1-p),
 
@@ -30,14 +26,14 @@ from numba import prange
 
 from ...theory.kernels import kernel, parallel_kernel
 
-__all__ = ["output_losses"]
+__all__ = ["NEGLIGIBLE", "many_on"]
 
 FloatArray = npt.NDArray[np.float64]
 Four = tuple[float, float, float, float]
 Three = tuple[float, float, float]
 
 BLOCK = 128  # frequencies whose phases come from one table
-CHUNK = 32  # blocks kept in the second-level cache together
+CHUNK = 16  # blocks kept in the second-level cache together
 KAPPA = 5.0  # terms outgrow their sum by kappa^-2 where tails are light, by e^kappa at worst
 SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of their own
 NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
@@ -61,43 +57,17 @@ def _factor(z: complex) -> tuple[complex, complex]:
 
 
 @kernel
-def _pointwise(a: float, t: float, p: float) -> float:
-    """Return g(t) = E (x - ReLU(a x + t))^2, a sum of squares."""
-    lower, upper = 0.0, 0.0  # the values u that make a u + t positive
-    if a > 0.0:
-        lower, upper = min(max(-t / a, 0.0), 1.0), 1.0
-    elif a < 0.0:
-        upper = min(max(-t / a, 0.0), 1.0)
-    elif t > 0.0:
-        upper = 1.0
-    loss = (lower**3 + (1.0 - upper) * (1.0 + upper + upper * upper)) / 3.0
-    middle, half = 0.5 * (upper + lower), 0.5 * (upper - lower)
-    node = half / np.sqrt(3.0)
-    left, right = (1.0 - a) * (middle - node) - t, (1.0 - a) * (middle + node) - t
-    loss += half * (left * left + right * right)
-    return float((1.0 - p) * max(t, 0.0) ** 2 + p * loss)
-
-
-@kernel
-def _single(a: float, b: float, m: float, p: float) -> float:
-    """Return the mean of g(b + m v) over v in [0, 1]: cubic between the breakpoints, two nodes each."""
-    first = min(max(-b / m, 0.0), 1.0)
-    second = min(max(-(a + b) / m, 0.0), 1.0)
-    ends = (0.0, min(first, second), max(first, second), 1.0)
-    total = 0.0
-    for i in range(3):
-        middle, half = 0.5 * (ends[i + 1] + ends[i]), 0.5 * (ends[i + 1] - ends[i])
-        if half > 0.0:
-            node = half / np.sqrt(3.0)
-            total += half * _pointwise(a, b + m * (middle - node), p)
-            total += half * _pointwise(a, b + m * (middle + node), p)
-    return total
-
-
-@kernel
-def _noise(count: int) -> float:
+def _noise(count: int, drift: float) -> float:
     """Return the rounding errors of that many factors: a random walk, and a drift where all are equal."""
-    return float(16.0 + 4.0 * np.sqrt(count) + count / 8.0)
+    return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
+
+
+@kernel
+def _all_off(count: int, p: float) -> float:
+    """Return (1 - p)^count."""
+    if count == 0:
+        return 1.0
+    return float(np.exp(count * np.log1p(-p))) if p < 1.0 else 0.0
 
 
 @kernel
@@ -160,7 +130,7 @@ def _polynomial_part(m: FloatArray, large: int, p: float, t: float, polynomial: 
     """Return the level's mean of a polynomial of t + nu and its rounding error."""
     value = _mean(polynomial, _moments(m, large, p, t), 0.0)
     size = _mean(_sizes(polynomial), _moments(np.abs(m), large, p, abs(t)), 0.0)
-    return value, UNIT * _noise(m.size) * size
+    return value, UNIT * _noise(m.size, 0.015625) * size
 
 
 @kernel
@@ -216,14 +186,15 @@ def _advance(
     real: float,
     imag: float,
     weight: float,
-    q: float,
+    p: float,
     skip: float,
     add: float,
 ) -> None:
     """Multiply one factor into D and S at the frequencies of one block.
 
-    The rows of `acc` are Re and Im of 1/s, D and S; `table` holds e^(i h m f) - 1, and (real, imag)
-    is e^(s m) - 1 at the block's first s: e^z - 1 never comes from a difference.
+    The rows of `acc` are Re and Im of 1/s, D, S, and what rounding has added to D and S: thousands of equal
+    factors would round alike. `table` holds e^(i h m f) - 1 and (real, imag) is e^(s m) - 1 at the block's
+    first s, so that e^z - 1 never comes from a difference.
     """
     for f in range(BLOCK):
         turn_re, turn_im = table[f], table[BLOCK + f]
@@ -234,10 +205,18 @@ def _advance(
         d_re, d_im = acc[2 * BLOCK + f], acc[3 * BLOCK + f]
         s_re, s_im = acc[4 * BLOCK + f], acc[5 * BLOCK + f]
         g_re, g_im = d_re + skip * s_re, d_im + skip * s_im
-        acc[2 * BLOCK + f] = q * d_re + (g_re * v_re - g_im * v_im)
-        acc[3 * BLOCK + f] = q * d_im + (g_re * v_im + g_im * v_re)
-        acc[4 * BLOCK + f] = s_re + add * v_re
-        acc[5 * BLOCK + f] = s_im + add * v_im
+        step = (g_re * v_re - g_im * v_im) - p * d_re - acc[6 * BLOCK + f]
+        acc[2 * BLOCK + f] = d_re + step
+        acc[6 * BLOCK + f] = (acc[2 * BLOCK + f] - d_re) - step
+        step = (g_re * v_im + g_im * v_re) - p * d_im - acc[7 * BLOCK + f]
+        acc[3 * BLOCK + f] = d_im + step
+        acc[7 * BLOCK + f] = (acc[3 * BLOCK + f] - d_im) - step
+        step = add * v_re - acc[8 * BLOCK + f]
+        acc[4 * BLOCK + f] = s_re + step
+        acc[8 * BLOCK + f] = (acc[4 * BLOCK + f] - s_re) - step
+        step = add * v_im - acc[9 * BLOCK + f]
+        acc[5 * BLOCK + f] = s_im + step
+        acc[9 * BLOCK + f] = (acc[5 * BLOCK + f] - s_im) - step
 
 
 @kernel
@@ -276,10 +255,12 @@ def _cut_off(
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
         factor, slope = _factor(complex(c * a, 0.0))
-        rise, unit = np.exp(c * a), omega * abs(a)
-        square = min(factor.real, (1.0 + rise) / unit) / omega**2
-        product = min(slope.real, (rise * (1.0 + 1.0 / unit) + 1.0 / unit) / (2.0 * unit)) / omega
-        tail += shape[1] * (square + 2.0 * product)
+        square, product = factor.real, slope.real
+        if a != 0.0:
+            rise, unit = np.exp(c * a), omega * abs(a)
+            square = min(square, (1.0 + rise) / unit)
+            product = min(product, (rise * (1.0 + 1.0 / unit) + 1.0 / unit) / (2.0 * unit))
+        tail += shape[1] * (square / omega**2 + 2.0 * product / omega)
     return float(np.exp(c * t) / np.pi * tail * _majorant(m, large, p, c, omega))
 
 
@@ -288,9 +269,9 @@ def _lattice_sum(
     m: FloatArray, large: int, p: float, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
     """Return the sum over the lattice, and the sum of sizes that its rounding errors are units of."""
-    acc = np.empty((min(blocks, CHUNK), 6 * BLOCK))
+    acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
-    noise = _noise(m.size)
+    noise = _noise(m.size, 2.0 * p)
     total, lost, size = 0.0, 0.0, 0.0
     for start in range(0, blocks, CHUNK):
         count = min(CHUNK, blocks - start)
@@ -299,9 +280,8 @@ def _lattice_sum(
             for f in range(BLOCK):
                 inverse = 1.0 / complex(c, h * ((start + i) * BLOCK + f))
                 acc[i, f], acc[i, BLOCK + f] = inverse.real, inverse.imag
-        skip = 1.0  # (1-p)^(j-1); at j = 0 nothing is on yet and S = 0
         for j in range(m.size):
-            x = m[j]
+            x, skip = m[j], _all_off(max(j - 1, 0), p)  # at j = 0, S is zero
             _fill_table(table, h * x)
             rise = np.expm1(c * x)
             for i in range(count):
@@ -309,9 +289,7 @@ def _lattice_sum(
                 half = np.sin(0.5 * angle)
                 real = rise - 2.0 * (1.0 + rise) * half * half
                 imag = (1.0 + rise) * np.sin(angle)
-                _advance(acc[i], table, real, imag, p / x, 1.0 - p, skip, 1.0 if j < large else 0.0)
-            if j > 0:
-                skip *= 1.0 - p
+                _advance(acc[i], table, real, imag, p / x, p, skip, 1.0 if j < large else 0.0)
         for i in range(count):
             for f in range(BLOCK):
                 k = (start + i) * BLOCK + f
@@ -324,7 +302,7 @@ def _lattice_sum(
                 new = total + step
                 lost = (new - total) - step
                 total = new
-    return total * _repair(m.size, p), size
+    return total, size
 
 
 @kernel
@@ -353,7 +331,7 @@ def _bromwich(
     for l in range(1, 12):  # e^-60 is below rounding, also where the cubes grow as l^3
         image += np.exp(-KAPPA * l) * _mean(polynomial, moments, l * period)
         size += np.exp(-KAPPA * l) * _mean(_sizes(polynomial), absolute, l * period)
-    size *= UNIT * _noise(m.size)
+    size *= UNIT * _noise(m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
     most = max(np.floor(WORK / (m.size * BLOCK)), 1.0)
     blocks = 1.0
@@ -399,23 +377,11 @@ def _level(m: FloatArray, large: int, p: float, a: float, b: float, allowed: flo
 
 
 @kernel
-def _all_off(count: int, p: float) -> float:
-    """Return (1 - p)^count."""
-    return np.exp(count * np.log1p(-p)) if count > 0 else 1.0
-
-
-@kernel
 def _output_loss(row: FloatArray, a: float, b: float, p: float, allowed: float) -> tuple[float, float]:
-    """Return E (x - ReLU(a x + b + nu))^2 and a bound on its error; `row` holds the other entries."""
+    """Return the loss from patterns with two or more of `row` on, and a bound on its error."""
     m = row[np.abs(row) > NEGLIGIBLE]
     m = m[np.argsort(-np.abs(m), kind="mergesort")]
-    size = m.size
-    single = 0.0  # summed alone: small terms added to a large one would all lose the same way
-    for x in m:
-        single += _single(a, b, x, p)
-    loss = _all_off(size, p) * _pointwise(a, b, p) + p * _all_off(size - 1, p) * single
-    error = UNIT * _noise(size) * (loss + p * (1.0 + abs(a) + abs(b) + (abs(m[0]) if size > 0 else 0.0)))
-    share = allowed
+    size, share, loss, error = m.size, allowed, 0.0, 0.0
     while m.size > 1:
         share *= 0.5
         ahead = _all_off(size - m.size, p)
@@ -429,14 +395,17 @@ def _output_loss(row: FloatArray, a: float, b: float, p: float, allowed: float) 
         loss += ahead * (value + p / 3.0 * _moments(m, large, p, b)[0])
         error += ahead * miss
         m = m[large:]
-    return loss, error
+    return loss, error + UNIT * _noise(size, 0.0) * (loss + p)
 
 
 @parallel_kernel
-def output_losses(
+def many_on(
     M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, p: float, allowed: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the losses of outputs with rows `M`, the i-th of which wants features[i], and their errors."""
+    """Return what patterns with two or more other features on add to the losses, and the errors.
+
+    Row i of `M` and b[i] make the output that wants features[i].
+    """
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in prange(b.size):
         row = M[i].copy()

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from scipy import linalg
+
 from superposition.solvers.rug.hadamard import rug_matrix, walsh_hadamard
 from superposition.solvers.rug.rows import row_statistics
 

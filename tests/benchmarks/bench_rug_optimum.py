@@ -7,6 +7,7 @@ error against the derived loss minimised at 30 digits.
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
+
 from superposition.solvers import rug
 from superposition.theory import rug as theory
 

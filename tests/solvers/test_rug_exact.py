@@ -8,8 +8,9 @@ import mpmath
 import numba
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from superposition.solvers.rug.exact import exact_loss, row_loss
 
 UNIT = 2.0**-53
@@ -168,6 +169,8 @@ def equal_rows(m, n_others, a, b, p):
         for k in range(n_others + 1):
             chance = comb(n_others, k) * p**k * (1 - p) ** (n_others - k)
             if chance < 1e-30:
+                if k > p * n_others:
+                    break
                 continue
             powers = {}
             for shift in (b, a + b):
@@ -191,6 +194,7 @@ def equal_rows(m, n_others, a, b, p):
         (0.09, 127, 0.9, -0.27, 0.05),
         (-0.06, 511, 0.9, 0.0, 0.003),
         (0.015625, 4095, 0.95, -0.03125, 2.5e-4),
+        (0.1, 4095, 0.9, 0.0, 7.8e-6),  # equal small terms: plain sums would drift as far as the estimate
     ],
 )
 def test_many_equal_entries(m, n_others, a, b, p):
@@ -268,6 +272,7 @@ def test_permuting_features_permutes_the_losses(seed, p):
     assert np.all(np.abs(one.per_feature[order] - other.per_feature) <= slack)
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1e-4, 0.03, 0.4, 1.0]))
 def test_loss_is_a_parabola_in_the_scale_of_the_output(seed, p):
     """ReLU(c y) = c ReLU(y) for c >= 0, so third differences in c vanish."""

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import linalg, stats
 from scipy.sparse.linalg import eigsh
+
 from superposition.solvers.rug.hadamard import RugMatrix, random_projector, rug_matrix, walsh_hadamard
 
 ROUNDING = 2.0**-53

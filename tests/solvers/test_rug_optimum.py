@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
+
 from superposition.solvers.rug import crossover_ratio, optimum
 from superposition.theory import rug
 from superposition.theory.rug.closed import slope_kernel

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg, stats
+
 from superposition.solvers.rug.hadamard import RugMatrix, random_projector, rug_matrix
 from superposition.solvers.rug.rows import row_statistics
 

@@ -10,6 +10,7 @@ import pytest
 import sympy as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from superposition.theory.features import (
     SparseUniform,
     derive_chernoff_bound,

@@ -6,6 +6,7 @@ import pytest
 import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
+
 from superposition.theory import rug
 from superposition.theory.rug import derive
 from superposition.theory.rug.closed import slope_kernel

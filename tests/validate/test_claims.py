@@ -8,6 +8,7 @@ import pytest
 import sympy
 from scipy import integrate
 from scipy.special import ndtr, xlogy
+
 from superposition.validate import claims
 from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge, run, select, verdict
 from superposition.validate.claims.cowsik_scaling import small_law
@@ -132,6 +133,10 @@ def test_canary_a_wrong_statement_fails(check):
 
 def test_every_row_of_the_source_is_there_once():
     assert [c.id for c in claims.CLAIMS if c.source == "cowsik2024"] == COWSIK
+    assert [c.id for c in claims.CLAIMS if c.source == "lecomte2024"] == [
+        *(f"L{k}" for k in range(1, 21)),
+        "L37",
+    ]
     assert len({c.id for c in claims.CLAIMS}) == len(claims.CLAIMS)
 
 
@@ -207,11 +212,12 @@ def test_bad_arguments(arguments, name, value):
 
 
 def test_records_are_plain_data(ledger):
-    record = claims.as_record(ledger[7])
+    (row,) = [row for row in ledger if row.claim.id == "C8"]
+    record = claims.as_record(row)
     assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(record)
     assert record["id"] == "C8"
     assert record["correction"]
-    odd = replace(ledger[7], evidence=Evidence("", [replace(kept("printed"), value=np.inf)], {"x": np.nan}))
+    odd = replace(row, evidence=Evidence("", [replace(kept("printed"), value=np.inf)], {"x": np.nan}))
     evidence = claims.as_record(odd)["evidence"]
     assert (evidence["findings"][0]["value"], evidence["numbers"]["x"]) == ("inf", "nan")
 

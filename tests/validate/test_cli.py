@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from superposition.solvers import rug as solver
 from superposition.theory import rug
 from superposition.validate import claims, cli, files

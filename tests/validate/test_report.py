@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import xarray as xr
+
 from superposition.validate import claims, cli, files, page, report
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
@@ -164,10 +165,15 @@ def test_everything_is_written(small, section, tmp_path):
     lines = []
     path = report.write_report(tmp_path / "new" / "out", progress=lines.append)
     names = sorted(item.name for item in path.parent.iterdir())
-    assert names == ["report.html", "toy-loss-curve.nc", "toy-panels.nc"]
-    assert set(re.findall(r"href='([^'#]+)'", path.read_text(encoding="utf-8"))) == set(names) - {
-        "report.html"
-    }
+    assert names == [
+        "report.html",
+        "toy-loss-curve.nc",
+        "toy-loss-curve.svg",
+        "toy-panels.nc",
+        "toy-panels.svg",
+    ]
+    links = set(re.findall(r"href='([^'#]+)'", path.read_text(encoding="utf-8")))
+    assert links == {name for name in names if name.endswith(".nc")}
     back = files.read_dataset(path.parent / "toy-loss-curve.nc")
     xr.testing.assert_identical(back, section.figures[0].dataset)
     assert lines[0].startswith("A toy phenomenon: 2 figures")
@@ -187,7 +193,8 @@ def test_an_interruption_leaves_data_but_no_half_page(small, monkeypatch, tmp_pa
 
     monkeypatch.setattr(report.claims, "run", interrupted)
     assert cli.main(["report", "--out", str(tmp_path)]) == 130
-    assert sorted(item.name for item in tmp_path.iterdir()) == ["toy-loss-curve.nc", "toy-panels.nc"]
+    names = {item.name for item in tmp_path.iterdir()}
+    assert names == {f"toy-{figure}.{kind}" for figure in ("loss-curve", "panels") for kind in ("nc", "svg")}
 
 
 def test_only_the_ledger_runs_no_experiment():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
+
 from superposition.solvers import rug as solvers
 from superposition.theory import rug as theory
 from superposition.validate import files, rug

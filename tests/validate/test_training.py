@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+
 from superposition.validate.files import read_dataset, write_dataset
 from superposition.validate.training import falling, grid, learning_rates, train, weight_statistics
 

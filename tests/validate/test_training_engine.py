@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+
 from superposition.validate.training import DROPPED, weight_statistics
 
 torch = pytest.importorskip("torch")

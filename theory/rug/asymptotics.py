@@ -99,7 +99,7 @@ def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     Examples
     --------
     >>> round(asymptotic_loss(1e-6, 0.25) / 1e-12, 6)
-    6.309745
+    6.309746
     """
     s = sigma(p, ratio)
     t = asymptotic_shift(p)

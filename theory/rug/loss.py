@@ -216,7 +216,7 @@ def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -
     Examples
     --------
     >>> round(optimal_scale(-0.35, sigma(0.05, 0.25), 0.05), 4)
-    1.2532
+    1.2508
     """
     deviation = arguments.real("sigma", sigma, 0, brackets="()")
     shift = arguments.real("beta", beta) / deviation

@@ -6,13 +6,13 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from ...theory.arguments import choice, integer
-from . import cowsik
+from . import cowsik, lecomte
 from .ledger import Checked, Claim, Evidence, Verdict, verdict
 
 __all__ = ["CLAIMS", "judge", "run", "select"]
 
 # A further source adds its module's tuple here.
-CLAIMS: tuple[Claim, ...] = (*cowsik.CLAIMS,)
+CLAIMS: tuple[Claim, ...] = (*lecomte.CLAIMS, *cowsik.CLAIMS)
 
 
 def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple[Claim, ...]:

@@ -1,0 +1,16 @@
+"""The interference flow of Lecomte et al. (2024), §2: many encodings, the l1 force, collisions."""
+
+from .collide import Collision, collide
+from .flow import Flow, flow, owners, polysemantic_neurons
+from .untied import UntiedFlow, flow_untied
+
+__all__ = [
+    "Collision",
+    "Flow",
+    "UntiedFlow",
+    "collide",
+    "flow",
+    "flow_untied",
+    "owners",
+    "polysemantic_neurons",
+]

@@ -1,0 +1,82 @@
+"""Two encodings on one neuron: who keeps it, and when the other leaves."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...theory import arguments
+from ...theory.collisions.checks import number
+from .. import sparsification
+from .steps import FloatArray
+
+__all__ = ["Collision", "collide"]
+
+
+@dataclass(frozen=True)
+class Collision:
+    """Outcome of two encodings that have one neuron and nothing else; see :func:`collide`."""
+
+    kind: str
+    """"benign" (opposite signs), "malign" (equal signs) or "none" (one of the weights is zero)."""
+    winner: int
+    """0 or 1: the encoding that keeps the neuron; 2: both, for ever; -1: none."""
+    drop_times: FloatArray
+    """When each weight becomes zero, shape (2,); inf if never."""
+
+
+def collide(w1: float, w2: float, lam: float) -> Collision:
+    r"""Return what becomes of two encodings whose only nonzero weights are `w1` and `w2`, on the same neuron.
+
+    With equal signs :math:`|w_i|' = |w_i| (1 - w_1^2 - w_2^2) - \lambda`: the flow of *one* encoding with
+    the two weights, under feature benefit and the l1 force alone. So the larger weight wins, by the l1
+    force, and equal ones stay equal. With opposite signs each moves as if it were alone.
+
+    Parameters
+    ----------
+    w1, w2 : float
+        The two weights.
+    lam : float
+        Strength of the l1 force, at least 0, in the normal form (constants 4 dropped).
+
+    Returns
+    -------
+    Collision
+
+    Raises
+    ------
+    ValueError
+        If an argument is not one finite number, or `lam` is negative.
+
+    Notes ----- As exact as :func:`superposition.solvers.sparsification.solve`, 1e-10 relative in the drop
+    times. "both" for equal signs means equal weights, an unstable state, or lam = 0, when the ratio of the
+    weights never changes.
+
+    References
+    ----------
+    Lecomte et al. (2024), §2.5, "Benign and malign collisions".
+
+    Examples
+    --------
+    >>> collide(0.5, 0.4, lam=0.01).drop_times.round(3)
+    array([    inf, 141.021])
+    >>> collide(0.5, -0.4, lam=0.01).kind, collide(0.5, -0.4, lam=0.01).winner
+    ('benign', 2)
+    """
+    w = (
+        np.array([arguments.real("w1", w1), arguments.real("w2", w2)])
+        if np.ndim(w1) == np.ndim(w2) == 0
+        else None
+    )
+    if w is None:
+        raise ValueError(
+            f"`w1` and `w2` must be single numbers; got shapes {np.shape(w1)} and {np.shape(w2)}."
+        )
+    lam = number("lam", lam)
+    if w[0] * w[1] > 0.0:
+        kind, drops = "malign", sparsification.solve(w, lam, [0.0]).drop_times
+    else:
+        kind = "benign" if w[0] * w[1] < 0.0 else "none"
+        drops = np.array([sparsification.solve(w[i : i + 1], lam, [0.0]).drop_times[0] for i in range(2)])
+    stays = np.isinf(drops)
+    winner = 2 if stays.all() else int(np.argmax(stays)) if stays.any() else -1
+    return Collision(kind=kind, winner=winner, drop_times=drops)

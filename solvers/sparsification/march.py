@@ -1,0 +1,416 @@
+"""The compiled part: sums over sorted weights, integration in the threshold, reading off times.
+
+The equations are in the package's docstring. `v` are the sorted absolute weights, none of them zero; a place
+of the threshold c is given as the index of the first weight above it and the gap to that weight, which keeps
+its own precision where weights nearly tie.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory.kernels import kernel
+
+__all__ = ["N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "march", "norms", "states", "sums"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_STAGES = 5
+# What a step may do to t, relative: by the kinks of Q inside it (a bound), by the truncated polynomial (an
+# estimate). Runs with both near rounding take a few times longer and differ by 1e-13.
+_KINK_TOLERANCE = 2e-11
+_STEP_TOLERANCE = 1e-11
+# Largest error of interpolating (tau - x)_+^2 on [0, 1] at 0 and the 5 nodes, over x and tau (0.00556, found
+# on a grid): what one weight inside a step of width h contributes to Q's error is at most this times h^2.
+_KINK = 0.0056
+# Steps over many weights compute with c itself; they need c's rounding to be small beside the weights left.
+_RESOLUTION = 2e-5
+_SHORTEST = 1e-280  # a step as short as this means that lam and the weights are out of all proportion
+_BLOCK = 64  # weights a block: 16 bytes of sums for each 512 of weights
+START, _WIDTH, TIME, _GAP, _FIRST, _RATE, _POLY = range(7)  # columns of the table of steps
+N_COLUMNS = _POLY + _STAGES + 1
+
+
+def _radau(stages: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Nodes and matrix of Radau IIA; the map from values at 0 and the nodes to polynomial coefficients."""
+    series = np.zeros(stages + 1)
+    series[-2:] = -1, 1  # the nodes are the zeros of P_s - P_(s-1)
+    nodes = (np.sort(np.polynomial.legendre.legroots(series).real) + 1) / 2
+    nodes[-1] = 1
+    powers = np.arange(1, stages + 1)
+    matrix = nodes[:, None] ** powers / powers @ np.linalg.inv(np.vander(nodes, increasing=True))
+    return nodes, matrix, np.linalg.inv(np.vander(np.append(0, nodes), increasing=True))
+
+
+_NODES, _MATRIX, _FIT = _radau(_STAGES)
+
+
+# --- the sorted weights v: sums of (v_i - c) and (v_i - c)^2 over the weights above c -----------------------
+
+
+@kernel
+def block_sums(v: FloatArray) -> FloatArray:
+    """Sum, for each block, all weights from its first one on, relative to that one: positive terms only."""
+    n_blocks = (v.size + _BLOCK - 1) // _BLOCK
+    totals = np.zeros((n_blocks, 2))
+    for j in range(n_blocks - 1, -1, -1):
+        first, after = j * _BLOCK, min(v.size, (j + 1) * _BLOCK)
+        one = two = 0.0
+        for i in range(first + 1, after):
+            e = v[i] - v[first]
+            one += e
+            two += e * e
+        if after < v.size:
+            gap, n = v[after] - v[first], v.size - after
+            two += totals[j + 1, 1] + gap * (2 * totals[j + 1, 0] + n * gap)
+            one += totals[j + 1, 0] + n * gap
+        totals[j, 0] = one
+        totals[j, 1] = two
+    return totals
+
+
+@kernel
+def sums(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
+    """Sum (v - c) and (v - c)^2 over the weights above c = v[i] - gap, the first of which is v[i]."""
+    after = (i // _BLOCK + 1) * _BLOCK
+    one = two = 0.0
+    for k in range(i + 1, min(v.size, after)):
+        e = v[k] - v[i]
+        one += e
+        two += e * e
+    if after < v.size:
+        e, n = v[after] - v[i], v.size - after
+        two += blocks[i // _BLOCK + 1, 1] + e * (2 * blocks[i // _BLOCK + 1, 0] + n * e)
+        one += blocks[i // _BLOCK + 1, 0] + n * e
+    n = v.size - i
+    return float(one + n * gap), float(two + gap * (2 * one + n * gap))
+
+
+@kernel
+def _first_above(v: FloatArray, c: float, low: int) -> int:
+    """Index of the first weight above c, not before `low`; quick when it is near."""
+    if low >= v.size or v[low] > c:
+        return low
+    stride = 1
+    while low + stride < v.size and v[low + stride] <= c:
+        low += stride
+        stride *= 2
+    high = min(v.size, low + stride)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if v[middle] <= c:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+# --- one step -------------------------------------------------------------------------------------------
+
+
+@kernel
+def _stride(
+    v: FloatArray,
+    blocks: FloatArray,
+    top: int,
+    i: int,
+    gap: float,
+    c: float,
+    g: float,
+    lam: float,
+    width: float,
+) -> tuple[float, float, int]:
+    """Choose a step from c = v[i] - gap: its end, its width, and the first weight above its end.
+
+    The last is i if the step ends at v[i] or before it; then the width is at most `gap`.
+    """
+    while width > gap:
+        end = min(c + width, v[top - 1])
+        j = top if end == v[top - 1] else _first_above(v, end, i)
+        inside = j - i
+        if inside < 3:  # not worth a bound
+            break
+        _, q = sums(v, blocks, j, v[j] - end)
+        if end * _RESOLUTION > math.sqrt(q / (v.size - j)):
+            break
+        width = end - c
+        # An error of Q shifts 1/g by its share in 2 Q where g follows Q, in lam g^3 / width where g lags.
+        excess = _KINK * inside * width * width / (_KINK_TOLERANCE * (2 * q + lam * g**3 / width))
+        if excess <= 1:
+            return end, width, j
+        width *= min(0.9, max(0.05, 0.9 * excess ** (-1 / 3)))  # the bound grows with the cube of the width
+    if width < gap:
+        return v[i] - (gap - width), width, i
+    return v[i], gap, i
+
+
+@kernel
+def _drive(
+    v: FloatArray,
+    blocks: FloatArray,
+    i: int,
+    gap: float,
+    c: float,
+    j: int,
+    width: float,
+    q: FloatArray,
+) -> None:
+    """Write Q at the nodes of a step into `q`."""
+    if j == i:
+        n = v.size - i
+        one, two = sums(v, blocks, i, 0.0)
+        for p in range(_STAGES):
+            e = gap - _NODES[p] * width
+            q[p] = two + e * (2 * one + n * e)
+    else:
+        k = i
+        for p in range(_STAGES):
+            node = c + _NODES[p] * width
+            k = j if p == _STAGES - 1 else _first_above(v, node, k)
+            _, q[p] = sums(v, blocks, k, v[k] - node)
+
+
+@kernel
+def _eliminate(a: FloatArray, b: FloatArray) -> bool:
+    """Solve a x = b in place, by elimination with pivoting; False if `a` is singular."""
+    n = b.size
+    for k in range(n):
+        p = k
+        for i in range(k + 1, n):
+            if abs(a[i, k]) > abs(a[p, k]):
+                p = i
+        if not abs(a[p, k]) > 0:
+            return False
+        for j in range(k, n):
+            a[k, j], a[p, j] = a[p, j], a[k, j]
+        b[k], b[p] = b[p], b[k]
+        for i in range(k + 1, n):
+            factor = a[i, k] / a[k, k]
+            for j in range(k + 1, n):
+                a[i, j] -= factor * a[k, j]
+            b[i] -= factor * b[k]
+    for k in range(n - 1, -1, -1):
+        for j in range(k + 1, n):
+            b[k] -= a[k, j] * b[j]
+        b[k] /= a[k, k]
+    return True
+
+
+@kernel
+def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
+    """Newton's method for rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1); `g` holds guess, then solution.
+
+    In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
+    """
+    jacobian = np.empty((_STAGES, _STAGES))
+    change = np.empty(_STAGES)
+    for _ in range(12):
+        for i in range(_STAGES):
+            change[i] = rate * (start - g[i])
+            for j in range(_STAGES):
+                ratio = q[j] / (g[j] * g[j])
+                change[i] += _MATRIX[i, j] * (ratio - 1)
+                jacobian[i, j] = _MATRIX[i, j] * 2 * ratio / g[j]
+            jacobian[i, i] += rate
+        if not _eliminate(jacobian, change):
+            return False
+        worst = 0.0
+        for i in range(_STAGES):
+            worst = max(worst, abs(change[i]) / g[i])
+            g[i] += change[i]
+        if not worst < 1:  # a stretch factor would change sign
+            return False
+        if worst < 1e-8:  # convergence is quadratic: one more round would change nothing
+            return True
+    return False
+
+
+@kernel
+def _inside(table: FloatArray, k: int, x: float) -> tuple[float, float]:
+    """Evaluate step k at its place x in [0, 1]: the stretch A, and the time since the step began."""
+    stretch = 0.0
+    time = 0.0
+    for j in range(_STAGES, -1, -1):
+        stretch = stretch * x + (j + 1) * table[k, _POLY + j]
+        time = time * x + table[k, _POLY + j]
+    return stretch, time * x * table[k, _RATE]
+
+
+@kernel
+def _attempt(
+    q: FloatArray, g: float, lam: float, width: float, table: FloatArray, k: int, values: FloatArray
+) -> float:
+    """Try step k: write 1/A at the nodes into `values`, its polynomial into the table; return its error."""
+    ratio = width / table[k - 1, _WIDTH] if k > 0 else np.inf
+    for p in range(_STAGES):  # guess: the last step's polynomial, continued
+        values[p] = g
+        if ratio < 2.5:
+            stretch, _ = _inside(table, k - 1, 1 + _NODES[p] * ratio)
+            if stretch > 0:
+                values[p] = 1 / stretch
+    if not _collocate(q, g, lam / width, values):
+        values[:] = g
+        if not _collocate(q, g, lam / width, values):
+            return np.inf
+    for j in range(_STAGES + 1):
+        term = _FIT[j, 0] / g
+        for p in range(_STAGES):
+            term += _FIT[j, p + 1] / values[p]
+        table[k, _POLY + j] = term / (j + 1)
+    table[k, _WIDTH] = width
+    table[k, _RATE] = width / lam
+    # The last term of the polynomial as a Chebyshev coefficient on [0, 1], beside the function itself.
+    return float(abs(term) * 2 * 4.0**-_STAGES * min(g, values[_STAGES - 1]))
+
+
+@kernel
+def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
+    """Integrate from c = 0 to v[top - 1], where only the largest weight and its equals are left.
+
+    Returns one row a step and a closing row: start, width and time at the start, distance from there to the
+    next weight, index of that weight, width / lam, and a polynomial in the place x within the step (the time
+    since the start is x width / lam times it). A step strides over weights if its width exceeds the distance.
+    The table is empty if the numbers are out of all proportion.
+    """
+    table = np.zeros((256, N_COLUMNS))
+    values, q = np.empty(_STAGES), np.empty(_STAGES)
+    k, i, gap, c, g, time = 0, 0, v[0], 0.0, 1.0, 0.0
+    wish = 0.05 * lam / max(1.0, sums(v, blocks, 0, gap)[1])  # the length relaxes within lam / (2 |W|^2)
+    while i < top:
+        end, width, j = _stride(v, blocks, top, i, gap, c, g, lam, wish)
+        if not width > _SHORTEST:
+            return table[:0], g
+        _drive(v, blocks, i, gap, c, j, width, q)
+        error = _attempt(q, g, lam, width, table, k, values)
+        factor = 0.9 * (_STEP_TOLERANCE / max(error, 1e-300)) ** (1 / _STAGES)
+        if not error <= _STEP_TOLERANCE:
+            wish = width * max(0.1, factor)
+            continue
+        table[k, START], table[k, TIME], table[k, _GAP], table[k, _FIRST] = c, time, gap, i
+        time += _inside(table, k, 1.0)[1]
+        g = values[_STAGES - 1]
+        c = end
+        if j > i:
+            i, gap = j, v[j] - c
+            wish = width * min(2.0, factor)
+        elif width < gap:
+            gap -= width
+            wish = width * min(4.0, factor)
+        else:
+            while v[i] == c:
+                i += 1
+            gap = v[i] - c
+            wish = max(wish, width * min(4.0, factor))
+        k += 1
+        if k == table.shape[0]:
+            table = np.concatenate((table, np.zeros_like(table)))
+    table[k] = 0.0
+    table[k, START], table[k, TIME] = c, time
+    return table[: k + 1], g
+
+
+# --- reading the table --------------------------------------------------------------------------------------
+
+
+@kernel
+def _time_at(table: FloatArray, low: int, high: int, c: float) -> float:
+    """When the threshold passes c, which begins in one of the steps low ... high - 1."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if table[middle, START] <= c:
+            low = middle
+        else:
+            high = middle
+    if table[low, _WIDTH] == 0.0:
+        return float(table[low, TIME])
+    return float(table[low, TIME] + _inside(table, low, (c - table[low, START]) / table[low, _WIDTH])[1])
+
+
+@kernel
+def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
+    """Drop time of each weight; `never` for those above all steps. Bins over c make the search short."""
+    last = table.shape[0] - 1
+    stop = table[last, START]
+    n_bins = 4 * (last + 1)
+    bins = np.zeros(n_bins + 2, np.int64)  # the first step that can hold a c of this bin
+    scale = n_bins / stop if stop > 0 else 0.0
+    k = 0
+    for b in range(n_bins + 1):
+        while k < last and table[k + 1, START] * scale < b:
+            k += 1
+        bins[b] = k
+    bins[n_bins + 1] = last
+    times = np.empty(w0.size)
+    for i in range(w0.size):
+        c = abs(w0[i])
+        if c > stop:
+            times[i] = never
+        elif c == 0.0:
+            times[i] = 0.0
+        else:
+            b = int(c * scale)
+            times[i] = _time_at(table, bins[b], bins[b + 1] + 1, c)
+    return times
+
+
+@kernel
+def _place(table: FloatArray, k: int, t: float) -> float:
+    """Where in step k the time t falls: Newton's method in a bracket."""
+    elapsed = t - table[k, TIME]
+    low, high = 0.0, 1.0
+    x = elapsed / (table[k + 1, TIME] - table[k, TIME])
+    for _ in range(60):
+        stretch, time = _inside(table, k, x)
+        if time < elapsed:
+            low = x
+        else:
+            high = x
+        new = x + (elapsed - time) / (stretch * table[k, _RATE])
+        if not low <= new <= high:
+            new = 0.5 * (low + high)
+        if abs(new - x) <= 1e-16:
+            break
+        x = new
+    return float(x)
+
+
+@kernel
+def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """At each time before the end of the table: first weight left, its distance to the threshold, A."""
+    firsts = np.empty(t.size, np.int64)
+    gaps = np.empty(t.size)
+    stretches = np.empty(t.size)
+    k = 0
+    for n in range(t.size):
+        while table[k + 1, TIME] <= t[n]:
+            k += 1
+        x = _place(table, k, t[n])
+        i = int(table[k, _FIRST])
+        gap = table[k, _GAP] - x * table[k, _WIDTH]
+        if table[k, _WIDTH] > table[k, _GAP]:
+            c = table[k, START] + x * table[k, _WIDTH]
+            i = _first_above(v, c, i)
+            # Rounding in c must not contradict the drop times: from its drop time on a weight is zero.
+            while i > table[k, _FIRST] and _time_at(table, k, k + 1, v[i - 1]) > t[n]:
+                i -= 1
+            while v[i] < table[k + 1, START] and _time_at(table, k, k + 1, v[i]) <= t[n]:
+                i += 1
+            gap = max(0.0, v[i] - c)
+        firsts[n], gaps[n], stretches[n] = i, gap, _inside(table, k, x)[0]
+    return firsts, gaps, stretches
+
+
+@kernel
+def norms(
+    v: FloatArray, blocks: FloatArray, first: IntArray, gap: FloatArray, stretch: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Norms of the weights left at each time."""
+    one, two = np.zeros(first.size), np.zeros(first.size)
+    for n in range(first.size):
+        if first[n] < v.size:
+            total, squares = sums(v, blocks, first[n], gap[n])
+            one[n] = stretch[n] * total
+            two[n] = stretch[n] * math.sqrt(squares)
+    return one, two

@@ -1,0 +1,193 @@
+"""The public functions: arguments in, phases joined, results out."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory import arguments
+from .alone import alone
+from .march import N_COLUMNS, START, TIME, block_sums, drop_times, march, norms, states, sums
+
+__all__ = ["Sparsification", "solve", "weights_at"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sparsification:
+    """Exact solution of the l1 flow of one encoding; see :func:`solve`."""
+
+    t: FloatArray
+    """Times asked for, shape (n_times,)."""
+    nonzeros: IntArray
+    """Weights not zero at these times, shape (n_times,)."""
+    l1_norm: FloatArray
+    """Sums of the absolute weights, shape (n_times,)."""
+    l2_norm: FloatArray
+    """Euclidean lengths, shape (n_times,)."""
+    drop_times: FloatArray
+    """When each weight becomes zero for good, in the order of `w0`, shape (m,); inf if never, 0 if it was."""
+    died: bool
+    """Whether no weight survives: lam is too large, or the weights began too small."""
+
+
+@dataclass(frozen=True)
+class _Motion:
+    """Which weights are left at the times asked, and where: w_k = stretch (size_k - size_first + gap)."""
+
+    sizes: FloatArray  # absolute weights that are not zero, sorted
+    blocks: FloatArray
+    steps: FloatArray
+    death: float  # when the largest weights drop
+    first: IntArray  # per time: the smallest weight left, `sizes.size` if none is
+    gap: FloatArray  # its distance to the threshold
+    stretch: FloatArray
+
+
+def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
+    sizes = np.abs(w0)
+    sizes.sort()
+    sizes = sizes[np.searchsorted(sizes, 0.0, side="right") :]
+    first, gap, stretch = np.full(t.shape, sizes.size), np.zeros_like(t), np.zeros_like(t)
+    steps = np.zeros((1, N_COLUMNS))
+    if sizes.size == 0:
+        return _Motion(sizes, np.zeros((1, 2)), steps, 0.0, first, gap, stretch)
+    blocks = block_sums(sizes)
+    norm = sums(sizes, blocks, 0, sizes[0])[1]
+    if not np.isfinite(norm):
+        raise ValueError(f"`w0` must have a finite Euclidean norm; got an entry of size {sizes[-1]:g}.")
+    if lam == 0:  # one factor for all weights, logistic
+        first[:], gap[:], stretch[:] = 0, sizes[0], 1 / np.sqrt(np.exp(-2 * t) - norm * np.expm1(-2 * t))
+        return _Motion(sizes, blocks, steps, math.inf, first, gap, stretch)
+    top = int(np.searchsorted(sizes, sizes[-1]))
+    steps, g = march(sizes, blocks, top, lam)
+    if steps.size == 0:
+        raise ValueError(
+            f"`lam` must be of a size that floating-point numbers can hold beside `w0`; got {lam:g} and "
+            f"weights up to {sizes[-1]:g}."
+        )
+    end, survivors = float(steps[-1, TIME]), sizes.size - top
+    many = int(np.searchsorted(t, end))
+    first[:many], gap[:many], stretch[:many] = states(sizes, steps, t[:many])
+    width = (sizes[top] - steps[-1, START]) / g
+    length, death = alone(survivors**0.5 * width, survivors**0.5 * lam, t[many:] - end)
+    first[many:][length > 0], gap[many:], stretch[many:] = top, length / survivors**0.5, 1.0
+    return _Motion(sizes, blocks, steps, end + death, first, gap, stretch)
+
+
+def _check(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> tuple[FloatArray, float, FloatArray]:
+    w0 = np.ascontiguousarray(arguments.vector("w0", w0))
+    strength = arguments.real("lam", lam, 0)
+    if strength.ndim:
+        raise ValueError(f"`lam` must be one number; got shape {strength.shape}.")
+    times = np.ascontiguousarray(arguments.vector("t", t))
+    if times[0] < 0:
+        raise ValueError(f"`t` must not be negative; got {times[0]:g}.")
+    falls = np.flatnonzero(np.diff(times) < 0)
+    if falls.size:
+        k = int(falls[0])
+        raise ValueError(f"`t` must be sorted; got {times[k]:g} before {times[k + 1]:g}.")
+    return w0, float(strength), times
+
+
+def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
+    r"""Exact solution of the flow of one encoding under feature benefit and the l1 force.
+
+    The flow is :math:`dW/dt = (1 - |W|^2) W - \lambda\, \mathrm{sign}(W)` in the normal form (constants 4
+    dropped: a loss with l1 strength 4 lam, time four times faster); a weight that reaches zero stays there.
+
+    Parameters
+    ----------
+    w0 : (m,) array_like of float
+        Initial weights, any signs and order, with ties and zeros allowed. Not modified.
+    lam : float
+        Strength of the l1 force, at least 0.
+    t : (n_times,) array_like of float
+        Times, not negative, sorted; flow time, not steps.
+
+    Returns
+    -------
+    Sparsification
+        Numbers of nonzero weights and norms at these times, the drop time of each weight, and whether all
+        weights die. At its drop time a weight counts as zero.
+
+    Raises
+    ------
+    ValueError
+        If `w0` or `t` is not a finite, non-empty vector, the squares in `w0` overflow, `t` is negative or
+        unsorted, or `lam` is negative, not finite or not a single number.
+
+    Notes
+    -----
+    Times, norms and drop times are good to a relative 1e-10, commonly to 1e-13, as far as the numbers given
+    determine them: while a dying encoding shrinks through zero, its norms are that good beside lam times t;
+    initial lengths beyond a thousand cost digits. The work is that of sorting and of reading off one time a
+    weight, O(m log m), about three times a NumPy sort for ten million weights; the memory beside `w0` and the
+    result is that of one sorted copy.
+
+    References
+    ----------
+    Lecomte et al. (2024), §2.4; the affine invariance behind it is the end of their Appendix B.
+
+    Examples
+    --------
+    >>> result = solve([0.3, -0.9, 0.4], lam=0.1, t=[0, 2, 5, 20])
+    >>> result.nonzeros
+    array([3, 3, 2, 1])
+    >>> result.drop_times.round(6)
+    array([3.556778,      inf, 5.256652])
+    """
+    w0, lam, t = _check(w0, lam, t)
+    motion = _move(w0, lam, t)
+    l1_norm, l2_norm = norms(motion.sizes, motion.blocks, motion.first, motion.gap, motion.stretch)
+    return Sparsification(
+        t=t.copy(),
+        nonzeros=motion.sizes.size - motion.first,
+        l1_norm=l1_norm,
+        l2_norm=l2_norm,
+        drop_times=drop_times(w0, motion.steps, motion.death),
+        died=math.isfinite(motion.death),
+    )
+
+
+def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
+    r"""All weights at one time of the flow that :func:`solve` solves.
+
+    Parameters
+    ----------
+    w0 : (m,) array_like of float
+        Initial weights. Not modified.
+    lam : float
+        Strength of the l1 force, at least 0.
+    t : float
+        Time, not negative.
+
+    Returns
+    -------
+    w : (m,) ndarray of float64
+        The weights, in the order and with the signs of `w0`, good to 1e-10 beside their own size before the
+        threshold is taken off.
+
+    Raises
+    ------
+    ValueError
+        As :func:`solve`.
+
+    Examples
+    --------
+    >>> weights_at([0.3, -0.9, 0.4], lam=0.1, t=1000).round(6)
+    array([ 0.      , -0.945649,  0.      ])
+    """
+    w0, lam, times = _check(w0, lam, np.reshape(t, (1,)) if np.ndim(t) == 0 else t)
+    if times.size != 1 or np.ndim(t):
+        raise ValueError(f"`t` must be one number; got shape {np.shape(t)}.")
+    motion = _move(w0, lam, times)
+    first, gap, stretch = int(motion.first[0]), motion.gap[0], motion.stretch[0]
+    if first == motion.sizes.size:
+        return np.zeros_like(w0)
+    smallest = motion.sizes[first]
+    left = np.abs(w0) >= smallest
+    return np.where(left, np.copysign(stretch * ((np.abs(w0) - smallest) + gap), w0), 0.0)

@@ -1,0 +1,282 @@
+"""The exact solution against integrations that know nothing of its reduction, and its laws."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+from superposition.solvers.sparsification import solve, weights_at
+
+# What is promised is 1e-9. Measured against the oracles below: 2e-12, most of it theirs
+# (DOP853 at rtol 1e-13).
+PROMISED = 1e-9
+ORACLE = 1e-11
+
+
+def normal_weights(seed, m, scale=0.9):
+    return np.random.default_rng(seed).normal(scale=scale / np.sqrt(m), size=m)
+
+
+def integrate(w0, lam, t):
+    """All m equations by DOP853, restarted at each drop; weights at t and drop times."""
+    w = np.abs(w0)
+    alive = np.flatnonzero(w)
+    drops = np.where(w > 0, np.inf, 0.0)
+    out, now, w = np.zeros((len(t), w.size)), 0.0, w[alive]
+
+    def slope(_, w):
+        return (1 - w @ w) * w - lam
+
+    def smallest(_, w):
+        return w.min()
+
+    smallest.terminal = True
+    while alive.size:
+        run = solve_ivp(
+            slope, (now, t[-1]), w, "DOP853", rtol=1e-13, atol=1e-17, events=smallest, dense_output=True
+        )
+        here = (t >= now) & (t <= run.t[-1])
+        if here.any():
+            out[np.ix_(here, alive)] = run.sol(t[here]).T
+        if run.status == 0:
+            break
+        now, w = run.t[-1], run.y[:, -1]
+        now, w = now + w.min() / lam, w + slope(now, w) * w.min() / lam  # the last 1e-14 to the event
+        gone = w < 1e-12
+        drops[alive[gone]] = now
+        alive, w = alive[~gone], w[~gone]
+    return out, drops
+
+
+def march_weight_by_weight(w0, lam):
+    """Drop times of all but the largest weight from the scalar equation, RK4 from each weight to the next."""
+    v = np.sort(np.abs(w0))
+    gaps = np.diff(v, prepend=0.0)
+    n = np.arange(v.size, 0, -1.0)
+    # Sums over the weights from k on, relative to v[k]: recurrences of positive terms, from the top down.
+    one, two = np.zeros(v.size), np.zeros(v.size)
+    for k in range(v.size - 2, -1, -1):
+        one[k] = one[k + 1] + n[k + 1] * gaps[k + 1]
+        two[k] = two[k + 1] + gaps[k + 1] * (2 * one[k + 1] + n[k + 1] * gaps[k + 1])
+    g, time, times = 1.0, 0.0, np.full(v.size, np.inf)
+    for k in range(v.size - 1):
+
+        def slopes(d, g, k=k):
+            q = two[k] + d * (2 * one[k] + n[k] * d)
+            return (q / g**2 - 1) / lam, 1 / (lam * g)
+
+        rate = 2 / (lam * g) * max(1.0, (two[k] + gaps[k] * (2 * one[k] + n[k] * gaps[k])) / g**2)
+        rate = max(rate, 30 / (gaps[k] + one[k] / n[k]))
+        steps = math.ceil(rate * gaps[k] / 2e-3)
+        h, d = gaps[k] / steps, gaps[k]
+        for _ in range(steps):
+            a = slopes(d, g)
+            b = slopes(d - h / 2, g + h / 2 * a[0])
+            c = slopes(d - h / 2, g + h / 2 * b[0])
+            e = slopes(d - h, g + h * c[0])
+            g += h / 6 * (a[0] + 2 * b[0] + 2 * c[0] + e[0])
+            time += h / 6 * (a[1] + 2 * b[1] + 2 * c[1] + e[1])
+            d -= h
+        times[k] = time
+    return times
+
+
+@pytest.mark.parametrize(
+    ("m", "lam", "scale"),
+    [
+        (2, 0.05, 0.9),
+        (8, 0.05, 0.9),
+        (20, 0.02, 0.1),  # the length grows first
+        (20, 0.02, 3.0),  # or shrinks
+        (12, 0.3, 1.0),
+        (12, 0.5, 1.0),  # all die
+    ],
+)
+def test_agrees_with_the_full_system(m, lam, scale):
+    w0 = normal_weights(m, m, scale)
+    w0[4:5] = 0
+    t = np.sort(np.append(0, np.random.default_rng(1).uniform(0, 3 / lam, 15)))
+    w, drops = integrate(w0, lam, t)
+    result = solve(w0, lam, t)
+    seen = drops < t[-1]
+    np.testing.assert_allclose(result.drop_times[seen], drops[seen], rtol=ORACLE)
+    assert np.all(result.drop_times[~seen] > t[-1])
+    np.testing.assert_array_equal(result.nonzeros, np.sum(w > 0, axis=1))
+    np.testing.assert_allclose(result.l1_norm, w.sum(axis=1), rtol=ORACLE)
+    np.testing.assert_allclose(result.l2_norm, np.linalg.norm(w, axis=1), rtol=ORACLE)
+    np.testing.assert_allclose(weights_at(w0, lam, t[7]), np.sign(w0) * w[7], rtol=ORACLE, atol=1e-15)
+    # Canary: the same comparison sees a strength that is off by a millionth.
+    off = solve(w0, lam * (1 + 1e-6), t).drop_times
+    assert not np.allclose(off[seen & (w0 != 0)], drops[seen & (w0 != 0)], rtol=PROMISED)
+
+
+@pytest.mark.parametrize(("m", "lam", "scale"), [(4000, 0.01, 0.9), (1500, 0.01, 0.4)])
+def test_strides_over_many_weights_lose_nothing(m, lam, scale):
+    # Steps stride over weights while more than some 1250 are left. RK4's own error here is 5e-14
+    # (from halving its step), theirs 2e-12.
+    w0 = normal_weights(2, m, scale)
+    drops = solve(w0, lam, [1.0]).drop_times
+    np.testing.assert_allclose(np.sort(drops), march_weight_by_weight(w0, lam), rtol=1e-11)
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-12])
+def test_two_weights_that_nearly_tie(distance):
+    # In the smaller weight and the logarithm of the difference the full system keeps all digits.
+    lam, w, t = 0.01, 0.6, 2000.0
+
+    def slope(_, y):
+        small, large = y[0], y[0] + np.exp(y[1])
+        free = 1 - small**2 - large**2
+        return [free * small - lam, free]
+
+    def drop(_, y):
+        return y[0]
+
+    drop.terminal = True
+    large = w + distance
+    start = [w, np.log(large - w)]
+    run = solve_ivp(slope, (0, t), start, "DOP853", rtol=1e-13, atol=1e-15, events=drop)
+    result = solve([w, -large], lam, [t])
+    # The logarithm, about -28, is known to 4e-15 from the two weights; t follows it with 1/lam.
+    assert result.drop_times[0] == pytest.approx(run.t[-1], rel=1e-10)
+    assert result.drop_times[1] == np.inf
+
+
+@given(st.integers(0, 2**32), st.integers(1, 60), st.floats(-5, 0.3), st.floats(-1.5, 0.7))
+def test_laws(seed, m, log_lam, log_scale):
+    rng = np.random.default_rng(seed)
+    lam, w0 = 10**log_lam, normal_weights(rng, m, 10**log_scale)
+    w0 = np.append(w0, rng.choice(w0, size=m // 2))  # ties
+    w0 *= rng.choice([1, 1, -1, 0], size=w0.size)
+    t = np.sort(rng.uniform(0, 2 / lam, 6))
+    result = solve(w0, lam, t)
+
+    # Order and signs do not matter.
+    order = rng.permutation(w0.size)
+    other = solve(-w0[order], lam, t)
+    np.testing.assert_array_equal(other.drop_times, result.drop_times[order])
+    np.testing.assert_array_equal(other.l1_norm, result.l1_norm)
+
+    # The larger outlives the smaller, equal ones drop together, and the count is that of weights not dropped.
+    rank = np.argsort(np.abs(w0), kind="stable")
+    np.testing.assert_array_equal(np.sort(result.drop_times), result.drop_times[rank])
+    same = np.diff(np.abs(w0)[rank]) == 0
+    assert np.array_equal(result.drop_times[rank][1:][same], result.drop_times[rank][:-1][same])
+    np.testing.assert_array_equal(result.nonzeros, [np.sum(result.drop_times > s) for s in t])
+    assert result.died == bool(np.all(np.isfinite(result.drop_times)))
+
+    # Stopping and going on is going on. (Near death the norms are good beside lam t, not beside themselves.)
+    middle = weights_at(w0, lam, t[2])
+    np.testing.assert_allclose(np.abs(middle).sum(), result.l1_norm[2], rtol=1e-12, atol=1e-13)
+    rest = solve(middle, lam, t[2:] - t[2])
+    np.testing.assert_allclose(rest.l2_norm, result.l2_norm[2:], rtol=PROMISED, atol=PROMISED)
+
+
+@given(st.integers(0, 2**32), st.integers(3, 200), st.floats(-4, -1))
+def test_relative_spacings_never_change(seed, m, log_lam):
+    lam, w0 = 10**log_lam, np.abs(normal_weights(seed, m))
+    drops = np.sort(solve(w0, lam, [0]).drop_times)
+    t = drops[-3] * (1 - 1e-6)  # three are left
+    now, before = weights_at(w0, lam, t), np.sort(w0)
+    now = np.sort(now)[-3:]
+    # Differences of weights lose digits where weights are close; three sizes bound what a rounding does.
+    slack = 1e-10 * now[-1] * (before[-1] - before[-2])
+    left = (now[2] - now[0]) * (before[-1] - before[-2])
+    right = (now[2] - now[1]) * (before[-1] - before[-3])
+    assert abs(left - right) <= max(slack, 1e-10 * abs(left), 1e-15)
+
+
+def test_without_l1_the_length_is_logistic():
+    w0, t = np.array([0.3, 0.0, -0.1]), np.array([0, 0.5, 3, 1e6])
+    result = solve(w0, 0.0, t)
+    run = solve_ivp(
+        lambda _, w: (1 - w @ w) * w, (0, 3), w0, "DOP853", rtol=1e-12, atol=1e-15, t_eval=[0.5, 3]
+    )
+    # The interpolant between steps is of lower order than the steps.
+    np.testing.assert_allclose(result.l2_norm[1:3], np.linalg.norm(run.y, axis=0), rtol=PROMISED)
+    assert result.l2_norm[3] == pytest.approx(1, abs=1e-15)
+    np.testing.assert_array_equal(result.nonzeros, 2)
+    np.testing.assert_array_equal(result.drop_times, [np.inf, 0, np.inf])
+    assert not result.died
+
+
+def test_a_weight_alone_settles_or_dies():
+    t = np.array([0, 1, 1e9])
+    result = solve([-0.5], 0.1, t)
+    final = result.l2_norm[-1]
+    assert (1 - final**2) * final == pytest.approx(0.1, rel=1e-14)
+    assert result.drop_times[0] == np.inf
+    # Below the unstable equilibrium (about lam) it dies; above the largest possible strength always.
+    assert solve([0.09], 0.1, t).died
+    critical = 2 / 27**0.5
+    assert not solve([0.9], critical * (1 - 1e-9), t).died
+    slow = solve([0.9], critical * (1 + 1e-9), t)
+    # The bottleneck at 1/sqrt(3): dx/dt = -(kappa - critical) - sqrt(3) (x - 1/sqrt 3)^2, up to a constant.
+    assert slow.drop_times[0] == pytest.approx(np.pi / np.sqrt(critical * 1e-9 * 3**0.5), rel=1e-3)
+    assert solve([0.9], critical, t).l2_norm[-1] == pytest.approx(3**-0.5, abs=1e-6)
+
+
+def test_equal_weights_survive_together():
+    # k equal weights are one of length sqrt(k) w under strength sqrt(k) lam.
+    t = np.array([0, 2, 30.0])
+    together, alone = solve([0.2, -0.2, 0.2, 0.2], 0.05, t), solve([0.4], 0.1, t)
+    np.testing.assert_allclose(together.l2_norm, alone.l2_norm, rtol=1e-14)
+    np.testing.assert_array_equal(together.nonzeros, 4)
+    small = solve([0.2, -0.2, 0.1, 0.2, 0.2, 0.1], 0.05, [100])
+    np.testing.assert_array_equal(small.nonzeros, 4)
+    assert small.drop_times[2] == small.drop_times[5] < np.inf
+
+
+def test_nothing_comes_of_nothing():
+    result = solve([0.0, 0.0], 0.1, [0, 1])
+    assert result.died
+    np.testing.assert_array_equal(result.nonzeros, 0)
+    np.testing.assert_array_equal(result.l1_norm, 0)
+    np.testing.assert_array_equal(result.drop_times, 0)
+    np.testing.assert_array_equal(weights_at([0.0, 0.0], 0.1, 3), 0)
+
+
+def test_far_from_ordinary_sizes():
+    # Tiny strengths (very stiff) and tiny weights (all die at once, at w/lam: nothing else acts).
+    stiff = solve(normal_weights(3, 50), 1e-200, [1e100, 1e205])
+    np.testing.assert_array_equal(stiff.nonzeros, [50, 1])
+    tiny = solve([1e-120, 3e-120], 0.1, [0])
+    np.testing.assert_allclose(tiny.drop_times, [1e-119, 3e-119], rtol=1e-14)
+
+
+def test_arguments_are_left_alone():
+    w0, t = np.array([0.5, -0.3]), np.array([0.0, 1.0])
+    result = solve(w0, 0.1, t)
+    result.t[0] = 7
+    np.testing.assert_array_equal(w0, [0.5, -0.3])
+    np.testing.assert_array_equal(t, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.1, np.nan], 0.1, [0]), r"`w0` must be finite; got nan at index \(1,\)"),
+        (([[0.1]], 0.1, [0]), r"`w0` must have shape \(any\); got \(1, 1\)"),
+        (([], 0.1, [0]), r"`w0` must not be empty; got shape \(0,\)"),
+        (([1e200, 1e200], 0.1, [0]), r"`w0` must have a finite Euclidean norm; got an entry of size 1e\+200"),
+        (([0.1], -1e-3, [0]), r"`lam` must lie in \[0, inf\); got -0.001"),
+        (([0.1], np.nan, [0]), r"`lam` must lie in \[0, inf\); got nan"),
+        (([0.1], [0.1, 0.2], [0]), r"`lam` must be one number; got shape \(2,\)"),
+        (([1e90, 2e90], 1e-180, [0]), r"`lam` must be of a size .*; got 1e-180 and weights up to 2e\+90"),
+        (([0.1], 0.1, [-1, 0]), r"`t` must not be negative; got -1"),
+        (([0.1], 0.1, [0, 2, 1]), r"`t` must be sorted; got 2 before 1"),
+        (([0.1], 0.1, [0, np.nan]), r"`t` must be finite; got nan at index \(1,\)"),
+        (([0.1], 0.1, 3.0), r"`t` must have shape \(any\); got \(\)"),
+    ],
+)
+def test_rejections(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        solve(*arguments)
+
+
+def test_weights_at_takes_one_time():
+    with pytest.raises(ValueError, match=r"`t` must be one number; got shape \(2,\)"):
+        weights_at([0.1], 0.1, [0, 1])

@@ -1,0 +1,308 @@
+"""Formulas of meeting encodings against SymPy, 50 digits, enumeration and sampling."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.integrate import solve_ivp
+
+from superposition.theory import collisions as theory
+
+# Same formula by another route: a few hundred roundings.
+ROUNDING = 1e-13
+
+
+# --- Initialisation ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "m", "s"), [(1, 1, 0.3), (2, 3, 0.5), (256, 1024, 0.9 / 32), (7, 5, 0.0)])
+def test_initial_means_are_the_derived_ones(n, m, s):
+    derived = theory.derive_initial_moments()
+    at = {
+        sympy.Symbol("m", integer=True, positive=True): m,
+        sympy.Symbol("s", positive=True): sympy.Rational(s),
+    }
+    overlap, square, fourth = (float(derived[key].subs(at)) for key in ("overlap", "square", "fourth"))
+    assert theory.initial_interference(n, m, s) == pytest.approx((n - 1) * overlap / 2, rel=ROUNDING)
+    # The difference of two terms of size m s^2.
+    assert theory.feature_benefit(m, s) == pytest.approx(
+        square - fourth, abs=ROUNDING * (1 + square + fourth)
+    )
+
+
+def sampled_start(n, m, s, runs):
+    """Run means over features of the two forces' components along W_i."""
+    rng = np.random.default_rng(11)
+    out = np.empty((runs, 2))
+    for row in out:
+        W = rng.normal(scale=s, size=(n, m))
+        G = W @ W.T
+        a = np.diag(G).copy()
+        np.fill_diagonal(G, 0)
+        row[:] = np.mean(np.sum(np.maximum(G, 0) ** 2, axis=1)), np.mean((1 - a) * a)
+    return out
+
+
+def agrees(theory_value, samples, family=2, alpha=1e-3):
+    """Student's t at a false-alarm rate of alpha for all comparisons of a family together."""
+    mean, se = samples.mean(), samples.std(ddof=1) / math.sqrt(samples.size)
+    half = stats.t.ppf(1 - alpha / (2 * family), samples.size - 1) * se
+    # Shifts of a tenth of the value would be seen: the wrong theories below are off by more.
+    assert half + 2.4 * se < 0.1 * abs(mean), "too few runs"
+    return abs(mean - theory_value) <= half
+
+
+def test_initial_means_agree_with_samples():
+    n, m, s = 12, 30, 0.7 / math.sqrt(30)
+    interference, benefit = sampled_start(n, m, s, 400).T
+    assert agrees(theory.initial_interference(n, m, s), interference)
+    assert agrees(theory.feature_benefit(m, s), benefit)
+    # Wrong on purpose: the ReLU forgotten; the fourth moment of a fixed length.
+    assert not agrees(2 * theory.initial_interference(n, m, s), interference)
+    assert not agrees(m * s**2, benefit)
+
+
+# --- Overlaps ----------------------------------------------------------------------------------------------
+
+
+def test_overlap_rates_are_the_derived_ones():
+    derived = theory.derive_overlap()
+    a, b, x = sympy.symbols("a b x", positive=True)
+    assert sympy.simplify(derived["interference_rate"] + a + b) == 0  # the source's, without feature benefit
+    c = x / sympy.sqrt(a * b)
+    assert sympy.simplify(derived["cosine_rate"] + (a + b) * (1 - c**2)) == 0
+    for p, q, r in [(0.2, 0.3, 0.1), (1.0, 1.0, 0.5), (0.9, 0.1, 0.05)]:
+        at = {a: p, b: q, x: r}
+        assert theory.overlap_rate(p, q) == pytest.approx(float(derived["rate"].subs(at)), rel=ROUNDING)
+        cosine = r / math.sqrt(p * q)
+        expected = float(derived["cosine_rate"].subs(at))
+        assert theory.overlap_rate(p, q, cosine) == pytest.approx(expected, rel=ROUNDING)
+
+
+def velocity(W):
+    G = W @ W.T
+    C = np.diag(1 - np.diag(G)) - np.maximum(G - np.diag(np.diag(G)), 0)
+    return C @ W
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.2, 0.7, 1.5]))
+def test_overlap_rate_is_the_slope_of_the_flow(seed, size):
+    W = np.random.default_rng(seed).uniform(0, size, (2, 3))
+    V = velocity(W)
+    a, b = np.sum(W * W, axis=1)
+    x, dx = W[0] @ W[1], V[0] @ W[1] + W[0] @ V[1]
+    assert dx == pytest.approx(x * theory.overlap_rate(a, b), abs=ROUNDING * (1 + a + b) ** 2)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("t", [0.0, 0.1, 1.0, 4.0])
+def test_pair_flow_solves_the_flow(sign, t):
+    W0 = np.array([[0.5, 0.2, 0.0], [0.3, -0.1, 0.6]])
+    W0[1] *= sign
+    run = solve_ivp(
+        lambda _, w: velocity(w.reshape(2, 3)).ravel(),
+        (0, max(t, 1e-9)),
+        W0.ravel(),
+        "DOP853",
+        rtol=1e-12,
+        atol=1e-14,
+    )
+    # DOP853's error at these tolerances, a hundred times over.
+    np.testing.assert_allclose(theory.pair_flow(W0, t), run.y[:, -1].reshape(2, 3), atol=1e-10)
+
+
+def test_pair_flow_ends_orthonormal_and_survives_long_times_and_parallel_rows():
+    W = theory.pair_flow([[0.8, 0.3], [0.5, 0.4]], 1e6)
+    np.testing.assert_allclose(W @ W.T, np.eye(2), atol=1e-12)
+    # Parallel rows are one weight on two: w^2 + w^2 = 1.
+    W = theory.pair_flow([[0.3, 0.0], [0.3, 0.0]], 100.0)
+    np.testing.assert_allclose(W, [[math.sqrt(0.5), 0], [math.sqrt(0.5), 0]], atol=1e-12)
+    np.testing.assert_array_equal(theory.pair_flow(np.zeros((2, 2)), 3.0), np.zeros((2, 2)))
+
+
+# --- One neuron --------------------------------------------------------------------------------------------
+
+
+def test_shared_neuron_derivation():
+    derived = theory.derive_shared_neuron()
+    w1, w2, lam = sympy.symbols("w1 w2 lam", positive=True)
+    assert sympy.simplify(derived["ratio_rate"] + lam * (1 - w2 / w1) / w1) == 0
+    assert derived["ratio_rate"].subs(lam, 0) == 0
+    assert sympy.simplify(derived["gap_rate"] - (1 - w1**2 - w2**2)) == 0
+    assert derived["drop_residual"] == 0
+
+
+@pytest.mark.parametrize("r", [0.0, 1e-9, 0.3, 0.8, 0.999, 1 - 1e-12])
+def test_shared_drop_time_is_its_integral(r):
+    with mpmath.workdps(50):
+        exact = mpmath.quad(lambda x: 1 / ((1 - x) * mpmath.sqrt(1 + x * x)), [0, r / 2, r])
+    # Near 0 a difference of two numbers near 0.88, hence the absolute part.
+    assert theory.shared_drop_time(r) == pytest.approx(float(exact), rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-12, 1e-3, 0.1, 0.3, 0.38])
+def test_rest_points_are_roots(lam):
+    with mpmath.workdps(50):
+        stable, unstable = (
+            mpmath.findroot(lambda w: w * (1 - w * w) - mpmath.mpf(lam), start)
+            for start in (theory.surviving_weight(lam), theory.escape_weight(lam))
+        )
+    # The condition number of a root is 1/(1 - 3 w^2), below 60 for the last lam.
+    assert theory.surviving_weight(lam) == pytest.approx(float(stable), rel=1e-14)
+    assert theory.escape_weight(lam) == pytest.approx(float(unstable), abs=1e-14)
+    assert unstable <= mpmath.sqrt(mpmath.mpf(1) / 3) <= stable
+
+
+def test_critical_lam():
+    for q in (1, 2, 5):
+        w = sympy.Symbol("w", positive=True)
+        height = w * (1 - q * w**2)
+        best = sympy.solve(sympy.diff(height, w), w)[0]
+        assert theory.critical_lam(q) == pytest.approx(float(height.subs(w, best)), rel=ROUNDING)
+    top = theory.critical_lam()
+    # A double root: rounding of lam moves it by its square root.
+    assert theory.surviving_weight(top) == pytest.approx(theory.escape_weight(top), abs=1e-7)
+
+
+def test_conflict_derivation_and_outcome():
+    derived = theory.derive_conflict()
+    y1, y2 = sympy.symbols("y1 y2", positive=True)
+    assert sympy.simplify(derived["ratio_rate"] - y2**2 + y1**2) == 0
+    assert derived["invariant_rate"] == 0
+
+    def slope(_, x):
+        return [-x[0] * x[1] ** 2 * (1 - x[0] ** 2), -x[1] * x[0] ** 2 * (1 - x[1] ** 2)]
+
+    for x1, x2 in [(0.8, 0.6), (0.3, 0.7), (0.5, 0.5)]:
+        # The loser decays at a rate of the winner's square; ties decay like 1/sqrt(t).
+        run = solve_ivp(slope, (0, 1e3), [x1, x2], "LSODA", rtol=1e-11, atol=1e-13)
+        kept = theory.kept_after_conflict(x1, x2)
+        np.testing.assert_allclose(kept, run.y[:, -1], atol=1e-9 if x1 != x2 else 0.03)
+
+
+# --- Counts ------------------------------------------------------------------------------------------------
+
+
+def enumerated(n, m, exclusive):
+    """Exact distribution of the neurons with both places taken, by listing all arrangements."""
+    places = range(2 * m)
+    ways = itertools.permutations(places, n) if exclusive else itertools.product(places, repeat=n)
+    counts = [sum(1 for k in range(m) if {2 * k, 2 * k + 1} <= set(way)) for way in ways]
+    return {x: Fraction(counts.count(x), len(counts)) for x in set(counts)}
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 1), (1, 3), (2, 2), (3, 2), (4, 2), (3, 3), (4, 3), (5, 3)])
+def test_counts_are_enumerated(n, m):
+    for exclusive in (True, False):
+        exact = enumerated(n, m, exclusive)
+        mean = float(sum(x * p for x, p in exact.items()))
+        assert theory.expected_polysemantic(n, m, exclusive=exclusive) == pytest.approx(mean, abs=1e-14)
+    count, probability = theory.polysemantic_pmf(n, m)
+    exact = enumerated(n, m, True)
+    np.testing.assert_allclose(probability, [float(exact[int(x)]) for x in count], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 10**8), (256, 256), (256, 4096), (10, 10**6), (1000, 500)])
+def test_counts_at_50_digits(n, m):
+    with mpmath.workdps(50):
+        q = mpmath.mpf(1) / (2 * m)
+        independent = m * (1 - 2 * (1 - q) ** n + (1 - 2 * q) ** n)
+        exclusive = m * mpmath.binomial(2 * m - 2, n - 2) / mpmath.binomial(2 * m, n)
+    assert theory.expected_polysemantic(n, m) == pytest.approx(float(exclusive), rel=ROUNDING)
+    got = theory.expected_polysemantic(n, m, exclusive=False)
+    # The two parts differ by a factor n, so at n = 2 they cancel to a half.
+    assert got == pytest.approx(float(independent), rel=ROUNDING)
+
+
+@pytest.mark.parametrize(("n", "m"), [(64, 64), (64, 1024), (512, 300)])
+def test_pmf_has_the_mean(n, m):
+    count, probability = theory.polysemantic_pmf(n, m)
+    # Log-gamma functions of numbers up to 1000: absolute errors of their size times 2^-53.
+    assert probability.sum() == pytest.approx(1, abs=1e-11)
+    assert count @ probability == pytest.approx(theory.expected_polysemantic(n, m), rel=1e-10)
+
+
+def test_counts_tend_to_the_quoted_ones():
+    m = np.array([1e3, 1e5, 1e7])
+    n = np.array([1e2, 1e4, 1e6])
+    quoted = theory.quoted_polysemantic(n, m)
+    for exclusive, slack in ((True, 2 / n), (False, 2 / n + n / m)):  # what the exact forms expand to
+        assert np.all(np.abs(theory.expected_polysemantic(n, m, exclusive=exclusive) / quoted - 1) < slack)
+    # At n = m the rules part: a quarter of the neurons, or 1 - 2 e^-1/2 + e^-1.
+    assert theory.expected_polysemantic(1e6, 1e6) == pytest.approx(0.25e6, rel=1e-5)
+    assert theory.expected_polysemantic(1e6, 1e6, exclusive=False) == pytest.approx(0.154818e6, rel=1e-5)
+
+
+def test_expected_collisions_counts_pairs():
+    rng = np.random.default_rng(5)
+    n, m, runs = 20, 50, 1000
+    pairs = np.empty(runs)
+    for r in range(runs):
+        held = np.bincount(np.argmax(np.abs(rng.normal(size=(n, m))), axis=1), minlength=m)
+        pairs[r] = np.sum(held * (held - 1) / 2)
+    assert agrees(theory.expected_collisions(n, m), pairs)
+    assert not agrees(2 * theory.expected_collisions(n, m), pairs)
+    assert theory.expected_collisions([1, 2], 1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("n", "m"), [(32, 32), (40, 100), (60, 30)])
+def test_displaced_without_preference_is_the_exclusive_count(n, m):
+    for stayed in (0.0, 0.5, 1.0):
+        got = theory.displaced_polysemantic(n, m, stayed=stayed, preference=1.0)
+        assert got == pytest.approx(theory.expected_polysemantic(n, m), rel=1e-12)
+        lower = theory.displaced_polysemantic(n, m, stayed=stayed, preference=0.5)
+        assert lower <= got * (1 + 1e-12)
+    # n - m at least, and with no liking for company no more than that when all move.
+    assert theory.displaced_polysemantic(n, m, stayed=0.0, preference=0.0) == pytest.approx(
+        max(n - m, 0), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: theory.expected_polysemantic(9, 4),
+            r"`n_features` must be at most twice `n_hidden`.*got 9 with 4",
+        ),
+        (lambda: theory.expected_polysemantic(2.5, 4), r"`n_features` must be whole; got 2.5"),
+        (lambda: theory.expected_polysemantic(2, 0), r"`n_hidden` must lie in \[1, inf\); got 0"),
+        (lambda: theory.expected_collisions(0, 4), r"`n_features` must lie in \[1, inf\); got 0"),
+        (lambda: theory.quoted_polysemantic(4, 1.5), r"`n_hidden` must be whole; got 1.5"),
+        (lambda: theory.polysemantic_pmf(5, 2), r"`n_features` must be at most twice.*got 5 with 2"),
+        (
+            lambda: theory.displaced_polysemantic(4, 4, stayed=1.5, preference=1),
+            r"`stayed` must lie in \[0, 1\]; got 1.5",
+        ),
+        (
+            lambda: theory.displaced_polysemantic(4, 4, stayed=[0.5], preference=1),
+            r"`stayed` must be one number; got shape \(1,\)",
+        ),
+        (
+            lambda: theory.displaced_polysemantic(4, 4, stayed=0.5, preference=-1),
+            r"`preference` must lie in \[0, inf\); got -1",
+        ),
+        (lambda: theory.initial_interference(4, 4, -0.1), r"`std` must lie in \[0, inf\); got -0.1"),
+        (lambda: theory.feature_benefit(4, np.nan), r"`std` must lie in \[0, inf\); got nan"),
+        (lambda: theory.overlap_rate(-1, 1), r"`square1` must lie in \[0, inf\); got -1"),
+        (lambda: theory.overlap_rate(1, 1, 0.0), r"`cosine` must lie in \(0, 1\]; got 0"),
+        (lambda: theory.pair_flow(np.eye(3), 1), r"`W0` must have shape \(2, any\); got \(3, 3\)"),
+        (lambda: theory.pair_flow(np.eye(2), -1), r"`t` must lie in \[0, inf\); got -1"),
+        (lambda: theory.shared_drop_time(1.0), r"`ratio` must lie in \[0, 1\); got 1"),
+        (lambda: theory.critical_lam(0), r"`sharing` must be an integer of at least 1; got 0"),
+        (lambda: theory.surviving_weight(0.4), r"`lam` must lie in \[0, 0.3849\]; got 0.4"),
+        (lambda: theory.escape_weight(-0.1), r"`lam` must lie in \[0, 0.3849\]; got -0.1"),
+        (lambda: theory.kept_after_conflict(1.0, 0.5), r"`x1` must lie in \[0, 1\); got 1"),
+        (lambda: theory.kept_after_conflict(0.1, 1.5), r"`x2` must lie in \[0, 1\); got 1.5"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,155 @@
+"""A neuron split in two, and untied weights: closed forms against integrations and counting."""
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from scipy import integrate, stats
+
+from superposition.theory.collisions import splitting, untied
+from superposition.theory.collisions.neuron import critical_lam, shared_drop_time
+
+LAM, W = sympy.symbols("lam w", positive=True)
+
+
+# Two copies
+
+
+def test_derived_rates_are_those_of_the_closed_form():
+    derived = splitting.derive_split()
+    assert derived["benign"] == 0
+    # alpha' = r beta, beta' = r alpha: the sum grows at the rate r, whatever the weights are.
+    assert derived["untied"] == sympy.Matrix([[0, 1], [1, 0]])
+    for lam in (1e-6, 0.01, 0.2, 0.27):
+        with mpmath.workdps(50):
+            roots = mpmath.polyroots([-2, 0, 1, -mpmath.mpf(lam)], maxsteps=200, extraprec=200)
+            w = max(mpmath.re(root) for root in roots)
+            rate = mpmath.mpf(lam) / w
+            assert abs(derived["difference"].subs(W, w) - rate) < 1e-40
+            assert derived["sum"].subs(W, w) < 0
+        # A few roundings; the condition number of the root is below 10 at 0.27, where it is nearly double.
+        assert splitting.split_rate(lam) == pytest.approx(float(rate), rel=1e-14)
+    assert splitting.split_rate(0.0) == 0
+    # At the end the root is double, so an error of eps in lam is one of sqrt(eps) in w.
+    end = critical_lam(2)
+    assert splitting.split_rate(end) == pytest.approx(end * np.sqrt(6), rel=1e-7)
+
+
+def lost_time(difference, lam):
+    """Time at which the second of two copies on the unit circle drops, by integration."""
+    total = np.sqrt(2 - difference**2)
+    start = (total + np.array([1, -1]) * difference) / 2
+
+    def flow(_, w):
+        return (1 - w @ w) * w - lam
+
+    def dropped(_, w):
+        return w[1]
+
+    dropped.terminal = True
+    found = integrate.solve_ivp(flow, (0, 50 / lam), start, events=dropped, rtol=1e-10, atol=1e-12)
+    return float(found.t_events[0][0])
+
+
+@pytest.mark.parametrize("difference", [1e-3, 0.1, 0.5])
+def test_time_to_part_has_the_stated_order(difference):
+    ratio = (np.sqrt(2 - difference**2) - difference) / (np.sqrt(2 - difference**2) + difference)
+    gaps = [
+        abs(lam * lost_time(difference, lam) / shared_drop_time(ratio) - 1) for lam in (0.02, 0.01, 0.005)
+    ]
+    # O(lam): each halving of lam halves the gap, here within 10 %.
+    assert gaps[0] < 0.1
+    np.testing.assert_allclose([gaps[0] / gaps[1], gaps[1] / gaps[2]], 2, rtol=0.1)
+
+
+@pytest.mark.parametrize(("rho", "left"), [(0.0, 0.0), (0.5, 0.02), (1.0, 0.3)])
+def test_shares_agree_with_counting(rho, left):
+    rng = np.random.default_rng(1)
+    draws, eps, lam = 200_000, 0.02, 0.01
+    shared, own = rng.standard_normal((2, 1, draws)), rng.standard_normal((2, 2, draws))
+    noise = eps * (np.sqrt(rho) * shared + np.sqrt(1 - rho) * own)  # (copy, feature, draw)
+    first, second = noise[0] - noise[1]
+    for t in (150.0, 300.0, 500.0):
+        apart, together = splitting.separated_share(t, lam, eps, correlation=rho, left=left)
+        end = left / np.sqrt(1 - left**2)
+
+        def decided(d, end=end, t=t):
+            d = np.minimum(np.abs(d), 1.0)
+            total = np.sqrt(2 - d**2)
+            return shared_drop_time((total - d) / (total + d)) - shared_drop_time(end) <= lam * t
+
+        both = decided(first) & decided(second)
+        same = first * second > 0
+        # Exact binomial tests, 18 of them, at a false-alarm rate of 1e-5 each.
+        assert stats.binomtest(int((both & same).sum()), draws, apart).pvalue > 1e-5
+        assert stats.binomtest(int((both & ~same).sum()), draws, together).pvalue > 1e-5
+        # Canary: a clock that is 5 % fast is noticed while the race is on.
+        if t == 300.0:
+            wrong, _ = splitting.separated_share(1.05 * t, lam, eps, correlation=rho, left=left)
+            assert stats.binomtest(int((both & same).sum()), draws, wrong).pvalue < 1e-5
+
+
+def test_in_the_end_half_part_and_shared_noise_parts_all():
+    for rho in (0.0, 0.3, 0.9, 1.0):
+        apart, together = splitting.separated_share(1e5, 0.01, 1e-3, correlation=rho)
+        # Owen's T is good to about 1e-15; the sum of both is one.
+        assert apart == pytest.approx(0.5 + np.arcsin(rho) / np.pi, abs=1e-12)
+        assert apart + together == pytest.approx(1, abs=1e-12)
+    assert splitting.separated_share(0.0, 0.01, 1e-3) == (0, 0)
+    assert splitting.separated_share([1.0, 2.0], 0.01, 0.1)[0].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: splitting.split_rate(0.3), r"`lam` must lie in \[0, 0.272166\]; got 0.3"),
+        (lambda: splitting.separated_share(-1.0, 0.1, 0.1), r"`t` must lie in .*; got -1"),
+        (lambda: splitting.separated_share(1.0, 0.0, 0.1), r"`lam` must lie in .*; got 0"),
+        (lambda: splitting.separated_share(1.0, 0.1, 0.0), r"`eps` must lie in .*; got 0"),
+        (
+            lambda: splitting.separated_share(1.0, 0.1, 0.1, correlation=1.5),
+            r"`correlation` must .*; got 1.5",
+        ),
+        (lambda: splitting.separated_share(1.0, 0.1, 0.1, left=0.8), r"`left` must lie in .*; got 0.8"),
+        (lambda: untied.untied_length_ratio(-0.1), r"`lam_t` must lie in .*; got -0.1"),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# Untied weights
+
+
+def test_derived_untied_dynamics():
+    derived = untied.derive_untied()
+    assert derived["balance"] == 0
+    assert derived["drift"] == 0
+    assert derived["inputs"] == sympy.zeros(2, 2)
+
+
+def test_untied_ratio_solves_its_equation_everywhere():
+    clock = np.concatenate([[0.0], np.logspace(-12, 12, 49)])
+    u = np.sqrt(untied.untied_length_ratio(clock))
+    with mpmath.workdps(50):
+        gaps = [
+            abs(mpmath.mpf(x) ** 3 / 3 - 1 / mpmath.mpf(x) + mpmath.mpf(2) / 3 - mpmath.mpf(c))
+            for x, c in zip(u, clock, strict=True)
+        ]
+    # A rounding of u of size eps moves the left side by eps (u^3 + 1/u); the square and its root add two.
+    assert np.all(np.array(gaps, dtype=float) <= 4e-16 * 4 * (u**3 + 1))
+
+
+def test_untied_ratio_agrees_with_the_flow_to_first_order():
+    def ratio(lam):
+        def flow(_, w):
+            return [(1 - w[0] * w[1]) * w[1] - lam, (1 - w[0] * w[1]) * w[0]]
+
+        end = integrate.solve_ivp(flow, (0, 3 / lam), [1.0, 1.0], method="LSODA", rtol=1e-9, atol=1e-12)
+        return end.y[1, -1] / end.y[0, -1]
+
+    gaps = [abs(ratio(lam) / untied.untied_length_ratio(3.0) - 1) for lam in (0.04, 0.02, 0.01)]
+    assert gaps[0] < 0.1
+    # O(lam): halving.
+    np.testing.assert_allclose([gaps[0] / gaps[1], gaps[1] / gaps[2]], 2, rtol=0.1)

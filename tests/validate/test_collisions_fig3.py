@@ -1,0 +1,90 @@
+"""Counting polysemantic neurons of the flow: small runs, the intervals, the figure."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy import stats
+
+from superposition.theory import collisions as theory
+from superposition.validate.collisions.fig3 import FIG3, plot_fig3, run_fig3
+
+
+@pytest.fixture(scope="module")
+def ds():
+    return run_fig3(16, (16, 32, 64), runs=40, lam=0.01, seed=3)
+
+
+def test_counts_and_intervals(ds):
+    counts = ds["polysemantic"].values
+    assert counts.shape == (3, 40)
+    assert np.all(ds["dead"] == 0)
+    assert np.all(counts <= 8)  # two features each
+    assert np.all(ds["stayed_pairs"] <= ds["polysemantic"])
+    interval = stats.t.interval(0.95, 39, counts.mean(axis=1), counts.std(axis=1, ddof=1) / np.sqrt(40))
+    np.testing.assert_allclose([ds["low"], ds["high"]], interval, rtol=1e-12)
+    # The exact interval: with these rates totals as large (as small) as seen have probability 2.5 %.
+    total = counts.sum(axis=1)
+    np.testing.assert_allclose(stats.poisson.sf(total - 1, 40 * ds["poisson_low"]), 0.025, rtol=1e-9)
+    np.testing.assert_allclose(stats.poisson.cdf(total, 40 * ds["poisson_high"]), 0.025, rtol=1e-9)
+
+
+def test_same_seed_same_counts_whatever_else_is_run(ds):
+    again = run_fig3(16, (32,), runs=3, lam=0.01, seed=3, workers=2)
+    np.testing.assert_array_equal(again["polysemantic"][0], ds["polysemantic"].sel(n_hidden=32)[:3])
+    other = run_fig3(16, (32,), runs=3, lam=0.01, seed=4)
+    assert not np.array_equal(other["stayed"], again["stayed"])
+
+
+def test_features_exclude_each_other(ds):
+    """At n = m independent choices give 0.155 m neurons, exclusive places 0.25 m: the flow is near these."""
+    counts = ds["polysemantic"].sel(n_hidden=16).values
+    half = stats.t.ppf(1 - 0.001, counts.size - 1) * counts.std(ddof=1) / np.sqrt(counts.size)
+    assert half < 0.5  # it could tell the two, which are 1.4 apart
+    assert counts.mean() - half > theory.expected_polysemantic(16, 16, exclusive=False)
+    assert counts.mean() + half < theory.expected_polysemantic(16, 16) + 0.5
+
+
+def test_fitted_preference_gives_the_mean(ds):
+    for m in ds["n_hidden"].values:
+        one = ds.sel(n_hidden=m)
+        assert 0.2 < one["preference"] < 1.5
+        fitted = theory.displaced_polysemantic(
+            16, int(m), stayed=float(one["stayed"].mean()), preference=float(one["preference"])
+        )
+        assert fitted == pytest.approx(float(one["mean"]), rel=1e-6)
+
+
+def test_figure_shows_the_data(ds):
+    figure, ax = plt.subplots()
+    assert plot_fig3(ds, ax) is ax
+    quoted = ax.lines[0]
+    np.testing.assert_allclose(quoted.get_ydata(), 16**2 / (4 * np.asarray(quoted.get_xdata())))
+    np.testing.assert_array_equal(ax.containers[0].lines[0].get_ydata(), ds["mean"])
+    assert "40 runs" in ax.get_legend_handles_labels()[1][-1]
+    plt.close(figure)
+    with pytest.raises(TypeError, match="`ax` must be a matplotlib Axes; got str"):
+        plot_fig3(ds, "ax")
+
+
+def test_profiles_are_arguments():
+    assert FIG3["full"]["n_features"] == 256
+    assert FIG3["full"]["n_hidden"] == (256, 512, 1024, 2048, 4096)
+    assert FIG3["full"]["runs"] == FIG3["quick"]["runs"] == 16
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_features": 1}, "`n_features` must be an integer of at least 2; got 1"),
+        ({"n_hidden": (3,)}, "`n_hidden` must be an integer of at least 4; got 3"),
+        ({"runs": 1}, "`runs` must be an integer of at least 2; got 1"),
+        ({"lam": 0.0}, r"`lam` must lie in \(0, inf\); got 0"),
+        ({"scale": 0.0}, r"`scale` must lie in \(0, inf\); got 0"),
+        ({"confidence": 1.0}, r"`confidence` must lie in \(0, 1\); got 1"),
+        ({"threshold": -1.0}, r"`threshold` must lie in \[0, inf\); got -1"),
+        ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        run_fig3(**({"n_features": 8, "n_hidden": (8,), "runs": 2, "lam": 0.1} | change))

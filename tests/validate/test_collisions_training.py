@@ -1,0 +1,391 @@
+"""Training of the l1 model: data, gradients and steps against oracles, then what the experiments say."""
+
+import itertools
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import stats
+
+from superposition.solvers import collisions as solvers
+from superposition.validate.collisions import SHIFTED, collision_counts, train_l1
+
+torch = pytest.importorskip("torch")
+
+from superposition.validate.collisions import engine  # noqa: E402
+
+
+def weights(runs, n, m, seed=0, scale=0.9):
+    rng = np.random.default_rng(seed)
+    return scale / np.sqrt(m) * rng.standard_normal((runs, n, m))
+
+
+def printed_loss(E, D, x, target, lam):
+    """Sum over a batch of the squared error and the l1 norm of the activations, in torch."""
+    h = x @ E
+    return ((torch.relu(h @ D.mT) - target) ** 2).sum() + lam * h.abs().sum()
+
+
+# Counting
+
+
+@given(
+    arrays.arrays(
+        float,
+        st.tuples(st.integers(1, 5), st.integers(1, 4)),
+        elements=st.sampled_from([-1.0, -0.6, -0.01, 0.0, 0.3, 0.7, 1.0]),
+    )
+)
+def test_counts_agree_with_counting_by_hand(W):
+    found = collision_counts(W)
+    columns = [[w for w in column if abs(w) > 0.5] for column in W.T]
+    signs = [a * b for column in columns for a, b in itertools.combinations(column, 2)]
+    assert found["polysemantic"] == sum(len(column) >= 2 for column in columns)
+    assert found["benign"] == sum(s < 0 for s in signs)
+    assert found["malign"] == sum(s > 0 for s in signs)
+    assert found["dead"] == sum(np.sum(row**2) < 0.25 for row in W)
+    # The mean of at most 20 small numbers: a few roundings.
+    assert found["nonzeros"] == pytest.approx(np.mean([np.sum(np.abs(row) > 0.02) for row in W]), rel=1e-14)
+    assert found["l1_norm"] == pytest.approx(np.mean([np.sum(np.abs(row)) for row in W]), rel=1e-14)
+
+
+def test_counts_of_broken_runs_are_nan():
+    W = np.stack([np.eye(3), np.eye(3)])
+    W[1, 0, 0] = np.nan
+    assert np.isnan(collision_counts(W)["polysemantic"]).tolist() == [False, True]
+
+
+# Data
+
+
+@pytest.mark.parametrize("p", [1e-6, 0.05, 0.6, 1.0])
+def test_random_inputs_have_the_law_of_the_definition(p):
+    n, count = 5, 200_000
+    x = engine.draw_inputs(torch, count, n, p, "one", torch.Generator().manual_seed(1)).numpy()
+    patterns = np.array(list(itertools.product([0, 1], repeat=n)))[1:]
+    share = 1 - (1 - p) ** n if p > 1e-3 else -np.expm1(n * np.log1p(-p))
+    law = np.prod(np.where(patterns, p, 1 - p), axis=1) / share
+    keys = (x @ 2 ** np.arange(n)[::-1]).astype(int)
+    seen = np.bincount(keys, minlength=2**n)[1:]
+    assert seen.sum() == count  # none is empty
+    # Exact binomial tests of 31 patterns for four p, at 1e-6 each.
+    assert (
+        min(stats.binomtest(int(k), count, min(q, 1.0)).pvalue for k, q in zip(seen, law, strict=True)) > 1e-6
+    )
+    if 0.01 < p < 1:
+        wrong = np.prod(np.where(patterns, 1.05 * p, 1 - 1.05 * p), axis=1)
+        assert min(stats.binomtest(int(k), count, q).pvalue for k, q in zip(seen, wrong, strict=True)) < 1e-6
+
+
+def test_uniform_values_are_uniform_and_leave_the_patterns_alone():
+    one, uniform = (
+        engine.draw_inputs(torch, 20_000, 4, 0.3, values, torch.Generator().manual_seed(2)).numpy()
+        for values in ("one", "uniform")
+    )
+    # A uniform value is exactly zero once in 2^24 draws.
+    np.testing.assert_array_equal(one > 0, uniform > 0)
+    assert stats.kstest(uniform[one > 0], "uniform").pvalue > 1e-5
+
+
+def exact_loss(torch_W, lam, p, values):
+    """Return the expected loss over the mean size of what is on, all patterns by their chances, in torch.
+
+    Uniform values by Gauss-Legendre; they come with their second moment 1/3, and lam with its ratio to the
+    mean 1/2, so that the limit p -> 0 is the printed loss.
+    """
+    n = len(torch_W)
+    nodes, mass, second, first = np.array([1.0]), np.array([1.0]), 1.0, 1.0
+    if values == "uniform":
+        nodes, mass = np.polynomial.legendre.leggauss(24)
+        nodes, mass, second, first = (nodes + 1) / 2, mass / 2, 1 / 3, 1 / 2
+    total = 0.0
+    for on in itertools.chain.from_iterable(itertools.combinations(range(n), k) for k in range(1, n + 1)):
+        axes = np.indices([len(nodes)] * len(on)).reshape(len(on), -1)
+        x = np.zeros((axes.shape[1], n))
+        x[:, on] = nodes[axes].T
+        chance = p ** (len(on) - 1) * (1 - p) ** (n - len(on))  # over p
+        x, weight = torch.from_numpy(x), torch.from_numpy(mass[axes].prod(axis=0))
+        h = x @ torch_W
+        each = ((torch.relu(h @ torch_W.T) - x) ** 2).sum(1) / second + lam * h.abs().sum(1) / first
+        total = total + chance * (weight * each).sum()
+    return total
+
+
+@pytest.mark.parametrize(("p", "values"), [(1e-9, "one"), (0.2, "one"), (0.2, "uniform"), (1.0, "one")])
+def test_steps_on_random_inputs_have_the_exact_mean(p, values):
+    n, m, lam, runs = 3, 4, 0.3, 4000
+    start = np.broadcast_to(weights(1, n, m, seed=3), (runs, n, m))
+    ds = train_l1(
+        n, m, lam, range(runs), optimiser="sign", p=p, values=values, learning_rate=1.0, steps=1, start=start,
+        device="cpu", keep_weights=True,
+    )  # fmt: skip
+    found = start - ds["W"].values[0]
+    V = torch.from_numpy(start[0].copy()).requires_grad_(True)
+    exact_loss(V, lam, p, values).backward()
+    gap = found.mean(axis=0) - V.grad.numpy()
+    if p == 1:
+        # Nothing is random but rounding in float32 of numbers of order 10.
+        np.testing.assert_allclose(gap, 0, atol=1e-5)
+        return
+    se = found.std(axis=0, ddof=1) / np.sqrt(runs)
+    # 12 entries, normal to good accuracy: beyond 5 with probability 7e-6. Quadrature across the kinks of |h|
+    # and ReLU errs by about 1e-3, below a tenth of the standard errors.
+    assert np.abs(gap / se).max() < 5
+    # Canary: a lost share of inputs that are not empty is noticed.
+    if p > 1e-3:
+        assert np.abs((found.mean(axis=0) / (1 - (1 - p) ** n) - V.grad.numpy()) / se).max() > 5
+
+
+# Gradients and steps
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("kind", ["basis", "random", "fixed"])
+def test_gradients_agree_with_autograd(tied, kind):
+    n, m, lam = 5, 7, 0.1
+    E, D = (torch.from_numpy(weights(2, n, m, seed)) for seed in (0, 1))
+    D = E if tied else D
+    rng = np.random.default_rng(2)
+    x = None if kind == "basis" else torch.from_numpy(rng.standard_normal((2, n, n)))
+    eye = torch.eye(n, dtype=E.dtype).expand(2, n, n)
+    target = x if kind == "random" else eye
+    strength = torch.full((2, 1, 1), lam, dtype=E.dtype)
+    found = engine.gradients(torch, E, D, x, target, 0.7, strength, tied)
+    leaves = [E.clone().requires_grad_(True)]
+    leaves += [] if tied else [D.clone().requires_grad_(True)]
+    (0.7 * printed_loss(leaves[0], leaves[-1], eye if x is None else x, target, lam)).backward()
+    for leaf, slope in zip(leaves, found, strict=False):
+        # float64 sums of about ten terms of order one.
+        np.testing.assert_allclose(slope, leaf.grad, rtol=0, atol=1e-12)
+
+
+def test_adamw_is_that_of_torch_on_the_printed_loss():
+    n, m, lam, steps = 6, 9, 0.05, 40
+    start = weights(2, n, m, seed=5)
+    ds = train_l1(
+        n, m, lam, [0, 1], optimiser="adamw", learning_rate=1e-2, steps=steps, start=start, device="cpu",
+        keep_weights=True,
+    )  # fmt: skip
+    for run in range(2):
+        W = torch.from_numpy(start[run].astype(np.float32)).requires_grad_(True)
+        adamw = torch.optim.AdamW([W], lr=1e-2)
+        eye = torch.eye(n)
+        for _ in range(steps):
+            adamw.zero_grad()
+            printed_loss(W, W, eye, eye, lam).backward()
+            adamw.step()
+        # Rounding moves a step by 1e-6 of the rate where no gradient cancels; 40 steps, and a margin of 100.
+        np.testing.assert_allclose(ds["W"][0, run], W.detach(), rtol=0, atol=40 * 1e-2 * 1e-4)
+
+
+def test_gradient_descent_follows_the_flow_of_the_normal_form():
+    n, m, lam, until = 6, 8, 0.08, 6.0
+    start = weights(24, n, m, seed=7)
+    exact = solvers.flow(start, lam / 4, [until], rtol=1e-8).W
+    errors = []
+    for rate in (0.01, 0.005, 0.0025):
+        steps = round(until / (4 * rate))
+        ds = train_l1(
+            n,
+            m,
+            lam,
+            range(24),
+            learning_rate=rate,
+            steps=steps,
+            start=start,
+            device="cpu",
+            keep_weights=True,
+        )
+        assert float(ds["t"][0]) == pytest.approx(until)
+        assert float(ds["lam_normal"][0]) == lam / 4
+        W = ds["W"].values[0]
+        # The proximal step keeps exact zeros, and the same ones up to weights that are about to drop.
+        assert np.mean((W == 0) == (exact == 0)) > 0.95
+        errors.append(np.linalg.norm(W - exact))
+    # First order: halving the step halves the gap, within 15 % so far from the limit; float32 rounding of 600
+    # steps, some 1e-5, is a hundredth of the last gap.
+    assert errors[-1] > 1e-3
+    np.testing.assert_allclose([errors[0] / errors[1], errors[1] / errors[2]], 2, rtol=0.15)
+
+
+def test_untied_equal_weights_move_as_tied_ones():
+    start = weights(3, 6, 8, seed=8)
+    options = {"start": start, "device": "cpu", "keep_weights": True}
+    tied = train_l1(6, 8, 0.08, range(3), learning_rate=0.01, steps=200, **options)
+    untied = train_l1(
+        6, 8, 0.04, range(3), learning_rate=0.02, steps=200, tied=False, penalty="weights",
+        start_decoder=start, **options,
+    )  # fmt: skip
+    assert float(tied["t"][0]) == float(untied["t"][0])
+    assert float(tied["lam_normal"][0]) == float(untied["lam_normal"][0])
+    for name in ("encoder", "decoder"):
+        # float32 rounding over 200 steps whose map expands differences by e^{8 t'} at most early on.
+        np.testing.assert_allclose(untied[name], tied["W"], rtol=0, atol=1e-4)
+    assert (untied["mismatch"] < 1e-3).all()
+
+
+def test_a_run_does_not_depend_on_its_neighbours():
+    options = {"optimiser": "sign", "p": 0.2, "steps": 30, "device": "cpu", "keep_weights": True}
+    lams, seeds = [0.1, 0.2, 0.1], [3, 5, 9]
+    before = np.array(seeds)
+    stack = train_l1(6, 8, lams, seeds, **options)
+    alone = train_l1(6, 8, 0.2, 5, **options)
+    # float32 rounding of sums in another order, over 30 steps of at most 0.05 each.
+    np.testing.assert_allclose(stack["W"][0, 1], alone["W"][0, 0], rtol=0, atol=1e-5)
+    assert np.abs(stack["W"][0, 0] - stack["W"][0, 2]).max() > 0.1
+    np.testing.assert_array_equal(seeds, before)
+    many = train_l1(6, 8, 0.2, [5, 5, 6], steps=1, threads=2, device="cpu", keep_weights=True)
+    np.testing.assert_array_equal(many["W"][0, 0], many["W"][0, 1])
+
+
+def test_first_weights_have_the_law_and_starts_are_not_changed():
+    ds = train_l1(20, 50, 0.1, range(10), steps=0, scale=0.7, device="cpu", keep_weights=True)
+    assert stats.kstest(ds["W"].values.ravel(), stats.norm(0, 0.7 / np.sqrt(50)).cdf).pvalue > 1e-4
+    start = weights(1, 4, 6)
+    kept = start.copy()
+    train_l1(4, 6, 0.1, 0, steps=5, start=start, device="cpu")
+    np.testing.assert_array_equal(start, kept)
+
+
+def test_extreme_strengths_and_rates_are_reported():
+    dead = train_l1(5, 5, 5.0, range(2), steps=300, device="cpu")
+    assert (dead["dead"] == 5).all()
+    assert (dead["nonzeros"] == 0).all()
+    free = train_l1(5, 20, 0.0, range(2), steps=400, device="cpu")
+    # Linear convergence at the rate 2 of the normal form, t = 80: exp(-160), so float32 rounding only.
+    assert (free["loss"] < 1e-9).all()
+    wild = train_l1(5, 5, 0.1, range(2), learning_rate=50.0, steps=50, device="cpu")
+    assert (wild["diverged"] == 1).all()
+    assert np.isnan(wild["polysemantic"]).all()
+
+
+def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
+    counts = {}
+    for optimiser, steps in (("gd", 1500), ("sign", 1500), ("adamw", 6000)):
+        ds = train_l1(
+            12, 12, 0.08, range(24), optimiser=optimiser, steps=steps, device="cpu", keep_weights=True
+        )
+        assert (ds["dead"] == 0).all()
+        counts[optimiser] = ds["polysemantic"].values[0]
+        for threshold in SHIFTED:
+            moved = collision_counts(ds["W"].values[0], threshold)["polysemantic"]
+            # Weights have decided: only a neuron that is still being raced for may depend on the threshold.
+            assert np.mean(moved != counts[optimiser]) <= 2 / 24
+    # Same first weights: the chattering sign step and the proximal step end alike in nearly all runs.
+    assert np.mean(counts["gd"] == counts["sign"]) > 0.8
+    # All are of the order of n^2/(4m) = 3; Student's t at 1e-4 against half and twice that.
+    for found in counts.values():
+        half = stats.t.ppf(1 - 0.5e-4, 23) * found.std(ddof=1) / np.sqrt(24)
+        assert found.mean() - half > 1.5
+        assert found.mean() + half < 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_features": 0}, "`n_features` must be an integer of at least 1; got 0"),
+        ({"n_hidden": 0}, "`n_hidden` must be an integer of at least 1; got 0"),
+        ({"lam": -0.1}, "`lam` must lie in .*; got -0.1"),
+        ({"lam": np.nan}, "`lam` must lie in .*; got nan"),
+        ({"lam": [0.1, 0.2]}, r"`lam` and `seeds` must broadcast; got shapes \(2,\), \(3,\)"),
+        ({"seeds": []}, r"`seeds` must be one-dimensional, not empty; got shape \(0,\)"),
+        ({"seeds": [-1]}, "`seeds` must be an integer of at least 0; got -1"),
+        ({"optimiser": "sgd"}, "`optimiser` must be one of .*; got 'sgd'"),
+        ({"learning_rate": 0.0}, "`learning_rate` must lie in .*; got 0"),
+        ({"weight_decay": -1.0}, "`weight_decay` must lie in .*; got -1"),
+        ({"steps": [3, 3]}, r"`steps` must be one number or increasing; got \[3, 3\]"),
+        ({"steps": -1}, "`steps` must be an integer of at least 0; got -1"),
+        ({"p": 0.0}, "`p` must lie in .*; got 0"),
+        ({"p": 0.1}, "`optimiser` must be 'sign' or 'adamw' where .*; got 'gd'"),
+        ({"values": "binary"}, "`values` must be one of .*; got 'binary'"),
+        ({"draws": 0}, "`draws` must lie in .*; got 0"),
+        ({"tied": 1}, "`tied` must be True or False; got 1"),
+        ({"penalty": "both"}, "`penalty` must be one of .*; got 'both'"),
+        ({"scale": -1.0}, "`scale` must lie in .*; got -1"),
+        ({"threshold": 1.0}, "`threshold` must lie in .*; got 1"),
+        ({"start": np.zeros((2, 2))}, r"`start` must have shape \(3, 4, 5\); got \(2, 2\)"),
+        ({"start": np.full((3, 4, 5), np.inf)}, "`start` must be finite; got inf"),
+        (
+            {"start_decoder": np.zeros((3, 4, 5))},
+            r"`start_decoder` must be left out .*; got shape \(3, 4, 5\)",
+        ),
+        ({"inputs": np.eye(4)}, r"`inputs` must be left out .*; got shape \(4, 4\)"),
+        ({"inputs": np.eye(3), "tied": False}, r"`inputs` must have shape \(4, 4\); got \(3, 3\)"),
+        ({"device": "tpu"}, "`device` must be one of .*; got 'tpu'"),
+        ({"threads": 0}, "`threads` must be an integer of at least 1; got 0"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    good = {"n_features": 4, "n_hidden": 5, "lam": 0.1, "seeds": [0, 1, 2], "steps": 1}
+    with pytest.raises(ValueError, match=message):
+        train_l1(**{**good, **arguments})
+
+
+def test_counting_rejects_bad_arguments():
+    with pytest.raises(ValueError, match=r"`W` must have at least two dimensions; got shape \(3,\)"):
+        collision_counts(np.zeros(3))
+    with pytest.raises(ValueError, match=r"`threshold` must lie in .*; got 0"):
+        collision_counts(np.eye(2), 0.0)
+
+
+# Co-occurrence: the reduced models of the docstring
+
+
+def pair_loss(x, y, lam, p):
+    """Return the expected loss per feature that is on, of two features with encodings x and y, in SymPy."""
+    relu = sympy.Function("relu")
+    total = 0
+    for on, chance in (((1, 0), 1 - p), ((0, 1), 1 - p), ((1, 1), p)):
+        h = [on[0] * a + on[1] * b for a, b in zip(x, y, strict=True)]
+        out = [sum(a * b for a, b in zip(h, row, strict=True)) for row in (x, y)]
+        total += chance * (
+            sum((relu(o) - i) ** 2 for o, i in zip(out, on, strict=True)) + lam * sum(map(sympy.Abs, h))
+        )
+    return total.replace(relu, lambda v: sympy.Max(v, 0))
+
+
+def test_race_for_a_shared_neuron_has_the_stated_rate():
+    w1, w2, v, z, p = sympy.symbols("w1 w2 v z p", positive=True)
+    # The flow of i's weights w1 (shared neuron) and w2 (free one); j has -v on the first and z on a third.
+    smooth = pair_loss((w1, w2, 0), (-v, 0, z), 0, p)
+    difference = sum(-sign * sympy.diff(smooth, w) / 4 / w for sign, w in ((1, w1), (-1, w2)))
+    for v_, w_ in itertools.product((0.3, 0.7, 0.99), (0.2, 0.6)):
+        # Unit lengths: all outputs of features that are on are positive, 1 - v w1.
+        at = {w1: w_, w2: np.sqrt(1 - w_**2), v: v_, z: np.sqrt(1 - v_**2)}
+        rate = sympy.lambdify(p, difference.subs(at))
+        # Rounding of two dozen operations. The l1 term adds lam (1/w2 - 1/w1), as without co-occurrence.
+        assert rate(0.0) == pytest.approx(0, abs=1e-12)
+        assert rate(1.0) - rate(0.0) == pytest.approx(-(v_**2), abs=1e-12)
+
+
+def test_hadamard_pair_is_held_by_a_kink():
+    lam, p, turn = sympy.Rational(1, 10), sympy.Rational(1, 20), sympy.Symbol("turn", real=True)
+    angle = sympy.pi / 4 + turn
+    c, s = sympy.cos(angle), sympy.sin(angle)
+    # Scaled by the optimal length the argument is the same; length 1 leaves the squared error at 0.
+    loss = sympy.lambdify(turn, pair_loss((c, s), (-s, c), lam, p))
+    step = 1e-6
+    right, left = (loss(step) - loss(0)) / step, (loss(-step) - loss(0)) / step
+    # One-sided slopes sqrt(2) p lam; central second differences leave an error of order lam * step.
+    assert right == pytest.approx(float(np.sqrt(2) * p * lam), rel=1e-4)
+    assert left == pytest.approx(right, rel=1e-4)
+    none = sympy.lambdify(turn, pair_loss((c, s), (-s, c), lam, sympy.Integer(0)))
+    assert none(0.01) < none(0)  # one feature at a time: a maximum
+
+
+def test_training_keeps_a_hadamard_pair_and_turns_others_away():
+    W = np.zeros((2, 2, 2))
+    for run, angle in enumerate((np.pi / 4 + 0.02, np.pi / 4 + 0.3)):
+        W[run] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+    found = train_l1(
+        2, 2, 0.1, [0, 1], optimiser="sign", p=0.2, learning_rate=0.02, steps=6000, start=W, device="cpu",
+        keep_weights=True,
+    )  # fmt: skip
+    size = np.sort(np.abs(found["W"].values[0]), axis=-1)
+    # Wide bands: the steps are noisy, and the ends 0.7, 0.7 and 0, 1 far apart.
+    assert size[0].min() > 0.6
+    assert size[1, :, 0].max() < 0.1
+    assert size[1, :, 1].min() > 0.85

@@ -1,0 +1,170 @@
+"""The limit law against exact solutions within standard errors; the figures draw what was computed."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure as Canvas
+from scipy import stats
+
+from superposition.theory import sparsification as theory
+from superposition.validate import files, sparsification
+from superposition.validate.sparsification import section
+
+M, LAM, SCALE = 10_000, 1e-4, 0.9
+# From all weights to one: lam t from 1e-4 to 5.
+TIMES = np.array([1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 5.0]) / LAM
+RUNS = 200
+ALPHA = 1e-3  # chance of a false alarm of a whole comparison
+
+
+@pytest.fixture(scope="module")
+def fig2():
+    return sparsification.run_fig2(M, LAM, SCALE, TIMES, RUNS, seed=1)
+
+
+@pytest.fixture
+def ax():
+    return Canvas().subplots()
+
+
+def worst_z(ds, name, law):
+    """Largest distance of the mean of runs from `law` in standard errors, where runs differ at all."""
+    values = ds[name].values
+    error = values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
+    some = np.any(values != values[0], axis=0)
+    return np.max(np.abs(values.mean(axis=0) - law)[some] / error[some])
+
+
+@pytest.mark.parametrize("name", ["nonzeros", "l1_norm", "relative_variance"])
+def test_limit_law_is_the_mean_of_exact_runs(fig2, name):
+    limit = stats.t.ppf(1 - ALPHA / (2 * TIMES.size), RUNS - 1)
+    law = fig2[f"law_{name}"].values
+    # The law's own error is of relative order 1/m, that of its quadrature rule 1e-3: both are far below a
+    # standard error here, which is 1 % of the number where a hundred are left and 3 % where three are.
+    assert worst_z(fig2, name, law) < limit
+    # Canaries: a law with lam off by a tenth is seen, and so are the source's curves.
+    wrong = theory.limit_law(TIMES, 1.1 * LAM, M, SCALE)
+    assert worst_z(fig2, name, getattr(wrong, name)) > limit
+    if name != "relative_variance":
+        assert worst_z(fig2, name, fig2[f"source_{name}"].values) > 5 * limit
+
+
+@pytest.mark.parametrize("name", ["nonzeros", "l1_norm"])
+def test_spread_of_runs_is_the_predicted_one(fig2, name):
+    # Stated to be good to 10 %; sample standard deviations of 200 runs scatter by 5 % themselves, and by more
+    # at the end, where few runs have more than one weight: there the kurtosis enters.
+    some = slice(0, 7)
+    values = fig2[name].values[:, some].astype(float)
+    measured = values.std(axis=0, ddof=1)
+    kurtosis = stats.kurtosis(values, axis=0) + 3
+    error = np.sqrt((kurtosis - 1) / (4 * RUNS))  # of the standard deviation, relative
+    z = stats.norm.ppf(1 - ALPHA / (2 * measured.size))
+    ratio = fig2[f"law_{name}_std"].values[some] / measured
+    assert np.all(np.abs(ratio - 1) < 0.1 + z * error)
+    assert np.all(0.1 + z * error < 0.4)  # what the test would notice
+
+
+def test_source_is_off_by_about_three():
+    ds = sparsification.run_fig2(runs=8)
+    ratio = ds["source_nonzeros"] / ds["nonzeros"].mean("run")
+    assert 1.9 < float(ratio.max()) < 2.3
+    assert 0.25 < float(ratio.min()) < 0.4
+
+
+def test_runs_do_not_depend_on_each_other():
+    two = sparsification.run_fig2(100, 1e-2, runs=2, seed=5)
+    three = sparsification.run_fig2(100, 1e-2, runs=3, seed=5)
+    np.testing.assert_array_equal(two["l1_norm"], three["l1_norm"][:2])
+    assert not np.array_equal(two["l1_norm"][0], two["l1_norm"][1])
+
+
+def test_fig7_lies_between_its_bounds(tmp_path):
+    ds = sparsification.run_fig7(M, LAM, SCALE, seed=2)
+    slack = 1e-9  # both are differences of sums of up to 1e4 terms, beside values of order 1
+    assert np.all(ds["relative_variance"] >= ds["lower"] - slack)
+    assert np.all(ds["relative_variance"] <= ds["upper"] + slack)
+    early = ds["nonzeros"] > 1000
+    # Of m' survivors the relative variance scatters like 1/sqrt(m') around the limit; 6 covers the kurtosis.
+    gap = np.abs(ds["relative_variance"] - ds["limit"]) * np.sqrt(ds["nonzeros"])
+    assert float(gap.where(early).max()) < 6
+    files.write_dataset(tmp_path / "fig7.nc", ds)
+    assert files.read_dataset(tmp_path / "fig7.nc").identical(ds)
+
+
+def test_four_routes_agree(tmp_path):
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    m, lam, rate = 200, 5e-3, 0.2
+    times = np.array([2.0, 20.0, 100.0, 400.0])
+    ds = sparsification.run_agreement(m, lam, 0.9, times, runs=3, seed=3, learning_rate=rate)
+    np.testing.assert_allclose(
+        ds["flow_l1_norm"], ds["l1_norm"], rtol=1e-4
+    )  # its rtol of 1e-6 times about 10
+    np.testing.assert_array_equal(ds["flow_nonzeros"], ds["nonzeros"])
+    # Euler steps of 0.2 are of first order: the l1 norm falls at the rate lam |W|_1 < 7 % a unit of time.
+    np.testing.assert_allclose(ds["trained_l1_norm"], ds["l1_norm"], rtol=0.2 * 0.07)
+    # Weights below twice a step of the force count as zero: 5 of 200 on average at first, 14 at 1e-3.
+    np.testing.assert_allclose(ds["trained_nonzeros"], ds["nonzeros"], atol=14)
+    np.testing.assert_allclose(ds["trained_nonzeros"][:, 2:], ds["nonzeros"][:, 2:], atol=1)
+    files.write_dataset(tmp_path / "agreement.nc", ds)
+    # AdamW leaves the flow: it moves all weights alike.
+    adam = sparsification.run_agreement(
+        m, lam, 0.9, [1.0, 3.0], runs=2, seed=3, learning_rate=1e-3, optimizer="adamw"
+    )
+    assert np.any(np.abs(adam["trained_l1_norm"] / adam["l1_norm"] - 1) > 0.1)
+
+
+def test_plots_draw_the_data(fig2, ax):
+    assert sparsification.plot_nonzeros(fig2, ax) is ax
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), fig2["law_nonzeros"])
+    np.testing.assert_array_equal(ax.lines[2].get_ydata(), fig2["source_nonzeros"])
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+
+
+def test_other_plots(fig2, ax):
+    assert sparsification.plot_l1_norm(fig2, Canvas().subplots()).get_ylabel().startswith("l1 norm")
+    deviation = sparsification.plot_deviation(fig2, Canvas().subplots(), "l1_norm")
+    np.testing.assert_allclose(deviation.lines[-1].get_ydata(), fig2["source_l1_norm"] / fig2["law_l1_norm"])
+    ds = sparsification.run_fig7(500, 1e-2, seed=2)
+    assert sparsification.plot_relative_variance(ds, ax) is ax
+    np.testing.assert_array_equal(ax.lines[4].get_ydata(), ds["limit"])
+
+
+def test_report_section(monkeypatch):
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    tiny = {"runs": 2, "agreement": {"m": 100, "lam": 2e-2, "runs": 2}}
+    monkeypatch.setitem(section.SIZES, "quick", tiny)
+    said = []
+    made = sparsification.report_section("quick", 0, said.append)
+    assert [figure.name for figure in made.figures] == ["fig2", "fig2-ratio", "fig7"]
+    assert all(len(row) == len(table.columns) for table in made.tables for row in table.rows)
+    assert "times the mean of 2 exact runs" in made.text
+    assert said
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sparsification.default_times(7), r"`m` must be an integer of at least 8; got 7"),
+        (lambda: sparsification.default_times(100, 0), r"`lam` must lie in \(0, inf\); got 0"),
+        (lambda: sparsification.default_times(count=1), r"`count` must be an integer of at least 2; got 1"),
+        (
+            lambda: sparsification.run_fig2(100, 0.01, runs=1),
+            r"`runs` must be an integer of at least 2; got 1",
+        ),
+        (
+            lambda: sparsification.run_fig2(100, 0.01, times=[2, 1], runs=2),
+            r"`t` must be sorted; got 2 before 1",
+        ),
+        (lambda: sparsification.run_fig7(100, 0.9), r"`lam` must leave a weight to the end.*; got 0.9"),
+        (
+            lambda: sparsification.run_agreement(learning_rate=2),
+            r"`learning_rate` must lie in \(0, 1\]; got 2",
+        ),
+        (
+            lambda: sparsification.run_agreement(optimizer="lion"),
+            r"`optimizer` must be one of 'sgd', 'adamw'; got 'lion'",
+        ),
+    ],
+)
+def test_rejections(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,242 @@
+r"""Interference at the start, and how overlaps of two encodings move.
+
+Flows are in the normal form, constants 4 dropped; see the package.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from .checks import FloatArray, Real, number, plain, whole
+
+__all__ = [
+    "derive_initial_moments",
+    "derive_overlap",
+    "feature_benefit",
+    "initial_interference",
+    "overlap_rate",
+    "pair_flow",
+]
+
+
+# --- At initialisation
+# ------------------------------------------------------------------------------------------
+
+
+def derive_initial_moments() -> dict[str, Any]:
+    """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4 for independent normal weights, with SymPy.
+
+    Returns
+    -------
+    dict of str to sympy.Expr
+        ``"overlap"``, ``"square"`` and ``"fourth"``, in the symbols m (neurons) and s (standard deviation).
+        Exact.
+    """
+    import sympy
+
+    m = sympy.Symbol("m", integer=True, positive=True)
+    s = sympy.Symbol("s", positive=True)
+    y = sympy.Symbol("y", real=True)
+    density = sympy.exp(-(y**2) / (2 * s**2)) / (s * sympy.sqrt(2 * sympy.pi))
+    second, fourth = (sympy.integrate(y**k * density, (y, -sympy.oo, sympy.oo)) for k in (2, 4))
+    # Products of different neurons' weights have mean 0: only m squares of products are left.
+    return {"overlap": m * second**2, "square": m * second, "fourth": m * fourth + m * (m - 1) * second**2}
+
+
+def initial_interference(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
+    r"""Mean of the interference's component along W_i at the start, times \|W_i\|: exact.
+
+    .. math:: E \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j)^2 = \tfrac12 (n - 1) m s^4,
+
+    since overlaps of independent normal weights are symmetric about 0 with variance m s^4.
+
+    Parameters
+    ----------
+    n_features, n_hidden : array_like of int
+        n and m, at least 1.
+    std : array_like of float
+        Standard deviation s of the initial weights, not negative; 0.9/sqrt(m) in the source's Fig. 2.
+
+    Returns
+    -------
+    float or ndarray of float64
+        The mean, in the broadcast shape.
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole, too small or not finite.
+
+    References
+    ----------
+    Lecomte et al. (2024), §2.5 ("the sum has mean Theta(n/m)").
+
+    Examples
+    --------
+    >>> initial_interference(3, 4, 0.5)
+    0.25
+    """
+    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    s = arguments.real("std", std, 0.0)
+    return plain(np.asarray(0.5 * (n - 1) * m * s**4))
+
+
+def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
+    r"""Mean of the feature benefit's component along W_i at the start, times \|W_i\|: exact.
+
+    .. math:: E (1 - |W_i|^2) |W_i|^2 = m s^2 - m (m + 2) s^4.
+
+    It is Theta(1) for s = c/sqrt(m) with c < 1, but vanishes at c = 1: interference then outweighs it for
+    any n.
+
+    Parameters
+    ----------
+    n_hidden : array_like of int
+        m, at least 1.
+    std : array_like of float
+        Standard deviation s of the initial weights, not negative.
+
+    Returns
+    -------
+    float or ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole, too small or not finite.
+
+    References
+    ----------
+    Lecomte et al. (2024), §2.5.
+
+    Examples
+    --------
+    >>> feature_benefit(4, 0.25)
+    0.15625
+    """
+    m, s = whole("n_hidden", n_hidden), arguments.real("std", std, 0.0)
+    return plain(np.asarray(m * s**2 * (1 - (m + 2) * s**2)))
+
+
+# --- Overlaps
+# ---------------------------------------------------------------------------------------------------
+
+
+def derive_overlap() -> dict[str, Any]:
+    r"""Derive how a positive overlap x = W_1.W_2 moves at lam = 0, with SymPy.
+
+    Three encodings' coordinates are not needed: :math:`dW_1 = (1 - a) W_1 - x W_2`, and likewise for 2,
+    give closed equations for :math:`a = |W_1|^2`, :math:`b = |W_2|^2` and x.
+
+    Returns
+    -------
+    dict of str to sympy.Expr
+        In the symbols a, b, x: ``"rate"`` = x'/x with the feature benefit, ``"interference_rate"`` without
+        it (the source's), and ``"cosine_rate"`` = (ln(x/sqrt(a b)))'. Exact.
+    """
+    import sympy
+
+    a, b, x = sympy.symbols("a b x", positive=True)
+    # Inner products of the velocities with W_1 and W_2, from (W_1.W_1, W_1.W_2, W_2.W_2) = (a, x, b).
+    da = 2 * ((1 - a) * a - x * x)
+    db = 2 * ((1 - b) * b - x * x)
+    dx = ((1 - a) * x - x * b) + ((1 - b) * x - x * a)
+    return {
+        "rate": sympy.factor(sympy.simplify(dx / x)),
+        "interference_rate": sympy.simplify((-x * b - x * a) / x),
+        "cosine_rate": sympy.simplify(dx / x - da / (2 * a) - db / (2 * b)),
+    }
+
+
+def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:
+    r"""Rate of a positive overlap at lam = 0, or of its cosine: exact for two encodings.
+
+    With the feature benefit, which the source leaves out, an overlap obeys :math:`d \ln(W_1 \cdot W_2)/dt =
+    2 (1 - |W_1|^2 - |W_2|^2)`: it *grows* while the squares add up to less than 1. The source's rate
+    :math:`-(|W_1|^2 + |W_2|^2)` is that of the cosine c of the angle, up to a factor 1 - c^2.
+
+    Parameters
+    ----------
+    square1, square2 : array_like of float
+        Squared lengths of the two encodings, not negative.
+    cosine : array_like of float, optional
+        If given, in (0, 1], the rate of the cosine at this value is returned instead of that of the overlap.
+
+    Returns
+    -------
+    float or ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    Lecomte et al. (2024), §2.5.
+
+    Examples
+    --------
+    >>> overlap_rate(0.81, 0.81), overlap_rate(0.81, 0.81, cosine=0.1)
+    (-1.2400000000000002, -1.6038000000000001)
+    """
+    a, b = arguments.real("square1", square1, 0.0), arguments.real("square2", square2, 0.0)
+    if cosine is None:
+        return plain(np.asarray(2 * (1 - a - b)))
+    c = arguments.real("cosine", cosine, 0.0, 1.0, brackets="(]")
+    return plain(np.asarray(-(a + b) * (1 - c * c)))
+
+
+def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
+    r"""Exact flow of two encodings at lam = 0, whatever the sign of their overlap.
+
+    A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys a
+    matrix logistic equation and
+
+    .. math:: W(t) = e^t (1 + (e^{2t} - 1) P_0)^{-1/2} W_0 \to P_0^{-1/2} W_0,
+
+    the symmetric orthogonalisation. If the overlap is not positive each encoding moves alone, by the same
+    formula with its own squared length.
+
+    Parameters
+    ----------
+    W0 : (2, n_hidden) array_like of float
+        Initial encodings, one a row. Not modified.
+    t : float
+        Time, not negative.
+
+    Returns
+    -------
+    W : (2, n_hidden) ndarray of float64
+        Error some 1e-15 times e^t or the condition number of the two rows, whichever is smaller. Rows that
+        are parallel up to rounding are taken as parallel.
+
+    Raises
+    ------
+    ValueError
+        If `W0` has another shape or is not finite, or `t` is negative or not one finite number.
+
+    Examples
+    --------
+    >>> pair_flow([[0.8, 0.3], [0.5, 0.4]], 50).round(6)
+    array([[ 0.986394, -0.164399],
+           [ 0.164399,  0.986394]])
+    """
+    W = arguments.matrix("W0", W0, (2, None))
+    time = number("t", t)
+    decay = math.exp(-2 * time)
+    if W[0] @ W[1] <= 0:
+        square = np.sum(W * W, axis=1, keepdims=True)
+        return np.asarray(W * _growth(square, decay))
+    U, S, V = np.linalg.svd(W, full_matrices=False)
+    S[S / max(S[0], np.finfo(np.float64).tiny) < 4 * np.finfo(np.float64).eps] = 0.0  # parallel rows stay so
+    return np.asarray((U * (S * _growth(S * S, decay))) @ V)
+
+
+def _growth(square: FloatArray, decay: float) -> FloatArray:
+    """Factor e^t / sqrt(1 + (e^2t - 1) square), so written that it does not overflow; 0 for 0."""
+    total = decay + (1 - decay) * square
+    return np.asarray(np.divide(1.0, np.sqrt(total), out=np.zeros_like(total), where=square > 0))

@@ -1,0 +1,185 @@
+"""What the source predicts: scalings with constants 1, and how unequal the surviving weights are."""
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erfcinv
+
+from .. import arguments
+from ..kernels import kernel
+from .moments import number
+
+__all__ = ["ideal_weights", "relative_variance", "relative_variance_bounds", "scaling_law"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
+    r"""Return the source's own curves, with the constants that it leaves open set to 1.
+
+    Parameters
+    ----------
+    t : array_like of float
+        Flow times, not negative, any shape.
+    lam : float
+        Strength of the l1 force, positive.
+    m : int
+        Number of weights, at least 1.
+
+    Returns
+    -------
+    nonzeros, l1_norm : ndarray of float64
+        :math:`|W|_1 = \sqrt m` until :math:`1/(\lambda\sqrt m)`, then :math:`1/(\lambda t)`, then 1 from
+        :math:`1/\lambda` on; and :math:`m' = |W|_1^2`. Heuristic: orders of magnitude, off by up to a
+        factor of 3 or more.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its interval.
+
+    References
+    ----------
+    Lecomte et al. (2024), §2.4 and Fig. 2.
+
+    Examples
+    --------
+    >>> nonzeros, l1_norm = scaling_law([0, 1e4, 1e6], lam=1e-5, m=100_000)
+    >>> nonzeros.round(6)
+    array([1.e+05, 1.e+02, 1.e+00])
+    """
+    t = arguments.real("t", t, 0)
+    lam = number("lam", lam, 0, "()")
+    m = arguments.integer("m", m, 1)
+    with np.errstate(divide="ignore"):
+        l1_norm = np.clip(1 / (lam * t), 1, m**0.5)
+    return l1_norm**2, l1_norm
+
+
+def relative_variance(w: npt.ArrayLike) -> float:
+    """Variance of the absolute weights that are not zero, over their squared mean.
+
+    Parameters
+    ----------
+    w : (m,) array_like of float
+        Weights, at least one of them not zero.
+
+    Returns
+    -------
+    float
+        0 if the weights left are equal; at most their number less one.
+
+    Raises
+    ------
+    ValueError
+        If `w` is not a finite, non-empty vector or all of it is zero.
+
+    Examples
+    --------
+    >>> relative_variance([3, 0, -1])
+    0.25
+    """
+    w = arguments.vector("w", w)
+    left = np.abs(w[w != 0])
+    if left.size == 0:
+        raise ValueError("`w` must have a weight that is not zero; got only zeros.")
+    return float(np.var(left) / np.mean(left) ** 2)
+
+
+def ideal_weights(m: int, scale: float) -> FloatArray:
+    """Absolute weights at regular percentiles of the normal distribution, descending.
+
+    Parameters
+    ----------
+    m : int
+        Number of weights, at least 1.
+    scale : float
+        Initial length, positive; the standard deviation is scale/sqrt(m).
+
+    Returns
+    -------
+    (m,) ndarray of float64
+        The k-th has a tail of (k - 1/2)/m. (The source does not say which percentiles are regular.)
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its interval.
+
+    References
+    ----------
+    Lecomte et al. (2024), App. B, Fig. 7 (the idealised version of the initial weights).
+
+    Examples
+    --------
+    >>> ideal_weights(3, 1).round(3)
+    array([0.798, 0.389, 0.121])
+    """
+    m = arguments.integer("m", m, 1)
+    scale = number("scale", scale, 0, "()")
+    return np.asarray(scale * (2 / m) ** 0.5 * erfcinv((np.arange(m) + 0.5) / m))
+
+
+@kernel
+def _sums_above(v: FloatArray, one: FloatArray, two: FloatArray) -> None:
+    """Sum (v_i - v_k) and (v_i - v_k)^2 over i <= k, for descending v; only positive terms occur."""
+    one[0] = two[0] = 0.0
+    for k in range(1, v.size):
+        gap = v[k - 1] - v[k]
+        two[k] = two[k - 1] + gap * (2 * one[k - 1] + k * gap)
+        one[k] = one[k - 1] + k * gap
+
+
+def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Bounds on the relative variance while a given number of weights is left; exact.
+
+    Survivors are what is left of the initial sizes after a common translation, which scaling does not
+    change. While m' are left, the translation lies between the (m'+1)-th and the m'-th largest size.
+    Their variance is the same all along, their mean falls.
+
+    Parameters
+    ----------
+    w0 : (m,) array_like of float
+        Initial weights, any signs and order.
+    nonzeros : array_like of int
+        Numbers m' of weights left, from 1 to the number of nonzero weights in `w0`; any shape.
+
+    Returns
+    -------
+    lower, upper : ndarray of float64
+        Relative variances just after the (m'+1)-th weight dropped (or at the beginning), and just before
+        the next one drops: the first is attained, the second approached. Where all m' survivors are equal
+        both are 0.
+
+    Raises
+    ------
+    ValueError
+        If `w0` is not a finite, non-empty vector or a number in `nonzeros` is out of range.
+
+    References
+    ----------
+    Lecomte et al. (2024), App. B and Fig. 7.
+
+    Examples
+    --------
+    >>> lower, upper = relative_variance_bounds([3, -2, 1], [3, 2])
+    >>> lower.round(6), upper.round(6)
+    (array([0.166667, 0.111111]), array([0.666667, 1.      ]))
+    """
+    sizes = np.sort(np.abs(arguments.vector("w0", w0)))[::-1]
+    sizes = np.append(sizes[sizes > 0], 0.0)
+    count = arguments.real("nonzeros", nonzeros, 1, sizes.size - 1)
+    if not np.all(count == np.floor(count)):
+        raise ValueError(
+            f"`nonzeros` must be whole numbers; got {count[count != np.floor(count)].flat[0]:g}."
+        )
+    one, two = np.empty_like(sizes), np.empty_like(sizes)
+    _sums_above(sizes, one, two)
+    last = count.astype(np.int64) - 1  # index of the smallest weight left
+    mean = one[last] / count
+    variance = np.maximum(two[last] / count - mean**2, 0.0)
+    higher = mean + (sizes[last] - sizes[last + 1])
+    some = variance > 0
+    lower, upper = np.zeros_like(count), np.zeros_like(count)
+    np.divide(variance, higher**2, out=lower, where=some)
+    np.divide(variance, mean**2, out=upper, where=some)
+    return lower, upper

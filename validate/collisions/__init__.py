@@ -1,0 +1,37 @@
+"""Collisions of features under l1 regularisation, in training (Lecomte et al. 2024, §2, §5, App. A)."""
+
+from .cooccurrence import COOCCURRENCE, plot_cooccurrence, run_cooccurrence
+from .counts import DEAD, ON, SHIFTED, ZERO, collision_counts
+from .fig3 import FIG3, plot_fig3, run_fig3
+from .remedy import REMEDY, Split, outcomes, plot_remedy, run_remedy, split_neurons
+from .trained import TRAINED, plot_trained, run_trained
+from .training import train_l1
+from .untied import CASES, plot_untied, run_inputs, run_untied
+
+__all__ = [
+    "CASES",
+    "COOCCURRENCE",
+    "DEAD",
+    "FIG3",
+    "ON",
+    "REMEDY",
+    "SHIFTED",
+    "TRAINED",
+    "ZERO",
+    "Split",
+    "collision_counts",
+    "outcomes",
+    "plot_cooccurrence",
+    "plot_fig3",
+    "plot_remedy",
+    "plot_trained",
+    "plot_untied",
+    "run_cooccurrence",
+    "run_fig3",
+    "run_inputs",
+    "run_remedy",
+    "run_trained",
+    "run_untied",
+    "split_neurons",
+    "train_l1",
+]

@@ -1,0 +1,210 @@
+"""What features that are on together do to collisions: the one-hot input of Lecomte et al. (2024) relaxed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ...theory import arguments
+from .counts import ON, SHIFTED, collision_counts
+from .training import merged, train_l1
+
+__all__ = ["COOCCURRENCE", "plot_cooccurrence", "run_cooccurrence"]
+
+# Arguments of a run of some seconds, and of one that shows which of p/lam and p n decides, for a GPU.
+COOCCURRENCE: dict[str, dict[str, Any]] = {
+    "quick": {"n_features": 16, "n_hidden": 16, "lam": (0.16,), "seeds": range(32)},
+    "full": {
+        "n_features": 64,
+        "n_hidden": 128,
+        "lam": (0.01, 0.04, 0.16),
+        "p": (0.0, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1),
+        "seeds": range(64),
+    },
+}
+
+# Of the printed loss for one feature at a time. The curvature grows with the number that are on together.
+RATE = 0.05
+
+
+def run_cooccurrence(
+    n_features: int = 16,
+    n_hidden: int = 16,
+    lam: Sequence[float] = (0.16,),
+    p: Sequence[float] = (0.0, 0.004, 0.012, 0.04, 0.12),
+    seeds: Sequence[int] = tuple(range(32)),
+    *,
+    values: str = "one",
+    time: float = 5.0,
+    after: bool = True,
+    device: str = "auto",
+) -> xr.Dataset:
+    r"""Train with every feature on with probability p, independently, and count polysemantic neurons.
+
+    Inputs are fresh at each step. The loss is normalised per feature that is on, so that for p → 0 it is
+    the printed one, and each feature is on four times in a batch on average, whatever p is: gradients have
+    the same expected size and the same noise.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        Sizes of the model; see `train_l1`.
+    lam : sequence of float
+        l1 strengths of the printed loss, positive; on the activations.
+    p : sequence of float
+        In [0, 1]; 0 means the source's setting, the standard basis as one batch.
+    seeds : sequence of int
+        Runs; their first weights are the same for every `lam` and `p`.
+    values : {"one", "uniform"}
+        Value of a feature that is on.
+    time : float
+        Length of the training in units of 1/lam_normal, lam_normal = lam/4.
+    after : bool
+        Also train models on with co-occurring features that were trained with one at a time before.
+    device : {"auto", "cpu", "cuda"}
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (lam, p, run): what `collision_counts` gives at the end; ``polysemantic_0.25`` and
+        ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``; with `after`, ``after``, the
+        polysemantic neurons of models that were one-hot before (with as many as at p = 0, in
+        ``before`` (lam, run)). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected number of
+        features on, p n.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    Expect the count to fall where p reaches lam_normal, not where p n reaches 1 (heuristic, from a reduced
+    model). Let feature j have the weight -v on a neuron where feature i has :math:`w_1`, and let i have
+    :math:`w_2` on a free neuron, both encodings of unit length. On inputs with both on, both outputs are too
+    small by :math:`v w_1`, and to first order in p (exactly in p but for the l1 term) the flow becomes
+
+    .. math:: \frac{d}{dt}\ln\frac{w_1}{w_2}
+              = \lambda\Bigl(\frac1{w_2} - \frac1{w_1}\Bigr) - p\,v^2 .
+
+    So the shared neuron wins only with a head start, :math:`1/w_2 - 1/w_1 > p v^2/\lambda`. Once it has won,
+    :math:`w_2` is zero, and so is the force on it: co-occurrence does not part a pair that has formed.
+
+    In place of a shared neuron there can be a *Hadamard pair*: two features on two neurons with the encodings
+    (1, 1) and (1, -1) over sqrt(2). They are orthogonal, so that nothing interferes, and the l1 term on the
+    activations, of which one cancels when both features are on, holds them at just this angle: about it the
+    l1 norm has a kink of slope :math:`\sqrt2\,p`, and the single features only a maximum that is smooth. Each
+    counts as two polysemantic neurons below a threshold of sqrt(1/2), and as one ``malign`` and one
+    ``benign`` pair.
+
+    Where p n is well above 1, several encodings add up in each activation, and the l1 term on it no longer
+    singles out one-hot encodings: ``nonzeros`` says so. There a neuron carries parts of many features, and
+    the count depends on the threshold.
+
+    References
+    ----------
+    .. [1] Lecomte et al. (2024), §2.1 and §2.5.
+
+    Examples
+    --------
+    >>> ds = run_cooccurrence(8, 8, [0.2], [0.0, 0.1], range(8), device="cpu")
+    >>> bool(ds.polysemantic.sel(p=0.1).mean() < ds.polysemantic.sel(p=0.0).mean())
+    True
+    """
+    lams = arguments.real("lam", arguments.vector("lam", lam), 0, brackets="()")
+    ps = arguments.real("p", arguments.vector("p", p), 0, 1)
+    time = float(arguments.real("time", time, 0, brackets="()"))
+    seeds = list(seeds)
+
+    def trained(strength: float, prob: float, start: np.ndarray | None) -> xr.Dataset:
+        rate = RATE / (1 + prob * n_features)
+        return train_l1(
+            n_features,
+            n_hidden,
+            strength,
+            seeds,
+            optimiser="sign",
+            learning_rate=rate,
+            steps=round(time / (strength * rate)),
+            p=prob or None,
+            values=values,
+            start=start,
+            device=device,
+            keep_weights=True,
+        ).isel(step=0, drop=True)
+
+    rows = []
+    for strength in lams:
+        basis = trained(float(strength), 0.0, None)
+        columns = []
+        for prob in ps:
+            ds = basis if prob == 0 else trained(float(strength), float(prob), None)
+            kept = ds.drop_vars(["W", "loss", "t", "lam", "lam_normal"])
+            for threshold in SHIFTED:
+                counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
+                kept[f"polysemantic_{threshold:g}"] = ("run", counts)
+            if after:
+                later = basis if prob == 0 else trained(float(strength), float(prob), basis["W"].values)
+                kept["after"] = later["polysemantic"]
+            columns.append(kept)
+        row = merged(columns, p=ps)
+        row["before"] = basis["polysemantic"]
+        rows.append(row)
+    ds = merged(rows, lam=lams).drop_vars("seed").transpose("lam", "p", "run")
+    ds = ds.assign_coords(lam_normal=("lam", lams / 4), on=("p", ps * n_features), seed=("run", seeds))
+    ds.attrs = {
+        "n_features": n_features,
+        "n_hidden": n_hidden,
+        "values": values,
+        "time": time,
+        "threshold": ON,
+    }
+    return ds
+
+
+def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: str = "polysemantic") -> Axes:
+    """Draw the count over its value for one feature at a time, mean ± 1 standard error over the seeds.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_cooccurrence`.
+    ax : matplotlib.axes.Axes
+    against : {"p/lam", "p n"}
+        What the horizontal axis has: p over lam_normal, or the expected number of features on.
+    name : str
+        Variable to draw, such as "polysemantic", "polysemantic_0.8" or "after".
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if not isinstance(ax, Axes):
+        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    against = arguments.choice("against", against, ("p/lam", "p n"))
+    name = arguments.choice("name", name, tuple(str(key) for key in ds.data_vars))
+    inside = ds.isel(p=ds["p"].values > 0)
+    for k in range(ds.sizes["lam"]):
+        lam_normal = float(ds["lam_normal"][k])
+        zero = float(ds["before"].isel(lam=k).mean())
+        counts = inside[name].isel(lam=k)
+        x = inside["p"] / lam_normal if against == "p/lam" else inside["on"]
+        ax.errorbar(
+            x,
+            counts.mean("run") / zero,
+            counts.std("run", ddof=1) / np.sqrt(ds.sizes["run"]) / zero,
+            fmt="osD^v"[k % 5] + "-",
+            markersize=4,
+            label=f"λ = {ds['lam'].values[k]:g}, ± 1 SE, {ds.sizes['run']} seeds",
+        )
+    ax.axhline(1, color="0.8", linewidth=0.8, zorder=0)
+    ax.set(
+        xscale="log",
+        xlabel="p / (λ/4)" if against == "p/lam" else "expected number of features on, p n",
+        ylabel="polysemantic neurons / those with one-hot inputs",
+        title=f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}",
+    )
+    ax.legend()
+    return ax

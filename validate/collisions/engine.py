@@ -1,0 +1,174 @@
+"""The numerical core in PyTorch of the l1 model: inputs, gradients by hand, steps, for stacked runs."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Inputs", "Rule", "draw_inputs", "gradients", "inputs_for", "train_stack"]
+
+
+# Floats of inputs that are drawn ahead for each run: drawing step by step costs more than the steps.
+_DRAWN = 2**17
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a step is made.
+
+    ``optimiser`` "gd" takes a gradient step on the squared errors and then a soft threshold, "sign" and
+    "adamw" the gradient with the sign in it. ``penalty`` is what the l1 term acts on, "activations" or
+    "weights" (encoder and decoder, as in the authors' code; the same for tied weights and one-hot inputs).
+    """
+
+    optimiser: str
+    learning_rate: float
+    weight_decay: float
+    penalty: str
+    tied: bool
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Random inputs with features that are on independently, or fixed ones when p is None."""
+
+    p: float | None
+    values: str
+    batch: int
+    share: float  # chance that an input has a feature on
+    fixed: Any = None  # torch.Tensor (n_features, inputs) of fixed inputs, or None for the standard basis
+
+
+def inputs_for(n_features: int, p: float | None, values: str, draws: float, fixed: Any) -> Inputs:
+    """Choose the batch size so that each feature is on `draws` times in a batch, on average."""
+    if p is None:
+        return Inputs(None, values, n_features, 1.0, fixed)
+    share = -math.expm1(n_features * math.log1p(-p)) if p < 1 else 1.0
+    return Inputs(p, values, max(1, round(draws * share / p)), share)
+
+
+def draw_inputs(torch: Any, count: int, n: int, p: float, values: str, generator: Any) -> Any:
+    """Draw (count, n) inputs that have each feature on with probability p, but never none.
+
+    The first feature that is on has a truncated geometric law; those after it are independent again. Inputs
+    without any feature have no gradient, so that leaving them out changes the mean by a known factor only.
+    """
+    device = generator.device
+    # In float64: the 2^-24 grid of float32 would be coarse beside a small p.
+    u = torch.rand((count, n + 1), generator=generator, device=device, dtype=torch.float64)
+    first = torch.zeros((count, 1), device=device, dtype=torch.float64)
+    if p < 1:
+        rate = math.log1p(-p)
+        first = (torch.log1p(u[:, n:] * math.expm1(n * rate)) / rate).floor_().clamp_(max=n - 1)
+    place = torch.arange(n, device=device)
+    x = (((u[:, :n] < p) & (place > first)) | (place == first)).to(torch.float32)
+    if values == "uniform":
+        x.mul_(torch.rand((count, n), generator=generator, device=device))
+    return x
+
+
+def _batches(
+    torch: Any, runs: int, n: int, p: float, inputs: Inputs, generators: Sequence[Any], most: int
+) -> Iterator[Any]:
+    """Give (runs, batch, n) inputs for at least `most` steps; a run's depend on its own generator only."""
+    ahead = max(1, min(_DRAWN // (inputs.batch * n), most))
+    while True:
+        drawn = [draw_inputs(torch, ahead * inputs.batch, n, p, inputs.values, g) for g in generators]
+        yield from torch.stack(drawn).view(runs, ahead, inputs.batch, n).unbind(1)
+
+
+def gradients(
+    torch: Any, E: Any, D: Any, x: Any, target: Any, weight: float, lam: Any, tied: bool
+) -> tuple[Any, Any]:
+    """Gradients of ``weight * sum |ReLU(D E' x) - target|^2 + lam |E' x|_1`` over a batch, in E and in D.
+
+    Parameters
+    ----------
+    E, D : (runs, n_features, n_hidden) tensors
+        Encoder and decoder, one feature a row; the same tensor if `tied`.
+    x : (runs, batch, n_features) tensor or None
+        None is the standard basis.
+    target : (runs or 1, batch, n_features) tensor
+    weight : float
+        Factor of both terms.
+    lam : (runs, 1, 1) tensor or None
+        None leaves out the l1 term.
+    tied : bool
+        Return the sum of both gradients, and None.
+    """
+    h = E if x is None else torch.bmm(x, E)
+    y = torch.bmm(h, D.mT)
+    error = torch.relu(y).sub_(target).mul_(y > 0).mul_(2 * weight)
+    if tied and x is None:
+        # Here the matrix of errors is symmetric, and both gradients are equal.
+        slope = torch.bmm(error, D).mul_(2)
+        return (slope if lam is None else slope.add_(E.sign().mul_(lam * weight))), None
+    back = torch.bmm(error, D)
+    if lam is not None:
+        back.add_(h.sign().mul_(lam * weight))
+    slope_E = back if x is None else torch.bmm(x.mT, back)
+    slope_D = torch.bmm(error.mT, h)
+    return (slope_E + slope_D, None) if tied else (slope_E, slope_D)
+
+
+def _shrink(torch: Any, W: Any, by: Any) -> None:
+    """Soft threshold, the exact step of the l1 term alone: it stops at zero."""
+    torch.sub(W, torch.clamp(W, -by, by), out=W)
+
+
+def train_stack(
+    torch: Any,
+    E: Any,
+    D: Any,
+    lam: Any,
+    inputs: Inputs,
+    generators: Sequence[Any],
+    rule: Rule,
+    stops: Sequence[int],
+) -> Iterator[tuple[Any, Any]]:
+    """Train stacked runs in place and give (E, D) at each of the steps `stops`."""
+    n = E.shape[1]
+    eye = torch.eye(n, device=E.device, dtype=E.dtype)[None]
+    lam = lam[:, None, None]
+    weight, x, target = 1.0, None, eye
+    if inputs.p is not None:
+        # Loss per feature that is on: its limit for p -> 0 is the loss on the standard basis. Values that
+        # are uniform have E x^2 = 1/3 and E x = 1/2, and are scaled to the same limit of both terms.
+        weight = inputs.share / (inputs.batch * inputs.p)
+        if inputs.values == "uniform":
+            weight *= 3
+            lam = lam if rule.penalty == "weights" else lam * (2 / 3)
+        batches = _batches(torch, E.shape[0], n, inputs.p, inputs, generators, stops[-1])
+    elif inputs.fixed is not None:
+        x = inputs.fixed.expand(E.shape[0], -1, -1)
+    both = [E] if rule.tied else [E, D]
+    adamw = None
+    if rule.optimiser == "adamw":
+        adamw = torch.optim.AdamW(both, lr=rule.learning_rate, weight_decay=rule.weight_decay)
+    on_weights = rule.penalty == "weights"
+    step = 0
+    for stop in stops:
+        while step < stop:
+            if inputs.p is not None:
+                target = x = next(batches)
+            smooth_only = rule.optimiser == "gd" or on_weights
+            slopes = gradients(torch, E, D, x, target, weight, None if smooth_only else lam, rule.tied)
+            if on_weights and rule.optimiser != "gd":
+                for W, slope in zip(both, slopes, strict=False):
+                    slope.add_(W.sign().mul_(lam))
+            if adamw is not None:
+                for W, slope in zip(both, slopes, strict=False):
+                    W.grad = slope
+                adamw.step()
+            else:
+                _descend(torch, both, slopes, lam, rule)
+            step += 1
+        yield E, D
+
+
+def _descend(torch: Any, both: Sequence[Any], slopes: Sequence[Any], lam: Any, rule: Rule) -> None:
+    for k, (W, slope) in enumerate(zip(both, slopes, strict=False)):
+        W.mul_(1 - rule.learning_rate * rule.weight_decay)
+        W.sub_(slope, alpha=rule.learning_rate)
+        if rule.optimiser == "gd" and (k == 0 or rule.penalty == "weights"):
+            _shrink(torch, W, rule.learning_rate * lam)

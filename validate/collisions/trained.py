@@ -1,0 +1,171 @@
+"""Fig. 3 of Lecomte et al. (2024) by training: what the optimiser does to the number of collisions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from scipy import stats
+
+from ...theory import arguments
+from ...theory.collisions import quoted_polysemantic
+from .counts import ON, SHIFTED, collision_counts
+from .training import merged, train_l1
+
+__all__ = ["TRAINED", "plot_trained", "run_trained"]
+
+# The full profile has the sizes of the source's figure and the l1 strength, learning rate, steps and scale of
+# the authors' published code; it wants a GPU. AdamW moves weights by about its learning rate a step, whatever
+# lam is: it takes some thousand steps until encodings are one-hot, 6000 in the small profile.
+TRAINED: dict[str, dict[str, Any]] = {
+    "quick": {
+        "n_features": 32,
+        "n_hidden": (32, 64, 128),
+        "lam": 0.02,
+        "adamw_steps": 6000,
+        "seeds": range(16),
+    },
+    "full": {
+        "n_features": 256,
+        "n_hidden": (256, 512, 1024, 2048, 4096),
+        "lam": 1e-3,
+        "adamw_steps": 7500,
+        "seeds": range(16),
+    },
+}
+
+
+def run_trained(
+    n_features: int = 32,
+    n_hidden: Sequence[int] = (32, 64, 128),
+    lam: float = 0.02,
+    seeds: Sequence[int] = tuple(range(16)),
+    *,
+    optimisers: Sequence[str] = ("gd", "adamw"),
+    time: float = 6.0,
+    adamw_steps: int = 6000,
+    scale: float = 1.0,
+    confidence: float = 0.95,
+    device: str = "auto",
+) -> xr.Dataset:
+    """Train by plain gradient descent and by AdamW from the same first weights, and count.
+
+    Parameters
+    ----------
+    n_features : int
+    n_hidden : sequence of int
+        Values of m.
+    lam : float
+        l1 strength of the printed loss, positive: four times that of the normal form.
+    seeds : sequence of int
+        At least two runs.
+    optimisers : sequence of {"gd", "sign", "adamw"}
+    time : float
+        Length of gradient descent in units of 1/lam_normal.
+    adamw_steps : int
+        Steps of AdamW.
+    scale : float
+        Standard deviation of the first weights times sqrt(m); 1 in the authors' code.
+    confidence : float
+        Coverage of the intervals, in (0, 1).
+    device : {"auto", "cpu", "cuda"}
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (optimiser, n_hidden, run): what `collision_counts` gives, ``polysemantic_0.25`` and
+        ``polysemantic_0.8`` at shifted thresholds, ``loss``, ``diverged``. Of (optimiser, n_hidden): ``mean``
+        of the polysemantic neurons with its Student interval ``low``, ``high``. Of (n_hidden): ``quoted``,
+        n^2/(4 m).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    .. [1] Lecomte et al. (2024), §2.5, Fig. 3.
+
+    Examples
+    --------
+    >>> ds = run_trained(8, [8], 0.1, range(4), optimisers=["gd"], device="cpu")
+    >>> float(ds.quoted[0]), int(ds.dead.sum())
+    (2.0, 0)
+    """
+    sizes = [arguments.integer("n_hidden", m, 1) for m in n_hidden]
+    lam = float(arguments.real("lam", lam, 0, brackets="()"))
+    time = float(arguments.real("time", time, 0, brackets="()"))
+    confidence = float(arguments.real("confidence", confidence, 0, 1, brackets="()"))
+    seeds = list(seeds)
+    if len(seeds) < 2:
+        raise ValueError(f"`seeds` must be at least two, for an interval; got {seeds}.")
+    rows = []
+    for optimiser in optimisers:
+        columns = []
+        for m in sizes:
+            rate = 1e-3 if optimiser == "adamw" else 0.05
+            ds = train_l1(
+                n_features,
+                m,
+                lam,
+                seeds,
+                optimiser=optimiser,
+                learning_rate=rate,
+                steps=adamw_steps if optimiser == "adamw" else round(time / (lam * rate)),
+                scale=scale,
+                device=device,
+                keep_weights=True,
+            ).isel(step=0, drop=True)
+            for threshold in SHIFTED:
+                shifted = collision_counts(ds["W"].values, threshold)["polysemantic"]
+                ds[f"polysemantic_{threshold:g}"] = ("run", shifted)
+            columns.append(
+                ds.drop_vars([name for name in ("W", "t", "seed", "lam", "lam_normal") if name in ds])
+            )
+        rows.append(merged(columns, n_hidden=sizes))
+    ds = merged(rows, optimiser=list(optimisers)).transpose("optimiser", "n_hidden", "run")
+    counts = ds["polysemantic"]
+    half = stats.t.ppf(0.5 + confidence / 2, len(seeds) - 1) * counts.std("run", ddof=1) / np.sqrt(len(seeds))
+    ds["mean"] = counts.mean("run")
+    ds["low"], ds["high"] = ds["mean"] - half, ds["mean"] + half
+    ds["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
+    ds = ds.assign_coords(seed=("run", seeds))
+    ds.attrs = {
+        "n_features": n_features,
+        "lam": lam,
+        "time": time,
+        "adamw_steps": adamw_steps,
+        "scale": scale,
+        "threshold": ON,
+        "confidence": confidence,
+    }
+    return ds
+
+
+def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the mean count over n^2/(4m) against m, with its confidence interval, for each optimiser."""
+    if not isinstance(ax, Axes):
+        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    ax.axhline(1, color="C0", label="n²/(4m)")
+    for k, name in enumerate(ds["optimiser"].values):
+        some = ds.sel(optimiser=name) / ds["quoted"]
+        shift = 1.02 ** (k - (ds.sizes["optimiser"] - 1) / 2)  # side by side, so that bars do not overlap
+        ax.errorbar(
+            ds["n_hidden"] * shift,
+            some["mean"],
+            [some["mean"] - some["low"], some["high"] - some["mean"]],
+            fmt="osD^v"[k % 5],
+            color=f"C{k + 1}",
+            markersize=4,
+            label=f"{name}, {100 * ds.attrs['confidence']:g} % interval, {ds.sizes['run']} runs",
+        )
+    ax.set(
+        xscale="log",
+        xlabel="hidden neurons m",
+        ylabel="polysemantic neurons / (n²/4m)",
+        title=f"n = {ds.attrs['n_features']}",
+    )
+    ax.legend()
+    return ax

@@ -1,0 +1,362 @@
+"""PyTorch training of the l1 model of Lecomte et al. (2024), §2, many runs at once, on CPU or CUDA."""
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...theory import arguments
+from ..training.engine import load_torch
+from ..training.run import _device, _workers
+from .counts import DEAD, ON, collision_counts
+from .engine import Inputs, Rule, inputs_for, train_stack
+
+__all__ = ["merged", "train_l1"]
+
+OPTIMISERS = ("gd", "sign", "adamw")
+PENALTIES = ("activations", "weights")
+VALUES = ("one", "uniform")
+
+# Of the printed loss. 0.05 is a step of 0.2 in the clock of the normal form, whose rates are at most about 6
+# at the start (n_hidden = n_features) and 2 later; AdamW's is that of the authors' published code.
+RATES = {"gd": 0.05, "sign": 0.05, "adamw": 1e-3}
+DECAYS = {"gd": 0.0, "sign": 0.0, "adamw": 0.01}  # AdamW: PyTorch's default, which that code leaves alone
+
+# Floats of one stack's largest array: a few of them stay in the cache of a core, and on a GPU in its memory.
+STACK_CPU, STACK_CUDA = 2**18, 2**29
+
+Array = npt.NDArray[np.float64]
+
+
+def train_l1(
+    n_features: int,
+    n_hidden: int,
+    lam: npt.ArrayLike,
+    seeds: npt.ArrayLike,
+    *,
+    optimiser: str = "gd",
+    learning_rate: float | None = None,
+    steps: int | Sequence[int] = 2000,
+    p: float | None = None,
+    values: str = "one",
+    draws: float = 4.0,
+    tied: bool = True,
+    penalty: str = "activations",
+    weight_decay: float | None = None,
+    scale: float = 0.9,
+    start: npt.ArrayLike | None = None,
+    start_decoder: npt.ArrayLike | None = None,
+    inputs: npt.ArrayLike | None = None,
+    threshold: float = ON,
+    device: str = "auto",
+    threads: int | None = None,
+    keep_weights: bool = False,
+) -> xr.Dataset:
+    r"""Train autoencoders ReLU(W W' x) with an l1 term and count their collisions.
+
+    The loss is the one that is printed, a sum over the features,
+
+    .. math:: \sum_i\Bigl[(1-\|W_i\|^2)^2 + \sum_{j\ne i}\mathrm{ReLU}(W_i\cdot W_j)^2
+              + \lambda\|W_i\|_1\Bigr].
+
+    Its gradient has a factor 4, which the sources' normal form drops (their footnote 5): a run of plain
+    gradient descent follows the flow of the normal form with ``lam_normal = lam/4`` to the time
+    ``t = 4 * learning_rate * step``. Untied weights share the gradient between encoder and decoder: there
+    the factors are 2. AdamW has no such clock.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        n and m, at least 1.
+    lam : scalar or (runs,) array_like of float
+        l1 strength of the printed loss, not negative.
+    seeds : scalar or (runs,) array_like of int
+        Not negative. A run's first weights depend on its seed, `n_features` and `n_hidden` only.
+    optimiser : {"gd", "sign", "adamw"}
+        "gd" takes gradient steps on the squared errors, each followed by a soft threshold of size
+        ``learning_rate * lam`` (the proximal step of the l1 term): weights reach zero and stay there until
+        the force on them exceeds lam, as in the flow. "sign" has the sign of the activations in the
+        gradient, and chatters about zero. "adamw" is ``torch.optim.AdamW`` on that gradient, as in the
+        authors' published code.
+    learning_rate : float, optional
+        0.05 for "gd" and "sign", 1e-3 for "adamw" if not given.
+    steps : int or increasing sequence of int
+        Steps to make, or steps at which to count.
+    p : float, optional
+        If given, inputs are drawn afresh at every step, each feature on with this probability,
+        independently; (0, 1]. Not possible with "gd" unless the penalty is on the weights.
+    values : {"one", "uniform"}
+        Value of a feature that is on: 1, or uniform on [0, 1].
+    draws : float
+        How often a feature is on in one batch, on average. The loss is normalised per feature that is
+        on (and, for uniform values, by their second moment, and `lam` by their mean over that), such that
+        it becomes the printed one for p → 0, and gradients have the same size and noise at every p.
+    tied : bool
+        Train one W, or an encoder and a decoder with first weights of their own.
+    penalty : {"activations", "weights"}
+        What the l1 term acts on. "weights" is encoder and decoder, as in the authors' code for untied
+        weights; for tied weights and one feature at a time both are the same.
+    weight_decay : float, optional
+        Decoupled: each step first multiplies the weights by 1 - learning_rate * weight_decay. 0.01 for
+        "adamw", 0 otherwise, if not given.
+    scale : float
+        First weights are independent normals of standard deviation scale/sqrt(n_hidden); the authors' code
+        has 1 and their Fig. 2 has 0.9.
+    start, start_decoder : (runs, n_features, n_hidden) array_like, optional
+        First weights to use instead, of W or of encoder and decoder.
+    inputs : (n_features, n_features) array_like, optional
+        Input of feature i in row i, instead of the standard basis. Untied weights only, not with "gd".
+    threshold : float
+        As in `collision_counts`.
+    device : {"auto", "cpu", "cuda"}
+    threads : int, optional
+        On a CPU, stacks of runs that are trained at the same time, each operation on one thread.
+    keep_weights : bool
+        Return the weights at each of the steps too.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dimensions ``step``, ``run``, and with `keep_weights` ``feature`` and ``hidden``. Of (run): ``seed``,
+        ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw"). Of (step, run): what
+        `collision_counts` gives, ``loss`` (printed, on the standard basis or on `inputs`), ``diverged`` (0
+        or 1; all else is NaN then), and for untied weights the means of |E_i - D_i|/|D_i| (``mismatch``), of
+        the cosine of the two (``cosine``) and of |D_i|/|E_i| (``norm_ratio``) over the features that are
+        learned, D_i.E_i at least `DEAD`. Untied weights are counted by the signed root of E_ik D_ik, which is
+        W_ik if both agree. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
+        hidden), float32.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or two of them exclude each other.
+    ImportError
+        If torch is not installed.
+
+    Notes
+    -----
+    The authors' published code (github.com/kushalthaman/polysemanticity) has AdamW, lam = 1e-3, 7500 steps
+    and a threshold of 0.8; the paper gives none of these.
+
+    References
+    ----------
+    .. [1] Lecomte et al. (2024), §2.1-2.3, footnote 5, Fig. 3, App. A.
+
+    Examples
+    --------
+    >>> ds = train_l1(8, 8, 0.1, range(4), steps=2000, device="cpu")
+    >>> bool((ds.nonzeros == 1).all()), int(ds.dead.sum()), int(ds.malign.sum())
+    (True, 0, 0)
+    """
+    n = arguments.integer("n_features", n_features, 1)
+    m = arguments.integer("n_hidden", n_hidden, 1)
+    lams, seed_list = _runs(lam, seeds)
+    rule = _rule(optimiser, learning_rate, weight_decay, penalty, tied)
+    stops = _stops(steps)
+    if p is not None:
+        p = float(arguments.real("p", p, 0, 1, brackets="(]"))
+    values = arguments.choice("values", values, VALUES)
+    draws = float(arguments.real("draws", draws, 0, brackets="()"))
+    scale = float(arguments.real("scale", scale, 0))
+    threshold = float(arguments.real("threshold", threshold, 0, 1, brackets="()"))
+    fixed = None if inputs is None else arguments.matrix("inputs", inputs, (n, n))
+    _exclude(rule, p, fixed, start_decoder)
+    E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
+    torch = load_torch()
+    place = _device(torch, device)
+    threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1)
+    basis = None if fixed is None else torch.from_numpy(fixed.astype(np.float32)).to(place)[None]
+    data = inputs_for(n, p, values, draws, basis)
+    began = time.perf_counter()
+
+    def train(chunk: slice) -> list[tuple[Array, Array]]:
+        return list(
+            _train_chunk(torch, place, E[chunk], D[chunk], lams[chunk], seed_list[chunk], data, rule, stops)
+        )
+
+    with torch.no_grad(), _workers(torch, threads if place.type == "cpu" else 1) as map_chunks:
+        chunks = list(map_chunks(train, _chunks(len(seed_list), n, m, data.batch, place.type)))
+    ends = [
+        tuple(np.concatenate([chunk[k][part] for chunk in chunks]) for part in (0, 1))
+        for k in range(len(stops))
+    ]
+    ds = _gather(ends, lams, fixed, rule, threshold)
+    factor = 4 if rule.tied else 2
+    ds = ds.assign_coords(step=list(stops), run=np.arange(len(seed_list)))
+    ds["seed"], ds["lam"], ds["lam_normal"] = ("run", seed_list), ("run", lams), ("run", lams / factor)
+    if rule.optimiser != "adamw":
+        ds["t"] = ("step", factor * rule.learning_rate * np.array(stops, dtype=float))
+    if keep_weights:
+        for part, name in enumerate(("W",) if rule.tied else ("encoder", "decoder")):
+            weights = np.stack([end[part] for end in ends]).astype(np.float32)
+            ds[name] = (("step", "run", "feature", "hidden"), weights)
+    ds.attrs = {
+        "n_features": n,
+        "n_hidden": m,
+        "optimiser": rule.optimiser,
+        "learning_rate": rule.learning_rate,
+        "weight_decay": rule.weight_decay,
+        "penalty": rule.penalty,
+        "tied": int(rule.tied),
+        "p": 0.0 if p is None else p,
+        "values": values,
+        "batch": data.batch,
+        "scale": scale,
+        "threshold": threshold,
+        "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
+        "torch_version": str(torch.__version__),
+        "wall_time_seconds": time.perf_counter() - began,
+    }
+    return ds
+
+
+def merged(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
+    """Put datasets of `train_l1` side by side along one new dimension, named by the keyword."""
+    (name, labels), *_ = axes.items()
+    return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})
+
+
+def _runs(lam: npt.ArrayLike, seeds: npt.ArrayLike) -> tuple[Array, list[int]]:
+    lams = np.atleast_1d(arguments.real("lam", lam, 0))
+    seed_row = np.atleast_1d(np.asarray(seeds))
+    try:
+        lams, seed_row = np.broadcast_arrays(lams, seed_row)
+    except ValueError as error:
+        raise ValueError(
+            f"`lam` and `seeds` must broadcast; got shapes {lams.shape}, {seed_row.shape}."
+        ) from error
+    if lams.ndim != 1 or lams.size == 0:
+        raise ValueError(f"`seeds` must be one-dimensional, not empty; got shape {lams.shape}.")
+    return np.array(lams), [arguments.integer("seeds", item, 0) for item in seed_row]
+
+
+def _rule(
+    optimiser: str, learning_rate: float | None, weight_decay: float | None, penalty: str, tied: bool
+) -> Rule:
+    optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)
+    penalty = arguments.choice("penalty", penalty, PENALTIES)
+    if not isinstance(tied, bool | np.bool_):
+        raise ValueError(f"`tied` must be True or False; got {tied!r}.")
+    rate = RATES[optimiser] if learning_rate is None else learning_rate
+    decay = DECAYS[optimiser] if weight_decay is None else weight_decay
+    rate = float(arguments.real("learning_rate", rate, 0, brackets="()"))
+    return Rule(optimiser, rate, float(arguments.real("weight_decay", decay, 0)), penalty, bool(tied))
+
+
+def _stops(steps: int | Sequence[int]) -> list[int]:
+    stops = [arguments.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
+    if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
+        raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
+    return stops
+
+
+def _exclude(rule: Rule, p: float | None, fixed: Array | None, start_decoder: Any) -> None:
+    if fixed is not None and (rule.tied or p is not None):
+        raise ValueError(
+            f"`inputs` must be left out with tied weights or random inputs; got shape {fixed.shape}."
+        )
+    if rule.optimiser == "gd" and rule.penalty == "activations" and (p is not None or fixed is not None):
+        raise ValueError(
+            "`optimiser` must be 'sign' or 'adamw' where activations are sums of weights; got 'gd'. The soft "
+            "threshold is the step of an l1 term on single weights."
+        )
+    if rule.tied and start_decoder is not None:
+        raise ValueError(
+            f"`start_decoder` must be left out with tied weights; got shape {np.shape(start_decoder)}."
+        )
+
+
+def _first_weights(
+    n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
+) -> tuple[Array, Array]:
+    shape = (len(seeds), n, m)
+    drawn = np.empty((2, *shape))
+    for run, seed in enumerate(seeds):
+        rng = np.random.default_rng(np.random.SeedSequence([seed, n, m]))
+        drawn[:, run] = scale / np.sqrt(m) * rng.standard_normal((2, n, m))
+    for k, (name, given) in enumerate((("start", start), ("start_decoder", start_decoder))):
+        if given is not None:
+            W = np.asarray(given, dtype=np.float64)
+            if W.shape != shape:
+                raise ValueError(f"`{name}` must have shape {shape}; got {W.shape}.")
+            if not np.isfinite(W).all():
+                raise ValueError(f"`{name}` must be finite; got {W[~np.isfinite(W)][0]}.")
+            drawn[k] = W
+    return drawn[0], drawn[0] if tied else drawn[1]
+
+
+def _chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
+    each = max(n * m, batch * m, batch * n)
+    size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // each)
+    return [slice(first, first + size) for first in range(0, runs, size)]
+
+
+def _train_chunk(
+    torch: Any,
+    place: Any,
+    E: Array,
+    D: Array,
+    lams: Array,
+    seeds: Sequence[int],
+    data: Inputs,
+    rule: Rule,
+    stops: Sequence[int],
+) -> Iterator[tuple[Array, Array]]:
+    def there(values: Array) -> Any:
+        return torch.from_numpy(values.astype(np.float32)).to(place)
+
+    generators = []
+    for seed in seeds if data.p is not None else ():
+        stream = np.random.SeedSequence([seed, *E.shape[1:], int(np.float64(data.p).view(np.uint64))])
+        generators.append(torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0])))
+    first = there(E)
+    second = first if rule.tied else there(D)
+    # torch.no_grad is a setting of the thread, so each chunk asks for it.
+    with torch.no_grad():
+        for W, V in train_stack(torch, first, second, there(lams), data, generators, rule, stops):
+            yield W.cpu().numpy().astype(np.float64), V.cpu().numpy().astype(np.float64)
+
+
+def _gather(
+    ends: Sequence[tuple[Array, ...]], lams: Array, fixed: Array | None, rule: Rule, threshold: float
+) -> xr.Dataset:
+    columns: dict[str, list[Array]] = {}
+    for E, D in ends:
+        if fixed is not None:
+            E = fixed @ E  # the encodings of the features
+        root = E if rule.tied else np.sign(E) * np.sqrt(np.maximum(E * D, 0))
+        found: dict[str, Array] = dict(collision_counts(root, threshold))
+        found["loss"] = _loss(E, D, lams, rule)
+        found["diverged"] = (~np.isfinite(found["loss"])).astype(np.int8)
+        if not rule.tied:
+            found |= _agreement(E, D)
+        for name, value in found.items():
+            columns.setdefault(name, []).append(value)
+    return xr.Dataset({name: (("step", "run"), np.array(value)) for name, value in columns.items()})
+
+
+def _agreement(E: Array, D: Array) -> dict[str, Array]:
+    """Compare encoder and decoder over the features that are learned."""
+    inner, size_E, size_D = (E * D).sum(axis=-1), np.linalg.norm(E, axis=-1), np.linalg.norm(D, axis=-1)
+    learned = inner >= DEAD
+    count = learned.sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = {
+            "mismatch": np.linalg.norm(E - D, axis=-1) / size_D,
+            "cosine": inner / (size_E * size_D),
+            "norm_ratio": size_D / size_E,
+        }
+        return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in each.items()}
+
+
+def _loss(E: Array, D: Array, lams: Array, rule: Rule) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        y = np.maximum(E @ D.swapaxes(-1, -2), 0)
+        size = np.abs(E).sum(axis=(-2, -1))
+        if rule.penalty == "weights" and not rule.tied:
+            size = size + np.abs(D).sum(axis=(-2, -1))
+        return np.asarray(((y - np.eye(E.shape[1])) ** 2).sum(axis=(-2, -1)) + lams * size)

@@ -1,0 +1,17 @@
+"""Sparsification of one encoding against its theory (Lecomte et al. 2024, Figs. 2 and 7)."""
+
+from .plots import plot_deviation, plot_l1_norm, plot_nonzeros, plot_relative_variance
+from .runs import default_times, run_agreement, run_fig2, run_fig7
+from .section import report_section
+
+__all__ = [
+    "default_times",
+    "plot_deviation",
+    "plot_l1_norm",
+    "plot_nonzeros",
+    "plot_relative_variance",
+    "report_section",
+    "run_agreement",
+    "run_fig2",
+    "run_fig7",
+]

@@ -1,0 +1,91 @@
+"""Figures of sparsification: theory is a line, exact runs are thin lines or markers with standard errors."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from scipy import stats
+
+__all__ = ["plot_deviation", "plot_l1_norm", "plot_nonzeros", "plot_relative_variance"]
+
+NAMES = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
+LEVEL = 0.95
+
+
+def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
+    t = ds["time"].values
+    mean, low, high = ds[name].mean("run").values, ds[name].min("run").values, ds[name].max("run").values
+    runs = ds.sizes["run"]
+    ax.fill_between(t, low, high, color="C1", alpha=0.3, linewidth=0, label=f"range of {runs} exact runs")
+    ax.plot(t[::4], mean[::4], "o", color="C1", markersize=3, label="their mean")
+    ax.plot(t, ds[f"law_{name}"].values, color="C0", label="limit law")
+    ax.plot(t, ds[f"source_{name}"].values, color="0.5", linestyle="--", label="source, constants 1")
+    ax.set(xscale="log", yscale="log", xlabel="time t", ylabel=NAMES[name])
+    ax.legend()
+    return ax
+
+
+def plot_nonzeros(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the number of nonzero weights against time (Fig. 2); of `run_fig2`."""
+    return _curves(ds, ax, "nonzeros")
+
+
+def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the l1 norm against time (Fig. 2); of `run_fig2`."""
+    return _curves(ds, ax, "l1_norm")
+
+
+def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
+    """Draw the ratio of curves to the limit law with the interval of single runs; of `run_fig2`.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+    ax : Axes
+    name : {"nonzeros", "l1_norm"}, optional
+        Which quantity.
+    """
+    t, law = ds["time"].values, ds[f"law_{name}"].values
+    runs = ds.sizes["run"]
+    mean = ds[name].mean("run").values / law
+    error = stats.t.ppf((1 + LEVEL) / 2, runs - 1) * ds[name].std("run", ddof=1).values / runs**0.5 / law
+    spread = ds[f"law_{name}_std"].values / law
+    ax.fill_between(
+        t, 1 - spread, 1 + spread, color="C0", alpha=0.15, linewidth=0, label="one run: ± 1 s.d. (law)"
+    )
+    ax.axhline(1, color="C0", label="limit law")
+    some = slice(None, None, 4)
+    ax.errorbar(
+        t[some],
+        mean[some],
+        error[some],
+        fmt="o",
+        color="C1",
+        markersize=3,
+        elinewidth=0.8,
+        label=f"mean of {runs} exact runs, {LEVEL:.0%} interval",
+    )
+    ax.plot(t, ds[f"source_{name}"].values / law, color="0.5", linestyle="--", label="source, constants 1")
+    ax.set(xscale="log", yscale="log", ylim=(0.2, 8), xlabel="time t", ylabel=f"{NAMES[name]} / limit law")
+    ax.set_yticks([0.3, 0.5, 1, 2, 3], ["0.3", "0.5", "1", "2", "3"])
+    ax.minorticks_off()
+    ax.legend(loc="upper right")
+    return ax
+
+
+def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the relative variance of the survivors between its bounds (Fig. 7); of `run_fig7`."""
+    t = ds["time"].values
+    some = ds["nonzeros"].values > 1  # a weight alone has no variance
+    for name, colour, style, label in (
+        ("lower", "C2", "-", "bounds, these weights"),
+        ("upper", "C2", "-", None),
+        ("ideal_lower", "C4", "--", "bounds, ideal weights"),
+        ("ideal_upper", "C4", "--", None),
+    ):
+        ax.plot(t[some], ds[name].values[some], color=colour, linestyle=style, linewidth=1, label=label)
+    ax.plot(t, ds["limit"].values, color="C0", label="limit of many weights")
+    ax.plot(t[some], ds["relative_variance"].values[some], "o", color="C1", markersize=2.5, label="exact run")
+    high = np.nanmax(ds["upper"].values[some]) if some.any() else 1.0
+    ax.set(xscale="log", xlabel="time t", ylabel="relative variance of survivors", ylim=(0, 1.05 * high))
+    ax.legend()
+    return ax

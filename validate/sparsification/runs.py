@@ -1,0 +1,274 @@
+"""Experiments on one encoding without interference: exact solutions, the full flow, training with PyTorch."""
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...solvers import collisions
+from ...solvers.sparsification import solve
+from ...theory import arguments, sparsification
+from ...theory.arguments import choice, integer
+
+__all__ = ["default_times", "run_agreement", "run_fig2", "run_fig7"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# The source's parameters (§2.4): what Figs. 2 and 7 show.
+M, LAM, SCALE = 100_000, 1e-5, 0.9
+
+# PyTorch: gradient descent with the sign of a weight near zero chatters by a step; twice that is nonzero.
+CHATTER = 2.0
+
+
+def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
+    """Return times from long before the first weights drop to long after the last but one, even in log t.
+
+    Parameters
+    ----------
+    m : int
+        Number of weights, at least 8.
+    lam : float
+        Strength of the l1 force, positive.
+    count : int, optional
+        How many times, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its interval.
+
+    Examples
+    --------
+    >>> default_times(count=3).round(2)
+    array([1.58100e+01, 2.81171e+03, 5.00000e+05])
+    """
+    m = integer("m", m, 8)
+    lam = float(arguments.real("lam", lam, 0, brackets="()"))
+    return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, integer("count", count, 2))
+
+
+def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
+    """Draw the weights of a run: the same for the same seed, whatever else is computed."""
+    return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
+
+
+def _relative_variance(nonzeros: FloatArray, l1_norm: FloatArray, l2_norm: FloatArray) -> FloatArray:
+    # m' |W|² / |W|_1² - 1; rounding can leave -1e-16 for a single weight.
+    ratio = np.divide(l2_norm, l1_norm, out=np.ones_like(l1_norm), where=l1_norm > 0)
+    return np.where(nonzeros > 0, np.maximum(nonzeros * ratio**2 - 1, 0.0), np.nan)
+
+
+def run_fig2(
+    m: int = M,
+    lam: float = LAM,
+    scale: float = SCALE,
+    times: npt.ArrayLike | None = None,
+    runs: int = 16,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Solve several random initialisations exactly and put the limit law and the source's curves beside.
+
+    Parameters
+    ----------
+    m : int, optional
+        Number of weights, at least 8.
+    lam : float, optional
+        Strength of the l1 force, positive.
+    scale : float, optional
+        Initial length; the weights are normal with standard deviation scale/sqrt(m).
+    times : array_like of float, optional
+        Flow times, sorted; `default_times` if not given.
+    runs : int, optional
+        Independent initialisations, at least 2.
+    seed : int, optional
+        Run r begins from ``default_rng([seed, r])``.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (run, time): `nonzeros`, `l1_norm`, `l2_norm`, `relative_variance`. Over time: the limit law
+        (`law_nonzeros`, `law_l1_norm`, `law_relative_variance`, `law_nonzeros_std`, `law_l1_norm_std`)
+        and the source's scalings with constants 1 (`source_nonzeros`, `source_l1_norm`).
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its interval.
+
+    References
+    ----------
+    Lecomte et al. (2024), §2.4 and Fig. 2.
+
+    Examples
+    --------
+    >>> ds = run_fig2(1000, 1e-3, times=[10, 1000], runs=4)
+    >>> ds["nonzeros"].dims
+    ('run', 'time')
+    """
+    m = integer("m", m, 8)
+    runs = integer("runs", runs, 2)
+    t = default_times(m, lam) if times is None else arguments.vector("times", times)
+    law = sparsification.limit_law(t, lam, m, scale)
+    source_nonzeros, source_l1_norm = sparsification.scaling_law(t, lam, m)
+    results = [solve(_initial(m, scale, seed, run), lam, t) for run in range(runs)]
+    nonzeros, l1, l2 = (
+        np.array([getattr(r, name) for r in results]) for name in ("nonzeros", "l1_norm", "l2_norm")
+    )
+    return xr.Dataset(
+        {
+            "nonzeros": (("run", "time"), nonzeros.astype(np.int32)),
+            "l1_norm": (("run", "time"), l1),
+            "l2_norm": (("run", "time"), l2),
+            "relative_variance": (("run", "time"), _relative_variance(nonzeros, l1, l2)),
+            "law_nonzeros": ("time", law.nonzeros),
+            "law_l1_norm": ("time", law.l1_norm),
+            "law_relative_variance": ("time", law.relative_variance),
+            "law_nonzeros_std": ("time", law.nonzeros_std),
+            "law_l1_norm_std": ("time", law.l1_norm_std),
+            "source_nonzeros": ("time", source_nonzeros),
+            "source_l1_norm": ("time", source_l1_norm),
+        },
+        coords={"time": t, "run": np.arange(runs, dtype=np.int32)},
+        attrs={"m": m, "lam": lam, "scale": scale, "seed": seed},
+    )
+
+
+def run_fig7(
+    m: int = M,
+    lam: float = LAM,
+    scale: float = SCALE,
+    times: npt.ArrayLike | None = None,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Follow the relative variance of the survivors of one run, between its bounds.
+
+    Parameters
+    ----------
+    m, lam, scale, times, seed
+        As in `run_fig2`, whose first run this is.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over time: `nonzeros`, `relative_variance`, its bounds for the weights of the run (`lower`,
+        `upper`) and for weights at regular percentiles (`ideal_lower`, `ideal_upper`) at the same number
+        of survivors, and the limit for many weights (`limit`).
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its interval, or all weights die before the last time.
+
+    References
+    ----------
+    Lecomte et al. (2024), App. B and Fig. 7.
+
+    Examples
+    --------
+    >>> ds = run_fig7(1000, 1e-3, times=[10, 1000])
+    >>> bool(((ds["lower"] <= ds["relative_variance"]) & (ds["relative_variance"] <= ds["upper"])).all())
+    True
+    """
+    m = integer("m", m, 8)
+    t = default_times(m, lam) if times is None else arguments.vector("times", times)
+    w0 = _initial(m, scale, seed, 0)
+    result = solve(w0, lam, t)
+    if result.nonzeros[-1] == 0:
+        raise ValueError(f"`lam` must leave a weight to the end of `times`; got {lam}.")
+    lower, upper = sparsification.relative_variance_bounds(w0, result.nonzeros)
+    ideal = sparsification.relative_variance_bounds(sparsification.ideal_weights(m, scale), result.nonzeros)
+    return xr.Dataset(
+        {
+            "nonzeros": ("time", result.nonzeros.astype(np.int32)),
+            "relative_variance": (
+                "time",
+                _relative_variance(result.nonzeros, result.l1_norm, result.l2_norm),
+            ),
+            "lower": ("time", lower),
+            "upper": ("time", upper),
+            "ideal_lower": ("time", ideal[0]),
+            "ideal_upper": ("time", ideal[1]),
+            "limit": ("time", sparsification.limiting_relative_variance(result.nonzeros / m)),
+        },
+        coords={"time": t},
+        attrs={"m": m, "lam": lam, "scale": scale, "seed": seed},
+    )
+
+
+def run_agreement(
+    m: int = 1000,
+    lam: float = 1e-3,
+    scale: float = SCALE,
+    times: npt.ArrayLike | None = None,
+    runs: int = 16,
+    seed: int = 0,
+    learning_rate: float = 0.2,
+    optimizer: str = "sgd",
+) -> xr.Dataset:
+    """Do the same by four routes: limit law, exact solution, full flow without interference, PyTorch.
+
+    PyTorch minimises the loss of the normal form, (1 - |W|²)²/4 + lam |W|_1, with autograd, from the same
+    first weights; its time is the learning rate times the number of steps. The sign that autograd gives a
+    weight near zero makes it chatter by one step of the force, so weights below twice that count as zero.
+
+    Parameters
+    ----------
+    m, lam, scale, times, runs, seed
+        As in `run_fig2`; small, since training takes max(times)/learning_rate steps.
+    learning_rate : float, optional
+        Positive, at most 1.
+    optimizer : {"sgd", "adamw"}, optional
+        Plain gradient descent follows the flow. AdamW divides each weight's gradient by its size, so that all
+        weights move alike and the flow is left.
+
+    Returns
+    -------
+    xarray.Dataset
+        What `run_fig2` returns, and over (run, time) the flow (`flow_nonzeros`, `flow_l1_norm`) and the
+        training (`trained_nonzeros`, `trained_l1_norm`).
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its interval.
+    ImportError
+        If PyTorch is not installed.
+    """
+    rate = float(arguments.real("learning_rate", learning_rate, 0, 1, brackets="(]"))
+    choice("optimizer", optimizer, ("sgd", "adamw"))
+    ds = run_fig2(m, lam, scale, times, runs, seed)
+    t = ds["time"].values
+    first = np.array([_initial(m, scale, seed, run) for run in range(runs)])
+    flow = collisions.flow(first[:, None, :], lam, t, interference=False)
+    nonzeros, l1_norm = _train(first, lam, t, rate, optimizer)
+    ds = ds.assign(
+        flow_nonzeros=(("run", "time"), flow.nonzeros[..., 0].astype(np.int32)),
+        flow_l1_norm=(("run", "time"), flow.l1_norm[..., 0]),
+        trained_nonzeros=(("run", "time"), nonzeros.astype(np.int32)),
+        trained_l1_norm=(("run", "time"), l1_norm),
+    )
+    return ds.assign_attrs(learning_rate=rate, optimizer=optimizer)
+
+
+def _train(
+    first: FloatArray, lam: float, t: FloatArray, rate: float, optimizer: str
+) -> tuple[FloatArray, FloatArray]:
+    """Descend on all runs at once; return numbers above the chatter and l1 norms, shapes (run, time)."""
+    import torch
+
+    W = torch.tensor(first, dtype=torch.float64, requires_grad=True)
+    kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[optimizer]
+    method = kind([W], lr=rate)
+    nonzeros, norms = np.empty((first.shape[0], t.size)), np.empty((first.shape[0], t.size))
+    done = 0
+    for k, steps in enumerate(np.rint(t / rate).astype(int)):
+        for _ in range(done, steps):
+            method.zero_grad()
+            loss = ((1 - (W**2).sum(dim=1)) ** 2 / 4 + lam * W.abs().sum(dim=1)).sum()
+            loss.backward()
+            method.step()
+        done = steps
+        now = np.abs(W.detach().numpy())
+        left = now > CHATTER * rate * lam
+        nonzeros[:, k], norms[:, k] = left.sum(axis=1), np.where(left, now, 0).sum(axis=1)
+    return nonzeros, norms
