@@ -42,8 +42,15 @@ def _markers(ax: Axes, x: np.ndarray, y: xr.DataArray, se: xr.DataArray, n_featu
                 markeredgewidth=0.8,
                 elinewidth=0.8,
                 alpha=0.85,
-                label=f"n = {n}" if converged else None,
             )
+
+
+def _size_legend(ax: Axes, n_features: np.ndarray, loc: str) -> None:
+    """Add a legend with an entry for every size, also for those that this panel does not show."""
+    for n in np.unique(n_features):
+        marker, colour = _style(n)
+        ax.plot([], [], marker, color=colour, markersize=3.6, label=f"n = {n}")
+    ax.legend(loc=loc)
 
 
 def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -81,7 +88,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
         title=f"p = {p:g}",
     )
     if legend:
-        ax.legend(loc="lower left")
+        _size_legend(ax, ds["n_features"].values, "lower left")
     return ax
 
 
@@ -109,7 +116,7 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
         title=f"ratio ≈ {ratio:g}",
     )
     if legend:
-        ax.legend(loc="lower right")
+        _size_legend(ax, ds["n_features"].values, "lower right")
     return ax
 
 
