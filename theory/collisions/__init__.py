@@ -33,6 +33,8 @@ from .overlaps import (
     overlap_rate,
     pair_flow,
 )
+from .splitting import derive_split, separated_share, split_rate
+from .untied import derive_untied, untied_length_ratio
 
 __all__ = [
     "critical_lam",
@@ -40,6 +42,8 @@ __all__ = [
     "derive_initial_moments",
     "derive_overlap",
     "derive_shared_neuron",
+    "derive_split",
+    "derive_untied",
     "displaced_polysemantic",
     "escape_weight",
     "expected_collisions",
@@ -51,6 +55,9 @@ __all__ = [
     "pair_flow",
     "polysemantic_pmf",
     "quoted_polysemantic",
+    "separated_share",
     "shared_drop_time",
+    "split_rate",
     "surviving_weight",
+    "untied_length_ratio",
 ]
