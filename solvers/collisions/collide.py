@@ -47,7 +47,9 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     ValueError
         If an argument is not one finite number, or `lam` is negative.
 
-    Notes ----- As exact as :func:`superposition.solvers.sparsification.solve`, 1e-10 relative in the drop
+    Notes
+    -----
+    As exact as :func:`superposition.solvers.sparsification.solve`, 1e-10 relative in the drop
     times. "both" for equal signs means equal weights, an unstable state, or lam = 0, when the ratio of the
     weights never changes.
 

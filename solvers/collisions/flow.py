@@ -244,15 +244,18 @@ def flow(
         empty, `lam` or `threshold` is negative, `rtol` is outside (0, 0.1], or `workers` or `max_steps` is
         below 1.
 
-    Notes ----- Bogacki and Shampine's pair of orders 3 and 2 on frozen signs, with signs put right weight
-    by weight inside each step: third order while no weight reaches or leaves zero and no overlap changes
-    its sign, second order through such events (both measured in the tests). The error at a given time is
-    about 3 to 9 times `rtol` in the longest error vector of an encoding (measured for n = 32, m = 128, lam
-    = 0.002, rtol from 1e-4 to 1e-7); it is larger close to the moment when two equal encodings part, which
-    every integrator feels.
+    Notes
+    -----
+    Bogacki and Shampine's pair of orders 3 and 2 on frozen signs, with signs put right weight by weight
+    inside each step: third order while no weight reaches or leaves zero and no overlap changes its sign,
+    second order through such events (both measured in the tests). The error at a given time is 3 to 9 times
+    `rtol` in the longest error vector of an encoding (measured for n = 32, m = 128, lam = 0.002, rtol from
+    1e-4 to 1e-7); it is larger close to the moment when two nearly equal weights part, which every
+    integrator feels. Which neuron a feature ends on is robust: the same for 640 features of 20 runs at rtol
+    from 1e-3 to 1e-7 (n = 32, m = 64, lam = 0.003), so 1e-4 is enough for counts.
 
-    Dense steps cost three times the matrix products W W' and C W (3 n^2 m multiplications) and a fifth on
-    top; when less than an eighth of the weights are left, steps cost what these weights cost.
+    A dense step costs three times the matrix products W W' and C W (3 n^2 m multiplications) and a fifth on
+    top; when less than an eighth of the weights are left, a step costs what these weights cost.
 
     References
     ----------

@@ -110,7 +110,9 @@ def flow_untied(
         If shapes do not fit, a number is not finite, negative where it must not be, or `inputs` is not
         orthonormal.
 
-    Notes ----- The same scheme as :func:`flow`, with its error, but dense steps only. Since the l1 force
+    Notes
+    -----
+    The same scheme as :func:`flow`, with its error, but dense steps only. Since the l1 force
     acts on activations, not on weights, inputs enter only by a rotation of the encoder (Lecomte et al.
     (2024), App. A, "Basis vectors as inputs"): the flow is solved for the encodings and rotated back.
 

@@ -35,9 +35,9 @@ def derive_shared_neuron() -> dict[str, Any]:
     Returns
     -------
     dict of str to sympy.Expr
-        In the symbols w1, w2, lam: ``"ratio_rate"`` = (w2/w1)', 0 at lam = 0; ``"gap_rate"`` = (w1 -
-        w2)'/(w1 - w2). In r: ``"drop_residual"``, 0 if :func:`shared_drop_time` is the integral of dr / ((1
-        - r) sqrt(1 + r^2)).
+        In the symbols w1, w2, lam: ``"ratio_rate"``, the derivative of w2/w1, 0 at lam = 0, and
+        ``"gap_rate"``, that of ln(w1 - w2). In r: ``"drop_residual"``, 0 if :func:`shared_drop_time` is the
+        integral of 1/((1 - r) sqrt(1 + r^2)).
     """
     import sympy
 
@@ -60,8 +60,8 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     After a time of order 1 the squares of the two add up to 1, and their ratio r falls as
     :math:`r' = -\lambda (1 - r) \sqrt{1 + r^2}`, so that
 
-    .. math:: \lambda T = \tfrac{1}{\sqrt2} \left(\mathrm{asinh}\frac{1 + r}{1 - r} - \mathrm{asinh}\,
-    1\right).
+    .. math:: \lambda T = \tfrac{1}{\sqrt2} \left(\mathrm{asinh}\frac{1 + r}{1 - r}
+              - \mathrm{asinh}\, 1\right).
 
     So a malign collision of encodings with nothing else takes a time of order 1/lam, and longer the closer
     they are.
@@ -229,7 +229,9 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     ValueError
         If a weight is outside [0, 1).
 
-    Notes ----- A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold
+    Notes
+    -----
+    A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold
     the zero weights (lam above x1 x2 times the other's own weight). Where it does not, those become
     negative instead, as in :func:`pair_flow`, and no weight drops quickly.
 

@@ -128,7 +128,7 @@ def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
 def derive_overlap() -> dict[str, Any]:
     r"""Derive how a positive overlap x = W_1.W_2 moves at lam = 0, with SymPy.
 
-    Three encodings' coordinates are not needed: :math:`dW_1 = (1 - a) W_1 - x W_2`, and likewise for 2,
+    Coordinates are not needed: :math:`dW_1 = (1 - a) W_1 - x W_2`, and likewise for 2,
     give closed equations for :math:`a = |W_1|^2`, :math:`b = |W_2|^2` and x.
 
     Returns
