@@ -1,0 +1,1 @@
+"""Gradient flows of linear autoencoders, closed-form and integrated (Notes 2022)."""

@@ -1,0 +1,1 @@
+"""Linear autoencoders (Notes 2022): critical points, saddles, gradient flows, energies."""

@@ -1,0 +1,1 @@
+"""The ReLU output model (Elhage et al. 2022): loss by sparsity class, feature benefit, interference."""
