@@ -10,9 +10,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["choice", "integer", "matrix", "power_of_two", "real", "vector"]
+__all__ = [
+    "FloatArray",
+    "Real",
+    "choice",
+    "integer",
+    "matrix",
+    "number",
+    "plain",
+    "power_of_two",
+    "real",
+    "vector",
+    "whole",
+]
 
 FloatArray = npt.NDArray[np.float64]
+Real = float | FloatArray
+
+
+def plain(value: FloatArray) -> Real:
+    """Return a 0-d array as a number, any other as it is."""
+    return float(value) if value.ndim == 0 else value
 
 
 def _floats(name: str, value: Any) -> FloatArray:
@@ -78,6 +96,37 @@ def real(
             right = ")" if np.isposinf(high) else brackets[1]
             rule = f"lie in {left}{low:g}, {high:g}{right}"
         raise ValueError(f"`{name}` must {rule}; got {bad:g}." + (f" {hint}" if hint else ""))
+    return array
+
+
+def number(
+    name: str, value: npt.ArrayLike, low: float = -np.inf, high: float = np.inf, *, brackets: str = "[]"
+) -> float:
+    """Return one float after checking that it is one number, finite and in the interval.
+
+    Raises
+    ------
+    ValueError
+        If it is an array, not finite or out of range.
+    """
+    array = real(name, value, low, high, brackets=brackets)
+    if array.ndim:
+        raise ValueError(f"`{name}` must be one number; got shape {array.shape}.")
+    return float(array)
+
+
+def whole(name: str, value: npt.ArrayLike) -> FloatArray:
+    """Return counts as floats after checking that they are whole numbers of at least 1.
+
+    Raises
+    ------
+    ValueError
+        If one is not.
+    """
+    array = real(name, value, 1)
+    broken = array[array != np.floor(array)]
+    if broken.size:
+        raise ValueError(f"`{name}` must be whole; got {broken.flat[0]:g}.")
     return array
 
 

@@ -8,11 +8,10 @@ import numpy.typing as npt
 from scipy import special
 
 from . import arguments
+from .arguments import FloatArray, Real
 
 __all__ = ["SparseUniform", "derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
 
-FloatArray = npt.NDArray[np.float64]
-Real = float | FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -223,7 +222,7 @@ class SparseUniform:
         n, k = self._class(n, k)
         # P(Binomial(n, p) >= k) is the regularised incomplete beta function I_p(k, n - k + 1).
         inside = special.betainc(np.clip(k, 1, n), n + 1 - np.clip(k, 1, n), self._p)
-        return _plain(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
+        return arguments.plain(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
 
     def chernoff_bound(self, n: int, k: npt.ArrayLike) -> Real:
         """Chernoff's upper bound exp(-n KL(k/n, p)) on `tail`; 1 where k is at most n p.
@@ -265,7 +264,7 @@ class SparseUniform:
         with np.errstate(invalid="ignore"):  # p = 1, k < n: inf - inf, replaced by 1 below
             bound = np.exp(rounding - terms[0] - terms[1])
         bound = np.where(on <= n * self._p, 1.0, np.clip(bound, _TINY, 1.0))
-        return _plain(np.where(k > n, 0.0, bound))
+        return arguments.plain(np.where(k > n, 0.0, bound))
 
     @staticmethod
     def _class(n: int, k: npt.ArrayLike) -> tuple[int, FloatArray]:
@@ -275,10 +274,6 @@ class SparseUniform:
         if not np.all(whole):
             raise ValueError(f"`k` must be integers; got {array[~whole].flat[0]:g}.")
         return n, array
-
-
-def _plain(value: FloatArray) -> Real:
-    return float(value) if value.ndim == 0 else value
 
 
 def derive_moments() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...theory import arguments
-from ...theory.collisions.checks import number
+from ...theory.arguments import number
 from .. import sparsification
 from .steps import FloatArray
 
@@ -73,7 +73,7 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
         raise ValueError(
             f"`w1` and `w2` must be single numbers; got shapes {np.shape(w1)} and {np.shape(w2)}."
         )
-    lam = number("lam", lam)
+    lam = number("lam", lam, 0.0)
     if w[0] * w[1] > 0.0:
         kind, drops = "malign", sparsification.solve(w, lam, [0.0]).drop_times
     else:

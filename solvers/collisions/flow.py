@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.collisions.checks import number
+from ...theory.arguments import number
 from .march import March, advance, free_force, start, tied_force
 from .steps import NOT_FINITE, STEP_LIMIT, FloatArray, IntArray
 
@@ -121,7 +121,7 @@ def _encodings(W: npt.ArrayLike) -> FloatArray:
 
 
 def _threshold(threshold: float) -> float:
-    return number("threshold", threshold)
+    return number("threshold", threshold, 0.0)
 
 
 def checked_times(t: npt.ArrayLike) -> FloatArray:
@@ -282,9 +282,9 @@ def flow(
         raise ValueError(
             f"`W0` must have shape (n_features, n_hidden) or (runs, n_features, n_hidden); got {W.shape}."
         )
-    lam = number("lam", lam)
+    lam = number("lam", lam, 0.0)
     times = checked_times(t)
-    rtol = number("rtol", rtol, 0.1, brackets="(]")
+    rtol = number("rtol", rtol, 0.0, 0.1, brackets="(]")
     threshold = _threshold(threshold)
     workers = arguments.integer("workers", workers, 1)
     max_steps = arguments.integer("max_steps", max_steps, 1)

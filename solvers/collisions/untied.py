@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.collisions.checks import number
+from ...theory.arguments import number
 from .flow import checked_times, explain
 from .march import dense_run, start
 from .steps import FloatArray, IntArray
@@ -136,10 +136,10 @@ def flow_untied(
     gap = float(np.max(np.abs(Q @ Q.T - np.eye(n))))
     if gap > _ROUNDING:
         raise ValueError(f"`inputs` must have orthonormal rows; got products off by {gap:.2g}.")
-    lam, decoder_lam = number("lam", lam), number("decoder_lam", decoder_lam)
-    decay = number("weight_decay", weight_decay)
+    lam, decoder_lam = number("lam", lam, 0.0), number("decoder_lam", decoder_lam, 0.0)
+    decay = number("weight_decay", weight_decay, 0.0)
     times = checked_times(t)
-    rtol = number("rtol", rtol, 0.1, brackets="(]")
+    rtol = number("rtol", rtol, 0.0, 0.1, brackets="(]")
     max_steps = arguments.integer("max_steps", max_steps, 1)
 
     X = np.concatenate([Q @ A, D])  # encodings above, decodings below: one array for the steps

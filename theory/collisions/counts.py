@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy import special
 
 from .. import arguments
-from .checks import FloatArray, Real, number, plain, whole
+from ..arguments import FloatArray, Real, number, plain, whole
 
 __all__ = [
     "displaced_polysemantic",
@@ -248,7 +248,7 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
     """
     n, m = arguments.integer("n_features", n_features, 1), arguments.integer("n_hidden", n_hidden, 1)
     _fits(np.asarray(float(n)), np.asarray(float(m)))
-    share, weight = number("stayed", stayed, 1.0), number("preference", preference)
+    share, weight = number("stayed", stayed, 0.0, 1.0), number("preference", preference, 0.0)
     placed = share * n
     pairs = placed * max(placed - 1, 0.0) / (2 * (2 * m - 1))
     moves = math.ceil(n - placed)

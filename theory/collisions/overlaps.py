@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from .checks import FloatArray, Real, number, plain, whole
+from ..arguments import FloatArray, Real, number, plain, whole
 
 __all__ = [
     "derive_initial_moments",
@@ -226,7 +226,7 @@ def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
            [ 0.164399,  0.986394]])
     """
     W = arguments.matrix("W0", W0, (2, None))
-    time = number("t", t)
+    time = number("t", t, 0.0)
     decay = math.exp(-2 * time)
     if W[0] @ W[1] <= 0:
         square = np.sum(W * W, axis=1, keepdims=True)

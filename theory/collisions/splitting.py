@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import special
 
 from .. import arguments
-from .checks import Real, number, plain
+from ..arguments import Real, number, plain
 from .neuron import critical_lam, shared_drop_time
 
 __all__ = ["derive_split", "separated_share", "split_rate"]
@@ -141,10 +141,10 @@ def separated_share(
     >>> apart.round(2), together.round(2)
     (array([0. , 0.5]), array([0. , 0.5]))
     """
-    clock = number("lam", lam, brackets="()") * arguments.real("t", t, 0.0)
-    eps = number("eps", eps, brackets="()")
-    rho = number("correlation", correlation, 1.0)
-    left = number("left", left, math.sqrt(0.5), brackets="[)")
+    clock = number("lam", lam, 0.0, brackets="()") * arguments.real("t", t, 0.0)
+    eps = number("eps", eps, 0.0, brackets="()")
+    rho = number("correlation", correlation, 0.0, 1.0)
+    left = number("left", left, 0.0, math.sqrt(0.5), brackets="[)")
     # The first difference that is decided just now: the sum of the weights is sqrt(2 - gap^2), so that the
     # argument of asinh in shared_drop_time, sum over gap, gives the gap back.
     late = clock + np.asarray(shared_drop_time(left / math.sqrt(1 - left * left)))

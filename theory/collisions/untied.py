@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from .checks import Real, plain
+from ..arguments import Real, plain
 
 __all__ = ["derive_untied", "untied_length_ratio"]
 

@@ -15,8 +15,9 @@ from scipy.integrate import cumulative_simpson, solve_ivp
 from scipy.special import betaincinv, erfcinv
 
 from .. import arguments
+from ..arguments import number
 from ..kernels import kernel
-from .moments import moments, number, truncated_moments
+from .moments import moments, truncated_moments
 
 __all__ = ["LimitLaw", "limit_law"]
 
@@ -390,7 +391,7 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     t = arguments.real("t", t, 0)
     lam = number("lam", lam, 0)
     m = arguments.integer("m", m, 8)
-    scale = number("scale", scale, 0, "()")
+    scale = number("scale", scale, 0, brackets="()")
     times, place = np.unique(t, return_inverse=True)
     top = min(_TOP, m // 4)
     stop = math.sqrt(2) * float(erfcinv(min(_EARLY * top / m, 0.5)))

@@ -56,14 +56,6 @@ def _all_moments(zeta: FloatArray, out: FloatArray) -> None:
         moments(zeta[i], out[i])
 
 
-def number(name: str, value: float, low: float, brackets: str = "[]") -> float:
-    """Check an argument that must be one number of at least (or above) `low`."""
-    checked = arguments.real(name, value, low, brackets=brackets)
-    if checked.ndim:
-        raise ValueError(f"`{name}` must be one number; got shape {checked.shape}.")
-    return float(checked)
-
-
 def truncated_moments(zeta: npt.ArrayLike, order: int) -> FloatArray:
     r"""Means of :math:`(|x| - \zeta)_+^k` for a standard normal x and k = 0 ... order; exact.
 

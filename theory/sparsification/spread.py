@@ -5,8 +5,8 @@ import numpy.typing as npt
 from scipy.special import erfcinv
 
 from .. import arguments
+from ..arguments import number
 from ..kernels import kernel
-from .moments import number
 
 __all__ = ["ideal_weights", "relative_variance", "relative_variance_bounds", "scaling_law"]
 
@@ -48,7 +48,7 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     array([1.e+05, 1.e+02, 1.e+00])
     """
     t = arguments.real("t", t, 0)
-    lam = number("lam", lam, 0, "()")
+    lam = number("lam", lam, 0, brackets="()")
     m = arguments.integer("m", m, 1)
     with np.errstate(divide="ignore"):
         l1_norm = np.clip(1 / (lam * t), 1, m**0.5)
@@ -115,7 +115,7 @@ def ideal_weights(m: int, scale: float) -> FloatArray:
     array([0.798, 0.389, 0.121])
     """
     m = arguments.integer("m", m, 1)
-    scale = number("scale", scale, 0, "()")
+    scale = number("scale", scale, 0, brackets="()")
     return np.asarray(scale * (2 / m) ** 0.5 * erfcinv((np.arange(m) + 0.5) / m))
 
 
