@@ -10,6 +10,8 @@ import pytest
 from superposition.solvers import rug as solver
 from superposition.theory import rug
 from superposition.validate import claims, cli, files
+from superposition.validate.cli.text import number, print_json
+from superposition.validate.predictions import PREDICTIONS
 
 
 def complaint(capsys, *arguments):
@@ -76,13 +78,13 @@ def test_predict_as_a_table(capsys):
     assert cli.main(["predict", "rug", "--p", "0.05", "--ratio", "0.25"]) == 0
     text = capsys.readouterr().out
     assert f"{solver.optimum(0.05, 0.25).loss:.6g}" in text
-    for name, source in cli.RUG_SOURCES.items():
+    for name, source in PREDICTIONS["rug"].sources.items():
         assert name in text
         assert source in text
 
 
 def test_numbers_that_do_not_exist_are_null_in_json(capsys):
-    cli._print_json([cli._number(np.nan), cli._number(np.inf), cli._number(np.float64(0.5))])
+    print_json([number(np.nan), number(np.inf), number(np.float64(0.5))])
     assert json.loads(capsys.readouterr().out) == [None, None, 0.5]
 
 
@@ -92,7 +94,15 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("predict rug --p 0 --ratio 0.5", "`p`", "got 0"),
         ("predict rug --p nan --ratio 0.5", "`p`", "got nan"),
         ("predict rug --p 0.1 --ratio 1.5", "`ratio`", "got 1.5"),
-        ("predict codes --p 0.1 --ratio 0.5", "`phenomenon`", "got 'codes'"),
+        ("predict weather --p 0.1", "PHENOMENON", "'weather'"),
+        ("predict collisions --n-features 8 --n-hidden 0", "`n_hidden`", "got 0"),
+        ("predict sparsification --t -1 --lam 0.1 --n-hidden 100", "`t`", "got -1"),
+        ("experiment weather --out OUT/x.nc", "`experiment`", "got 'weather'"),
+        ("experiment collisions.fig3 runs=2", "`out`", "got nothing"),
+        ("experiment collisions.fig3 runs --out OUT/x.nc", "`settings`", "got 'runs'"),
+        ("experiment collisions.fig3 colour=2 --out OUT/x.nc", "`setting`", "got 'colour'"),
+        ("experiment collisions.fig3 runs=1 --out OUT/x.nc", "`runs`", "got 1"),
+        ("experiment collisions.fig3 n_hidden=many --out OUT/x.nc", "`n_hidden`", "'m'"),
         ("predict rug --p x --ratio 0.5", "--p", "'x'"),
         ("predict rug --ratio 0.5", "--p", "required"),
         ("claims --id C99", "`id`", "got 'C99'"),

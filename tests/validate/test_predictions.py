@@ -1,0 +1,42 @@
+"""Predictions: the numbers of the theory's own functions, for every combination of the parameters."""
+
+import numpy as np
+import pytest
+
+from superposition.theory import collisions, sparsification
+from superposition.validate.predictions import PREDICTIONS, predict
+
+
+def test_collisions_are_the_theorys():
+    table = predict("collisions", n_features=[8, 32], n_hidden=[32, 64, 128])
+    assert table["n_features"].tolist() == [8, 8, 8, 32, 32, 32]
+    expected = collisions.expected_polysemantic(table["n_features"], table["n_hidden"])
+    np.testing.assert_array_equal(table["polysemantic"], expected)
+
+
+def test_sparsification_is_the_limit_law():
+    table = predict("sparsification", t=[10.0, 1e4], lam=[1e-4], n_hidden=[1000])
+    law = sparsification.limit_law([10.0, 1e4], 1e-4, 1000, 0.9)
+    np.testing.assert_allclose(table["nonzeros"], law.nonzeros, rtol=1e-12)
+    np.testing.assert_allclose(table["l1_norm_std"], law.l1_norm_std, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("phenomenon", "grids", "message"),
+    [
+        ("weather", {}, "`phenomenon` must be one of .*; got 'weather'"),
+        ("rug", {"q": [1]}, "`parameter` must be one of .*; got 'q'"),
+        ("rug", {"p": [0.1]}, "`ratio` must be given .*; got nothing"),
+        ("rug", {"p": [0.1], "ratio": [2]}, "`ratio` must lie in .*; got 2"),
+        ("collisions", {"n_features": [1.5], "n_hidden": [8]}, "`n_features` must be an integer .*; got 1.5"),
+    ],
+)
+def test_bad_input(phenomenon, grids, message):
+    with pytest.raises(ValueError, match=message):
+        predict(phenomenon, **grids)
+
+
+def test_every_prediction_says_where_each_number_comes_from():
+    for prediction in PREDICTIONS.values():
+        assert prediction.title
+        assert all(prediction.sources.values())

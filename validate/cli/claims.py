@@ -1,0 +1,68 @@
+"""``superposition claims``: the ledger."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .text import print_json, print_table
+
+__all__ = ["add"]
+
+
+def add(add_command: Callable[..., Any]) -> None:
+    """Add the command to the program."""
+    claims = add_command(
+        "claims",
+        "check statements of the sources by computation, and print the verdicts",
+        'superposition claims --source cowsik2024 --verdict "holds with a correction"',
+        _claims,
+    )
+    claims.add_argument("--id", nargs="+", metavar="ID", help="only these claims, such as C8")
+    claims.add_argument("--source", help="only claims of this source, such as cowsik2024")
+    claims.add_argument(
+        "--verdict",
+        help="only rows with this verdict: holds, 'holds with a correction', fails, "
+        "'order only', open (hyphens for spaces are fine)",
+    )
+    claims.add_argument("--evidence", action="store_true", help="print the computed evidence as well")
+    claims.add_argument("--full", action="store_true", help="larger searches (minutes)")
+    claims.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    claims.add_argument("--json", action="store_true", help="a list of objects with all evidence")
+
+
+def _claims(options: argparse.Namespace) -> None:
+    from .. import claims
+
+    verdict = options.verdict and options.verdict.replace("-", " ")
+
+    def progress(row: claims.Checked) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\033[Kchecked {row.claim.id}", end="", file=sys.stderr, flush=True)
+
+    rows = claims.run(options.id, options.source, verdict, not options.full, options.jobs, progress)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if options.json:
+        print_json([claims.as_record(row) for row in rows])
+        return
+
+    def statement(row: claims.Checked) -> str:
+        lines = [row.claim.statement]
+        if row.correction:
+            lines.append(f"-> {row.correction}")
+        if options.evidence:
+            lines.append(row.evidence.text)
+            lines.extend(
+                f"  [{'kept' if f.passed else 'broken'}] {f.about}, {f.label}: {f.text}: {f.value:.6g} "
+                f"{f.relation} {f.limit:g}"
+                for f in row.evidence.findings
+            )
+        return "\n".join(lines)
+
+    print_table(
+        f"{len(rows)} claims",
+        ["id", "source", "where", "statement", "verdict"],
+        [[row.claim.id, row.claim.source, row.claim.where, statement(row), str(row.verdict)] for row in rows],
+        right=False,
+    )

@@ -1,0 +1,53 @@
+"""``superposition experiment``: one experiment with settings of your own."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["add"]
+
+
+def add(add_command: Callable[..., Any]) -> None:
+    """Add the command to the program."""
+    command = add_command(
+        "experiment",
+        "run one experiment of the report with settings of your own, and write its data as netCDF; without "
+        "a name, list the experiments",
+        "superposition experiment collisions.fig3 n_features=64 n_hidden=[64,256] runs=32 --out fig3.nc",
+        _experiment,
+    )
+    command.add_argument("name", nargs="?", help="such as collisions.fig3; none lists them all")
+    command.add_argument(
+        "settings",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="arguments of its function; values as JSON, or text",
+    )
+    command.add_argument("--out", metavar="FILE", help="results, as netCDF")
+
+
+def _experiment(options: argparse.Namespace) -> None:
+    import inspect
+    from pathlib import Path
+
+    from .. import experiments, files
+
+    if options.name is None:
+        for name, function in experiments.experiments().items():
+            print(f"{name:32} {(inspect.getdoc(function) or '').splitlines()[0]}")
+            print(f"{'':32}   {', '.join(inspect.signature(function).parameters)}")
+        return
+    pairs = {}
+    for pair in options.settings:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise ValueError(f"`settings` must be NAME=VALUE; got {pair!r}.")
+        pairs[key] = value
+    if options.out is None:
+        raise ValueError("`out` must be a file for the results, as --out FILE; got nothing.")
+    out = Path(options.out)
+    files.output_folder(out.parent)  # before the hours of a run, not after
+    ds = experiments.run(options.name, experiments.settings(pairs))
+    files.write_dataset(out, ds)
+    print(ds)
+    print(f"written to {out}")

@@ -1,0 +1,36 @@
+"""What commands print: tables for people, JSON for programs."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+__all__ = ["number", "print_json", "print_table"]
+
+
+def number(value: Any) -> float | None:
+    """Return a float for JSON, which has no nan: None stands for a number that does not exist."""
+    return float(value) if math.isfinite(value) else None
+
+
+def print_json(value: Any) -> None:
+    """Print as indented JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: bool = True
+) -> None:
+    """Print rows of text under their headings, numbers to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    # A file or pipe has no width; lines there are for other programs and must not be broken.
+    console = Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+    table = Table(title=title, title_justify="left", show_lines=not right)
+    for column in columns:
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)

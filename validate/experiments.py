@@ -1,0 +1,116 @@
+"""Any experiment by name: the ``run_…`` functions of the phenomena, with settings from text.
+
+The results are those of the functions themselves; what is added is their provenance, so that a file says how
+it was made.
+"""
+
+import importlib
+import importlib.metadata
+import inspect
+import json
+import pkgutil
+import platform
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import xarray as xr
+
+from ..theory.arguments import choice
+
+__all__ = ["experiments", "run", "settings"]
+
+
+def experiments() -> dict[str, Callable[..., xr.Dataset]]:
+    """Return every experiment by name, such as ``collisions.fig3`` for ``validate.collisions.run_fig3``.
+
+    Examples
+    --------
+    >>> "collisions.fig3" in experiments()
+    True
+    """
+    found = {}
+    for room in pkgutil.iter_modules([str(path) for path in _rooms()]):
+        if room.name in _OF_ALL:
+            continue
+        module = importlib.import_module(f"{__package__}.{room.name}")
+        for name in getattr(module, "__all__", ()):
+            if name.startswith("run_"):
+                found[f"{room.name}.{name.removeprefix('run_')}"] = getattr(module, name)
+    return found
+
+
+# Rooms that serve all phenomena and hold no experiments of their own.
+_OF_ALL = ("claims", "cli", "experiments", "files", "page", "predictions", "report", "training")
+
+
+def _rooms() -> list[Any]:
+    return list(importlib.import_module(str(__package__)).__path__)
+
+
+def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
+    """Read settings: JSON where it is JSON, else the text itself.
+
+    Examples
+    --------
+    >>> settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu"})
+    {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu'}
+    """
+    read: dict[str, Any] = {}
+    for name, text in pairs.items():
+        try:
+            read[name] = json.loads(text)
+        except json.JSONDecodeError:
+            read[name] = text
+    return read
+
+
+def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
+    """Run an experiment and note in the attributes how it was made.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`experiments`.
+    given : mapping from str to object
+        Arguments of its function, by name.
+
+    Returns
+    -------
+    xarray.Dataset
+        With the attributes ``experiment``, ``settings`` (JSON), ``superposition_version``, ``made``,
+        ``machine``, ``wall_seconds`` added.
+
+    Raises
+    ------
+    ValueError
+        If the experiment or an argument is not known, one is missing, or a value is refused by it.
+
+    Examples
+    --------
+    >>> ds = run("collisions.fig3", {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02})
+    >>> ds.attrs["experiment"], ds["polysemantic"].shape
+    ('collisions.fig3', (1, 2))
+    """
+    known = experiments()
+    function = known[choice("experiment", name, sorted(known))]
+    parameters = inspect.signature(function).parameters
+    for key in given:
+        choice("setting", key, tuple(parameters))
+    for key, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and key not in given:
+            raise ValueError(f"`{key}` must be given, as {key}=VALUE; got nothing.")
+    start = time.perf_counter()
+    try:
+        ds = function(**given)
+    except TypeError as error:  # a word where the function wants a number, or the like
+        raise ValueError(f"`settings` must fit {name}; got {json.dumps(dict(given))} ({error}).") from error
+    return ds.assign_attrs(
+        experiment=name,
+        settings=json.dumps(dict(given)),
+        superposition_version=importlib.metadata.version("superposition"),
+        made=datetime.now(UTC).strftime("%Y-%m-%d"),
+        machine=f"{platform.system()} {platform.machine()}",
+        wall_seconds=time.perf_counter() - start,
+    )

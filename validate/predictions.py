@@ -1,0 +1,183 @@
+"""Predictions from parameters: what theory says of a phenomenon, each number with the place it comes from.
+
+A phenomenon joins by an entry in `PREDICTIONS`. Nothing here imports more than the standard library until a
+prediction is computed, so that the command line's help is quick.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["PREDICTIONS", "Parameter", "Prediction", "predict"]
+
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a prediction: its name in Python, what it is, and its default if it has one."""
+
+    name: str
+    help: str
+    whole: bool = False
+    default: float | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What can be predicted of a phenomenon.
+
+    Parameters
+    ----------
+    title : str
+        One line, with the normalisation.
+    parameters : sequence of Parameter
+    sources : mapping from str to str
+        For each predicted number what it is and where it comes from, in the order shown.
+    compute : callable
+        ``compute(**columns) -> columns``: flat arrays in, a flat array for each name in `sources` out.
+    """
+
+    title: str
+    parameters: Sequence[Parameter]
+    sources: Mapping[str, str]
+    compute: Callable[..., Columns]
+
+
+def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
+    """Predict for every combination of the parameters.
+
+    Parameters
+    ----------
+    phenomenon : str
+        A key of `PREDICTIONS`.
+    **grids : sequence of float
+        Values of each parameter; one that has a default may be left out.
+
+    Returns
+    -------
+    dict of str to ndarray
+        A flat array for each parameter and each predicted number.
+
+    Raises
+    ------
+    ValueError
+        If the phenomenon or a parameter is not known, one is missing, or a value is out of range.
+
+    Examples
+    --------
+    >>> table = predict("rug", p=[0.05], ratio=[0.25, 1.0])
+    >>> table["loss"].round(5)
+    array([0.01031, 0.     ])
+    """
+    import numpy as np
+
+    from ..theory import arguments
+
+    found = PREDICTIONS[arguments.choice("phenomenon", phenomenon, tuple(PREDICTIONS))]
+    names = [one.name for one in found.parameters]
+    for name in grids:
+        arguments.choice("parameter", name, names)
+    axes = []
+    for one in found.parameters:
+        values = grids.get(one.name, None if one.default is None else [one.default])
+        if values is None:
+            raise ValueError(f"`{one.name}` must be given ({one.help}); got nothing.")
+        axes.append(
+            np.array([arguments.integer(one.name, v, 1) for v in values])
+            if one.whole
+            else arguments.vector(one.name, values)
+        )
+    given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
+    computed = found.compute(**given)
+    return {**given, **{name: computed[name] for name in found.sources}}
+
+
+def _rug(p: Any, ratio: Any) -> Columns:
+    from ..solvers import rug as solver
+    from ..theory import rug
+
+    best = solver.optimum(p, ratio)
+    return {
+        "sigma": best.sigma,
+        "a": best.a,
+        "b": best.b,
+        "loss": best.loss,
+        "linear_loss": rug.linear_loss(p, ratio),
+        "zero_ratio_loss": rug.zero_ratio_loss(p),
+        "asymptotic_loss": rug.asymptotic_loss(p, ratio),
+    }
+
+
+def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
+    import numpy as np
+
+    from ..theory import sparsification
+
+    columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
+    laws = [
+        sparsification.limit_law(*point)
+        for point in zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
+    ]
+    return {name: np.array([getattr(law, name) for law in laws]) for name in columns}
+
+
+def _collisions(n_features: Any, n_hidden: Any) -> Columns:
+    from ..theory import collisions
+
+    return {
+        "collisions": collisions.expected_collisions(n_features, n_hidden),
+        "quoted": collisions.quoted_polysemantic(n_features, n_hidden),
+        "polysemantic": collisions.expected_polysemantic(n_features, n_hidden),
+    }
+
+
+_N_FEATURES = Parameter("n_features", "number of features", whole=True)
+_N_HIDDEN = Parameter("n_hidden", "number of hidden neurons", whole=True)
+
+PREDICTIONS: dict[str, Prediction] = {
+    "rug": Prediction(
+        "Persian rug: optimal symmetric autoencoder, loss per feature",
+        (
+            Parameter("p", "probability that a feature is on, (0, 1]"),
+            Parameter("ratio", "n_hidden/n_features, (0, 1]"),
+        ),
+        {
+            "sigma": "least interference: Cowsik et al. (2024), Eq. 6",
+            "a": "optimal scale: Cowsik et al. (2024), Eq. 16",
+            "b": "optimal bias: minimum of Cowsik et al. (2024), Eq. 5",
+            "loss": "optimal loss per feature: minimum of Cowsik et al. (2024), Eq. 5, large n_features",
+            "linear_loss": "best affine model: Cowsik et al. (2024), sec. 2; Notes (2022), Cor. 2",
+            "zero_ratio_loss": "ratio -> 0: Cowsik et al. (2024), sec. 4.3.1, corrected to p/3 - p^2/4",
+            "asymptotic_loss": "p -> 0: Cowsik et al. (2024), Eq. 13, with its constants",
+        },
+        _rug,
+    ),
+    "sparsification": Prediction(
+        "Sparsification under l1: one encoding without interference, time and lam of the normal form",
+        (
+            Parameter("t", "flow time (constants 4 dropped), at least 0"),
+            Parameter("lam", "strength of the l1 force (a quarter of the printed loss's), at least 0"),
+            _N_HIDDEN,
+            Parameter("scale", "standard deviation of the first weights times sqrt(n_hidden)", default=0.9),
+        ),
+        {
+            "nonzeros": "expected nonzero weights: limit law, in place of Lecomte et al. (2024), sec. 2.4",
+            "nonzeros_std": "its standard deviation over single runs",
+            "l1_norm": "expected l1 norm: limit law, in place of Lecomte et al. (2024), sec. 2.4",
+            "l1_norm_std": "its standard deviation over single runs",
+            "relative_variance": "of the nonzero weights: limit law, Lecomte et al. (2024), App. B",
+        },
+        _sparsification,
+    ),
+    "collisions": Prediction(
+        "Features that share a neuron after one-hot sparsification from independent normal weights",
+        (_N_FEATURES, _N_HIDDEN),
+        {
+            "collisions": "pairs with their largest weight on one neuron: Lecomte et al. (2024), sec. 1.1",
+            "quoted": "polysemantic neurons, n^2/(4m): Lecomte et al. (2024), sec. 2.5",
+            "polysemantic": "polysemantic neurons if chance alone decides; one place per neuron and sign",
+        },
+        _collisions,
+    ),
+}
