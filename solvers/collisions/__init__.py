@@ -1,13 +1,16 @@
 """The interference flow of Lecomte et al. (2024), §2: many encodings, the l1 force, collisions."""
 
+from .assign import Assignment, assign
 from .collide import Collision, collide
 from .flow import Flow, flow, owners, polysemantic_neurons
 from .untied import UntiedFlow, flow_untied
 
 __all__ = [
+    "Assignment",
     "Collision",
     "Flow",
     "UntiedFlow",
+    "assign",
     "collide",
     "flow",
     "flow_untied",

@@ -13,7 +13,16 @@ from ...theory.arguments import number
 from .march import March, advance, free_force, start, tied_force
 from .steps import NOT_FINITE, STEP_LIMIT, FloatArray, IntArray
 
-__all__ = ["OWNED", "Flow", "checked_times", "explain", "flow", "owners", "polysemantic_neurons"]
+__all__ = [
+    "OWNED",
+    "Flow",
+    "checked_encodings",
+    "checked_times",
+    "explain",
+    "flow",
+    "owners",
+    "polysemantic_neurons",
+]
 
 # A feature owns a neuron when its weight there is larger than this. Survivors end near 1, all others at 0.
 OWNED = 0.5
@@ -77,7 +86,7 @@ def owners(W: npt.ArrayLike, threshold: float = OWNED) -> tuple[IntArray, IntArr
     >>> owners([[0.0, -0.9], [0.2, 0.1]])
     (array([ 1, -1]), array([-1,  0]))
     """
-    W = _encodings(W)
+    W = checked_encodings(W)
     low = _threshold(threshold)
     neuron = np.argmax(np.abs(W), axis=-1)
     top = np.take_along_axis(W, neuron[..., None], axis=-1)[..., 0]
@@ -105,13 +114,14 @@ def polysemantic_neurons(W: npt.ArrayLike, threshold: float = OWNED) -> IntArray
     >>> int(polysemantic_neurons([[1.0, 0.0], [-0.9, 0.1], [0.0, 0.8]]))
     1
     """
-    W = _encodings(W)
+    W = checked_encodings(W)
     return np.asarray(
         np.sum(np.sum(np.abs(W) > _threshold(threshold), axis=-2) >= 2, axis=-1), dtype=np.int64
     )
 
 
-def _encodings(W: npt.ArrayLike) -> FloatArray:
+def checked_encodings(W: npt.ArrayLike) -> FloatArray:
+    """Return encodings as float64 after checking that they are finite and have at least two axes."""
     array = arguments.real("W", W)
     if array.ndim < 2 or array.size == 0:
         raise ValueError(

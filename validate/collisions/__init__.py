@@ -2,6 +2,7 @@
 
 from .cooccurrence import COOCCURRENCE, plot_cooccurrence, run_cooccurrence
 from .counts import DEAD, ON, SHIFTED, ZERO, collision_counts
+from .course import plot_course, run_course
 from .fig3 import FIG3, plot_fig3, run_fig3
 from .remedy import REMEDY, Split, outcomes, plot_remedy, run_remedy, split_neurons
 from .trained import TRAINED, plot_trained, run_trained
@@ -22,11 +23,13 @@ __all__ = [
     "collision_counts",
     "outcomes",
     "plot_cooccurrence",
+    "plot_course",
     "plot_fig3",
     "plot_remedy",
     "plot_trained",
     "plot_untied",
     "run_cooccurrence",
+    "run_course",
     "run_fig3",
     "run_inputs",
     "run_remedy",

@@ -12,7 +12,7 @@ from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
 
-__all__ = ["FIG3", "plot_fig3", "run_fig3"]
+__all__ = ["FIG3", "first_weights", "plot_fig3", "run_fig3"]
 
 # The source's sizes take minutes, the small ones seconds. Its l1 strength is not given; this one is below
 # 1/sqrt(m) for all sizes, as its section 2.1 asks.
@@ -27,6 +27,8 @@ _SCALE = 0.9
 _UNTIL = 6.0
 # Error of a step. Owners at 1e-3, 1e-4, 1e-5 and 1e-7 were the same for all 640 features of 20 runs.
 _RTOL = 1e-4
+# Of how many of a feature's largest initial weights the winners are counted.
+_RANKS = 4
 
 
 def run_fig3(
@@ -70,7 +72,8 @@ def run_fig3(
         Over (n_hidden, run): ``polysemantic`` (neurons), ``stayed`` (share of the features that end on the
         neuron of their largest initial weight), ``stayed_pairs`` (polysemantic neurons with two of these),
         ``dead`` (features on no neuron), ``unfinished`` (encodings with more than one nonzero weight). Over
-        n_hidden: ``mean`` with its Student interval ``low``, ``high``; the exact Poisson interval of the
+        (n_hidden, run, rank): ``won``, the share of the features that end on the neuron of their largest,
+        second largest, ... initial weight (``rank`` 1, 2, ...). Over n_hidden: ``mean`` with its Student interval ``low``, ``high``; the exact Poisson interval of the
         same mean, ``poisson_low``, ``poisson_high``, which is conservative as the ``dispersion`` (variance
         over mean) is below 1; the predictions ``quoted`` = n^2/(4m), ``exclusive`` and ``independent``, and
         ``preference``, fitted to the mean, of :func:`theory.displaced_polysemantic` (nan if none fits).
@@ -93,10 +96,14 @@ def run_fig3(
     arguments.real("scale", scale, 0.0, brackets="(]")
     arguments.real("confidence", confidence, 0.0, 1.0, brackets="()")
     found = [_runs(n, m, runs, lam, scale, threshold, seed, workers) for m in sizes]
-    measured = {name: (("n_hidden", "run"), np.array([one[name] for one in found])) for name in found[0]}
+    axes = ("n_hidden", "run", "rank")
+    measured = {
+        name: (axes[: first.ndim + 1], np.array([one[name] for one in found]))
+        for name, first in found[0].items()
+    }
     ds = xr.Dataset(
         measured,
-        {"n_hidden": sizes, "run": range(runs)},
+        {"n_hidden": sizes, "run": range(runs), "rank": range(1, _RANKS + 1)},
         {
             "n_features": n,
             "lam": lam,
@@ -109,22 +116,27 @@ def run_fig3(
     return _judged(ds, confidence)
 
 
+def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> npt.NDArray[np.float64]:
+    """Draw the first weights of all runs: run r is the same however many there are."""
+    rngs = (np.random.default_rng([seed, n, m, r]) for r in range(runs))
+    return np.stack([rng.normal(scale=scale / np.sqrt(m), size=(n, m)) for rng in rngs])
+
+
 def _runs(
     n: int, m: int, runs: int, lam: float, scale: float, threshold: float, seed: int, workers: int
 ) -> dict[str, npt.NDArray[np.float64]]:
-    W0 = np.stack(
-        [
-            np.random.default_rng([seed, n, m, r]).normal(scale=scale / np.sqrt(m), size=(n, m))
-            for r in range(runs)
-        ]
-    )
+    W0 = first_weights(n, m, runs, scale, seed)
     result = solvers.flow(W0, lam, _UNTIL / lam, rtol=_RTOL, threshold=threshold, workers=workers)
     neuron, _ = solvers.owners(result.W, threshold)
-    stayed = neuron == np.argmax(np.abs(W0), axis=2)
+    size = np.abs(W0)
+    ends = np.take_along_axis(size, np.maximum(neuron, 0)[..., None], axis=2)
+    larger = np.where(neuron < 0, m, np.sum(size > ends, axis=2))
+    stayed = larger == 0
     pairs = [np.sum(np.bincount(k[s], minlength=m) >= 2) for k, s in zip(neuron, stayed, strict=True)]
     return {
         "polysemantic": result.polysemantic[:, -1],
         "stayed": np.mean(stayed, axis=1),
+        "won": np.mean(larger[..., None] == np.arange(_RANKS), axis=1),
         "stayed_pairs": np.array(pairs),
         "dead": np.sum(neuron < 0, axis=1),
         "unfinished": np.sum(result.nonzeros[:, -1] > 1, axis=1),
@@ -170,10 +182,52 @@ def _preference(n: int, m: int, stayed: float, count: float) -> float:
     return (low + high) / 2
 
 
-def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw counts against m: runs as dots, means with their intervals, predictions as lines."""
+def test_quoted(ds: xr.Dataset) -> tuple[npt.NDArray[np.float64], float, float]:
+    """Test whether the counts have the means n^2/(4m), and whether any one constant fits all m.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_fig3`.
+
+    Returns
+    -------
+    each : (n_hidden,) ndarray of float64
+        Two-sided p-value of Student's test, for each m, that the mean is n^2/(4m).
+    together : float
+        Fisher's combination of them.
+    same : float
+        p-value of Alexander and Govern's test that the mean over n^2/(4m) is the same for all m, whatever it
+        is; it allows for variances that differ.
+
+    Notes
+    -----
+    An m whose runs all have the same count cannot be tested: nan, and left out of the other two, which are
+    nan if nothing (``same``: one m only) is left. The tests take means of counts as normal.
+    """
+    each, groups = np.full(ds.sizes["n_hidden"], np.nan), []
+    for k in range(each.size):
+        ratios = ds["polysemantic"].values[k] / float(ds["quoted"][k])
+        if np.ptp(ratios) > 0:
+            each[k] = stats.ttest_1samp(ratios, 1.0).pvalue
+            groups.append(ratios)
+    together = float(stats.combine_pvalues(each[np.isfinite(each)]).pvalue) if groups else float("nan")
+    same = float(stats.alexandergovern(*groups).pvalue) if len(groups) > 1 else float("nan")
+    return each, together, same
+
+
+def _axes(ax: Axes) -> None:
     if not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+
+
+def _title(ds: xr.Dataset) -> str:
+    return f"n = {ds.attrs['n_features']}, λ = {ds.attrs['lam']:g} (normal form)"
+
+
+def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw counts against m: runs as dots, means with their intervals, predictions as lines."""
+    _axes(ax)
     n, m = ds.attrs["n_features"], ds["n_hidden"].values
     fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
     ax.plot(fine, theory.quoted_polysemantic(n, fine), color="0.5", linestyle="--", label="n²/(4m)")
@@ -194,7 +248,37 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
         yscale="log",
         xlabel="hidden neurons m",
         ylabel="polysemantic neurons",
-        title=f"n = {n}, λ = {ds.attrs['lam']:g}",
+        title=_title(ds),
     )
-    ax.legend()
+    ax.set_xticks(m, [str(k) for k in m])
+    ax.minorticks_off()
+    ax.legend(loc="lower left")
+    return ax
+
+
+def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw mean counts over n^2/(4m) against m with their intervals, and the predictions over the same."""
+    _axes(ax)
+    n, m = ds.attrs["n_features"], ds["n_hidden"].values
+    fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
+    quoted = theory.quoted_polysemantic(n, fine)
+    ax.axhline(1, color="0.5", linestyle="--", label="n²/(4m)")
+    ax.plot(fine, theory.expected_polysemantic(n, fine) / quoted, color="C0", label="one place a feature")
+    ax.plot(
+        fine,
+        theory.expected_polysemantic(n, fine, exclusive=False) / quoted,
+        color="C0",
+        linestyle=":",
+        label="independent choice",
+    )
+    mean, low, high = (ds[name] / ds["quoted"] for name in ("mean", "low", "high"))
+    text = f"flow: mean, {100 * ds.attrs['confidence']:g} % interval"
+    ax.errorbar(m, mean, [mean - low, high - mean], fmt="o", color="C1", markersize=4, capsize=2, label=text)
+    ax.set(xscale="log", xlabel="hidden neurons m", ylabel="polysemantic neurons / (n²/4m)", title=_title(ds))
+    ax.set_xticks(m, [str(k) for k in m])
+    ax.minorticks_off()
+    # Room for the legend below the data.
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom - 0.35 * (top - bottom), top)
+    ax.legend(loc="lower right", ncols=2)
     return ax

@@ -1,0 +1,48 @@
+"""The count that the weights of each moment would give: its ends are the chance count and the flow's."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from superposition.solvers.collisions import assign
+from superposition.validate.collisions import plot_course, run_course, run_fig3
+from superposition.validate.collisions.fig3 import first_weights
+
+
+def test_it_begins_with_the_first_weights_and_ends_with_the_flow():
+    n, m, runs, lam = 12, 12, 6, 0.02
+    ds = run_course(n, m, runs, lam, seed=5)
+    np.testing.assert_array_equal(
+        ds["count"][0], assign(first_weights(n, m, runs, 0.9, 5)).polysemantic, strict=False
+    )
+    np.testing.assert_array_equal(
+        ds["count"][-1], run_fig3(n, [m], runs, lam, seed=5)["polysemantic"][0], strict=False
+    )
+    assert float(ds["held"][0].mean()) == pytest.approx(0.5, abs=0.1)  # signs of independent overlaps
+    assert float(ds["held"][-1].mean()) < 0.01
+    assert float(ds["nonzeros"][0].min()) == m
+
+
+def test_the_plot_shows_every_time():
+    ds = run_course(8, 8, runs=3, lam=0.02, times=(0, 0.5, 6))
+    ax = plot_course(ds, Figure().subplots())
+    assert any(len(line.get_xdata()) == 3 for line in ax.lines)
+    with pytest.raises(TypeError, match="`ax` must be a matplotlib Axes; got int"):
+        plot_course(ds, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n_features": 1}, "`n_features` must be an integer of at least 2; got 1"),
+        ({"n_hidden": 3}, "`n_hidden` must be an integer of at least 4; got 3"),
+        ({"runs": 1}, "`runs` must be an integer of at least 2; got 1"),
+        ({"lam": 0}, r"`lam` must lie in .*; got 0"),
+        ({"scale": -1}, r"`scale` must lie in .*; got -1"),
+        ({"times": (1, 0.5)}, r"`times` must be sorted; got \[1.0, 0.5\]"),
+        ({"times": (-1,)}, r"`times` must lie in .*; got -1"),
+    ],
+)
+def test_bad_input(given, message):
+    with pytest.raises(ValueError, match=message):
+        run_course(**{"n_features": 8, "n_hidden": 8, **given})
