@@ -26,7 +26,9 @@ lint: $(STAMP)
 	mkdir -p $(VENV)/link && ln -sfn ../.. $(VENV)/link/superposition
 	MYPYPATH=$(VENV)/link $(BIN)/mypy -p superposition.theory -p superposition.solvers
 
+# The extra holds rivals that only benchmarks need.
 bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
 	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=median,iqr,rounds --benchmark-group-by=group -q
 

@@ -13,27 +13,23 @@ import platform
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import xarray as xr
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from ..theory.arguments import choice, integer
 from . import claims, files, page
+from .section import Figure, Section, Table
 
-__all__ = ["PHENOMENA", "PROFILES", "Figure", "Section", "Table", "render", "sections", "svg", "write_report"]
+__all__ = ["PHENOMENA", "PROFILES", "render", "sections", "svg", "write_report"]
 
-PHENOMENA = ("rug", "sparsification")
+PHENOMENA = ("rug", "sparsification", "collisions")
 LEDGER = "ledger"
 PROFILES = ("quick", "full")
 PAGE = "report.html"
 
-Draw = Callable[[xr.Dataset, Axes], Axes]
 Progress = Callable[[str], None]
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
@@ -52,56 +48,6 @@ _STYLE = {
     "svg.fonttype": "path",
     "svg.hashsalt": "superposition",
 }
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of the report and the data behind it.
-
-    Parameters
-    ----------
-    name : str
-        Unique in its section; part of the name of the data file.
-    title, caption : str
-        Plain text.
-    dataset : xarray.Dataset
-        What is drawn; written as netCDF beside the page.
-    draw : callable or sequence of callable
-        ``draw(dataset, ax) -> ax``, one for each panel.
-    columns : int, optional
-        Panels in a row.
-    size : (float, float), optional
-        Width and height of one panel in inches.
-    """
-
-    name: str
-    title: str
-    caption: str
-    dataset: xr.Dataset
-    draw: Draw | Sequence[Draw]
-    columns: int = 2
-    size: tuple[float, float] = (4.6, 3.4)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the report: cells are text or numbers."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    caption: str = ""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A phenomenon's part of the report; `text` is plain, with empty lines between paragraphs."""
-
-    name: str
-    title: str
-    text: str
-    figures: Sequence[Figure] = ()
-    tables: Sequence[Table] = ()
 
 
 def sections(profile: str, seed: int, progress: Progress, only: str | None = None) -> Iterator[Section]:

@@ -32,9 +32,8 @@ _PACK_BELOW, _UNPACK_ABOVE = 0.12, 0.20
 # be twice as long as the weights that move, at nine tenths forces outside the list pass lam within a few
 # steps.
 _WATCHED = 0.75
-_LOOK_EVERY = (
-    16  # dense steps between two counts of the weights to be listed; a count costs a tenth of a step
-)
+# Dense steps between two counts of the weights to be listed; a count costs a tenth of a step.
+_LOOK_EVERY = 16
 
 Force = Callable[[FloatArray, FloatArray], None]
 """Writes the smooth force on the weights, its first argument, into the second."""

@@ -4,8 +4,7 @@ During a step every weight keeps its sign s, so that its velocity f - lam*s is s
 unless its smooth force f exceeds lam. What the signs do within the step is then put right weight by weight:
 
 - `_landed`: a weight that crossed zero stops there if lam holds it (|f| <= lam at the crossing), and
-otherwise
-  goes on with the other sign;
+  otherwise goes on with the other sign;
 - `_woken`: a weight at rest whose force came to exceed lam starts at that moment.
 
 Both are right to second order in the step for the weight itself. What the other weights feel of it in the

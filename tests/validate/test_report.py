@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import claims, cli, files, page, report
+from superposition.validate.section import Figure, Section, Table
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -31,13 +32,11 @@ def draw_image(dataset, ax):
 def section():
     ratio = np.linspace(0.1, 1, 10)
     data = xr.Dataset({"loss": ("ratio", 1 / ratio)}, {"ratio": ratio}, {"seed": 3})
-    one = report.Figure("Loss curve", "Loss against ratio", "A <toy> & its caption.", data, draw)
+    one = Figure("Loss curve", "Loss against ratio", "A <toy> & its caption.", data, draw)
     panels = [functools.partial(draw, scale=2), draw, draw_image]
-    three = report.Figure("panels", "Three of them", "Several.", data, panels)
-    table = report.Table(
-        "Sizes", ["n", "loss", "kind"], [[128, 1 / 3, "rug <b>"], [256, np.float64(0.25), None]]
-    )
-    return report.Section("toy", "A toy phenomenon", "First & foremost.\n\nSecond.", [one, three], [table])
+    three = Figure("panels", "Three of them", "Several.", data, panels)
+    table = Table("Sizes", ["n", "loss", "kind"], [[128, 1 / 3, "rug <b>"], [256, np.float64(0.25), None]])
+    return Section("toy", "A toy phenomenon", "First & foremost.\n\nSecond.", [one, three], [table])
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +142,7 @@ def test_figures_are_vector_graphics_with_the_right_panels(section):
 
 
 def test_a_panel_must_return_its_axes(section):
-    silent = report.Figure("x", "x", "x", section.figures[0].dataset, lambda dataset, ax: None)
+    silent = Figure("x", "x", "x", section.figures[0].dataset, lambda dataset, ax: None)
     with pytest.raises(TypeError, match="`draw` of 'x' must return the axes"):
         report.svg(silent)
 

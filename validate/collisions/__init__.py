@@ -3,8 +3,9 @@
 from .cooccurrence import COOCCURRENCE, plot_cooccurrence, run_cooccurrence
 from .counts import DEAD, ON, SHIFTED, ZERO, collision_counts
 from .course import plot_course, run_course
-from .fig3 import FIG3, plot_fig3, run_fig3
-from .remedy import REMEDY, Split, outcomes, plot_remedy, run_remedy, split_neurons
+from .fig3 import FIG3, plot_fig3, plot_ratio, quoted_p_values, run_fig3
+from .remedy import REMEDY, Split, outcomes, plot_outcomes, plot_remedy, run_remedy, split_neurons
+from .section import report_section
 from .trained import TRAINED, plot_trained, run_trained
 from .training import train_l1
 from .untied import CASES, plot_untied, run_inputs, run_untied
@@ -25,9 +26,13 @@ __all__ = [
     "plot_cooccurrence",
     "plot_course",
     "plot_fig3",
+    "plot_outcomes",
+    "plot_ratio",
     "plot_remedy",
     "plot_trained",
     "plot_untied",
+    "quoted_p_values",
+    "report_section",
     "run_cooccurrence",
     "run_course",
     "run_fig3",

@@ -185,6 +185,7 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: st
         raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
     against = arguments.choice("against", against, ("p/lam", "p n"))
     name = arguments.choice("name", name, tuple(str(key) for key in ds.data_vars))
+    level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"
     inside = ds.isel(p=ds["p"].values > 0)
     for k in range(ds.sizes["lam"]):
         lam_normal = float(ds["lam_normal"][k])
@@ -200,11 +201,14 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: st
             label=f"λ = {ds['lam'].values[k]:g}, ± 1 SE, {ds.sizes['run']} seeds",
         )
     ax.axhline(1, color="0.8", linewidth=0.8, zorder=0)
+    if against == "p/lam":
+        ax.axvline(1, color="C0", linestyle=":", label="predicted scale, p = λ/4")
     ax.set(
         xscale="log",
         xlabel="p / (λ/4)" if against == "p/lam" else "expected number of features on, p n",
-        ylabel="polysemantic neurons / those with one-hot inputs",
-        title=f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}",
+        ylabel="count / that with one-hot inputs",
+        title=f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, weights above {level}",
     )
-    ax.legend()
+    ax.set_ylim(-0.03, max(1.2, ax.get_ylim()[1]))
+    ax.legend(loc="lower left")
     return ax

@@ -15,9 +15,10 @@ from ...theory.collisions.splitting import separated_share
 from .counts import ON, ZERO
 from .training import train_l1
 
-__all__ = ["REMEDY", "Split", "outcomes", "plot_remedy", "run_remedy", "split_neurons"]
+__all__ = ["REMEDY", "Split", "outcomes", "plot_outcomes", "plot_remedy", "run_remedy", "split_neurons"]
 
 PROTOCOLS = ("tied", "untied")
+OUTCOMES = ("apart", "together", "undecided", "lost")
 # Arguments of a run of some seconds, and of one of minutes.
 REMEDY: dict[str, dict[str, Any]] = {
     "quick": {"n_features": 16, "n_hidden": 16, "lam": (0.16,), "eps": (1e-3, 1e-2, 1e-1)},
@@ -142,7 +143,7 @@ def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> d
     {'apart': 1, 'together': 0, 'undecided': 0, 'lost': 0}
     """
     W = np.asarray(W, dtype=np.float64)
-    found = {"apart": 0, "together": 0, "undecided": 0, "lost": 0}
+    found = dict.fromkeys(OUTCOMES, 0)
     for features, columns in zip(np.asarray(pairs), np.asarray(copies), strict=True):
         size = np.abs(W[np.ix_(features, columns)])
         big, small = size.max(axis=1), size.min(axis=1)
@@ -225,8 +226,7 @@ def run_remedy(
     before = float(arguments.real("before", before, 0, brackets="()"))
     seeds = list(seeds)
     shape = (lams.size, sizes.size, clock.size)
-    names = ("apart", "together", "undecided", "lost")
-    counts = {name: np.zeros(shape, dtype=np.int64) for name in names}
+    counts = {name: np.zeros(shape, dtype=np.int64) for name in OUTCOMES}
     pairs = np.zeros(lams.size, dtype=np.int64)
     predicted, predicted_together = np.full(shape, np.nan), np.full(shape, np.nan)
     for i, strength in enumerate(lams):
@@ -335,27 +335,48 @@ def plot_remedy(ds: xr.Dataset, ax: Axes) -> Axes:
     """
     if not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
-    fine = np.geomspace(0.3 * float(ds["time"].min()), 1.2 * float(ds["time"].max()), 200)
+    fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):
         colour = f"C{k % 10}"
         line, _ = separated_share(fine, 1.0, size, correlation=ds.attrs["correlation"], left=ZERO)
         ax.plot(fine, line, color=colour, label=f"perturbation {size:g}")
         for i, strength in enumerate(ds["lam"].values):
             some = ds.isel(lam=i, eps=k)
-            shift = 1.03 ** (i - (ds.sizes["lam"] - 1) / 2)  # side by side, so that bars do not overlap
+            shift = 0.1 * (i - (ds.sizes["lam"] - 1) / 2)  # side by side, so that bars do not overlap
             ax.errorbar(
-                some["time"] * shift,
+                some["time"] + shift,
                 some["share"],
                 [some["share"] - some["low"], some["high"] - some["share"]],
                 fmt="osD^v"[i % 5],
                 color=colour,
-                markersize=4,
+                markersize=3,
                 elinewidth=0.8,
                 label=f"λ = {strength:g}, exact 95 % interval" if k == 0 else None,
             )
     ax.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
-    ax.set(
-        xscale="log", xlabel="time since the split × λ/4", ylabel="share of pairs parted", ylim=(-0.03, 1.03)
-    )
-    ax.legend()
+    ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted", ylim=(-0.03, 1.2))
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    # No share is above 1: room for the legend.
+    ax.legend(loc="upper left")
+    return ax
+
+
+def plot_outcomes(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw what had become of split neurons at the last time: a bar of shares for each lam and eps."""
+    if not isinstance(ax, Axes):
+        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    end = ds.isel(time=-1)
+    shares = {name: (end[name] / end["pairs"]).values.ravel() for name in OUTCOMES}
+    place, below = np.arange(shares["apart"].size), np.zeros(shares["apart"].size)
+    for name, colour in zip(OUTCOMES, ("C1", "C5", "0.8", "C2"), strict=True):
+        ax.bar(place, shares[name], 0.8, below, color=colour, label=name)
+        below = below + shares[name]
+    groups = [f"\nλ = {lam:g}" if k == 0 else "" for lam in ds["lam"].values for k in range(ds.sizes["eps"])]
+    marks = [
+        f"{eps:g}{group}" for eps, group in zip(list(ds["eps"].values) * ds.sizes["lam"], groups, strict=True)
+    ]
+    ax.set_xticks(place, marks, fontsize="small")
+    ax.set_axisbelow(True)
+    ax.set(xlabel="perturbation, for each λ", ylabel="share of split neurons", ylim=(0, 1.15))
+    ax.legend(loc="upper center", ncols=len(OUTCOMES))
     return ax

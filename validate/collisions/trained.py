@@ -8,12 +8,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from scipy import stats
 
+from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory.collisions import quoted_polysemantic
 from .counts import ON, SHIFTED, collision_counts
 from .training import merged, train_l1
 
-__all__ = ["TRAINED", "plot_trained", "run_trained"]
+__all__ = ["NAMES", "TRAINED", "plot_trained", "run_trained"]
 
 # The full profile has the sizes of the source's figure and the l1 strength, learning rate, steps and scale of
 # the authors' published code; it wants a GPU. AdamW moves weights by about its learning rate a step, whatever
@@ -34,6 +35,10 @@ TRAINED: dict[str, dict[str, Any]] = {
         "seeds": range(16),
     },
 }
+
+# Error of a step of the flow, as in its own Fig. 3: smaller ones give the same owners.
+FLOW_RTOL = 1e-4
+NAMES = {"flow": "flow", "gd": "gradient descent", "sign": "gradient descent with sign(W)", "adamw": "AdamW"}
 
 
 def run_trained(
@@ -60,9 +65,10 @@ def run_trained(
         l1 strength of the printed loss, positive: four times that of the normal form.
     seeds : sequence of int
         At least two runs.
-    optimisers : sequence of {"gd", "sign", "adamw"}
+    optimisers : sequence of {"flow", "gd", "sign", "adamw"}
+        "flow" is no training but `solvers.collisions.flow` at lam/4, from the same first weights.
     time : float
-        Length of gradient descent in units of 1/lam_normal.
+        Length of the flow and of gradient descent in units of 1/lam_normal.
     adamw_steps : int
         Steps of AdamW.
     scale : float
@@ -106,18 +112,24 @@ def run_trained(
         columns = []
         for m in sizes:
             rate = 1e-3 if optimiser == "adamw" else 0.05
-            ds = train_l1(
-                n_features,
-                m,
-                lam,
-                seeds,
-                optimiser=optimiser,
-                learning_rate=rate,
-                steps=adamw_steps if optimiser == "adamw" else round(time / (lam * rate)),
-                scale=scale,
-                device=device,
-                keep_weights=True,
-            ).isel(step=0, drop=True)
+            common: dict[str, Any] = {"scale": scale, "device": device, "keep_weights": True}
+            if optimiser == "flow":
+                first = train_l1(n_features, m, lam, seeds, steps=0, **common)["W"].values[0]
+                end = solvers.flow(first.astype(float), lam / 4, time / (lam / 4), rtol=FLOW_RTOL).W
+                # No step: the end of the flow, counted as the others are.
+                ds = train_l1(n_features, m, lam, seeds, steps=0, start=end, **common)
+            else:
+                ds = train_l1(
+                    n_features,
+                    m,
+                    lam,
+                    seeds,
+                    optimiser=optimiser,
+                    learning_rate=rate,
+                    steps=adamw_steps if optimiser == "adamw" else round(time / (lam * rate)),
+                    **common,
+                )
+            ds = ds.isel(step=0, drop=True)
             for threshold in SHIFTED:
                 shifted = collision_counts(ds["W"].values, threshold)["polysemantic"]
                 ds[f"polysemantic_{threshold:g}"] = ("run", shifted)
@@ -159,13 +171,20 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
             fmt="osD^v"[k % 5],
             color=f"C{k + 1}",
             markersize=4,
-            label=f"{name}, {100 * ds.attrs['confidence']:g} % interval, {ds.sizes['run']} runs",
+            label=f"{NAMES[str(name)]}, {100 * ds.attrs['confidence']:g} % interval, {ds.sizes['run']} runs",
         )
     ax.set(
         xscale="log",
         xlabel="hidden neurons m",
         ylabel="polysemantic neurons / (n²/4m)",
-        title=f"n = {ds.attrs['n_features']}",
+        title=f"n = {ds.attrs['n_features']}, λ = {ds.attrs['lam']:g} (printed loss)",
     )
-    ax.legend()
+    m = ds["n_hidden"].values
+    ax.set_xticks(m, [str(k) for k in m])
+    ax.minorticks_off()
+    ax.set_xlim(m.min() / 1.3, m.max() * 1.3)
+    # Room for the legend below the data.
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom - 0.4 * (top - bottom), top)
+    ax.legend(loc="lower left")
     return ax

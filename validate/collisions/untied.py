@@ -123,8 +123,19 @@ def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
             markersize=4,
             label=str(case),
         )
-    ax.set(xscale="log", yscale="log", xlabel="time × λ/2", ylabel="|D| / |E|, learned features")
-    ax.legend(title=f"± 1 SE, {ds.sizes['run']} seeds")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="time × λ/2",
+        ylabel="|D| / |E|, learned features",
+        title="n = {n_features}, m = {n_hidden}, λ = {lam:g} (printed loss)".format(**ds.attrs),
+    )
+    ax.set_xticks(ds["time"], [f"{time:g}" for time in ds["time"].values])
+    ax.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    ax.minorticks_off()
+    # Room for the legend above the data.
+    ax.set_ylim(0.9, 4 * ax.get_ylim()[1])
+    ax.legend(title=f"± 1 SE, {ds.sizes['run']} seeds", loc="upper left", ncols=2)
     return ax
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from ..report import Figure, Section
+from ..section import Figure, Section
 from . import plots, runs, tables
 from .tables import PANELS, RATIOS
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from ..report import Table
+from ..section import Table
 
 __all__ = [
     "PANELS",

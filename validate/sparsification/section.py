@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from ..report import Figure, Section, Table
+from ..section import Figure, Section, Table
 from . import plots, runs
 
 __all__ = ["report_section"]
