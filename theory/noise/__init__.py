@@ -1,1 +1,88 @@
-"""Hidden noise (Lecomte et al. 2024, §3, App. C): moments, implicit regulariser, effective potential."""
+r"""Hidden noise (Lecomte et al. 2024, §3, App. C): moments, one step, drift, effective potential.
+
+The model is y = ReLU(W(W'x + xi)) with inputs e_i and xi_j independent, symmetric, of variance sigma^2. Three
+effects of different order are told apart:
+
+- the loss *after* a step knows |W|_4^4 at second order in the learning rate (:func:`derive_next_step_loss`):
+  the source's implicit regulariser, derived right but for misprints;
+- an encoding *alone* does not follow it: at first order its shape rests, at second order noise of negative
+  excess kurtosis makes a random encoding flatter on average (:func:`derive_fourth_norm_drift`);
+- encodings *together* feel, at first order, that noise carries overlaps over the ReLU's threshold. With the
+  negative overlaps that this very noise brings about, negative excess kurtosis sparsifies
+  (:func:`sparsifying_rate`).
+"""
+
+from .drift import (
+    derive_fourth_norm_drift,
+    derive_fourth_norm_step,
+    derive_random_drift,
+    fourth_norm_diffusion,
+    fourth_norm_drift,
+    random_fourth_norm_drift,
+)
+from .moments import (
+    NOISES,
+    derive_moment,
+    derive_random_fourth_norm,
+    excess_kurtosis,
+    fourth_moment,
+    noise_moments,
+    three_point,
+)
+from .potential import (
+    derive_sparsifying_rate,
+    effective_potential,
+    noise_averaged_gradient,
+    noise_averaged_loss,
+    sparsifying_rate,
+)
+from .predict import (
+    derive_quartic_flow,
+    quartic_flow,
+    quartic_time,
+    regulariser_rate,
+    silent_l1_norm,
+    simplex_rate,
+    simplex_square,
+    sparsification_time,
+)
+from .relu import ReluMoments, derive_edgeworth, derive_normal_relu, relu_moments
+from .step import derive_gradient, derive_next_step_loss, derive_squared_norm, expectation, next_step_loss
+
+__all__ = [
+    "NOISES",
+    "ReluMoments",
+    "derive_edgeworth",
+    "derive_fourth_norm_drift",
+    "derive_fourth_norm_step",
+    "derive_gradient",
+    "derive_moment",
+    "derive_next_step_loss",
+    "derive_normal_relu",
+    "derive_quartic_flow",
+    "derive_random_drift",
+    "derive_random_fourth_norm",
+    "derive_sparsifying_rate",
+    "derive_squared_norm",
+    "effective_potential",
+    "excess_kurtosis",
+    "expectation",
+    "fourth_moment",
+    "fourth_norm_diffusion",
+    "fourth_norm_drift",
+    "next_step_loss",
+    "noise_averaged_gradient",
+    "noise_averaged_loss",
+    "noise_moments",
+    "quartic_flow",
+    "quartic_time",
+    "random_fourth_norm_drift",
+    "regulariser_rate",
+    "relu_moments",
+    "silent_l1_norm",
+    "simplex_rate",
+    "simplex_square",
+    "sparsification_time",
+    "sparsifying_rate",
+    "three_point",
+]

@@ -2,6 +2,7 @@
 
 from .lecomte_collisions import COLLISIONS
 from .lecomte_l1 import SPARSIFICATION
+from .lecomte_noise_theory import NOISE_THEORY
 from .lecomte_polysemantic import POLYSEMANTIC
 from .lecomte_training import REMEDY
 from .ledger import Claim
@@ -9,5 +10,8 @@ from .ledger import Claim
 __all__ = ["CLAIMS"]
 
 CLAIMS: tuple[Claim, ...] = tuple(
-    sorted((*SPARSIFICATION, *COLLISIONS, *POLYSEMANTIC, *REMEDY), key=lambda claim: int(claim.id[1:]))
+    sorted(
+        (*SPARSIFICATION, *COLLISIONS, *POLYSEMANTIC, *REMEDY, *NOISE_THEORY),
+        key=lambda claim: int(claim.id[1:]),
+    )
 )

@@ -1,0 +1,352 @@
+"""Noisy gradient descent against NumPy's own random numbers, a NumPy loop, SymPy and PyTorch."""
+
+import numba
+import numpy as np
+import pytest
+import sympy
+from scipy import stats
+
+from superposition.solvers.noise import descend
+from superposition.solvers.noise import steps as kernels
+from superposition.solvers.noise.descent import KINDS
+from superposition.theory.noise import noise_averaged_gradient, noise_moments
+
+FALSE_ALARM = 1e-3  # of each two-sample test; seeds are fixed, so that one that passes keeps passing
+KURTOSIS = {"three-point": 1.5}
+
+
+def extra(noise):
+    return {"excess_kurtosis": KURTOSIS[noise]} if noise in KURTOSIS else {}
+
+
+def start(n, m, *runs, seed=0):
+    return np.random.default_rng(seed).normal(scale=m**-0.5, size=(*runs, n, m))
+
+
+def stream(seed):
+    """Return a NumPy stream and the state from which kernels continue it."""
+    bits = np.random.SFC64(seed)
+    return bits, bits.state["state"]["state"].copy()
+
+
+def generators(seed, runs):
+    """Return NumPy's generators that continue the runs' streams."""
+    found = []
+    for words in np.random.default_rng(seed).integers(0, 2**64, (runs, 4), dtype=np.uint64):
+        bits = np.random.SFC64()
+        bits.state = bits.state | {"state": {"state": words}}
+        found.append(np.random.Generator(bits))
+    return found
+
+
+def unit_noise(noise, generator, shape):
+    """Noise of variance 1, drawn by NumPy from the same words that the kernel reads."""
+    size = int(np.prod(shape))
+    if noise == "bipolar":
+        words = generator.bit_generator.random_raw(-(-size // 64))
+        bits = (words[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+        return (2.0 * bits.ravel()[:size] - 1.0).reshape(shape)
+    if noise == "normal":
+        return generator.standard_normal(shape)
+    if noise == "laplace":
+        return generator.laplace(scale=np.sqrt(0.5), size=shape)
+    if noise == "uniform":
+        return generator.uniform(-np.sqrt(3), np.sqrt(3), shape)
+    ratio = KURTOSIS[noise] + 3
+    u = generator.random(shape)
+    return np.sqrt(ratio) * np.where(u < 0.5 / ratio, 1.0, np.where(u < 1 / ratio, -1.0, 0.0))
+
+
+def gradient(W, xi):
+    """Gradient of sum_i |ReLU(W (W_i + xi_i)) - e_i|^2 for (..., n, m), by the chain rule on whole arrays."""
+    H = W + xi
+    A = H @ W.swapaxes(-1, -2)
+    D = 2 * (np.maximum(A, 0) - np.eye(W.shape[-2])) * (A > 0)
+    return D.swapaxes(-1, -2) @ H + D @ W
+
+
+def loop(W, rate, steps, noise_at):
+    """Descend as a user would in NumPy; all runs at once."""
+    W = W.copy()
+    for _ in range(steps):
+        W -= rate * gradient(W, noise_at(W.shape))
+    return W
+
+
+# --- Random numbers ---------------------------------------------------------------------------------------
+
+
+def test_words_are_those_of_numpy():
+    bits, state = stream(7)
+    assert [int(kernels._word(state)) for _ in range(1000)] == bits.random_raw(1000).tolist()
+
+
+@pytest.mark.parametrize("noise", KINDS)
+def test_noise_is_that_of_numpy(noise):
+    bits, state = stream(11)
+    out = np.empty((1, 300_000))  # some 80 of the normal numbers are in the tail, 3000 in a wedge
+    kernels.fill(state, KINDS[noise], KURTOSIS.get(noise, 0.0), 0.3, out)
+    expected = 0.3 * unit_noise(noise, np.random.Generator(bits), out.shape)
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-15)
+    assert int(kernels._word(state)) == int(bits.random_raw())
+
+
+@pytest.mark.parametrize("noise", KINDS)
+def test_noise_moments(noise):
+    _, state = stream(3)
+    out = np.empty((1, 400_000))
+    kernels.fill(state, KINDS[noise], KURTOSIS.get(noise, 0.0), 2.0, out)
+    mu = noise_moments(noise, 2.0, **extra(noise))
+    for power, mean, square in (1, 0.0, mu[0]), (2, mu[0], mu[1]), (3, 0.0, mu[2]), (4, mu[1], mu[3]):
+        error = np.sqrt((square - mean**2) / out.size)
+        assert abs(np.mean(out**power) - mean) <= 4.5 * error + 1e-12  # one false alarm in 150,000
+    products = out[0, 1:] * out[0, :-1]
+    assert abs(products.mean()) <= 4.5 * mu[0] / np.sqrt(products.size)
+
+
+# --- Steps ------------------------------------------------------------------------------------------------
+
+
+def test_a_step_is_the_gradient_of_the_printed_loss():
+    W = sympy.Matrix(2, 3, sympy.symbols("w:6", real=True))
+    for seed, shared in (0, False), (1, True), (2, False):
+        W0 = start(2, 3, seed=seed)
+        xi = 0.4 * unit_noise("normal", generators(seed, 1)[0], (1 if shared else 2, 3))
+        xi = np.broadcast_to(xi, (2, 3))
+        loss = 0
+        for i in range(2):
+            h = W.row(i) + sympy.Matrix([xi[i]])
+            y = (h * W.T).applyfunc(lambda a: sympy.Max(a, 0))
+            loss += sum((y[j] - int(i == j)) ** 2 for j in range(2))
+        at = dict(zip(W, W0.ravel(), strict=True))
+        slope = [float(sympy.diff(loss, w).subs(at)) for w in W]
+        found = descend(W0, "normal", 0.4, 0.01, 1, seed, shared=shared)
+        np.testing.assert_allclose((W0 - found.W).ravel() / 0.01, slope, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("noise", KINDS)
+def test_runs_are_those_of_a_numpy_loop_on_the_same_noise(noise, shared):
+    n, m, rate, steps, draws, lam = 5, 7, 0.02, 60, 2, 0.03
+    W0 = start(n, m, 3)
+    found = descend(
+        W0, noise, 0.3, rate, steps, 5, shared=shared, draws=draws, lam=lam, keep_weights=True,
+        record=[0, 20, 60], **extra(noise),
+    )  # fmt: skip
+    for run, generator in enumerate(generators(5, 3)):
+        W, path = W0[run].copy(), [W0[run].copy()]
+        for _ in range(steps):
+            xi = [0.3 * unit_noise(noise, generator, (1 if shared else n, m)) for _ in range(draws)]
+            W -= rate * (np.mean([gradient(W, x) for x in xi], axis=0) + lam * np.sign(W))
+            path.append(W.copy())
+        np.testing.assert_allclose(found.W[run], W, rtol=1e-10, atol=1e-11)
+        np.testing.assert_allclose(found.path[run], np.array(path)[[0, 20, 60]], rtol=1e-10, atol=1e-11)
+
+
+def test_summaries():
+    result = descend(start(4, 6, 2), "uniform", 0.2, 0.05, 30, 1, lam=0.1, record=[0, 7], keep_weights=True)
+    W = result.path
+    assert result.record.tolist() == [0, 7]
+    np.testing.assert_allclose(result.fourth_norm, (W**4).sum(axis=-1))
+    np.testing.assert_allclose(result.l2_norm, np.linalg.norm(W, axis=-1))
+    error = ((np.maximum(W @ W.swapaxes(-1, -2), 0) - np.eye(4)) ** 2).sum(axis=(-1, -2))
+    np.testing.assert_allclose(result.loss, error + 0.1 * np.abs(W).sum(axis=(-1, -2)))
+    np.testing.assert_array_equal(
+        result.path[:, 1], descend(start(4, 6, 2), "uniform", 0.2, 0.05, 7, 1, lam=0.1).W
+    )
+    assert result.steps.tolist() == [30, 30]
+    assert descend(start(4, 6), "normal", 0.1, 0.1, 3, 0).path.shape == (0, 4, 6)
+
+
+def test_neurons_counts_what_an_encoding_is_spread_over():
+    W0 = np.array([[2.0, 0.0, 0.0, 0.0], [0.3, -0.3, 0.3, 0.3], [0.0, 0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(descend(W0, "normal", 0.1, 0.1, 0).neurons, [[1.0, 4.0, np.nan]])
+
+
+# --- In distribution --------------------------------------------------------------------------------------
+
+
+def final_norms(W):
+    return (W**4).sum(axis=-1).mean(axis=-1)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_agrees_in_distribution_with_a_numpy_loop(shared):
+    n, m, std, rate, steps, runs = 4, 8, 0.3, 0.05, 250, 400
+    rng = np.random.default_rng(17)
+
+    def signs(shape):
+        drawn = rng.integers(0, 2, (shape[0], 1 if shared else n, m))
+        return std * (2.0 * drawn - 1.0)
+
+    ours = final_norms(descend(start(n, m, runs, seed=1), "bipolar", std, rate, steps, 2, shared=shared).W)
+    theirs = final_norms(loop(start(n, m, runs, seed=3), rate, steps, signs))
+    assert stats.ks_2samp(ours, theirs).pvalue > FALSE_ALARM
+    # Canary: it sees another noise of the same strength.
+    other = final_norms(descend(start(n, m, runs, seed=1), "normal", std, rate, steps, 2, shared=shared).W)
+    assert stats.ks_2samp(other, theirs).pvalue < FALSE_ALARM
+
+
+def test_agrees_in_distribution_with_pytorch():
+    torch = pytest.importorskip("torch", reason="compares with a PyTorch loop")
+    n, m, std, rate, steps, runs = 4, 8, 0.3, 0.05, 250, 400
+    torch_rng, inputs = torch.Generator().manual_seed(4), torch.eye(n, dtype=torch.float64)
+    W = torch.tensor(start(n, m, runs, seed=5), requires_grad=True)
+    for _ in range(steps):
+        signs = 2.0 * torch.randint(0, 2, W.shape, generator=torch_rng) - 1.0
+        outputs = torch.relu((inputs @ W + std * signs) @ W.mT)
+        (slope,) = torch.autograd.grad(((outputs - inputs) ** 2).sum(), W)
+        W = (W - rate * slope).detach().requires_grad_()
+    ours = descend(start(n, m, runs, seed=6), "bipolar", std, rate, steps, 7).W
+    assert stats.ks_2samp(final_norms(ours), final_norms(W.detach().numpy())).pvalue > FALSE_ALARM
+
+
+# --- Shared noise -----------------------------------------------------------------------------------------
+
+
+def one_step(noise, shared, W0, std=0.3, runs=20_000, **options):
+    many = np.broadcast_to(W0, (runs, *W0.shape))
+    return many - descend(many, noise, std, 1.0, 1, 8, shared=shared, **options).W
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("noise", ["bipolar", "normal", "three-point"])
+def test_the_mean_step_is_the_averaged_gradient_shared_or_not(noise, shared):
+    W0 = start(4, 5, seed=2)
+    moves = one_step(noise, shared, W0, **extra(noise))
+    error = moves.std(axis=0) / np.sqrt(len(moves))
+    z = (moves.mean(axis=0) - noise_averaged_gradient(W0, noise, 0.3, **extra(noise))) / error
+    assert np.abs(z).max() < 5.0  # 20 entries: one false alarm in 87,000
+    # Canary: the loss without noise is another one.
+    z = (moves.mean(axis=0) - noise_averaged_gradient(W0, noise, 0.0, **extra(noise))) / error
+    assert np.abs(z).max() > 10.0
+
+
+def test_without_interference_sharing_only_ties_encodings_together():
+    W0 = np.array([[0.8, 0.6], [-0.6, -0.8]])  # no noise below 0.3 turns the wrong output on
+    fresh, shared = one_step("bipolar", False, W0), one_step("bipolar", True, W0)
+    for i in range(2):
+        # A step has four values; as the law is discrete, count them.
+        values = np.unique(np.vstack([fresh[:, i], shared[:, i]]).round(9), axis=0)
+        assert len(values) == 4
+        for value in values:
+            counts = [np.sum(np.all(np.abs(moves[:, i] - value) < 1e-6, axis=1)) for moves in (fresh, shared)]
+            assert abs(counts[0] - counts[1]) < 4.9 * np.sqrt(2 * 20_000 * 3 / 16)  # one in a million
+    assert abs(np.corrcoef(fresh[:, 0, 0], fresh[:, 1, 0])[0, 1]) < 4.9 / np.sqrt(20_000)
+    patterns = 0.3 * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+    exact = np.mean([np.prod([2 * (w @ xi) * (2 * w + xi)[0] for w in W0]) for xi in patterns])
+    products = shared[:, 0, 0] * shared[:, 1, 0]
+    assert abs(products.mean() - exact) < 4.9 * products.std() / np.sqrt(20_000)
+    assert abs(exact) > 0.5 * shared[:, 0, 0].std() * shared[:, 1, 0].std()
+
+
+# --- Reproducible -----------------------------------------------------------------------------------------
+
+
+def test_results_do_not_depend_on_threads_or_on_later_runs():
+    W0 = start(4, 6, 9)
+    full = descend(W0, "laplace", 0.2, 0.05, 50, 1)
+    threads = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        np.testing.assert_array_equal(descend(W0, "laplace", 0.2, 0.05, 50, 1).W, full.W)
+    finally:
+        numba.set_num_threads(threads)
+    np.testing.assert_array_equal(descend(W0[:4], "laplace", 0.2, 0.05, 50, 1).W, full.W[:4])
+    alone = descend(W0[0], "laplace", 0.2, 0.05, 50, np.random.default_rng(1))
+    np.testing.assert_array_equal(alone.W, full.W[0])
+    np.testing.assert_array_equal(alone.fourth_norm, full.fourth_norm[0])
+    assert not np.array_equal(descend(W0, "laplace", 0.2, 0.05, 50, 2).W, full.W)
+    same = np.broadcast_to(W0[0], W0.shape)
+    assert len(np.unique(descend(same, "laplace", 0.2, 0.05, 50, 1).W[:, 0, 0])) == 9
+
+
+def test_parameters_of_single_runs():
+    W0 = start(4, 6, 2)
+    both = descend(
+        W0, "three-point", [0.1, 0.3], [0.02, 0.05], 40, 1, lam=[0, 0.1], excess_kurtosis=[-2.0, 4.0]
+    )
+    first = descend(W0[:1], "three-point", 0.1, 0.02, 40, 1, excess_kurtosis=-2)
+    np.testing.assert_array_equal(both.W[0], first.W[0])
+    second = descend(W0, "three-point", 0.3, 0.05, 40, 1, lam=0.1, excess_kurtosis=4)
+    np.testing.assert_array_equal(both.W[1], second.W[1])
+
+
+def test_the_start_is_not_modified():
+    W0 = start(4, 6, 2)
+    kept = W0.copy()
+    result = descend(W0, "normal", 0.1, 0.1, 5, 0)
+    np.testing.assert_array_equal(W0, kept)
+    W0.flags.writeable = False
+    np.testing.assert_array_equal(descend(W0, "normal", 0.1, 0.1, 5, 0).W, result.W)
+    strided = np.asfortranarray(W0)
+    np.testing.assert_array_equal(descend(strided, "normal", 0.1, 0.1, 5, 0).W, result.W)
+
+
+def test_no_noise_needs_no_random_numbers():
+    W0 = start(4, 6)
+    by_hand = loop(W0, 0.05, 30, np.zeros)
+    np.testing.assert_allclose(descend(W0, "normal", 0.0, 0.05, 30).W, by_hand, rtol=1e-12)
+
+
+# --- What goes wrong --------------------------------------------------------------------------------------
+
+
+def test_divergence_is_a_status():
+    W0 = start(3, 4, 3)
+    result = descend(W0, "normal", [0.1, 0.1, 1e300], [0.02, 5.0, 0.02], 200, 1, record=[0, 100, 200])
+    assert result.status.tolist() == [0, 1, 1]
+    assert np.isfinite(result.W).all()
+    assert result.steps[0] == 200
+    assert 0 < result.steps[1] < 100
+    assert result.steps[2] == 0
+    np.testing.assert_array_equal(result.W[2], W0[2])
+    for summary in (result.fourth_norm, result.l2_norm, result.loss, result.neurons):
+        assert np.isfinite(summary[0]).all()
+        assert np.isfinite(summary[1:, 0]).all()
+        assert np.isnan(summary[1:, 1:]).all()
+    assert "2 of 3 runs diverged, the first after 0 steps" in result.message
+    large = descend(np.full((2, 3), 1e30), "normal", 0.1, 0.1, 5, record=[0, 5])
+    assert large.status == 1
+    assert np.isnan(large.fourth_norm).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"W0": np.full((2, 3), np.nan)}, r"`W0` must lie in .*; got nan"),
+        ({"W0": [[1e31]]}, r"`W0` must lie in .*; got 1e\+31"),
+        ({"W0": np.ones(3)}, r"`W0` must have shape .*; got \(3,\)"),
+        ({"W0": np.ones((0, 2, 3))}, r"`W0` must have shape .*; got \(0, 2, 3\)"),
+        ({"noise": "cauchy"}, "`noise` must be one of .*; got 'cauchy'"),
+        ({"noise_std": -0.1}, r"`noise_std` must lie in \[0, inf\); got -0.1"),
+        ({"noise_std": np.inf}, r"`noise_std` must lie in .*; got inf"),
+        ({"noise_std": [0.1, 0.2, 0.3]}, r"`noise_std` must be one number or one .*; got shape \(3,\)"),
+        ({"learning_rate": 0.0}, r"`learning_rate` must lie in \(0, inf\); got 0"),
+        ({"learning_rate": [[0.1]]}, r"`learning_rate` must be one number or one .*; got shape \(1, 1\)"),
+        ({"lam": -1.0}, r"`lam` must lie in .*; got -1"),
+        ({"steps": -1}, "`steps` must be an integer of at least 0; got -1"),
+        ({"steps": 2.5}, "`steps` must be an integer .*; got 2.5"),
+        ({"draws": 0}, "`draws` must be an integer of at least 1; got 0"),
+        ({"record": [3, 1]}, r"`record` must be increasing and not empty; got \[3, 1\]"),
+        ({"record": []}, r"`record` must be increasing and not empty; got \[\]"),
+        ({"record": [11]}, "`record` must be an integer of at least 0 and at most 10; got 11"),
+        ({"noise": "three-point"}, "`excess_kurtosis` must be given .*; got None with 'three-point'"),
+        ({"excess_kurtosis": 1.0}, "`excess_kurtosis` must be given .* no other; got 1.0 with 'normal'"),
+        (
+            {"noise": "three-point", "excess_kurtosis": -2.1},
+            r"`excess_kurtosis` must lie in \[-2, inf\); got -2.1. E x\^4 >=",
+        ),
+    ],
+)
+def test_rejects(change, message):
+    given = {
+        "W0": np.eye(2),
+        "noise": "normal",
+        "noise_std": 0.1,
+        "learning_rate": 0.1,
+        "steps": 10,
+        "rng": 0,
+    }
+    with pytest.raises(ValueError, match=message):
+        descend(**(given | change))

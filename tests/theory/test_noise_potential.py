@@ -1,0 +1,298 @@
+"""The loss averaged over hidden noise and its force on sparsity, against listing, 50 digits and sampling."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from superposition.theory import noise as theory
+from superposition.theory.noise import relu
+
+ROUNDING = 1e-13
+OVERLAPS = np.array([-1.0, -0.5, -0.2, 0.0, 0.1, 0.8])
+PARTS = ("on", "mean", "second", "on_noise", "mean_noise")
+
+
+def listed(g, w, std, excess_kurtosis):
+    """All five means by listing every state of a three-point noise."""
+    size, share = theory.three_point(excess_kurtosis)
+    points = [(-size * std, share / 2), (0.0, 1 - share), (size * std, share / 2)]
+    cases = list(itertools.product([x for x in points if x[1] > 1e-15], repeat=len(w)))
+    xi = np.array([[x for x, _ in case] for case in cases])
+    p = np.array([math.prod(q for _, q in case) for case in cases])
+    y = g[:, None] + xi @ w
+    out, on = np.maximum(y, 0), (y > 0).astype(float)
+    return {
+        "on": on @ p, "mean": out @ p, "second": out**2 @ p,
+        "on_noise": (on * p) @ xi, "mean_noise": (out * p) @ xi,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("noise", "kurtosis"), [("bipolar", -2.0), ("three-point", -2.0), ("three-point", 1.5)]
+)
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_discrete_noise_is_listed(noise, kurtosis, m):
+    w = np.random.default_rng(m).normal(size=m + 1)
+    w[0] = 0.0  # a neuron that the output does not use
+    got = theory.relu_moments(
+        OVERLAPS, w, noise, 0.3, excess_kurtosis=None if noise == "bipolar" else kurtosis
+    )
+    exact = listed(OVERLAPS, w, 0.3, kurtosis)
+    for name in PARTS:
+        np.testing.assert_allclose(getattr(got, name), exact[name], rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("noise", "kurtosis", "m"), [("bipolar", -2.0, 14), ("three-point", -1.0, 9), ("three-point", 0.5, 10)]
+)
+def test_discrete_noise_is_inverted(monkeypatch, noise, kurtosis, m):
+    """What is done beyond 40 weights, on few enough to list them; the bounds are those of the docstring."""
+    w = np.random.default_rng(1).normal(size=m)
+    w[0] = 0.0
+    options = {"excess_kurtosis": None if noise == "bipolar" else kurtosis}
+    exact = theory.relu_moments(OVERLAPS, w, noise, 0.2, **options)
+    monkeypatch.setattr(relu, "_HALF", 0)
+    got = theory.relu_moments(OVERLAPS, w, noise, 0.2, **options)
+    spread = 0.2 * np.linalg.norm(w)
+    np.testing.assert_allclose(got.mean, exact.mean, rtol=0, atol=3e-5 * spread)
+    np.testing.assert_allclose(got.second, exact.second, rtol=0, atol=3e-9 * spread**2)
+    np.testing.assert_allclose(got.mean_noise, exact.mean_noise, rtol=0, atol=3e-5 * 0.2 * spread)
+    np.testing.assert_array_equal(got.mean_noise[:, 0], 0)
+
+
+def density_of_sum(noise, w, std):
+    """Density of W.xi for one or two weights, at 30 digits."""
+    s = [abs(mpmath.mpf(x)) * std for x in w]
+    if noise == "laplace":
+        b = [x / mpmath.sqrt(2) for x in s]
+        if len(b) == 1:
+            return lambda y: mpmath.exp(-abs(y) / b[0]) / (2 * b[0])
+        return lambda y: (
+            (b[0] * mpmath.exp(-abs(y) / b[0]) - b[1] * mpmath.exp(-abs(y) / b[1]))
+            / (2 * (b[0] ** 2 - b[1] ** 2))
+        )
+    a = [x * mpmath.sqrt(3) for x in s]
+    if len(a) == 1:
+        return lambda y: 1 / (2 * a[0]) if abs(y) < a[0] else mpmath.mpf(0)
+    low, high = min(a), max(a)
+    return lambda y: max(mpmath.mpf(0), min(low, (low + high - abs(y)) / 2)) / (2 * low * high)
+
+
+@pytest.mark.parametrize("noise", ["uniform", "laplace"])
+@pytest.mark.parametrize("w", [[0.9], [0.8, -0.3]])
+def test_smooth_noise_is_integrated(noise, w):
+    std = 0.4
+    got = theory.relu_moments(OVERLAPS, w, noise, std)
+    with mpmath.workdps(30):
+        density = density_of_sum(noise, w, mpmath.mpf(std))
+        for i, g in enumerate(OVERLAPS):
+            edges = [-g, 0.0, 20.0] if noise == "laplace" else [-g, 0.0]
+            ends = [math.sqrt(3) * std * abs(sum(e * abs(x) for e, x in zip(sign, w, strict=True)))
+                    for sign in itertools.product([1, -1], repeat=len(w))]  # fmt: skip
+            points = sorted({max(x, -g) for x in [*edges, *ends, *(-e for e in ends)]})
+            for k, value in ((1, got.mean[i]), (2, got.second[i])):
+                exact = mpmath.quad(lambda y, g=g, k=k: (g + y) ** k * density(y), points)
+                assert value == pytest.approx(float(exact), abs=2e-9 * std)
+
+
+@pytest.mark.parametrize("method", ["exact", "edgeworth", "normal"])
+@pytest.mark.parametrize("noise", ["bipolar", "uniform", "normal", "laplace"])
+def test_products_with_noise_are_derivatives(noise, method):
+    w, h = np.array([0.7, -0.4, 0.2, 0.35, 0.11]), 1e-5
+    got = theory.relu_moments(OVERLAPS, w, noise, 0.3, method=method)
+    for j in range(w.size):
+        ends = [
+            theory.relu_moments(OVERLAPS, w + s * h * np.eye(5)[j], noise, 0.3, method=method)
+            for s in (1, -1)
+        ]
+        # Central differences: rounding 1e-16/h, curvature h^2.
+        slope = (ends[0].second - ends[1].second) / (4 * h)
+        np.testing.assert_allclose(got.mean_noise[:, j], slope, rtol=0, atol=1e-9)
+        slope = (ends[0].mean - ends[1].mean) / (2 * h)
+        np.testing.assert_allclose(got.on_noise[:, j], slope, rtol=0, atol=1e-8)
+
+
+def test_normal_closed_form_at_50_digits():
+    on, mean, second = theory.derive_normal_relu()
+    functions = [sympy.lambdify(sorted(e.free_symbols, key=str), e, "mpmath") for e in (on, mean, second)]
+    g = np.concatenate([-np.geomspace(30, 1e-12, 12), np.geomspace(1e-12, 30, 12)])
+    got = theory.relu_moments(g, [1.0], "normal", 1.0)
+    with mpmath.workdps(800):  # the derived forms cancel e^-450
+        for i, x in enumerate(g):
+            for part, function in zip(PARTS[:3], functions, strict=True):
+                # Below 0 the Mills ratio's z^2 and z^4 relative cancellations remain.
+                assert getattr(got, part)[i] == pytest.approx(
+                    float(function(mpmath.mpf(x), mpmath.mpf(1))), rel=2e-15 * max(1, x**4), abs=1e-300
+                )
+
+
+def test_edgeworth_is_derived_and_of_first_order():
+    derived = theory.derive_edgeworth()
+    assert derived["residual"] == 0
+    assert theory.derive_sparsifying_rate() == 0
+    names = {s.name: s for s in derived["correction"].free_symbols}
+    at = {names[k]: v for k, v in {"g": -0.1, "s": 1.0, "sigma": 0.2, "F": 0.25, "kurtosis": -2.0}.items()}
+    w = np.full(4, 0.5)
+    edgeworth, normal = (
+        theory.relu_moments(-0.1, w, "bipolar", 0.2, method=method).second
+        for method in ("edgeworth", "normal")
+    )
+    assert float(edgeworth - normal) == pytest.approx(float(derived["correction"].subs(at)), rel=1e-12)
+    # Weights in general position: what is left falls like the fourth norm squared, 1/m^2.
+    errors = []
+    for m in (16, 64):
+        w = np.sqrt(np.linspace(0.5, 1.5, m) / m)
+        parts = [
+            theory.relu_moments(-0.8, w, "uniform", 1.0, method=k).second for k in ("exact", "edgeworth")
+        ]
+        errors.append(float(parts[0] - parts[1]))
+    assert errors[0] / errors[1] == pytest.approx(16, rel=0.2)
+
+
+# --- Many encodings ---------------------------------------------------------------------------------------
+
+
+def sampled_loss(W, noise, runs, seed, shared):
+    """Losses of the model itself, one for each draw of the noise."""
+    n, m = W.shape
+    rng = np.random.default_rng(seed)
+    shape = (runs, 1, m) if shared else (runs, n, m)
+    std = 0.3
+    xi = {
+        "bipolar": lambda: rng.choice([-std, std], size=shape),
+        "laplace": lambda: rng.laplace(scale=std / math.sqrt(2), size=shape),
+        "normal": lambda: rng.normal(scale=std, size=shape),
+    }[noise]()
+    y = np.maximum((W + xi) @ W.T, 0)
+    return np.sum((y - np.eye(n)) ** 2, axis=(1, 2))
+
+
+@pytest.mark.parametrize("noise", ["bipolar", "laplace", "normal"])
+def test_loss_is_the_mean_of_the_model(noise):
+    """Noise shared by the inputs or not; false alarms 1e-4 in all; its twin compares with other noise."""
+    W = np.random.default_rng(5).normal(size=(3, 4)) / 2
+    mean = theory.noise_averaged_loss(W, noise, 0.3)
+    for seed, shared in ((1, False), (2, True)):
+        losses = sampled_loss(W, noise, 100_000, seed, shared)
+        error = losses.std(ddof=1) / math.sqrt(losses.size)
+        assert abs(losses.mean() - mean) < stats.norm.isf(1e-4 / 12) * error
+    other = theory.noise_averaged_loss(W, noise, 0.33)
+    assert abs(losses.mean() - other) > 6 * error
+
+
+@pytest.mark.parametrize("method", ["exact", "edgeworth"])
+@pytest.mark.parametrize("noise", ["bipolar", "laplace"])
+def test_gradient_is_the_slope_of_the_loss(noise, method):
+    W, h = np.random.default_rng(6).normal(size=(3, 4)) / 2, 1e-6  # rounding of a loss near 5, over h: 1e-9
+    got = theory.noise_averaged_gradient(W, noise, 0.4, method=method)
+    for at in np.ndindex(W.shape):
+        step = np.zeros_like(W)
+        step[at] = h
+        ends = [theory.noise_averaged_loss(W + s * step, noise, 0.4, method=method) for s in (1, -1)]
+        assert got[at] == pytest.approx((ends[0] - ends[1]) / (2 * h), abs=1e-8)
+
+
+def test_without_noise_the_loss_is_the_plain_one():
+    W = np.random.default_rng(7).normal(size=(4, 3))
+    overlap = W @ W.T
+    plain = np.sum((np.maximum(overlap, 0) - np.eye(4)) ** 2)
+    assert theory.noise_averaged_loss(W, "normal", 0.0) == pytest.approx(plain, rel=ROUNDING)
+    force = 4 * (np.maximum(overlap, 0) - np.eye(4)) @ W
+    np.testing.assert_allclose(theory.noise_averaged_gradient(W, "bipolar", 0.0), force, atol=1e-12)
+    assert theory.noise_averaged_loss(np.zeros((2, 3)), "bipolar", 0.1) == 2
+
+
+@given(st.integers(0, 10**6))
+def test_normal_noise_has_no_axes_and_other_noise_has(seed):
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(3, 4)) / 2
+    Q = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    loss = theory.noise_averaged_loss(W, "normal", 0.3)
+    assert theory.noise_averaged_loss(W @ Q, "normal", 0.3) == pytest.approx(loss, rel=1e-12)
+    axes = theory.noise_averaged_loss(W, "bipolar", 0.3)
+    other = W[:, ::-1] * [1, -1, 1, -1]
+    assert theory.noise_averaged_loss(other, "bipolar", 0.3) == pytest.approx(axes, rel=1e-12)
+
+
+def spread_simplex(n, m, seed=0):
+    """Return n unit vectors with overlaps -1/(n-1), turned at random in m dimensions."""
+    rng = np.random.default_rng(seed)
+    corners = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
+    return np.hstack([corners, np.zeros((n, m - n))]) @ np.linalg.qr(rng.normal(size=(m, m)))[0]
+
+
+@pytest.mark.parametrize("m", [34, 80])
+def test_potential_is_what_noise_adds_to_spread_encodings(m):
+    n, std = 5, 0.2
+    W = spread_simplex(n, m)
+    z = -1 / ((n - 1) * std)
+    normal = theory.noise_averaged_loss(W, "normal", std)
+    p4, p6 = (np.sum(W**k, axis=1) for k in (4, 6))
+    for noise, kurtosis, sixth in (
+        ("bipolar", -2.0, 16.0),
+        ("uniform", -1.2, 48 / 7),
+        ("laplace", 3.0, 30.0),
+    ):
+        added = theory.noise_averaged_loss(W, noise, std) - normal
+        potential = theory.effective_potential(W, std, kurtosis)
+        # The next order of the cumulant series: the sixth cumulant, and the fourth one squared.
+        next_order = sixth / kurtosis / 30 * p6.sum() / p4.sum() * (z**2 - 3)
+        next_order += kurtosis / 48 * np.sum(p4**2) / p4.sum() * (z**4 - 10 * z**2 + 15)
+        assert abs(next_order) < 0.2
+        assert added / potential == pytest.approx(1 + next_order, abs=0.3 * abs(next_order))
+        assert math.copysign(1, added) == math.copysign(1, kurtosis)
+        # The force on the shape, and the rate that stands for it.
+        force = theory.noise_averaged_gradient(W, "normal", std) - theory.noise_averaged_gradient(
+            W, noise, std
+        )
+        shape = W**3 - np.sum(W**4, axis=1)[:, None] * W
+        rate = np.sum(force * shape, axis=1) / np.sum(shape**2, axis=1)
+        np.testing.assert_allclose(rate, theory.sparsifying_rate(W, std, kurtosis), rtol=12 / m)
+    assert np.all(theory.sparsifying_rate(-W[[0, 1]] * [[1], [-1]], std, -2.0) < 0)  # positive overlaps
+
+
+def test_one_encoding_feels_no_axes():
+    """Alone, with its ReLU on: only the length has a force, for any noise."""
+    w = np.array([[0.6, 0.5, 0.3]])
+    for noise in ("bipolar", "uniform", "normal"):
+        gradient = theory.noise_averaged_gradient(w, noise, 0.1)
+        s = float(np.sum(w**2))
+        np.testing.assert_allclose(gradient, (4 * (s - 1) + 2 * 0.01) * w, atol=1e-11)
+    assert theory.sparsifying_rate(w, 0.1, -2.0) == 0
+    assert theory.effective_potential(w, 0.1, -2.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.relu_moments(np.nan, [1.0], "normal", 0.1), r"`g` must be finite; got nan"),
+        (lambda: theory.relu_moments(0.0, 1.0, "normal", 0.1), r"`w` must have shape \(any\); got \(\)"),
+        (lambda: theory.relu_moments(0.0, [1.0], "cauchy", 0.1), r"`noise` must be one of.*got 'cauchy'"),
+        (lambda: theory.relu_moments(0.0, [1.0], "normal", -0.1), r"`noise_std` must lie in.*got -0.1"),
+        (
+            lambda: theory.relu_moments(0.0, [1.0], "normal", 0.1, method="sample"),
+            r"`method` must be one of 'exact', 'edgeworth', 'normal'; got 'sample'",
+        ),
+        (
+            lambda: theory.noise_averaged_loss([1.0], "normal", 0.1),
+            r"`W` must have shape \(any, any\); got \(1,\)",
+        ),
+        (lambda: theory.noise_averaged_gradient([[np.inf]], "normal", 0.1), r"`W` must be finite; got inf"),
+        (
+            lambda: theory.effective_potential([[0.0], [1.0]], 0.1, -2),
+            r"`W` must have no zero encoding.*got one",
+        ),
+        (lambda: theory.effective_potential([[1.0]], 0.1, -2.1), r"`excess_kurtosis` must lie.*got -2.1"),
+        (lambda: theory.sparsifying_rate([[1.0]], 0.0, -2.0), r"`noise_std` must lie in \(0, inf\); got 0"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

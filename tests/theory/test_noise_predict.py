@@ -1,0 +1,163 @@
+"""Predictions of how long hidden noise takes to sparsify, against integration and the exact averaged loss."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from superposition.theory import noise as theory
+
+
+def spread_simplex(n, m, seed=0):
+    """Return n unit vectors with overlaps -1/(n-1), turned at random in m dimensions."""
+    rng = np.random.default_rng(seed)
+    corners = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
+    return np.hstack([corners, np.zeros((n, m - n))]) @ np.linalg.qr(rng.normal(size=(m, m)))[0]
+
+
+def test_quartic_flow_is_the_solution():
+    assert theory.derive_quartic_flow(4) == (0, 0)
+    rng = np.random.default_rng(9)
+    for m, length in ((2, 1.0), (6, 1.0), (30, 0.8)):
+        w = rng.normal(size=m)
+        w *= length / np.linalg.norm(w)
+        times = np.array([0.0, 0.3, 2.0, 6.0])
+        run = solve_ivp(
+            lambda _, x: x**3 - np.sum(x**4) * x / (x @ x),
+            (0, 6),
+            w,
+            "DOP853",
+            t_eval=times,
+            rtol=1e-12,
+            atol=1e-14,
+        )
+        got = theory.quartic_flow(w, times)
+        np.testing.assert_allclose(got, run.y.T, atol=1e-9)
+        level = float(np.sum(run.y[:, 2] ** 4) / length**4)
+        assert theory.quartic_time(w, level) == pytest.approx(2.0, rel=1e-7)
+
+
+def test_quartic_flow_at_its_ends():
+    w = np.array([0.5, 0.5, -0.7, 0.1])
+    np.testing.assert_array_equal(theory.quartic_flow(w, 1e-300), theory.quartic_flow(w, 0.0))
+    np.testing.assert_allclose(theory.quartic_flow(w, 0.0), w, rtol=1e-14)
+    np.testing.assert_allclose(theory.quartic_flow(w, 1e9), [0, 0, -1, 0], atol=1e-30)
+    np.testing.assert_allclose(theory.quartic_flow([1.0, 1.0], [[1.0, 5.0]]), np.ones((1, 2, 2)), rtol=1e-12)
+    assert theory.quartic_time([1.0, 1.0], 0.6) == math.inf
+    assert theory.quartic_time([1.0, 0.1], 0.6) == 0
+
+
+@pytest.mark.parametrize(("n", "std"), [(2, 0.1), (5, 0.3), (8, 0.15), (8, 0.6)])
+def test_simplex_is_where_normal_noise_leads(n, std):
+    s = theory.simplex_square(n, std)
+    W = math.sqrt(s) * spread_simplex(n, n + 2)
+    np.testing.assert_allclose(theory.noise_averaged_gradient(W, "normal", std), 0, atol=1e-6)
+    rng = np.random.default_rng(n)
+    start = theory.noise_averaged_loss(W, "normal", std)
+    for scale in (1e-2, 0.1, 0.5):
+        other = W + scale * rng.normal(size=W.shape) / math.sqrt(n + 2)
+        assert theory.noise_averaged_loss(other, "normal", std) > start
+    rate = theory.simplex_rate(n, std, -2.0)
+    np.testing.assert_allclose(theory.sparsifying_rate(W, std, -2.0), rate, rtol=1e-6)
+
+
+def descend(W, noise, std, time, step):
+    """Euler steps down the exact averaged loss."""
+    for _ in range(round(time / step)):
+        W = W - step * theory.noise_averaged_gradient(W, noise, std)
+    return W
+
+
+def shape(W):
+    return np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2
+
+
+def test_which_noise_sparsifies():
+    """The exact averaged loss, from one start: bipolar up, normal unmoved, Laplace down."""
+    std = 0.4
+    W = math.sqrt(theory.simplex_square(4, std)) * spread_simplex(4, 6, seed=2)
+    ends = {noise: shape(descend(W, noise, std, 15.0, 0.1)).mean() for noise in ("bipolar", "normal")}
+    ends["laplace"] = shape(descend(W, "laplace", std, 2.0, 0.1)).mean()
+    first = shape(W).mean()
+    assert ends["bipolar"] > first + 0.05
+    assert ends["normal"] == pytest.approx(first, abs=1e-6)
+    assert ends["laplace"] < first - 0.005
+
+
+@pytest.mark.slow
+def test_time_to_sparsify_is_the_predicted_one():
+    n, m, std = 8, 16, 0.15
+    W = np.random.default_rng(0).normal(size=(n, m)) / 4
+    predicted = theory.sparsification_time(n, m, std, -2.0)
+    early, late = (
+        shape(descend(W, "bipolar", std, factor * predicted, 0.15)).mean() for factor in (0.5, 2.0)
+    )
+    assert early < 0.5 < late
+
+
+@pytest.mark.slow
+def test_bounded_noise_falls_silent_near_the_bound():
+    """The exact averaged loss from a random start: rest near the bound if above it, at once if below."""
+    n, m = 4, 8
+    W = np.random.default_rng(0).normal(size=(n, m)) / math.sqrt(m)
+    end = descend(W, "bipolar", 0.2, 900.0, 0.15)
+    assert np.abs(end).sum(axis=1).mean() == pytest.approx(theory.silent_l1_norm(n, "bipolar", 0.2), rel=0.05)
+    early, late = (descend(W, "bipolar", 0.1, t, 0.15) for t in (150.0, 300.0))
+    assert np.abs(early).sum(axis=1).mean() < theory.silent_l1_norm(n, "bipolar", 0.1)
+    assert shape(late).mean() == pytest.approx(shape(early).mean(), abs=1e-3)
+
+
+def test_scalings():
+    time = theory.sparsification_time(8, 64, 0.4, -2.0)
+    assert theory.sparsification_time(8, 64, 0.4, -1.0) == pytest.approx(2 * time, rel=1e-9)
+    # While (n - 1) sigma > 1 and n sigma^2 < 1: close to linear in sigma, nearly free of n.
+    rate = theory.simplex_rate(1001, 0.01, -2.0)
+    assert rate / theory.simplex_rate(1001, 0.005, -2.0) == pytest.approx(2, rel=0.05)
+    assert rate / theory.simplex_rate(2001, 0.01, -2.0) == pytest.approx(1, abs=0.05)
+    assert theory.simplex_rate(8, 0.01, -2.0) < 1e-30
+    assert theory.sparsification_time(8, 64, 0.4, 1.0) == math.inf
+    assert theory.simplex_rate(8, 0.4, 1.0) == pytest.approx(-theory.simplex_rate(8, 0.4, -2.0) / 2, rel=1e-9)
+    assert theory.regulariser_rate(0.2, 0.1, -2.0) == pytest.approx(64 * 0.01 * 0.0016 * 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(("noise", "size"), [("bipolar", 1.0), ("uniform", math.sqrt(3))])
+def test_silent_states_keep_the_bound(noise, size):
+    """Encodings that the noise cannot reach: no force but on the length, and short enough in l1."""
+    n, m = 4, 4
+    W = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
+    std = 0.9 * float(-(W @ W.T)[0, 1] / np.sum(np.abs(W[0])) / size)
+    W = W * math.sqrt(1 - std**2 / 2)
+    assert np.mean(np.abs(W).sum(axis=1)) <= theory.silent_l1_norm(n, noise, std)
+    np.testing.assert_allclose(theory.noise_averaged_gradient(W, noise, std), 0, atol=1e-9)
+    # The same overlaps, turned: louder in l1 than the bound, so that noise must disturb them.
+    turned = W @ np.linalg.qr(np.random.default_rng(3).normal(size=(m, m)))[0]
+    loud = 1.3 * std
+    if np.mean(np.abs(turned).sum(axis=1)) > theory.silent_l1_norm(n, noise, loud):
+        assert np.abs(theory.noise_averaged_gradient(turned, noise, loud)).max() > 1e-6
+    assert theory.silent_l1_norm(n, "normal", 0.1) == 0
+    assert theory.silent_l1_norm(3, "three-point", 0.1, excess_kurtosis=1.0) == pytest.approx(0.995 / 0.4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.quartic_flow([0.0], 1.0), r"`w0` must not be 0.*got length 0"),
+        (lambda: theory.quartic_flow([1.0], -1.0), r"`reduced_time` must lie in \[0, inf\); got -1"),
+        (lambda: theory.quartic_time([1.0], 1.0), r"`fourth_norm` must lie in \(0, 1\); got 1"),
+        (lambda: theory.simplex_square(0, 0.1), r"`n_features` must be an integer of at least 1; got 0"),
+        (lambda: theory.simplex_rate(1, 0.1, -2.0), r"`n_features` must be an integer of at least 2; got 1"),
+        (
+            lambda: theory.sparsification_time(8, 6, 0.1, -2.0),
+            r"`n_hidden` must be an integer of at least 7; got 6",
+        ),
+        (lambda: theory.regulariser_rate(0.1, -0.1, -2.0), r"`learning_rate` must lie in.*got -0.1"),
+        (
+            lambda: theory.silent_l1_norm(2, "bipolar", 1.5),
+            r"`noise_std` must lie in \(0, 1.41421\); got 1.5",
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

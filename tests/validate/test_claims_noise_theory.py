@@ -1,0 +1,71 @@
+"""What the ledger says of one noisy step, and that a wrong statement of it does not get away."""
+
+import numpy as np
+import pytest
+import sympy
+
+from superposition.theory import noise
+from superposition.validate.claims import Claim, Evidence, Verdict, judge, verdict
+from superposition.validate.claims.lecomte_noise_theory import NOISE_THEORY
+from superposition.validate.claims.ledger import symbolic
+
+# Each from a derivation by hand; the ledger never reads this table.
+EXPECTED = {
+    "L21": "holds",
+    "L22": "holds",
+    "L23": "holds",
+    "L24": "holds",
+    "L25": "holds",
+    "L26": "holds with a correction",  # one eta too many
+    "L27": "holds",
+    "L28": "holds with a correction",  # pairs counted twice
+    "L29": "holds",
+    "L30": "holds with a correction",  # a factor before the wrong bracket
+    "L32": "holds",
+    "L33": "holds",
+}
+
+
+@pytest.mark.parametrize("row", NOISE_THEORY, ids=lambda row: row.id)
+def test_verdicts(row):
+    checked = judge(row)
+    assert str(checked.verdict) == EXPECTED[row.id]
+    assert checked.verdict is verdict(checked.evidence)
+    assert all(f.passed for f in checked.evidence.findings if f.about == "corrected")
+    assert all(np.isfinite(f.value) for f in checked.evidence.findings)
+    assert all(np.isfinite(v) for v in checked.evidence.numbers.values())
+
+
+def test_all_rows_are_there():
+    assert [row.id for row in NOISE_THEORY] == list(EXPECTED)
+
+
+def test_counterexamples_are_the_known_residuals():
+    residuals = {row.id: row.check(True).findings[0] for row in NOISE_THEORY}
+    # 4u^2; 3 sigma^4 times the sum over pairs; (3 sigma^4 - 1) times the term in |W|_4: none of them 0.
+    assert residuals["L26"].text.endswith("residual -4*u**2")
+    assert "3*mu2**2*(-p2**2 + p4)" in residuals["L28"].text
+    assert residuals["L30"].value > 0
+
+
+def wrong_loss(quick):
+    """Take the loss after a step for independent of |W|_4."""
+    loss = noise.derive_next_step_loss()["loss"].subs(sympy.Symbol("p2"), 1)
+    return Evidence("", [symbolic("printed", "slope in p4", loss.diff(sympy.Symbol("p4")))])
+
+
+def regulariser_is_drift(quick):
+    """Take the drift of |W|_4 to have the sign of the implicit regulariser's force."""
+    drift, loss = noise.derive_random_drift(), noise.derive_next_step_loss()["error"]
+    mu2, mu4, m = sympy.symbols("mu2 mu4 m")
+    bipolar = drift.subs({m: 16, mu4: mu2**2, mu2: 1})
+    force = -loss.subs({sympy.Symbol("p2"): 1}).coeff(sympy.Symbol("eta"), 2).diff(sympy.Symbol("p4"))
+    sign = sympy.sign(force.subs({mu4: mu2**2}).subs(mu2, 1))
+    return Evidence(
+        "", [symbolic("printed", "sign of the drift less that of the force", sympy.sign(bipolar) - sign)]
+    )
+
+
+@pytest.mark.parametrize("check", [wrong_loss, regulariser_is_drift])
+def test_canary_a_wrong_statement_fails(check):
+    assert judge(Claim("X1", "nobody2000", "1", "wrong", check)).verdict is Verdict.FAILS

@@ -1,0 +1,257 @@
+r"""The loss averaged over hidden noise, and the part of it that knows the axes: the effective potential.
+
+Summed over inputs e_i and outputs k, as the source's loss without noise (its §2.3),
+
+.. math:: L(W) = \sum_i E (\mathrm{ReLU}(|W_i|^2 + W_i \cdot \xi) - 1)^2
+                 + \sum_{i \ne k} E\, \mathrm{ReLU}(W_i \cdot W_k + W_k \cdot \xi)^2 .
+
+Each mean is over one projection W_k.xi, so it does not matter whether inputs share their noise. Gradient
+descent with one step for all inputs follows dW/dt = -grad L in the time t = learning_rate * steps, to first
+order. With normal noise L depends on products W_i.W_k only and no axis is special. What other noise adds is,
+to first order in the excess kurtosis,
+
+.. math:: V(W) = -\frac{\kappa\sigma^2}{12} \sum_k \frac{|W_k|_4^4}{|W_k|^2}
+          \sum_{i \ne k} z_{ik}\, n(z_{ik}),
+          \qquad z_{ik} = \frac{W_i \cdot W_k}{\sigma |W_k|},
+
+n the standard normal density. It needs overlaps near the threshold of the ReLU: one encoding alone feels
+nothing.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import FloatArray, Real, matrix, number, plain, real
+from .relu import derive_edgeworth, relu_moments
+
+__all__ = [
+    "derive_sparsifying_rate",
+    "effective_potential",
+    "noise_averaged_gradient",
+    "noise_averaged_loss",
+    "sparsifying_rate",
+]
+
+
+def derive_sparsifying_rate() -> Any:
+    r"""Derive the force of the effective potential along the sphere, for one overlap, with SymPy.
+
+    Returns
+    -------
+    residual : Expr
+        :math:`-\partial V/\partial W_j` at fixed overlaps, less :math:`B W_j^3` with
+        :math:`B = \kappa \sigma^2 z\, n(z)/(3 s)`; 0. The part of it along W only changes the length.
+
+    Examples
+    --------
+    >>> derive_sparsifying_rate()
+    0
+    """
+    import sympy
+
+    force = derive_edgeworth()["force"]  # in p4
+    names = {symbol.name: symbol for symbol in force.free_symbols}
+    g, s, sigma, kurtosis = (names[key] for key in ("g", "s", "sigma", "kurtosis"))
+    weight = sympy.Symbol("W_j")
+    z = g / (sigma * sympy.sqrt(s))
+    rate = kurtosis * sigma**2 / (3 * s) * z * sympy.exp(-(z**2) / 2) / sympy.sqrt(2 * sympy.pi)
+    return sympy.simplify(force * 4 * weight**3 - rate * weight**3)
+
+
+def noise_averaged_loss(
+    W: npt.ArrayLike,
+    noise: str,
+    noise_std: float,
+    *,
+    excess_kurtosis: float | None = None,
+    method: str = "exact",
+) -> float:
+    r"""Loss averaged over the noise, summed over inputs and outputs.
+
+    Parameters
+    ----------
+    W : array_like of float, shape (n_features, n_hidden)
+        Encodings, one a row.
+    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
+        Noise on the hidden neurons, independent on each.
+    noise_std : float
+        Its standard deviation, not negative.
+    excess_kurtosis : float, optional
+        For ``"three-point"`` noise only.
+    method : {"exact", "edgeworth", "normal"}, optional
+        As in :func:`relu_moments`: exact, first order in the excess kurtosis, or normal noise instead.
+
+    Returns
+    -------
+    float
+        L(W) of the module's first lines; divided by n_features, the mean over inputs.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    Error of :func:`relu_moments`, times n_features^2. Time n_features^2 times that of one overlap: 2^(m/2)
+    for bipolar noise on m <= 40 neurons.
+
+    References
+    ----------
+    Lecomte et al. (2024), §3.1.
+
+    Examples
+    --------
+    >>> round(noise_averaged_loss([[1.0, 0.0], [0.0, 1.0]], "bipolar", 0.1), 12)
+    0.03
+    """
+    return _loss(matrix("W", W), noise, noise_std, excess_kurtosis, method)[0]
+
+
+def noise_averaged_gradient(
+    W: npt.ArrayLike,
+    noise: str,
+    noise_std: float,
+    *,
+    excess_kurtosis: float | None = None,
+    method: str = "exact",
+) -> FloatArray:
+    """Gradient of the loss averaged over the noise: the mean of what one step of descent follows.
+
+    Parameters
+    ----------
+    W, noise, noise_std, excess_kurtosis, method
+        As in :func:`noise_averaged_loss`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_features, n_hidden)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    For discrete noise the loss has kinks where some noise just switches off an encoding's own output; there
+    the gradient is one of the two.
+
+    Examples
+    --------
+    >>> noise_averaged_gradient([[1.0, 0.0], [0.0, 1.0]], "bipolar", 0.1)
+    array([[0.03, 0.2 ],
+           [0.2 , 0.03]])
+    """
+    return _loss(matrix("W", W), noise, noise_std, excess_kurtosis, method)[1]
+
+
+def _loss(
+    W: FloatArray, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
+) -> tuple[float, FloatArray]:
+    total, slope = 0.0, np.zeros_like(W)
+    for k, w in enumerate(W):
+        overlap = W @ w
+        y = relu_moments(overlap, w, noise, noise_std, excess_kurtosis=excess_kurtosis, method=method)
+        total += float(y.second.sum() - 2 * y.mean[k] + 1)
+        slope[k] += 2 * (y.mean @ W + y.mean_noise.sum(axis=0) - y.on[k] * w - y.on_noise[k])
+        slope += 2 * np.outer(y.mean, w)
+        slope[k] -= 2 * y.on[k] * w
+    return total, slope
+
+
+def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return z n(z) summed over the other inputs for each output, squared lengths, fourth norms."""
+    square = np.sum(W**2, axis=1)
+    if not np.all(square > 0):
+        raise ValueError("`W` must have no zero encoding, which has no shape; got one.")
+    z = (W @ W.T) / (noise_std * np.sqrt(square))
+    np.fill_diagonal(z, 0.0)
+    near = np.clip(z, -40.0, 40.0)
+    pull = np.sum(near * np.exp(-0.5 * near**2), axis=0) / math.sqrt(2 * math.pi)
+    return np.asarray(pull), np.asarray(square), np.asarray(np.sum(W**4, axis=1))
+
+
+def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt.ArrayLike) -> Real:
+    r"""First-order effective potential V(W): what noise that is not normal adds to the averaged loss.
+
+    Parameters
+    ----------
+    W : array_like of float, shape (n_features, n_hidden)
+        Encodings, one a row, none of them 0.
+    noise_std : float
+        Standard deviation of the noise, positive.
+    excess_kurtosis : array_like of float
+        kappa, at least -2.
+
+    Returns
+    -------
+    float or ndarray of float64
+        V of the module's first lines, linear in the excess kurtosis.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or an encoding is 0.
+
+    Notes
+    -----
+    Asymptotic: relative errors of order |W_k|_4^4 (times powers of z), so it describes spread encodings,
+    and overstates the force on sparse ones. The encodings' own outputs, with z = |W|/sigma, are left out.
+
+    Examples
+    --------
+    >>> effective_potential([[1.0, 0.0], [0.0, 1.0]], 0.1, -2.0)
+    0.0
+    """
+    kurtosis = real("excess_kurtosis", excess_kurtosis, -2.0)
+    std = number("noise_std", noise_std, 0.0, brackets="(]")
+    pull, square, fourth = _thresholds(matrix("W", W), std)
+    return plain(np.asarray(-kurtosis * (std**2 / 12 * float(np.sum(fourth / square * pull)) + 0.0)) + 0.0)
+
+
+def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float) -> FloatArray:
+    r"""Rate B at which noise sparsifies each encoding: first order in the learning rate and the kurtosis.
+
+    .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2), \qquad
+              B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
+
+    the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
+    B > 0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative
+    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies. With positive ones it
+    flattens.
+
+    Parameters
+    ----------
+    W : array_like of float, shape (n_features, n_hidden)
+        Encodings, one a row, none of them 0.
+    noise_std : float
+        Standard deviation of the noise, positive.
+    excess_kurtosis : float
+        kappa, at least -2.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_features,)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or an encoding is 0.
+
+    Notes
+    -----
+    Valid as :func:`effective_potential`.
+
+    Examples
+    --------
+    >>> sparsifying_rate([[0.6, -0.8], [-0.8, 0.6]], 0.5, -2.0) > 0
+    array([ True,  True])
+    """
+    kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
+    std = number("noise_std", noise_std, 0.0, brackets="(]")
+    pull, square, _ = _thresholds(matrix("W", W), std)
+    return np.asarray(kurtosis * std**2 / (3 * square) * pull)

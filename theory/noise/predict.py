@@ -1,0 +1,399 @@
+r"""How long hidden noise takes to sparsify, and where it stops: predictions without free constants.
+
+Time is t = learning_rate * steps, for steps on the sum of the losses on all inputs; on their mean, steps are
+n_features times as many. To first order only t counts: at fixed t the learning rate does not matter. A
+regulariser of second order in it would act in a time t that grows with its inverse square.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize, special
+
+from ..arguments import FloatArray, Real, integer, number, plain, real, vector
+from .moments import family
+from .relu import relu_moments
+
+__all__ = [
+    "derive_quartic_flow",
+    "quartic_flow",
+    "quartic_time",
+    "regulariser_rate",
+    "silent_l1_norm",
+    "simplex_rate",
+    "simplex_square",
+    "sparsification_time",
+]
+
+
+_LATEST = 690.0  # log of the odds of the largest weight; odds are then near the largest float
+_SOONEST = 1e-290
+
+# --- One encoding on the sphere: the flow towards larger fourth norm ----------------------------------------
+
+
+def derive_quartic_flow(n_weights: int = 3) -> tuple[Any, Any]:
+    r"""Check the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j`, |W| = 1, with SymPy.
+
+    With :math:`x_j = W_j^2`: the :math:`1/x_j` keep their differences up to a common factor, so that
+    :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
+
+    Returns
+    -------
+    rate, start : Expr
+        dx_j/d(Bt) less :math:`2 x_j (x_j - \sum_k x_k^2)`, and x_j at tau = 0 less x_j(0): both 0 where the
+        x_j(0) add up to 1.
+
+    Examples
+    --------
+    >>> derive_quartic_flow()
+    (0, 0)
+    """
+    import sympy
+
+    tau = sympy.Symbol("tau")
+    free = sympy.symbols(f"x1:{n_weights}", positive=True)
+    first = [*free, 1 - sum(free)]
+    shares = [1 / (1 / x - tau) for x in first]
+    total = sum(shares)
+    x = [share / total for share in shares]
+    clock = sympy.diff(-sum(sympy.log(1 - tau * y) for y in first), tau) / 2  # d(Bt)/dtau
+    rate = sympy.diff(x[0], tau) / clock - 2 * x[0] * (x[0] - sum(y**2 for y in x))
+    return sympy.simplify(rate), sympy.simplify(x[0].subs(tau, 0) - first[0])
+
+
+def _shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
+    weights = vector("w0", w0)
+    size = float(np.max(np.abs(weights)))
+    if size == 0:
+        raise ValueError("`w0` must not be 0, which has no direction; got length 0.")
+    length = size * math.sqrt(float(np.sum((weights / size) ** 2)))
+    return weights, (weights / length) ** 2, length
+
+
+def _clock(log_odds: float, first: FloatArray) -> float:
+    """Time Bt at tau = odds/((1 + odds) largest), which runs through [0, 1/largest)."""
+    odds = math.exp(log_odds)
+    # 1 - tau x = ((1 - x/largest) odds + 1)/(1 + odds), which does not cancel near the end.
+    return 0.5 * float(np.sum(np.log1p(odds) - np.log1p((1 - first / first.max()) * odds)))
+
+
+def _root(function: Callable[[float], float]) -> float:
+    return float(optimize.brentq(function, -_LATEST, _LATEST, xtol=1e-13))
+
+
+def _at(odds: FloatArray, first: FloatArray) -> FloatArray:
+    largest = first.max()
+    shares = first / (1 + (1 - first / largest) * odds[..., None])
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+
+def _log_odds(time: float, first: FloatArray) -> float:
+    if _clock(_LATEST, first) <= time:
+        return _LATEST
+    return _root(lambda y: _clock(y, first) - time)
+
+
+def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
+    r"""Return the encoding at the times Bt under the first-order force of hidden noise; exact.
+
+    .. math:: dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j / |W|_2^2 .
+
+    Parameters
+    ----------
+    w0 : array_like of float, shape (m,)
+        Encoding at the start. Its length is kept.
+    reduced_time : array_like of float
+        B t: rate times learning rate times steps, or an integral of the rate if it changes. Not negative.
+
+    Returns
+    -------
+    ndarray of float64, shape (*shape of the times, m)
+        Relative error 1e-9 while a weight is above 1e-140.
+
+    Raises
+    ------
+    ValueError
+        If `w0` is 0, a time is negative, or one is not finite.
+
+    Notes
+    -----
+    Encodings that are tied together by their overlaps cannot all turn freely, so the same force sparsifies
+    them more slowly if n_features is not much smaller than n_hidden.
+
+    Examples
+    --------
+    >>> quartic_flow([0.8, 0.6], [0.0, 20.0]).round(6)
+    array([[0.8, 0.6],
+           [1. , 0. ]])
+    """
+    weights, first, length = _shares(w0)
+    times = real("reduced_time", reduced_time, 0.0) * length**2
+    odds = np.zeros(times.shape)
+    for at in np.ndindex(times.shape):
+        t = times[at]
+        if t > _SOONEST:
+            odds[at] = math.exp(_log_odds(float(t), first))
+    return np.asarray(np.sign(weights) * np.sqrt(_at(odds, first)) * length)
+
+
+def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
+    r"""Time Bt at which the flow of :func:`quartic_flow` brings :math:`|W|_4^4/|W|_2^4` to a level.
+
+    Parameters
+    ----------
+    w0 : array_like of float, shape (m,)
+        Encoding at the start.
+    fourth_norm : float
+        The level, in (0, 1).
+
+    Returns
+    -------
+    float
+        0 if it is there already, inf if the flow never gets there (ties of the largest weights last).
+        Relative error 1e-9.
+
+    Raises
+    ------
+    ValueError
+        If `w0` is 0 or not finite, or the level is not in (0, 1).
+
+    Examples
+    --------
+    >>> round(quartic_time([0.8, 0.6], 0.9), 6)
+    1.925291
+    """
+    _, first, length = _shares(w0)
+    level = number("fourth_norm", fourth_norm, 0.0, 1.0, brackets="()")
+
+    def excess(y: float) -> float:
+        return float(np.sum(_at(np.exp(np.array(y)), first) ** 2)) - level
+
+    if excess(-_LATEST) >= 0:
+        return 0.0
+    return _clock(_root(excess), first) / length**2 if excess(_LATEST) > 0 else math.inf
+
+
+# --- Many encodings ---------------------------------------------------------------------------------------
+
+
+def simplex_square(n_features: int, noise_std: float) -> float:
+    r"""Squared length at which a regular simplex of encodings has the least loss under normal noise.
+
+    Its overlaps -s/(n-1) are the lowest that n encodings of squared length s can have on average, and the
+    loss is convex and increasing in each: so among equal lengths the simplex is optimal, if
+    n_hidden >= n_features - 1.
+
+    Parameters
+    ----------
+    n_features : int
+        n, at least 1.
+    noise_std : float
+        sigma, positive.
+
+    Returns
+    -------
+    float
+        s, near 1 - sigma^2/2 for weak noise. Absolute error 1e-7.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> round(simplex_square(1, 0.1), 6)
+    0.995
+    """
+    n, std = integer("n_features", n_features, 1), number("noise_std", noise_std, 0.0, brackets="(]")
+
+    def loss(s: float) -> float:
+        overlaps = [s, -s / max(n - 1, 1)]
+        y = relu_moments(overlaps, [math.sqrt(s)], "normal", std)
+        return float(y.second[0] - 2 * y.mean[0] + (n - 1) * y.second[1])
+
+    return float(
+        optimize.minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).x
+    )
+
+
+def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
+    r"""Rate B of :func:`sparsifying_rate` for encodings in a regular simplex, where normal noise leads them.
+
+    .. math:: B = -\frac{\kappa\sigma}{3 \sqrt s}\, n(z), \qquad z = -\frac{\sqrt s}{(n - 1)\sigma}.
+
+    So B is linear in sigma and the kurtosis and free of n from (n - 1) sigma of about 1 on (with s falling
+    once n sigma^2 is not small), and exponentially small below: overlaps are then out of the noise's reach.
+
+    Parameters
+    ----------
+    n_features : int
+        n, at least 2.
+    noise_std : float
+        sigma, positive.
+    excess_kurtosis : float
+        kappa, at least -2.
+
+    Returns
+    -------
+    float
+        B > 0 sparsifies. With s of :func:`simplex_square`; first order in the kurtosis.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> round(simplex_rate(8, 0.15, -2.0), 4)
+    0.0256
+    """
+    n = integer("n_features", n_features, 2)
+    kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
+    std, length = number("noise_std", noise_std, 0.0, brackets="(]"), math.sqrt(simplex_square(n, noise_std))
+    z = -length / ((n - 1) * std)
+    return -kurtosis * std / (3 * length) * math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+
+
+def sparsification_time(
+    n_features: int, n_hidden: int, noise_std: float, excess_kurtosis: float, *, fourth_norm: float = 0.5
+) -> float:
+    r"""Time learning_rate * steps after which a random encoding has the fourth norm asked for.
+
+    The rate is that of the simplex; the encoding starts with weights at normal quantiles, so that the time is
+    about :math:`m/(4 B \ln m)`: in steps inverse to the learning rate, inverse to the kurtosis and, where
+    (n - 1) sigma > 1, to sigma; nearly linear in n_hidden.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        n, at least 2, and m, at least n - 1 and 2.
+    noise_std : float
+        sigma, positive.
+    excess_kurtosis : float
+        kappa, at least -2.
+    fourth_norm : float, optional
+        Level of :math:`|W|_4^4/|W|_2^4`, in (0, 1).
+
+    Returns
+    -------
+    float
+        inf if noise of this kurtosis does not sparsify.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's from the
+    start, encodings turning freely. It does not know that bounded noise falls silent: see
+    :func:`silent_l1_norm`.
+
+    Examples
+    --------
+    >>> sparsification_time(8, 16, 0.15, 0.0)
+    inf
+    """
+    n = integer("n_features", n_features, 2)
+    m = integer("n_hidden", n_hidden, max(n - 1, 2))
+    rate = simplex_rate(n, noise_std, excess_kurtosis)
+    sizes = special.ndtri((np.arange(1, m + 1) / 2 + m / 2) / (m + 0.5))  # quantiles of |normal|
+    length = math.sqrt(simplex_square(n, noise_std))
+    time = quartic_time(sizes * (length / float(np.linalg.norm(sizes))), fourth_norm)
+    return time / rate if rate > 0 else math.inf
+
+
+def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: float) -> float:
+    r"""Rate B that the source's implicit regulariser would give, if encodings descended it.
+
+    Minus the gradient of :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is :math:`B W_j^3` with
+    :math:`B = -64 \eta^2 \sigma^4 \kappa`: time to sparsify, in steps, like 1/learning_rate^3. They do not
+    descend it, see :func:`fourth_norm_drift`; the rate is here to be told apart from :func:`simplex_rate`.
+
+    Parameters
+    ----------
+    noise_std, learning_rate : float
+        sigma and eta, not negative.
+    excess_kurtosis : float
+        kappa, at least -2.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    Lecomte et al. (2024), §3.2.
+
+    Examples
+    --------
+    >>> round(regulariser_rate(0.1, 0.01, -2.0), 12)
+    1.28e-06
+    """
+    kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
+    std, rate = number("noise_std", noise_std, 0.0), number("learning_rate", learning_rate, 0.0)
+    return -64 * rate**2 * std**4 * kurtosis
+
+
+def silent_l1_norm(
+    n_features: int, noise: str, noise_std: npt.ArrayLike, *, excess_kurtosis: float | None = None
+) -> Real:
+    r"""Mean :math:`|W_i|_1` above which bounded noise must disturb some encoding: a strict bound.
+
+    Noise of size at most c switches no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
+    pairs. The sum of all encodings has a square that is not negative, so then
+    :math:`(n - 1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. In a silent state the interference, and all force
+    towards sparsity, is *exactly* 0, so that bounded noise may leave encodings unfinished; above this bound
+    it cannot. Random encodings that start above it are driven down to about it.
+
+    Parameters
+    ----------
+    n_features : int
+        n, at least 2.
+    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
+        Noise on the hidden neurons.
+    noise_std : array_like of float
+        sigma, positive, below sqrt(2).
+    excess_kurtosis : float, optional
+        For ``"three-point"`` noise only.
+
+    Returns
+    -------
+    float or ndarray of float64
+        :math:`(1 - \sigma^2/2)/((n - 1) c)`, with the squared length at which encodings without interference
+        rest. Below :math:`\sqrt{1 - \sigma^2/2}`, the least l1 norm there is, no state is silent. 0 for noise
+        without bound.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The source's second assumption (§3.2) is that the encodings are in such a state.
+
+    Examples
+    --------
+    >>> round(silent_l1_norm(4, "bipolar", 0.15), 4)
+    2.1972
+    """
+    n, std = (
+        integer("n_features", n_features, 2),
+        real("noise_std", noise_std, 0.0, math.sqrt(2), brackets="()"),
+    )
+    name, _, ratio = family(noise, 1.0, excess_kurtosis)
+    size = {"uniform": math.sqrt(3.0), "normal": math.inf, "laplace": math.inf}.get(name, math.sqrt(ratio))
+    return plain(np.asarray((1 - std**2 / 2) / ((n - 1) * size * std)))
