@@ -1,0 +1,1 @@
+"""Optimal blocks and the envelope of structured codes; the exact Hessian at the Persian rug."""

@@ -1,0 +1,117 @@
+"""Feature benefit, interference, bias and dimensionality against integrals and their inequalities."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import integrate
+
+from superposition.theory import relu
+from superposition.theory.relu import derive
+
+REAL = st.floats(-3, 3, allow_subnormal=False)
+
+
+def integral(function, slope, b):
+    edge = -b / slope if slope else 0.5
+    points = [edge] if 0 < edge < 1 else None
+    return integrate.quad(function, 0, 1, points=points, epsabs=1e-13, epsrel=1e-13)[0]
+
+
+@given(REAL, REAL)
+def test_benefit_and_interference_are_their_integrals(slope, b):
+    own = integral(lambda x: (x - max(slope * x + b, 0)) ** 2, slope, b)
+    other = integral(lambda x: max(slope * x + b, 0) ** 2, slope, b)
+    assert relu.feature_benefit(slope, b) == pytest.approx(1 / 3 - own, abs=1e-12)
+    assert relu.interference(slope, b) == pytest.approx(other, abs=1e-12)
+
+
+@given(st.lists(REAL, min_size=6, max_size=6), st.lists(REAL, min_size=3, max_size=3))
+def test_first_class_is_benefit_and_interference(entries, b):
+    W, b, importance = np.reshape(entries, (3, 2)), np.array(b), np.array([1.0, 0.5, 2.0])
+    M = W @ W.T
+    own = 1 / 3 - relu.feature_benefit(np.diag(M), b)
+    others = [sum(relu.interference(M[i, j], b[i]) for j in range(3) if j != i) for i in range(3)]
+    total = importance @ (own + others)
+    assert relu.class_loss(W, b, 1, importance) == pytest.approx(total, rel=1e-12, abs=1e-14)
+
+
+def test_perfect_models_lose_nothing():
+    """Sums of squares: zero exactly, and not 1e-17 of either sign."""
+    assert relu.class_loss(np.eye(3), 0.0, 1) == 0.0
+    assert relu.class_loss(np.eye(3), 0.0, 3) == 0.0
+    assert relu.class_loss([[1.0], [-1.0]], 0.0, 1) == 0.0
+
+
+@given(st.lists(REAL, min_size=8, max_size=8))
+def test_corner_is_three_times_the_first_class_without_bias(entries):
+    W = np.reshape(entries, (4, 2))
+    corner = relu.corner_class_loss(W, 0.0, [1, 2, 0, 1])
+    assert corner == pytest.approx(3 * relu.class_loss(W, 0.0, 1, [1, 2, 0, 1]), rel=1e-12, abs=1e-14)
+
+
+@given(st.integers(3, 12))
+def test_corner_vanishes_where_the_first_class_does_not(n):
+    angles = 2 * np.pi * np.arange(n) / n
+    mu = np.cos(angles[1])
+    assume(mu > 1e-9)
+    W, b = np.c_[np.cos(angles), np.sin(angles)] / np.sqrt(1 - mu), -mu / (1 - mu)
+    assert relu.corner_class_loss(W, b) < 1e-20 / (1 - mu) ** 2
+    assert relu.class_loss(W, b, 1) > 0.1
+
+
+def test_bias_trade_off_is_what_the_kernels_give():
+    terms = derive.derive_bias_trade_off()
+    t, c, m = sp.symbols("t c m", positive=True)
+    for values in ({t: 0.1, c: 0.4, m: 0.9}, {t: 0.3, c: 0.31, m: 1.4}):
+        kept, own = (float(terms[name].subs(values)) for name in ("kept", "own"))
+        assert relu.interference(values[c], -values[t]) == pytest.approx(kept, rel=1e-12)
+        assert 1 / 3 - relu.feature_benefit(values[m], -values[t]) == pytest.approx(own, rel=1e-12)
+    assert relu.interference(0.2, -0.2) == 0.0
+
+
+def test_slope_by_the_bias_is_minus_the_positive_overlaps():
+    rng = np.random.default_rng(1)
+    W = rng.normal(size=(5, 2))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    M = W @ W.T
+    _, by_b = relu.class_loss_gradient(W, 0.0, 1)
+    assert by_b == pytest.approx(np.maximum(M - np.diag(np.diag(M)), 0).sum(axis=1), abs=1e-14)
+
+
+@given(st.floats(0.001, 1), st.integers(1, 9))
+def test_best_bias_of_a_feature_that_is_not_represented(p, n):
+    """p/2 by all classes; the first two alone place it lower."""
+    solved = derive.derive_truncated_bias()
+    at = dict(zip(sp.symbols("p n", positive=True), (p, n), strict=True))
+    full, cut = (float(solved[name].subs(at)) for name in ("full", "truncated"))
+    W = np.zeros((n, 1))
+    _, slope = relu.mixture_loss_gradient(W, full, p)
+    assert slope == pytest.approx(np.zeros(n), abs=1e-13)
+    _, slope = relu.mixture_loss_gradient(W, cut, p, up_to=1)
+    assert slope == pytest.approx(np.zeros(n), abs=1e-13)
+
+
+def test_projection_holds_for_positive_inputs_only():
+    gain = derive.derive_projection()["gain"]
+    x, z = sp.Symbol("x", real=True), sp.Symbol("z", positive=True)
+    positive = sp.Symbol("positive", nonnegative=True)
+    assert gain.subs(x, positive).is_positive
+    assert gain.subs({x: -1, z: 1}) == -1
+
+
+@given(st.lists(REAL, min_size=12, max_size=12))
+def test_dimensionalities_add_up_to_the_rank_at_most(entries):
+    W = np.reshape(entries, (4, 3))
+    shares = relu.feature_dimensionality(W)
+    assert np.all((shares >= 0) & (shares <= 1 + 1e-12))
+    assert shares.sum() <= np.linalg.matrix_rank(W) + 1e-9
+    assert relu.feature_dimensionality(W * 2.0**-60) == pytest.approx(shares, rel=1e-12)
+
+
+def test_dimensionalities_of_a_tight_frame_add_up_to_the_dimension():
+    angles = 2 * np.pi * np.arange(7) / 7
+    W = np.c_[np.cos(angles), np.sin(angles)]
+    assert relu.feature_dimensionality(W) == pytest.approx(np.full(7, 2 / 7))
+    assert relu.feature_dimensionality(np.zeros((2, 3))).tolist() == [0.0, 0.0]

@@ -1,0 +1,60 @@
+"""Verdicts on the ReLU output model, and checks of the checks: a wrong theory changes them."""
+
+import numpy as np
+import pytest
+
+from superposition.validate.claims import elhage_relu, notes_relu
+from superposition.validate.claims.ledger import verdict
+
+CLAIMS = {claim.id: claim for claim in (*elhage_relu.ELHAGE_RELU, *notes_relu.NOTES_RELU)}
+VERDICTS = {
+    "E3": "holds with a correction",
+    "E4": "holds with a correction",
+    "E5": "holds",
+    "E6": "holds with a correction",
+    "E7": "holds",
+    "E8": "holds",
+    "E9": "holds",
+    "B7": "holds",
+    "B14": "holds with a correction",
+    "B15": "holds",
+}
+
+
+def test_every_row_is_there():
+    assert list(CLAIMS) == list(VERDICTS)
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_verdict(name):
+    evidence = CLAIMS[name].check(True)
+    failed = [f.text for f in evidence.findings if f.about == "corrected" and not f.passed]
+    assert failed == []
+    assert str(verdict(evidence)) == VERDICTS[name]
+    assert bool(CLAIMS[name].correction) == (VERDICTS[name] == "holds with a correction")
+
+
+def test_first_class_finds_a_slip(monkeypatch):
+    """With the importance of the wrong feature the row on L_1 falls."""
+    right = elhage_relu.relu.class_loss
+
+    def wrong(W, b, k, importance=None):
+        return right(W, b, k, None if importance is None else importance[::-1])
+
+    monkeypatch.setattr(elhage_relu.relu, "class_loss", wrong)
+    assert str(verdict(CLAIMS["E5"].check(True))) == "fails"
+
+
+def test_sphere_finds_a_slip(monkeypatch):
+    """An energy of unordered pairs is half of what it should be."""
+    right = elhage_relu.thomson_energy
+    monkeypatch.setattr(elhage_relu, "thomson_energy", lambda W: right(W) / 2)
+    assert str(verdict(CLAIMS["E8"].check(True))) == "fails"
+
+
+def test_blocks_depend():
+    rng = np.random.default_rng(1)
+    for size in (2, 5, 8):
+        N = notes_relu._random_block(size, rng)
+        assert np.linalg.eigvalsh(np.eye(size) - N)[0] == pytest.approx(0, abs=1e-12)
+        assert np.all((N >= 0) & (N <= 1 + 1e-12))

@@ -1,0 +1,1 @@
+"""Structured codes beside the Persian rug: blocks, pairs, dropping, mixtures, their lower envelope."""

@@ -1,0 +1,308 @@
+r"""Arrangements of unit vectors with a closed form for their energy: polygons, polytopes, orthogonal sums.
+
+Energies are those of :func:`superposition.theory.relu.thomson_energy` without bias. The energy of orthogonal
+pieces is the sum of theirs, and antipodal pairs have none, so each serves in higher dimensions too: a
+pentagon and an antipodal pair are 7 points in 3 dimensions with the pentagon's energy.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import FloatArray, Real, choice, integer, plain, whole
+
+__all__ = [
+    "POLYTOPES",
+    "cross_polytope",
+    "derive_antiprism",
+    "derive_tricapped_prism",
+    "polygon",
+    "polygon_energy",
+    "polytope",
+    "simplex",
+]
+
+
+def polygon(n_features: int) -> FloatArray:
+    """Return the regular polygon with n corners on the unit circle, shape (n, 2).
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> polygon(4).round(12) + 0.0
+    array([[ 1.,  0.],
+           [ 0.,  1.],
+           [-1.,  0.],
+           [ 0., -1.]])
+    """
+    n = integer("n_features", n_features, 1)
+    angle = 2 * math.pi * np.arange(n) / n
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def simplex(n_hidden: int) -> FloatArray:
+    """Return the m + 1 corners of the regular simplex, inner products -1/m, shape (m + 1, m). Energy 0.
+
+    Raises
+    ------
+    ValueError
+        If `n_hidden` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> simplex(1)
+    array([[ 1.],
+           [-1.]])
+    """
+    m = integer("n_hidden", n_hidden, 1)
+    # Column k: what corner k has in its own direction, and all later ones against it.
+    W = np.zeros((m + 1, m))
+    for k in range(m):
+        height = math.sqrt((m + 1) * (m - k) / (m * (m - k + 1)))
+        W[k, k] = height
+        W[k + 1 :, k] = -height / (m - k)
+    return W
+
+
+def cross_polytope(n_hidden: int) -> FloatArray:
+    """Return the m axes and their negatives, the only 2m unit vectors with energy 0, shape (2m, m).
+
+    Raises
+    ------
+    ValueError
+        If `n_hidden` is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> cross_polytope(2) + 0.0
+    array([[ 1.,  0.],
+           [ 0.,  1.],
+           [-1.,  0.],
+           [ 0., -1.]])
+    """
+    axes = np.eye(integer("n_hidden", n_hidden, 1))
+    return np.concatenate([axes, -axes])
+
+
+def polygon_energy(n_features: npt.ArrayLike) -> Real:
+    r"""Energy of the regular polygon with n corners: exact.
+
+    .. math:: E = \frac n4 \begin{cases}
+              n - 4 & n\ \text{even} \\
+              n - 3 - 1/\cos(\pi/n) & n = 5, 9, 13, \dots \\
+              n - 5 + 1/\cos(\pi/n) & n = 3, 7, 11, \dots \end{cases}
+
+    Parameters
+    ----------
+    n_features : array_like of int
+        n, at least 3.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Relative error 1e-14, or absolute 1e-15 for n = 3 and 4, where it is 0.
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is not whole or below 3.
+
+    Notes
+    -----
+    Triangle, square, pentagon and hexagon have the least energy known for m = 2. From n = 7 on polygons are
+    beaten by sets in which points coincide: a pentagon taken twice has 13.820, a decagon 15.
+
+    Examples
+    --------
+    >>> round(polygon_energy(5), 6), polygon_energy(6)
+    (0.954915, 3.0)
+    """
+    n = whole("n_features", n_features)
+    if np.any(n < 3):
+        raise ValueError(f"`n_features` must be at least 3; got {n[n < 3].flat[0]:g}.")
+    turn = np.cos(np.pi / n)
+    odd = np.where(n % 4 == 1, n - 3 - 1 / turn, n - 5 + 1 / turn)
+    return plain(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))
+
+
+# --- Energies that a height decides
+# -------------------------------------------------------------------------
+
+
+def derive_antiprism() -> dict[str, Any]:
+    """Derive the heights with which a square antiprism, bare or with both caps, has least energy, with SymPy.
+
+    Returns
+    -------
+    dict of str to sympy.Expr
+        ``"bare"`` and ``"bare energy"`` (8 points), ``"capped"`` and ``"capped energy"`` (10 points, with
+        the poles): the square of the height of the squares above the equator, and the energy there. Exact.
+    """
+    import sympy
+
+    x = sympy.Symbol("x", positive=True)
+    # Each of the 8 points: two neighbours in its square at x, two in the other at (1 - x)/sqrt(2) - x.
+    bare = 8 * (2 * x**2 + 2 * ((1 - x) / sympy.sqrt(2) - x) ** 2)
+    found = {}
+    for name, energy in (("bare", bare), ("capped", bare + 16 * x)):
+        (best,) = sympy.solve(sympy.diff(energy, x), x)
+        found[name] = sympy.radsimp(best)
+        found[f"{name} energy"] = sympy.radsimp(sympy.expand(energy.subs(x, best)))
+    return found
+
+
+def derive_tricapped_prism() -> dict[str, Any]:
+    """Derive the height with which a triangular prism with three caps has least energy, with SymPy.
+
+    Returns
+    -------
+    dict of str to sympy.Expr
+        ``"square"``, the square of the height of the triangles above the equator, and ``"energy"``. Exact.
+    """
+    import sympy
+
+    x = sympy.Symbol("x", positive=True)
+    # Ordered pairs: 24 of a cap and its corners, 12 within triangles, 6 along the edges between them.
+    energy = 24 * (1 - x) / 4 + 12 * (x - (1 - x) / 2) ** 2 + 6 * (1 - 2 * x) ** 2
+    (best,) = sympy.solve(sympy.diff(energy, x), x)
+    return {"square": best, "energy": energy.subs(x, best)}
+
+
+# --- By name
+# ------------------------------------------------------------------------------------------------
+
+
+def _signs(*values: float) -> list[tuple[float, ...]]:
+    return sorted(set(itertools.product(*((v, -v) for v in values))))
+
+
+def _cyclic(points: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    return [p[k:] + p[:k] for p in points for k in range(3)]
+
+
+def _layers(square: float, upper: FloatArray, lower: FloatArray) -> FloatArray:
+    height, radius = math.sqrt(square), math.sqrt(1 - square)
+    layers = [np.c_[radius * ring, np.full(len(ring), z)] for ring, z in ((upper, height), (lower, -height))]
+    return np.concatenate(layers)
+
+
+def _antiprism(square: float) -> FloatArray:
+    ring = polygon(8)
+    return _layers(square, ring[::2], ring[1::2])
+
+
+def _bicapped_antiprism() -> FloatArray:
+    return np.concatenate([_antiprism((5 * math.sqrt(2) - 4) / 17), [[0, 0, 1], [0, 0, -1]]])
+
+
+def _tricapped_prism() -> FloatArray:
+    ring = polygon(6)
+    return np.concatenate([_layers(8 / 17, ring[::2], ring[::2]), np.c_[ring[1::2], np.zeros(3)]])
+
+
+_GOLDEN = (1 + math.sqrt(5)) / 2
+
+
+def _icosahedron() -> FloatArray:
+    return np.array(_cyclic(_signs(0.0, 1.0, _GOLDEN)))
+
+
+def _dodecahedron() -> FloatArray:
+    return np.array(_signs(1, 1, 1) + _cyclic(_signs(0.0, 1 / _GOLDEN, _GOLDEN)))
+
+
+def _cuboctahedron() -> FloatArray:
+    return np.array(_cyclic(_signs(0.0, 1.0, 1.0)))
+
+
+def _rectified_simplex() -> FloatArray:
+    corners = simplex(4)
+    return np.array([corners[i] + corners[j] for i, j in itertools.combinations(range(5), 2)])
+
+
+def _demipenteract() -> FloatArray:
+    return np.array([p for p in _signs(1, 1, 1, 1, 1) if math.prod(p) > 0])
+
+
+def _icositetrachoron() -> FloatArray:
+    axes = itertools.combinations(range(4), 2)
+    return np.array([a * np.eye(4)[i] + b * np.eye(4)[j] for i, j in axes for a, b in _signs(1, 1)])
+
+
+_MAKERS: dict[str, Callable[[], FloatArray]] = {
+    "triangle": lambda: polygon(3),
+    "pentagon": lambda: polygon(5),
+    "hexagon": lambda: polygon(6),
+    "heptagon": lambda: polygon(7),
+    "tetrahedron": lambda: simplex(3),
+    "square antiprism": lambda: _antiprism((1 + 3 * math.sqrt(2)) / 17),
+    "tricapped prism": _tricapped_prism,
+    "bicapped antiprism": _bicapped_antiprism,
+    "cube": lambda: np.array(_signs(1, 1, 1)),
+    "icosahedron": _icosahedron,
+    "cuboctahedron": _cuboctahedron,
+    "dodecahedron": _dodecahedron,
+    "5-cell": lambda: simplex(4),
+    "rectified 5-cell": _rectified_simplex,
+    "24-cell": _icositetrachoron,
+    "demipenteract": _demipenteract,
+}
+
+POLYTOPES: tuple[str, ...] = tuple(_MAKERS)
+"""Names that :func:`polytope` knows."""
+
+
+def polytope(name: str) -> FloatArray:
+    r"""Return the unit vectors of an arrangement by its name.
+
+    ====================  ======  ==========  ==============================================================
+    name                  n in m  energy      remarks
+    ====================  ======  ==========  ==============================================================
+    triangle              3 in 2  0           simplex
+    pentagon              5 in 2  0.95492     :math:`5 (3 - \sqrt5)/4`, least for n = 5, proved
+    hexagon               6 in 2  3
+    heptagon              7 in 2  5.44238     the least known is 5.43198
+    tetrahedron           4 in 3  0           simplex
+    square antiprism      8 in 3  2.04383     :math:`(80 - 32\sqrt2)/17` at its best height
+    tricapped prism       9 in 3  3.70588     63/17 at its best height
+    bicapped antiprism    10 in 3 5.95617     :math:`(56 + 32\sqrt2)/17` at its best height
+    cube                  8 in 3  8/3
+    icosahedron           12 in 3 12          the least known is 11.09741
+    cuboctahedron         12 in 3 12
+    dodecahedron          20 in 3 140/3
+    5-cell                5 in 4  0           simplex
+    rectified 5-cell      10 in 4 5/3         inner products 1/6 and -2/3
+    24-cell               24 in 4 48
+    demipenteract         16 in 5 32/5        inner products 1/5 and -3/5
+    ====================  ======  ==========  ==============================================================
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`POLYTOPES`.
+
+    Returns
+    -------
+    (n_features, n_hidden) ndarray of float64
+        Unit vectors, to 1e-15.
+
+    Raises
+    ------
+    ValueError
+        If the name is not known.
+
+    Examples
+    --------
+    >>> polytope("icosahedron").shape
+    (12, 3)
+    """
+    W = _MAKERS[choice("name", name, POLYTOPES)]()
+    return np.asarray(W / np.linalg.norm(W, axis=1, keepdims=True))

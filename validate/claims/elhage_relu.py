@@ -1,0 +1,307 @@
+"""Elhage et al. (2022), E3-E9: the loss of the ReLU output model by sparsity."""
+
+import numpy as np
+import numpy.typing as npt
+import sympy as sp
+from scipy import integrate
+
+from ...solvers.rug import exact_loss
+from ...theory import relu
+from ...theory.relu import derive
+from ...theory.relu.thomson import thomson_energy
+from ...theory.relu.thomson_loss import code_loss, common_norm_loss, derive_sphere_losses, obtuse_pair_loss
+from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
+
+__all__ = ["ELHAGE_RELU", "SOURCE"]
+
+SOURCE = "elhage2022"
+
+Array = npt.NDArray[np.float64]
+
+PAIR = np.array([[1.0], [-1.0]])
+
+
+def polygon(n: int) -> Array:
+    """Return n unit vectors in the plane at equal angles."""
+    angles = 2 * np.pi * np.arange(n) / n
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def random_models(count: int, seed: int) -> list[tuple[Array, Array, Array]]:
+    """Return small models with biases of both signs and importances."""
+    rng = np.random.default_rng(seed)
+    models = []
+    for _ in range(count):
+        n, m = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+        models.append((rng.normal(size=(n, m)) / np.sqrt(m), rng.normal(size=n) * 0.3, rng.random(n) + 0.1))
+    return models
+
+
+@claim(
+    "E3",
+    SOURCE,
+    "ReLU output model",
+    "L = sum_k (1-S)^k S^(n-k) L_k; L_1 and L_0 dominate as S -> 1",
+    "the expansion is exact; L_0 and L_1 dominate as S -> 1 at fixed weights if L_0 + L_1 > 0: the share "
+    "of the rest is (1-S)/S L_2/L_1 to first order. They do not where L_0 + L_1 = 0, as for antipodal "
+    "pairs, which are best to leading order for n = 2m: all of their loss comes from L_2 and above, at "
+    "every S",
+)
+def e3(quick: bool) -> Evidence:
+    gap = 0.0
+    for W, b, importance in random_models(10 if quick else 60, 3):
+        for p in (0.02, 0.5, 1.0):
+            total = importance @ exact_loss(W @ W.T, b, p).per_feature
+            gap = max(gap, abs(relu.mixture_loss(W, b, p, importance).loss / total - 1))
+    p = 1e-6
+    pair = relu.mixture_loss(PAIR, 0.0, p)
+    pentagon = relu.mixture_loss(polygon(5), 0.0, p)
+    share = pentagon.terms[2:].sum() / pentagon.loss
+    first = p / (1 - p) * pentagon.classes[2] / pentagon.classes[1]
+    shared = pair.terms[2:].sum() / pair.loss
+    return Evidence(
+        "The mixture of the closed-form classes is the loss that an independent method gets by integrating "
+        f"the law of the pre-activation (largest relative gap {gap:.1e}). At S = 1 - 1e-6 inputs with two "
+        f"features on make {share:.3g} of the loss of a pentagon in two dimensions, and {shared:g} of that "
+        "of an antipodal pair, whose L_0 and L_1 vanish.",
+        [
+            numeric("printed", "relative gap between the expansion and the exact loss", gap, "<=", 1e-10),
+            numeric("printed", "share of two-sparse inputs in a pair's loss, S = 1 - 1e-6", shared, "<", 0.5),
+            numeric("corrected", "relative gap between the expansion and the exact loss", gap, "<=", 1e-10),
+            numeric("corrected", "share in a pentagon's loss, S = 1 - 1e-6", share, "<", 1e-5),
+            # the next order is a further factor p
+            numeric(
+                "corrected",
+                "|share of the rest over its first order - 1|, pentagon",
+                abs(share / first - 1),
+                "<=",
+                1e-4,
+            ),
+        ],
+        {"share of L_2 and more, pair": shared, "share of L_2 and more, pentagon": share},
+    )
+
+
+@claim(
+    "E4",
+    SOURCE,
+    "ReLU output model",
+    "L_0 = sum_i ReLU(b_i)^2",
+    "L_0 = sum_i I_i ReLU(b_i)^2: the importance is missing, though L_1 has it",
+)
+def e4(quick: bool) -> Evidence:
+    b, importance = np.array([0.5, -0.3, 0.2]), np.array([1.0, 2.0, 0.25])
+    out = np.maximum(b, 0)  # the output at x = 0, whatever W
+    loss, printed = importance @ (0 - out) ** 2, np.sum(out**2)
+    ours = relu.class_loss(np.ones((3, 1)), b, 0, importance)
+    return Evidence(
+        f"At x = 0 the output is ReLU(b). For b = {b.tolist()} and importances {importance.tolist()} the "
+        f"loss is {loss:g}; without importances {printed:g}. A negative bias costs nothing here.",
+        [
+            numeric("printed", "|L_0 - print|, importances 1, 2, 1/4", abs(loss - printed), "<=", 1e-15),
+            numeric("corrected", "|L_0 - sum I ReLU(b)^2|", abs(ours - loss), "<=", 1e-15),
+        ],
+    )
+
+
+def printed_first_class(W: Array, b: Array, importance: Array) -> float:
+    """Integrate L_1 as printed, numerically."""
+    M, total = W @ W.T, 0.0
+    n = b.size
+    for i in range(n):
+        for j in range(n):
+            target = float(i == j)
+            slope, start = M[j, i], b[j]
+            edge = -start / slope if slope else -1.0
+            value, _ = integrate.quad(
+                lambda x, t=target, s=slope, c=start: (t * x - max(s * x + c, 0.0)) ** 2,
+                0,
+                1,
+                points=[edge] if 0 < edge < 1 else None,
+                epsabs=1e-13,
+            )
+            total += importance[j] * value
+    return total
+
+
+@claim(
+    "E5",
+    SOURCE,
+    "ReLU output model",
+    "L_1 = sum_i int_0^1 I_i (x - ReLU(|W_i|^2 x + b_i))^2 dx + sum_{i!=j} int_0^1 I_j ReLU(W_j.W_i x + "
+    "b_j)^2 dx",
+)
+def e5(quick: bool) -> Evidence:
+    gap = 0.0
+    for W, b, importance in random_models(10 if quick else 60, 5):
+        exact = relu.class_loss(W, b, 1, importance)
+        gap = max(gap, abs(exact - printed_first_class(W, b, importance)) / (1 + exact))
+    derived, (b1, (g1,)) = derive.derive_class_loss(1), derive.symbols(1)
+    closed = float(derived.on.subs({b1: -0.25, g1: 0.75}))
+    return Evidence(
+        "The integrals as printed are the loss on inputs with one feature on, summed over features. They "
+        f"have closed forms: {derived.off} for interference, and 1/3 less the feature benefit, for example "
+        f"{closed:.6g} at |W_i|^2 = 3/4 and b = -1/4.",
+        [
+            numeric("printed", "gap between closed form and quadrature, 1 + L_1 as unit", gap, "<=", 1e-10),
+            numeric(
+                "printed",
+                "gap between derivation and kernel",
+                abs(1 / 3 - closed - relu.feature_benefit(0.75, -0.25)),
+                "<=",
+                1e-15,
+            ),
+        ],
+    )
+
+
+@claim(
+    "E6",
+    SOURCE,
+    "ReLU output model",
+    "at x_i = 1: sum_i I_i (1-ReLU(|W_i|^2+b_i))^2 + sum_{i!=j} I_j ReLU(W_j.W_i + b_j)^2",
+    "without bias this is 3 L_1 exactly; with bias it is another function, that vanishes for any number of "
+    "features in two dimensions (|W_i|^2 = 1/(1-mu), b = -mu/(1-mu), mu the largest overlap of the "
+    "directions) where L_1 does not",
+)
+def e6(quick: bool) -> Evidence:
+    free, biased = 0.0, 0.0
+    for W, b, importance in random_models(20 if quick else 200, 6):
+        first = [relu.class_loss(W, c, 1, importance) for c in (0.0, b)]
+        corner = [relu.corner_class_loss(W, c, importance) for c in (0.0, b)]
+        free = max(free, abs(corner[0] / (3 * first[0]) - 1))
+        biased = max(biased, abs(corner[1] / (3 * first[1]) - 1))
+    mu = np.cos(2 * np.pi / 5)
+    W, c = polygon(5) / np.sqrt(1 - mu), -mu / (1 - mu)
+    corner, first = relu.corner_class_loss(W, c), relu.class_loss(W, c, 1)
+    ratio = derive.derive_bias_trade_off()["corner"]
+    return Evidence(
+        f"With a bias -t, 3 times the interference of an overlap c is only {ratio} of its value at x = "
+        f"1. A pentagon of |W_i|^2 = {1 / (1 - mu):.4g} with b = {c:.4g} has no loss at x = 1 and L_1 = "
+        f"{first:.4g}.",
+        [
+            numeric("printed", "largest |corner / (3 L_1) - 1|, random models with bias", biased, "<=", 1e-9),
+            numeric("corrected", "largest |corner / (3 L_1) - 1| without bias", free, "<=", 1e-12),
+            numeric("corrected", "corner loss of the pentagon", corner, "<=", 1e-25),
+            numeric("corrected", "L_1 of the pentagon", first, ">", 0.1),
+        ],
+        {"L_1 of the pentagon without corner loss": first},
+    )
+
+
+@claim(
+    "E7",
+    SOURCE,
+    "ReLU output model",
+    "negative interference is free in the 1-sparse case; ReLU never makes things worse",
+)
+def e7(quick: bool) -> Evidence:
+    x, z = sp.Symbol("x", real=True), sp.Symbol("z", positive=True)
+    gain = derive.derive_projection()["gain"]
+    overlaps = -np.geomspace(1e-6, 1e3, 50)
+    free = max(float(np.max(relu.interference(overlaps, b))) for b in (0.0, -0.1, -10.0))
+    worse = -np.inf
+    for W, b, _ in random_models(30 if quick else 300, 7):
+        n = b.size
+        A = np.eye(n) - W @ W.T
+        for p in (0.01, 0.3, 1.0):
+            second = np.full((n, n), p**2 / 4) + np.eye(n) * (p / 3 - p**2 / 4)
+            linear = float(np.trace(A @ second @ A.T) - p * b @ A.sum(axis=1) + b @ b)
+            worse = max(worse, relu.mixture_loss(W, b, p).loss / linear - 1)
+    two = float(obtuse_pair_loss(-1.0))
+    return Evidence(
+        "Where the pre-activation is -z < 0, the squared error of the linear output exceeds that of ReLU "
+        f"by {gain}, which is positive for x >= 0: with the same weights ReLU is nowhere worse, and neither "
+        "is its minimum. This needs x >= 0: at x = -1, z = 1 ReLU loses 1. Negative interference is free "
+        "with one feature on; with two on an overlap -c costs the own output c^2/3 - c^3/6, up to "
+        f"{two:.4g}.",
+        [
+            symbolic("printed", "gain of ReLU less z (z + 2 x)", gain - z * (z + 2 * x)),
+            numeric("printed", "interference of negative overlaps, b <= 0", free, "==", 0),
+            # both losses carry rounding of 1e-13 or so
+            bound(
+                "printed", "largest loss of ReLU over that of the linear output, less 1", worse, "<=", 1e-10
+            ),
+        ],
+        {"cost of an antipodal partner with two on": two},
+    )
+
+
+@claim(
+    "E8",
+    SOURCE,
+    "ReLU output model",
+    "uniform importance, unit norms, b=0: a generalised Thomson problem on the sphere",
+)
+def e8(quick: bool) -> Evidence:
+    rng = np.random.default_rng(8)
+    gap = 0.0
+    for _ in range(20 if quick else 200):
+        n, m, kept = 7, int(rng.integers(1, 5)), int(rng.integers(1, 8))
+        W = rng.normal(size=(n, m))
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        W[kept:] = 0
+        energy = thomson_energy(W[:kept])
+        gap = max(gap, abs(relu.class_loss(W, 0.0, 1) - (energy + n - kept) / 3))
+    parts = derive_sphere_losses()
+    c = sp.Symbol("c", positive=True)
+    W = polygon(5)
+    energy = thomson_energy(W)
+    lengths = float(common_norm_loss(5, energy))
+    silent = float(code_loss(5, np.cos(2 * np.pi / 5)))
+    return Evidence(
+        "The own outputs cost 0 (norm 1) or 1/3 (norm 0), an overlap c costs ReLU(c)^2/3: L_1 is a third "
+        "of the sum of ReLU(W_i.W_j)^2 over ordered pairs, plus 1/3 for each dropped feature. The sphere "
+        f"is an assumption and no consequence: for a pentagon in two dimensions L_1 = {energy / 3:.4g} "
+        f"falls to {lengths:.4g} with the best common length and to {silent:.4g} at most with a bias too, "
+        "and below n = 2m the energy is 0 for a continuum of arrangements.",
+        [
+            symbolic("printed", "own loss at norm 1", parts["kept"]),
+            symbolic("printed", "own loss at norm 0, less 1/3", parts["dropped"] - sp.Rational(1, 3)),
+            symbolic("printed", "interference less c^2/3", parts["overlap"] - c**2 / 3),
+            numeric("printed", "largest |L_1 - (E + dropped)/3|", gap, "<=", 1e-12),
+        ],
+        {"pentagon, unit norms": energy / 3, "best length": lengths, "length and bias": silent},
+    )
+
+
+@claim(
+    "E9",
+    SOURCE,
+    "ReLU output model",
+    "a negative bias turns small positive interference into free interference",
+)
+def e9(quick: bool) -> Evidence:
+    terms = derive.derive_bias_trade_off()
+    t, c = sp.symbols("t c", positive=True)
+    own_cost = sp.expand(terms["own"].subs(sp.Symbol("m", positive=True), 1))
+    overlaps = np.linspace(0.01, 0.3, 30)
+    free = float(np.max(relu.interference(overlaps, -overlaps)))
+    partly = max(
+        abs(relu.interference(x, -s * x) / relu.interference(x) - (1 - s) ** 3)
+        for x in (0.01, 0.5, 2.0)
+        for s in (0.1, 0.5, 0.9)
+    )
+    W = polygon(5)
+    slope = float(relu.class_loss_gradient(W, 0.0, 1)[1].sum())
+    return Evidence(
+        "A bias -t makes overlaps up to t free and multiplies larger ones by (1 - t/c)^3. A feature of "
+        f"norm 1 pays {own_cost} for it, of second order, while the gain is of first order: dL_1/db_j at b "
+        "= 0 and unit norms is the sum of the positive overlaps of j, so the best bias is negative as soon "
+        f"as there is one (pentagon: {slope:.4g} over all outputs).",
+        [
+            numeric("printed", "interference of overlaps c at the bias -c", free, "==", 0),
+            symbolic(
+                "printed",
+                "interference of c > t less (c - t)^3/(3 c)",
+                terms["kept"] - (c - t) ** 3 / (3 * c),
+            ),
+            numeric("printed", "largest |share left - (1 - t/c)^3|", partly, "<=", 1e-12),
+            symbolic("printed", "cost to the own output at first order", terms["own_slope"]),
+            symbolic("printed", "gain at first order, plus c", terms["kept_slope"] + c),
+        ],
+        {"dL_1/db at 0, pentagon": slope},
+    )
+
+
+ELHAGE_RELU: tuple[Claim, ...] = (e3, e4, e5, e6, e7, e8, e9)

@@ -1,0 +1,170 @@
+"""Notes (2022), B7, B14 and B15: sparse data, its skeletons, and the link with the Thomson problem."""
+
+import numpy as np
+import numpy.typing as npt
+import sympy as sp
+
+from ...solvers.relu.classes import cost_of_dropping
+from ...theory import features, relu
+from ...theory.relu.thomson import thomson_energy
+from ...theory.relu.thomson_loss import obtuse_pair_loss
+from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
+
+__all__ = ["NOTES_RELU"]
+
+SOURCE = "notes2022"
+
+Array = npt.NDArray[np.float64]
+
+
+@claim(
+    "B7",
+    SOURCE,
+    "2.1",
+    "E x = (1-S)/2, E x^2 = (1-S)/3, E x_i x_j = (1-S)^2/4; P(x_i x_j = 0) = 1-(1-S)^2",
+)
+def b7(quick: bool) -> Evidence:
+    p, S = sp.Symbol("p", positive=True), sp.Symbol("S", positive=True)
+    moments = {name: moment.subs(p, 1 - S) for name, moment in features.derive_moments().items()}
+    printed = {
+        "mean": (1 - S) / 2,
+        "second_moment": (1 - S) / 3,
+        "pair_moment": (1 - S) ** 2 / 4,
+        "pair_zero_probability": 1 - (1 - S) ** 2,
+    }
+    return Evidence(
+        "All four follow from the definition. E x x' is therefore no multiple of the identity at any S < 1: "
+        "its entries off the diagonal are 3 (1-S)/4 of those on it.",
+        [
+            symbolic("printed", f"{name} less the print", sp.expand(moments[name] - value))
+            for name, value in printed.items()
+        ],
+    )
+
+
+def _obtuse_triples(steps: int) -> list[Array]:
+    """Return triples of unit vectors in the plane with no angle below 90 degrees."""
+    angles = np.linspace(np.pi / 2, np.pi, steps)
+    triples = []
+    for first in angles:
+        for second in angles:
+            if 2 * np.pi - first - second >= np.pi / 2:
+                turn = np.array([0.0, first, first + second])
+                triples.append(np.stack([np.cos(turn), np.sin(turn)], axis=1))
+    return triples
+
+
+def _random_block(size: int, rng: np.random.Generator) -> Array:
+    """Return minus the overlaps of a block of unit vectors that depend linearly, no angle acute."""
+    N = np.triu(rng.random((size, size)) ** rng.choice([0.2, 1, 5, 20]), 1)
+    N += N.T
+    return np.asarray(N / np.linalg.eigvalsh(N)[-1])
+
+
+@claim(
+    "B14",
+    SOURCE,
+    "3.1",
+    "the data concentrate on the low-dimensional skeletons Q_l of the cube; is dropping l >= 2 justified? "
+    "give the error as a function of D and S",
+    "P(l >= 2) <= (D(1-S))^2/2: the data concentrate where D (1-S) << 1, not where S -> 1. What dropping "
+    "leaves out of a model's loss is bounded by second moments of M and binomial tails (dropped_bound), "
+    "for norms <= 1 and b <= 0 by D(D-1)(7D-6)(1-S)^2/12 to leading order. It is justified for D > 2d and "
+    "D (1-S) << 1, where the model found is worse than the best by a relative order of (1-S)^2, and not "
+    "for D < 2d: there L_0 + L_1 = 0 for a continuum of models, and l = 2 decides among them, for "
+    "antipodal pairs and orthogonal single features, L_2 = (D-d)/3 for D >= d. At D = 2d the pairs alone "
+    "are left, and all of their loss is dropped",
+)
+def b14(quick: bool) -> Evidence:
+    dense = float(features.SparseUniform(0.01).tail(1000, 2))
+    below = -np.inf
+    for n in (2, 10, 1000, 10**6):
+        for p in np.geomspace(1e-9, 1, 40):
+            below = max(below, float(features.SparseUniform(p).tail(n, 2)) / ((n * p) ** 2 / 2) - 1)
+    rng = np.random.default_rng(14)
+    over, under = -np.inf, np.inf
+    for _ in range(20 if quick else 200):
+        W = rng.normal(size=(5, 2))
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        for p in (0.001, 0.1, 0.7):
+            rest = relu.mixture_loss(W, 0.0, p).terms[2:].sum()
+            over = max(over, rest / relu.dropped_bound(W @ W.T, 0.0, p, 1))
+            under = min(under, rest / relu.dropped_bound(W @ W.T, 0.0, p, 1))
+    n, p = 20, 1e-7
+    leading = relu.worst_dropped_bound(n, p, 1) / (n * (n - 1) * (7 * n - 6) * p**2 / 12) - 1
+
+    triples = _obtuse_triples(13 if quick else 61)
+    lower = max(relu.class_loss(W, 0.0, 0) + relu.class_loss(W, 0.0, 1) for W in triples)
+    p = 1e-6
+    losses = [relu.mixture_loss(W, 0.0, p).loss for W in triples]
+    spread = max(losses) / min(losses)
+    blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
+    costs = [float(np.sum(obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
+    square = []
+    for N in blocks:
+        v = np.abs(np.linalg.eigh(N)[1][:, -1]) ** 2
+        square.append(float((v @ N @ v) / (v @ v)))
+    regrets = [cost_of_dropping(3, 1, q, starts=3, rng=1).regret for q in (0.1, 0.01)]
+    return Evidence(
+        f"At S = 0.99 and D = 1000 a share {dense:.4g} of the data has two or more features on. Of the "
+        f"loss, what is dropped was between {under:.2f} and {over:.2f} of its bound for random models (D = "
+        "5, d = 2). For D <= 2d models without acute angles have L_0 = L_1 = 0, so that all of the loss is "
+        f"dropped: among triples in the plane the loss varies by a factor {spread:.4g} at S = 1 - 1e-6, the "
+        "least being a pair and a single feature. Blocks of such models that depend linearly cost L_2 >= "
+        "1/3 each: with N minus the overlaps, v its Perron vector (N v = v) and 2 c^2 - c^3 six times the "
+        "cost of an overlap -c, Cauchy and Schwarz give 1 = v'Nv <= (sum N^2 (2-N))^(1/2) (sum v_i^2 "
+        "v_j^2/(2-N_ij))^(1/2), and the last sum is at most 1/2 since N/(2-N) <= N and q'Nq <= |q|^2 for q "
+        "= v^2. There are D - d blocks at least. For D = 3, d = 1 a model chosen without l >= 2 loses "
+        f"{regrets[0]:.2g} of the best loss at 1-S = 0.1 and {regrets[1]:.2g} at 0.01.",
+        [
+            numeric("printed", "P(l >= 2) at S = 0.99, D = 1000", dense, "<", 0.5),
+            bound("corrected", "largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", 1e-12),
+            bound("corrected", "largest loss dropped over its bound", over, "<=", 1.0),
+            numeric(
+                "corrected", "bound for all models over its leading order, less 1", abs(leading), "<=", 1e-4
+            ),
+            numeric("corrected", "largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", 1e-25),
+            numeric("corrected", "largest over least loss among them, S = 1 - 1e-6", spread, ">", 1.25),
+            numeric(
+                "corrected", "least L_2 among them, less 1/3", abs(min(losses) / p**2 - 1 / 3), "<=", 1e-5
+            ),
+            bound("corrected", "least L_2 of dependent obtuse blocks", min(costs), ">=", 1 / 3 - 1e-12),
+            bound("corrected", "largest q'Nq / |q|^2", max(square), "<=", 1 + 1e-12),
+            numeric("corrected", "regret at 1-S = 0.01 over that at 0.1", regrets[1] / regrets[0], "<", 0.03),
+        ],
+        {"P(l >= 2), S = 0.99, D = 1000": dense, "worst over best loss, D = 3, d = 2": spread},
+    )
+
+
+@claim("B15", SOURCE, "3.1", "the 1-sparse problem is linked with the Thomson problem")
+def b15(quick: bool) -> Evidence:
+    rng = np.random.default_rng(15)
+    gap = 0.0
+    for _ in range(20 if quick else 200):
+        W = rng.normal(size=(6, 3))
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        gap = max(gap, abs(3 * relu.class_loss(W, 0.0, 1) - thomson_energy(W)))
+    octahedron = np.vstack([np.eye(3), -np.eye(3)])
+    pairs = octahedron[:5]  # five points: two pairs and a single one
+    prism = np.array([[0, 0, 1], [0, 0, -1], [1, 0, 0], [-0.5, 0.75**0.5, 0], [-0.5, -(0.75**0.5), 0]])
+    ours = [thomson_energy(W) for W in (pairs, prism)]
+
+    def coulomb(W: Array) -> float:
+        i, j = np.triu_indices(len(W), 1)
+        return float(np.sum(1 / np.linalg.norm(W[i] - W[j], axis=1)))
+
+    return Evidence(
+        "On the unit sphere without bias 3 L_1 is the energy of points that repel by ReLU(cos)^2, a "
+        "Thomson problem with another law: it acts up to 90 degrees only. Of five points on the sphere it "
+        f"therefore gives {ours[0]:g} to the triangular bipyramid and to the octahedron less a corner "
+        f"alike, where Coulomb's law gives {coulomb(prism):.4f} and {coulomb(pairs):.4f}; with norms and "
+        "biases free the minimisers leave the sphere.",
+        [
+            numeric("printed", "largest |3 L_1 - energy|, unit norms, b = 0", gap, "<=", 1e-12),
+            numeric("printed", "energies of bipyramid and octahedron less a corner", max(ours), "<=", 1e-25),
+        ],
+        {"Coulomb energy, bipyramid": coulomb(prism), "octahedron less a corner": coulomb(pairs)},
+    )
+
+
+NOTES_RELU: tuple[Claim, ...] = (b7, b14, b15)
