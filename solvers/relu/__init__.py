@@ -6,9 +6,9 @@ optimal arrangements on the sphere, and what the classes of input that are left 
 
 from .classes import ClassShares, Dropping, DroppingTable, class_shares, cost_of_dropping, dropping_table
 from .models import Certificate, SmallModel, load_models, save_models
-from .phases import PHASES, PhaseDiagram, phase_diagram, solve_pair
+from .phases import PHASES, PhaseDiagram, phase_diagram
 from .phases_basins import Basins, pair_basins
-from .phases_certify import certify
+from .phases_certify import certify, solve_pair
 from .phases_planar import Polygon, polygon, solve_small, structure
 from .phases_transitions import Transitions, pair_transitions
 from .thomson import Thomson, thomson
