@@ -90,7 +90,11 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
         )
     given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
     computed = found.compute(**given)
-    return {**given, **{name: computed[name] for name in found.sources}}
+    for name in found.sources:
+        values = np.asarray(computed[name])
+        # A zero has no sign for a reader.
+        given[name] = values if values.dtype.kind == "U" else values + 0.0
+    return given
 
 
 def _rug(p: Any, ratio: Any) -> Columns:
@@ -129,6 +133,41 @@ def _collisions(n_features: Any, n_hidden: Any) -> Columns:
         "collisions": collisions.expected_collisions(n_features, n_hidden),
         "quoted": collisions.quoted_polysemantic(n_features, n_hidden),
         "polysemantic": collisions.expected_polysemantic(n_features, n_hidden),
+    }
+
+
+def _relu(p: Any, importance: Any) -> Columns:
+    import numpy as np
+
+    from ..solvers import relu
+
+    rows, columns = np.unique(p), np.unique(importance)
+    diagram = relu.phase_diagram(rows, columns)
+    at = np.searchsorted(rows, p), np.searchsorted(columns, importance)
+    return {
+        "phase": np.array(relu.PHASES)[diagram.phase[at]],
+        "w1": diagram.W[at][:, 0, 0],
+        "w2": diagram.W[at][:, 1, 0],
+        "b1": diagram.b[at][:, 0],
+        "b2": diagram.b[at][:, 1],
+        "loss": diagram.loss[at],
+    }
+
+
+def _noise(**given: Any) -> Columns:
+    import numpy as np
+
+    from ..theory import noise
+
+    names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
+    points = list(zip(*(given[name].tolist() for name in names), strict=True))
+    rates = [noise.simplex_rate(n, sigma, kappa) for n, _, sigma, kappa, _ in points]
+    regulariser = [noise.regulariser_rate(sigma, eta, kappa) for _, _, sigma, kappa, eta in points]
+    steps = [noise.sparsification_time(n, m, sigma, kappa) / eta for n, m, sigma, kappa, eta in points]
+    return {
+        "rate": np.array(rates),
+        "regulariser_rate": np.array(regulariser),
+        "steps": np.array(steps),
     }
 
 
@@ -179,5 +218,37 @@ PREDICTIONS: dict[str, Prediction] = {
             "polysemantic": "polysemantic neurons if chance alone decides; one place per neuron and sign",
         },
         _collisions,
+    ),
+    "relu": Prediction(
+        "Two features in one dimension, ReLU(W W' x + b): the global minimum of the exact loss",
+        (
+            Parameter("p", "probability that a feature is on, (0, 1]"),
+            Parameter("importance", "of the second feature; the first one's is 1", default=1.0),
+        ),
+        {
+            "phase": "which features are represented, and how: Elhage et al. (2022), with free biases",
+            "w1": "encoding of the first feature",
+            "w2": "encoding of the second feature",
+            "b1": "bias of the first output",
+            "b2": "bias of the second output",
+            "loss": "mean of importance times squared error, exact: Elhage et al. (2022), E L = sum of L_k",
+        },
+        _relu,
+    ),
+    "noise": Prediction(
+        "Hidden noise: how fast it makes encodings sparse, loss summed over features",
+        (
+            _N_FEATURES,
+            _N_HIDDEN,
+            Parameter("noise_std", "standard deviation of the noise on each hidden neuron, above 0"),
+            Parameter("excess_kurtosis", "of the noise, at least -2 (bipolar)", default=-2.0),
+            Parameter("learning_rate", "of plain gradient descent, above 0", default=0.01),
+        ),
+        {
+            "rate": "growth B of the force B W_j^3, first order: interference crossing the ReLU's threshold",
+            "regulariser_rate": "the same by the implicit regulariser of Lecomte et al. (2024), sec. 3.2",
+            "steps": "steps until |W|_4^4/|W|_2^4 is 1/2, by the first-order rate: a scaling law",
+        },
+        _noise,
     ),
 }

@@ -103,22 +103,23 @@ class _Column:
 
     def search(self) -> None:
         """Polish the local minima of the lattice, states with a feature dropped or nearly, the neighbours."""
-        lattice = table(self.p, self.bias, _STEP, _SIZE)
-        total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
-        at, i, j = np.nonzero(total <= minimum_filter(total, size=(1, 3, 3), mode="nearest"))
         every = np.arange(self.r.size)
-        near = np.array([W for small in _NEAR for W in ((1.0, small), (small, 1.0))])
-        starts = np.concatenate([_STEP * np.stack([i, j - _SIZE], axis=-1), np.tile(near, (every.size, 1))])
-        at = np.concatenate([at, np.repeat(every, near.shape[0])])
-        x = np.concatenate([starts, np.zeros_like(starts)], axis=1)
-        self.keep(at, x, polish_all(x, self.r[at], self.p, self.bias, True))
         if self.bias:
-            # One feature alone is exact; it is a critical point for every importance.
+            # One feature alone is exact, a critical point for every importance. It comes first, so that it is
+            # not replaced by a solution that differs from it by rounding.
             missed = 0.5 * (self.p / 3.0 - self.p**2 / 4.0)
             for kept, importance in ((0, self.r), (1, np.ones_like(self.r))):
                 x = np.zeros((every.size, 4))
                 x[:, kept], x[:, 3 - kept] = 1.0, 0.5 * self.p
                 self.keep(every, x, missed * importance)
+        lattice = table(self.p, self.bias, _STEP, _SIZE)
+        total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
+        at, i, j = np.nonzero(total <= minimum_filter(total, size=(1, 3, 3), mode="nearest"))
+        near = np.array([W for small in _NEAR for W in ((1.0, small), (small, 1.0))])
+        starts = np.concatenate([_STEP * np.stack([i, j - _SIZE], axis=-1), np.tile(near, (every.size, 1))])
+        at = np.concatenate([at, np.repeat(every, near.shape[0])])
+        x = np.concatenate([starts, np.zeros_like(starts)], axis=1)
+        self.keep(at, x, polish_all(x, self.r[at], self.p, self.bias, True))
         for step in (1, -1, 1, -1):
             at, family = np.nonzero(np.isfinite(self.loss))
             inside = (at + step >= 0) & (at + step < self.r.size)

@@ -1,1 +1,36 @@
-"""Linear autoencoders (Notes 2022): critical points, saddles, gradient flows, energies."""
+"""Linear autoencoders (Notes 2022): critical points, saddles, gradient flows, energies.
+
+The derivations are in the modules `derive`, `second_order` and `solutions`, which import SymPy when they are
+asked for something.
+"""
+
+from .critical import RULES, CriticalPoint, critical_hessian, critical_loss, critical_point, growth_rates
+from .losses import (
+    WeightedOptimum,
+    importance_loss,
+    overlap_energy,
+    reconstruction_loss,
+    sparse_loss,
+    weighted_optimum,
+)
+from .modes import aligned_mode, aligned_pair
+from .spectrum import Spectrum, spectrum
+
+__all__ = [
+    "RULES",
+    "CriticalPoint",
+    "Spectrum",
+    "WeightedOptimum",
+    "aligned_mode",
+    "aligned_pair",
+    "critical_hessian",
+    "critical_loss",
+    "critical_point",
+    "growth_rates",
+    "importance_loss",
+    "overlap_energy",
+    "reconstruction_loss",
+    "sparse_loss",
+    "spectrum",
+    "weighted_optimum",
+]

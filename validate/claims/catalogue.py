@@ -6,13 +6,13 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from ...theory.arguments import choice, integer
-from . import cowsik, lecomte
+from . import cowsik, elhage, lecomte, notes
 from .ledger import Checked, Claim, Evidence, Verdict, verdict
 
 __all__ = ["CLAIMS", "judge", "run", "select"]
 
 # A further source adds its module's tuple here.
-CLAIMS: tuple[Claim, ...] = (*lecomte.CLAIMS, *cowsik.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (*lecomte.CLAIMS, *cowsik.CLAIMS, *notes.CLAIMS, *elhage.CLAIMS)
 
 
 def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple[Claim, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..predictions import PREDICTIONS, predict
-from .text import number, print_json, print_table
+from .text import number, print_json, print_table, shown
 
 __all__ = ["add"]
 
@@ -51,6 +51,6 @@ def _predict(options: argparse.Namespace) -> None:
             [{**dict(zip(columns, map(number, row), strict=True)), "sources": sources} for row in rows]
         )
         return
-    print_table(prediction.title, list(columns), [[f"{value:.6g}" for value in row] for row in rows])
+    print_table(prediction.title, list(columns), [[shown(value) for value in row] for row in rows])
     for name, source in prediction.sources.items():
         print(f"{name:>18}  {source}")

@@ -6,12 +6,19 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["number", "print_json", "print_table"]
+__all__ = ["number", "print_json", "print_table", "shown"]
 
 
-def number(value: Any) -> float | None:
-    """Return a float for JSON, which has no nan: None stands for a number that does not exist."""
+def number(value: Any) -> float | str | None:
+    """Return text or a float for JSON, which has no nan: None stands for a number that does not exist."""
+    if isinstance(value, str):
+        return str(value)
     return float(value) if math.isfinite(value) else None
+
+
+def shown(value: Any) -> str:
+    """Return text as it is and a number with six digits."""
+    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def print_json(value: Any) -> None:

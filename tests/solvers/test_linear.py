@@ -1,0 +1,291 @@
+"""Flows of linear autoencoders: against SciPy, against closed forms, and against what they must conserve."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+from superposition.solvers import linear
+from superposition.theory.linear import (
+    aligned_mode,
+    aligned_pair,
+    critical_loss,
+    growth_rates,
+    overlap_energy,
+    reconstruction_loss,
+    spectrum,
+)
+
+RULES = ("tied", "encoder", "decoder")
+
+
+def start(seed, n, hidden, scale=0.4):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, n))
+    return scale * rng.normal(size=(n, hidden)), scale * rng.normal(size=(hidden, n)), root @ root.T / n
+
+
+def by_scipy(velocity, X0, times):
+    found = solve_ivp(
+        lambda t, x: velocity(x.reshape(X0.shape)).ravel(),
+        (0, times[-1]),
+        X0.ravel(),
+        "DOP853",
+        times,
+        rtol=1e-13,
+        atol=1e-14,
+    )
+    return found.y.T.reshape(-1, *X0.shape)
+
+
+def tied_velocity(rule, sigma):
+    def velocity(W):
+        rest = np.eye(len(W)) - W @ W.T
+        parts = {"encoder": sigma @ rest @ W, "decoder": rest @ sigma @ W}
+        return parts[rule] if rule in parts else parts["encoder"] + parts["decoder"]
+
+    return velocity
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("n", "hidden"), [(1, 1), (4, 2), (7, 7), (5, 6)])
+def test_tied_flows_against_scipy(rule, n, hidden):
+    W0, _, sigma = start(n, n, hidden)
+    times = [0.0, 0.3, 2.0, 8.0]
+    found = linear.flow(W0, sigma, times, rule, rtol=1e-12)
+    np.testing.assert_allclose(found.W, by_scipy(tied_velocity(rule, sigma), W0, times), atol=1e-10)
+    expected = [reconstruction_loss(W, W.T, sigma) for W in found.W]
+    np.testing.assert_allclose(found.loss, expected, atol=1e-14)
+    assert (found.status, found.message, found.reached) == (0, "all times reached", 8.0)
+
+
+@pytest.mark.parametrize(("n", "hidden"), [(1, 1), (4, 2), (6, 6)])
+def test_pair_against_scipy(n, hidden):
+    A0, B0, sigma = start(n, n, hidden)
+    times = [0.0, 0.3, 2.0, 8.0]
+    found = linear.flow_pair(A0, B0, sigma, times, rtol=1e-12)
+
+    def velocity(X):
+        A, B = X[:n], X[n:].T
+        rest = sigma - A @ B @ sigma
+        return np.vstack((rest @ B.T, (A.T @ rest).T))
+
+    expected = by_scipy(velocity, np.vstack((A0, B0.T)), times)
+    np.testing.assert_allclose(found.A, expected[:, :n], atol=1e-10)
+    np.testing.assert_allclose(np.swapaxes(found.B, 1, 2), expected[:, n:], atol=1e-10)
+    loss = [reconstruction_loss(A, B, sigma) for A, B in zip(found.A, found.B, strict=True)]
+    np.testing.assert_allclose(found.loss, loss, atol=1e-14)
+    # A'A - BB' is conserved.
+    imbalance = [A.T @ A - B @ B.T for A, B in zip(found.A, found.B, strict=True)]
+    np.testing.assert_allclose(imbalance, np.broadcast_to(imbalance[0], np.shape(imbalance)), atol=1e-10)
+
+
+def test_order_and_stated_error():
+    W0, _, sigma = start(3, 6, 3)
+    sigma /= spectrum(sigma).eigenvalues[0]
+    times = [1.0, 5.0, 20.0, 50.0]
+    exact = by_scipy(tied_velocity("tied", sigma), W0, times)
+    steps = []
+    for rtol in (1e-4, 1e-6, 1e-8, 1e-10):
+        found = linear.flow(W0, sigma, times, rtol=rtol)
+        assert np.abs(found.W - exact).max() < max(10 * rtol, 1e-11)
+        steps.append(linear.flow(W0, sigma, 5.0, rtol=rtol).steps)
+    # Fifth order: a hundredth of the tolerance takes 100^(1/5) = 2.5 times the steps.
+    assert steps[3] / steps[2] == pytest.approx(100**0.2, rel=0.15)
+
+
+def test_small_rows_keep_their_digits():
+    # The second direction starts at 1e-30 and has to grow by 1e30 while the first is there already.
+    w = np.array([0.9, 1e-30])
+    found = linear.flow(np.diag(w), np.diag([2.0, 1.0]), [10.0, 50.0], "encoder")
+    for place, t in enumerate(found.t):
+        expected = aligned_mode(w, [2.0, 1.0], t, "encoder")
+        # An error of rtol a step at most.
+        np.testing.assert_allclose(np.diag(found.W[place]), expected, rtol=1e-10 * found.steps)
+    resting = linear.flow([[0.5], [0.0]], np.diag([1.0, 2.0]), 100.0)
+    assert resting.W[0, 1, 0] == 0.0  # no rounding leads away from this saddle
+    assert resting.loss[0] == pytest.approx(1.0, abs=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 5), st.sampled_from(RULES))
+@settings(max_examples=20)
+def test_aligned_starts(seed, n, hidden, rule):
+    rng = np.random.default_rng(seed)
+    _, _, sigma = start(seed, n, 1)
+    found = spectrum(sigma)
+    rank = min(n, hidden)
+    R, _ = np.linalg.qr(rng.normal(size=(hidden, hidden)))
+    w, v = rng.uniform(0.2, 1.5, (2, rank))
+    times = [0.4, 3.0]
+    frame = found.eigenvectors[:, :rank]
+    flow = linear.flow(frame * w @ R[:rank], sigma, times, rule)
+    pair = linear.flow_pair(frame * w @ R[:rank], R[:rank].T * v @ frame.T, sigma, times)
+    for place, t in enumerate(times):
+        expected = aligned_mode(w, found.eigenvalues[:rank], t, rule)
+        np.testing.assert_allclose(flow.W[place], frame * expected @ R[:rank], atol=1e-8)
+        a, b = aligned_pair(w, v, found.eigenvalues[:rank], t)
+        np.testing.assert_allclose(pair.A[place], frame * a @ R[:rank], atol=1e-8)
+        np.testing.assert_allclose(pair.B[place], R[:rank].T * b @ frame.T, atol=1e-8)
+
+
+@pytest.mark.parametrize(("n", "hidden"), [(2, 1), (6, 3), (4, 4), (3, 5)])
+def test_decoder_flow_in_closed_form(n, hidden):
+    W0, _, sigma = start(n + 10, n, hidden, 0.7)
+    times = [0.0, 0.5, 4.0, 20.0]
+    exact = linear.exact_decoder_flow(W0, sigma, times)
+    found = linear.flow(W0, sigma, times, "decoder", rtol=1e-13)
+    gram = exact.W @ np.swapaxes(exact.W, 1, 2)
+    np.testing.assert_allclose(gram, found.W @ np.swapaxes(found.W, 1, 2), atol=1e-11)
+    np.testing.assert_allclose(exact.loss, found.loss, atol=1e-11)
+    # The formula in one step, where it still is accurate.
+    root = spectrum(sigma).eigenvectors * np.exp(spectrum(sigma).eigenvalues * 0.5)
+    grown = root @ spectrum(sigma).eigenvectors.T @ W0
+    K = np.eye(hidden) + grown.T @ grown - W0.T @ W0
+    np.testing.assert_allclose(gram[1], grown @ np.linalg.solve(K, grown.T), atol=1e-12)
+
+
+def test_white_flow_in_closed_form():
+    rng = np.random.default_rng(5)
+    n, hidden, lam = 5, 3, 0.7
+    A0 = 0.5 * rng.normal(size=(n, hidden))
+    turn, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    B0 = (turn @ A0).T
+    times = [0.0, 0.7, 6.0, 40.0]
+    exact = linear.exact_white_flow(A0, B0, lam, times)
+    found = linear.flow_pair(A0, B0, lam * np.eye(n), times, rtol=1e-13)
+    np.testing.assert_allclose(exact.A @ exact.B, found.A @ found.B, atol=1e-11)
+    np.testing.assert_allclose(
+        exact.A @ np.swapaxes(exact.A, 1, 2), found.A @ np.swapaxes(found.A, 1, 2), atol=1e-11
+    )
+    np.testing.assert_allclose(exact.loss, found.loss, atol=1e-12)
+    still = linear.exact_white_flow(A0, B0, 0.0, 3.0)
+    np.testing.assert_allclose(still.A[0] @ still.B[0], A0 @ B0, atol=1e-14)
+    # A = -B' is the stable manifold of the origin.
+    down = linear.exact_white_flow(A0, -A0.T, 1.0, 30.0)
+    np.testing.assert_allclose(down.A, 0.0, atol=1e-11)
+    assert down.loss[0] == pytest.approx(1.0, abs=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.floats(1e-6, 3))
+@settings(max_examples=20)
+def test_where_the_source_flow_ends(seed, n, scale):
+    W0, _, sigma = start(seed, n, 1, scale)
+    sigma += 0.2 * np.eye(n)
+    end = linear.encoder_limit(W0[:, 0], sigma)
+    t = 25 / spectrum(sigma).eigenvalues[-1]  # e^-50 of the length is left
+    found = linear.flow(W0, sigma, t, "encoder", rtol=1e-12, max_steps=10**6)
+    np.testing.assert_allclose(end, found.W[0, :, 0], atol=1e-9)
+    assert np.linalg.norm(end) == pytest.approx(1.0, rel=1e-14)
+    turned = linear.encoder_limit(-end, sigma)
+    np.testing.assert_allclose(turned, -end, atol=1e-13)
+
+
+def test_the_source_flow_forgets_the_spectrum():
+    W0, _, sigma = start(1, 6, 3, 0.5)
+    sigma += 0.1 * np.eye(6)
+    ends = {rule: linear.flow(W0, sigma, 400.0, rule, max_steps=10**6) for rule in RULES}
+    for rule in RULES:
+        W = ends[rule].W[0]
+        np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-9)
+        assert overlap_energy(W) == pytest.approx(3 / 4, abs=1e-9)
+    best = critical_loss(sigma, range(3))
+    assert ends["tied"].loss[0] == pytest.approx(best, abs=1e-10)
+    assert ends["decoder"].loss[0] == pytest.approx(best, abs=1e-10)
+    assert ends["encoder"].loss[0] > 1.05 * best
+    # Singular values pass 1 under none of them.
+    W0 = np.linalg.qr(W0)[0] * [0.2, 0.9, 1.7]
+    for rule in RULES:
+        s = np.linalg.svd(linear.flow(W0, sigma, np.linspace(0, 3, 30), rule).W)[1]
+        assert np.all(np.diff(np.abs(s - 1), axis=0) < 1e-10)
+
+
+def test_escape_from_a_saddle_has_the_predicted_rate():
+    sigma = np.diag([3.0, 2.0, 1.0])
+    for rule in ("tied", "decoder"):
+        W0 = np.array([[1e-8], [0.0], [1.0]])
+        found = linear.flow(W0, sigma, [0.0, 4.0], rule)
+        rate = np.log(found.W[1, 0, 0] / 1e-8) / 4
+        assert rate == pytest.approx(growth_rates(sigma, [2], rule=rule)[0], rel=1e-7)
+    pair = linear.flow_pair([[1e-8], [0], [1.0]], [[1e-8, 0, 1.0]], sigma, [8.0, 10.0])
+    rate = np.log(pair.A[1, 0, 0] / pair.A[0, 0, 0]) / 2
+    assert rate == pytest.approx(growth_rates(sigma, [2])[0], rel=1e-4)
+    held = linear.flow([[1e-3], [0.0], [1.0]], sigma, 50.0, "encoder")
+    assert held.loss[0] == pytest.approx(critical_loss(sigma, [2]), abs=1e-5)
+
+
+def test_stops_with_a_status():
+    W0, B0, sigma = start(0, 3, 2)
+    found = linear.flow(W0, sigma, [0.0, 0.01, 1e6], max_steps=30)
+    assert (found.status, found.message) == (1, "`max_steps` used up")
+    assert found.steps + found.rejected == 30
+    assert 0 < found.reached < 1e6
+    assert np.isfinite(found.W[1]).all()
+    assert np.isnan(found.W[2]).all()
+    assert np.isnan(found.loss[2])
+    pair = linear.flow_pair(W0, B0, sigma, 1e6, max_steps=5)
+    assert pair.status == 1
+    assert np.isnan(pair.A).all()
+    rest = linear.flow(W0, np.zeros((3, 3)), [0.0, 1e9])
+    np.testing.assert_array_equal(rest.W[1], rest.W[0])
+    # Weights far out come back: |w|^2 falls like 1/(2 t) from anywhere.
+    far = linear.flow([[1e20], [1e19]], np.diag([2.0, 1.0]), 40.0, "tied")
+    assert far.status == 0
+    assert far.loss[0] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_nothing_is_changed_or_shared():
+    W0, B0, sigma = start(0, 3, 2)
+    copies = W0.copy(), B0.copy(), sigma.copy()
+    linear.flow(W0, sigma, 1.0)
+    linear.flow_pair(W0, B0, sigma, 1.0)
+    linear.exact_decoder_flow(W0, sigma, 1.0)
+    for array, copy in zip((W0, B0, sigma), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"W0": [1.0]}, r"`W0` must have shape \(any, any\); got \(1,\)"),
+        ({"W0": [[1.0], [1e60]]}, r"`W0` must lie in .*; got 1e\+60"),
+        ({"covariance": np.eye(3)}, r"`covariance` must have shape \(2, 2\); got \(3, 3\)"),
+        ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "`covariance` must not have negative eigenvalues; got -1"),
+        ({"covariance": 1e60 * np.eye(2)}, r"`covariance` must lie in .*; got 1e\+60"),
+        ({"t": [1.0, 0.5]}, "`t` must be sorted; got 0.5 after a larger one"),
+        ({"t": [-1.0]}, r"`t` must lie in \[0, inf\); got -1"),
+        ({"t": []}, r"`t` must not be empty; got shape \(0,\)"),
+        ({"rule": "oja"}, "`rule` must be one of 'tied', 'encoder', 'decoder'; got 'oja'"),
+        ({"rtol": 1e-14}, r"`rtol` must lie in \[1e-13, 0.01\]; got 1e-14"),
+        ({"max_steps": 0}, "`max_steps` must be an integer of at least 1; got 0"),
+    ],
+)
+def test_bad_arguments(change, message):
+    good = {"W0": [[0.5], [0.1]], "covariance": np.eye(2), "t": [1.0]}
+    with pytest.raises(ValueError, match=message):
+        linear.flow(**{**good, **change})
+    if not change.keys() - {"W0", "covariance", "t"}:
+        with pytest.raises(ValueError, match=message):
+            linear.exact_decoder_flow(**{**good, **change})
+    if not change.keys() - {"covariance", "t", "rtol", "max_steps"}:
+        pair = {"A0": [[0.5], [0.1]], "B0": [[0.5, 0.1]], "covariance": np.eye(2), "t": [1.0]}
+        with pytest.raises(ValueError, match=message):
+            linear.flow_pair(**{**pair, **change})
+
+
+def test_other_bad_arguments():
+    A, B = [[0.5], [0.1]], [[0.5, 0.1]]
+    for function in (linear.flow_pair, linear.exact_white_flow):
+        sigma = np.eye(2) if function is linear.flow_pair else 1.0
+        with pytest.raises(ValueError, match=r"`B0` must have shape \(1, 2\); got \(2, 1\)"):
+            function(A, A, sigma, 1.0)
+        with pytest.raises(ValueError, match="`A0` must be finite; got nan"):
+            function([[np.nan], [0.1]], B, sigma, 1.0)
+    with pytest.raises(ValueError, match=r"`B0` must have B0 B0' = A0' A0; got a difference of 0.75"):
+        linear.exact_white_flow([[1.0], [0.0]], [[0.0, 0.5]], 1.0, 1.0)
+    with pytest.raises(ValueError, match=r"`eigenvalue` must lie in \[0, 1e\+50\]; got -1"):
+        linear.exact_white_flow(A, B, -1.0, 1.0)
+    with pytest.raises(ValueError, match="`w0` must not be 0; got all zeros"):
+        linear.encoder_limit([0.0, 0.0], np.eye(2))
+    with pytest.raises(ValueError, match="`covariance` must be invertible; got smallest eigenvalue 0"):
+        linear.encoder_limit([1.0, 0.0], np.diag([1.0, 0.0]))

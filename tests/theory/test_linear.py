@@ -1,0 +1,286 @@
+"""Critical points: gradients vanish there and nowhere else; losses, inertia and rates are as predicted."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from superposition.theory import rug
+from superposition.theory.features import SparseUniform
+from superposition.theory.linear import (
+    RULES,
+    critical_hessian,
+    critical_loss,
+    critical_point,
+    growth_rates,
+    reconstruction_loss,
+    spectrum,
+)
+from superposition.theory.linear.spectrum import checked_spectrum
+
+
+def rotated(eigenvalues, seed):
+    """Return a covariance with these eigenvalues in a random basis."""
+    n = len(eigenvalues)
+    Q, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))
+    return (Q * np.asarray(eigenvalues, dtype=float)) @ Q.T
+
+
+def velocity(rule, sigma, X, hidden):
+    """Flow of flattened weights, written out for complex numbers: transposes, no conjugates."""
+    n = len(sigma)
+    if rule == "pair":
+        A, B = X[: n * hidden].reshape(n, hidden), X[n * hidden :].reshape(hidden, n)
+        rest = sigma - A @ B @ sigma
+        return np.concatenate([(rest @ B.T).ravel(), (A.T @ rest).ravel()])
+    W = X.reshape(n, hidden)
+    rest = np.eye(n) - W @ W.T
+    parts = {"encoder": sigma @ rest @ W, "decoder": rest @ sigma @ W}
+    return (parts[rule] if rule in parts else parts["encoder"] + parts["decoder"]).ravel()
+
+
+def jacobian(rule, sigma, X, hidden):
+    """Complex-step Jacobian, exact to rounding; for the pair and the tied flow minus half the Hessian."""
+    h = 1e-30
+    steps = 1j * h * np.eye(X.size)
+    return np.stack([velocity(rule, sigma, X + step, hidden).imag / h for step in steps], axis=1)
+
+
+# Small integers: eigenvalues coincide often, and then exactly.
+SPECTRA = st.lists(st.integers(1, 5), min_size=1, max_size=5)
+
+
+@st.composite
+def points(draw):
+    values = draw(SPECTRA)
+    n = len(values)
+    kept = draw(st.sets(st.integers(0, n - 1)))
+    hidden = draw(st.integers(max(len(kept), 1), n))
+    return values, sorted(kept), hidden, draw(st.integers(0, 1000))
+
+
+@given(points(), st.booleans())
+def test_critical_points_are_critical(point, balanced):
+    values, kept, hidden, seed = point
+    sigma = rotated(values, seed)
+    # Well-conditioned, so that rounding stays small; entries of order 1.
+    C = None
+    if not balanced and kept:
+        C = np.random.default_rng(seed).normal(size=(len(kept), hidden)) * 0.2 + np.eye(len(kept), hidden)
+        if np.linalg.svd(C)[1][-1] < 0.2:
+            C = None
+    A, B = critical_point(sigma, kept, hidden, C)
+    gradient = velocity("pair", sigma, np.concatenate([A.ravel(), B.ravel()]), hidden)
+    np.testing.assert_allclose(gradient, 0, atol=1e-11)
+    P = A @ B
+    np.testing.assert_allclose(P @ P, P, atol=1e-11)
+    np.testing.assert_allclose(P, P.T, atol=1e-11)
+    np.testing.assert_allclose(P @ sigma, sigma @ P, atol=1e-11)
+    expected = (sum(values) - sum(sorted(values, reverse=True)[i] for i in kept)) / len(values)
+    assert critical_loss(sigma, kept) == pytest.approx(expected, abs=1e-12)
+    assert reconstruction_loss(A, B, sigma) == pytest.approx(expected, abs=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_there_are_no_other_critical_points(seed):
+    # Zeros of the gradient from random starts, saddles and points of low rank among them.
+    rng = np.random.default_rng(seed)
+    n, hidden = 4, 2
+    sigma = rotated([4, 3, 2, 1], seed)
+    scale = rng.choice([0.1, 0.5, 1.0, 2.0])
+    found = optimize.least_squares(
+        lambda X: velocity("pair", sigma, X, hidden),
+        scale * rng.normal(size=2 * n * hidden),
+        jac=lambda X: jacobian("pair", sigma, X, hidden),
+        xtol=1e-15,
+        ftol=1e-15,
+        gtol=1e-15,
+    )
+    assert np.abs(found.fun).max() < 1e-9
+    A, B = found.x[: n * hidden].reshape(n, hidden), found.x[n * hidden :].reshape(hidden, n)
+    U = spectrum(sigma).eigenvectors
+    in_basis = U.T @ A @ B @ U
+    # The gradient vanishes to first order in the distance, except towards points of lower rank (second).
+    kept = np.flatnonzero(np.diag(in_basis).round())
+    np.testing.assert_allclose(in_basis, np.diag(np.isin(np.arange(n), kept)), atol=1e-3)
+
+
+@given(points())
+def test_no_product_of_that_rank_beats_the_largest(point):
+    values, _, hidden, seed = point
+    sigma = rotated(values, seed)
+    rng = np.random.default_rng(seed)
+    least = critical_loss(sigma, range(hidden))
+    A, B = critical_point(sigma, range(hidden))
+    for size in (1e-4, 1e-2, 1.0):
+        trial = A + size * rng.normal(size=A.shape), B + size * rng.normal(size=B.shape)
+        assert reconstruction_loss(*trial, sigma) >= least - 1e-13
+        W = A + size * rng.normal(size=A.shape)
+        assert reconstruction_loss(W, W.T, sigma) >= least - 1e-13
+
+
+@given(points())
+def test_inertia(point):
+    values, kept, hidden, seed = point
+    sigma = rotated(values, seed)
+    # Any C: index and nullity do not depend on it.
+    C = np.random.default_rng(seed + 1).normal(size=(len(kept), hidden)) if kept else None
+    if C is not None and np.linalg.svd(C)[1][-1] < 0.3:
+        C = None
+    A, B = critical_point(sigma, kept, hidden, C)
+    for tied in (False, True):
+        predicted = critical_hessian(sigma, kept, hidden, tied=tied)
+        X = critical_point(sigma, kept, hidden)[0].ravel() if tied else np.concatenate([A.ravel(), B.ravel()])
+        rates = np.linalg.eigvalsh(jacobian("tied" if tied else "pair", sigma, X, hidden))
+        # Rates of index directions are gaps of integers, shortened by at most cond(C)^2 or so.
+        assert np.count_nonzero(rates > 1e-8) == predicted.index
+        assert np.count_nonzero(np.abs(rates) <= 1e-8) == predicted.nullity
+        assert predicted.is_minimum == (
+            critical_loss(sigma, kept) <= critical_loss(sigma, range(hidden)) + 1e-9
+        )
+        assert predicted.rank == len(kept)
+
+
+@given(points(), st.sampled_from(RULES))
+def test_rates(point, rule):
+    values, kept, hidden, seed = point
+    sigma = rotated(values, seed)
+    A, B = critical_point(sigma, kept, hidden)
+    X = np.concatenate([A.ravel(), B.ravel()]) if rule == "pair" else A.ravel()
+    rates = np.sort_complex(np.linalg.eigvals(jacobian(rule, sigma, X, hidden)))[::-1]
+    # Multiple eigenvalues of a matrix that is not symmetric may be off by the root of rounding.
+    np.testing.assert_allclose(rates, growth_rates(sigma, kept, hidden, rule), atol=1e-6)
+    if rule in ("pair", "tied"):
+        found = critical_hessian(sigma, kept, hidden, tied=rule == "tied")
+        assert found.escape_rate == max(growth_rates(sigma, kept, hidden, rule)[0], 0)
+
+
+def test_rates_of_the_three_kinds_of_escape():
+    sigma = np.diag([5.0, 3.0, 1.0])
+    wrong = critical_hessian(sigma, [1, 2])
+    # 3 -> 5 and 1 -> 5; Prop. 3's rotation has half of the gap, the steepest descent more.
+    assert (wrong.index, wrong.nullity, wrong.rotation_rate) == (2, 4, 2.0)
+    assert wrong.escape_rate == pytest.approx(np.sqrt(4 + 25) - 3, rel=1e-15)
+    # The loss along the steepest direction, by a finite step.
+    a, b = np.linalg.eigh([[-1.0, 5.0], [5.0, -5.0]])[1][:, 1]
+    A, B = critical_point(sigma, [1, 2])
+    eps = 1e-4
+    A[0, 1] += eps * a
+    B[1, 0] += eps * b
+    fall = 3 * (critical_loss(sigma, [1, 2]) - reconstruction_loss(A, B, sigma)) / eps**2
+    assert fall == pytest.approx(wrong.escape_rate, rel=1e-6)
+    # A spare neuron takes up the largest direction left; no rotation helps.
+    short = critical_hessian(sigma, [0], 2)
+    assert (short.index, short.escape_rate, short.rotation_rate) == (2, 3.0, 0.0)
+    assert critical_hessian(sigma, [0], 2, tied=True).escape_rate == 6.0
+    # Small gaps: half of the tied rate, to first order.
+    close = np.diag([1.0, 1.0 - 1e-6])
+    ratio = critical_hessian(close, [1]).escape_rate / critical_hessian(close, [1], tied=True).escape_rate
+    assert ratio == pytest.approx(0.5, abs=1e-6)
+    best = critical_hessian(sigma, [0, 1])
+    assert best.is_minimum
+    assert best.escape_rate == best.rotation_rate == 0.0
+    # The slowest decay is that of the pair (3, 1).
+    assert best.slowest_rate == pytest.approx(2 - np.sqrt(2), rel=1e-14)
+    assert critical_hessian([[2.0]], [0]).slowest_rate == 4.0
+
+
+def test_expected_sparse_data_have_two_eigenspaces():
+    n, hidden, p = 6, 3, 0.2
+    x = SparseUniform(p)
+    sigma = x.second_moment_matrix(n)
+    assert spectrum(sigma).multiplicities.tolist() == [1, n - 1]
+    with_mean = critical_hessian(sigma, [0, 2, 4])
+    without = critical_hessian(sigma, [1, 2, 5])
+    assert with_mean.is_minimum
+    # Beyond the 9 changes of basis: two of five equal directions kept, three of five.
+    assert with_mean.nullity == hidden**2 + 2 * 3
+    assert (without.index, without.nullity) == (hidden, hidden**2 + 3 * 2)
+    for kept in itertools.combinations(range(n), hidden):
+        assert critical_loss(sigma, kept) in (
+            pytest.approx(with_mean.loss, rel=1e-13),
+            pytest.approx(without.loss, rel=1e-13),
+        )
+    # With centred data it is the rug's linear loss.
+    assert critical_loss(x.covariance(n), range(hidden)) == pytest.approx(
+        float(rug.linear_loss(p, hidden / n)), rel=1e-14
+    )
+
+
+def test_numbers_far_from_one():
+    for scale in (1e-200, 1e200):
+        sigma = scale * np.diag([3.0, 1.0])
+        found = critical_hessian(sigma, [1])
+        assert found.escape_rate / scale == pytest.approx(np.sqrt(10) - 2, rel=1e-14)
+        assert critical_loss(sigma, [0]) == pytest.approx(scale / 2, rel=1e-14)
+    assert critical_loss(np.zeros((2, 2)), [0]) == 0.0
+    assert critical_loss([[1.0, 1.0], [1.0, 1.0]], [0]) == pytest.approx(0.0, abs=1e-15)
+    # Rounding below zero is no negative eigenvalue, nor rounding beside the diagonal an asymmetry.
+    v = np.random.default_rng(0).normal(size=(30, 4))
+    assert critical_loss(v @ v.T + 1e-15 * np.triu(np.ones((30, 30))), range(4)) < 1e-13
+
+
+@pytest.mark.parametrize(
+    ("covariance", "message"),
+    [
+        ([[1.0, 2.0]], r"`covariance` must be square; got shape \(1, 2\)"),
+        (
+            [[1.0, 0.5], [0.4, 1.0]],
+            r"`covariance` must be symmetric; got 0.5 at \(0, 1\) and 0.4 at \(1, 0\)",
+        ),
+        ([[1.0, 2.0], [2.0, 1.0]], r"`covariance` must not have negative eigenvalues; got -1 beside .* 3"),
+        ([[1.0, np.nan], [0.4, 1.0]], r"`covariance` must be finite; got nan"),
+        ([[1e305]], r"`covariance` must lie in .*; got 1e\+305"),
+        ([1.0, 2.0], r"`covariance` must have shape \(any, any\); got \(2,\)"),
+    ],
+)
+def test_covariances_that_are_none(covariance, message):
+    for function in (critical_loss, critical_point, critical_hessian, growth_rates):
+        with pytest.raises(ValueError, match=message):
+            function(covariance, [0])
+
+
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
+        ([0, 3], "`indices` must be an integer of at least 0 and at most 2; got 3"),
+        ([-1], "`indices` must be an integer of at least 0 and at most 2; got -1"),
+        ([0.5], "`indices` must be an integer .*; got 0.5"),
+        ([1, 0, 1], "`indices` must not repeat; got 1 twice"),
+        (1, "`indices` must be a sequence of integers; got 1"),
+    ],
+)
+def test_index_sets_that_are_none(indices, message):
+    for function in (critical_loss, critical_point, critical_hessian, growth_rates):
+        with pytest.raises(ValueError, match=message):
+            function(np.eye(3), indices)
+
+
+def test_other_bad_arguments():
+    singular = [[1.0, 1.0], [1.0, 1.0]]
+    for function in (critical_hessian, growth_rates):
+        with pytest.raises(
+            ValueError, match=r"`covariance` must be invertible; got smallest eigenvalue .* 2"
+        ):
+            function(singular, [0])
+        with pytest.raises(ValueError, match=r"`n_hidden` must .* at least 2 and at most 3; got 1"):
+            function(np.eye(3), [0, 1], 1)
+        with pytest.raises(ValueError, match=r"`n_hidden` must .* at most 3; got 4"):
+            function(np.eye(3), [0, 1], 4)
+        with pytest.raises(ValueError, match=r"`n_hidden` must .* at least 1 .*; got 0"):
+            function(np.eye(3), [])
+        with pytest.raises(ValueError, match=r"`rtol` must lie in \[0, 1\); got 1"):
+            function(np.eye(3), [0], rtol=1.0)
+    with pytest.raises(ValueError, match=r"`rule` must be one of 'pair', .*; got 'oja'"):
+        growth_rates(np.eye(3), [0], rule="oja")
+    with pytest.raises(ValueError, match="`n_hidden` must be an integer of at least 2; got 1"):
+        critical_point(np.eye(3), [0, 1], 1)
+    with pytest.raises(ValueError, match=r"`mixing` must have shape \(1, 2\); got \(1, 1\)"):
+        critical_point(np.eye(3), [0], 2, [[1.0]])
+    with pytest.raises(ValueError, match="`mixing` must have rank 2; got rank 1"):
+        critical_point(np.eye(3), [0, 1], mixing=[[1.0, 1.0], [1.0, 1.0]])
+    with pytest.raises(ValueError, match="`covariance` must be invertible"):
+        checked_spectrum(np.zeros((2, 2)))

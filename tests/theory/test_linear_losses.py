@@ -1,0 +1,213 @@
+"""Losses at any weights, the weighted optimum, and aligned starts in closed form."""
+
+import itertools
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from superposition.theory.features import SparseUniform
+from superposition.theory.linear import (
+    aligned_mode,
+    aligned_pair,
+    critical_loss,
+    importance_loss,
+    overlap_energy,
+    reconstruction_loss,
+    sparse_loss,
+    weighted_optimum,
+)
+
+
+def by_patterns(M, b, p, importance):
+    """Mean of the weighted squared error over all patterns of features that are on, exact moments each."""
+    n = len(M)
+    total = 0.0
+    for on in itertools.product((0, 1), repeat=n):
+        on = np.array(on)
+        moments = np.outer(on, on) / 4 + np.diag(on) / 12
+        rest = np.eye(n) - M
+        error = np.einsum("ij,jk,ik->i", rest, moments, rest) - 2 * b * (rest @ on) / 2 + b**2
+        total += p ** on.sum() * (1 - p) ** (n - on.sum()) * np.dot(importance, error)
+    return total / n
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 3), st.floats(0.01, 1))
+def test_sparse_loss_is_the_mean_over_patterns(seed, n, hidden, p):
+    rng = np.random.default_rng(seed)
+    W, importance = rng.normal(size=(n, hidden)), rng.uniform(0, 2, n)
+    M = W @ W.T
+    best = (np.eye(n) - M) @ np.full(n, p / 2)  # the mean of what is left
+    for bias, b in (("none", np.zeros(n)), ("best", best)):
+        exact = by_patterns(M, b, p, importance)
+        assert sparse_loss(W, p, importance, bias) == pytest.approx(exact, rel=1e-11, abs=1e-13)
+    assert by_patterns(M, best + 0.01 * rng.normal(size=n), p, importance) >= sparse_loss(W, p, importance)
+    second = SparseUniform(p).second_moment_matrix(n)
+    assert reconstruction_loss(W, W.T, second, importance) == pytest.approx(
+        sparse_loss(W, p, importance, "none"), rel=1e-10, abs=1e-13
+    )
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 6))
+def test_forms_of_the_loss(seed, n, hidden):
+    rng = np.random.default_rng(seed)
+    W, importance = rng.normal(size=(n, hidden)), rng.uniform(0, 2, n)
+    square = (np.eye(n) - W @ W.T) ** 2
+    assert importance_loss(W, importance) == pytest.approx(np.sum(importance @ square) / n, rel=1e-10)
+    assert importance_loss(W) == pytest.approx(np.sum(square) / n, rel=1e-10)
+    assert overlap_energy(W) == pytest.approx(np.sum(square) / 4, rel=1e-10)
+    assert overlap_energy(W) >= max(n - hidden, 0) / 4
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
+def test_weighted_optimum_is_one(seed, n, correlated):
+    rng = np.random.default_rng(seed)
+    hidden = int(rng.integers(1, n + 1))
+    root = rng.normal(size=(n, n)) if correlated else np.diag(rng.uniform(0.1, 2, n))
+    sigma, importance = root @ root.T, rng.uniform(0, 2, n)
+    best = weighted_optimum(sigma, importance, hidden)
+    reached = reconstruction_loss(best.A, best.B, sigma, importance)
+    assert reached == pytest.approx(best.loss, abs=1e-11)
+    for size in (1e-3, 0.1, 1.0):
+        trial = best.A + size * rng.normal(size=best.A.shape), best.B + size * rng.normal(size=best.B.shape)
+        assert reconstruction_loss(*trial, sigma, importance) >= best.loss - 1e-12
+    kept = [
+        sum(importance[i] * sigma[i, i] for i in range(n) if i not in chosen) / n
+        for chosen in itertools.combinations(range(n), hidden)
+    ]
+    assert best.dedicated == pytest.approx(min(kept), abs=1e-12)
+    assert best.loss <= best.dedicated + 1e-12
+    if not correlated:
+        assert best.gain == pytest.approx(0.0, abs=1e-13)
+        assert best.tied
+        # The product keeps features whole or not at all.
+        np.testing.assert_allclose(best.A @ best.B, np.diag(np.diag(best.A @ best.B).round()), atol=1e-12)
+
+
+def test_weighted_optimum_against_search():
+    p, importance = 0.5, np.array([1.0, 0.7, 0.4])
+    sigma = SparseUniform(p).second_moment_matrix(3)
+    best = weighted_optimum(sigma, importance, 1)
+    rng = np.random.default_rng(0)
+
+    def searched(loss, size):
+        return min(optimize.minimize(loss, rng.normal(size=size), tol=1e-12).fun for _ in range(4))
+
+    pair = searched(lambda x: reconstruction_loss(x[:3, None], x[None, 3:], sigma, importance), 6)
+    tied = searched(lambda x: sparse_loss(x[:, None], p, importance, "none"), 3)
+    assert pair == pytest.approx(best.loss, rel=1e-9)
+    assert not best.tied
+    assert best.loss < tied < best.dedicated
+    equal = weighted_optimum(sigma, np.ones(3), 1)
+    assert equal.tied
+    assert equal.loss == pytest.approx(critical_loss(sigma, [0]), rel=1e-14)
+    # An importance of zero: nothing is spent on that feature.
+    free = weighted_optimum(sigma, [1.0, 1.0, 0.0], 2)
+    assert free.loss == pytest.approx(0.0, abs=1e-15)
+    np.testing.assert_array_equal(free.A[2], 0.0)
+
+
+STARTS = [0.0, 1e-200, 1e-8, -0.3, 0.999, 1.0, 3.0, 1e60]
+EXPONENTS = [0.0, 1e-12, 0.1, 3.0, 30.0, 500.0, 1e6]
+
+
+def test_mode_at_fifty_digits():
+    mp.mp.dps = 50
+    for w, exponent in itertools.product(STARTS, EXPONENTS):
+        for rule, c in (("tied", 2), ("encoder", 1), ("decoder", 1)):
+            decay = mp.exp(-2 * c * mp.mpf(exponent))
+            expected = mp.mpf(w) / mp.sqrt(mp.mpf(w) ** 2 * (1 - decay) + decay)
+            # The exponential of a rounded exponent, until the weight has grown to 1 or the exponent ended it.
+            assert aligned_mode(w, exponent, 1.0, rule) == pytest.approx(
+                float(expected), rel=4e-16 * (4 + c * min(exponent, 460)), abs=0.0
+            )
+
+
+def test_pair_at_fifty_digits():
+    mp.mp.dps = 50
+    for a, b, exponent in itertools.product(STARTS, STARTS, EXPONENTS):
+        plus, minus = mp.mpf(a) + mp.mpf(b), mp.mpf(a) - mp.mpf(b)
+        k = plus * minus
+        root = mp.sqrt(4 + k * k)
+        decay = mp.exp(-mp.mpf(exponent) * root)
+
+        def square(q, up, down, k=k, decay=decay):
+            bottom = q * (1 - decay) + up * decay - down
+            return (q * (up - down * decay) + k * k * (1 - decay)) / bottom if bottom else mp.mpf(0)
+
+        with mp.workdps(300):  # roots of opposite sign cancel
+            plus = mp.sign(plus) * mp.sqrt(square(plus**2, 2 + root, 2 - root))
+            minus = mp.sign(minus) * mp.sqrt(square(minus**2, root - 2, -2 - root))
+        expected = float((plus + minus) / 2), float((plus - minus) / 2)
+        found = aligned_pair(a, b, 1.0, exponent)
+        allowed = 4e-16 * (8 + 2 * min(exponent, 460)) * max(abs(x) for x in expected) + 1e-160
+        assert max(abs(x - y) for x, y in zip(found, expected, strict=True)) <= allowed, (a, b, exponent)
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3), st.floats(0, 20))
+def test_pair_conserves_the_imbalance(a, b, t):
+    later = aligned_pair(a, b, 1.0, t)
+    size = max(abs(x) for x in (*later, a, b, 1e-6))
+    assert later[0] ** 2 - later[1] ** 2 == pytest.approx(a * a - b * b, abs=1e-13 * size**2)
+    if a == b:
+        assert later[0] == pytest.approx(float(aligned_mode(a, 1.0, t, "encoder")), rel=1e-13)
+
+
+def test_modes_by_steps_of_a_taylor_series():
+    mp.mp.dps = 25
+    step = mp.odefun(
+        lambda t, y: [2 * (1 - y[0] * y[1]) * y[1], 2 * (1 - y[0] * y[1]) * y[0]], 0, [0.4, -0.1]
+    )
+    tied = mp.odefun(lambda t, y: [4 * y[0] * (1 - y[0] ** 2)], 0, [0.01])
+    for t in (0.3, 1.5):
+        assert aligned_pair(0.4, -0.1, 2.0, t) == pytest.approx([float(x) for x in step(t)], rel=1e-13)
+        assert aligned_mode(0.01, 2.0, t) == pytest.approx(float(tied(t)[0]), rel=1e-13)
+
+
+def test_bad_arguments():
+    eye = np.eye(2)
+    with pytest.raises(ValueError, match=r"`B` must have shape \(1, 2\); got \(2, 1\)"):
+        reconstruction_loss([[1.0], [0.0]], [[1.0], [0.0]], eye)
+    with pytest.raises(ValueError, match=r"`covariance` must have shape \(3, 3\); got \(2, 2\)"):
+        reconstruction_loss(np.ones((3, 1)), np.ones((1, 3)), eye)
+    with pytest.raises(ValueError, match=r"`A` must lie in .*1e\+50\]; got 1e\+60"):
+        reconstruction_loss([[1e60], [0.0]], [[1.0, 0.0]], eye)
+    for bad in ([1.0, -0.5], [-0.5, 1.0]):
+        for function in (
+            lambda I: importance_loss(eye, I),
+            lambda I: sparse_loss(eye, 0.5, I),
+            lambda I: weighted_optimum(eye, I, 1),
+            lambda I: reconstruction_loss(eye, eye, eye, I),
+        ):
+            with pytest.raises(ValueError, match=r"`importance` must lie in \[0, 1e\+50\]; got -0.5"):
+                function(bad)
+    with pytest.raises(ValueError, match=r"`importance` must have shape \(2\); got \(3,\)"):
+        weighted_optimum(eye, np.ones(3), 1)
+    with pytest.raises(ValueError, match="`n_hidden` must be an integer of at least 1 and at most 2; got 3"):
+        weighted_optimum(eye, np.ones(2), 3)
+    with pytest.raises(ValueError, match="`covariance` must be symmetric; got 1 at"):
+        weighted_optimum([[1.0, 1.0], [0.0, 1.0]], np.ones(2), 1)
+    with pytest.raises(ValueError, match=r"`covariance` must lie in .*; got 1e\+60"):
+        weighted_optimum(1e60 * eye, np.ones(2), 1)
+    with pytest.raises(ValueError, match=r"`p` must lie in \(0, 1\]; got 0"):
+        sparse_loss(eye, 0.0)
+    with pytest.raises(ValueError, match="`bias` must be one of 'best', 'none'; got 'free'"):
+        sparse_loss(eye, 0.5, bias="free")
+    with pytest.raises(ValueError, match="`W` must be finite; got nan"):
+        overlap_energy([[np.nan]])
+    with pytest.raises(ValueError, match="`rule` must be one of 'tied', 'encoder', 'decoder'; got 'pair'"):
+        aligned_mode(0.1, 1.0, 1.0, "pair")
+    for name, values in (("eigenvalue", (-1.0, 1.0)), ("t", (1.0, -1.0))):
+        with pytest.raises(ValueError, match=rf"`{name}` must lie in \[0, inf\); got -1"):
+            aligned_mode(0.1, *values)
+        with pytest.raises(ValueError, match=rf"`{name}` must lie in \[0, inf\); got -1"):
+            aligned_pair(0.1, 0.1, *values)
+    with pytest.raises(ValueError, match=r"`w` must lie in .*; got 1e\+80"):
+        aligned_mode(1e80, 1.0, 1.0)
+    with pytest.raises(ValueError, match=r"`a` must lie in .*; got nan"):
+        aligned_pair(np.nan, 1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match=r"`b` must lie in .*; got -1e\+80"):
+        aligned_pair(1.0, -1e80, 1.0, 1.0)

@@ -1,0 +1,334 @@
+"""Critical points of linear autoencoders: losses, weights, Hessians and rates, from the eigenvalues alone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import FloatArray, choice, integer, matrix
+from .spectrum import EQUAL, checked_indices, checked_spectrum, spectrum
+
+__all__ = ["RULES", "CriticalPoint", "critical_hessian", "critical_loss", "critical_point", "growth_rates"]
+
+RULES = ("pair", "tied", "encoder", "decoder")
+
+
+def critical_loss(covariance: npt.ArrayLike, indices: Iterable[int]) -> float:
+    r"""Loss per feature of the critical point that keeps these eigen-directions.
+
+    At a critical point of the linear autoencoder :math:`x \mapsto ABx` the product is the orthogonal
+    projection on eigen-directions of :math:`\Sigma = E\,xx'`, and the expected squared error of all features
+    together is the sum of the eigenvalues left out, whatever the width and the basis of the hidden layer.
+
+    Parameters
+    ----------
+    covariance : (n_features, n_features) array_like of float
+        :math:`\Sigma`, symmetric, without negative eigenvalues; singular ones are allowed.
+    indices : iterable of int
+        The directions kept: 0 is the largest eigenvalue, n_features - 1 the smallest. No repeats; empty is
+        the origin.
+
+    Returns
+    -------
+    loss : float
+        Sum of the eigenvalues left out over n_features: times n_features it is the loss of the source (which
+        also sums over its T data points, as its :math:`\Sigma` does). Absolute error: a few n_features
+        roundings of the largest eigenvalue over n_features.
+
+    Raises
+    ------
+    ValueError
+        If `covariance` is not square, symmetric and free of negative eigenvalues (beyond rounding), or an
+        index is out of range or repeated.
+
+    References
+    ----------
+    Notes (2022), Prop. 1; Baldi and Hornik, Neural Networks 2 (1989) 53.
+
+    Examples
+    --------
+    >>> critical_loss([[2.0, 1.0], [1.0, 2.0]], [0])
+    0.5
+    >>> critical_loss([[2.0, 1.0], [1.0, 2.0]], [1])
+    1.5
+    """
+    values = spectrum(covariance).eigenvalues
+    left = np.delete(values, checked_indices(indices, values.size))
+    return float(np.sum(left / values.size))
+
+
+def critical_point(
+    covariance: npt.ArrayLike,
+    indices: Iterable[int],
+    n_hidden: int | None = None,
+    mixing: npt.ArrayLike | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return decoder and encoder of a critical point, :math:`A = U_I C`, :math:`B = C^+ U_I'`.
+
+    With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
+    critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden
+    there is one only, :math:`C^{-1}`.
+
+    Parameters
+    ----------
+    covariance : (n_features, n_features) array_like of float
+        Symmetric, without negative eigenvalues.
+    indices : iterable of int
+        The directions kept, 0 for the largest eigenvalue. Fewer than `n_hidden` give a critical point
+        of lower rank, none the origin.
+    n_hidden : int, optional
+        Hidden neurons, at least the number of indices, which is the default.
+    mixing : (r, n_hidden) array_like of float, optional
+        C, of rank r. By default the identity, filled with zeros: then A = B', a critical point of the
+        tied model too.
+
+    Returns
+    -------
+    A : ndarray (n_features, n_hidden)
+        Decoder.
+    B : ndarray (n_hidden, n_features)
+        Encoder.
+
+    Raises
+    ------
+    ValueError
+        If `covariance` or `indices` are not as for `critical_loss`, `n_hidden` is below the number of indices
+        or 1, or `mixing` has another shape or a lower rank.
+
+    References
+    ----------
+    Notes (2022), Eq. (star), which has r = n_hidden.
+
+    Examples
+    --------
+    >>> A, B = critical_point([[3.0, 0.0], [0.0, 1.0]], [1], n_hidden=2)
+    >>> (A @ B).round(12)
+    array([[0., 0.],
+           [0., 1.]])
+    """
+    found = spectrum(covariance)
+    kept = checked_indices(indices, found.eigenvalues.size)
+    hidden = _hidden(n_hidden, kept.size)
+    basis = found.eigenvectors[:, kept]
+    if mixing is None:
+        C = np.eye(kept.size, hidden)
+        return basis @ C, C.T @ basis.T
+    C = matrix("mixing", mixing, (kept.size, hidden))
+    rank = int(np.linalg.matrix_rank(C))
+    if rank < kept.size:
+        raise ValueError(f"`mixing` must have rank {kept.size}; got rank {rank}.")
+    return basis @ C, np.linalg.pinv(C) @ basis.T
+
+
+@dataclass(frozen=True)
+class CriticalPoint:
+    """A critical point and its second order; see :func:`critical_hessian`.
+
+    Rates are those of the flow in normal form, minus half the gradient of the loss summed over features: a
+    deviation along an eigenvector of the Hessian with eigenvalue 2h grows as exp(-h t).
+    """
+
+    loss: float
+    """Per feature, as `critical_loss`."""
+    rank: int
+    """Number of directions kept."""
+    index: int
+    """Dimensions in which the loss falls: number of negative eigenvalues of the Hessian."""
+    nullity: int
+    """Dimensions in which it stays: zero eigenvalues. All are tangent to the set of critical points."""
+    escape_rate: float
+    """Growth rate of the steepest descent from here, 0 at a minimum."""
+    rotation_rate: float
+    """Growth rate along the best rotation of a kept direction towards one left out (Prop. 3), 0 if none."""
+    slowest_rate: float
+    """Decay rate of the slowest deviation that decays, inf if none does."""
+
+    @property
+    def is_minimum(self) -> bool:
+        """Whether it is a minimum, which then is global; all others are saddles."""
+        return self.index == 0
+
+
+def critical_hessian(
+    covariance: npt.ArrayLike,
+    indices: Iterable[int],
+    n_hidden: int | None = None,
+    *,
+    tied: bool = False,
+    rtol: float = EQUAL,
+) -> CriticalPoint:
+    r"""Index, null directions and escape rates of a critical point, from the eigenvalues.
+
+    With r directions kept (i), the others left out (o) and n_hidden - r hidden neurons to spare,
+
+    - the index is :math:`\#\{(i,o): \lambda_o>\lambda_i\} + (n_\mathrm{hidden}-r)(n_\mathrm{features}-r)`,
+      tied or not;
+    - the nullity is :math:`r(2n_\mathrm{hidden}-r) + \#\{(i,o): \lambda_o=\lambda_i\}` for the pair (A, B)
+      and :math:`r(2n_\mathrm{hidden}-r-1)/2 + \#\{\dots\}` for tied weights, the dimension of the set of
+      critical points around it;
+    - a rotation of i towards o has the rate :math:`(\lambda_o-\lambda_i)/2` for the pair, while the steepest
+      descent in that plane moves encoder and decoder by different amounts, with the rate
+      :math:`\sqrt{(\lambda_o-\lambda_i)^2/4+\lambda_o^2} - (\lambda_o+\lambda_i)/2`; tied, both are
+      :math:`\lambda_o-\lambda_i`;
+    - a spare neuron takes up o with the rate :math:`\lambda_o`, tied :math:`2\lambda_o`.
+
+    So a point is a minimum only if it keeps n_hidden of the largest eigenvalues, and all others are strict
+    saddles.
+
+    Parameters
+    ----------
+    covariance : (n_features, n_features) array_like of float
+        Symmetric, with positive eigenvalues; they may coincide.
+    indices : iterable of int
+        The directions kept, 0 for the largest eigenvalue.
+    n_hidden : int, optional
+        Hidden neurons, at most n_features; by default as many as indices.
+    tied : bool, optional
+        For the loss of W W' in place of A B.
+    rtol : float, optional
+        Eigenvalues that differ by at most `rtol` times the largest count as equal.
+
+    Returns
+    -------
+    CriticalPoint
+
+    Raises
+    ------
+    ValueError
+        If `covariance` is not symmetric with positive eigenvalues, an index is out of range or repeated, or
+        `n_hidden` is below the number of indices or 1, or above n_features.
+
+    Notes
+    -----
+    Index and nullity hold for every C of `critical_point`, since a change of C is a linear change of
+    variables that leaves the loss as it is. Rates of the pair are those of the balanced points, C C' = 1,
+    near which training from small weights stays (A'A - BB' is conserved by the flow); elsewhere the rate
+    along the rotation is :math:`(\lambda_o-\lambda_i)/(|C_i|^2+|C^{-1}_i|^2)` with row i of C and column i
+    of its inverse. Accuracy: rates as the differences of the eigenvalues.
+
+    References
+    ----------
+    Notes (2022), Prop. 3.
+
+    Examples
+    --------
+    >>> point = critical_hessian([[3.0, 0.0], [0.0, 1.0]], [1])
+    >>> point.index, point.nullity, point.rotation_rate, round(point.escape_rate, 12)
+    (1, 1, 1.0, 1.162277660168)
+    """
+    kept, left, hidden = _split(covariance, indices, n_hidden, rtol)
+    n, r = kept[0].size + left[0].size, kept[0].size
+    rates = _rates(kept, left, hidden, "tied" if tied else "pair")
+    above, gaps = _gaps(kept, left)
+    gap = float(np.max(gaps, initial=0.0))
+    return CriticalPoint(
+        loss=float(np.sum(left[0] / n)),
+        rank=r,
+        index=int(np.count_nonzero(above > 0)) + (hidden - r) * (n - r),
+        nullity=int(np.count_nonzero(above == 0)) + r * (2 * hidden - r - tied) // (1 + tied),
+        escape_rate=max(float(rates[0]), 0.0),
+        rotation_rate=gap if tied else gap / 2,
+        slowest_rate=float(-np.max(rates[rates < 0], initial=-np.inf)),
+    )
+
+
+def growth_rates(
+    covariance: npt.ArrayLike,
+    indices: Iterable[int],
+    n_hidden: int | None = None,
+    rule: str = "pair",
+    *,
+    rtol: float = EQUAL,
+) -> FloatArray:
+    r"""All growth rates of deviations from a critical point, under any of four flows.
+
+    The rules, with M = AB or WW':
+
+    - ``"pair"``: :math:`\dot A = (1-M)\Sigma B'`, :math:`\dot B = A'(1-M)\Sigma` (Eqs. 20, 21);
+    - ``"encoder"``: :math:`\dot W = \Sigma(1-M)W`, the encoder's flow on tied weights (Eq. 22);
+    - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, the decoder's, which is Oja's subspace flow;
+    - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, the gradient flow of the tied loss.
+
+    Under ``"encoder"`` rotations of the subspace have the rate 0: it does not leave a wrong subspace.
+
+    Parameters
+    ----------
+    covariance, indices, n_hidden, rtol
+        As for `critical_hessian`.
+    rule : {"pair", "tied", "encoder", "decoder"}, optional
+        The flow.
+
+    Returns
+    -------
+    rates : ndarray
+        Largest first: 2 n_features n_hidden of them for the pair, n_features n_hidden otherwise. For
+        ``"pair"`` and ``"tied"`` minus half the eigenvalues of the Hessian of the loss summed over features,
+        at A = U_I, B = U_I'.
+
+    Raises
+    ------
+    ValueError
+        As for `critical_hessian`, or if `rule` is none of the four.
+
+    References
+    ----------
+    Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61.
+
+    Examples
+    --------
+    >>> for rule in ("tied", "encoder", "decoder"):
+    ...     print(rule, growth_rates([[3.0, 0.0], [0.0, 1.0]], [1], rule=rule))
+    tied [ 2. -4.]
+    encoder [ 0. -2.]
+    decoder [ 2. -2.]
+    """
+    choice("rule", rule, RULES)
+    kept, left, hidden = _split(covariance, indices, n_hidden, rtol)
+    return _rates(kept, left, hidden, rule)
+
+
+_Side = tuple[FloatArray, npt.NDArray[np.int64]]  # eigenvalues and their eigenspaces
+
+
+def _split(
+    covariance: npt.ArrayLike, indices: Iterable[int], n_hidden: int | None, rtol: float
+) -> tuple[_Side, _Side, int]:
+    found = checked_spectrum(covariance, rtol)
+    n = found.eigenvalues.size
+    kept = checked_indices(indices, n)
+    hidden = _hidden(n_hidden, kept.size, n)
+    out = np.delete(np.arange(n), kept)
+    pick = [(found.eigenvalues[i], found.space[i]) for i in (kept, out)]
+    return pick[0], pick[1], hidden
+
+
+def _hidden(n_hidden: int | None, rank: int, n_features: int | None = None) -> int:
+    return integer("n_hidden", rank if n_hidden is None else n_hidden, max(rank, 1), n_features)
+
+
+def _gaps(kept: _Side, left: _Side) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """Return sign and size of lambda_o - lambda_i for all pairs, exactly 0 within an eigenspace."""
+    above = np.sign(np.subtract.outer(kept[1], left[1]))  # eigenspaces are numbered from the largest
+    return above, np.where(above == 0, 0.0, np.subtract.outer(-kept[0], -left[0]))
+
+
+def _rates(kept: _Side, left: _Side, hidden: int, rule: str) -> FloatArray:
+    inner, outer = kept[0], left[0]
+    r, spare = inner.size, hidden - inner.size
+    _, gap = _gaps(kept, left)
+    lam_i, lam_o = np.broadcast_arrays(inner[:, None], outer[None, :])
+    filling = np.repeat(outer, spare)
+    if rule == "pair":
+        mean, root = lam_i / 2 + lam_o / 2, np.hypot(gap / 2, lam_o)
+        # the product of the two rates is -lambda_o gap: no cancellation
+        parts = [-mean - root, lam_o * (gap / (mean + root)), filling, -filling, np.repeat(-2 * inner, r)]
+        nulls = r * (2 * hidden - r)
+    else:
+        i, j = np.triu_indices(r)
+        stretch = -(inner[i] + inner[j])
+        double = 2 if rule == "tied" else 1
+        parts = [0 * gap if rule == "encoder" else gap, double * filling, double * stretch]
+        nulls = r * (r - 1) // 2 + r * spare
+    rates = np.concatenate([*(part.ravel() for part in parts), np.zeros(nulls)])
+    return np.sort(rates)[::-1] + 0.0

@@ -1,0 +1,313 @@
+"""Losses of linear models at any weights, with importance, and the optimum of the weighted loss."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import FloatArray, choice, integer, matrix, number, real, vector
+from ..features import SparseUniform
+from .spectrum import spectrum
+
+__all__ = [
+    "WeightedOptimum",
+    "importance_loss",
+    "overlap_energy",
+    "reconstruction_loss",
+    "sparse_loss",
+    "weighted_optimum",
+]
+
+# Fourth powers of weights times eigenvalues times importance must stay finite.
+_LARGEST = 1e50
+
+
+def reconstruction_loss(
+    A: npt.ArrayLike, B: npt.ArrayLike, covariance: npt.ArrayLike, importance: npt.ArrayLike | None = None
+) -> float:
+    r"""Loss per feature of the linear model x -> A B x, with importance.
+
+    :math:`\frac1n \sum_i I_i\, E(x_i - (ABx)_i)^2 = \frac1n\,\mathrm{tr}\,D(1-AB)\Sigma(1-AB)'` with
+    :math:`D = \mathrm{diag}(I)`. For tied weights pass A = W, B = W.T.
+
+    Parameters
+    ----------
+    A : (n_features, n_hidden) array_like of float
+        Decoder, entries up to 1e50.
+    B : (n_hidden, n_features) array_like of float
+        Encoder, entries up to 1e50.
+    covariance : (n_features, n_features) array_like of float
+        :math:`\Sigma = E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50.
+    importance : (n_features,) array_like of float, optional
+        From 0 to 1e50; 1 by default.
+
+    Returns
+    -------
+    float
+        A sum of squares, so small losses are accurate: absolute error about (n_features roundings) of
+        trace over n_features at weights of order 1, and quadratic in it near a perfect reconstruction.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, `covariance` is not symmetric or has a negative eigenvalue, or an importance
+        is out of range.
+
+    References
+    ----------
+    Notes (2022), section 1; Elhage et al. (2022), linear model.
+
+    Examples
+    --------
+    >>> reconstruction_loss([[1.0], [0.0]], [[1.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]])
+    0.5
+    """
+    A = real("A", matrix("A", A), -_LARGEST, _LARGEST)
+    n, hidden = A.shape
+    B = real("B", matrix("B", B, (hidden, n)), -_LARGEST, _LARGEST)
+    found = _spectrum(covariance, n)
+    weights = _importance(importance, n)
+    error = found[1] - A @ (B @ found[1])  # (1 - AB) U
+    return float(np.sum(weights[:, None] * error**2 * found[0]) / n)
+
+
+def overlap_energy(W: npt.ArrayLike) -> float:
+    r"""Energy that the flow of Eq. 22 descends, :math:`E = \frac14|1 - WW'|^2`.
+
+    :math:`E = \frac14\sum_i(1-|W_i|^2)^2 + \frac14\sum_{i\ne j}(W_i\cdot W_j)^2`, the second sum over ordered
+    pairs: the source has 1/2 there, which is right for unordered pairs. For :math:`\Sigma = \lambda 1` the
+    flow is the gradient flow of :math:`\lambda E`. For any other invertible :math:`\Sigma` it still descends
+    E, steepest in the metric :math:`\mathrm{tr}\,\delta'\Sigma^{-1}\delta`, and so finds orthonormal columns
+    but not the leading eigenvectors: E does not know :math:`\Sigma`.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, row i is feature i; entries up to 1e50.
+
+    Returns
+    -------
+    float
+        At least (n_features - n_hidden)/4, and at least 0. Absolute error a few roundings of
+        (n_features + |W|^4)/4.
+
+    Raises
+    ------
+    ValueError
+        If `W` is not a finite matrix with such entries.
+
+    References
+    ----------
+    Notes (2022), Eq. 28.
+
+    Examples
+    --------
+    >>> overlap_energy([[1.0], [1.0]])
+    0.5
+    """
+    W = real("W", matrix("W", W), -_LARGEST, _LARGEST)
+    n, hidden = W.shape
+    gram = W.T @ W
+    # |1 - WW'|^2 = |1 - W'W|^2 + n - n_hidden: the smaller matrix does
+    return float((np.sum((np.eye(hidden) - gram) ** 2) + (n - hidden)) / 4)
+
+
+def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
+    r"""Loss per feature of the tied linear model on white inputs: feature benefit and interference.
+
+    :math:`F(W) = \frac1n\big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\big]`, the source's
+    form over n. It is the exact loss for uncorrelated centred inputs of variance 1.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, row i is feature i; entries up to 1e50.
+    importance : (n_features,) array_like of float, optional
+        From 0 to 1e50; 1 by default.
+
+    Returns
+    -------
+    float
+        Absolute error a few roundings of the mean of :math:`I_i(1 + |W_i|^2 + |W W_i|^2)`.
+
+    Raises
+    ------
+    ValueError
+        If `W` is not a finite matrix with such entries, or `importance` has another size or is negative.
+
+    References
+    ----------
+    Elhage et al. (2022), the linear model's loss after Saxe et al.
+
+    Examples
+    --------
+    >>> importance_loss([[1.0], [0.5]])
+    0.53125
+    """
+    W, weights = _weights(W, importance)
+    square = np.einsum("ik,ik->i", W, W)
+    interference = np.einsum("ik,kl,il->i", W, W.T @ W, W, optimize=True) - square**2
+    return float(np.mean(weights * ((1 - square) ** 2 + np.maximum(interference, 0.0))))
+
+
+def sparse_loss(
+    W: npt.ArrayLike, p: float, importance: npt.ArrayLike | None = None, bias: str = "best"
+) -> float:
+    r"""Exact loss per feature of the tied linear model on sparse uniform inputs.
+
+    With :math:`\mathrm{Var}\,x = p/3 - p^2/4`, :math:`E x = p/2` and F from `importance_loss`, the model
+    W W' x + b has :math:`L = \mathrm{Var}(x)\, F(W)` at its best bias, and without bias
+
+    .. math:: L = \mathrm{Var}(x)\, F(W) + (E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2 .
+
+    The last term is what :math:`E x_i x_j \ne 0` adds and the source leaves out. It is at most
+    3np/(4-3p) times the first, and that much where W W' misses the direction of ones alone.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, row i is feature i; entries up to 1e50.
+    p : float
+        Probability that a feature is on, 1 - S, in (0, 1].
+    importance : (n_features,) array_like of float, optional
+        From 0 to 1e50; 1 by default.
+    bias : {"best", "none"}, optional
+        Whether the model has an output bias, at its optimum.
+
+    Returns
+    -------
+    float
+        Absolute error as for `importance_loss`, times the variance, and the like for the second term.
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape or is out of range.
+
+    References
+    ----------
+    Elhage et al. (2022), linear model; moments: Notes (2022), section 2.1.
+
+    Examples
+    --------
+    >>> W = [[1.0], [0.0]]
+    >>> round(sparse_loss(W, 1.0) * 24, 12), round(sparse_loss(W, 1.0, bias="none") * 24, 12)
+    (1.0, 4.0)
+    """
+    x = SparseUniform(number("p", p, 0, 1, brackets="(]"))
+    centred = float(x.variance) * importance_loss(W, importance)
+    if choice("bias", bias, ("best", "none")) == "best":
+        return centred
+    W, weights = _weights(W, importance)
+    shift = 1 - W @ W.sum(axis=0)
+    return centred + float(x.mean) ** 2 * float(np.mean(weights * shift**2))
+
+
+@dataclass(frozen=True)
+class WeightedOptimum:
+    """Optimum of the importance-weighted linear loss; see :func:`weighted_optimum`."""
+
+    loss: float
+    """Least loss per feature of any linear model with so many hidden neurons."""
+    dedicated: float
+    """Least loss per feature with all but n_hidden features given up; the best choice of them."""
+    A: FloatArray
+    """Optimal decoder, shape (n_features, n_hidden)."""
+    B: FloatArray
+    """Optimal encoder, shape (n_hidden, n_features)."""
+    tied: bool
+    """Whether A B is symmetric to rounding; then W W' = A B and tied weights reach the same loss."""
+
+    @property
+    def gain(self) -> float:
+        """What mixing features gains over dedicated directions: 0 for uncorrelated inputs."""
+        return max(self.dedicated - self.loss, 0.0)
+
+
+def weighted_optimum(covariance: npt.ArrayLike, importance: npt.ArrayLike, n_hidden: int) -> WeightedOptimum:
+    r"""Best linear model for an importance-weighted loss: weighted PCA.
+
+    :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for
+    :math:`M = D^{-1/2} P D^{1/2}` with P the projection on the leading eigenvectors of
+    :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out.
+
+    For uncorrelated inputs these eigenvectors are features, those with the largest :math:`I_i\Sigma_{ii}`:
+    M keeps n_hidden of them and nothing of the others, and more features than dimensions never pay. With
+    equal values the optimum is not unique and features may share dimensions, without gain. For correlated
+    inputs, such as sparse inputs that are not centred and a model without bias, it does pay.
+
+    Parameters
+    ----------
+    covariance : (n_features, n_features) array_like of float
+        :math:`E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50; the covariance for a
+        model with bias.
+    importance : (n_features,) array_like of float
+        From 0 to 1e50.
+    n_hidden : int
+        Hidden neurons, from 1 to n_features.
+
+    Returns
+    -------
+    WeightedOptimum
+        Features of importance 0 get zero rows in A.
+
+    Raises
+    ------
+    ValueError
+        If `covariance` is not symmetric or has a negative eigenvalue, `importance` has another size or is
+        negative, or `n_hidden` is out of range.
+
+    Notes
+    -----
+    If `tied` is false, `loss` is a lower bound for tied weights. Absolute error of both losses: about
+    n_features roundings of the largest eigenvalue of the weighted matrix.
+
+    References
+    ----------
+    Elhage et al. (2022), linear model, footnote 12; Eckart and Young, Psychometrika 1 (1936) 211.
+
+    Examples
+    --------
+    >>> best = weighted_optimum([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5], 1)
+    >>> round(best.loss, 12), best.gain, best.tied
+    (0.25, 0.0, True)
+    >>> round(weighted_optimum([[4.0, 3.0], [3.0, 4.0]], [1.0, 1.0], 1).gain, 12)
+    1.5
+    """
+    sigma = matrix("covariance", covariance)
+    n = sigma.shape[0]
+    _spectrum(sigma, n)
+    weights = _importance(importance, n)
+    hidden = integer("n_hidden", n_hidden, 1, n)
+    root = np.sqrt(weights)
+    found = spectrum(root[:, None] * sigma * root)
+    U = found.eigenvectors[:, :hidden]
+    on = root > 0
+    A = np.where(on[:, None], U / np.where(on, root, 1.0)[:, None], 0.0)
+    B = U.T * root
+    product = A @ B
+    own = np.sort(weights * np.diag(sigma))
+    return WeightedOptimum(
+        loss=float(np.sum(found.eigenvalues[hidden:] / n)),
+        dedicated=float(np.sum(own[: n - hidden] / n)),
+        A=A,
+        B=B,
+        tied=bool(np.allclose(product, product.T, rtol=0.0, atol=1e-10)),
+    )
+
+
+def _spectrum(covariance: npt.ArrayLike, n_features: int) -> tuple[FloatArray, FloatArray]:
+    sigma = matrix("covariance", covariance, (n_features, n_features))
+    found = spectrum(real("covariance", sigma, -_LARGEST, _LARGEST))
+    return found.eigenvalues, found.eigenvectors
+
+
+def _importance(importance: npt.ArrayLike | None, n_features: int) -> FloatArray:
+    if importance is None:
+        return np.ones(n_features)
+    return real("importance", vector("importance", importance, n_features), 0, _LARGEST)
+
+
+def _weights(W: npt.ArrayLike, importance: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    W = real("W", matrix("W", W), -_LARGEST, _LARGEST)
+    return W, _importance(importance, W.shape[0])

@@ -1,0 +1,122 @@
+"""Aligned starts: each eigen-direction moves by itself, in closed form (Saxe-type solutions)."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import FloatArray, Real, choice, plain, real
+
+__all__ = ["aligned_mode", "aligned_pair"]
+
+# Squares of weights and of products of them must stay finite.
+_LARGEST = 1e75
+
+
+def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, rule: str = "tied") -> Real:
+    r"""Singular value of tied weights along one eigenvector at time t.
+
+    If W W' commutes with :math:`\Sigma` at the start, it always does: the left singular vectors of W are
+    eigenvectors, they rest, and the singular value w of each follows
+    :math:`\dot w = c\lambda w(1 - w^2)`, c = 2 for the gradient flow of the tied loss and 1 for both the
+    encoder's and the decoder's flow on tied weights, which are the same here. So
+    :math:`w(t) = w_0/\sqrt{w_0^2(1-e^{-2c\lambda t}) + e^{-2c\lambda t}}`.
+
+    Parameters
+    ----------
+    w : array_like of float
+        Singular value at time 0, of either sign, at most 1e75 in size; broadcast with the others.
+    eigenvalue : array_like of float
+        Of the covariance, at least 0.
+    t : array_like of float
+        Time in the normal form of the flows (see `growth_rates`), at least 0.
+    rule : {"tied", "encoder", "decoder"}, optional
+        The flow.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Relative error a few roundings, times (1 + c eigenvalue t) where the result is still far below 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not finite or out of range.
+
+    References
+    ----------
+    Saxe, McClelland and Ganguli, ICLR (2014), Eq. 12; Notes (2022), Eq. 28.
+
+    Examples
+    --------
+    >>> aligned_mode(0.1, 1.0, [0.0, 1.0, 2.0, 10.0]).round(4)
+    array([0.1   , 0.5962, 0.9838, 1.    ])
+    """
+    double = 2.0 if choice("rule", rule, ("tied", "encoder", "decoder")) == "tied" else 1.0
+    w = real("w", w, -_LARGEST, _LARGEST)
+    rate = _rate(eigenvalue, t)
+    gone, left = -np.expm1(-2 * double * rate), np.exp(-double * rate)
+    # a hypotenuse, so that no square underflows before the weight has grown
+    return plain(np.asarray(w / np.hypot(w * np.sqrt(gone), np.where(w == 0, 1.0, left))))
+
+
+def aligned_pair(
+    a: npt.ArrayLike, b: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike
+) -> tuple[Real, Real]:
+    r"""Return decoder and encoder weight along one eigenvector at time t, balanced or not.
+
+    If :math:`A = U\,\mathrm{diag}(a)\,R` and :math:`B = R'\,\mathrm{diag}(b)\,U'` with eigenvectors U and an
+    orthogonal R at the start, then always, with
+    :math:`\dot a = \lambda(1-ab)b`, :math:`\dot b = \lambda(1-ab)a`. The difference :math:`k = a^2-b^2` is
+    conserved; the squares of a + b and a - b obey scalar Riccati equations with the rate
+    :math:`\lambda\sqrt{4+k^2}`: unbalanced weights converge faster.
+
+    Parameters
+    ----------
+    a, b : array_like of float
+        Weights at time 0, at most 1e75 in size; broadcast with the others.
+    eigenvalue : array_like of float
+        Of the covariance, at least 0.
+    t : array_like of float
+        Time of Eqs. 20 and 21, at least 0.
+
+    Returns
+    -------
+    a, b : float or ndarray of float64
+        Absolute error a few roundings of the larger of the two, times (1 + eigenvalue t) while they grow.
+        Unless a + b = 0 at the start, ab tends to 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not finite or out of range.
+
+    References
+    ----------
+    Saxe, McClelland and Ganguli, ICLR (2014), appendix A; Notes (2022), Eqs. 20, 21.
+
+    Examples
+    --------
+    >>> a, b = aligned_pair(2.0, 0.0, 1.0, [0.0, 0.5, 100.0])
+    >>> (a * b).round(6)
+    array([0.      , 0.876876, 1.      ])
+    """
+    a, b = real("a", a, -_LARGEST, _LARGEST), real("b", b, -_LARGEST, _LARGEST)
+    plus, minus = a + b, a - b
+    rate = _rate(eigenvalue, t)
+    root = np.hypot(2.0, plus * minus)
+    gone, left = np.sqrt(-np.expm1(-rate * root)), np.exp(-rate * root / 2)
+    large = np.sqrt(2 + root)
+    # Roots of the Riccati equations for the squares, as hypotenuses: all terms are positive, no square
+    # underflows, and what is divided by a weight of zero is infinite, so that it rests.
+    with np.errstate(divide="ignore", over="ignore"):
+        start = np.where(plus == 0, np.inf, large * left / np.where(plus == 0, 1.0, np.abs(plus)))
+        up = np.hypot(np.hypot(large, plus * minus / large * left), minus * gone)
+        up = up / np.hypot(np.hypot(gone, start), minus / large)
+        down = np.hypot(np.hypot(plus * minus / large, large * left), plus * gone)
+        down = down / np.hypot(np.hypot(gone, plus / large * left), large / np.abs(minus))
+    up, down = np.copysign(up, plus), np.copysign(down, minus)
+    return plain(np.asarray((up + down) / 2)), plain(np.asarray((up - down) / 2))
+
+
+def _rate(eigenvalue: npt.ArrayLike, t: npt.ArrayLike) -> FloatArray:
+    with np.errstate(over="ignore"):  # an infinite exponent is the limit
+        return np.asarray(real("eigenvalue", eigenvalue, 0) * real("t", t, 0))

@@ -1,0 +1,155 @@
+"""Eigenvalues of a second-moment matrix, sorted, with equal ones recognised as one eigenspace."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import FloatArray, integer, matrix, number, real
+
+__all__ = ["Spectrum", "checked_indices", "checked_spectrum", "spectrum"]
+
+_EPS = float(np.finfo(np.float64).eps)
+# Eigenvalues of a symmetric float64 matrix are wrong by about n_features roundings of the largest one.
+_ROUNDINGS = 8
+# Twice an eigenvalue must stay finite.
+_LARGEST = 1e300
+# What rounding leaves of equal eigenvalues; see `spectrum`.
+EQUAL = 1e-12
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues and eigenvectors of a covariance; see :func:`spectrum`."""
+
+    eigenvalues: FloatArray
+    """Largest first, shape (n_features,), none negative."""
+    eigenvectors: FloatArray
+    """Orthonormal columns in the same order, shape (n_features, n_features)."""
+    space: npt.NDArray[np.int64]
+    """Number of the eigenspace that each belongs to, from 0, shape (n_features,)."""
+
+    @property
+    def multiplicities(self) -> npt.NDArray[np.int64]:
+        """Dimension of each eigenspace, that of the largest eigenvalue first."""
+        return np.bincount(self.space)
+
+
+def spectrum(covariance: npt.ArrayLike, rtol: float = EQUAL) -> Spectrum:
+    r"""Eigenvalues, largest first, eigenvectors and eigenspaces of a covariance.
+
+    The matrix is whatever the loss averages over: :math:`\Sigma = E\,xx'`, or the covariance if the inputs
+    are centred. Index 0 is the largest eigenvalue everywhere in this package; the source counts from 1.
+
+    Parameters
+    ----------
+    covariance : (n_features, n_features) array_like of float
+        Symmetric, without negative eigenvalues, entries up to 1e300.
+    rtol : float, optional
+        Neighbours in the sorted list that differ by at most `rtol` times the largest eigenvalue count as
+        equal, in [0, 1).
+
+    Returns
+    -------
+    Spectrum
+
+    Raises
+    ------
+    ValueError
+        If `covariance` is not square, not symmetric or has a negative eigenvalue, beyond 8 n_features
+        roundings of its largest entry or eigenvalue, or `rtol` is outside [0, 1).
+
+    Notes
+    -----
+    LAPACK's symmetric eigensolver: absolute error of an eigenvalue about n_features roundings of the largest.
+    An eigenvector is as good as its eigenvalue is far from the others; in one eigenspace the basis is
+    arbitrary. Negative eigenvalues within rounding are returned as 0.
+
+    References
+    ----------
+    Notes (2022), Eq. 8.
+
+    Examples
+    --------
+    Sparse data are degenerate in expectation: one large eigenvalue, the others equal.
+
+    >>> from superposition.theory.features import SparseUniform
+    >>> found = spectrum(SparseUniform(0.5).second_moment_matrix(4))
+    >>> found.eigenvalues.round(6)
+    array([0.354167, 0.104167, 0.104167, 0.104167])
+    >>> found.multiplicities
+    array([1, 3])
+    """
+    sigma = real("covariance", matrix("covariance", covariance), -_LARGEST, _LARGEST)
+    rtol = number("rtol", rtol, 0.0, 1.0, brackets="[)")
+    n = sigma.shape[0]
+    if sigma.shape[1] != n:
+        raise ValueError(f"`covariance` must be square; got shape {sigma.shape}.")
+    size = float(np.max(np.abs(sigma)))
+    gap = np.abs(sigma - sigma.T)
+    if np.max(gap) > _ROUNDINGS * n * _EPS * size:
+        i, j = (int(k) for k in np.unravel_index(np.argmax(gap), gap.shape))
+        raise ValueError(
+            f"`covariance` must be symmetric; got {sigma[i, j]:g} at ({i}, {j}) and {sigma[j, i]:g} at "
+            f"({j}, {i})."
+        )
+    values, vectors = np.linalg.eigh((sigma + sigma.T) / 2)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    if values[-1] < -_ROUNDINGS * n * _EPS * values[0]:
+        raise ValueError(
+            f"`covariance` must not have negative eigenvalues; got {values[-1]:g} beside the largest, "
+            f"{values[0]:g}."
+        )
+    values = np.maximum(values, 0.0)
+    apart = -np.diff(values) > rtol * values[0]
+    space = np.concatenate(([0], np.cumsum(apart))).astype(np.int64)
+    return Spectrum(np.ascontiguousarray(values), np.ascontiguousarray(vectors), space)
+
+
+def checked_spectrum(covariance: npt.ArrayLike, rtol: float = EQUAL) -> Spectrum:
+    """Return the spectrum of a covariance that must be invertible as well.
+
+    Raises
+    ------
+    ValueError
+        If `covariance` is singular to rounding, or as for `spectrum`.
+
+    Examples
+    --------
+    >>> checked_spectrum([[1.0, 1.0], [1.0, 1.0]])
+    Traceback (most recent call last):
+        ...
+    ValueError: `covariance` must be invertible; got smallest eigenvalue 0 beside the largest, 2.
+    """
+    found = spectrum(covariance, rtol)
+    values = found.eigenvalues
+    if values[-1] <= _ROUNDINGS * values.size * _EPS * values[0]:
+        raise ValueError(
+            f"`covariance` must be invertible; got smallest eigenvalue {values[-1]:.3g} beside the largest, "
+            f"{values[0]:.3g}."
+        )
+    return found
+
+
+def checked_indices(indices: Iterable[int], n_features: int) -> npt.NDArray[np.int64]:
+    """Return the indices sorted, after checking that they are integers in range and none is repeated.
+
+    Raises
+    ------
+    ValueError
+        If one is out of range or repeated.
+
+    Examples
+    --------
+    >>> checked_indices([2, 0], 3)
+    array([0, 2])
+    """
+    if not isinstance(indices, Iterable):
+        raise ValueError(f"`indices` must be a sequence of integers; got {indices!r}.")
+    listed = sorted(integer("indices", i, 0, n_features - 1) for i in indices)
+    for one, other in itertools.pairwise(listed):
+        if one == other:
+            raise ValueError(f"`indices` must not repeat; got {one} twice.")
+    return np.array(listed, dtype=np.int64)

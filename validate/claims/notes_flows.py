@@ -1,0 +1,158 @@
+"""Notes (2022), B10-B13: gradient flows of linear autoencoders and their energies."""
+
+import numpy as np
+
+from ...solvers import linear as solvers
+from ...theory import linear as theory
+from ...theory.linear import derive, solutions
+from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
+from .notes_critical import SOURCE
+
+__all__ = ["NOTES_FLOWS"]
+
+
+@claim(
+    "B10",
+    SOURCE,
+    "Eq. 20-22",
+    "flows of B and A; with A = B' both reduce to dW/dt = W(Sigma - W'W Sigma)",
+    "the flows of B and A hold, but only B's reduces to Eq. 22. A's becomes dW'/dt = (1 - W'W) Sigma W', "
+    "Oja's flow, and A = B' breaks at the rate (Sigma M - M Sigma) W', M = W'W: it lasts only if M and Sigma "
+    "commute. What the pair conserves is A'A - BB'",
+)
+def b10(quick: bool) -> Evidence:
+    _, encoder, decoder = derive.derive_tied_flow(2, 1)
+    run = solvers.flow_pair([[0.6], [0.8]], [[0.6, 0.8]], np.diag([2.0, 1.0]), [1.0, 60.0])
+    parted = np.abs(run.A - np.swapaxes(run.B, 1, 2)).max(axis=(1, 2))
+    return Evidence(
+        "Take Sigma = diag(2, 1) and A = B' = w = (1, 1): dB'/dt = (1 - |w|^2) Sigma w = (-2, -1), but "
+        "dA/dt = Sigma w - (w'Sigma w) w = (-1, -2). From w = (0.6, 0.8) A and B' part, to meet again at "
+        "the leading eigenvector; Eq. 22 does not move from there at all.",
+        [
+            symbolic("printed", "B's flow at A = B', transposed, less Eq. 22", encoder),
+            symbolic("printed", "A's flow at A = B' less Eq. 22", decoder),
+            symbolic("corrected", "dA/dt - dB'/dt less (Sigma M - M Sigma) W'", derive.derive_commutator()),
+            symbolic("corrected", "d(A'A - BB')/dt", derive.derive_conservation()),
+        ],
+        {
+            "largest difference of A and B' from w = (0.6, 0.8), t = 1": float(parted[0]),
+            "the same, t = 60": float(parted[1]),
+            "loss at t = 60, sum over features": 2 * float(run.loss[-1]),
+        },
+    )
+
+
+@claim(
+    "B11",
+    SOURCE,
+    "Eq. 23-27",
+    "in the eigenbasis dw_j/dt = (1-|w_j|^2) lambda_j w_j - sum_{k!=j} <w_k,w_j> lambda_j w_k",
+)
+def b11(quick: bool) -> Evidence:
+    return Evidence(
+        "Eq. 22 in the eigenbasis, column by column. Every term carries lambda_j of the column that moves: "
+        "the eigenvalues set how fast each direction moves, not where it rests.",
+        [symbolic("printed", "Eq. 22 less the components", derive.derive_mode_equations(3, 2))],
+    )
+
+
+@claim(
+    "B12",
+    SOURCE,
+    "Eq. 28",
+    "for Sigma = I this is descent on E = 1/4 sum lambda (1-|w_i|^2)^2 + 1/2 sum_{i!=j} lambda <w_i,w_j>^2",
+    "the second constant is 1/4 on ordered pairs, or 1/2 on unordered ones: E = lambda/4 |1 - W'W|^2 for "
+    "Sigma = lambda 1. For every other invertible Sigma the flow still descends |1 - W'W|^2/4, in the metric "
+    "tr delta Sigma^-1 delta'; it has no energy in the usual metric",
+)
+def b12(quick: bool) -> Evidence:
+    printed, corrected, closed = derive.derive_energy(2, 1)
+    metric, _ = derive.derive_metric(3, 2)
+    return Evidence(
+        "Each pair occurs twice in the sum over i != j. With two features on one neuron the printed energy "
+        "leaves the force w_1 w_2^2: interference is counted twice. The energy does not know Sigma: the "
+        "eigenvalues do not average out, they drop out of what is descended.",
+        [
+            symbolic("printed", "flow plus gradient of the printed energy, D = 2, d = 1", printed),
+            symbolic("corrected", "flow plus gradient with 1/4", corrected),
+            symbolic("corrected", "that energy less lambda/4 |1 - W'W|^2", closed),
+            symbolic(
+                "corrected", "Eq. 22 for any Sigma plus Sigma times the gradient of |1 - W'W|^2/4", metric
+            ),
+        ],
+    )
+
+
+@claim(
+    "B13",
+    SOURCE,
+    "2.2",
+    "the tied loss sum |x - W'W x|^2 has another gradient; how do the two flows differ?",
+)
+def b13(quick: bool) -> Evidence:
+    chain_rule, _, _ = derive.derive_tied_flow(3, 2)
+    sigma = np.diag([2.0, 1.0])
+    w0 = [[0.6], [0.8]]
+    ends = {rule: solvers.flow(w0, sigma, 40.0, rule) for rule in ("encoder", "tied")}
+    wide = np.diag([4.0, 3.0, 2.0, 1.0])
+    rates = {rule: theory.growth_rates(wide, [2, 3], rule=rule) for rule in ("encoder", "tied")}
+    rng = np.random.default_rng(13)
+    drift = 0.0
+    for _ in range(20):
+        frame = np.linalg.qr(rng.normal(size=(4, 2)))[0]
+        drift = max(drift, float(np.abs(solvers.flow(frame, wide, 1.0, "encoder").W[0] - frame).max()))
+    small = solvers.encoder_limit([1e-3, 1e-3], sigma)
+    return Evidence(
+        "Half the tied loss's gradient is the sum of Eq. 22 and of Oja's flow, and so is what updates of "
+        "both matrices add up to if A = B' is enforced: trained tied models follow the tied loss, not Eq. "
+        "22. The tied flow rests only at projections on eigenvectors, with the same indices as the untied "
+        "loss. Eq. 22 rests at every W with orthonormal rows: it has a continuum of fixed points and no "
+        "force between subspaces, so wrong ones are not saddles of it but rest as well. All singular values "
+        "approach 1 under both. Rates at a projection, for i kept and o left out: rotations lambda_o - "
+        "lambda_i tied, 0 under Eq. 22; lengths -2(lambda_i + lambda_j) against -(lambda_i + lambda_j); "
+        "spare neurons 2 lambda_o against lambda_o. They are the same, but for a factor 2 in time, where M "
+        "and Sigma commute; small starts come near the leading eigenvectors under both. Eq. 22 may even "
+        "raise the loss, if W is longer than 1.",
+        [
+            symbolic("printed", "-1/2 gradient of the tied loss less the sum of both flows", chain_rule),
+            numeric(
+                "printed",
+                "loss (sum) where Eq. 22 ends from w = (0.6, 0.8), Sigma = diag(2, 1)",
+                2 * float(ends["encoder"].loss[0]),
+                ">",
+                1.5,
+            ),
+            numeric(
+                "printed",
+                "the same for the tied flow, less the optimum 1",
+                2 * float(ends["tied"].loss[0]) - 1,
+                "<=",
+                1e-9,
+            ),
+            bound("printed", "motion of 20 random orthonormal W under Eq. 22", drift, "<=", 1e-10),
+            numeric(
+                "printed", "fastest rate of Eq. 22 at a wrong projection", rates["encoder"][0], "==", 0.0
+            ),
+            numeric("printed", "the same for the tied flow, eigenvalues 4 to 1", rates["tied"][0], "==", 3.0),
+            symbolic(
+                "printed",
+                "rates of singular values under both parts, less s(1-s^2) u'Sigma u",
+                sum(solutions.derive_singular_values()),
+            ),
+        ],
+        {
+            "rise of the loss (sum) under Eq. 22 from (1.05, 0), Sigma = (1 .9; .9 1)": float(
+                2
+                * np.diff(
+                    solvers.flow([[1.05], [0.0]], [[1.0, 0.9], [0.9, 1.0]], [0.0, 20.0], "encoder").loss
+                )[0]
+            ),
+            "end of Eq. 22 from (0.001, 0.001), second component": float(small[1]),
+            "end of Eq. 22 from (0.5, 0.5), second component": float(
+                solvers.encoder_limit([0.5, 0.5], sigma)[1]
+            ),
+        },
+    )
+
+
+NOTES_FLOWS: tuple[Claim, ...] = (b10, b11, b12, b13)
