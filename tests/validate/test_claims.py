@@ -15,13 +15,6 @@ from superposition.validate.claims.cowsik_scaling import small_law
 from superposition.validate.claims.cowsik_scaling_bounds import chain_constant, posterior_loss
 from superposition.validate.claims.ledger import symbolic
 
-COWSIK = [f"C{k}" for k in range(1, 25)]
-
-
-@pytest.fixture(scope="module")
-def ledger():
-    return run()
-
 
 def kept(about):
     return Finding(about, "numeric", "gap", 1e-16, "<=", 1e-12)
@@ -131,48 +124,8 @@ def test_canary_a_wrong_statement_fails(check):
     assert judge(Claim("X1", "nobody2000", "1", "wrong", check)).verdict is Verdict.FAILS
 
 
-def test_every_row_of_the_source_is_there_once():
-    assert [c.id for c in claims.CLAIMS if c.source == "cowsik2024"] == COWSIK
-    assert [c.id for c in claims.CLAIMS if c.source == "lecomte2024"] == [
-        *(f"L{k}" for k in range(1, 38) if k not in (31, 34, 35, 36)),
-    ]
-    assert len({c.id for c in claims.CLAIMS}) == len(claims.CLAIMS)
-
-
-def test_every_verdict_has_a_computed_number_behind_it(ledger):
-    for row in ledger:
-        assert row.evidence.findings, row.claim.id
-        assert row.verdict is verdict(row.evidence)
-        assert row.evidence.text, row.claim.id
-        assert all(np.isfinite(f.value) for f in row.evidence.findings), row.claim.id
-        assert all(np.isfinite(v) for v in row.evidence.numbers.values()), row.claim.id
-        assert (row.correction is not None) == (row.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY))
-
-
-# Each from a derivation of its own, see the comments; the ledger never reads this table.
-EXPECTED = {
-    "C8": "holds with a correction",  # Tr W = n_s forces n_d equal eigenvalues n_s/n_d
-    "C11": "holds with a correction",  # parity(i XOR j) = parity(i) parity(j)
-    "C12": "holds with a correction",  # R^2 = (n_s/n_d) R
-    "C13": "holds with a correction",  # subgroups keep the Lyapunov ratio
-    "C15": "holds with a correction",  # E u = 1/2
-    "C18": "order only",
-    "C19": "order only",
-    "C20": "order only",
-    "C21": "holds with a correction",  # the off-loss is not negative
-    "C23": "order only",
-    "C24": "order only",
-}
-
-
-def test_verdicts(ledger):
-    assert {row.claim.id: str(row.verdict) for row in ledger if row.claim.id in COWSIK} == {
-        id: EXPECTED.get(id, "holds") for id in COWSIK
-    }
-
-
-def test_the_numbers_in_a_correction_are_the_computed_ones(ledger):
-    (row,) = [row for row in ledger if row.claim.id == "C23"]
+def test_the_numbers_in_a_correction_are_the_computed_ones():
+    (row,) = run(["C23"])
     stated = [float(v) for v in re.findall(r"0\.\d{4}", row.correction)]
     np.testing.assert_allclose(
         stated, [chain_constant(), posterior_loss(0.25)], rtol=0, atol=5e-5
@@ -187,10 +140,8 @@ def test_the_same_run_gives_the_same_rows_whatever_the_workers_and_the_selection
     assert together[1].claim is select(["C13"])[0]
 
 
-def test_selection(ledger):
-    fallen = [row.claim.id for row in ledger if row.verdict == "holds with a correction"]
+def test_selection():
     assert [r.claim.id for r in run(["C8", "C9"], "cowsik2024", "holds with a correction")] == ["C8"]
-    assert "C8" in fallen
     seen = []
     run(["C9", "C8"], progress=lambda row: seen.append(row.claim.id))
     assert seen == ["C8", "C9"]
@@ -210,8 +161,8 @@ def test_bad_arguments(arguments, name, value):
         run(**arguments)
 
 
-def test_records_are_plain_data(ledger):
-    (row,) = [row for row in ledger if row.claim.id == "C8"]
+def test_records_are_plain_data():
+    (row,) = run(["C8"])
     record = claims.as_record(row)
     assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(record)
     assert record["id"] == "C8"
