@@ -1,1 +1,28 @@
 """Trained linear autoencoders beside their exact losses and flows (Notes 2022)."""
+
+from .descent import Trained, descend, moment_points
+from .flows import plot_angles, plot_losses, run_flows
+from .plateaus import escape_times, plot_escape, plot_plateaus, run_plateaus
+from .representation import plot_gain, plot_shares, run_representation
+from .saddles import plot_subspaces, run_saddles, run_subspaces
+from .section import report_section
+
+__all__ = [
+    "Trained",
+    "descend",
+    "escape_times",
+    "moment_points",
+    "plot_angles",
+    "plot_escape",
+    "plot_gain",
+    "plot_losses",
+    "plot_plateaus",
+    "plot_shares",
+    "plot_subspaces",
+    "report_section",
+    "run_flows",
+    "run_plateaus",
+    "run_representation",
+    "run_saddles",
+    "run_subspaces",
+]

@@ -1,0 +1,316 @@
+"""Trained linear autoencoders against exact flows, critical losses, growth rates and weighted PCA."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure as Canvas
+
+from superposition.solvers.linear import flow, flow_pair
+from superposition.validate import files, linear
+from superposition.validate.linear.descent import RULES, expected_losses
+from superposition.validate.linear.flows import largest_angle
+
+SIGMA = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.2], [0.1, -0.2, 0.5]])
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch", reason="training needs PyTorch")
+
+
+@pytest.fixture
+def ax():
+    return Canvas().subplots()
+
+
+# Gradient descent
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_descent_tends_to_its_flow_as_the_steps_do_to_zero(torch, rule):
+    rng = np.random.default_rng(1)
+    A, C = 0.5 * rng.normal(size=(2, 2, 3, 2))
+    x, t = linear.moment_points(SIGMA), 1.6
+    if rule == "pair":
+        exact = flow_pair(A[1], C[1].T, SIGMA, t)
+        exact = exact.A[0], exact.B[0].T
+    else:
+        exact = (flow(A[1], SIGMA, t, rule).W[0],) * 2
+    coarse, middle, fine = (
+        linear.descend(A, C, x, rate, [0, round(t / (2 * rate))], rule) for rate in (0.02, 0.01, 0.005)
+    )
+    for name, end in zip(("A", "C"), exact, strict=True):
+        a, b, c = (getattr(one, name)[1, 1] for one in (coarse, middle, fine))
+        # Euler's error is c1 eta + c2 eta^2 + ...: two extrapolations leave the third order, where c_k is of
+        # the order of rate^k, so 8 (2 * 0.005 * 2 * 2)^3 = 5e-4 of what remains at worst.
+        limit = (8 * c - 6 * b + a) / 3
+        np.testing.assert_allclose(limit, end, atol=5e-4)
+        assert np.abs(c - end).max() > 10 * np.abs(limit - end).max()
+    if rule != "encoder":  # a canary: the flow of Eq. 22 is another
+        assert np.abs(limit - flow(A[1], SIGMA, t, "encoder").W[0]).max() > 0.02
+
+
+def test_moment_points_have_the_moments():
+    mean = np.array([0.3, -1.0, 2.0])
+    x = linear.moment_points(SIGMA, mean)
+    np.testing.assert_allclose(x.mean(axis=0), mean, atol=1e-14)
+    np.testing.assert_allclose(x.T @ x / len(x), SIGMA + np.outer(mean, mean), atol=1e-14)
+
+
+def test_a_trained_bias_centres_the_inputs(torch):
+    mean = np.array([0.3, -1.0, 2.0])
+    rng = np.random.default_rng(2)
+    W = 0.3 * rng.normal(size=(3, 3, 1))
+    found = linear.descend(W, W, linear.moment_points(SIGMA, mean), 0.04, [1500], "tied", bias=True)
+    A = found.A[-1]
+    np.testing.assert_allclose(found.bias[-1], mean - A @ (mean @ A)[..., None] @ [1.0], atol=1e-6)
+    np.testing.assert_allclose(
+        expected_losses(A, A, SIGMA), np.linalg.eigvalsh(SIGMA)[:2].sum() / 3, rtol=1e-9
+    )
+
+
+def test_each_run_has_its_own_inputs_and_importance(torch):
+    rng = np.random.default_rng(3)
+    A, C = 0.5 * rng.normal(size=(2, 2, 3, 2))
+    x, weights = rng.normal(size=(2, 5, 3)), rng.random((2, 3))
+    both = linear.descend(A, C, x, 0.01, [30], "pair", importance=weights, momentum=0.5)
+    for r in range(2):
+        one = slice(r, r + 1)
+        alone = linear.descend(A[one], C[one], x[r], 0.01, [30], "pair", importance=weights[r], momentum=0.5)
+        np.testing.assert_allclose(both.A[:, r], alone.A[:, 0], rtol=1e-12)
+    assert np.abs(both.A - linear.descend(A, C, x, 0.01, [30], "pair").A).max() > 1e-3
+
+
+# Plateaus
+
+
+@pytest.fixture(scope="module")
+def plateaus(torch):
+    return linear.run_plateaus((8.0, 2.0, 0.5, 0.1), 2, samples=30, runs=2, rate=0.002, points=80)
+
+
+def test_losses_rest_at_the_saddles_and_leave_them_on_time(plateaus, tmp_path):
+    ds = plateaus
+    # Modes two factors of four apart overlap by powers of the initial weights, 1e-3: far below 1 %.
+    np.testing.assert_allclose(ds["escape"] / ds["predicted"], 1, atol=0.01)
+    lag = ds.attrs["learning_rate"] * ds["rate"]
+    late = ds["trained_escape"] / ds["escape"] - 1
+    # The first order of Euler's steps is the lag itself; its half is what the nonlinear part may take back.
+    assert bool(((late > 0.5 * lag) & (late < 1.1 * lag)).all())
+    for data in ds["data"].values:
+        levels = ds["level"].sel(data=data).values
+        for name in ("flow_loss", "trained_loss", "law_loss"):
+            one = ds[name].sel(data=data)
+            for level in levels:
+                assert bool((np.abs(one - level).min("step") < 0.01 * levels[0]).all()), (name, level)
+    # Chance makes the samples' optimum no better in expectation.
+    least = ds["level"].sel(data="expected").values[-1]
+    assert bool((ds["population_loss"] > least * (1 - 1e-6)).all())
+    np.testing.assert_allclose(ds["population_loss"].sel(data="expected"), least, rtol=1e-3)
+    files.write_dataset(tmp_path / "plateaus.nc", ds)
+    xr.testing.assert_identical(files.read_dataset(tmp_path / "plateaus.nc"), ds)
+
+
+def test_predicted_escapes_need_the_start_and_the_rate(plateaus):
+    measured, predicted = plateaus["escape"].values, plateaus["predicted"].values
+    wrong_rate = predicted / 1.03
+    assert np.all(measured / wrong_rate > 1.01)
+    # Without Gram and Schmidt all directions would begin at the standard deviation.
+    plain = np.log(1 / plateaus.attrs["initial"]) / plateaus["rate"].values[:, :, None]
+    assert np.abs(measured / plain - 1).max() > 0.05
+
+
+def test_escape_times_are_interpolated():
+    found = linear.escape_times([4.0, 3.0, 1.0, 0.2], [0.0, 1.0, 2.0, 3.0], [4.0, 2.0, 0.0, -1.0])
+    np.testing.assert_allclose(found, [1.0, 2.0, np.nan])
+
+
+def test_without_training_there_are_flows_only(ax):
+    ds = linear.run_plateaus((4.0, 1.0, 0.2), 1, runs=1, trained=False, points=30)
+    assert not [name for name in ds if "trained" in name or "population" in name]
+    assert linear.plot_plateaus(ds, ax) is ax
+    assert len(ax.lines) == 2 + 4
+    ds = linear.run_flows(runs=1, points=5, trained=False)
+    assert not [name for name in ds if "trained" in name]
+    assert linear.plot_losses(ds, Canvas().subplots()).get_yscale() == "log"
+
+
+def test_plateaus_are_drawn(plateaus, ax):
+    assert linear.plot_plateaus(plateaus, ax, "samples", 1) is ax
+    assert ax.lines[0].get_ydata()[0] == plateaus["level"].sel(data="samples")[0]
+    one = plateaus.sel(model="tied", data="samples").isel(run=1)
+    np.testing.assert_array_equal(ax.lines[3].get_ydata(), one["flow_loss"])
+    assert linear.plot_escape(plateaus, Canvas().subplots()).get_ylabel() == "measured / predicted"
+
+
+# Flows
+
+
+def test_flows_end_where_they_should(torch, ax):
+    ds = linear.run_flows(end=25.0, runs=4, rate=0.01, points=9)
+    last = ds.isel(time=-1)
+    for rule in ("tied", "decoder", "pair"):
+        # The slowest rotation of the pair has the rate sqrt(.25 + 4) - 2.5 < -0.3.
+        assert float(last["angle"].sel(rule=rule).max()) < 0.2, rule
+    assert float(last["angle"].sel(rule="encoder").min()) > 5
+    # Eq. 22 rests at orthonormal columns: its loss is at least the minimum, and here above it.
+    assert bool((last["loss"].sel(rule="encoder") > 1.05 * ds["optimum"]).all())
+    np.testing.assert_allclose(ds["trained_loss"], ds["loss"], atol=0.02 * float(ds["loss"].max()))
+    np.testing.assert_allclose(last["trained_angle"], last["angle"], atol=0.3)
+    # Decoder and encoder part and meet again.
+    assert float(ds["parting"].max("time").min()) > 0.02
+    assert float(ds["parting"].isel(time=-1).max()) < 2e-3
+    assert linear.plot_losses(ds, ax) is ax
+    angles = linear.plot_angles(ds, Canvas().subplots(), 2)
+    np.testing.assert_array_equal(angles.lines[0].get_ydata(), ds["angle"].isel(rule=0, run=2))
+
+
+def test_angles_are_those_of_planes():
+    turned = np.array([[np.cos(0.3), 0.0], [np.sin(0.3), 0.0], [0.0, 1.0]])
+    assert largest_angle(turned @ [[2.0, 1.0], [0.0, 3.0]], np.eye(3)[:, [0, 2]]) == pytest.approx(
+        np.degrees(0.3)
+    )
+
+
+# Saddles
+
+
+@pytest.mark.parametrize("eigenvalues", [(3.0, 2.0, 1.0), (2.5, 1.0, 1.0)])
+def test_models_leave_saddles_at_the_predicted_rate(torch, eigenvalues, tmp_path):
+    ds = linear.run_saddles(eigenvalues, 2, runs=3, step=0.1)
+    distinct = len(set(eigenvalues))
+    # All choices of up to two eigenvalues but the two largest.
+    assert ds.sizes["saddle"] == {3: 6, 2: 4}[distinct]
+    np.testing.assert_allclose(ds["measured"] / ds["predicted"] + 0 * ds["measured"], 1, atol=2e-3)
+    # Canaries: the rate of the flow, and that of Prop. 3's rotation.
+    assert np.all(np.abs(ds["measured"] / ds["flow_rate"] - 1) > 0.01)
+    full = ds.where(ds["rank"] == 2, drop=True).sel(model="pair")
+    assert np.all(full["measured"] > 1.02 * full["rotation_rate"])
+    files.write_dataset(tmp_path / "saddles.nc", ds)
+
+
+def test_equal_eigenvalues_leave_the_choice_to_start_or_samples(torch, ax):
+    ds = linear.run_subspaces(4, 2, samples=50, runs=2, end=30.0, step=0.15, points=20)
+    last = ds.isel(time=-1)
+    # Both terms left out are of the order of the initial weights: 1e-3, in degrees 0.06.
+    assert float(last["angle_start"].sel(data="expected").max()) < 0.5
+    assert float(last["angle_samples"].sel(data="samples").max()) < 0.5
+    assert float(last["angle_samples"].sel(data="expected").min()) > 2
+    np.testing.assert_allclose(last["excess"].sel(data="expected"), 0, atol=1e-9)
+    assert bool((last["excess"].sel(data="samples") > 0).all())
+    for name in ("angle_start", "angle_samples"):
+        np.testing.assert_allclose(last[name], last[f"flow_{name}"], atol=0.5)
+    assert linear.plot_subspaces(ds, ax, "samples") is ax
+
+
+# Representation
+
+
+@pytest.fixture(scope="module")
+def shares(torch):
+    return linear.run_representation(5, 2, [0.1, 0.5], runs=2, steps=400)
+
+
+def test_shares_add_up_to_the_dimensions(shares):
+    total = shares["share"].sum("feature")
+    # The trace of a projection, similar to the product where the loss is least, is its rank.
+    np.testing.assert_allclose(total.sel(model="pair"), 2, atol=1e-3)
+    assert float(total.max()) < 2 + 1e-3
+    falling = shares.sel(importance="falling", bias="bias")
+    kept = falling["share"].transpose(..., "feature")
+    np.testing.assert_allclose(kept, np.broadcast_to([1, 1, 0, 0, 0], kept.shape), atol=1e-3)
+    assert bool((shares["share"].sel(importance="falling", bias="no bias", p=0.5) > 0.02).all())
+
+
+def test_trained_models_reach_weighted_pca(shares, ax):
+    excess = shares["loss"] / shares["optimum"] - 1
+    np.testing.assert_allclose(excess.sel(model="pair"), 0, atol=1e-4)
+    np.testing.assert_allclose(excess.sel(model="tied", bias="bias"), 0, atol=1e-4)
+    np.testing.assert_allclose(excess.sel(model="tied", importance="equal"), 0, atol=1e-4)
+    # Tied weights cannot where the optimal product is not symmetric.
+    assert bool((excess.sel(model="tied", importance="falling", bias="no bias") > 1e-3).all())
+    np.testing.assert_allclose(
+        shares["optimum"].sel(bias="bias"), shares["dedicated"].sel(bias="bias"), rtol=1e-10
+    )
+    assert bool((shares["optimum"] < 0.99 * shares["dedicated"]).sel(bias="no bias").all())
+    assert linear.plot_shares(shares, ax) is ax
+    gain = linear.plot_gain(shares, Canvas().subplots())
+    np.testing.assert_allclose(gain.lines[0].get_ydata(), 1, rtol=1e-10)
+
+
+# Bad input
+
+
+def test_a_rate_that_is_too_large_is_refused(torch):
+    with pytest.raises(ValueError, match=r"`rate` must be small enough for .* finite; got 30"):
+        linear.descend(START, START, SIGMA, 30.0, [50])
+
+
+START = np.full((1, 3, 1), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: linear.moment_points(SIGMA, [1.0]), r"`mean` must have shape \(3\); got \(1,\)"),
+        (
+            lambda: linear.descend(START[0], START, SIGMA, 0.1, [1]),
+            r"`A0` must have shape \(any, any, any\); got \(3, 1\)",
+        ),
+        (
+            lambda: linear.descend(START, START[:, :2], SIGMA, 0.1, [1]),
+            r"`C0` must have shape \(1, 3, 1\); got \(1, 2, 1\)",
+        ),
+        (
+            lambda: linear.descend(START, START, np.ones((2, 4, 3)), 0.1, [1]),
+            r"`inputs` must have shape \(\[1,\] any, 3\); got \(2, 4, 3\)",
+        ),
+        (
+            lambda: linear.descend(START, START, SIGMA, 0.1, [1], importance=[1.0]),
+            r"`importance` must have shape \(3,\) or \(1, 3\); got \(1,\)",
+        ),
+        (
+            lambda: linear.descend(START, START, SIGMA, 0.1, [1], importance=[1.0, -1.0, 1.0]),
+            r"`importance` must lie in .*; got -1",
+        ),
+        (lambda: linear.descend(START, START, SIGMA, 0, [1]), r"`rate` must lie in \(0, inf\); got 0"),
+        (lambda: linear.descend(START, START, SIGMA, 0.1, [2, 1]), r"`steps` must be sorted.*; got \[2, 1\]"),
+        (lambda: linear.descend(START, START, SIGMA, 0.1, []), r"`steps` must be .*not empty; got \[\]"),
+        (
+            lambda: linear.descend(START, START, SIGMA, 0.1, [1], "oja"),
+            r"`rule` must be one of .*; got 'oja'",
+        ),
+        (
+            lambda: linear.descend(START, START, SIGMA, 0.1, [1], momentum=1),
+            r"`momentum` must lie in \[0, 1\); got 1",
+        ),
+        (
+            lambda: linear.run_plateaus((1.0, 2.0)),
+            r"`eigenvalues` must be two or more and fall; got \[1.0, 2.0\]",
+        ),
+        (lambda: linear.run_plateaus((2.0, 1.0), 2), r"`n_hidden` must be .*; got 2"),
+        (lambda: linear.run_plateaus(initial=0.2), r"`initial` must lie in \(0, 0.1\); got 0.2"),
+        (lambda: linear.run_plateaus(rate=0.1), r"`rate` must lie in \(0, 0.05\]; got 0.1"),
+        (
+            lambda: linear.run_flows((1.0, 1.0)),
+            r"`eigenvalues` must be two or more and fall; got \[1.0, 1.0\]",
+        ),
+        (lambda: linear.run_flows(length=2), r"`length` must lie in \(0, 1\]; got 2"),
+        (
+            lambda: linear.run_saddles((1.0, 2.0)),
+            r"`eigenvalues` must be two or more and not rise; got \[1.0, 2.0\]",
+        ),
+        (lambda: linear.run_saddles(deviation=1e-3), r"`deviation` must lie in .*; got 0.001"),
+        (lambda: linear.run_subspaces(2), r"`n_features` must be an integer of at least 3; got 2"),
+        (lambda: linear.run_subspaces(p=1), r"`p` must lie in \(0, 1\); got 1"),
+        (lambda: linear.run_representation(decay=1), r"`decay` must lie in \(0, 1\); got 1"),
+        (lambda: linear.run_representation(p=[0.0]), r"`p` must lie in \(0, 1\]; got 0"),
+        (
+            lambda: linear.escape_times([1.0], [0.0, 1.0], [1.0]),
+            r"`t` must have shape \(1\); got \(2,\)",
+        ),
+    ],
+)
+def test_rejections(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

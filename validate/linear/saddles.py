@@ -1,0 +1,299 @@
+"""How fast training leaves each saddle, and which subspace it finds where eigenvalues are equal."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ...solvers.linear import flow
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import SparseUniform
+from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
+from .descent import MODELS, descend, expected_losses, moment_points
+from .flows import largest_angle
+
+__all__ = ["plot_subspaces", "run_saddles", "run_subspaces"]
+
+# What the loss has fallen by, over the largest eigenvalue, while its growth is measured: the deviation,
+# about its square root, is still small, and the loss's roundings are smaller.
+_WINDOW = (1e-9, 1e-5)
+# From the first deviation to the end of the window and beyond.
+_FOLDS = 32.0
+
+
+def _saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
+    """Return the index sets of all saddles, one for each choice of eigenvalues."""
+    space = spectrum(covariance).space
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for size in range(n_hidden + 1):
+        for kept in itertools.combinations(range(space.size), size):
+            if not critical_hessian(covariance, kept, n_hidden).is_minimum:
+                found.setdefault(tuple(space[list(kept)]), kept)
+    return list(found.values())
+
+
+def run_saddles(
+    eigenvalues: Sequence[float] = (3.0, 2.0, 1.0, 0.5),
+    n_hidden: int = 2,
+    deviation: float = 1e-12,
+    runs: int = 4,
+    seed: int = 0,
+    *,
+    step: float = 0.05,
+) -> xr.Dataset:
+    """Train from beside each saddle and measure how fast the loss leaves it.
+
+    Parameters
+    ----------
+    eigenvalues : sequence of float, optional
+        Of the covariance, which is diagonal; positive, not rising. Equal ones are allowed: then one saddle
+        stands for all that keep the same eigenvalues.
+    n_hidden : int, optional
+        Hidden neurons, fewer than eigenvalues.
+    deviation : float, optional
+        Mean size of the first deviation of each weight, from 1e-14 to 1e-8.
+    runs : int, optional
+        Deviations from each saddle.
+    seed : int, optional
+    step : float, optional
+        Learning rate times the largest eigenvalue.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (model, saddle): ``flow_rate``, the largest growth rate of the flow, and ``predicted``,
+        log(1 + 2 eta rate)/(2 eta), which is that of steps at the learning rate eta; ``rotation_rate`` of the
+        flow along the best rotation; ``index``; with run too: ``measured``, half the slope of the logarithm
+        of what the loss has fallen by. Of (saddle): ``kept``, ``rank``, ``loss``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    ImportError
+        If PyTorch is not installed.
+
+    Notes
+    -----
+    The slope is that of least squares while the loss is between 1e-9 and 1e-5 of the largest eigenvalue below
+    the saddle's. Other growing directions and curvature shift it by about 1e-3.
+
+    References
+    ----------
+    Notes (2022), Prop. 3.
+
+    Examples
+    --------
+    >>> ds = run_saddles((3.0, 1.0), 1, runs=1)
+    >>> ds.kept.values.tolist(), bool(abs(ds.measured.isel(run=0) / ds.predicted - 1).max() < 1e-3)
+    (['none', '1'], True)
+    """
+    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
+    if values.size < 2 or np.any(np.diff(values) > 0):
+        raise ValueError(f"`eigenvalues` must be two or more and not rise; got {values.tolist()}.")
+    n, sigma = values.size, np.diag(values)
+    d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
+    deviation = arguments.number("deviation", deviation, 1e-14, 1e-8)
+    runs = arguments.integer("runs", runs, 1)
+    rate = arguments.number("step", step, 0, 0.2, brackets="(]") / values[0]
+    rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
+
+    sets = _saddles(sigma, d)
+    # Weights whose columns are the directions kept; columns of neurons to spare are zero.
+    points = np.zeros((len(sets), n, d))
+    for point, kept in zip(points, sets, strict=True):
+        point[list(kept), range(len(kept))] = 1
+    levels = np.array([critical_loss(sigma, kept) for kept in sets]) * n
+    rates, predicted = np.empty((2, len(MODELS), len(sets)))
+    measured = np.empty((len(MODELS), len(sets), runs))
+    stride = max(1, int(0.2 / step))  # several looks at the fastest growth
+    for i, model in enumerate(MODELS):
+        rates[i] = [growth_rates(sigma, kept, d, model)[0] for kept in sets]
+        predicted[i] = np.log1p(2 * rate * rates[i]) / (2 * rate)
+        steps = np.arange(0, int(_FOLDS / (2 * rate * predicted[i].min())), stride)
+        # Equal signs in decoder and encoder, where growing deviations have them too: none begins near zero.
+        signs = rng.choice([-1.0, 1.0], size=(len(sets) * runs, n, d))
+        away = deviation * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
+        start = np.repeat(points, runs, axis=0) + away
+        found = descend(start[0], start[1], moment_points(sigma), rate, steps.tolist(), model)
+        losses = n * expected_losses(found.A, found.C, sigma).T.reshape(len(sets), runs, -1)
+        for s, r in np.ndindex(len(sets), runs):
+            fallen = (levels[s] - losses[s, r]) / values[0]
+            some = slice(np.argmax(fallen > _WINDOW[0]), np.argmax(fallen > _WINDOW[1]))
+            measured[i, s, r] = np.polyfit(2 * rate * steps[some], np.log(fallen[some]), 1)[0] / 2
+    second = {model: [critical_hessian(sigma, k, d, tied=model == "tied") for k in sets] for model in MODELS}
+    return xr.Dataset(
+        {
+            "flow_rate": (("model", "saddle"), rates),
+            "predicted": (("model", "saddle"), predicted),
+            "measured": (("model", "saddle", "run"), measured),
+            "kept": ("saddle", [" ".join(map(str, kept)) or "none" for kept in sets]),
+            "loss": ("saddle", levels / n),
+            "index": (("model", "saddle"), [[one.index for one in second[model]] for model in MODELS]),
+            "rotation_rate": (
+                ("model", "saddle"),
+                [[one.rotation_rate for one in second[model]] for model in MODELS],
+            ),
+            "rank": ("saddle", [len(kept) for kept in sets]),
+        },
+        {"model": list(MODELS)},
+        {
+            "n_features": n,
+            "n_hidden": d,
+            "eigenvalues": values,
+            "deviation": deviation,
+            "learning_rate": rate,
+        },
+    )
+
+
+def run_subspaces(
+    n_features: int = 6,
+    n_hidden: int = 3,
+    p: float = 0.3,
+    samples: int = 400,
+    initial: float = 1e-3,
+    runs: int = 4,
+    seed: int = 0,
+    *,
+    end: float = 60.0,
+    step: float = 0.05,
+    points: int = 80,
+) -> xr.Dataset:
+    """Train tied weights on sparse inputs, whose eigenvalues but one are equal, and follow the subspace.
+
+    The prediction for the expected loss: the leading direction takes up the hidden direction that its row of
+    the first weights points to, and the others keep the span that the first weights have in what is left.
+    Finite samples have eigenvalues of their own and in the end decide.
+
+    Parameters
+    ----------
+    n_features : int, optional
+        At least 3.
+    n_hidden : int, optional
+        From 2 to n_features - 1.
+    p : float, optional
+        Probability that a feature is on, in (0, 1).
+    samples : int, optional
+        Inputs in the finite data set, at least n_features.
+    initial : float, optional
+        Standard deviation of the first weights, below 0.1.
+    runs : int, optional
+        Starts.
+    seed : int, optional
+        Of starts and samples.
+    end : float, optional
+        Last time, over that in which the equal eigenvalues grow from the start to 1.
+    step : float, optional
+        Learning rate times the largest eigenvalue.
+    points : int, optional
+        Times at which weights are kept.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (data, run, time), data "expected" or "samples": ``angle_start`` and ``angle_samples`` in degrees,
+        the largest between the span of the trained columns and the subspace predicted from the start, or the
+        leading one of the samples; ``flow_angle_start``, ``flow_angle_samples`` the same of the exact flow;
+        ``excess``, expected loss per feature less its minimum, over the minimum. ``time`` is in units of one
+        over the equal eigenvalues.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    ImportError
+        If PyTorch is not installed.
+
+    Examples
+    --------
+    >>> ds = run_subspaces(runs=1, end=4.0).isel(run=0, time=-1)
+    >>> bool(ds.angle_start.sel(data="expected") < 0.1)
+    True
+    """
+    n = arguments.integer("n_features", n_features, 3)
+    d = arguments.integer("n_hidden", n_hidden, 2, n - 1)
+    p = arguments.number("p", p, 0, 1, brackets="()")
+    samples = arguments.integer("samples", samples, n)
+    initial = arguments.number("initial", initial, 0, 0.1, brackets="()")
+    runs = arguments.integer("runs", runs, 1)
+    end = arguments.number("end", end, 1)
+    points = arguments.integer("points", points, 2)
+    rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d, samples])
+    sigma = SparseUniform(p).second_moment_matrix(n)
+    known = spectrum(sigma)
+    rate = arguments.number("step", step, 0, 0.2, brackets="(]") / known.eigenvalues[0]
+    equal = known.eigenvalues[-1]
+    drawn = (rng.random((samples, n)) < p) * rng.random((samples, n))
+    first = initial * rng.normal(size=(runs, n, d))
+    grown = np.log(1 / initial) / (2 * equal)
+    steps = np.rint(np.geomspace(0.7 * grown, end * grown, points) / (2 * rate)).astype(int)
+    t = 2 * rate * steps
+
+    leading = spectrum(drawn.T @ drawn / samples).eigenvectors[:, :d]
+    top = known.eigenvectors[:, 0]
+    least = critical_loss(sigma, range(d))
+    shape = (2, runs, points)
+    names = ("angle_start", "angle_samples", "flow_angle_start", "flow_angle_samples", "excess")
+    values = {name: np.empty(shape) for name in names}
+    for j, x in enumerate((moment_points(sigma), drawn)):
+        trained = descend(first, first, x, rate, steps.tolist()).A
+        for r, W in enumerate(first):
+            # the row of the leading direction, and what is left of the others beside it
+            row = top @ W / np.linalg.norm(top @ W)
+            others = (W - np.outer(top, top @ W)) @ (np.eye(d) - np.outer(row, row))
+            predicted = np.column_stack((top, np.linalg.svd(others)[0][:, : d - 1]))
+            flown = flow(W, x.T @ x / len(x), t).W
+            for name, one in (("", trained[:, r]), ("flow_", flown)):
+                values[f"{name}angle_start"][j, r] = [largest_angle(now, predicted) for now in one]
+                values[f"{name}angle_samples"][j, r] = [largest_angle(now, leading) for now in one]
+        values["excess"][j] = expected_losses(trained, trained, sigma).T / least - 1
+    return xr.Dataset(
+        {name: (("data", "run", "time"), value) for name, value in values.items()},
+        {"data": ["expected", "samples"], "time": t * equal},
+        {
+            "n_features": n,
+            "n_hidden": d,
+            "p": p,
+            "samples": samples,
+            "initial": initial,
+            "learning_rate": rate,
+            "eigenvalues": known.eigenvalues,
+        },
+    )
+
+
+def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
+    """Draw the angles to the two candidate subspaces; of `run_subspaces`.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+    ax : Axes
+    data : {"expected", "samples"}, optional
+        What was trained on.
+    """
+    one, t = ds.sel(data=data), ds["time"].values
+    parts = (
+        ("angle_start", "o", "C1", "predicted from the start"),
+        ("angle_samples", "s", "C2", "of the samples"),
+    )
+    for name, marker, colour, label in parts:
+        for r in range(ds.sizes["run"]):
+            ax.plot(t, one[f"flow_{name}"][r], color=colour, linewidth=0.8, alpha=0.7)
+            ax.plot(
+                t[::3], one[name][r][::3], marker, color=colour, markersize=3, label=label if r == 0 else None
+            )
+    what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
+    ax.set(
+        xscale="log",
+        xlabel="time t × equal eigenvalue",
+        ylabel="angle to the subspace (degrees)",
+        ylim=(-2, 92),
+        title=f"trained on {what}",
+    )
+    ax.legend(title="subspace")
+    return ax
