@@ -1,1 +1,48 @@
-"""Figs. 4 to 6 of Lecomte et al. (2024), and which mechanism they show."""
+"""Hidden noise in training (Lecomte et al. 2024, §3, §4): Figs. 4 to 6, and which mechanism they show."""
+
+from .drop import run_drop
+from .mechanism import MECHANISM, judged, run_mechanism
+from .plots import (
+    plot_drop,
+    plot_fig4,
+    plot_fig5_lam,
+    plot_fig5_noise,
+    plot_fig6,
+    plot_kurtosis,
+    plot_number,
+    plot_rates,
+    plot_stuck,
+    plot_weights,
+)
+from .runs import power, run_fig4, run_fig5
+from .section import report_section
+from .stuck import curvature, run_fig6, run_stuck, stuck, symmetric_minimum
+from .training import run_agreement, train_noise
+
+__all__ = [
+    "MECHANISM",
+    "curvature",
+    "judged",
+    "plot_drop",
+    "plot_fig4",
+    "plot_fig5_lam",
+    "plot_fig5_noise",
+    "plot_fig6",
+    "plot_kurtosis",
+    "plot_number",
+    "plot_rates",
+    "plot_stuck",
+    "plot_weights",
+    "power",
+    "report_section",
+    "run_agreement",
+    "run_drop",
+    "run_fig4",
+    "run_fig5",
+    "run_fig6",
+    "run_mechanism",
+    "run_stuck",
+    "stuck",
+    "symmetric_minimum",
+    "train_noise",
+]

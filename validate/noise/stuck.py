@@ -1,0 +1,314 @@
+"""Fig. 6 of Lecomte et al. (2024): an encoding that stays spread while all others sparsify."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from scipy import stats
+
+from ...solvers import noise as solvers
+from ...solvers.noise.averaged import gradient_for
+from ...theory import arguments
+from ...theory import noise as theory
+from .runs import LARGE_STEP, LEVEL, starts
+
+__all__ = ["curvature", "run_fig6", "run_stuck", "stuck", "symmetric_minimum"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+_SPACING = 1e-4  # of the differences that give curvatures
+
+
+def stuck(W: npt.ArrayLike) -> BoolArray:
+    """Say which encodings stay spread while most others of their run are sparse.
+
+    Sparse means |W_i|_4^4/|W_i|_2^4 of at least 1/2, what two equal weights have. An encoding is stuck if it
+    is not sparse and more than half of its run's encodings are.
+
+    Parameters
+    ----------
+    W : (..., n_features, n_hidden) array_like of float
+        Encodings at the end, none of them 0.
+
+    Returns
+    -------
+    (..., n_features) ndarray of bool
+
+    Examples
+    --------
+    >>> stuck([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
+    array([False, False,  True])
+    """
+    weights = np.asarray(W, dtype=np.float64)
+    sparse = np.sum(weights**4, axis=-1) >= LEVEL * np.sum(weights**2, axis=-1) ** 2
+    return np.asarray(~sparse & (sparse.mean(axis=-1, keepdims=True) > 0.5))
+
+
+def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
+    """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+    noise : str
+        As in :func:`superposition.solvers.noise.descend_averaged`.
+    noise_std : float
+
+    Returns
+    -------
+    slope, smallest : float
+        Of the printed loss; at a minimum 0 and positive. The Hessian is that of differences of exact
+        gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
+    """
+    at = np.ascontiguousarray(arguments.matrix("W", W))
+    gradient = gradient_for(noise, noise_std, None, at.shape[1])
+    here = np.empty_like(at)
+    gradient(at, here)
+    hessian = np.empty((at.size, at.size))
+    ahead, behind = np.empty((2, *at.shape))
+    for row, k in zip(hessian, np.ndindex(*at.shape), strict=True):
+        moved = at.copy()
+        moved[k] += _SPACING
+        gradient(moved, ahead)
+        moved[k] -= 2 * _SPACING
+        gradient(moved, behind)
+        row[:] = ((ahead - behind) / (2 * _SPACING)).ravel()
+    return float(np.linalg.norm(here)), float(np.linalg.eigvalsh((hessian + hessian.T) / 2)[0])
+
+
+def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
+    """Find the most symmetric minimum of the loss averaged over bipolar noise, by descent from its shape.
+
+    Parameters
+    ----------
+    n_features : int
+        n, at least 3.
+    noise_std : float
+        Positive.
+    spread : bool
+        One encoding is the negative sum of the n - 1 others, up to its length, and these are near one-hot; or
+        all n are near one-hot.
+
+    Returns
+    -------
+    (n_features, n_features) ndarray of float64
+        Encodings, the spread one last. More hidden neurons would stay empty.
+    """
+    n = arguments.integer("n_features", n_features, 3)
+    W = (1 + noise_std / 2) * np.eye(n) - noise_std / 2
+    if spread:
+        W[-1], W[:, -1] = -1 / np.sqrt(n - 1), 0.0
+    for rate in (LARGE_STEP / 2, LARGE_STEP / 10):
+        W = solvers.descend_averaged(W, "bipolar", noise_std, rate, 1000).W
+    return W
+
+
+def _settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
+    """Let the flow of the averaged loss, here descent with large steps, go on from noisy weights."""
+    return solvers.descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
+
+
+def run_fig6(
+    n_features: int = 8,
+    n_hidden: int = 16,
+    noise_std: float = 0.15,
+    learning_rate: float = 0.02,
+    steps: int = 50_000,
+    runs: int = 8,
+    *,
+    points: int = 80,
+    settle: float = 100.0,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Find a run with a stuck encoding under bipolar noise and explain it by the averaged loss.
+
+    Parameters
+    ----------
+    n_features : int
+        n, at least 3.
+    n_hidden : int
+        m, at most 40.
+    noise_std, learning_rate : float
+    steps : int
+    runs : int
+        Runs among which the first with an encoding that is :func:`stuck` is taken; the first of all if none
+        is.
+    points : int, optional
+        Steps at which norms are kept, about.
+    settle : float, optional
+        Time for which the flow of the averaged loss goes on from the last weights.
+    seed : int
+
+    Returns
+    -------
+    xarray.Dataset
+        ``fourth_norm`` (step, feature) and ``W`` (feature, hidden) of that run, features in ascending order
+        of the last fourth norm, neurons in the order of the features whose largest weights they hold;
+        ``settled``, W after the flow; ``stuck`` (feature) before and ``still_stuck`` after it. Numbers:
+        ``found`` (runs with a stuck encoding), ``slope`` and ``curvature`` at the settled weights, their
+        averaged ``loss``; ``loss_spread``, ``loss_sparse`` of the symmetric minima with and without a spread
+        encoding and ``curvature_spread``, ``curvature_sparse``; ``spread_norm``, the fourth norm of the
+        spread encoding there; ``owned``, the part of the first encoding's squared length on neurons where
+        another one has more than half of its own squared length.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    Lecomte et al. (2024), Fig. 6.
+
+    Examples
+    --------
+    >>> ds = run_fig6(3, 4, steps=20, runs=1, settle=1.0)
+    >>> ds["settled"].shape
+    (3, 4)
+    """
+    n = arguments.integer("n_features", n_features, 3)
+    m = arguments.integer("n_hidden", n_hidden, 2, 40)
+    runs = arguments.integer("runs", runs, 1)
+    std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
+    record = np.unique(np.linspace(0, arguments.integer("steps", steps, 1), points + 1).astype(int))
+    W0 = starts(n, m, runs, seed)
+    made = solvers.descend(W0, "bipolar", std, learning_rate, steps, [seed, 500], record=record)
+    having = stuck(made.W).any(axis=1)
+    run = int(np.argmax(having))
+    order = np.argsort(made.fourth_norm[run, -1])
+    W = made.W[run][order]
+    share = W**2 / np.sum(W**2, axis=1, keepdims=True)
+    # Neurons that a sparse encoding owns first, in the order of these.
+    column = np.argsort(np.where(share.max(axis=0) > 0.5, np.argmax(share, axis=0), n), kind="stable")
+    settled = _settled(W, std, settle)
+    slope, smallest = curvature(settled, "bipolar", std)
+    minima = {name: symmetric_minimum(n, std, spread=name == "spread") for name in ("spread", "sparse")}
+    numbers = {f"loss_{name}": theory.noise_averaged_loss(V, "bipolar", std) for name, V in minima.items()}
+    numbers |= {f"curvature_{name}": curvature(V, "bipolar", std)[1] for name, V in minima.items()}
+    owner = np.any(share[1:] > 0.5, axis=0)
+    return xr.Dataset(
+        {
+            "fourth_norm": (("step", "feature"), made.fourth_norm[run][:, order]),
+            "W": (("feature", "hidden"), W[:, column]),
+            "settled": (("feature", "hidden"), settled[:, column]),
+            "stuck": ("feature", stuck(W).astype(np.int8)),
+            "still_stuck": ("feature", stuck(settled).astype(np.int8)),
+            "found": int(having.sum()),
+            "slope": slope,
+            "curvature": smallest,
+            "loss": theory.noise_averaged_loss(settled, "bipolar", std),
+            "spread_norm": float(np.sum(minima["spread"][-1] ** 4)),
+            "owned": float(share[0, owner].sum()),
+            **numbers,
+        },
+        {"step": record, "t": ("step", record * learning_rate)},
+        {
+            "n_features": n,
+            "n_hidden": m,
+            "noise_std": std,
+            "learning_rate": learning_rate,
+            "runs": runs,
+            "settle": settle,
+            "seed": seed,
+        },
+    )
+
+
+def run_stuck(
+    n_features: Sequence[int] = (3, 4, 5, 6, 7, 8, 9, 10, 12),
+    n_hidden: int = 8,
+    noise_std: float = 0.2,
+    learning_rate: float = 0.05,
+    time: float = 1000.0,
+    runs: int = 20,
+    *,
+    settle: float = 25.0,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Count stuck encodings against n/m under bipolar noise.
+
+    Parameters
+    ----------
+    n_features : sequence of int
+        Values of n, at least 2.
+    n_hidden : int
+        m, at most 40.
+    noise_std, learning_rate : float
+    time : float
+        learning_rate * steps.
+    runs : int
+        For each n.
+    settle : float, optional
+        Time for which the flow of the averaged loss goes on from the last weights, before they are judged:
+        what only the noise of the gradient keeps spread has then left.
+    confidence : float, optional
+        Of the exact (Clopper and Pearson's) binomial intervals, in (0, 1).
+    seed : int
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (n_features, run): ``stuck``, the number of encodings that are :func:`stuck`, ``sparse``, that of
+        encodings with a fourth norm of at least 1/2. Over n_features: the share of runs with a stuck
+        encoding, ``frequency``, with ``low`` and ``high``; the same of runs of which more than half of the
+        encodings are sparse, ``sparsified``, ``sparsified_low``, ``sparsified_high``; ``norm``, the mean
+        fourth norm of stuck encodings (nan without any).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> run_stuck((3, 4), 4, time=1.0, runs=2, settle=1.0)["stuck"].shape
+    (2, 2)
+    """
+    sizes = [arguments.integer("n_features", n, 2) for n in n_features]
+    m = arguments.integer("n_hidden", n_hidden, 2, 40)
+    runs = arguments.integer("runs", runs, 1)
+    std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
+    confidence = arguments.number("confidence", confidence, 0.0, 1.0, brackets="()")
+    counts, sparse = np.empty((2, len(sizes), runs), dtype=int)
+    norms, shares = [], []
+    for k, n in enumerate(sizes):
+        made = solvers.descend(
+            starts(n, m, runs, seed),
+            "bipolar",
+            std,
+            learning_rate,
+            round(time / learning_rate),
+            [seed, 600, n],
+        )
+        W = _settled(made.W, std, settle)
+        which, fourth = stuck(W), np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2
+        counts[k], sparse[k] = which.sum(axis=1), np.sum(fourth >= LEVEL, axis=1)
+        norms.append(float(fourth[which].mean()) if which.any() else np.nan)
+        row = []
+        for hits in (np.sum(counts[k] > 0), np.sum(2 * sparse[k] > n)):
+            found = stats.binomtest(int(hits), runs).proportion_ci(confidence)
+            row += [hits / runs, found.low, found.high]
+        shares.append(row)
+    names = ("frequency", "low", "high", "sparsified", "sparsified_low", "sparsified_high")
+    return xr.Dataset(
+        {
+            "stuck": (("n_features", "run"), counts),
+            "sparse": (("n_features", "run"), sparse),
+            "norm": ("n_features", norms),
+            **{
+                name: ("n_features", column) for name, column in zip(names, np.transpose(shares), strict=True)
+            },
+        },
+        {"n_features": sizes, "run": range(runs)},
+        {
+            "n_hidden": m,
+            "noise_std": std,
+            "learning_rate": learning_rate,
+            "time": time,
+            "confidence": confidence,
+            "seed": seed,
+        },
+    )
