@@ -1,0 +1,270 @@
+"""Experiments on the ReLU output model: what they return agrees with other methods, and is drawn as it is."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure as Canvas
+
+from superposition.solvers import relu as solvers
+from superposition.solvers.rug import exact_loss
+from superposition.theory.relu import mixture_loss_of_map, onset_importance, polygon_energy
+from superposition.validate import relu
+from superposition.validate.relu import phases, polygons, truncation
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return relu.run_phases(8, 3, reach=10.0, gap=0.2)
+
+
+# Two features in one dimension
+
+
+def test_phases_are_mirrored_when_the_features_exchange_roles(pair):
+    exchanged = np.array([1, 0, 2, 3])
+    np.testing.assert_array_equal(pair["phase"].values, exchanged[pair["phase"].values[:, :, ::-1]])
+    scaled = pair["loss"].values / pair["importance"].values
+    np.testing.assert_allclose(pair["loss"].values[:, :, ::-1], scaled, rtol=1e-10)
+
+
+def test_all_phases_are_on_the_map(pair):
+    free, zero = (set(np.unique(pair["phase"].sel(model=name))) for name in relu.MODELS)
+    assert free == {0, 1, 2}
+    assert zero == {2, 3}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_patterns_have_the_loss_of_another_method(pair, bias):
+    one = pair.isel(model=0 if bias else 1)
+    for j in (0, 3, 7):
+        p = float(pair["p"][j])
+        losses = []
+        for W in (
+            np.array([[1.0], [0.0]]),
+            np.array([[0.0], [1.0]]),
+            np.array([[1.0], [-1.0]]),
+            np.ones((2, 1)),
+        ):
+            b = np.where(W[:, 0] == 0, p / 2, 0.0) if bias else 0.0
+            losses.append(exact_loss(W @ W.T, b, p).per_feature)
+        total = 0.5 * np.array(losses) @ np.stack([np.ones(8), pair["importance"].values])
+        np.testing.assert_allclose(one["pattern_loss"].values[j], total.min(axis=0), rtol=1e-8)
+        np.testing.assert_array_equal(one["pattern"].values[j], total.argmin(axis=0))
+    assert (one["loss"] <= one["pattern_loss"] * (1 + 1e-12)).all()
+
+
+def test_equal_norms_end_where_the_closed_form_says():
+    assert phases.symmetric_until(False) == pytest.approx((40 - 4 * np.sqrt(14)) / 43, abs=2e-6)
+
+
+def test_continuous_transitions_are_the_onset(pair):
+    smooth = ~pair["is_jump"].values & (pair["transition_model"].values == 0)
+    p = pair["transition_p"].values[smooth]
+    assert p.size > 0
+    # An encoding counts from 1e-5 on, which makes the importance late.
+    found = pair["transition_importance"].values[smooth]
+    np.testing.assert_allclose(found, onset_importance(p, -1), rtol=1e-3)
+    assert not np.allclose(found, onset_importance(p, 1), rtol=1e-2)
+
+
+def test_certificates_are_below_the_losses(pair):
+    assert (pair["point_lower"] <= pair["point_loss"]).all()
+    assert (1 - pair["point_lower"] / pair["point_loss"] <= 0.2 + 1e-12).all()
+
+
+@pytest.mark.parametrize("model", [0, 1])
+def test_phase_figure_has_the_boundaries_and_the_names(pair, model):
+    ax = Canvas().subplots()
+    assert relu.plot_phases(pair, ax, model) is ax
+    kinds = {text.get_text() for text in ax.get_legend().get_texts()}
+    assert kinds == ({"jump", "continuous transition"} if model == 0 else {"jump"})
+    names = {text.get_text() for text in ax.texts}
+    assert names == {solvers.PHASES[k] for k in np.unique(pair["phase"][model])}
+    # Each line has its mirror image.
+    ends = {tuple(np.round(np.log(line.get_ydata()), 9) + 0.0) for line in ax.lines}
+    assert ends == {tuple(-np.array(end) + 0.0) for end in ends}
+
+
+def test_pattern_figure_shows_the_excess(pair):
+    ax = Canvas().subplots()
+    assert relu.plot_pattern_excess(pair, ax, 1) is ax
+    shown = np.asarray(ax.collections[0].get_array())
+    excess = 100 * (pair["pattern_loss"] / pair["loss"] - 1).isel(model=1)
+    np.testing.assert_allclose(shown, excess.values.T)
+
+
+def test_the_diagram_is_written_as_a_small_picture(tmp_path, monkeypatch, pair):
+    asked = []
+    monkeypatch.setattr(phases, "run_phases", lambda *sizes: asked.append(sizes) or pair)
+    path = tmp_path / "phases.svg"
+    assert relu.write_phases(path, 6, 2) is pair
+    assert asked == [(6, 2)]
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("<svg")
+    assert text.count("data:image/png;base64") == 2
+    assert len(text) < 300_000
+
+
+# Polygons
+
+
+@pytest.fixture(scope="module")
+def plane():
+    return relu.run_polygons([0.15, 0.3, 0.8], [3, 5], [3, 5], starts=1)
+
+
+def test_two_pairs_are_the_square(plane):
+    for p in plane["p"].values:
+        square = solvers.polygon(4, p).gain / (p / 3 - p**2 / 4)
+        assert float(plane["saved"].sel(p=p, arrangement="two pairs")) == pytest.approx(square, rel=1e-7)
+
+
+def test_best_models_save_at_least_what_their_arrangements_do(plane):
+    saved, best = plane["saved"], plane["best_saved"]
+    of = {3: ("two alone", "pair and one alone", "3-gon"), 5: tuple(plane["arrangement"].values)}
+    for n, names in of.items():
+        for name in names:
+            assert (best.sel(n_features=n) >= saved.sel(arrangement=name) - 1e-7).all()
+
+
+def test_winners_change_at_the_crossings(plane):
+    below, above = plane["crossing_below"].values, plane["crossing_above"].values
+    assert below.tolist() == ["5-gon", "two pairs"]
+    assert above.tolist() == ["two pairs", "3-gon"]
+    corners = {"5-gon": 5, "two pairs": 4, "3-gon": 3}
+    for at, low, high in zip(plane["crossing_p"].values, below, above, strict=True):
+        for p, winner, loser in ((at * 0.99, low, high), (at * 1.01, high, low)):
+            assert solvers.polygon(corners[winner], p).gain > solvers.polygon(corners[loser], p).gain
+
+
+def test_shapes_count_groups():
+    assert polygons.shapes(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])) == "2 alone, 2 dropped"
+
+
+def test_polygon_figure_shows_what_is_saved(plane):
+    ax = Canvas().subplots()
+    assert relu.plot_polygons(plane, ax) is ax
+    for k in range(plane.sizes["arrangement"]):
+        np.testing.assert_allclose(ax.lines[k].get_ydata(), plane["saved"][k])
+
+
+# Classes of inputs
+
+
+@pytest.fixture(scope="module")
+def few():
+    return relu.run_truncation([4, 8], [0.05, 0.5], 0.25, [[3, 2], [5, 2]], [0.1], starts=4)
+
+
+@pytest.mark.parametrize("kind", truncation.MODELS)
+def test_shares_are_those_of_the_mixture(few, kind):
+    for n in (4, 8):
+        for on in (0.05, 0.5):
+            M, b = truncation._map(kind, n, on / n, 0.25, 0)
+            mixture = mixture_loss_of_map(M, b, on / n)
+            share = mixture.terms[2:].sum() / mixture.loss
+            one = few.sel(kind=kind, n_features=n, on=on)
+            assert float(one["share"]) == pytest.approx(share, abs=1e-8)
+            assert float(one["bound"]) >= share - 1e-9
+
+
+def test_probabilities_of_the_inputs(few):
+    for n in (4, 8):
+        p = few["on"].values / n
+        none, one = (1 - p) ** n, n * p * (1 - p) ** (n - 1)
+        np.testing.assert_allclose(few["probability"].sel(n_features=n), 1 - none - one)
+        np.testing.assert_allclose(few["given_on"].sel(n_features=n), (1 - none - one) / (1 - none))
+
+
+def test_what_is_left_out_bounds_the_regret(few):
+    # A truncated minimiser is worse than the best by at most what it leaves out.
+    assert (few["regret"] >= -1e-9).all()
+    assert (few["regret"] <= few["small_left_out"]).all()
+    # Three features in two dimensions: the inputs with one on cannot tell models apart that differ a lot.
+    assert float(few["regret"].sel(small="3 in 2")[0]) > float(few["regret"].sel(small="5 in 2")[0])
+
+
+def test_truncation_figures(few):
+    ax = Canvas().subplots()
+    assert relu.plot_shares(few, ax) is ax
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), few["given_on"][-1])
+    ax = Canvas().subplots()
+    assert relu.plot_cost(few, ax) is ax
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), few["regret"][1])
+
+
+# The sphere picture
+
+
+@pytest.fixture(scope="module")
+def sphere():
+    return relu.run_thomson([(4, 2), (5, 2), (6, 2), (6, 3)], [(5, 2)], [0.3], starts=4)
+
+
+def test_sphere_losses_fall_as_more_is_free(sphere):
+    polygon_losses = polygon_energy(np.array([5, 6])) / 3
+    np.testing.assert_allclose(sphere["unit"].values[1:3], polygon_losses, rtol=1e-9)
+    names = list(relu.sphere.LOSSES)
+    for more, less in zip(names[1:], names[:-1], strict=True):
+        assert (sphere[more] <= sphere[less] + 1e-9).all()
+    assert sphere["sphere"].values.tolist()[:2] == ["2 antipodal pairs", "pentagon"]
+    assert int(sphere["full_kept"][0, 0]) == 4
+
+
+def test_sphere_figure_shows_the_losses(sphere):
+    ax = Canvas().subplots()
+    assert relu.plot_thomson(sphere, ax, 2) is ax
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), sphere["unit"].values[:3] / (np.array([4, 5, 6]) / 3))
+    with pytest.raises(ValueError, match=r"`n_hidden` must be one of \[2, 3\]; got 7"):
+        relu.plot_thomson(sphere, ax, 7)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "name", "value"),
+    [
+        (relu.run_phases, {"size": 1}, "size", "1"),
+        (relu.run_phases, {"transitions": 0}, "transitions", "0"),
+        (relu.run_phases, {"reach": 1.0}, "reach", "1"),
+        (relu.run_phases, {"gap": 2.0}, "gap", "2"),
+        (relu.run_polygons, {"p": [0.2, 0.1]}, "p", r"\[0.2, 0.1\]"),
+        (relu.run_polygons, {"p": [2.0]}, "p", "2"),
+        (relu.run_polygons, {"k": [2]}, "k", "2"),
+        (relu.run_polygons, {"n_features": [20]}, "n_features", "20"),
+        (relu.run_truncation, {"n_features": [6]}, "n_features", "6"),
+        (relu.run_truncation, {"n_features": [2]}, "n_features", "2"),
+        (relu.run_truncation, {"n_features": [4], "on": [5.0]}, "on", "5"),
+        (relu.run_truncation, {"ratio": 1.5}, "ratio", "1.5"),
+        (relu.run_thomson, {"sizes": [(1, 2)]}, "sizes", "1"),
+        (relu.run_thomson, {"sizes": [], "p": [1.0]}, "p", "1"),
+    ],
+)
+def test_bad_arguments(run, given, name, value):
+    with pytest.raises(ValueError, match=rf"`{name}` must .*; got {value}"):
+        run(**given)
+
+
+@pytest.mark.parametrize(
+    "plot",
+    [
+        relu.plot_phases,
+        relu.plot_pattern_excess,
+        relu.plot_polygons,
+        relu.plot_shares,
+        relu.plot_cost,
+        relu.plot_thomson,
+        relu.plot_excess,
+        relu.plot_reached,
+    ],
+)
+def test_figures_want_axes(plot):
+    with pytest.raises(TypeError, match="`ax` must be a matplotlib Axes; got str"):
+        plot(xr.Dataset(), "ax")
+
+
+@pytest.mark.parametrize("plot", [relu.plot_phases, relu.plot_pattern_excess])
+def test_figures_know_two_models(pair, plot):
+    with pytest.raises(ValueError, match=r"`model` must .*; got 2"):
+        plot(pair, Canvas().subplots(), 2)

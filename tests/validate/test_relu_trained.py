@@ -1,0 +1,227 @@
+"""Small models trained beside the exact minimisers, and the report's part on the ReLU output model."""
+
+import inspect
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure as Canvas
+
+from superposition.solvers.relu import pair_basins, solve_small
+from superposition.theory.relu import onset_importance
+from superposition.validate import files, relu, report
+from superposition.validate.relu import findings, pair_findings, section, trained
+
+TINY = {
+    "phases": {"size": 4, "transitions": 1, "gap": 0.5},
+    "polygons": {"p": (0.15, 0.3), "k": (5,), "n_features": (3,), "starts": 1},
+    "truncation": {
+        "n_features": (4,),
+        "on": (0.05, 0.5),
+        "small": ((3, 2),),
+        "small_p": (0.1,),
+        "starts": 1,
+    },
+    "thomson": {"sizes": ((4, 2), (5, 2)), "full": ((3, 2),), "p": (0.1,), "starts": 2},
+    "trained": {"cases": ((2, 1, 0.2),), "seeds": 6, "steps": 300, "batch": 64},
+}
+OF_THE_SOLVERS = ["phases", "patterns", "polygons", "truncation", "sphere"]
+
+
+@pytest.fixture(scope="module")
+def diagrams():
+    return relu.run_phases(**TINY["phases"])
+
+
+@pytest.fixture
+def tiny(monkeypatch, diagrams):
+    monkeypatch.setitem(section.SIZES, "quick", TINY)
+    # The slowest part is computed once.
+    monkeypatch.setattr(section, "run_phases", lambda **given: diagrams)
+
+
+@pytest.fixture(scope="module")
+def models():
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    return relu.run_trained([(2, 1, 0.2), (3, 2, 0.3)], ["adam", "sgd"], 8, steps=500, batch=128)
+
+
+# Training
+
+
+def test_no_model_is_below_the_exact_minimum(models):
+    assert (models["settled"] >= models["least"] * (1 - 1e-9)).all()
+    assert (models["trained"] >= models["settled"] * (1 - 1e-9)).all()
+    assert (models["flow"] >= models["least"] * (1 - 1e-9)).all()
+    # As many as the exact minimum: training finds it, and comes near to it.
+    best = relu.reached(models, "settled").values
+    assert best[:, 0].any(axis=-1).all()
+    ratios = (models["trained"] / models["least"]).values
+    assert np.median(ratios[best]) < 1.05
+
+
+def test_a_pair_keeps_the_sign_that_it_starts_with(models):
+    # In one dimension: training ends as the flow does, unless noise carries an encoding past zero.
+    W0 = 0.5 * np.random.default_rng([0, 0, 0]).standard_normal((8, 2))
+    clear = np.abs(W0).min(axis=1) > 0.2
+    assert clear.sum() >= 3
+    opposite = W0.prod(axis=1) < 0
+    np.testing.assert_array_equal(relu.reached(models, "flow").values[0], opposite)
+    for name in models["optimiser"].values:
+        ends = relu.reached(models, "settled").isel(case=0).sel(optimiser=name).values
+        np.testing.assert_array_equal(ends[clear], opposite[clear])
+
+
+def test_two_routes_of_the_flow_agree():
+    p, seeds, std = 0.2, 6, 0.5
+    basins = pair_basins(p, 1.0, seeds, 3, init_std=std)
+    W0 = std * np.random.default_rng(3).standard_normal((seeds, 2))
+    exact = trained._Exact(2, 1, p)
+    losses = [exact.flow(np.concatenate([w, np.zeros(2)])) * p / 2 for w in W0]
+    assert len(set(np.round(losses, 6))) == 2  # both minima occur
+    np.testing.assert_allclose(losses, basins.loss, rtol=1e-6)
+
+
+def test_the_minimum_is_that_of_the_solver():
+    exact = trained._Exact(3, 2, 0.3)
+    model = solve_small(3, 2, 0.3, starts=2)
+    x = np.concatenate([model.W.ravel(), model.b])
+    assert exact.value(x) * 0.3 / 3 == pytest.approx(model.loss, rel=1e-10)
+    assert np.linalg.norm(exact.gradient(x)) < 1e-6
+    assert exact.settled(x + 0.01) * 0.3 / 3 == pytest.approx(model.loss, rel=1e-9)
+
+
+def test_same_seed_same_models(models):
+    again = relu.run_trained([(2, 1, 0.2)], ["adam", "sgd"], 8, steps=500, batch=128)
+    np.testing.assert_allclose(again["trained"][0], models["trained"][0], rtol=1e-6)
+
+
+def test_divergence_is_an_error(monkeypatch):
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    monkeypatch.setattr(trained, "SGD_TIME", 1e6)
+    with pytest.raises(ArithmeticError, match=r"training with sgd diverged at p = 0\.2"):
+        relu.run_trained([(2, 1, 0.2)], ["sgd"], 2, steps=20, batch=8)
+
+
+def test_shares_have_wilson_intervals():
+    mean, low, high = trained.share(3, 10)
+    z = 1.959963984540054
+    centre, half = (0.3 + z**2 / 20), z * np.sqrt(0.3 * 0.7 / 10 + z**2 / 400)
+    assert mean == 0.3
+    np.testing.assert_allclose(
+        [low, high], [(centre - half) / (1 + z**2 / 10), (centre + half) / (1 + z**2 / 10)]
+    )
+
+
+def test_training_figures(models):
+    ax = Canvas().subplots()
+    assert relu.plot_excess(models, ax, "sgd") is ax
+    np.testing.assert_allclose(
+        ax.lines[0].get_ydata(), models["trained"].values[0, 1] / float(models["least"][0])
+    )
+    with pytest.raises(ValueError, match=r"`optimiser` must be one of .*; got 'lion'"):
+        relu.plot_excess(models, ax, "lion")
+    ax = Canvas().subplots()
+    assert relu.plot_reached(models, ax) is ax
+    drawn = ax.containers[0].lines[0].get_ydata()
+    np.testing.assert_allclose(drawn, relu.reached(models, "flow").mean("run"))
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ({"cases": [(9, 2, 0.1)]}, "n_features", "9"),
+        ({"cases": [(3, 4, 0.1)]}, "n_hidden", "4"),
+        ({"cases": [(3, 2, 1.0)]}, "p", "1"),
+        ({"optimisers": ["lion"]}, "optimisers", "'lion'"),
+        ({"seeds": 1}, "seeds", "1"),
+        ({"steps": 0}, "steps", "0"),
+        ({"batch": 0}, "batch", "0"),
+        ({"init_std": 0.0}, "init_std", "0"),
+    ],
+)
+def test_bad_arguments(given, name, value):
+    with pytest.raises(ValueError, match=rf"`{name}` must .*; got {value}"):
+        relu.run_trained(**given)
+
+
+# The section
+
+
+def check(made, folder):
+    for figure in made.figures:
+        assert report.svg(figure).startswith("<svg")
+        files.write_dataset(folder / "x.nc", figure.dataset)
+        xr.testing.assert_identical(files.read_dataset(folder / "x.nc"), figure.dataset)
+    for table in made.tables:
+        assert table.rows
+        assert all(len(row) == len(table.columns) for row in table.rows), table.title
+        assert "nan" not in str(table.rows)
+    assert "nan" not in made.text.replace("dominant", "")
+
+
+def test_all_parts_are_there(tiny, tmp_path):
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    said = []
+    made = relu.report_section("quick", 3, said.append)
+    assert made.name == "relu"
+    assert [figure.name for figure in made.figures] == [*OF_THE_SOLVERS, "trained"]
+    assert len(said) == 5
+    check(made, tmp_path)
+
+
+def test_without_torch_the_section_says_so(tiny, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    made = relu.report_section("quick", 0, lambda line: None)
+    assert [figure.name for figure in made.figures] == OF_THE_SOLVERS
+    assert "PyTorch is not installed" in made.text
+    check(made, tmp_path)
+
+
+@pytest.mark.parametrize("profile", report.PROFILES)
+def test_sizes_are_arguments_of_the_experiments(profile):
+    assert set(section.SIZES[profile]) == set(TINY)
+    for name, given in section.SIZES[profile].items():
+        inspect.signature(getattr(relu, f"run_{name}")).bind_partial(**given)
+
+
+def test_words_on_transitions_follow_the_numbers():
+    p = np.array([0.3, 0.6, 0.7, 0.7])
+    ds = xr.Dataset(
+        {
+            "transition_model": ("transition", [0, 0, 0, 0]),
+            "transition_p": ("transition", p),
+            "transition_importance": ("transition", [0.2, *onset_importance(p[1:3], -1) * 1.001, 0.99]),
+            "before": ("transition", [0, 0, 0, 2]),
+            "after": ("transition", [2, 2, 2, 2]),
+            "is_jump": ("transition", [True, False, False, True]),
+        }
+    )
+    text = pair_findings._kinds(ds)
+    assert "located at 3 values of p: 1 are jumps." in text
+    assert "From p = 0.60 to 0.70 the dropped feature enters continuously" in text
+    assert "has it to 1e-03" in text
+    assert "jump at 1 values of p from 0.70 on" in text
+    assert "continuously" not in pair_findings._kinds(ds.isel(transition=[0]))
+
+
+def test_words_on_training_follow_the_numbers():
+    runs = 4
+    ds = xr.Dataset(
+        {
+            "trained": (("case", "optimiser", "run"), np.full((1, 1, runs), 1.1)),
+            "settled": (("case", "optimiser", "run"), [[[1.0, 1.0, 2.0, 1.0]]]),
+            "flow": (("case", "run"), [[1.0, 2.0, 2.0, 1.0]]),
+            "least": ("case", [1.0]),
+        },
+        {"case": ["2 in 1"], "optimiser": ["adam"]},
+        {"steps": 1, "batch": 1, "init_std": 0.5},
+    )
+    text, _, (table,) = findings.trained_part(ds)
+    assert "No model settles below" in text
+    assert "in 75% (adam; 2 in 1) to 75%" in text
+    assert table.rows[0][3].startswith("1.00e-01")
+    assert [cell[:4] for cell in table.rows[0][4:]] == ["0.75", "0.50", "0.75"]
+    text, _, _ = findings.trained_part(ds.assign(settled=0.9 * ds["settled"]))
+    assert "settles below the minimum of the solver by 10%" in text

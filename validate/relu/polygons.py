@@ -1,0 +1,190 @@
+"""Many features in two dimensions: which polygon stores them best, and what small models look like."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from scipy.optimize import brentq
+
+from ...solvers.relu import polygon, solve_small, structure
+from ...theory import arguments
+
+__all__ = ["plain_log", "plot_polygons", "run_polygons", "shapes"]
+
+NAMES = {1: "two alone", 2: "pair and one alone", 4: "two pairs"}
+
+
+# Crossings are located to this, relative.
+_WIDTH = 1e-3
+
+
+def _name(k: int) -> str:
+    return NAMES.get(k, f"{k}-gon")
+
+
+@lru_cache(maxsize=1024)
+def _one(k: int, p: float) -> float:
+    """Return what a polygon saves."""
+    return polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
+
+
+def _saved(k: int, p: float) -> float:
+    """Return what an arrangement saves, by its key in `NAMES` or its number of corners."""
+    if k == 1:
+        return 2.0
+    if k == 2:
+        return _one(2, p) + 1.0
+    return 2.0 * _one(2, p) if k == 4 else _one(k, p)
+
+
+def _crossings(order: list[int], saved: np.ndarray, p: np.ndarray) -> list[tuple[float, int, int]]:
+    """Return where the winner changes: p, the winner below, the winner above."""
+    winner = np.array(order)[saved.argmax(axis=0)]
+    found = []
+    for j in np.flatnonzero(np.diff(winner)):
+        low, high = int(winner[j]), int(winner[j + 1])
+
+        def lead(x: float, low: int = low, high: int = high) -> float:
+            return _saved(low, x) - _saved(high, x)
+
+        found.append((float(brentq(lead, p[j], p[j + 1], rtol=_WIDTH)), low, high))
+    return found
+
+
+def shapes(W: np.ndarray) -> str:
+    """Describe a model by its groups of features, without saying which features they are.
+
+    Examples
+    --------
+    >>> shapes(np.array([[1, 0], [-1, 0], [0, 1.0], [0, -1.0], [0, 0]]))
+    '2 antipodal, dropped'
+    """
+    names = Counter(part.rsplit(" ", 1)[0] for part in structure(W).split(", "))
+    return ", ".join(name if count == 1 else f"{count} {name}" for name, count in sorted(names.items()))
+
+
+def run_polygons(
+    p: Sequence[float] = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.9),
+    k: Sequence[int] = (3, 5, 6, 7),
+    n_features: Sequence[int] = (3, 4, 5),
+    *,
+    starts: int = 4,
+    seed: int = 0,
+) -> xr.Dataset:
+    r"""Compare arrangements of features in the plane over p, exactly, and find the best models of few.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, increasing, in [1e-4, 1].
+    k : sequence of int
+        Regular polygons to compare, with 3 corners or more. Two antipodal pairs, a pair and a single feature,
+        two single features stand beside them.
+    n_features : sequence of int
+        Sizes of the models whose best state in two dimensions is searched, 2 to 9; takes about n 5^n.
+    starts : int
+        Random starts of that search.
+    seed : int
+        Of those starts.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``saved`` (arrangement, p): loss below that of the model that stores nothing, in units of what one
+        dropped feature loses, p/3 - p²/4; a perfect model of k features would save k. Of crossing:
+        ``crossing_p``, where the winner among them changes (to 1e-3; a winner between two values of `p` that
+        wins at neither is missed), ``crossing_below`` and ``crossing_above``, the winners on both sides.
+        ``best_saved`` and ``shape`` (n_features, p) of the models found.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    Dropped features cost the same each, so among regular arrangements the one that saves most is the best
+    way to store some of any large number of features in two dimensions.
+
+    Examples
+    --------
+    >>> ds = run_polygons([0.05, 0.3], [5], [3], starts=1)
+    >>> ds["shape"].values.tolist()
+    [['alone, antipodal', 'alone, antipodal']]
+    >>> [str(ds["arrangement"].values[i]) for i in ds["saved"].argmax("arrangement").values]
+    ['5-gon', 'two pairs']
+    """
+    on = arguments.real("p", arguments.vector("p", p), 1e-4, 1)
+    if np.any(np.diff(on) <= 0):
+        raise ValueError(f"`p` must increase; got {list(p)}.")
+    corners = [arguments.integer("k", size, 3, 32) for size in k]
+    sizes = [arguments.integer("n_features", size, 2, 9) for size in n_features]
+    dropped = on / 3.0 - on**2 / 4.0
+    order = sorted({*NAMES, *corners})
+    saved = np.array([[_saved(key, x) for x in on] for key in order])
+    changes = _crossings(order, saved, on)
+    best, shape = np.empty((len(sizes), on.size)), np.empty((len(sizes), on.size), dtype=object)
+    for i, size in enumerate(sizes):
+        for j, x in enumerate(on):
+            model = solve_small(size, 2, x, starts=starts, seed=seed)
+            best[i, j] = size * (1.0 - model.loss / dropped[j])
+            shape[i, j] = shapes(model.W)
+    return xr.Dataset(
+        {
+            "saved": (("arrangement", "p"), saved),
+            "best_saved": (("n_features", "p"), best),
+            "shape": (("n_features", "p"), shape.astype(str)),
+            "crossing_p": ("crossing", np.array([at for at, _, _ in changes])),
+            "crossing_below": ("crossing", np.array([_name(low) for _, low, _ in changes], dtype=str)),
+            "crossing_above": ("crossing", np.array([_name(high) for _, _, high in changes], dtype=str)),
+        },
+        {"arrangement": [_name(size) for size in order], "p": on, "n_features": sizes},
+        {"starts": starts, "seed": seed},
+    )
+
+
+def plain_log(axis: Axis) -> None:
+    """Label a logarithmic axis of few decades with plain numbers."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw what each arrangement saves, and the best models found as markers.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_polygons`.
+    ax : matplotlib.axes.Axes
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if not isinstance(ax, Axes):
+        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    for i, name in enumerate(ds["arrangement"].values):
+        ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
+    for i, n in enumerate(ds["n_features"].values):
+        ax.plot(
+            ds["p"],
+            ds["best_saved"][i],
+            "osD^v"[i % 5],
+            color="0.35",
+            markerfacecolor="none",
+            markersize=5,
+            label=f"best of {n} features",
+        )
+    for at in ds["crossing_p"].values:
+        ax.axvline(at, color="0.8", linewidth=0.8, zorder=0)
+    ax.set(xscale="log", xlabel="density p = 1 - S", ylabel="features' worth of loss saved")
+    plain_log(ax.xaxis)
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax

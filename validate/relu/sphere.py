@@ -1,0 +1,161 @@
+"""The sphere picture (the generalised Thomson problem) beside true minimisers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from ...solvers.relu import sparse_model, sphere_check
+from ...theory import arguments
+from ...theory.relu import polygon
+
+__all__ = ["plot_thomson", "run_thomson"]
+
+LOSSES = {
+    "unit": "sphere, unit lengths",
+    "common": "sphere, best common length",
+    "unbiased": "minimiser without bias",
+    "biased": "minimiser with biases",
+}
+
+
+def run_thomson(
+    sizes: Sequence[Sequence[int]] = tuple((n, m) for m in (2, 3) for n in range(m + 1, 11)),
+    full: Sequence[Sequence[int]] = ((5, 2), (6, 2)),
+    p: Sequence[float] = (0.01, 0.03, 0.1, 0.3),
+    *,
+    starts: int = 8,
+    seed: int = 0,
+) -> xr.Dataset:
+    r"""Compare the best arrangements on the sphere with minimisers of the loss that they stand for.
+
+    Parameters
+    ----------
+    sizes : sequence of (int, int)
+        n_features (at least 2) and n_hidden.
+    full : sequence of (int, int)
+        Sizes for which the full loss is minimised too, at most 9 features.
+    p : sequence of float
+        Probabilities that a feature is on for those, in (0, 1).
+    starts : int
+        Random starts of each minimisation.
+    seed : int
+        Of the starts.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
+        as in `solvers.relu.sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how
+        many features those minimisers represent; names of the arrangements ``sphere``, ``without_bias``,
+        ``with_bias``. Of (full, p): ``full_name``,
+        ``full_kept``, how many features are represented, and ``full_loss``, over p (1 - p)^(n-1).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    Elhage et al. (2022), on the Thomson problem: uniform importance, unit lengths, no bias.
+
+    Examples
+    --------
+    >>> ds = run_thomson([(5, 2)], [(5, 2)], [0.3], starts=4)
+    >>> str(ds["sphere"].values[0]), str(ds["with_bias"].values[0]), int(ds["full_kept"][0, 0])
+    ('pentagon', 'pentagon', 4)
+    """
+    pairs = [(arguments.integer("sizes", n, 2), arguments.integer("sizes", m, 1)) for n, m in sizes]
+    probabilities = arguments.real("p", arguments.vector("p", p), 0, 1, brackets="()")
+    numbers = ("energy", *LOSSES)
+    rows: dict[str, list[float]] = {name: [] for name in numbers}
+    kept = []
+    names: dict[str, list[str]] = {name: [] for name in ("sphere", "without_bias", "with_bias")}
+    for n, m in pairs:
+        found = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
+        biased = found.biased
+        if m == 2:
+            # Regular polygons, the best spherical codes of the plane, are hard to hit from random starts.
+            regular = sparse_model(n, m, starts=1, rng=0, W0=polygon(n))
+            biased = min(biased, regular, key=lambda model: model.loss)
+        values = (
+            found.sphere.energy,
+            found.unit_loss,
+            found.common_loss,
+            found.unbiased.loss,
+            biased.loss,
+        )
+        for name, value in zip(numbers, values, strict=True):
+            rows[name].append(float(value))
+        shapes = (found.sphere.geometry, found.unbiased.geometry, biased.geometry)
+        kept.append((found.unbiased.kept, biased.kept))
+        for name, shape in zip(names, shapes, strict=True):
+            names[name].append(shape.name)
+    ds = xr.Dataset(
+        {
+            **{name: ("size", values) for name, values in (rows | names).items()},
+            "unbiased_kept": ("size", [without for without, _ in kept]),
+            "biased_kept": ("size", [with_bias for _, with_bias in kept]),
+        },
+        {
+            "size": [f"{n} in {m}" for n, m in pairs],
+            "n_features": ("size", [n for n, _ in pairs]),
+            "n_hidden": ("size", [m for _, m in pairs]),
+            "full": [f"{n} in {m}" for n, m in full],
+            "p": probabilities,
+        },
+        {"starts": starts, "seed": seed},
+    )
+    models = [
+        [sparse_model(n, m, x, starts=starts, rng=np.random.default_rng([seed, n, m])) for x in probabilities]
+        for n, m in full
+    ]
+    axes = ("full", "p")
+    ds["full_name"] = (axes, np.array([[one.geometry.name for one in row] for row in models]))
+    ds["full_kept"] = (axes, np.array([[one.kept for one in row] for row in models]))
+    ds["full_loss"] = (axes, np.array([[one.loss for one in row] for row in models]))
+    return ds
+
+
+def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
+    """Draw the four losses over the number of features, relative to the model that represents nothing.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_thomson`.
+    ax : matplotlib.axes.Axes
+    n_hidden : int, optional
+        One of those in `ds`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if not isinstance(ax, Axes):
+        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    known = np.unique(ds["n_hidden"].values).tolist()
+    if n_hidden not in known:
+        raise ValueError(f"`n_hidden` must be one of {known}; got {n_hidden!r}.")
+    mine = ds.isel(size=ds["n_hidden"].values == n_hidden).sortby("n_features")
+    for i, (name, label) in enumerate(LOSSES.items()):
+        ax.plot(
+            mine["n_features"],
+            mine[name] / (mine["n_features"] / 3.0),
+            "osD^"[i] + "-",
+            color=f"C{i}",
+            markersize=4.5,
+            label=label,
+        )
+    ax.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
+    ax.set(
+        xlabel="features",
+        ylabel="L$_1$ / that of the zero model",
+        title=f"{n_hidden} hidden dimensions",
+    )
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.legend()
+    return ax
