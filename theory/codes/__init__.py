@@ -1,1 +1,30 @@
-"""Structured codes beside the Persian rug: blocks, pairs, dropping, mixtures, their lower envelope."""
+"""Structured codes beside the Persian rug: blocks, pairs, dropping, mixtures, and proved lower bounds."""
+
+from .bounds import decoder_bound, interference_bound, loss_bound
+from .interference import collision_loss, cut_polygon, pair_cost, small_p_constant
+from .overlaps import CODES, Overlaps, overlaps, quadrangle, shifted, strongly_regular
+from .pairs import antipodal_loss, antipodal_optimum, dropped_loss
+from .priority import priority_constant, priority_loss, priority_map, skew_pair_loss
+
+__all__ = [
+    "CODES",
+    "Overlaps",
+    "antipodal_loss",
+    "antipodal_optimum",
+    "collision_loss",
+    "cut_polygon",
+    "decoder_bound",
+    "dropped_loss",
+    "interference_bound",
+    "loss_bound",
+    "overlaps",
+    "pair_cost",
+    "priority_constant",
+    "priority_loss",
+    "priority_map",
+    "quadrangle",
+    "shifted",
+    "skew_pair_loss",
+    "small_p_constant",
+    "strongly_regular",
+]

@@ -1,0 +1,208 @@
+"""The graphs behind the codes, constructed: adjacency matrices, and the models that blocks stand for."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory import arguments
+from ...theory.codes import overlaps
+from ...theory.relu import polygon, polytope, simplex
+from .blocks import Block
+
+__all__ = ["adjacency", "block_model"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+def _disjoint(sets: IntArray) -> IntArray:
+    """Join sets, rows of zeros and ones, without a common element."""
+    return np.asarray(sets @ sets.T == 0, dtype=np.int64)
+
+
+def _pairs_of_five() -> IntArray:
+    return np.array([[int(i in pair) for i in range(5)] for pair in itertools.combinations(range(5), 2)])
+
+
+def _clebsch() -> IntArray:
+    """Corners of the folded 5-cube: words of four bits, apart by one bit or by all."""
+    words = np.arange(16)
+    return np.isin(words[:, None] ^ words, (1, 2, 4, 8, 15)).astype(np.int64)
+
+
+def _hoffman_singleton() -> IntArray:
+    """Five pentagons P_h and five pentagrams Q_i; corner j of P_h joins corner h i + j of Q_i."""
+    A = np.zeros((50, 50), np.int64)
+    for h, i, j in itertools.product(range(5), repeat=3):
+        A[5 * h + j, 25 + 5 * i + (h * i + j) % 5] = 1
+    for h, j in itertools.product(range(5), repeat=2):
+        A[5 * h + j, 5 * h + (j + 1) % 5] = 1
+        A[25 + 5 * h + j, 25 + 5 * h + (j + 2) % 5] = 1
+    return np.asarray(A | A.T)
+
+
+def _heptads() -> IntArray:
+    """Return the 253 blocks of S(4, 7, 23): the words of weight 7 of the binary Golay code."""
+    residues = {i * i % 23 for i in range(1, 23)}
+    word = np.array([int(i in residues) for i in range(23)])  # its shifts span the code
+    shifts = np.array([np.roll(word, k) for k in range(23)])
+    basis: list[IntArray] = []
+    for row in shifts:
+        for known in basis:
+            if row[np.argmax(known)]:
+                row = row ^ known
+        if row.any():
+            basis.append(row)
+    choices = np.array(list(itertools.product((0, 1), repeat=len(basis))))
+    words = choices @ np.array(basis) % 2
+    return np.asarray(words[words.sum(axis=1) == 7], dtype=np.int64)
+
+
+def _hexads() -> IntArray:
+    """Return the 77 blocks of S(3, 6, 22), on 22 points."""
+    blocks = _heptads()
+    return np.asarray(blocks[blocks[:, 0] == 1][:, 1:])
+
+
+def _gewirtz() -> IntArray:
+    blocks = _hexads()
+    return _disjoint(blocks[blocks[:, 0] == 0])
+
+
+def _higman_sims() -> IntArray:
+    """One corner joined to 22 points, points to the hexads that hold them, hexads to disjoint ones."""
+    blocks = _hexads()
+    A = np.zeros((100, 100), np.int64)
+    A[0, 1:23] = 1
+    A[1:23, 23:] = blocks.T
+    A = A + A.T
+    A[23:, 23:] = _disjoint(blocks)
+    return A
+
+
+def _mclaughlin() -> IntArray:
+    """22 points, 77 hexads without the point and 176 heptads with it; blocks by their common points."""
+    blocks = _heptads()
+    held = blocks[blocks[:, 0] == 1][:, 1:]
+    free = blocks[blocks[:, 0] == 0][:, 1:]
+    return _join(
+        [
+            [np.zeros((22, 22), np.int64), 1 - held.T, free.T],
+            [1 - held, held @ held.T == 0, held @ free.T == 3],
+            [free, free @ held.T == 3, free @ free.T == 1],
+        ]
+    )
+
+
+def _join(parts: list[list[npt.NDArray[np.generic]]]) -> IntArray:
+    return np.block([[part.astype(np.int64) for part in line] for line in parts])
+
+
+def _quadrangle(q: int) -> IntArray:
+    """Points of the elliptic quadric x0 x1 + x2 x3 + N(x4, x5) over q elements, q prime, N without zeros."""
+    form = np.zeros((6, 6), np.int64)
+    form[0, 1] = form[2, 3] = form[4, 4] = 1
+    if q == 2:
+        form[4, 5] = form[5, 5] = 1
+    else:  # minus a number that is no square
+        form[5, 5] = -next(s for s in range(2, q) if pow(s, (q - 1) // 2, q) == q - 1)
+    points = np.array([x for x in itertools.product(range(q), repeat=6) if any(x)])
+    leading = points[np.arange(len(points)), np.argmax(points != 0, axis=1)]
+    points = points[leading == 1]
+    points = points[np.einsum("ij,jk,ik->i", points, form, points) % q == 0]
+    A = np.asarray(points @ (form + form.T) @ points.T % q == 0, dtype=np.int64)
+    np.fill_diagonal(A, 0)
+    return A
+
+
+_MAKERS: dict[str, Callable[[], IntArray]] = {
+    "Petersen": lambda: _disjoint(_pairs_of_five()),
+    "Clebsch": _clebsch,
+    "Hoffman-Singleton": _hoffman_singleton,
+    "Gewirtz": _gewirtz,
+    "M22": lambda: _disjoint(_hexads()),
+    "Higman-Sims": _higman_sims,
+    "McLaughlin": _mclaughlin,
+    "quadrangle 2": lambda: _quadrangle(2),
+    "quadrangle 3": lambda: _quadrangle(3),
+    "quadrangle 5": lambda: _quadrangle(5),
+}
+
+
+def adjacency(name: str) -> IntArray:
+    """Construct a strongly regular graph.
+
+    Parameters
+    ----------
+    name : str
+        "Petersen", "Clebsch", "Hoffman-Singleton", "Gewirtz", "M22", "Higman-Sims", "McLaughlin", or
+        "quadrangle q" for q = 2, 3, 5.
+
+    Returns
+    -------
+    (n, n) ndarray of int64
+        Adjacency matrix.
+
+    Raises
+    ------
+    ValueError
+        If the name is not known.
+
+    References
+    ----------
+    Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 10.
+
+    Examples
+    --------
+    >>> adjacency("Higman-Sims").sum(axis=1).max()
+    22
+    """
+    return _MAKERS[arguments.choice("name", name, tuple(_MAKERS))]()
+
+
+def _gram(name: str) -> FloatArray:
+    kind, _, number = name.rpartition(" ")
+    if name in _MAKERS:
+        code, A = overlaps(name), adjacency(name)
+        near, far = code.values
+        return np.where(A == 1, near, far) + (1.0 - far) * np.eye(code.n_features)
+    if name == "pair":
+        points = simplex(1)
+    elif kind in ("simplex", "polygon") and number.isdecimal():
+        points = simplex(int(number)) if kind == "simplex" else polygon(int(number))
+    else:
+        points = polytope(name)
+    return np.asarray(points @ points.T)
+
+
+def block_model(block: Block) -> tuple[FloatArray, float]:
+    """Return the matrix and the bias of the model that a block stands for.
+
+    Parameters
+    ----------
+    block : Block
+
+    Returns
+    -------
+    M : (n_features, n_features) ndarray of float64
+        Of rank `block.n_hidden`, to rounding.
+    b : float
+
+    Raises
+    ------
+    ValueError
+        If its graph is none of those that `adjacency` constructs.
+
+    Examples
+    --------
+    >>> from superposition.solvers.codes import block
+    >>> M, b = block_model(block("pair", 0.1))
+    >>> M.round(4)
+    array([[ 1.0116, -1.0116],
+           [-1.0116,  1.0116]])
+    """
+    name = block.name.removesuffix(" shifted")
+    gram = _gram(name)
+    return block.a * (gram - block.shift) / (1.0 - block.shift), block.b

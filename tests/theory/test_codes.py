@@ -1,0 +1,275 @@
+"""Closed forms of structured codes against SymPy, mpmath and exact losses; bounds against random models."""
+
+import mpmath
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from superposition.solvers import rug
+from superposition.theory import codes
+from superposition.theory.codes.interference import derive_pair_cost
+from superposition.theory.codes.pairs import derive_antipodal
+from superposition.theory.codes.priority import derive_skew_pair
+
+PAIR = np.array([[1.0, -1.0], [-1.0, 1.0]])
+P = (1e-8, 1e-4, 0.01, 0.1, 0.4, 0.7, 0.95, 1.0)
+
+
+# --- Pairs and dropping -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def antipodal():
+    return derive_antipodal()
+
+
+@pytest.mark.parametrize("p", P)
+def test_antipodal_optimum_is_the_derived_loss_at_its_minimum(antipodal, p):
+    _, beta, on = sorted(antipodal["loss"].free_symbols, key=str)
+    cross, square = (sp.lambdify((beta, on), antipodal[name], "mpmath") for name in ("cross", "square"))
+    with mpmath.workdps(50):
+        exact = mpmath.mpf(p)
+
+        def slope(x):
+            return mpmath.diff(lambda y: cross(y, exact) ** 2 / square(y, exact), x)
+
+        best = mpmath.findroot(slope, (0.09 * p**2, min(p, 0.12 * p**2 + p**3)), tol=1e-60, verify=False)
+        least = exact / 3 - cross(best, exact) ** 2 / square(best, exact)
+        scale = cross(best, exact) / square(best, exact)
+        assert abs(codes.antipodal_loss(p) / least - 1) < 1e-12
+        found_a, found_b = codes.antipodal_optimum(p)
+        assert abs(found_a / scale - 1) < 1e-13
+        assert abs(found_b / (scale * best) - 1) < 1e-12 + 1e-15 / p
+
+
+def test_antipodal_slope_by_the_bias_changes_sign_once(antipodal):
+    _, beta, on = sorted(antipodal["loss"].free_symbols, key=str)
+    profile = sp.lambdify((beta, on), antipodal["cross"] ** 2 / antipodal["square"], "numpy")
+    shifts = np.geomspace(1e-6, 1.0, 4001)
+    for p in (0.05, 0.3, 0.6, 0.9, 0.99):
+        rises = np.diff(profile(shifts, p)) > 0
+        assert np.count_nonzero(np.diff(rises.astype(int))) == 1
+
+
+@pytest.mark.parametrize("p", P[1:])
+def test_antipodal_loss_is_the_exact_loss_of_the_pair(p):
+    a, b = codes.antipodal_optimum(p)
+    exact = rug.exact_loss(a * PAIR, b, p)
+    assert abs(codes.antipodal_loss(p) - exact.loss) <= exact.error_estimate + 1e-14 * p
+
+
+def test_antipodal_loss_lies_below_both_printed_forms(antipodal):
+    p = np.linspace(0.001, 1.0, 200)
+    (symbol,) = antipodal["unbiased"].free_symbols
+    unbiased = sp.lambdify(symbol, antipodal["unbiased"])(p)
+    assert np.all(codes.antipodal_loss(p) < unbiased)
+    assert np.all(unbiased < p**2 / 6)
+    assert antipodal["unit"] == symbol**2 / 6
+
+
+def test_antipodal_series():
+    p = 1e-4
+    assert (codes.antipodal_loss(p) / p**2 - 1 / 6) / p == pytest.approx(-1 / 192, rel=1e-3)
+    a, b = codes.antipodal_optimum(p)
+    assert (a - 1) / p == pytest.approx(1 / 8, rel=1e-3)
+    assert b / p**2 == pytest.approx(5 / 48, rel=1e-3)
+
+
+def test_dropped_loss_is_the_exact_loss_of_a_constant():
+    for p in (0.01, 0.3, 1.0):
+        assert rug.exact_loss([[0.0]], p / 2, p).loss == pytest.approx(codes.dropped_loss(p), rel=1e-12)
+
+
+def test_skew_pair_beats_the_antipodal_pair():
+    assert derive_skew_pair() == (sp.Rational(1, 3), sp.Rational(25, 162))
+    for p in (0.01, 0.3):
+        exact = rug.exact_loss([[1.0, -1 / 3], [-3.0, 1.0]], 0.0, p).loss
+        assert codes.skew_pair_loss(p) == pytest.approx(exact, rel=1e-11)
+        assert exact < codes.antipodal_loss(p)
+
+
+# --- Interference without a positive part -------------------------------------------------------------------
+
+
+def test_pair_cost_is_the_derived_one():
+    weak, strong = derive_pair_cost()
+    (c,) = weak.free_symbols
+    assert sp.simplify((weak - strong).subs(c, 1)) == 0
+    for value in (1e-8, 0.3, 1.0, 1.7, 1e6):
+        exact = (weak if value <= 1 else strong).subs(c, sp.Rational(value)).evalf(40)
+        assert codes.pair_cost(value) == pytest.approx(float(exact), rel=1e-14)
+
+
+@given(st.floats(0, 1e6))
+def test_pair_cost_is_at_least_a_sixth_of_the_capped_square(c):
+    assert min(c * c, 1) / 6 * (1 - 1e-14) <= codes.pair_cost(c) <= 1 / 3
+
+
+@pytest.mark.parametrize("n", [3, 5, 12])
+def test_cut_polygon_has_rank_three_and_its_constant(n):
+    M = codes.cut_polygon(n)
+    assert np.linalg.matrix_rank(M, tol=1e-9) == (1 if n < 3 else 3)
+    assert np.all(np.diag(M) == 1)
+    assert np.max(M - np.eye(n)) <= 0
+    p = 1e-6
+    assert rug.exact_loss(M, 0.0, p).loss / p**2 == pytest.approx(codes.small_p_constant(M), rel=1e-4)
+    for on in (0.01, 0.3, 0.9):
+        assert rug.exact_loss(M, 0.0, on).loss <= codes.collision_loss(on, n) * (1 + 1e-9)
+
+
+def test_collision_loss_at_ratio_proportional_to_p():
+    p, c = 1e-6, 1.5
+    limit = p / 3 * (1 - np.exp(-3 / c))
+    assert codes.collision_loss(p, round(3 / (c * p))) == pytest.approx(limit, rel=1e-4)
+    assert codes.collision_loss(0.3, 1) == 0.0
+
+
+# --- Priority codes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [4, 5, 6])
+def test_priority_code_approaches_its_infimum(n):
+    p = 0.1
+    limit = codes.priority_loss(p, n)
+    excess = []
+    for spread in (3.0, 10.0, 30.0):
+        M = codes.priority_map(n, spread)
+        assert np.linalg.matrix_rank(M / np.abs(M).max(axis=1, keepdims=True), tol=1e-9) == 2
+        excess.append(rug.exact_loss(M, 0.0, p).loss - limit)
+    assert abs(excess[2]) < 0.1 * p**2 / 6
+    assert abs(excess[2]) < abs(excess[1]) < abs(excess[0])
+
+
+def test_priority_loss_counts_silencing_features():
+    p, n = 0.2, 6
+    larger = np.array([0, 0, 1, 2, 3, 3])
+    assert codes.priority_loss(p, n) == pytest.approx(p / 3 * np.mean(1 - (1 - p) ** larger), rel=1e-14)
+    assert codes.priority_constant(n) == pytest.approx(larger.sum() / (3 * n), rel=1e-14)
+    assert codes.priority_loss(1e-7, n) / 1e-14 == pytest.approx(codes.priority_constant(n), rel=1e-5)
+
+
+def test_priority_loss_at_ratio_proportional_to_p():
+    p, c = 1e-4, 0.8
+    limit = p / 3 * (1 - c / 2 * (1 - np.exp(-2 / c)))
+    assert codes.priority_loss(p, round(2 / (c * p))) == pytest.approx(limit, rel=1e-3)
+
+
+# --- Overlaps -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*codes.CODES, "simplex 5", "polygon 9", "quadrangle 7"])
+def test_overlaps_belong_to_a_tight_set_of_unit_vectors(name):
+    code = codes.overlaps(name)
+    values, counts = np.array(code.values), np.array(code.counts)
+    assert counts.sum() == code.n_features - 1
+    # The squares of a row of a projector times n/m add up to n/m.
+    squares = 1 + counts @ values**2
+    assert squares == pytest.approx(code.n_features / code.n_hidden, rel=1e-9) or name == "square antiprism"
+
+
+@pytest.mark.parametrize("name", ["pentagon", "icosahedron", "24-cell", "tetrahedron"])
+def test_shifted_constant_is_that_of_the_matrix(name):
+    from superposition.theory.relu import polygon, polytope
+
+    W = polygon(5) if name == "pentagon" else polytope(name)
+    G = W @ W.T
+    code = codes.overlaps(name)
+    mu = max(0.0, *code.values)
+    M = (G - mu) / (1 - mu)
+    m, constant = codes.shifted(code)
+    assert np.linalg.matrix_rank(M, tol=1e-9) == m
+    assert codes.small_p_constant(M) == pytest.approx(constant, rel=1e-12)
+
+
+def test_quadrangles_tend_to_a_third():
+    shares = []
+    for q in (3, 9, 81, 729):
+        code = codes.quadrangle(q)
+        m, constant = codes.shifted(code)
+        shares.append(constant * m / code.n_features)
+    assert shares[-1] == pytest.approx(1 / 3, rel=2e-3)
+
+
+# --- Lower bounds -------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.data())
+def test_interference_bound_holds(seed, n, data):
+    m = data.draw(st.integers(1, n))
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((n, m)) @ rng.standard_normal((m, n))
+    size = np.exp(data.draw(st.floats(0, 5)) * rng.standard_normal(n))
+    M = M * np.sign(np.diag(M))[:, None] * size / size[:, None]
+    beside = M / np.diag(M)[:, None] - np.eye(n)
+    mean = np.minimum(beside**2, 1).sum() / n
+    assert mean >= codes.interference_bound(m / n) - 1e-9
+
+
+def test_interference_bound_is_met_by_pairs_to_a_factor_two():
+    assert codes.interference_bound(0.5) == 0.5  # pairs have 1
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.003, 0.9), st.integers(1, 7))
+def test_loss_bounds_hold_for_models(seed, p, m):
+    n = 8
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((n, m)) / np.sqrt(m)
+    M = W @ (W.T + 0.5 * rng.standard_normal((m, n))) * rng.uniform(0.2, 1.2)
+    loss = rug.exact_loss(M, rng.uniform(-0.5, 0.3, n), p, tol=1e-8).loss
+    assert loss >= codes.loss_bound(p, m / n)
+    assert loss >= codes.decoder_bound(p, m / n)
+
+
+def test_loss_bound_lies_below_every_code_and_reaches_its_limit():
+    p = np.geomspace(1e-8, 0.9, 30)
+    assert np.all(codes.loss_bound(p, 0.5) < codes.skew_pair_loss(p))
+    for n in (5, 8, 40, 400):
+        assert np.all(codes.loss_bound(p, 2 / n) < codes.priority_loss(p, n))
+        assert np.all(codes.decoder_bound(p, 2 / n) < codes.priority_loss(p, n))
+    tiny = 1e-13
+    for ratio in (0.1, 0.5, 0.8):
+        limit = codes.interference_bound(ratio) / 6
+        assert codes.loss_bound(tiny, ratio) / tiny**2 == pytest.approx(limit, rel=0.02)
+        assert codes.loss_bound(tiny, ratio) / tiny**2 < limit
+
+
+def test_decoder_bound_at_no_measurement():
+    # A genie that tells which features are on leaves 1/12 of each; entropy gives 1/(2 pi e).
+    assert codes.decoder_bound(0.3, 0.0) == pytest.approx(0.3 / (2 * np.pi * np.e), rel=1e-14)
+    assert codes.decoder_bound(0.3, 0.3) == 0.0
+
+
+# --- Bad input ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: codes.antipodal_loss(0.0), r"`p` must lie in \(0, 1\]; got 0"),
+        (lambda: codes.antipodal_optimum(1.5), r"`p`.*got 1.5"),
+        (lambda: codes.dropped_loss(-1.0), r"`p`.*got -1"),
+        (lambda: codes.skew_pair_loss(2.0), r"`p`.*got 2"),
+        (lambda: codes.pair_cost(-0.5), r"`c`.*got -0.5"),
+        (lambda: codes.small_p_constant([[1.0, 2.0]]), r"`M` must be square; got shape \(1, 2\)"),
+        (lambda: codes.small_p_constant([[-2.0]]), r"`M` must have a positive diagonal; got -2"),
+        (lambda: codes.small_p_constant([[1.0, 0.25], [0, 1]]), r"`M` must have no positive entry.*got 0.25"),
+        (lambda: codes.cut_polygon(2), r"`n_features`.*got 2"),
+        (lambda: codes.collision_loss(0.1, 1.5), r"`n_features` must be whole; got 1.5"),
+        (lambda: codes.priority_constant(3), r"`n_features` must be at least 4; got 3"),
+        (lambda: codes.priority_loss(0.1, [5, 2]), r"`n_features` must be at least 4; got 2"),
+        (lambda: codes.priority_map(5, 0.5), r"`spread`.*got 0.5"),
+        (lambda: codes.interference_bound(0.0), r"`ratio`.*got 0"),
+        (lambda: codes.loss_bound(1.0, 0.5), r"`p`.*got 1"),
+        (lambda: codes.decoder_bound(0.1, 1.5), r"`ratio`.*got 1.5"),
+        (lambda: codes.overlaps("sphere"), r"`name` must be one of.*got 'sphere'"),
+        (lambda: codes.quadrangle(1), r"`q`.*got 1"),
+        (lambda: codes.strongly_regular("x", 10, 3, 0, 2), r"`apart` must satisfy.*got 2"),
+        (lambda: codes.strongly_regular("x", 9, 4, 4, 1), r"`common`.*got 4"),
+        (lambda: codes.strongly_regular("x", 9, 4, 2, 1), r"`n` must give.*got 9"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,59 @@
+"""The map of codes: what it holds and that it draws."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure as Canvas
+
+from superposition.validate.codes import envelope as maps
+from superposition.validate.report import svg
+
+
+@pytest.fixture(scope="module")
+def ds():
+    return maps.run_envelope(4, lowest=0.01, highest=0.6, codes=("pair", "triangle", "Petersen"))
+
+
+def test_map_holds_the_envelope(ds):
+    assert ds["loss"].dims == ("models", "p", "ratio")
+    assert bool((ds["loss"] <= ds["rug"] * (1 + 1e-12)).all())
+    assert bool((ds["loss"] >= ds["lower_bound"]).all())
+    assert set(np.unique(ds["winner"])) <= set(range(len(maps.WINNERS)))
+
+
+def test_winners_are_named():
+    assert maps._winner("dropped", "pair") == "dropped + pairs"
+    assert maps._winner("pair", "identity") == "pairs + kept exactly"
+    assert maps._winner("Gewirtz shifted", "Petersen") == "graph code"
+    assert maps._winner("rug", "rug") == "rug"
+
+
+def test_figure_is_drawn_as_one_small_svg(ds):
+    text = svg(maps.envelope_figure(ds))
+    assert text.count("<image") == 3
+    assert len(text) < 600_000
+
+
+def test_plots_return_their_axes(ds):
+    ax = Canvas().subplots()
+    assert maps.plot_envelope(ds, ax, "tied") is ax
+    assert maps.plot_bracket(ds, ax) is ax
+
+
+def test_bad_input_is_named(ds):
+    with pytest.raises(ValueError, match=r"`size`.*got 1"):
+        maps.run_envelope(1)
+    with pytest.raises(ValueError, match=r"`lowest`.*got 0"):
+        maps.run_envelope(4, lowest=0.0)
+    with pytest.raises(ValueError, match=r"`highest`.*got 0.001"):
+        maps.run_envelope(4, lowest=0.01, highest=0.001)
+    with pytest.raises(ValueError, match=r"`models`.*got 'big'"):
+        maps.plot_envelope(ds, Canvas().subplots(), "big")
+    with pytest.raises(ValueError, match=r"`ratio`.*got 2"):
+        maps.plot_bracket(ds, Canvas().subplots(), 2.0)
+
+
+@pytest.mark.slow
+def test_file_is_written(tmp_path):
+    path = tmp_path / "map.svg"
+    maps.write_envelope(path, 3)
+    assert path.read_text().lstrip().startswith("<")

@@ -1,0 +1,205 @@
+r"""Interference that is never positive: what it costs as p → 0, and how few dimensions it needs.
+
+If M has unit diagonal and no positive entry beside it, then ReLU(M x), without any bias, is exact on inputs
+with no or one feature on. Each pair of features that are on together costs output i
+
+.. math:: f(c) = \int_0^1\!\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy
+               = \begin{cases} c^2/3 - c^3/6 & c \le 1 \\ 1/3 - 1/(6c) & c \ge 1, \end{cases}
+               \qquad c = -M_{ij},
+
+so that the loss per feature is :math:`p^2 F + O(p^3)`, :math:`F = \frac1n \sum_{i \ne j} f(-M_{ij})`, with no
+logarithm of p. A tied model (M = W W') has room for two features a dimension at most (antipodal pairs). With
+W_out ≠ W_in' three dimensions do for any number of features: `cut_polygon`.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from ..arguments import FloatArray, Real, plain
+
+__all__ = [
+    "collision_loss",
+    "cut_polygon",
+    "derive_pair_cost",
+    "pair_cost",
+    "small_p_constant",
+]
+
+# Inner products that should vanish are rounded to either side.
+_ROUNDING = 1e-12
+
+
+def derive_pair_cost() -> tuple[Any, Any]:
+    """Integrate the cost of a pair of features that are on together, with SymPy.
+
+    Returns
+    -------
+    weak, strong : sympy.Expr
+        In the symbol c, for c <= 1 and c >= 1.
+
+    Examples
+    --------
+    >>> derive_pair_cost()
+    (-c**3/6 + c**2/3, 1/3 - 1/(6*c))
+    """
+    import sympy as sp
+
+    x, y, c = sp.symbols("x y c", positive=True)
+    # The output is 0 for x < c y, and x - c y above.
+    given_y = sp.integrate(x**2, (x, 0, c * y)) + sp.integrate((c * y) ** 2, (x, c * y, 1))
+    weak = sp.expand(sp.integrate(sp.expand(given_y), (y, 0, 1)))
+    strong = sp.integrate(sp.expand(given_y), (y, 0, 1 / c)) + (1 - 1 / c) / 3
+    return weak, sp.expand(strong)
+
+
+def pair_cost(c: npt.ArrayLike) -> Real:
+    r"""Loss of an output when its feature and one that lowers it by c are on: f(c) of the module.
+
+    Parameters
+    ----------
+    c : array_like of float
+        Strength of the interference in units of the diagonal, at least 0.
+
+    Returns
+    -------
+    float or ndarray of float64
+        From 0 to 1/3, increasing, never below min(c², 1)/6. Relative error 1e-15.
+
+    Raises
+    ------
+    ValueError
+        If an entry of `c` is negative.
+
+    Examples
+    --------
+    >>> pair_cost([0.5, 1.0, 2.0])
+    array([0.0625    , 0.16666667, 0.25      ])
+    """
+    strength = arguments.real("c", c, 0)
+    weak = np.minimum(strength, 1.0)
+    strong = np.maximum(strength, 1.0)
+    return plain(np.asarray(weak**2 * (2.0 - weak) / 6.0 + (1.0 - 1.0 / strong) / 6.0))
+
+
+def small_p_constant(M: npt.ArrayLike) -> float:
+    r"""Return F of the law L = F p² + O(p³) of the model ReLU(M x), per feature.
+
+    Parameters
+    ----------
+    M : (n, n) array_like of float
+        Positive diagonal; beside it no entry above rounding (1e-12 of the row's diagonal). Rows are divided
+        by their diagonal.
+
+    Returns
+    -------
+    float
+        Relative error 1e-14.
+
+    Raises
+    ------
+    ValueError
+        If `M` is not square, has a diagonal entry that is not positive or a positive one beside it.
+
+    Notes
+    -----
+    The loss lies between :math:`p^2 (1-p)^{n-2} F` and, if no interference is positive, p/3.
+
+    Examples
+    --------
+    >>> small_p_constant([[1, -1], [-1, 1]])
+    0.16666666666666666
+    """
+    square = arguments.matrix("M", M)
+    n = square.shape[0]
+    if square.shape[1] != n:
+        raise ValueError(f"`M` must be square; got shape {square.shape}.")
+    diagonal = np.diag(square)
+    if np.any(diagonal <= 0.0):
+        raise ValueError(f"`M` must have a positive diagonal; got {diagonal[diagonal <= 0.0][0]:g}.")
+    beside = square / diagonal[:, None]
+    np.fill_diagonal(beside, 0.0)
+    if beside.max() > _ROUNDING:
+        raise ValueError(
+            f"`M` must have no positive entry beside the diagonal; got {beside.max():g} of the diagonal."
+        )
+    return float(np.mean(np.sum(pair_cost(np.maximum(-beside, 0.0)), axis=1)))
+
+
+def cut_polygon(n_features: int) -> FloatArray:
+    r"""Return a matrix of rank 3 with unit diagonal and no positive entry beside it, for any n >= 3.
+
+    .. math:: M_{ij} = \frac{\cos\theta_{ij} - \cos(2\pi/n)}{1 - \cos(2\pi/n)}
+
+    Features are the corners of a regular polygon, hidden neurons the two coordinates and the sum of all
+    features. Output i reads how far a point lies beyond the line through the two neighbours of corner i: only
+    corner i itself does. M is symmetric, but has a negative eigenvalue, so no tied model has it.
+
+    Parameters
+    ----------
+    n_features : int
+        n, at least 3.
+
+    Returns
+    -------
+    (n, n) ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is not a whole number of at least 3.
+
+    Examples
+    --------
+    >>> M = cut_polygon(12)
+    >>> int(np.linalg.matrix_rank(M)), round(small_p_constant(M), 6)     # ratio 1/4
+    (3, 2.755983)
+    """
+    n = arguments.integer("n_features", n_features, 3)
+    j = np.arange(n)
+    # 1 - cos(t) = 2 sin²(t/2) keeps large polygons accurate
+    height = np.sin(np.pi / n * (j[:, None] - j)) ** 2 / np.sin(np.pi / n) ** 2
+    M: FloatArray = 1.0 - height
+    M[(j, np.roll(j, 1))] = M[(j, np.roll(j, -1))] = 0.0
+    return M
+
+
+def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
+    r"""Bound from above of the loss of a block without positive interference: p/3 where two are on.
+
+    .. math:: L \le \frac p3 \left(1 - (1 - p)^{n - 1}\right)
+
+    With unit diagonal and no bias an output lies between 0 and its feature, and equals it where no other
+    feature of the block is on. Blocks on three dimensions (`cut_polygon`) thus give, at any p and ratio,
+    :math:`L \le p^2/\mathrm{ratio}`, and in the limit p → 0 at ratio = c p a loss of
+    :math:`\frac p3 (1 - e^{-3/c})`.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+    n_features : array_like of int
+        Size n of a block, at least 1.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Per feature; relative error 1e-15.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> round(collision_loss(1e-3, 12) / 1e-6, 6)
+    3.648388
+    """
+    on = arguments.real("p", p, 0, 1, brackets="(]")
+    n = arguments.whole("n_features", n_features)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        others = np.where(n > 1, (n - 1.0) * np.log1p(-on), 0.0)
+    return plain(np.asarray(-on / 3.0 * np.expm1(others)))

@@ -1,0 +1,216 @@
+r"""Codes whose features are all alike: the overlaps of one with the others, and in how many dimensions.
+
+Two features of a code overlap by one of a few inner products. Around a feature of a strongly regular graph
+with n corners of degree d and an eigenvalue tau of multiplicity m there are two: tau/d with the d neighbours
+and -(1 + tau)/(n - 1 - d) with the others, in m dimensions. With tau < 0 few neighbours are far away and all
+others are near a right angle. Subtracting the small positive overlap (one more dimension, see `shifted`)
+leaves a model without positive interference.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import arguments
+from ..arguments import FloatArray
+from ..relu import polygon, polytope, simplex
+from .interference import pair_cost
+
+__all__ = ["CODES", "Overlaps", "overlaps", "quadrangle", "shifted", "strongly_regular"]
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """What one feature of a code sees of the others.
+
+    Attributes
+    ----------
+    name : str
+    n_features, n_hidden : int
+        Features of a block, and the rank of its Gram matrix.
+    values : tuple of float
+        Inner products with the other features, in units of the squared norm.
+    counts : tuple of int
+        How many features have each; they add up to n_features - 1.
+    """
+
+    name: str
+    n_features: int
+    n_hidden: int
+    values: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def row(self) -> FloatArray:
+        """Return the row of the Gram matrix, the feature's own 1 first."""
+        return np.concatenate([[1.0], np.repeat(self.values, self.counts)])
+
+
+def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) -> Overlaps:
+    r"""Return the overlaps of a strongly regular graph's least eigenspace.
+
+    Parameters
+    ----------
+    name : str
+    n, degree, common, apart : int
+        Corners, neighbours of each, common neighbours of two that are adjacent, and of two that are not.
+
+    Returns
+    -------
+    Overlaps
+        Exact. That a graph with these parameters exists is not checked.
+
+    Raises
+    ------
+    ValueError
+        If the parameters do not belong together, or the eigenvalue has no whole multiplicity.
+
+    References
+    ----------
+    Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 1.
+
+    Examples
+    --------
+    >>> strongly_regular("Petersen", 10, 3, 0, 1)
+    Overlaps(name='Petersen', n_features=10, n_hidden=4, values=(-0.6666666666666666, 0.16666666666666666),
+    counts=(3, 6))
+    """
+    n = arguments.integer("n", n, 3)
+    d = arguments.integer("degree", degree, 1, n - 2)
+    common = arguments.integer("common", common, 0, d - 1)
+    apart = arguments.integer("apart", apart, 0, d)
+    if d * (d - common - 1) != (n - d - 1) * apart:
+        raise ValueError(
+            f"`apart` must satisfy degree (degree - common - 1) = (n - degree - 1) apart; got {apart!r}."
+        )
+    root = math.sqrt((common - apart) ** 2 + 4 * (d - apart))
+    tau = 0.5 * (common - apart - root)
+    m = 0.5 * (n - 1 + (2 * d + (n - 1) * (common - apart)) / root)
+    if abs(m - round(m)) > 1e-9:
+        raise ValueError(f"`n` must give the least eigenvalue a whole multiplicity; got {n!r} with {m:g}.")
+    return Overlaps(name, n, round(m), (tau / d, -(1.0 + tau) / (n - 1 - d)), (d, n - 1 - d))
+
+
+def quadrangle(q: int) -> Overlaps:
+    r"""Return the points of the generalised quadrangle GQ(q, q²): overlaps -1/q and 1/q².
+
+    It has (q + 1)(q³ + 1) points in q (q² - q + 1) dimensions; they exist for every prime power q (an
+    elliptic quadric in five dimensions over the field of q elements). Shifted, with one dimension more, F
+    ratio → 1/3 for large q: the loss tends to p sigma², what rank alone leaves of the interference, without
+    a logarithm.
+
+    Raises
+    ------
+    ValueError
+        If `q` is not a whole number of at least 2.
+
+    Examples
+    --------
+    >>> quadrangle(2).n_features, quadrangle(2).n_hidden
+    (27, 6)
+    """
+    q = arguments.integer("q", q, 2)
+    return strongly_regular(f"quadrangle {q}", (q + 1) * (q**3 + 1), q * (q * q + 1), q - 1, q * q + 1)
+
+
+def _of_points(name: str, W: FloatArray) -> Overlaps:
+    products = W[1:] @ W[0]
+    rounded = np.round(products, 14) + 0.0
+    values, counts = np.unique(rounded, return_counts=True)
+    exact = tuple(float(products[rounded == value].mean()) if value else 0.0 for value in values)
+    return Overlaps(name, W.shape[0], W.shape[1], exact, tuple(int(count) for count in counts))
+
+
+_GRAPHS = {
+    "Petersen": (10, 3, 0, 1),
+    "Clebsch": (16, 5, 0, 2),
+    "Hoffman-Singleton": (50, 7, 0, 1),
+    "Gewirtz": (56, 10, 0, 2),
+    "M22": (77, 16, 0, 4),
+    "Higman-Sims": (100, 22, 0, 6),
+    "McLaughlin": (275, 112, 30, 56),
+}
+_POLYTOPES = ("square antiprism", "icosahedron", "24-cell")
+
+CODES: tuple[str, ...] = (
+    "pair",
+    "triangle",
+    "tetrahedron",
+    "pentagon",
+    "hexagon",
+    *_POLYTOPES,
+    *_GRAPHS,
+    "quadrangle 2",
+    "quadrangle 3",
+    "quadrangle 4",
+    "quadrangle 5",
+)
+"""Names that :func:`overlaps` knows, beside ``"simplex m"``, ``"polygon n"`` and ``"quadrangle q"``."""
+
+
+def overlaps(name: str) -> Overlaps:
+    """Return a code by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`CODES`, or ``"simplex m"``, ``"polygon n"``, ``"quadrangle q"`` with a number.
+
+    Returns
+    -------
+    Overlaps
+
+    Raises
+    ------
+    ValueError
+        If the name is not known.
+
+    Notes
+    -----
+    All of them are transitive: every feature sees the same. "Petersen" is the rectified 5-cell, "Clebsch"
+    the demipenteract, "quadrangle 2" the 27 corners of the polytope 2_21.
+
+    Examples
+    --------
+    >>> overlaps("Higman-Sims").n_hidden
+    22
+    """
+    kind, _, number = name.rpartition(" ") if isinstance(name, str) else ("", "", "")
+    if kind in ("simplex", "polygon", "quadrangle") and number.isdecimal():
+        if kind == "quadrangle":
+            return quadrangle(int(number))
+        points = simplex(int(number)) if kind == "simplex" else polygon(int(number))
+        return _of_points(name, points)
+    arguments.choice("name", name, CODES)
+    if name in _GRAPHS:
+        return strongly_regular(name, *_GRAPHS[name])
+    if name == "pair":
+        return Overlaps(name, 2, 1, (-1.0,), (1,))
+    return _of_points(name, polytope(name))
+
+
+def shifted(code: Overlaps) -> tuple[int, float]:
+    r"""Return the dimensions and the constant F of a code whose positive interference is subtracted.
+
+    With mu the largest overlap, the matrix (G - mu)/(1 - mu) has unit diagonal, no positive entry and rank
+    n_hidden + 1 at most (n_hidden if mu = 0), so the model without bias has the loss F p² + O(p³); see
+    `small_p_constant`.
+
+    Parameters
+    ----------
+    code : Overlaps
+
+    Returns
+    -------
+    n_hidden : int
+    constant : float
+
+    Examples
+    --------
+    >>> m, constant = shifted(overlaps("Higman-Sims"))
+    >>> m, round(constant, 9)
+    (23, 1.375)
+    """
+    mu = max(0.0, *code.values)
+    strength = np.maximum(mu - np.asarray(code.values), 0.0) / (1.0 - mu)
+    return code.n_hidden + (mu > 0.0), float(np.dot(code.counts, pair_cost(strength)))

@@ -1,0 +1,263 @@
+"""The map of structured codes: which of them, or of their mixtures, beats the Persian rug where."""
+
+from collections.abc import Sequence
+from os import PathLike
+
+import numpy as np
+import xarray as xr
+from matplotlib import colors
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+from scipy.ndimage import distance_transform_edt
+
+from ...solvers.codes import MODELS, envelopes
+from ...theory import arguments
+from ...theory.codes import CODES
+from ..files import write_text
+from ..section import Figure
+
+__all__ = ["envelope_figure", "plot_bracket", "plot_envelope", "run_envelope", "write_envelope"]
+
+# Codes are drawn by kind: names beginning with the same word.
+KINDS = {
+    "dropped": "dropped",
+    "identity": "kept exactly",
+    "pair": "pairs",
+    "skew pair": "pairs",
+    "triangle": "simplices",
+    "tetrahedron": "simplices",
+    "cut polygon": "cut polygon",
+    "priority": "priority",
+    "rug": "rug",
+}
+OTHER = "graph code"
+
+# What wins, in words, with a colour (Okabe and Ito, and paler ones of the same).
+WINNERS = {
+    "rug": "#D55E00",
+    "dropped + rug": "#F0B58A",
+    "dropped + pairs": "#CFE8F7",
+    "dropped + graph code": "#F3E6A2",
+    "dropped + cut polygon": "#E7C7DC",
+    "dropped + priority": "#D9CCE9",
+    "pairs": "#56B4E9",
+    "pairs + kept exactly": "#0072B2",
+    "graph code": "#E69F00",
+    "cut polygon": "#CC79A7",
+    "priority": "#9467BD",
+    "graph code + pairs": "#009E73",
+    "graph code + rug": "#F4A582",
+    "cut polygon + graph code": "#B58900",
+    "simplices": "#88CCAA",
+    "rug + simplices": "#E8A090",
+    "pairs + rug": "#F7B6A0",
+    "pairs + priority": "#7FA8D9",
+    "dropped + simplices": "#DDEEDD",
+    "pairs + simplices": "#66BBBB",
+    "other": "#BBBBBB",
+}
+
+LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
+
+
+def _winner(first: str, second: str) -> str:
+    kinds = sorted({KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)})
+    if "dropped" in kinds:
+        kinds = ["dropped", *(kind for kind in kinds if kind != "dropped")]
+    if "kept exactly" in kinds:
+        kinds = [*(kind for kind in kinds if kind != "kept exactly"), "kept exactly"]
+    name = " + ".join(kinds)
+    return name if name in WINNERS else "other"
+
+
+def run_envelope(
+    size: int = 32, *, lowest: float = 1e-4, highest: float = 0.9, codes: Sequence[str] = CODES
+) -> xr.Dataset:
+    """Compute the least loss of structured codes, dropping, the rug and their mixtures over the plane.
+
+    Parameters
+    ----------
+    size : int, optional
+        Points along each axis, at least 2: p in equal steps of its logarithm, ratios from 1/(2 size) on in
+        equal steps.
+    lowest, highest : float, optional
+        Range of p.
+    codes : sequence of str, optional
+        Codes to compare, see `theory.codes.overlaps`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (models, p, ratio): ``loss``, ``structured`` (the best without the rug), ``share`` and ``first``,
+        ``second``, indices into the names in the attribute ``names``; ``winner``, an index into `WINNERS`.
+        Of (p, ratio): ``rug``, ``linear``, ``lower_bound``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    No sampling: exact losses, but for the rug (limit of many features), and for cut polygons and priority
+    codes (bound and infimum). A minute or less for 100 points along each axis.
+
+    Examples
+    --------
+    >>> ds = run_envelope(2, lowest=0.01, highest=0.1, codes=["pair"])
+    >>> bool((ds["loss"] >= ds["lower_bound"]).all())
+    True
+    """
+    size = arguments.integer("size", size, 2)
+    low = arguments.number("lowest", lowest, 1e-6, 1, brackets="[)")
+    high = arguments.number("highest", highest, low, 1, brackets="()")
+    p, ratio = np.geomspace(low, high, size), (np.arange(size) + 0.5) / size
+    parts, all_names = [], {}
+    for allowed, found in envelopes(p[:, None], ratio, codes).items():
+        kind = np.array([[list(WINNERS).index(_winner(a, b)) for b in found.names] for a in found.names])
+        columns = {
+            "loss": found.loss,
+            "structured": found.structured,
+            "share": found.share,
+            "first": found.first,
+            "second": found.second,
+            "winner": kind[found.first, found.second],
+        }
+        parts.append(xr.Dataset({name: (("p", "ratio"), values) for name, values in columns.items()}))
+        all_names[f"names_{allowed}"] = ", ".join(found.names)
+        common = {"rug": found.rug, "linear": found.linear, "lower_bound": found.lower_bound}
+    ds = xr.concat(parts, "models").assign_coords(models=list(MODELS), p=p, ratio=ratio)
+    ds = ds.assign({name: (("p", "ratio"), values) for name, values in common.items()})
+    return ds.assign_attrs(winners=", ".join(WINNERS), **all_names)
+
+
+def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes) -> None:
+    """Write the winner's name where its region is widest."""
+    for index in np.unique(winner):
+        depth = distance_transform_edt(np.pad(winner == index, 1))[1:-1, 1:-1]
+        if depth.max() < 0.04 * winner.shape[0]:
+            continue
+        i, j = np.unravel_index(np.argmax(depth), depth.shape)
+        text = list(WINNERS)[index].replace(" + ", "\n+ ")
+        outline = [withStroke(linewidth=2.2, foreground="white")]
+        place = (float(ds["p"][i]), float(ds["ratio"][j]))
+        side = "left" if i < 0.15 * winner.shape[0] else "center"
+        ax.text(*place, text, ha=side, va="center", fontsize=7, path_effects=outline)
+
+
+def plot_envelope(ds: xr.Dataset, ax: Axes, models: str = "balanced") -> Axes:
+    """Draw which code or mixture has the least loss, with contours of that loss over the rug's.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_envelope`.
+    ax : matplotlib.axes.Axes
+    models : str, optional
+        Which of the dataset's models.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    one = ds.sel(models=arguments.choice("models", models, tuple(str(name) for name in ds["models"].values)))
+    winner = one["winner"].values
+    colour = np.array([colors.to_rgb(name) for name in WINNERS.values()])[winner]
+    ax.pcolormesh(one["p"], one["ratio"], colour.transpose(1, 0, 2), shading="nearest", rasterized=True)
+    share = (one["loss"] / one["rug"]).values.T
+    lines = ax.contour(one["p"], one["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
+    ax.clabel(lines, fontsize=6, fmt="%g")
+    _name_regions(winner, one, ax)
+    ax.set(
+        xscale="log",
+        xlabel="feature probability p",
+        ylabel="ratio n_hidden/n_features",
+        title=f"{models} models",
+    )
+    ax.grid(False)
+    return ax
+
+
+def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
+    """Draw the rug, the envelopes and the proved lower bound over p/3 against p, at the ratio nearest to one.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_envelope`.
+    ax : matplotlib.axes.Axes
+    ratio : float, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    line = ds.sel(ratio=arguments.number("ratio", ratio, 0, 1), method="nearest")
+    unit = line["p"] / 3.0
+    ax.plot(line["p"], line["rug"] / unit, color="#D55E00", label="rug")
+    styles = {"tied": ("#56B4E9", ":"), "balanced": ("#0072B2", "--"), "free": ("#9467BD", "-")}
+    for models in line["models"].values:
+        colour, style = styles[str(models)]
+        ax.plot(
+            line["p"],
+            line["loss"].sel(models=models) / unit,
+            color=colour,
+            linestyle=style,
+            label=f"{models} codes",
+        )
+    ax.plot(line["p"], line["lower_bound"] / unit, color="0.4", label="proved lower bound")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="feature probability p",
+        ylabel="loss / (p/3)",
+        title=f"ratio = {float(line['ratio']):.3g}",
+    )
+    ax.legend()
+    return ax
+
+
+def envelope_figure(ds: xr.Dataset) -> Figure:
+    """Return the map for each kind of model, and the bracket at ratio 1/4; `ds` is from `run_envelope`."""
+
+    def panel(models: str):
+        return lambda data, ax: plot_envelope(data, ax, models)
+
+    return Figure(
+        "envelope",
+        "Where structured codes beat the Persian rug",
+        "Colours: the code, or mixture of two, with the least loss among those that are known. Contours: its "
+        "loss over the rug's. Tied models are W W' only; balanced ones have a free decoder and features that "
+        "are all alike; free ones also weights that differ by orders of magnitude. Last panel: all of them "
+        "and the lower bound that holds for every model.",
+        ds,
+        (*(panel(str(models)) for models in ds["models"].values), plot_bracket),
+        size=(4.8, 3.6),
+    )
+
+
+def write_envelope(path: str | PathLike[str], size: int = 100) -> xr.Dataset:
+    """Compute the map and write its figure as SVG, cells as one embedded picture.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The SVG file; replaced if it exists.
+    size : int, optional
+        As for `run_envelope`.
+
+    Returns
+    -------
+    xarray.Dataset
+        What is drawn.
+
+    Raises
+    ------
+    ValueError
+        If `size` is out of range.
+    """
+    from ..report import svg  # the report imports the phenomena
+
+    ds = run_envelope(size)
+    write_text(str(path), svg(envelope_figure(ds)))
+    return ds
