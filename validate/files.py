@@ -8,7 +8,7 @@ from pathlib import Path
 
 import xarray as xr
 
-__all__ = ["output_folder", "read_dataset", "replacing", "write_dataset", "write_text"]
+__all__ = ["output_folder", "read_dataset", "replacing", "write_dataset", "write_tables", "write_text"]
 
 
 @contextmanager
@@ -56,6 +56,45 @@ def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     """
     with replacing(path) as part:
         dataset.to_netcdf(part, engine="scipy", format="NETCDF3_64BIT")
+
+
+def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
+    """Write a dataset as tidy CSV: a row for each point, a column for each coordinate and variable.
+
+    Variables over the same dimensions share a table. Where there are several tables, the dimensions are
+    part of their names. Numbers are written with all their digits.
+
+    Parameters
+    ----------
+    path : str or Path
+        Name of the table if there is one only.
+    dataset : xarray.Dataset
+
+    Returns
+    -------
+    list of Path
+        The files written.
+    """
+    path = Path(path)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, values in dataset.data_vars.items():
+        groups.setdefault(tuple(sorted(map(str, values.dims))), []).append(str(name))
+    if len(groups) > 1:
+        constants = groups.pop((), [])  # columns with the same number in each row of the other tables
+        dataset = dataset.set_coords(constants)
+    written = []
+    for dims, names in groups.items():
+        end = f"-by-{'-'.join(dims)}.csv".replace("_", "-") if len(groups) > 1 else ".csv"
+        table = path.with_name(path.stem + end)
+        part_of = dataset[names]
+        if not dims:
+            part_of = part_of.expand_dims("row")
+        frame = part_of.to_dataframe().reset_index()
+        order = [*dims, *(str(name) for name in dataset.variables if str(name) not in dims)]
+        with replacing(table) as part:
+            frame.to_csv(part, index=False, columns=[name for name in order if name in frame])
+        written.append(table)
+    return written
 
 
 def read_dataset(path: str | Path) -> xr.Dataset:

@@ -171,6 +171,42 @@ def _noise(**given: Any) -> Columns:
     }
 
 
+def _codes(p: Any, ratio: Any) -> Columns:
+    import numpy as np
+
+    from ..solvers import codes
+
+    found = codes.envelopes(p, ratio)
+    free = found["free"]
+    pairs = zip(free.first.tolist(), free.second.tolist(), strict=True)
+    names = [" + ".join(dict.fromkeys((free.names[a], free.names[b]))) for a, b in pairs]
+    return {
+        **{model: one.loss for model, one in found.items()},
+        "rug": free.rug,
+        "linear": free.linear,
+        "lower_bound": free.lower_bound,
+        "best": np.array(names),
+    }
+
+
+def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+    import numpy as np
+
+    from ..theory import linear
+    from ..theory.features import SparseUniform
+
+    columns: dict[str, list[float]] = {"loss": [], "unbiased_loss": [], "first": [], "others": []}
+    for q, n, d in zip(p.tolist(), n_features.tolist(), n_hidden.tolist(), strict=True):
+        data, kept = SparseUniform(q), range(min(n, d))
+        moments = data.covariance(n) + np.full((n, n), float(data.mean) ** 2)
+        values = linear.spectrum(moments).eigenvalues
+        columns["loss"].append(linear.critical_loss(data.covariance(n), kept))
+        columns["unbiased_loss"].append(linear.critical_loss(moments, kept))
+        columns["first"].append(float(values[0]))
+        columns["others"].append(float(values[-1]))
+    return {name: np.array(column) for name, column in columns.items()}
+
+
 _N_FEATURES = Parameter("n_features", "number of features", whole=True)
 _N_HIDDEN = Parameter("n_hidden", "number of hidden neurons", whole=True)
 
@@ -234,6 +270,34 @@ PREDICTIONS: dict[str, Prediction] = {
             "loss": "mean of importance times squared error, exact: Elhage et al. (2022), E L = sum of L_k",
         },
         _relu,
+    ),
+    "linear": Prediction(
+        "Linear autoencoders of sparse data: least loss per feature, eigenvalues of E xx'",
+        (Parameter("p", "probability that a feature is on, (0, 1]"), _N_FEATURES, _N_HIDDEN),
+        {
+            "loss": "best affine model: Notes (2022), Cor. 2, on the covariance",
+            "unbiased_loss": "best model without bias: Notes (2022), Cor. 2, on the second moments",
+            "first": "largest eigenvalue of the second moments: Notes (2022), sec. 2.1",
+            "others": "all other eigenvalues, which are equal: Notes (2022), sec. 2.1",
+        },
+        _linear,
+    ),
+    "codes": Prediction(
+        "Structured codes and their mixtures beside the Persian rug: loss per feature for many features",
+        (
+            Parameter("p", "probability that a feature is on, (0, 1)"),
+            Parameter("ratio", "n_hidden/n_features, (0, 1]"),
+        ),
+        {
+            "tied": "least of all codes of models ReLU(W W' x + b), the rug included: an upper bound",
+            "balanced": "the same if the decoder is free and all features are treated alike",
+            "free": "the same if features may have weights of very different size as well",
+            "rug": "Persian rug: Cowsik et al. (2024), Eq. 5 minimised",
+            "linear": "best affine model: Notes (2022), Cor. 2",
+            "lower_bound": "what no model of this ratio can beat, by proof",
+            "best": "the code, or the mixture of two, behind `free`",
+        },
+        _codes,
     ),
     "noise": Prediction(
         "Hidden noise: how fast it makes encodings sparse, loss summed over features",

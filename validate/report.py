@@ -6,132 +6,81 @@ its name in `PHENOMENA`.
 
 import html
 import importlib
-import importlib.metadata
-import io
 import os
 import platform
-import re
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure as Canvas
-
 from ..theory.arguments import choice, integer
-from . import claims, files, page
-from .section import Figure, Section, Table
+from . import claims, files, page, parts
+from .drawing import svg
+from .parts import Part
+from .progress import Clock
+from .section import Section
 
-__all__ = ["PHENOMENA", "PROFILES", "render", "sections", "svg", "write_report"]
+__all__ = ["PHENOMENA", "PROFILES", "provenance", "render", "section", "svg", "write_report", "write_section"]
 
-PHENOMENA = ("rug", "sparsification", "collisions")
+PHENOMENA = ("rug", "sparsification", "collisions", "noise", "linear", "relu")
 LEDGER = "ledger"
 PROFILES = ("quick", "full")
 PAGE = "report.html"
 
 Progress = Callable[[str], None]
 
-# Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
-_COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
-_STYLE = {
-    "axes.prop_cycle": f"cycler('color', {_COLOURS})",
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "figure.dpi": 100,
-    "font.size": 9,
-    "grid.alpha": 0.25,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    # Text as outlines looks the same on every machine; fixed salt, so that the same data give the same file.
-    "svg.fonttype": "path",
-    "svg.hashsalt": "superposition",
-}
 
-
-def sections(profile: str, seed: int, progress: Progress, only: str | None = None) -> Iterator[Section]:
-    """Yield the section of each phenomenon, or of one, as it is finished.
+def section(name: str, profile: str, seed: int, progress: Progress) -> Section:
+    """Run the experiments of a phenomenon and return its section.
 
     Parameters
     ----------
+    name : str
+        One of `PHENOMENA`.
     profile : {"quick", "full"}
         Sizes for minutes on two cores, or for hours.
     seed : int
         Seed of everything random.
     progress : callable
         Called with a line of text from time to time.
-    only : str, optional
-        Name of a phenomenon; ``"ledger"`` leaves all of them out.
     """
-    for name in PHENOMENA:
-        if only in (None, name):
-            module = importlib.import_module(f".{name}", __package__)
-            yield module.report_section(profile, seed, progress)
+    module = importlib.import_module(f".{choice('name', name, PHENOMENA)}", __package__)
+    return module.report_section(profile, seed, progress)
 
 
-def svg(figure: Figure, prefix: str = "") -> str:
-    """Draw a figure as an SVG element that can stand inside HTML.
+def write_section(folder: Path, section: Section) -> tuple[str, list[str]]:
+    """Write the data and drawings of a section's figures; return its HTML and the names of the files.
 
     Parameters
     ----------
-    figure : Figure
-    prefix : str, optional
-        Put before all ids, so that several figures can share a page.
-
-    Raises
-    ------
-    TypeError
-        If a panel's `draw` does not return the axes that it was given.
+    folder : Path
+        Where the page will be; each section has a folder of its own in it.
+    section : Section
     """
-    panels = (figure.draw,) if callable(figure.draw) else tuple(figure.draw)
-    columns = min(figure.columns, len(panels))
-    lines = -(-len(panels) // columns)
-    with rc_context(_STYLE):
-        canvas = Canvas(figsize=(figure.size[0] * columns, figure.size[1] * lines), layout="constrained")
-        axes = canvas.subplots(lines, columns, squeeze=False).ravel()
-        for panel, ax in zip(panels, axes, strict=False):
-            if panel(figure.dataset, ax) is not ax:
-                raise TypeError(f"`draw` of {figure.name!r} must return the axes that it was given.")
-        for ax in axes[len(panels) :]:
-            ax.remove()
-        text = io.StringIO()
-        canvas.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    drawing = text.getvalue()
-    drawing = drawing[drawing.index("<svg") :]
-    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
-    drawing = re.sub(r'\bid="', f'id="{prefix}', drawing)
-    drawing = re.sub(r'href="#', f'href="#{prefix}', drawing)
-    drawing = re.sub(r"url\(#", f"url(#{prefix}", drawing)
-    return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
-
-
-def _data_file(section: Section, figure: Figure) -> str:
-    return f"{page.slug(section.name)}-{page.slug(figure.name)}.nc"
-
-
-def _section(section: Section) -> str:
-    parts = [page.paragraphs(section.text)]
+    place = page.slug(section.name)
+    (folder / place).mkdir(exist_ok=True)
+    body, written = [page.paragraphs(section.text)], []
     for figure in section.figures:
-        data = _data_file(section, figure)
+        name = page.slug(figure.name)
+        anchor = f"{place}-{name}"
+        data = folder / place / f"{name}.nc"
+        files.write_dataset(data, figure.dataset)
+        tables = files.write_tables(data.with_suffix(".csv"), figure.dataset)
+        drawing = data.with_suffix(".svg")
+        files.write_text(drawing, svg(figure))
+        links = [path.relative_to(folder).as_posix() for path in (*tables, data, drawing)]
+        written += links
         # Panels beside each other would be too small on a phone: there the reader scrolls through them.
         wide = not callable(figure.draw) and min(figure.columns, len(figure.draw)) > 1
-        drawing = svg(figure, data.removesuffix(".nc") + "-")
-        parts.append(
-            f"<figure><h3>{html.escape(figure.title)}</h3>"
-            f"<div class='{'plot wide' if wide else 'plot'}'>{drawing}</div>"
-            f"<figcaption>{html.escape(figure.caption)} "
-            f"Data: <a href='{data}'>{data}</a>.</figcaption></figure>"
+        body.append(
+            f"<figure id='{anchor}'><h3>{page.formulas(figure.title)} "
+            f"<a class='anchor' href='#{anchor}' aria-label='link to this figure'>#</a></h3>"
+            f"<div class='{'plot wide' if wide else 'plot'}' tabindex='0'>{svg(figure, anchor + '-')}</div>"
+            f"<figcaption>{page.formulas(figure.caption)}<br>Data and drawing: "
+            + ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
+            + "</figcaption></figure>"
         )
-    parts.extend(page.table(t.title, t.columns, t.rows, t.caption) for t in section.tables)
-    return "\n".join(parts)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+    body.extend(page.table(t.title, t.columns, t.rows, t.caption) for t in section.tables)
+    return "\n".join(body), written
 
 
 def _processor() -> str:
@@ -146,7 +95,6 @@ def _processor() -> str:
 
 def provenance(profile: str, seed: int, seconds: float) -> list[tuple[str, str]]:
     """Return what a reader needs to repeat the run: machine, versions, seed, profile, wall time."""
-    packages = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
     return [
         ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("profile", profile),
@@ -155,33 +103,53 @@ def provenance(profile: str, seed: int, seconds: float) -> list[tuple[str, str]]
         ("processor", f"{_processor()}, {os.cpu_count()} cores"),
         ("system", platform.platform()),
         ("Python", platform.python_version()),
-        ("versions", ", ".join(f"{name} {_version(name)}" for name in packages)),
+        ("versions", ", ".join(f"{name} {parts.version(name)}" for name in parts.PACKAGES)),
     ]
 
 
 def render(
-    parts: Sequence[Section], ledger: Sequence[claims.Checked], facts: Sequence[tuple[str, str]]
+    done: Sequence[Part],
+    ledger: Sequence[claims.Checked],
+    facts: Sequence[tuple[str, str]],
+    missing: Sequence[str] = (),
 ) -> str:
     """Return the page: the summary, a part for each section, the ledger.
 
     Parameters
     ----------
-    parts : sequence of Section
+    done : sequence of Part
+        The sections that are finished.
     ledger : sequence of Checked
         Rows of the ledger, as from `claims.run`.
     facts : sequence of (str, str)
         Name and value of what the summary says about the run.
+    missing : sequence of str, optional
+        What a run that was stopped did not reach.
     """
     counts = {v: sum(row.verdict is v for row in ledger) for v in claims.Verdict}
+    seen = [verdict for verdict, count in counts.items() if count]
+    sources = list(dict.fromkeys(row.claim.source for row in ledger))
+    by_source = [
+        [source, *(sum(row.claim.source == source and row.verdict is v for row in ledger) for v in seen)]
+        for source in sources
+    ]
+    stopped = (
+        "<p class='warning'>This run was stopped before its end; the same command continues it. "
+        f"Missing: {html.escape(', '.join(missing))}.</p>"
+        if missing
+        else ""
+    )
     summary = (
-        f"<p>{len(ledger)} claims of the sources were checked; each verdict follows from computed "
-        "evidence.</p>"
-        + page.badges({v: count for v, count in counts.items() if count})
+        stopped
+        + f"<p>{len(ledger)} claims of the sources were checked; each verdict follows from computed "
+        + "evidence.</p>"
+        + page.badges({verdict: counts[verdict] for verdict in seen})
+        + page.table("Claims by source", ["source", *map(str, seen)], by_source)
         + page.table("This run", ["what", "value"], facts)
     )
     body = [
         ("Summary", summary),
-        *((s.title, _section(s)) for s in parts),
+        *((part.title, part.html) for part in done),
         ("Ledger of claims", page.ledger(ledger)),
     ]
     lead = (
@@ -197,13 +165,16 @@ def write_report(
     seed: int = 0,
     jobs: int = 1,
     progress: Progress = lambda line: None,
+    fresh: bool = False,
 ) -> Path:
     """Run the comparisons and the ledger, and write the page with its data.
 
     Parameters
     ----------
     out : str or Path
-        Folder; made if it does not exist. Every file is written whole or not at all, the page last.
+        Folder; made if it does not exist. Every file is written whole or not at all, the page last. A run
+        that is stopped writes the page with what is finished, and the next run with the same settings, code
+        and libraries continues from there.
     profile : {"quick", "full"}, optional
         Sizes for minutes on two cores, or for hours.
     only : str, optional
@@ -214,6 +185,8 @@ def write_report(
         Number of processes for the ledger.
     progress : callable, optional
         Called with a line of text from time to time.
+    fresh : bool, optional
+        Run everything, even what an earlier run has left finished.
 
     Returns
     -------
@@ -231,20 +204,58 @@ def write_report(
     seed = integer("seed", seed, 0)
     jobs = integer("jobs", jobs, 1)
     folder = files.output_folder(out)
-    start = time.perf_counter()
-    done: list[Section] = []
-    for section in sections(profile, seed, progress, only):
-        for figure in section.figures:
-            data = folder / _data_file(section, figure)
-            files.write_dataset(data, figure.dataset)
-            files.write_text(data.with_suffix(".svg"), svg(figure))
-        done.append(section)
-        progress(f"{section.title}: {len(section.figures)} figures after {time.perf_counter() - start:.0f} s")
+    key = parts.key(profile, seed)
+    names = [name for name in PHENOMENA if only in (None, name)]
+    rows = [] if fresh else parts.load_rows(folder, key)
+    kept = [] if fresh else [part for name in names if (part := parts.load(folder, key, name))]
+    done = {part.name: part for part in kept}
+    if done or rows:
+        progress(f"kept from an earlier run: {', '.join([*done, f'{len(rows)} claims'])}")
+    ahead = [claim.id for claim in claims.CLAIMS if claim.id not in {row.claim.id for row in rows}]
+    steps = [*(name for name in names if name not in done), LEDGER]
+    earlier = {name: parts.last_seconds(folder, profile, name) for name in steps}
+    if earlier[LEDGER] is not None:
+        earlier[LEDGER] *= len(ahead) / jobs
+    clock = Clock(earlier, progress)
 
-    def report(row: claims.Checked) -> None:
-        progress(f"claim {row.claim.id}: {row.verdict} ({row.seconds:.1f} s)")
+    def reached(row: claims.Checked) -> None:
+        rows.append(row)
+        parts.save_rows(folder, key, profile, rows)
+        count = f"{len(rows)} of {len(claims.CLAIMS)}"
+        clock(f"claim {row.claim.id}: {row.verdict} ({row.seconds:.1f} s; {count})")
 
-    ledger = claims.run(quick=profile == "quick", jobs=jobs, progress=report)
-    text = render(done, ledger, provenance(profile, seed, time.perf_counter() - start))
-    files.write_text(folder / PAGE, text)
+    try:
+        for name in steps[:-1]:
+            clock.begin(name)
+            part = _run(folder, name, profile, seed, clock)
+            parts.save(folder, key, profile, part)
+            done[name] = part
+            clock.end(part.seconds)
+            clock(f"{part.title}: {_when(part)}")
+        clock.begin(LEDGER)
+        claims.run(ahead, quick=profile == "quick", jobs=jobs, progress=reached)
+    finally:
+        # Also after Ctrl-C or an error: what is finished can be read.
+        if done or rows:
+            finished = [done[name] for name in names if name in done]
+            missing = [name for name in names if name not in done]
+            if len(rows) < len(claims.CLAIMS):
+                missing.append(f"{len(claims.CLAIMS) - len(rows)} claims")
+            facts = provenance(profile, seed, clock.elapsed)
+            facts += [(part.name, _when(part)) for part in finished]
+            order = [claim.id for claim in claims.CLAIMS]
+            ledger = sorted(rows, key=lambda row: order.index(row.claim.id))
+            files.write_text(folder / PAGE, render(finished, ledger, facts, missing))
     return folder / PAGE
+
+
+def _run(folder: Path, name: str, profile: str, seed: int, clock: Clock) -> Part:
+    made = section(name, profile, seed, clock)
+    text, written = write_section(folder, made)
+    return Part(name, made.title, text, written, clock.in_part)
+
+
+def _when(part: Part) -> str:
+    return f"{part.seconds:.0f} s" + (
+        ", in an earlier run with the same settings and code" if part.reused else ""
+    )

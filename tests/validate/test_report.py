@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, cli, files, page, report
+from superposition.validate import claims, cli, files, page, parts, report
 from superposition.validate.section import Figure, Section, Table
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
@@ -28,7 +28,7 @@ def draw_image(dataset, ax):
     return ax
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def section():
     ratio = np.linspace(0.1, 1, 10)
     data = xr.Dataset({"loss": ("ratio", 1 / ratio)}, {"ratio": ratio}, {"seed": 3})
@@ -44,9 +44,16 @@ def rows():
     return claims.run(["C8", "C9", "C18"])
 
 
-@pytest.fixture
-def text(section, rows):
-    return report.render([section], rows, report.provenance("quick", 3, 12.0))
+@pytest.fixture(scope="module")
+def part(section, tmp_path_factory):
+    return parts.Part(
+        "toy", section.title, *report.write_section(tmp_path_factory.mktemp("out"), section), 12.0
+    )
+
+
+@pytest.fixture(scope="module")
+def text(part, rows):
+    return report.render([part], rows, report.provenance("quick", 3, 12.0))
 
 
 class Reader(HTMLParser):
@@ -92,7 +99,7 @@ def test_the_page_is_well_formed_and_loads_nothing(text):
     assert {link[1:] for link in inside} <= set(reader.ids)
     images = [link for link in reader.links if link.startswith("data:image/png;base64,")]
     assert len(images) == 1
-    data = [link for link in reader.links if re.fullmatch(r"[\w-]+\.nc", link)]
+    data = [link for link in reader.links if re.fullmatch(r"toy/[\w-]+\.(nc|csv|svg)", link)]
     assert len(inside) + len(images) + len(data) == len(reader.links)
     assert "@import" not in text
     assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
@@ -105,7 +112,8 @@ def test_the_page_fits_phones_dark_screens_and_paper(text):
 
 def test_the_summary_counts_the_verdicts_and_names_the_machine(text, rows):
     for verdict in ("holds", "holds with a correction", "order only"):
-        assert f"1 {verdict}</li>" in text
+        assert f"1 {verdict}</a></li>" in text
+    assert "cowsik2024</td><td class='number'>1</td><td class='number'>1</td>" in text
     for word in ("Python", "numpy", "torch", "seed", "12 s", "quick", "processor"):
         assert word in text
 
@@ -115,11 +123,13 @@ def test_the_ledger_is_a_table_with_filters_and_evidence(text, rows):
     assert reader.rows == [("cowsik2024", str(row.verdict)) for row in rows]
     assert {"filter-verdict", "filter-source", "filter-words", "claims", "c8", "c9", "c18"} <= set(reader.ids)
     for row in rows:
-        assert row.evidence.text.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#x27;") in text
+        assert page.formulas(row.claim.statement) in text
+        assert page.paragraphs(row.evidence.text) in text
     assert "True instead:" in text
     assert "With the constants:" in text
     assert "counterexample" in text
     assert "def c9(quick: bool)" in text
+    assert f"{rows[1].claim.check.__module__}:c9</code>" in text
 
 
 def test_text_is_escaped(text):
@@ -153,30 +163,53 @@ def test_tables_show_numbers_with_four_digits():
     assert "<td class='number'>1e-09</td><td>&lt;</td>" in shown
 
 
+@pytest.mark.parametrize(
+    ("plain", "shown"),
+    [
+        ("W_i.xi and W_ik, |W|_2^4", "W<sub>i</sub>.ξ and W<sub>ik</sub>, |W|<sub>2</sub><sup>4</sup>"),
+        ("p/3 - p^2/4", "p/3 - p<sup>2</sup>/4"),
+        ("erf(2^-1/2), D^1/2", "erf(2<sup>-1/2</sup>), D<sup>1/2</sup>"),
+        ("(n_s/n_d)^(-1/2)", "(n<sub>s</sub>/n<sub>d</sub>)<sup>-1/2</sup>"),
+        ("dgamma/dt <= lambda, mu4 -> 0", "dγ/dt ≤ λ, μ<sub>4</sub> → 0"),
+        ("int_0^1 sqrt(m)", "∫<sub>0</sub><sup>1</sup> √(m)"),
+        ("`x_i ^ sigma` of run_fig3, lambda", "<code>x_i ^ sigma</code> of run_fig3, λ"),
+        ("a lone ` stays", "a lone ` stays"),
+        ("<b> & nullity", "&lt;b&gt; &amp; nullity"),
+    ],
+)
+def test_formulas_are_set(plain, shown):
+    assert page.formulas(plain) == shown
+
+
 @pytest.fixture
 def small(monkeypatch, section):
     """Replace the contents of the report by one toy section and two claims."""
-    monkeypatch.setattr(report, "sections", lambda profile, seed, progress, only: iter([section]))
-    monkeypatch.setattr(report.claims, "run", functools.partial(claims.run, ["C8", "C9"]))
+    monkeypatch.setattr(report, "PHENOMENA", ("toy",))
+    monkeypatch.setattr(report, "section", lambda name, profile, seed, progress: section)
+    monkeypatch.setattr(report.claims, "CLAIMS", claims.select(["C8", "C9"]))
+    monkeypatch.setattr(parts, "code", lambda: "a text")  # somebody may be editing while the tests run
+
+
+FILES = {f"toy/{name}.{kind}" for name in ("loss-curve", "panels") for kind in ("csv", "nc", "svg")}
+
+
+def below(folder):
+    return {item.relative_to(folder).as_posix() for item in folder.rglob("*") if item.is_file()}
 
 
 def test_everything_is_written(small, section, tmp_path):
     lines = []
     path = report.write_report(tmp_path / "new" / "out", progress=lines.append)
-    names = sorted(item.name for item in path.parent.iterdir())
-    assert names == [
-        "report.html",
-        "toy-loss-curve.nc",
-        "toy-loss-curve.svg",
-        "toy-panels.nc",
-        "toy-panels.svg",
-    ]
+    assert below(path.parent) == {"report.html", "parts/toy.json", "parts/ledger.json", *FILES}
     links = set(re.findall(r"href='([^'#]+)'", path.read_text(encoding="utf-8")))
-    assert links == {name for name in names if name.endswith(".nc")}
-    back = files.read_dataset(path.parent / "toy-loss-curve.nc")
+    assert links == FILES
+    back = files.read_dataset(path.parent / "toy" / "loss-curve.nc")
     xr.testing.assert_identical(back, section.figures[0].dataset)
-    assert lines[0].startswith("A toy phenomenon: 2 figures")
-    assert lines[1].startswith("claim C8: holds with a correction")
+    assert "part 1 of 2" in lines[0]
+    assert "A toy phenomenon: " in lines[0]
+    assert "part 2 of 2" in lines[1]
+    assert "claim C8: holds with a correction" in lines[1]
+    assert "; 2 of 2)" in lines[2]
 
 
 def test_the_command_prints_where_the_page_is(small, tmp_path, capsys):
@@ -186,18 +219,116 @@ def test_the_command_prints_where_the_page_is(small, tmp_path, capsys):
     assert "claim C9: holds" in captured.err
 
 
-def test_an_interruption_leaves_data_but_no_half_page(small, monkeypatch, tmp_path, capsys):
-    def interrupted(**arguments):
+class Runs:
+    """Stands for the phenomena; counts their runs, and can be interrupted in one of them."""
+
+    def __init__(self, section):
+        self.made, self.section, self.stop = [], section, None
+
+    def __call__(self, name, profile, seed, progress):
+        if name == self.stop:
+            raise KeyboardInterrupt
+        self.made.append(name)
+        return Section(name, f"On {name}", "Text.", self.section.figures[:1])
+
+
+@pytest.fixture
+def runs(small, section, monkeypatch):
+    monkeypatch.setattr(report, "PHENOMENA", ("one", "two"))
+    monkeypatch.setattr(report, "section", Runs(section))
+    return report.section
+
+
+def test_an_interrupted_run_is_readable_and_continues(runs, tmp_path, capsys):
+    runs.stop = "two"
+    assert cli.main(["report", "--out", str(tmp_path)]) == 130
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    read(text)
+    assert "Missing: two, 2 claims." in text
+    assert "On one" in text
+    runs.stop = None
+    assert cli.main(["report", "--out", str(tmp_path)]) == 0
+    assert runs.made == ["one", "two"]
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Missing:" not in text
+    assert "in an earlier run with the same settings and code" in text
+    assert "kept from an earlier run: one, 0 claims" in capsys.readouterr().err
+
+
+def test_an_interrupted_ledger_continues(runs, monkeypatch, tmp_path):
+    asked, judge = [], claims.run
+
+    def first_only(ids, progress, **options):
+        asked.append(ids)
+        judge(ids[:1], progress=progress, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report.claims, "run", interrupted)
-    assert cli.main(["report", "--out", str(tmp_path)]) == 130
-    names = {item.name for item in tmp_path.iterdir()}
-    assert names == {f"toy-{figure}.{kind}" for figure in ("loss-curve", "panels") for kind in ("nc", "svg")}
+    monkeypatch.setattr(report.claims, "run", first_only)
+    with pytest.raises(KeyboardInterrupt):
+        report.write_report(tmp_path)
+    page_now = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Missing: 1 claims." in page_now
+    with pytest.raises(KeyboardInterrupt):
+        report.write_report(tmp_path)
+    assert asked == [["C8", "C9"], ["C9"]]
+    whole = judge(["C8", "C9"])
+    for kept, row in zip(parts.load_rows(tmp_path, parts.key("quick", 0)), whole, strict=True):
+        assert (kept.claim, kept.verdict) == (row.claim, row.verdict)
+        assert claims.as_record(kept)["evidence"] == claims.as_record(row)["evidence"]
 
 
-def test_only_the_ledger_runs_no_experiment():
-    assert list(report.sections("quick", 0, print, only="ledger")) == []
+def test_what_is_finished_is_used_again_only_if_nothing_has_changed(runs, monkeypatch, tmp_path):
+    def made(**settings):
+        runs.made.clear()
+        report.write_report(tmp_path, **settings)
+        return runs.made
+
+    assert made() == ["one", "two"]
+    assert made() == []
+    assert made(fresh=True) == ["one", "two"]
+    assert made(seed=1) == ["one", "two"]
+    assert made(seed=1, only="two") == []
+    (tmp_path / "one" / "loss-curve.csv").unlink()
+    assert made(seed=1) == ["one"]
+    (tmp_path / "parts" / "two.json").write_text("{", encoding="utf-8")
+    assert made(seed=1) == ["two"]
+    monkeypatch.setattr(parts, "version", lambda package: "another")
+    assert made(seed=1) == ["one", "two"]
+
+
+def test_every_file_of_the_package_counts(tmp_path):
+    module = tmp_path / "solvers" / "rug" / "loss.py"
+    module.parent.mkdir(parents=True)
+    seen = [parts.code(tmp_path)]
+    for change in ("x = 1", "x = 2"):
+        module.write_text(change, encoding="utf-8")
+        seen.append(parts.code(tmp_path))
+    module.rename(module.with_name("losses.py"))
+    seen.append(parts.code(tmp_path))
+    assert len(set(seen)) == 4
+    cache = tmp_path / "solvers" / "__pycache__"
+    cache.mkdir()
+    (cache / "loss.pyc").write_bytes(b"compiled")
+    assert parts.code(tmp_path) == seen[-1]
+    assert len(parts.code()) == 64
+
+
+def test_nothing_is_written_over_the_page_before_anything_is_finished(runs, tmp_path):
+    runs.stop = "one"
+    with pytest.raises(KeyboardInterrupt):
+        report.write_report(tmp_path)
+    assert below(tmp_path) == set()
+
+
+def test_an_unknown_phenomenon():
+    with pytest.raises(ValueError, match=r"`name` must be .*; got 'weather'"):
+        report.section("weather", "quick", 0, print)
+
+
+def test_only_the_ledger_runs_no_experiment(runs, tmp_path):
+    report.write_report(tmp_path, only="ledger")
+    assert runs.made == []
+    assert below(tmp_path) == {"report.html", "parts/ledger.json"}
 
 
 @pytest.mark.parametrize(

@@ -25,17 +25,18 @@ def add(add_command: Callable[..., Any]) -> None:
     )
     report.add_argument("--seed", type=int, default=0, help="seed of everything random (default: 0)")
     report.add_argument("--jobs", type=int, default=1, help="processes for the ledger (default: 1)")
+    report.add_argument(
+        "--fresh", action="store_true", help="run everything, even what an earlier run has left finished"
+    )
 
 
 def _report(options: argparse.Namespace) -> None:
-    import time
-
     from ..report import write_report
 
-    start = time.perf_counter()
-
     def progress(line: str) -> None:
-        print(f"[{time.perf_counter() - start:6.0f} s] {line}", file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
-    path = write_report(options.out, options.profile, options.only, options.seed, options.jobs, progress)
+    path = write_report(
+        options.out, options.profile, options.only, options.seed, options.jobs, progress, options.fresh
+    )
     print(path)

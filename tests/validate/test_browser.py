@@ -1,0 +1,194 @@
+"""The page of the report in a real browser without a screen: clicked, filtered, narrow, dark and printed."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import xarray as xr
+
+from superposition.validate import claims, parts, report
+from superposition.validate.section import Figure, Section, Table
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor chromium-browser is installed")
+
+# Two frames, one as narrow as a phone and one at an address that asks for a filter. Waiting for a frame's
+# load event lets its own script run first.
+HARNESS = """<!DOCTYPE html><html><body>
+<iframe id="page" src="report.html" style="width: 390px; height: 844px"></iframe>
+<iframe id="asked" src="report.html#source=cowsik2024&sort=id&order=descending"></iframe>
+<iframe id="row" src="report.html#c9"></iframe>
+<script>
+const result = {};
+const frame = id => document.getElementById(id);
+const all = (page, inside) => [...page.querySelectorAll('#claims > tbody > tr' + inside)];
+const shown = page => all(page, '').filter(row => !row.hidden).map(row => row.id);
+const bright = element => {
+  const view = element.ownerDocument.defaultView;
+  return Number(view.getComputedStyle(element).backgroundColor.match(/\\d+/)[0]);
+};
+function look() {
+  const view = frame('page').contentWindow, page = view.document;
+  const field = name => page.getElementById('filter-' + name);
+  const set = (name, value) => {
+    field(name).value = value;
+    field(name).dispatchEvent(new view.Event('input', { bubbles: true }));
+  };
+  result.all = shown(page);
+  result.count = page.getElementById('shown').textContent;
+  result.width = [view.innerWidth, page.documentElement.scrollWidth];
+  result.scrolls = [...page.querySelectorAll('.scroll')].some(box => box.scrollWidth > box.clientWidth);
+  result.loaded = view.performance.getEntriesByType('resource').map(entry => entry.name);
+  result.paper = bright(page.body);
+  result.card = bright(page.querySelector('.plot'));
+
+  set('verdict', 'holds with a correction');
+  result.corrected = shown(page);
+  result.address = view.location.hash;
+  set('verdict', '');
+  set('words', 'lambda MINUS');
+  result.words = shown(page);
+  set('words', '');
+
+  const heads = [...page.querySelectorAll('#claims > thead th')];
+  const button = heads[0].querySelector('button');
+  button.focus();
+  result.focused = page.activeElement === button;
+  result.sorted = [];
+  for (let k = 0; k < 3; k++) {
+    button.click();
+    result.sorted.push([heads[0].getAttribute('aria-sort'), ...shown(page)]);
+  }
+  page.querySelector('[data-show="order only"]').click();
+  result.badge = shown(page);
+  set('verdict', '');
+
+  const details = page.querySelector('#c8 details');
+  result.closed = details.querySelector('div').checkVisibility();
+  details.querySelector('summary').click();
+  result.opened = details.querySelector('div').checkVisibility();
+  details.querySelector('.code > summary').click();
+  result.code = details.querySelector('pre').checkVisibility();
+  result.open_width = page.documentElement.scrollWidth;
+
+  const open = () => all(page, ' > td > details').filter(one => one.open).length;
+  view.dispatchEvent(new view.Event('beforeprint'));
+  result.printed = open();
+  view.dispatchEvent(new view.Event('afterprint'));
+  result.after = open();
+  page.getElementById('open-rows').click();
+  result.opened_all = open();
+  page.getElementById('open-rows').click();
+  result.closed_all = open();
+
+  result.asked = shown(frame('asked').contentDocument);
+  result.row = frame('row').contentDocument.querySelector('#c9 details').open;
+}
+addEventListener('load', () => {
+  try { look(); } catch (error) { result.error = String(error); }
+  document.body.dataset.result = JSON.stringify(result);
+});
+</script></body></html>"""
+
+
+def browse(folder, *options):
+    """Open the harness and return what it saw."""
+    (folder / "harness.html").write_text(HARNESS, encoding="utf-8")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    command += [f"--user-data-dir={folder / 'browser'}", *options, "--dump-dom"]
+    done = subprocess.run(
+        [*command, (folder / "harness.html").as_uri()],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    found = re.search(r'data-result="([^"]*)"', done.stdout)
+    assert found, done.stdout[-500:] + done.stderr[-500:]
+    result = json.loads(html.unescape(found[1]))
+    assert "error" not in result, result["error"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+
+    def draw(dataset, ax):
+        ax.plot(dataset.x, dataset.y)
+        return ax
+
+    figure = Figure(
+        "curve", "A curve", "A caption.", xr.Dataset({"y": ("x", [1.0, 2.0])}, {"x": [0, 1]}), draw
+    )
+    wide = Table("Wide", [f"a long heading {k}" for k in range(12)], [list(range(12))])
+    section = Section("toy", "A toy", "Text.", [figure], [wide])
+    text, written = report.write_section(folder, section)
+    rows = claims.run(["C8", "C9", "C18", "L3", "L32"])
+    facts = report.provenance("quick", 0, 1.0)
+    page = report.render([parts.Part("toy", "A toy", text, written, 1.0)], rows, facts)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(folder):
+    return browse(folder, "--blink-settings=preferredColorScheme=1")
+
+
+ALL = ["l3", "l32", "c8", "c9", "c18"]
+
+
+def test_nothing_is_loaded(seen):
+    assert seen["loaded"] == []
+
+
+def test_the_page_fits_a_phone_and_wide_tables_scroll_by_themselves(seen):
+    inner, needed = seen["width"]
+    assert inner == 390
+    assert needed <= inner
+    assert seen["open_width"] <= inner
+    assert seen["scrolls"]
+
+
+def test_rows_are_filtered(seen):
+    assert seen["all"] == ALL
+    assert seen["count"] == "5 of 5 claims"
+    assert seen["corrected"] == ["c8"]
+    assert seen["address"] == "#verdict=holds+with+a+correction"
+    assert seen["words"] == ["l3"]  # typed as in the ledger's text, though the page shows another letter
+    assert seen["badge"] == ["c18"]
+
+
+def test_rows_are_sorted_with_the_keyboard_too(seen):
+    assert seen["focused"]
+    up, down, none = seen["sorted"]
+    assert up == ["ascending", "c8", "c9", "c18", "l3", "l32"]
+    assert down == ["descending", "l32", "l3", "c18", "c9", "c8"]
+    assert none == [None, *ALL]
+
+
+def test_rows_open_to_evidence_and_code(seen):
+    assert not seen["closed"]
+    assert seen["opened"]
+    assert seen["code"]
+    assert (seen["opened_all"], seen["closed_all"]) == (5, 0)
+
+
+def test_everything_is_open_on_paper_only(seen):
+    assert (seen["printed"], seen["after"]) == (5, 1)
+
+
+def test_the_address_keeps_filters_order_and_row(seen):
+    assert seen["asked"] == ["c18", "c9", "c8"]
+    assert seen["row"]
+
+
+def test_dark_screens_get_a_dark_page_with_figures_on_white(folder, seen):
+    dark = browse(folder, "--blink-settings=preferredColorScheme=0")
+    assert dark["paper"] < 40
+    assert seen["paper"] > 240
+    assert dark["card"] == seen["card"] == 255
