@@ -68,7 +68,7 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
     --------
     >>> table = predict("rug", p=[0.05], ratio=[0.25, 1.0])
     >>> table["loss"].round(5)
-    array([0.01031, 0.     ])
+    array([0.00579, 0.     ])
     """
     import numpy as np
 

@@ -244,7 +244,7 @@ def test_far_from_ordinary_sizes():
     stiff = solve(normal_weights(3, 50), 1e-200, [1e100, 1e205])
     np.testing.assert_array_equal(stiff.nonzeros, [50, 1])
     tiny = solve([1e-120, 3e-120], 0.1, [0])
-    np.testing.assert_allclose(tiny.drop_times, [1e-119, 3e-119], rtol=1e-14)
+    np.testing.assert_allclose(tiny.drop_times, [1e-119, 3e-119], rtol=1e-10)  # the stated accuracy
 
 
 def test_arguments_are_left_alone():
