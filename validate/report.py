@@ -21,7 +21,7 @@ from .section import Section
 
 __all__ = ["PHENOMENA", "PROFILES", "provenance", "render", "section", "svg", "write_report", "write_section"]
 
-PHENOMENA = ("rug", "sparsification", "collisions", "noise", "linear", "relu")
+PHENOMENA = ("rug", "codes", "sparsification", "collisions", "noise", "linear", "relu")
 LEDGER = "ledger"
 PROFILES = ("quick", "full")
 PAGE = "report.html"

@@ -9,7 +9,7 @@ from superposition.validate.claims import Verdict, judge, verdict
 # Rows of the sources; the ledger holds each once.
 ROWS = {
     "lecomte2024": [f"L{k}" for k in range(1, 38)],
-    "cowsik2024": [f"C{k}" for k in range(1, 25)],
+    "cowsik2024": [f"C{k}" for k in (*range(1, 25), *range(26, 32))],
     "notes2022": [f"B{k}" for k in range(1, 16)],
     "elhage2022": [f"E{k}" for k in range(1, 10)],
 }
@@ -44,6 +44,12 @@ EXPECTED = {
     "C21": "holds with a correction",  # the off-loss is not negative
     "C23": "order only",  # 0.5512
     "C24": "order only",  # one logarithm
+    "C26": "holds with a correction",  # p log(1/p)
+    "C27": "holds with a correction",  # at ratio 0.12 and the stopping rule alone
+    "C28": "holds with a correction",  # the bias lies between the two ends
+    "C29": "holds with a correction",  # in some cells
+    "C30": "holds with a correction",  # not in units of the mean at ratio 1/2
+    "C31": "holds with a correction",  # pairs have 1
     "B5": "holds with a correction",  # below full rank a rotation need not help
     "B8": "holds with a correction",  # E xx' has two eigenvalues
     "B10": "holds with a correction",  # A's flow reduces to Oja's, not to Eq. 22

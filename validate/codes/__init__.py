@@ -1,1 +1,29 @@
-"""Structure and symmetry of trained weights (Cowsik et al. 2024, Figs. 3 to 7)."""
+"""Structure and symmetry of trained weights beside structured codes and the rug."""
+
+from .envelope import envelope_figure, plot_bracket, plot_envelope, run_envelope, write_envelope
+from .plots import plot_curvature, plot_shares, plot_symmetry
+from .runs import read_symmetry, run_departure, run_hessian, run_known, run_polished, run_structure
+from .section import report_section
+from .structure import Normality, Structure, normality, structure
+
+__all__ = [
+    "Normality",
+    "Structure",
+    "envelope_figure",
+    "normality",
+    "plot_bracket",
+    "plot_curvature",
+    "plot_envelope",
+    "plot_shares",
+    "plot_symmetry",
+    "read_symmetry",
+    "report_section",
+    "run_departure",
+    "run_envelope",
+    "run_hessian",
+    "run_known",
+    "run_polished",
+    "run_structure",
+    "structure",
+    "write_envelope",
+]

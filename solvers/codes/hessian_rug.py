@@ -1,0 +1,293 @@
+r"""Is the Persian rug a minimum? The exact Hessian of the expected loss there, on matrices of its rank.
+
+Output i depends on row M_i and bias b_i alone, so that the loss, summed over outputs, has a Hessian of n
+blocks of size n + 1. The rug of Hadamard rows S depends on i XOR j alone. So
+
+- all blocks are one block with its indices permuted;
+- among the matrices M = sum_{k in S} lam_k e_k e_k', e_k = h_k / sqrt(n), with one bias b for all outputs
+  (those that are invariant under the translations i -> i XOR c), a critical point of the loss is one
+  among all matrices of rank |S|: the gradient there is invariant too (symmetric criticality). The rug itself
+  has equal lam_k, and is critical to leading order only; `rug_point` finds the critical point beside it;
+- the Hessian there, in the basis e_k e_l' and e_q, falls into n blocks, one for each q = k XOR l, cut out
+  of one matrix: that of row 0 in the basis e_l.
+
+On matrices of rank |S| one has to move along the curve (A + dA)(B + dB): modes (k, l) with neither k nor
+l in S are not free but follow to second order, D_NN = D_NS Lam^-1 D_SN. The gradient g_k e_k e_k', k not in
+S, pushes along them, and adds g_k / lam_l to the product of the modes (k, l) and (l, k).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, optimize
+
+from ...theory.arguments import FloatArray, integer, number, power_of_two
+from ..rug import optimum as rug_optimum
+from ..rug import rug_matrix, walsh_hadamard
+from .hessian import FREQUENCIES, RowDerivatives, derivatives
+
+__all__ = ["RugHessian", "RugPoint", "rug_hessian", "rug_point"]
+
+Seed = np.random.Generator | int | None
+
+# Steps of the search at most; slope, in units of p, at which a point counts as critical.
+STEPS, NEAR = 200, 1e-9
+
+
+@dataclass(frozen=True)
+class RugPoint:
+    """The critical point beside a rug.
+
+    Attributes
+    ----------
+    rows : (n_hidden,) ndarray of int64
+        The Hadamard rows S.
+    eigenvalues : (n_hidden,) ndarray of float64
+        lam_k of M, in the order of `rows`; n_features/n_hidden times the diagonal for the rug itself.
+    row : (n_features,) ndarray of float64
+        Row 0 of M; M_ij = row[i XOR j].
+    b : float
+        The bias of all outputs.
+    loss : float
+        Loss per feature.
+    rug_loss : float
+        That of the rug itself at the macroscopic scale and bias, where the search began.
+    slope : float
+        Length of the gradient that is left, of the loss summed over features, on matrices of this rank.
+    """
+
+    rows: npt.NDArray[np.int64]
+    eigenvalues: FloatArray
+    row: FloatArray
+    b: float
+    loss: float
+    rug_loss: float
+    slope: float
+
+    def matrix(self) -> FloatArray:
+        """Return M, shape (n_features, n_features)."""
+        index = np.arange(self.row.size)
+        return np.asarray(self.row[index[:, None] ^ index])
+
+
+@dataclass(frozen=True)
+class RugHessian:
+    """Curvatures of the loss, summed over features, at the critical point beside a rug.
+
+    Attributes
+    ----------
+    point : RugPoint
+    curvatures : tuple of ndarray of float64
+        For each q in 0 .. n_features - 1 the eigenvalues of its block, ascending. Steps have length 1 in
+        the Frobenius norm of M and the Euclidean norm of b together.
+    lowest : float
+        The least of all.
+    negative : int
+        How many are negative, beyond `error`.
+    q : int
+        The block of the least one. The step has the sign h_q(i) = (-1)^popcount(q AND i) in row i: q = 0
+        keeps all features alike, q > 0 sets one half of them against the other.
+    step_M : (n_features, n_features) ndarray of float64
+        The step of least curvature, to first order.
+    step_b : (n_features,) ndarray of float64
+    error : float
+        Change of the least curvature on doubling the number of frequencies; what curvatures may be off by.
+    """
+
+    point: RugPoint
+    curvatures: tuple[FloatArray, ...]
+    lowest: float
+    negative: int
+    q: int
+    step_M: FloatArray
+    step_b: FloatArray
+    error: float
+
+    @property
+    def diagonal_share(self) -> float:
+        """Share of the diagonal of M in the squared length of the step of least curvature."""
+        return float(np.sum(np.diagonal(self.step_M) ** 2))
+
+
+def _basis(n: int) -> FloatArray:
+    """Return the matrix whose columns are e_k = h_k / sqrt(n)."""
+    return np.asarray(walsh_hadamard(np.eye(n)) / np.sqrt(n))
+
+
+def rug_point(
+    n_features: int,
+    n_hidden: int,
+    p: float,
+    rng: Seed = None,
+    *,
+    frequencies: int = FREQUENCIES,
+) -> RugPoint:
+    """Find the critical point of the exact loss beside a Persian rug, by Newton's method.
+
+    Parameters
+    ----------
+    n_features : int
+        Power of two, at least 4.
+    n_hidden : int
+        From 1 to n_features - 1.
+    p : float
+        Probability that a feature is on, in (0, 1).
+    rng : Generator or int, optional
+        Draws the Hadamard rows.
+    frequencies : int, optional
+        As for `row_derivatives`.
+
+    Returns
+    -------
+    RugPoint
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range, or if Newton's method does not arrive.
+
+    Examples
+    --------
+    >>> point = rug_point(16, 8, 0.1, rng=0)
+    >>> point.loss < point.rug_loss, point.slope < 1e-12
+    (True, True)
+    """
+    n = power_of_two("n_features", integer("n_features", n_features, 4))
+    m = integer("n_hidden", n_hidden, 1, n - 1)
+    p = number("p", p, 0, 1, brackets="()")
+    frequencies = integer("frequencies", frequencies, 1)
+    rows = rug_matrix(n, m, rng).rows
+    best = rug_optimum(p, m / n)
+    # Coordinates of length: lam_k for e_k e_k', and sqrt(n) b for a bias that all outputs share.
+    E = linalg.block_diag(_basis(n)[:, rows], np.ones((1, 1)))
+
+    def at(x: FloatArray) -> RowDerivatives:
+        z = E @ x / np.sqrt(n)
+        return derivatives(z[:-1], 0, float(z[-1]), p, frequencies)
+
+    seen: dict[bytes, RowDerivatives] = {}
+
+    def known(x: FloatArray) -> RowDerivatives:
+        key = x.tobytes()
+        if key not in seen:
+            seen.clear()
+            seen[key] = at(x)
+        return seen[key]
+
+    x = np.append(np.full(m, float(best.a) * n / m), np.sqrt(n) * float(best.b))
+    before = at(x)
+    minimize: Any = optimize.minimize  # its stubs know no method that takes these functions
+    x = minimize(
+        lambda x: n * known(x).loss,
+        x,
+        jac=lambda x: np.sqrt(n) * (E.T @ known(x).gradient),
+        hess=lambda x: E.T @ known(x).hessian @ E,
+        method="trust-exact",
+        options={"gtol": NEAR * p, "maxiter": STEPS, "initial_trust_radius": 0.1 * np.linalg.norm(x)},
+    ).x
+    # The search stops where the loss no longer shows the gain; the gradient is still good to far more digits.
+    for _ in range(3):
+        here = known(x)
+        x = x - np.linalg.solve(E.T @ here.hessian @ E, np.sqrt(n) * (E.T @ here.gradient))
+    here = at(x)
+    slope = float(np.linalg.norm(np.sqrt(n) * (E.T @ here.gradient)))
+    if not slope < NEAR * p:
+        raise ValueError(f"`p` must let Newton's method arrive; got p = {p:g} with a slope of {slope:.1e}.")
+    z = E @ x / np.sqrt(n)
+    return RugPoint(rows, x[:-1], z[:-1], float(z[-1]), here.loss, before.loss, slope)
+
+
+def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) -> RugHessian:
+    """Exact Hessian at the critical point beside a rug, on matrices of its rank and biases.
+
+    Parameters
+    ----------
+    point : RugPoint
+        From `rug_point`.
+    p : float
+        The probability that it was found for.
+    frequencies : int, optional
+        As for `row_derivatives`; the error is estimated from twice as many.
+
+    Returns
+    -------
+    RugHessian
+
+    Raises
+    ------
+    ValueError
+        If `p` or `frequencies` is out of range.
+
+    Notes
+    -----
+    The Hessian on the manifold of matrices of rank n_hidden, in its Frobenius metric: of
+    (W_out, W_in) it has the same signs, and lacks the zeros of (W_out C, C^-1 W_in). A negative curvature
+    proves a saddle, as `lowest` + `error` < 0 says; curvatures that are all positive prove a local minimum.
+    The cost is that of n eigenproblems of size up to 2 n_hidden + 1: 0.2 s for 64 features.
+
+    References
+    ----------
+    Cowsik et al. (2024), §4.2.2, where the rug is called optimal.
+
+    Examples
+    --------
+    >>> found = rug_hessian(rug_point(16, 8, 0.1, rng=0), 0.1)
+    >>> len(found.curvatures), found.lowest + found.error < 0
+    (16, True)
+    """
+    p = number("p", p, 0, 1, brackets="()")
+    frequencies = integer("frequencies", frequencies, 1)
+    fine = _curvatures(point, p, 2 * frequencies)
+    coarse = _curvatures(point, p, frequencies)
+    lowest = [float(values[0]) for values, _ in fine]
+    q = int(np.argmin(lowest))
+    error = max(
+        float(np.abs(values - rough).max()) for (values, _), (rough, _) in zip(fine, coarse, strict=True)
+    )
+    step_M, step_b = _step(point, q, fine[q][1][:, 0])
+    negative = sum(int(np.sum(values < -error)) for values, _ in fine)
+    curvatures = tuple(values for values, _ in fine)
+    return RugHessian(point, curvatures, lowest[q], negative, q, step_M, step_b, error)
+
+
+def _modes(point: RugPoint, q: int) -> npt.NDArray[np.int64]:
+    """Return the l of the free modes (q XOR l, l) of block q."""
+    drawn = np.zeros(point.row.size, dtype=np.bool_)
+    drawn[point.rows] = True
+    return np.flatnonzero(drawn | drawn[np.arange(drawn.size) ^ q])
+
+
+def _curvatures(point: RugPoint, p: float, frequencies: int) -> list[tuple[FloatArray, FloatArray]]:
+    """Return eigenvalues and eigenvectors of every block."""
+    n = point.row.size
+    E = linalg.block_diag(_basis(n), np.ones((1, 1)))
+    here = derivatives(point.row, 0, point.b, p, frequencies)
+    whole = E.T @ here.hessian @ E
+    push = np.sqrt(n) * (E.T @ here.gradient)[:n]  # g_k
+    lam = np.zeros(n)
+    lam[point.rows] = point.eigenvalues
+    blocks = []
+    for q in range(n):
+        modes = _modes(point, q)
+        free = np.append(modes, n)
+        block = whole[np.ix_(free, free)]
+        for x, l in enumerate(modes):
+            k = q ^ l
+            if lam[l] != 0.0 and lam[k] == 0.0:
+                y = int(np.searchsorted(modes, k))
+                block[x, y] += push[k] / lam[l]
+                block[y, x] += push[k] / lam[l]
+        values, vectors = np.linalg.eigh(block)
+        blocks.append((values, vectors))
+    return blocks
+
+
+def _step(point: RugPoint, q: int, vector: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the step in M and b that a vector of block q means."""
+    n = point.row.size
+    basis = _basis(n)
+    modes = _modes(point, q)
+    step_M = (basis[:, modes ^ q] * vector[:-1]) @ basis[:, modes].T
+    return step_M, basis[:, q] * vector[-1]

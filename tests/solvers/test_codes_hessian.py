@@ -1,0 +1,147 @@
+"""The exact derivatives of the loss, and the Hessian at the rug, against differences of the exact loss."""
+
+import numpy as np
+import pytest
+
+from superposition.solvers.codes.hessian import row_derivatives
+from superposition.solvers.codes.hessian_model import curvatures
+from superposition.solvers.codes.hessian_rug import rug_hessian, rug_point
+from superposition.solvers.codes.polish import loss_gradient, polish
+from superposition.solvers.rug import exact_loss, row_loss, walsh_hadamard
+
+
+def factors(point):
+    basis = walsh_hadamard(np.eye(point.row.size))[:, point.rows] / np.sqrt(point.row.size)
+    return basis * np.sqrt(point.eigenvalues), (basis * np.sqrt(point.eigenvalues)).T
+
+
+@pytest.fixture(scope="module")
+def saddle():
+    point = rug_point(16, 8, 0.1, rng=0)
+    return point, rug_hessian(point, 0.1, frequencies=2048)
+
+
+@pytest.mark.parametrize(("p", "zeros"), [(0.1, 0), (0.05, 4), (0.6, 0)])
+def test_row_derivatives_are_those_of_the_exact_loss(p, zeros):
+    rng = np.random.default_rng(1)
+    row = 0.3 * rng.standard_normal(12)
+    row[:zeros] = 0.0
+    row[5], b = 1.2, -0.15
+    found = row_derivatives(row, 5, b, p)
+    assert abs(found.loss - row_loss(row, 5, b, p).loss) < 1e-11
+    z, h = np.append(row, b), 1e-3
+    for _ in range(3):
+        v = rng.standard_normal(13)
+        v /= np.linalg.norm(v)
+        if zeros:
+            # a weight that leaves 0 makes a kink of the third derivative, which fourth differences feel
+            v[:zeros] = 0.0
+        values = [row_loss(z[:-1] + s * h * v[:-1], 5, z[-1] + s * h * v[-1], p).loss for s in range(-2, 3)]
+        slope = np.dot([1, -8, 0, 8, -1], values) / (12 * h)
+        bend = np.dot([-1, 16, -30, 16, -1], values) / (12 * h * h)
+        assert abs(slope - v @ found.gradient) < 1e-9
+        assert abs(bend - v @ found.hessian @ v) < 1e-6
+
+
+def test_derivatives_by_silent_weights_are_the_limits_of_small_ones():
+    row = np.array([1.1, 0.0, 0.0, 0.4, -0.3, 0.2])
+    at_zero = row_derivatives(row, 0, -0.1, 0.2, frequencies=2**15)
+    row[1:3] = 1e-5, -1e-5
+    near = row_derivatives(row, 0, -0.1, 0.2, frequencies=2**15)
+    assert np.abs(at_zero.gradient - near.gradient).max() < 1e-5
+    assert np.abs(at_zero.hessian - near.hessian)[np.ix_([0, 1, 3, 6], [0, 1, 3, 6])].max() < 1e-3
+
+
+def test_both_routes_to_the_gradient_agree():
+    rng = np.random.default_rng(2)
+    M = np.eye(8) + 0.2 * rng.standard_normal((8, 8))
+    b = -0.1 + 0.02 * rng.standard_normal(8)
+    losses, by_M, by_b = loss_gradient(M, b, 0.2, frequencies=4096)
+    assert np.abs(losses - exact_loss(M, b, 0.2).per_feature).max() < 1e-11
+    for i in range(8):
+        one = row_derivatives(M[i], i, b[i], 0.2, frequencies=4096)
+        assert np.abs(np.append(by_M[i], by_b[i]) - one.gradient).max() < 1e-12
+
+
+def test_symmetry_makes_the_point_critical_for_all_matrices(saddle):
+    point, found = saddle
+    W_out, W_in = factors(point)
+    assert np.abs(W_out @ W_in - point.matrix()).max() < 1e-13
+    whole = curvatures(W_out, W_in, np.full(16, point.b), 0.1, frequencies=2048)
+    assert whole.slope < 1e-11
+    # the blocks of the symmetry hold the same eigenvalues as the whole
+    blocks = np.sort(np.concatenate(found.curvatures))
+    assert np.abs(blocks - whole.values).max() < 1e-12
+    assert whole.negative == found.negative > 0
+
+
+def test_the_step_lowers_the_exact_loss_as_its_curvature_says(saddle):
+    point, found = saddle
+    W_out, W_in = factors(point)
+    root = np.sqrt(point.eigenvalues)
+    P = W_out / root
+    left = found.step_M @ P / root
+    right = (P.T @ found.step_M @ (np.eye(16) - P @ P.T)) / root[:, None]
+
+    def total(s):
+        M = (W_out + s * left) @ (W_in + s * right)
+        return 16 * exact_loss(M, point.b + s * found.step_b, 0.1).loss
+
+    h = 3e-3
+    bend = np.dot([-1, 16, -30, 16, -1], [total(s * h) for s in range(-2, 3)]) / (12 * h * h)
+    assert found.lowest + found.error < 0
+    assert abs(bend - found.lowest) < 1e-6
+    assert total(0.3) < total(0.0)
+
+
+def test_descent_from_the_rug_ends_far_below_it(saddle):
+    point, _ = saddle
+    rng = np.random.default_rng(0)
+    W_out, W_in = (W + 1e-3 * rng.standard_normal(W.shape) for W in factors(point))
+    end = polish(W_out, W_in, np.full(16, point.b), 0.1, steps=60, frequencies=256)
+    assert end.loss + end.error < 0.6 * point.loss
+    at_rest = polish(*factors(point), np.full(16, point.b), 0.1, steps=5, frequencies=256)
+    assert abs(at_rest.loss - point.loss) < 1e-9
+
+
+def test_the_even_pair_is_the_worst_of_all_pairs_and_three_the_best():
+    p, n = 1e-4, 4
+
+    def loss(c):
+        M = np.eye(n)
+        M[0, 1] = M[2, 3] = -c
+        M[1, 0] = M[3, 2] = -1 / c
+        return exact_loss(M, 0.0, p).loss / p**2
+
+    assert abs(loss(1.0) - 1 / 6) < 1e-9
+    assert abs(loss(3.0) - 25 / 162) < 1e-9
+    assert loss(1.0) > loss(1.2) > loss(2.9) > loss(3.0) < loss(3.1)
+
+
+GOOD = (np.eye(4), np.eye(4), np.zeros(4), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "value"),
+    [
+        (lambda: row_derivatives([1.0, 0.2], 0, 0.0, 0.1), "row.size", "2"),
+        (lambda: row_derivatives([1.0, 0.2, 0.1], 3, 0.0, 0.1), "i", "3"),
+        (lambda: row_derivatives([1.0, 0.2, 0.1], 0, np.nan, 0.1), "b", "nan"),
+        (lambda: row_derivatives([1.0, 0.2, 0.1], 0, 0.0, 1.0), "p", "1"),
+        (lambda: row_derivatives([1.0, 0.2, 0.1], 0, 0.0, 0.1, frequencies=0), "frequencies", "0"),
+        (lambda: rug_point(12, 4, 0.1), "n_features", "12"),
+        (lambda: rug_point(8, 8, 0.1), "n_hidden", "8"),
+        (lambda: rug_point(8, 4, 0.0), "p", "0"),
+        (lambda: curvatures(np.eye(65), np.eye(65), np.zeros(65), 0.1), "n_features", "65"),
+        (lambda: curvatures(np.eye(4), np.eye(3), np.zeros(4), 0.1), "W_in", "(3, 3)"),
+        (lambda: curvatures(*GOOD[:3], 1.5), "p", "1.5"),
+        (lambda: polish(*GOOD, steps=0), "steps", "0"),
+        (lambda: polish(np.eye(2), np.eye(2), np.zeros(2), 0.1), "n_features", "2"),
+        (lambda: loss_gradient(np.eye(4)[:3], np.zeros(3), 0.1), "M", "(3, 4)"),
+        (lambda: loss_gradient(np.eye(4), np.zeros(3), 0.1), "b", "(3,)"),
+    ],
+)
+def test_bad_input_is_named(call, name, value):
+    with pytest.raises(ValueError, match=f"`{name}`") as error:
+        call()
+    assert value in str(error.value)

@@ -1,0 +1,80 @@
+"""Figures of the symmetry of trained weights and of the Hessian at the rug."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+__all__ = ["STATISTICS", "plot_curvature", "plot_shares", "plot_symmetry"]
+
+# The statistics of Figs. 4-7: name in the dataset, label.
+STATISTICS = (
+    ("diagonal_sd", "s.d. of the diagonal (Fig. 4)"),
+    ("bias_sd", "s.d. of the bias (Fig. 5)"),
+    ("row_variance_spread", "s.d. / mean of row variances (Fig. 6)"),
+    ("lyapunov_max", "Lyapunov ratio (Fig. 7)"),
+)
+CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
+SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
+
+
+def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
+    """Draw means over seeds against n_features, with standard errors, open at the stopping rule."""
+    for k, (p, ratio) in enumerate(CELLS):
+        cell = (ds["p"].values == p) & (np.abs(ds["ratio"].values / ratio - 1) < 0.05)
+        sizes = np.unique(ds["n_features"].values[cell])
+        for end in range(ds.sizes["end"]):
+            values = [ds[name].values[end, cell & (ds["n_features"].values == n)] for n in sizes]
+            mean = np.array([value.mean() for value in values])
+            error = np.array([value.std(ddof=1) / np.sqrt(value.size) for value in values])
+            last = end == ds.sizes["end"] - 1
+            ax.errorbar(
+                sizes,
+                mean,
+                error,
+                fmt="o-" if last else "o:",
+                color=f"C{k + 1}",
+                markerfacecolor=f"C{k + 1}" if last else "none",
+                markersize=3.6,
+                linewidth=1,
+                label=f"p = {p:g}, ratio {ratio:g}" if last else None,
+            )
+    sizes = np.unique(ds["n_features"])
+    if name == "lyapunov_max":
+        ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
+    ax.set(xscale="log", yscale="log", xlabel="n_features", ylabel=label)
+    ax.set_xticks(sizes, [str(n) for n in sizes])
+    ax.minorticks_off()
+    if legend:
+        ax.legend(fontsize=7)
+    return ax
+
+
+def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw which codes the features of converged models belong to, one bar a model."""
+    at = ds.isel(end=-1)
+    left = np.zeros(at.sizes["model"])
+    rows = np.arange(at.sizes["model"])
+    for k, name in enumerate(SHARES):
+        ax.barh(rows, at[name], left=left, color=f"C{k}", label=name)
+        left += at[name].values
+    names = [f"{p:g}, {r:g}" for p, r in zip(at["p"].values, at["ratio"].values, strict=True)]
+    ax.set_yticks(rows, names, fontsize=7)
+    ax.set(xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
+    ax.invert_yaxis()
+    ax.legend(fontsize=7, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+    return ax
+
+
+def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the least curvature at the rug against n_features."""
+    for c in range(ds.sizes["case"]):
+        case = ds.isel(case=c)
+        label = f"p = {float(case['p']):g}, ratio {float(case['ratio']):g}"
+        ax.plot(ds["n_features"], -case["lowest"], "o-", color=f"C{c + 1}", markersize=3.6, label=label)
+    sizes = ds["n_features"].values
+    ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")
+    ax.set(xscale="log", yscale="log", xlabel="n_features", ylabel="- least curvature / p")
+    ax.set_xticks(sizes, [str(n) for n in sizes])
+    ax.minorticks_off()
+    ax.legend(fontsize=7)
+    return ax

@@ -1,0 +1,352 @@
+"""Experiments on the symmetry of trained weights and on the rug as a minimum; nothing is drawn here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from ...solvers import rug as solvers
+from ...solvers.codes import envelope
+from ...solvers.codes.hessian_model import curvatures
+from ...solvers.codes.hessian_rug import RugPoint, rug_hessian, rug_point
+from ...solvers.codes.polish import polish
+from ...theory import rug as theory
+from ..files import read_dataset
+from ..training import grid, train
+from .structure import normality, structure
+
+__all__ = [
+    "REFERENCE",
+    "read_symmetry",
+    "run_departure",
+    "run_hessian",
+    "run_known",
+    "run_polished",
+    "run_structure",
+    "symmetry",
+]
+
+REFERENCE = Path(__file__).parent.parent / "reference"
+SHARES = ("dropped", "alone", "paired", "blocked", "remainder")
+
+
+def symmetry(trained: xr.Dataset) -> xr.Dataset:
+    """Set the statistics of Figs. 4-7 of trained weights beside the rug's loss.
+
+    Parameters
+    ----------
+    trained : xarray.Dataset
+        From `superposition.validate.training.train`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
+        ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``,
+        ``bias_mean``, ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b
+        leaves out), ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of
+        the row variances, ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean
+        over rows, ``dropped``.
+    """
+    p, n = trained["p"].values, int(trained["n_features"])
+    ratio = trained["n_hidden"].values / n
+    best = solvers.optimum(p, ratio).loss
+    same = (
+        "loss",
+        "loss_se",
+        "diagonal_mean",
+        "diagonal_sd",
+        "bias_mean",
+        "bias_sd",
+        "lyapunov_max",
+        "dropped",
+    )
+    found = trained[["p", "seed", "n_hidden", "row_variance_variance", *same]].load()
+    return found.assign(
+        n_features=("model", np.full(p.size, n)),
+        ratio=("model", ratio),
+        optimum=("model", best),
+        linear_loss=("model", theory.linear_loss(p, ratio)),
+        excess=trained["loss"] / best - 1.0,
+        bias_effective=trained["bias_mean"] + trained["p"] / 2 * (n - 1) * trained["row_mean_mean"],
+        row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
+        lyapunov_scaled=np.sqrt(n) * trained["lyapunov_mean"],
+    )
+
+
+def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
+    """Read `symmetry` of the reference runs of the rug, all sizes as one; None if there are none."""
+    parts = [symmetry(read_dataset(path)) for path in sorted(Path(folder).glob("rug_n*.nc"))]
+    return xr.concat(parts, "model", combine_attrs="drop") if parts else None
+
+
+def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
+    """Compute the envelope of codes and the lower bound where the reference models stand.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where the reference runs are.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (point): ``p``, ``ratio``, ``rug``, ``envelope`` (models "free") and ``lower_bound``.
+
+    Raises
+    ------
+    ValueError
+        If there are no reference runs.
+    """
+    trained = read_symmetry(folder)
+    if trained is None:
+        raise ValueError(f"`folder` must hold reference runs rug_n*.nc; got {str(folder)!r}.")
+    points = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
+    found = envelope(points[0], points[1], models="free")
+    columns = {"rug": found.rug, "envelope": found.loss, "lower_bound": found.lower_bound}
+    known = {"p": points[0], "ratio": points[1], **columns}
+    return xr.Dataset({name: ("point", values) for name, values in known.items()})
+
+
+def run_structure(
+    n_features: int,
+    p: Sequence[float],
+    ratio: Sequence[float],
+    seeds: Sequence[int],
+    *,
+    schedule: str = "both",
+    steps: int = 4000,
+    evaluation_samples: int = 2**17,
+    samples: int = 4000,
+    device: str = "auto",
+) -> xr.Dataset:
+    """Train the models of p × ratio × seed and identify the code of each.
+
+    Parameters
+    ----------
+    n_features : int
+    p, ratio : sequence of float
+    seeds : sequence of int
+    schedule : {"both", "paper", "converged"}
+        Which ends to train to.
+    steps : int
+        Of the converging phase.
+    evaluation_samples, samples : int
+        Inputs for the losses, and for the test of normality.
+    device : {"auto", "cpu", "cuda"}
+
+    Returns
+    -------
+    xarray.Dataset
+        What `symmetry` gives, and of (end, model): the shares ``dropped``, ``alone``, ``paired``,
+        ``blocked``, ``remainder`` of the features, ``skew`` of the pairs, ``kurtosis`` (median over rows of
+        the exact excess kurtosis of the interference), ``rejected`` (share of rows that are not normal by the
+        Kolmogorov-Smirnov test); the weights ``W_out``, ``W_in``, ``bias``.
+    """
+    n_hidden, ps, all_seeds = grid(n_features, p, ratio, seeds)
+    trained = train(
+        n_features,
+        n_hidden,
+        ps,
+        all_seeds,
+        schedule=schedule,
+        steps=steps,
+        evaluation_samples=evaluation_samples,
+        device=device,
+        keep_weights=True,
+    )
+    names = (*SHARES, "skew", "kurtosis", "rejected")
+    values = {name: np.empty((trained.sizes["end"], ps.size)) for name in names}
+    M = trained["W_out"].values.astype(float) @ trained["W_in"].values.astype(float)
+    for end, model in np.ndindex(M.shape[:2]):
+        code = structure(M[end, model])
+        law = normality(M[end, model], float(ps[model]), samples=samples, rng=0)
+        here = {name: getattr(code, name) for name in (*SHARES, "skew")}
+        here |= {"kurtosis": float(np.median(law.excess_kurtosis)), "rejected": law.rejected}
+        for name, value in here.items():
+            values[name][end, model] = value
+    axes = ("end", "model")
+    weights = trained[["W_out", "W_in", "bias"]]
+    return xr.merge([symmetry(trained).drop_vars("dropped"), weights]).assign(
+        {name: (axes, value) for name, value in values.items()}
+    )
+
+
+def run_polished(trained: xr.Dataset, models: Sequence[int], *, steps: int = 200) -> xr.Dataset:
+    """Descend on the exact loss from trained weights, and take the exact Hessian at the end.
+
+    Parameters
+    ----------
+    trained : xarray.Dataset
+        From `run_structure`, n_features of at most 64.
+    models : sequence of int
+        Which models, from their converged ends.
+    steps : int
+        Of the descent.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (model): ``n_features``, ``p``, ``ratio``, ``optimum``, ``before``, ``after`` (exact losses),
+        ``slope``, ``lowest`` (least curvature over p), ``lowest_error``, ``negative``, ``rank``, and the
+        shares of `structure`.
+    """
+    rows = []
+    for k in models:
+        model = trained.isel(end=-1, model=k)
+        m, p = int(model["n_hidden"]), float(model["p"])
+        W_out, W_in = (model[name].values.astype(float) for name in ("W_out", "W_in"))
+        end = polish(W_out[:, :m], W_in[:m], model["bias"].values.astype(float), p, steps=steps)
+        bent = curvatures(end.W_out, end.W_in, end.b, p, frequencies=1024)
+        code = structure(end.W_out @ end.W_in)
+        rows.append(
+            {
+                "n_features": W_out.shape[0],
+                "p": p,
+                "ratio": float(model["ratio"]),
+                "optimum": float(model["optimum"]),
+                "before": end.start,
+                "after": end.loss,
+                "slope": end.slope,
+                "lowest": bent.values[0] / p,
+                "lowest_error": bent.errors[0] / p,
+                "negative": bent.negative,
+                "rank": bent.rank,
+                **{name: getattr(code, name) for name in (*SHARES, "skew")},
+            }
+        )
+    return xr.Dataset({name: ("model", [row[name] for row in rows]) for name in rows[0]})
+
+
+def run_hessian(
+    cases: Sequence[tuple[float, float]], n_features: Sequence[int], seed: int = 0, *, frequencies: int = 2048
+) -> xr.Dataset:
+    """Compute the exact Hessian at the rug.
+
+    Parameters
+    ----------
+    cases : sequence of (p, ratio)
+    n_features : sequence of int
+        Powers of two.
+    seed : int
+        Of the Hadamard rows.
+    frequencies : int, optional
+        As for `row_derivatives`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (case): ``p``, ``ratio``. Of (case, n_features): ``lowest`` curvature in units of p, its ``error``,
+        ``negative`` and ``modes`` (their numbers), ``symmetric`` (the least curvature of steps that keep all
+        features alike), ``diagonal_share`` and ``bias_share`` of the step of least curvature, ``skew_share``
+        (of its antisymmetric part), ``relative_loss`` = loss / macroscopic rug, ``rug_loss`` likewise at
+        equal eigenvalues, ``slope``.
+    """
+    names = (
+        "lowest",
+        "error",
+        "negative",
+        "modes",
+        "symmetric",
+        "diagonal_share",
+        "bias_share",
+        "skew_share",
+    )
+    shape = (len(cases), len(n_features))
+    values = {name: np.empty(shape) for name in (*names, "relative_loss", "rug_loss", "slope")}
+    for c, (p, ratio) in enumerate(cases):
+        for i, n in enumerate(n_features):
+            m = max(1, round(ratio * n))
+            point = rug_point(n, m, p, seed, frequencies=frequencies)
+            found = rug_hessian(point, p, frequencies=frequencies)
+            step, best = found.step_M, float(solvers.optimum(p, m / n).loss)
+            here = (
+                found.lowest / p,
+                found.error / p,
+                found.negative,
+                sum(block.size for block in found.curvatures),
+                found.curvatures[0][0] / p,
+                found.diagonal_share,
+                float(np.sum(found.step_b**2)),
+                float(np.sum((step - step.T) ** 2) / 4.0),
+                point.loss / best,
+                point.rug_loss / best,
+                point.slope,
+            )
+            for name, value in zip(values, here, strict=True):
+                values[name][c, i] = value
+    axes = ("case", "n_features")
+    return xr.Dataset(
+        {
+            "p": ("case", [p for p, _ in cases]),
+            "ratio": ("case", [ratio for _, ratio in cases]),
+            **{name: (axes, value) for name, value in values.items()},
+        },
+        {"n_features": list(n_features)},
+        {"seed": seed},
+    )
+
+
+def _factors(point: RugPoint) -> tuple[np.ndarray, np.ndarray]:
+    """Return W_out and W_in of a rug, as balanced as they can be."""
+    n = point.row.size
+    basis = solvers.walsh_hadamard(np.eye(n))[:, point.rows] / np.sqrt(n)
+    root = np.sqrt(np.abs(point.eigenvalues))
+    return basis * root, (basis * (root * np.sign(point.eigenvalues))).T
+
+
+def run_departure(
+    n_features: int,
+    cases: Sequence[tuple[float, float]],
+    *,
+    kick: float = 1e-3,
+    steps: int = 200,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Start at the rug, kick it a little and descend on the exact loss, to see whether it stays.
+
+    Parameters
+    ----------
+    n_features : int
+        A power of two.
+    cases : sequence of (p, ratio)
+    kick : float
+        Standard deviation of what is added to each weight.
+    steps : int
+        Of the descent.
+    seed : int
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (case): ``p``, ``ratio``, and in units of the macroscopic rug's loss ``start`` (before the kick),
+        ``end``; ``moved`` (change of M over its size), ``slope``, the shares and ``skew`` of `structure`,
+        ``largest`` (the largest |M_ij| beside the diagonal).
+    """
+    rows = []
+    for p, ratio in cases:
+        m = max(1, round(ratio * n_features))
+        point = rug_point(n_features, m, p, seed, frequencies=2048)
+        rng = np.random.default_rng([seed, n_features, m])
+        W_out, W_in = (W + kick * rng.standard_normal(W.shape) for W in _factors(point))
+        end = polish(W_out, W_in, np.full(n_features, point.b), p, steps=steps)
+        M, best = end.W_out @ end.W_in, float(solvers.optimum(p, m / n_features).loss)
+        code = structure(M)
+        off = M - np.diag(np.diagonal(M))
+        rows.append(
+            {
+                "p": p,
+                "ratio": m / n_features,
+                "start": point.loss / best,
+                "end": end.loss / best,
+                "moved": float(np.linalg.norm(M - point.matrix()) / np.linalg.norm(point.matrix())),
+                "slope": end.slope,
+                "largest": float(np.abs(off).max()),
+                **{name: getattr(code, name) for name in (*SHARES, "skew")},
+            }
+        )
+    return xr.Dataset(
+        {name: ("case", [row[name] for row in rows]) for name in rows[0]},
+        attrs={"n_features": n_features, "kick": kick, "seed": seed},
+    )

@@ -1,0 +1,173 @@
+"""The part of the report on structured codes and the symmetry of trained weights."""
+
+from collections.abc import Callable
+from functools import partial
+
+import xarray as xr
+
+from ..files import read_dataset
+from ..section import Figure, Section
+from . import plots, runs, tables
+from .envelope import envelope_figure, run_envelope
+
+__all__ = ["report_section"]
+
+# Sizes that fit each profile: the quick one takes some twenty seconds on one core.
+SIZES = {
+    "quick": {
+        "structure": {
+            "n_features": 32,
+            "p": (0.05, 0.4),
+            "ratio": (0.25, 0.5),
+            "seeds": 1,
+            "steps": 1000,
+        },
+        "envelope": 12,
+        "hessian": (16, 32, 64),
+        "departure": {"n_features": 16, "cases": ((0.1, 0.5), (0.4, 0.5)), "steps": 40},
+        "polished": {"n_features": 16, "p": (0.4,), "ratio": (0.5,), "steps": 60},
+    },
+    "full": {
+        "structure": {
+            "n_features": 64,
+            "p": (0.01, 0.05, 0.1, 0.4),
+            "ratio": (0.125, 0.25, 0.5, 0.75),
+            "seeds": 3,
+            "steps": 8000,
+        },
+        "envelope": 100,
+        "hessian": (16, 32, 64, 128),
+        "departure": {
+            "n_features": 32,
+            "cases": ((0.05, 0.25), (0.05, 0.5), (0.1, 0.5), (0.4, 0.25), (0.4, 0.5)),
+            "steps": 400,
+        },
+        "polished": {"n_features": 32, "p": (0.05, 0.1, 0.4), "ratio": (0.25, 0.5), "steps": 300},
+    },
+}
+CASES = ((0.05, 0.25), (0.05, 0.5), (0.4, 0.25), (0.4, 0.5))
+
+TEXT = """
+At the stopping rule of the source large trained models look like the rug where n_hidden/n_features is well
+below 1/2, and the larger they are the more they do. Trained to convergence they leave it for codes with less
+loss: pairs of features on one line, features left out, and weights of unequal rows, at every size that was
+tried.
+
+Pairs need not be even. With W_out and W_in free, one direction holds two features as M = [[1, -c], [-1/c,
+1]], whose loss when both are on is (1 + c^-2) (1/3 - 1/(6c)) in sum for c >= 1. Its derivative by 1/c
+vanishes at c = 1, the antipodal pair, which is its maximum, and at c = 3, the minimum: 25 p^2/162 for each
+feature in place of p^2/6. Trained models find c near 3. Their rows then come in two kinds, so that
+permutation symmetry is broken even where all features are served alike.
+
+The rug is not a minimum. Its Hessian, exact on matrices of its rank and split by the rug's own symmetry into
+n_features blocks, has negative eigenvalues at every (p, ratio) below. The macroscopic loss depends on the
+diagonal, the biases and the sums of squares of the rows alone, so that rotations of the n_hidden dimensions
+which keep the diagonal leave it as it is: these steps get their curvature from the deviation of the
+interference from a normal law, of either sign. Where p is large and the ratio small, steps that favour one
+half of the features lower even the macroscopic loss: the beginning of dropping.
+"""
+
+
+def report_section(profile: str, seed: int, progress: Callable[[str], None]) -> Section:
+    """Run the experiments on codes and symmetry and return their part of the report.
+
+    Parameters
+    ----------
+    profile : {"quick", "full"}
+    seed : int
+        Seed of everything random here; models take the seeds from it on.
+    progress : callable
+        Called with a line of text from time to time.
+
+    Returns
+    -------
+    Section
+    """
+    sizes = SIZES[profile]
+    symmetry = runs.read_symmetry()
+    progress("codes: the envelope")
+    plane = _stored("codes_envelope.nc", lambda: run_envelope(sizes["envelope"]))
+    train = sizes["structure"]
+    progress(f"codes: training models of {train['n_features']} features")
+    found = runs.run_structure(
+        train["n_features"],
+        train["p"],
+        train["ratio"],
+        range(seed, seed + train["seeds"]),
+        steps=train["steps"],
+    )
+    progress("codes: the Hessian at the rug")
+    hessian = runs.run_hessian(CASES, sizes["hessian"], seed)
+    progress("codes: descent from the rug")
+    departure = runs.run_departure(
+        sizes["departure"]["n_features"],
+        sizes["departure"]["cases"],
+        steps=sizes["departure"]["steps"],
+        seed=seed,
+    )
+    progress("codes: descent on the exact loss from trained weights")
+    small = sizes["polished"]
+    trained = runs.run_structure(
+        small["n_features"], small["p"], small["ratio"], [seed], schedule="converged", steps=2000
+    )
+    polished = runs.run_polished(trained, range(trained.sizes["model"]), steps=small["steps"])
+    made = [
+        tables.structure_table(found),
+        tables.hessian_table(hessian),
+        tables.departure_table(departure),
+        tables.polished_table(polished),
+    ]
+    if symmetry is not None:
+        known = _stored("codes_known.nc", runs.run_known)
+        made = [tables.loss_table(symmetry, known), tables.trend_table(symmetry), *made]
+    figures = [envelope_figure(plane), *_figures(symmetry, found, hessian)]
+    return Section("codes", "Structured codes and the symmetry of trained weights", TEXT, figures, made)
+
+
+def _stored(name: str, compute: Callable[[], xr.Dataset]) -> xr.Dataset:
+    """Read what took minutes to compute, or compute it where the file is missing."""
+    path = runs.REFERENCE / name
+    return read_dataset(path) if path.exists() else compute()
+
+
+def _figures(symmetry: xr.Dataset | None, found: xr.Dataset, hessian: xr.Dataset) -> list[Figure]:
+    figures = [
+        Figure(
+            "shares",
+            "What codes converged models use",
+            f"n_features = {int(found['n_features'][0])}, trained in this run: features in pairs, in larger "
+            f"blocks, "
+            "left out, or in a noise-like remainder as in the rug.",
+            found.drop_vars(("W_out", "W_in", "bias")),
+            plots.plot_shares,
+            size=(5.2, 3.8),
+        ),
+        Figure(
+            "curvature",
+            "The rug is a saddle: least curvature of the exact loss",
+            "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. "
+            "Dashed: the "
+            "rate at which interference becomes normal.",
+            hessian,
+            plots.plot_curvature,
+            size=(5.2, 3.6),
+        ),
+    ]
+    if symmetry is not None:
+        figures.insert(
+            0,
+            Figure(
+                "symmetry",
+                "Figs. 4-7: does symmetry emerge as models grow?",
+                "Reference runs, means over three seeds with standard errors; open and dotted at the "
+                "stopping rule "
+                "of the source, filled at convergence.",
+                symmetry,
+                [
+                    partial(plots.plot_symmetry, name=name, label=label, legend=k == 0)
+                    for k, (name, label) in enumerate(plots.STATISTICS)
+                ],
+                size=(4.2, 3.3),
+            ),
+        )
+    return figures

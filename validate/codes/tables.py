@@ -1,0 +1,243 @@
+"""Tables of the part of the report on codes and symmetry."""
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from ..section import Table
+
+__all__ = [
+    "departure_table",
+    "hessian_table",
+    "loss_table",
+    "polished_table",
+    "structure_table",
+    "trend_table",
+]
+
+P = (0.01, 0.05, 0.1, 0.4)
+RATIOS = (0.12, 0.25, 0.5)
+TRENDS = ("diagonal_sd", "bias_sd", "row_variance_spread", "lyapunov_max")
+SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
+
+
+def _cells(ds: xr.Dataset) -> list[tuple[float, float, np.ndarray]]:
+    """Return p, ratio and models of each cell with more than one size."""
+    found = []
+    for p in P:
+        for ratio in RATIOS:
+            mine = (ds["p"].values == p) & (np.abs(ds["ratio"].values / ratio - 1) < 0.05)
+            if np.unique(ds["n_features"].values[mine]).size > 1:
+                found.append((p, ratio, np.flatnonzero(mine)))
+    return found
+
+
+def _percent(values: np.ndarray) -> str:
+    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+    return f"{values.mean():.1%} ± {error:.1%}"
+
+
+def loss_table(ds: xr.Dataset, known: xr.Dataset) -> Table:
+    """Tabulate losses of the reference models in units of the rug's, beside the envelope and the bound."""
+    rows = []
+    at = list(zip(known["p"].values, known["ratio"].values, strict=True))
+    for p in np.unique(ds["p"]):
+        for n in np.unique(ds["n_features"]):
+            here = (ds["p"].values == p) & (ds["n_features"].values == n)
+            for ratio in np.unique(ds["ratio"].values[here]):
+                mine = np.flatnonzero(here & (ds["ratio"].values == ratio))
+                rug = ds["optimum"].values[mine]
+                ends = [_percent(values) for values in ds["loss"].values[:, mine] / rug]
+                point = known.isel(point=at.index((p, ratio)))
+                beside = (float(point[name]) / rug[0] for name in ("envelope", "lower_bound"))
+                affine = float(ds["linear_loss"].values[mine[0]]) / rug[0]
+                shown = [f"{value:.1%}" for value in (*beside, affine)]
+                rows.append((f"{p:g}", f"{ratio:.3g}", int(n), mine.size, *ends, *shown))
+    columns = (
+        "p",
+        "ratio",
+        "n_features",
+        "seeds",
+        "at the stopping rule",
+        "at convergence",
+        "envelope of codes",
+        "proved lower bound",
+        "affine",
+    )
+    caption = (
+        "In units of the rug's macroscopic loss; means over seeds ± standard error. The envelope is the "
+        "least loss "
+        "among known codes and their mixtures, weights of all sizes allowed."
+    )
+    return Table("Loss of trained models relative to the rug", columns, rows, caption)
+
+
+def trend_table(ds: xr.Dataset) -> Table:
+    """Tabulate the powers of n_features with which the statistics of Figs. 4-7 change."""
+    rows = []
+    for p, ratio, models in _cells(ds):
+        log_n = np.log(ds["n_features"].values[models])
+        for end in range(ds.sizes["end"]):
+            powers = []
+            for name in TRENDS:
+                fit = stats.linregress(log_n, np.log(ds[name].values[end, models]))
+                half = stats.t.ppf(0.975, models.size - 2) * fit.stderr
+                powers.append(f"{fit.slope:+.2f} ± {half:.2f}")
+            rows.append((f"{p:g}", f"{ratio:g}", str(ds["end"].values[end]), *powers))
+    columns = (
+        "p",
+        "ratio ≈",
+        "end",
+        "diagonal s.d.",
+        "bias s.d.",
+        "row variances, s.d./mean",
+        "Lyapunov ratio",
+    )
+    caption = (
+        "Slopes of log statistic against log n_features, n = 128, 256, 512 (128, 256 at p = 0.4), with 95 % "
+        "intervals. -0.5 would be the Lyapunov ratio of Gaussian rows; 0 means that nothing changes."
+    )
+    return Table("Does symmetry emerge? Powers of n_features", columns, rows, caption)
+
+
+def structure_table(ds: xr.Dataset) -> Table:
+    """Tabulate which codes trained models use."""
+    rows = []
+    for k in range(ds.sizes["model"]):
+        for end in range(ds.sizes["end"]):
+            at = ds.isel(model=k, end=end)
+            shares = [f"{float(at[name]):.0%}" for name in SHARES]
+            skew = float(at["skew"])
+            rows.append(
+                (
+                    f"{float(at['p']):g}",
+                    f"{float(at['ratio']):g}",
+                    int(at["seed"]),
+                    str(ds["end"].values[end]),
+                    f"{float(at['excess']):+.1%} ± {float(at['loss_se'] / at['optimum']):.1%}",
+                    *shares,
+                    "" if np.isnan(skew) else f"{skew:.2f}",
+                    f"{float(at['kurtosis']):.2f}",
+                    f"{float(at['rejected']):.0%}",
+                )
+            )
+    columns = (
+        "p",
+        "ratio",
+        "seed",
+        "end",
+        "excess",
+        *SHARES,
+        "skew of pairs",
+        "excess kurtosis",
+        "not normal",
+    )
+    caption = (
+        f"n_features = {int(ds['n_features'][0])}. Skew: median over pairs of the larger of -M_ij, -M_ji; 3 "
+        f"is best for "
+        "small p. Excess kurtosis of the interference, exact, median over rows; `not normal`: share of rows "
+        "for which "
+        "the Kolmogorov-Smirnov test on 4000 inputs rejects a normal law (1 % for all rows together)."
+    )
+    return Table("The codes of trained models", columns, rows, caption)
+
+
+def hessian_table(ds: xr.Dataset) -> Table:
+    """Tabulate the exact Hessian at the rug."""
+    rows = []
+    for c in range(ds.sizes["case"]):
+        for i, n in enumerate(ds["n_features"].values):
+            at = ds.isel(case=c, n_features=i)
+            rows.append(
+                (
+                    f"{float(at['p']):g}",
+                    f"{float(at['ratio']):g}",
+                    int(n),
+                    f"{float(at['relative_loss']):.3f}",
+                    f"{float(at['lowest']):+.4f} ± {float(at['error']):.0e}",
+                    f"{int(at['negative'])} of {int(at['modes'])}",
+                    f"{float(at['symmetric']):+.4f}",
+                    f"{float(at['diagonal_share']):.2f}",
+                    f"{float(at['bias_share']):.2f}",
+                    f"{float(at['skew_share']):.2f}",
+                )
+            )
+    columns = (
+        "p",
+        "ratio",
+        "n_features",
+        "loss / macroscopic",
+        "least curvature / p",
+        "negative",
+        "least, all features alike",
+        "on the diagonal",
+        "on the bias",
+        "antisymmetric",
+    )
+    caption = (
+        "At the critical point beside a random rug, which has the least loss among matrices that depend on i "
+        "XOR j "
+        "alone, near it. Steps on matrices of rank n_hidden and biases, of unit length; the last three "
+        "columns are "
+        "shares of the squared length of the step of least curvature."
+    )
+    return Table("Exact Hessian at the rug", columns, rows, caption)
+
+
+def departure_table(ds: xr.Dataset) -> Table:
+    """Tabulate where descent from the rug ends."""
+    rows = [
+        (
+            f"{float(at['p']):g}",
+            f"{float(at['ratio']):g}",
+            f"{float(at['start']):.3f}",
+            f"{float(at['end']):.3f}",
+            f"{float(at['moved']):.2f}",
+            *(f"{float(at[name]):.0%}" for name in SHARES),
+            f"{float(at['largest']):.2f}",
+            f"{float(at['slope']):.1e}",
+        )
+        for at in (ds.isel(case=c) for c in range(ds.sizes["case"]))
+    ]
+    columns = (
+        "p",
+        "ratio",
+        "loss at the rug",
+        "at the end",
+        "change of M",
+        *SHARES,
+        "largest beside",
+        "slope / p",
+    )
+    caption = (
+        f"n_features = {ds.attrs['n_features']}. Weights of the critical point beside the rug, each moved by "
+        f"a normal "
+        f"number of standard deviation {ds.attrs['kick']:g}, then L-BFGS on the exact loss. Losses in units "
+        f"of the "
+        "macroscopic rug's. `largest beside`: largest |M_ij| off the diagonal."
+    )
+    return Table("Started at the rug, does it stay?", columns, rows, caption)
+
+
+def polished_table(ds: xr.Dataset) -> Table:
+    """Tabulate descents on the exact loss from trained weights."""
+    rows = [
+        (
+            f"{float(at['p']):g}",
+            f"{float(at['ratio']):g}",
+            f"{float(at['before'] / at['optimum']):.5f}",
+            f"{float(at['after'] / at['optimum']):.5f}",
+            f"{float(at['slope']):.1e}",
+            f"{float(at['lowest']):+.1e} ± {float(at['lowest_error']):.0e}",
+            int(at["negative"]),
+            *(f"{float(at[name]):.0%}" for name in SHARES),
+        )
+        for at in (ds.isel(model=k) for k in range(ds.sizes["model"]))
+    ]
+    columns = ("p", "ratio", "trained", "polished", "slope / p", "least curvature / p", "negative", *SHARES)
+    caption = (
+        f"n_features = {int(ds['n_features'][0])}; exact losses in units of the macroscopic rug's. No "
+        f"negative curvature "
+        "beyond its error and no slope: a local minimum."
+    )
+    return Table("Trained models on the exact loss", columns, rows, caption)
