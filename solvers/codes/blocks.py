@@ -168,8 +168,8 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
     Pairs in closed form; otherwise Nelder and Mead on the exact loss of one row, which stands for all
     because every feature of a code sees the same. Parameters to 1e-3, so that losses are within 1e-5 of the
     code's least (a bound from above in any case, as each is the exact loss of a model). With more than 16
-    different p the parameters are found at 16 of them and interpolated, which adds less than 2e-3, mostly below
-    1e-4, relative; losses are those at the interpolated parameters.
+    different p the parameters are found at 16 of them and interpolated, which adds less than 2e-3, mostly
+    below 1e-4, relative; losses are those at the interpolated parameters.
 
     Examples
     --------
