@@ -18,8 +18,8 @@ class Clock:
 
     Notes
     -----
-    A part that never ran is taken to be as long as the mean of the others; as long as nothing is known,
-    nothing is said.
+    A part that never ran is taken to be as long as the mean of the others; nothing is said as long as less than
+    half of the parts is known, as they differ a lot.
     """
 
     def __init__(self, parts: Mapping[str, float | None], tell: Callable[[str], None]) -> None:
@@ -51,7 +51,7 @@ class Clock:
     def left(self) -> float | None:
         """Return an estimate of the seconds left, or None."""
         known = [seconds for seconds in self._seconds.values() if seconds is not None]
-        if not known:
+        if 2 * len(known) < len(self._seconds):
             return None
         mean = sum(known) / len(known)
         ahead = [self._seconds[name] for name in self._names[self._current :]]

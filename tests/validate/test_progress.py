@@ -22,9 +22,14 @@ def test_nothing_is_said_about_the_time_left_until_something_is_known(now):
     clock.begin("b")
     now[0] += 20
     clock("working")
+    clock.end(20.0)
+    clock.begin("c")
+    now[0] += 10
+    clock("working")
     assert lines == [
         "[   60 s, part 1 of 3] working",
-        "[   80 s, part 2 of 3, about 2 min left] working",  # 40 s of b and 60 s of c
+        "[   80 s, part 2 of 3] working",
+        "[   90 s, part 3 of 3, about 30 s left] working",  # 40 s is the mean of a and b
     ]
 
 
