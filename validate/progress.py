@@ -18,8 +18,8 @@ class Clock:
 
     Notes
     -----
-    A part that never ran is taken to be as long as the mean of the others; nothing is said as long as less than
-    half of the parts is known, as they differ a lot.
+    A part that never ran is taken to be as long as the mean of the others. As parts differ a lot, nothing is
+    said until half of them are known.
     """
 
     def __init__(self, parts: Mapping[str, float | None], tell: Callable[[str], None]) -> None:
