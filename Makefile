@@ -14,8 +14,9 @@ report: $(STAMP)
 	$(BIN)/superposition report --out $(OUT)
 
 # Two workers with a thread each: threads that wait for each other on busy cores take several times as long.
+# A file's tests share a worker, and so what its fixtures computed.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile tests
 
 test-slow: $(STAMP)
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m "slow or not slow" tests
