@@ -3,13 +3,15 @@
 import html
 import io
 import re
+from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from .section import Figure
 
-__all__ = ["svg"]
+__all__ = ["check_axes", "svg"]
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
 _COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
@@ -27,6 +29,18 @@ _STYLE = {
     "svg.fonttype": "path",
     "svg.hashsalt": "superposition",
 }
+
+
+def check_axes(ax: Any) -> None:
+    """Check that a plot was given axes to draw in.
+
+    Raises
+    ------
+    TypeError
+        If it is anything else.
+    """
+    if not isinstance(ax, Axes):
+        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
 
 
 def svg(figure: Figure, prefix: str = "") -> str:

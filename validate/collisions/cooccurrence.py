@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...theory import arguments
+from ..drawing import check_axes
 from .counts import ON, SHIFTED, collision_counts
 from .training import merged, train_l1
 
@@ -181,8 +182,7 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: st
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     against = arguments.choice("against", against, ("p/lam", "p n"))
     name = arguments.choice("name", name, tuple(str(key) for key in ds.data_vars))
     level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"

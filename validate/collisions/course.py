@@ -10,6 +10,7 @@ from scipy import stats
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
+from ..drawing import check_axes
 from .fig3 import first_weights
 
 __all__ = ["plot_course", "run_course"]
@@ -106,8 +107,7 @@ def run_course(
 
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the count over the chance value against time, and the share of overlaps that are held down."""
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     runs = ds.sizes["run"]
     ratio = ds["count"] / ds.attrs["expected"]
     half = stats.t.ppf(0.975, runs - 1) * ratio.std("run", ddof=1) / np.sqrt(runs)

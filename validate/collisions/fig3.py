@@ -12,6 +12,7 @@ from scipy import stats
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
+from ..drawing import check_axes
 
 __all__ = ["FIG3", "first_weights", "plot_fig3", "plot_ratio", "quoted_p_values", "run_fig3"]
 
@@ -223,8 +224,7 @@ def quoted_p_values(ds: xr.Dataset) -> tuple[npt.NDArray[np.float64], float, flo
 
 
 def _axes(ax: Axes) -> None:
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
 
 
 def _title(ds: xr.Dataset) -> str:

@@ -12,6 +12,7 @@ from scipy import stats
 
 from ...theory import arguments
 from ...theory.collisions.splitting import separated_share
+from ..drawing import check_axes
 from .counts import ON, ZERO
 from .training import train_l1
 
@@ -333,8 +334,7 @@ def plot_remedy(ds: xr.Dataset, ax: Axes) -> Axes:
 
     The lines are the parameter-free prediction for tied weights, one for each size of the perturbation.
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):
         colour = f"C{k % 10}"
@@ -363,8 +363,7 @@ def plot_remedy(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def plot_outcomes(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what had become of split neurons at the last time: a bar of shares for each lam and eps."""
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     end = ds.isel(time=-1)
     shares = {name: (end[name] / end["pairs"]).values.ravel() for name in OUTCOMES}
     place, below = np.arange(shares["apart"].size), np.zeros(shares["apart"].size)

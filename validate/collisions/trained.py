@@ -11,6 +11,7 @@ from scipy import stats
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory.collisions import quoted_polysemantic
+from ..drawing import check_axes
 from .counts import ON, SHIFTED, collision_counts
 from .training import merged, train_l1
 
@@ -158,8 +159,7 @@ def run_trained(
 
 def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the mean count over n^2/(4m) against m, with its confidence interval, for each optimiser."""
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     ax.axhline(1, color="C0", label="n²/(4m)")
     for k, name in enumerate(ds["optimiser"].values):
         some = ds.sel(optimiser=name) / ds["quoted"]

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from ...theory import arguments
 from ...theory.collisions.untied import untied_length_ratio
+from ..drawing import check_axes
 from .training import merged, train_l1
 
 __all__ = ["CASES", "plot_untied", "run_inputs", "run_untied"]
@@ -107,8 +108,7 @@ def run_untied(
 
 def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw |D|/|E| against time, mean ± 1 standard error over the seeds, and the drift of one neuron."""
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     fine = np.geomspace(float(ds["time"].min()), float(ds["time"].max()), 100)
     ax.plot(fine, untied_length_ratio(fine), color="C0", label="one neuron, from equal lengths")
     for k, case in enumerate(ds["case"].values):

@@ -14,7 +14,7 @@ from scipy.ndimage import distance_transform_edt
 from ...solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
 from ...theory import arguments
 from ...theory.relu import mixture_loss
-from ..drawing import svg
+from ..drawing import check_axes, svg
 from ..files import write_text
 from ..section import Figure
 
@@ -257,8 +257,7 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     model = arguments.integer("model", model, 0, len(MODELS) - 1)
     phase = ds["phase"].values[model]
     colour = np.array([colors.to_rgb(name) for name in COLOURS])[phase]
@@ -297,8 +296,7 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     model = arguments.integer("model", model, 0, len(MODELS) - 1)
     one = ds.isel(model=model)
     excess = 100.0 * (one["pattern_loss"] / one["loss"] - 1.0)

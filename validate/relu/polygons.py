@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 
 from ...solvers.relu import polygon, solve_small, structure
 from ...theory import arguments
+from ..drawing import check_axes
 
 __all__ = ["plain_log", "plot_polygons", "run_polygons", "shapes"]
 
@@ -168,8 +169,7 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     for i, name in enumerate(ds["arrangement"].values):
         ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
     for i, n in enumerate(ds["n_features"].values):

@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from ...solvers.relu import sparse_model, sphere_check
 from ...theory import arguments
 from ...theory.relu import polygon
+from ..drawing import check_axes
 
 __all__ = ["plot_thomson", "run_thomson"]
 
@@ -135,8 +136,7 @@ def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     known = np.unique(ds["n_hidden"].values).tolist()
     if n_hidden not in known:
         raise ValueError(f"`n_hidden` must be one of {known}; got {n_hidden!r}.")

@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 from ...solvers.relu import pair_basins, phase_diagram, solve_small
 from ...theory import arguments
 from ...theory.relu import mixture_loss, mixture_loss_gradient
+from ..drawing import check_axes
 from ..training.engine import load_torch
 from .polygons import plain_log
 
@@ -232,8 +233,7 @@ def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     optimiser = arguments.choice("optimiser", optimiser, tuple(str(x) for x in ds["optimiser"].values))
     one = ds.sel(optimiser=optimiser)
     spread = np.linspace(-0.15, 0.15, ds.sizes["run"])
@@ -280,8 +280,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     runs = ds.sizes["run"]
     kinds = [("gradient flow", reached(ds, "flow"))]
     kinds += [(str(name), reached(ds, "settled").sel(optimiser=name)) for name in ds["optimiser"].values]

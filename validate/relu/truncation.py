@@ -11,6 +11,7 @@ from ...solvers.relu import class_shares, dropping_table
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.relu import worst_dropped_bound
+from ..drawing import check_axes
 from .polygons import plain_log
 
 __all__ = ["plot_cost", "plot_shares", "run_truncation"]
@@ -150,8 +151,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     ax.plot(ds["on"], ds["given_on"][-1], color="C0", label="share of the inputs that are not 0")
     for i, kind in enumerate(ds["kind"].values):
         for j, n in enumerate(ds["n_features"].values):
@@ -182,8 +182,7 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+    check_axes(ax)
     for i, name in enumerate(ds["small"].values):
         shown = np.maximum(ds["regret"][i].values, 1e-9)  # differences below are rounding
         ax.plot(
