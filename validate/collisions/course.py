@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from scipy import stats
 
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
 from ..drawing import check_axes
+from ..intervals import student
 from .fig3 import first_weights
 
 __all__ = ["plot_course", "run_course"]
@@ -110,12 +110,10 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
     check_axes(ax)
     runs = ds.sizes["run"]
     ratio = ds["count"] / ds.attrs["expected"]
-    half = stats.t.ppf(0.975, runs - 1) * ratio.std("run", ddof=1) / np.sqrt(runs)
     ax.axhline(1.0, color="0.5", linestyle="--", label="chance alone")
     ax.errorbar(
         ds["time"],
-        ratio.mean("run"),
-        half,
+        *student(ratio.transpose("time", "run")),
         fmt="o-",
         color="C1",
         markersize=4,

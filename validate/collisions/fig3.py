@@ -13,6 +13,7 @@ from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
 from ..drawing import check_axes
+from ..intervals import student
 
 __all__ = ["FIG3", "first_weights", "plot_fig3", "plot_ratio", "quoted_p_values", "run_fig3"]
 
@@ -149,23 +150,22 @@ def _runs(
 def _judged(ds: xr.Dataset, confidence: float) -> xr.Dataset:
     counts, runs, n = ds["polysemantic"], ds.sizes["run"], ds.attrs["n_features"]
     m = ds["n_hidden"].values
-    mean, spread = counts.mean("run"), counts.std("run", ddof=1)
-    half = stats.t.ppf(0.5 + confidence / 2, runs - 1) * spread / np.sqrt(runs)
+    mean, half = student(counts.transpose("n_hidden", "run"), confidence)
     total, tail = counts.sum("run").values, (1 - confidence) / 2
     stayed = ds["stayed"].mean("run").values
     return ds.assign(
-        mean=mean,
-        low=mean - half,
-        high=mean + half,
+        mean=("n_hidden", mean),
+        low=("n_hidden", mean - half),
+        high=("n_hidden", mean + half),
         poisson_low=("n_hidden", stats.chi2.ppf(tail, 2 * total) / 2 / runs * (total > 0)),
         poisson_high=("n_hidden", stats.chi2.isf(tail, 2 * total + 2) / 2 / runs),
-        dispersion=spread**2 / mean,
+        dispersion=counts.var("run", ddof=1) / mean,
         quoted=("n_hidden", theory.quoted_polysemantic(n, m)),
         exclusive=("n_hidden", theory.expected_polysemantic(n, m)),
         independent=("n_hidden", theory.expected_polysemantic(n, m, exclusive=False)),
         preference=(
             "n_hidden",
-            [_preference(n, int(k), s, c) for k, s, c in zip(m, stayed, mean.values, strict=True)],
+            [_preference(n, int(k), s, c) for k, s, c in zip(m, stayed, mean, strict=True)],
         ),
     )
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from ...theory.collisions import split_rate
 from ..files import read_dataset
+from ..intervals import LEVEL, student
 from ..section import Figure, Section, Table
 from ..training.engine import load_torch
 from . import tables, training_tables
@@ -19,7 +20,6 @@ from .cooccurrence import COOCCURRENCE, plot_cooccurrence, run_cooccurrence
 from .course import plot_course, run_course
 from .fig3 import FIG3, plot_fig3, plot_ratio, quoted_p_values, run_fig3
 from .remedy import REMEDY, plot_outcomes, plot_remedy, run_remedy
-from .tables import LEVEL, interval
 from .trained import NAMES, TRAINED, plot_trained, run_trained
 from .untied import plot_untied, run_inputs, run_untied
 
@@ -176,7 +176,7 @@ def _constant(origin: str, ds: xr.Dataset) -> str:
     where: dict[str, list[str]] = {"lies below 1": [], "lies above 1": [], "contains 1": []}
     ratios = []
     for k, m in enumerate(ds["n_hidden"].values):
-        mean, half = (value / float(ds["quoted"][k]) for value in interval(ds["polysemantic"][k]))
+        mean, half = (value / float(ds["quoted"][k]) for value in student(ds["polysemantic"][k]))
         ratios.append(mean)
         side = "lies below 1" if mean + half < 1 else "lies above 1" if mean - half > 1 else "contains 1"
         where[side].append(str(m))
@@ -213,7 +213,7 @@ def _when(ds: xr.Dataset) -> str:
     ratio = ds["count"].values / ds.attrs["expected"]
     settled = np.all(ds["count"].values == ds["count"].values[-1], axis=1)
     first = int(np.flatnonzero(~settled)[-1]) + 1 if not settled.all() else 0
-    begin, end = (interval(values) for values in (ratio[0], ratio[-1]))
+    begin, end = (student(values) for values in (ratio[0], ratio[-1]))
     return (
         "Chance alone, each feature on its largest free weight, gives "
         f"{begin[0]:.2f} ± {begin[1]:.2f} times n(n-1)/(2(2m-1)) for the first weights of {ds.sizes['run']} "
@@ -244,7 +244,7 @@ def _trained(sizes: dict[str, Any], seed: int, progress: Callable[[str], None]) 
     flow, said = ds["polysemantic"].sel(optimiser="flow").values, []
     for name in ("gd", "adamw"):
         counts = ds["polysemantic"].sel(optimiser=name).values
-        mean, half = interval(((counts - flow) / ds["quoted"].values[:, None]).mean(axis=0))
+        mean, half = student(((counts - flow) / ds["quoted"].values[:, None]).mean(axis=0))
         said.append(
             f"{NAMES[name]} has the flow's count in {np.sum(counts == flow)} of {flow.size} runs, and on "
             f"average over m a count that differs by {mean:+.3f} ± {half:.3f} times n²/(4m): the {LEVEL:.0%} "

@@ -1,25 +1,15 @@
-"""Tables of the flow's collisions, and the intervals of all tables: means with Student's."""
+"""Tables of the flow's collisions."""
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
-from scipy import stats
 
 from ...solvers.collisions import collide
 from ...theory import collisions as theory
+from ..intervals import LEVEL, student
 from ..section import Table
 from .fig3 import quoted_p_values
 
-__all__ = ["LEVEL", "count_table", "interval", "malign_table", "places_table", "winners_table", "with_error"]
-
-LEVEL = 0.95
-
-
-def interval(values: npt.ArrayLike, level: float = LEVEL) -> tuple[float, float]:
-    """Return the mean of one-dimensional `values` and half the width of its Student interval."""
-    sample = np.asarray(values, dtype=np.float64)
-    half = stats.t.ppf((1 + level) / 2, sample.size - 1) * sample.std(ddof=1) / np.sqrt(sample.size)
-    return float(sample.mean()), float(half)
+__all__ = ["count_table", "malign_table", "places_table", "winners_table", "with_error"]
 
 
 def with_error(mean: float, half: float, digits: int = 2) -> str:
@@ -33,7 +23,7 @@ def count_table(parts: dict[str, xr.Dataset]) -> Table:
     for origin, ds in parts.items():
         for k, p in enumerate(quoted_p_values(ds)[0]):
             one = ds.isel(n_hidden=k)
-            mean, half = interval(one["polysemantic"])
+            mean, half = student(one["polysemantic"])
             quoted, exclusive = float(one["quoted"]), float(one["exclusive"])
             rows.append(
                 [
@@ -66,14 +56,14 @@ def places_table(parts: dict[str, xr.Dataset]) -> Table:
             one = ds.isel(n_hidden=k)
             placed = n * one["stayed"].values
             chance = float((placed * (placed - 1)).mean() / (2 * (2 * m - 1)))
-            mean, half = interval(one["stayed_pairs"])
+            mean, half = student(one["stayed_pairs"])
             preference = float(one["preference"])
             rows.append(
                 [
                     origin,
                     n,
                     int(m),
-                    with_error(*interval(one["stayed"]), 3),
+                    with_error(*student(one["stayed"]), 3),
                     with_error(mean / chance, half / chance) if chance > 0 else "–",
                     f"{preference:.2f}" if np.isfinite(preference) else "no fit",
                     int(one["dead"].sum()),
@@ -93,7 +83,7 @@ def places_table(parts: dict[str, xr.Dataset]) -> Table:
 def winners_table(ds: xr.Dataset) -> Table:
     """Say on which of its first weights a feature ends; of `run_fig3`."""
     rows = [
-        [int(m), *(with_error(*interval(ds["won"].values[k, :, r]), 3) for r in range(ds.sizes["rank"]))]
+        [int(m), *(with_error(*student(ds["won"].values[k, :, r]), 3) for r in range(ds.sizes["rank"]))]
         for k, m in enumerate(ds["n_hidden"].values)
     ]
     return Table(

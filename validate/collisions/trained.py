@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from scipy import stats
 
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory.collisions import quoted_polysemantic
 from ..drawing import check_axes
+from ..intervals import student
 from .counts import ON, SHIFTED, collision_counts
 from .training import merged, train_l1
 
@@ -140,9 +140,9 @@ def run_trained(
         rows.append(merged(columns, n_hidden=sizes))
     ds = merged(rows, optimiser=list(optimisers)).transpose("optimiser", "n_hidden", "run")
     counts = ds["polysemantic"]
-    half = stats.t.ppf(0.5 + confidence / 2, len(seeds) - 1) * counts.std("run", ddof=1) / np.sqrt(len(seeds))
-    ds["mean"] = counts.mean("run")
-    ds["low"], ds["high"] = ds["mean"] - half, ds["mean"] + half
+    axes = ("optimiser", "n_hidden")
+    mean, half = student(counts.transpose(*axes, "run"), confidence)
+    ds["mean"], ds["low"], ds["high"] = (axes, mean), (axes, mean - half), (axes, mean + half)
     ds["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
     ds = ds.assign_coords(seed=("run", seeds))
     ds.attrs = {

@@ -6,10 +6,11 @@ import xarray as xr
 from scipy import stats
 
 from ...theory import collisions as theory
+from ..intervals import LEVEL, student
 from ..section import Table
 from .counts import ZERO
 from .remedy import OUTCOMES
-from .tables import LEVEL, interval, with_error
+from .tables import with_error
 from .trained import NAMES
 
 __all__ = [
@@ -38,14 +39,14 @@ def trained_table(ds: xr.Dataset) -> Table:
         for name in ds["optimiser"].values:
             one = at.sel(optimiser=name)
             counts = one["polysemantic"].values
-            mean, half = interval(counts)
+            mean, half = student(counts)
             rows.append(
                 [
                     int(m),
                     NAMES[str(name)],
                     with_error(mean, half),
                     with_error(mean / quoted, half / quoted),
-                    "–" if name == "flow" else with_error(*interval(counts - flow)),
+                    "–" if name == "flow" else with_error(*student(counts - flow)),
                     f"{np.sum(counts == flow)} of {flow.size}",
                     " / ".join(f"{float(one[f'polysemantic_{x}'].mean()):.2f}" for x in ("0.25", "0.8")),
                 ]
@@ -126,7 +127,7 @@ def cooccurrence_table(ds: xr.Dataset) -> Table:
                     f"{p:g}",
                     f"{4 * p / lam:.2f}",
                     f"{float(at['on']):.2g}",
-                    *(with_error(*interval(at[x])) for x in ("polysemantic", "polysemantic_0.8", "after")),
+                    *(with_error(*student(at[x])) for x in ("polysemantic", "polysemantic_0.8", "after")),
                     f"{float(at['nonzeros'].mean()):.2f}",
                 ]
             )
@@ -231,7 +232,7 @@ def variant_table(parts: dict[str, xr.Dataset]) -> Table:
 def _of_learned(values: Array) -> str:
     """Write the mean over the runs that have learned a feature; the others have nan."""
     kept = values[np.isfinite(values)]
-    return with_error(*interval(kept), 3) if kept.size > 1 else "–"
+    return with_error(*student(kept), 3) if kept.size > 1 else "–"
 
 
 def untied_table(ds: xr.Dataset) -> Table:
@@ -243,7 +244,7 @@ def untied_table(ds: xr.Dataset) -> Table:
             [
                 str(case),
                 *(_of_learned(at[name].values) for name in ("cosine", "norm_ratio", "mismatch")),
-                with_error(*interval(at["dead"] / ds.attrs["n_features"])),
+                with_error(*student(at["dead"] / ds.attrs["n_features"])),
             ]
         )
     return Table(

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from scipy import stats
 
 from ...solvers import noise as solvers
 from ...theory import arguments
 from ...theory import noise as theory
+from ..intervals import student
 from .runs import LARGE_STEP, descend_from, jackknife, starts
 
 __all__ = ["MECHANISM", "judged", "run_mechanism"]
@@ -237,6 +237,5 @@ def judged(ds: xr.Dataset, confidence: float = 0.95) -> dict[str, tuple[float, f
 
 
 def _mean(samples: FloatArray, confidence: float) -> tuple[float, float, float]:
-    mean = float(samples.mean())
-    half = float(stats.t.ppf(0.5 + confidence / 2, samples.size - 1) * stats.sem(samples))
+    mean, half = map(float, student(samples, confidence))
     return mean, mean - half, mean + half

@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
+from ..intervals import student
 from ..section import Figure, Section
 from . import plots, runs, tables
 from .tables import PANELS, RATIOS
@@ -143,10 +143,8 @@ def _what_was_found(trained: xr.Dataset) -> str:
             for n in np.unique(trained["n_features"]):
                 mine = tables.runs_of(trained, n, p, ratio)
                 if mine.size > 1:
-                    values = trained["excess"].values[-1, mine]
-                    # Student's 95 % interval of the mean over seeds
-                    half = stats.t.ppf(0.975, mine.size - 1) * values.std(ddof=1) / np.sqrt(mine.size)
-                    cells.append((values.mean(), half, n, p, ratio))
+                    mean, half = map(float, student(trained["excess"].values[-1, mine]))
+                    cells.append((mean, half, n, p, ratio))
     above = sum(mean > half for mean, half, *_ in cells)
     below = sum(mean < -half for mean, half, *_ in cells)
     low, high = min(cells), max(cells)

@@ -3,12 +3,12 @@
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from scipy import stats
+
+from ..intervals import LEVEL, student
 
 __all__ = ["plot_deviation", "plot_l1_norm", "plot_nonzeros", "plot_relative_variance"]
 
 NAMES = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
-LEVEL = 0.95
 
 
 def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
@@ -46,8 +46,7 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     """
     t, law = ds["time"].values, ds[f"law_{name}"].values
     runs = ds.sizes["run"]
-    mean = ds[name].mean("run").values / law
-    error = stats.t.ppf((1 + LEVEL) / 2, runs - 1) * ds[name].std("run", ddof=1).values / runs**0.5 / law
+    mean, error = (value / law for value in student(ds[name].transpose("time", "run")))
     spread = ds[f"law_{name}_std"].values / law
     ax.fill_between(
         t, 1 - spread, 1 + spread, color="C0", alpha=0.15, linewidth=0, label="one run: ± 1 s.d. (law)"

@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
+from ..intervals import LEVEL, student
 from ..section import Figure, Section, Table
 from . import plots, runs
 
@@ -18,7 +18,6 @@ SIZES = {
     "full": {"runs": 400, "agreement": {"m": 10_000, "lam": 1e-4, "runs": 32}},
 }
 SHOWN = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables, in 1/lam
-LEVEL = 0.95
 
 TEXT = """
 Without interference the l1 force acts on each encoding by itself, and all its weights that are left are
@@ -144,8 +143,8 @@ def _agreement_table(ds: xr.Dataset) -> Table:
         row: list[object] = [f"{t * lam:.3g}"]
         for name in ("nonzeros", "l1_norm"):
             exact = at[name].values.astype(float)
-            half = stats.t.ppf((1 + LEVEL) / 2, exact.size - 1) * exact.std(ddof=1) / exact.size**0.5
-            row += [f"{exact.mean():.4g} ± {half:.2g}", f"{float(at[f'law_{name}']):.4g}"]
+            mean, half = student(exact)
+            row += [f"{mean:.4g} ± {half:.2g}", f"{float(at[f'law_{name}']):.4g}"]
             for route in ("flow", "trained"):
                 row.append(f"{np.max(np.abs(at[f'{route}_{name}'].values / exact - 1)):.1e}")
         rows.append(row)
