@@ -1,6 +1,7 @@
 """Structure and symmetry of trained weights beside structured codes and the rug."""
 
-from .envelope import envelope_figure, plot_bracket, plot_envelope, run_envelope, write_envelope
+from .envelope import envelope_figure, plot_bracket, plot_envelope, run_envelope
+from .marks import map_figure, plot_map, plot_marks, run_marks
 from .plots import plot_curvature, plot_shares, plot_symmetry
 from .runs import read_symmetry, run_departure, run_hessian, run_known, run_polished, run_structure
 from .section import report_section
@@ -10,10 +11,13 @@ __all__ = [
     "Normality",
     "Structure",
     "envelope_figure",
+    "map_figure",
     "normality",
     "plot_bracket",
     "plot_curvature",
     "plot_envelope",
+    "plot_map",
+    "plot_marks",
     "plot_shares",
     "plot_symmetry",
     "read_symmetry",
@@ -22,8 +26,8 @@ __all__ = [
     "run_envelope",
     "run_hessian",
     "run_known",
+    "run_marks",
     "run_polished",
     "run_structure",
     "structure",
-    "write_envelope",
 ]

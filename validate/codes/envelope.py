@@ -1,7 +1,6 @@
 """The map of structured codes: which of them, or of their mixtures, beats the Persian rug where."""
 
 from collections.abc import Sequence
-from os import PathLike
 
 import numpy as np
 import xarray as xr
@@ -13,10 +12,9 @@ from scipy.ndimage import distance_transform_edt
 from ...solvers.codes import MODELS, envelopes
 from ...theory import arguments
 from ...theory.codes import CODES
-from ..files import write_text
 from ..section import Figure
 
-__all__ = ["envelope_figure", "plot_bracket", "plot_envelope", "run_envelope", "write_envelope"]
+__all__ = ["envelope_figure", "plot_bracket", "plot_envelope", "run_envelope"]
 
 # Codes are drawn by kind: names beginning with the same word.
 KINDS = {
@@ -119,9 +117,9 @@ def run_envelope(
             "loss": found.loss,
             "structured": found.structured,
             "share": found.share,
-            "first": found.first,
-            "second": found.second,
-            "winner": kind[found.first, found.second],
+            "first": found.first.astype(np.int8),
+            "second": found.second.astype(np.int8),
+            "winner": kind[found.first, found.second].astype(np.int8),
         }
         parts.append(xr.Dataset({name: (("p", "ratio"), values) for name, values in columns.items()}))
         all_names[f"names_{allowed}"] = ", ".join(found.names)
@@ -131,10 +129,14 @@ def run_envelope(
     return ds.assign_attrs(winners=", ".join(WINNERS), **all_names)
 
 
-def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes) -> None:
-    """Write the winner's name where its region is widest."""
+def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[tuple[float, float]]) -> None:
+    """Write the winner's name where its region is widest, away from the places that are taken."""
+    log_p, ratio = np.log(ds["p"].values), ds["ratio"].values
+    free = np.ones(winner.shape, dtype=bool)
+    for p, r in taken:
+        free[np.argmin(np.abs(log_p - np.log(p))), np.argmin(np.abs(ratio - r))] = False
     for index in np.unique(winner):
-        depth = distance_transform_edt(np.pad(winner == index, 1))[1:-1, 1:-1]
+        depth = distance_transform_edt(np.pad(free & (winner == index), 1))[1:-1, 1:-1]
         if depth.max() < 0.04 * winner.shape[0]:
             continue
         i, j = np.unravel_index(np.argmax(depth), depth.shape)
@@ -145,7 +147,9 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes) -> None:
         ax.text(*place, text, ha=side, va="center", fontsize=7, path_effects=outline)
 
 
-def plot_envelope(ds: xr.Dataset, ax: Axes, models: str = "balanced") -> Axes:
+def plot_envelope(
+    ds: xr.Dataset, ax: Axes, models: str = "balanced", *, taken: Sequence[tuple[float, float]] = ()
+) -> Axes:
     """Draw which code or mixture has the least loss, with contours of that loss over the rug's.
 
     Parameters
@@ -155,6 +159,8 @@ def plot_envelope(ds: xr.Dataset, ax: Axes, models: str = "balanced") -> Axes:
     ax : matplotlib.axes.Axes
     models : str, optional
         Which of the dataset's models.
+    taken : sequence of (p, ratio), optional
+        Points that names of regions keep away from.
 
     Returns
     -------
@@ -167,7 +173,7 @@ def plot_envelope(ds: xr.Dataset, ax: Axes, models: str = "balanced") -> Axes:
     share = (one["loss"] / one["rug"]).values.T
     lines = ax.contour(one["p"], one["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
     ax.clabel(lines, fontsize=6, fmt="%g")
-    _name_regions(winner, one, ax)
+    _name_regions(winner, one, ax, taken)
     ax.set(
         xscale="log",
         xlabel="feature probability p",
@@ -234,30 +240,3 @@ def envelope_figure(ds: xr.Dataset) -> Figure:
         (*(panel(str(models)) for models in ds["models"].values), plot_bracket),
         size=(4.8, 3.6),
     )
-
-
-def write_envelope(path: str | PathLike[str], size: int = 100) -> xr.Dataset:
-    """Compute the map and write its figure as SVG, cells as one embedded picture.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The SVG file; replaced if it exists.
-    size : int, optional
-        As for `run_envelope`.
-
-    Returns
-    -------
-    xarray.Dataset
-        What is drawn.
-
-    Raises
-    ------
-    ValueError
-        If `size` is out of range.
-    """
-    from ..report import svg  # the report imports the phenomena
-
-    ds = run_envelope(size)
-    write_text(str(path), svg(envelope_figure(ds)))
-    return ds

@@ -4,6 +4,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from .runs import SHARES, models_at
+
 __all__ = ["STATISTICS", "plot_curvature", "plot_shares", "plot_symmetry"]
 
 # The statistics of Figs. 4-7: name in the dataset, label.
@@ -13,17 +15,15 @@ STATISTICS = (
     ("row_variance_spread", "s.d. / mean of row variances (Fig. 6)"),
     ("lyapunov_max", "Lyapunov ratio (Fig. 7)"),
 )
-CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
-SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
+SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
     """Draw means over seeds against n_features, with standard errors, open at the stopping rule."""
-    for k, (p, ratio) in enumerate(CELLS):
-        cell = (ds["p"].values == p) & (np.abs(ds["ratio"].values / ratio - 1) < 0.05)
-        sizes = np.unique(ds["n_features"].values[cell])
+    for k, (p, ratio) in enumerate(SHOWN):
+        sizes = np.unique(ds["n_features"].values[models_at(ds, p, ratio)])
         for end in range(ds.sizes["end"]):
-            values = [ds[name].values[end, cell & (ds["n_features"].values == n)] for n in sizes]
+            values = [ds[name].values[end, models_at(ds, p, ratio, n)] for n in sizes]
             mean = np.array([value.mean() for value in values])
             error = np.array([value.std(ddof=1) / np.sqrt(value.size) for value in values])
             last = end == ds.sizes["end"] - 1

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import rug as solvers
-from ...solvers.codes import envelope
+from ...solvers.codes import envelopes
 from ...solvers.codes.hessian_model import curvatures
 from ...solvers.codes.hessian_rug import RugPoint, rug_hessian, rug_point
 from ...solvers.codes.polish import polish
@@ -28,7 +28,11 @@ __all__ = [
 ]
 
 REFERENCE = Path(__file__).parent.parent / "reference"
-SHARES = ("dropped", "alone", "paired", "blocked", "remainder")
+# The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
+P = (0.01, 0.05, 0.1, 0.4)
+RATIOS = (0.12, 0.25, 0.5)
+CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
+SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
@@ -76,9 +80,30 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
-    """Read `symmetry` of the reference runs of the rug, all sizes as one; None if there are none."""
-    parts = [symmetry(read_dataset(path)) for path in sorted(Path(folder).glob("rug_n*.nc"))]
+    """Read `symmetry` of the reference runs, all sizes and seeds as one; None if there are none."""
+    paths = [path for stem in ("rug", "codes") for path in sorted(Path(folder).glob(f"{stem}_n*.nc"))]
+    parts = [symmetry(read_dataset(path)) for path in paths]
     return xr.concat(parts, "model", combine_attrs="drop") if parts else None
+
+
+def models_at(ds: xr.Dataset, p: float, ratio: float, n_features: int | None = None) -> np.ndarray:
+    """Return the indices of the models at one p, near one ratio, of one size or of all.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `symmetry`.
+    p, ratio : float
+    n_features : int, optional
+
+    Returns
+    -------
+    ndarray of int
+    """
+    mine = (ds["p"].values == p) & (np.abs(ds["ratio"].values / ratio - 1) < 0.05)
+    if n_features is not None:
+        mine &= ds["n_features"].values == n_features
+    return np.flatnonzero(mine)
 
 
 def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
@@ -92,7 +117,8 @@ def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        Of (point): ``p``, ``ratio``, ``rug``, ``envelope`` (models "free") and ``lower_bound``.
+        Of (point): ``p``, ``ratio``, ``rug``, ``balanced`` and ``envelope`` (the least loss of known codes in
+        models "balanced" and "free") and ``lower_bound``.
 
     Raises
     ------
@@ -101,10 +127,16 @@ def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
     """
     trained = read_symmetry(folder)
     if trained is None:
-        raise ValueError(f"`folder` must hold reference runs rug_n*.nc; got {str(folder)!r}.")
+        raise ValueError(f"`folder` must hold reference runs rug_n*.nc or codes_n*.nc; got {str(folder)!r}.")
     points = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
-    found = envelope(points[0], points[1], models="free")
-    columns = {"rug": found.rug, "envelope": found.loss, "lower_bound": found.lower_bound}
+    found = envelopes(points[0], points[1])
+    free = found["free"]
+    columns = {
+        "rug": free.rug,
+        "balanced": found["balanced"].loss,
+        "envelope": free.loss,
+        "lower_bound": free.lower_bound,
+    }
     known = {"p": points[0], "ratio": points[1], **columns}
     return xr.Dataset({name: ("point", values) for name, values in known.items()})
 

@@ -9,6 +9,7 @@ from ..files import read_dataset
 from ..section import Figure, Section
 from . import plots, runs, tables
 from .envelope import envelope_figure, run_envelope
+from .marks import map_figure, run_marks
 
 __all__ = ["report_section"]
 
@@ -123,10 +124,12 @@ def report_section(profile: str, seed: int, progress: Callable[[str], None]) -> 
         tables.departure_table(departure),
         tables.polished_table(polished),
     ]
+    figures = [envelope_figure(plane)]
     if symmetry is not None:
         known = _stored("codes_known.nc", runs.run_known)
         made = [tables.loss_table(symmetry, known), tables.trend_table(symmetry), *made]
-    figures = [envelope_figure(plane), *_figures(symmetry, found, hessian)]
+        figures.append(map_figure(plane, run_marks(symmetry, known)))
+    figures += _figures(symmetry, found, hessian)
     return Section(
         "codes", "Structured codes and the symmetry of trained weights", TEXT + STORED, figures, made
     )
@@ -167,7 +170,7 @@ def _figures(symmetry: xr.Dataset | None, found: xr.Dataset, hessian: xr.Dataset
             Figure(
                 "symmetry",
                 "Figs. 4-7: does symmetry emerge as models grow?",
-                "Reference runs, means over three seeds with standard errors; open and dotted at the "
+                "Reference runs, means over seeds with standard errors; open and dotted at the "
                 "stopping rule "
                 "of the source, filled at convergence.",
                 symmetry,

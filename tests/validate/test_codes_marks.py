@@ -1,0 +1,88 @@
+"""Trained models beside codes and bound: intervals, what is missing, and that none beats a proof."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure as Canvas
+from scipy import stats
+
+from superposition.validate.codes import map_figure, plot_marks, read_symmetry, run_envelope, run_marks
+from superposition.validate.codes.runs import CELLS, REFERENCE, models_at
+from superposition.validate.drawing import svg
+from superposition.validate.files import read_dataset
+
+
+def _trained(losses):
+    """Models of 8 and 16 features at (0.1, 0.5), one for each loss; the second size has two seeds."""
+    rows = [(8, loss) for loss in losses] + [(16, loss) for loss in losses[:2]]
+    number = len(rows)
+    model = {
+        "p": np.full(number, 0.1),
+        "ratio": np.full(number, 0.5),
+        "n_features": np.array([n for n, _ in rows]),
+        "optimum": np.full(number, 0.01),
+    }
+    loss = np.array([[loss for _, loss in rows]] * 2) * [[2.0], [1.0]]
+    return xr.Dataset(
+        {name: ("model", values) for name, values in model.items()} | {"loss": (("end", "model"), loss)},
+        {"end": ["stopping rule", "converged"]},
+    )
+
+
+def _known(ratio=0.5):
+    columns = {"p": 0.1, "ratio": ratio, "rug": 0.01, "balanced": 0.006, "envelope": 0.004, "lower_bound": 1e-4}
+    return xr.Dataset({name: ("point", [value]) for name, value in columns.items()})
+
+
+def test_intervals_are_students_in_units_of_the_rug():
+    losses = [0.007, 0.008, 0.0095]
+    ds = run_marks(_trained(losses), _known())
+    one = ds.sel(n_features=8).isel(point=CELLS.index((0.1, 0.5)))
+    low, high = stats.t.interval(0.95, 2, np.mean(losses) / 0.01, stats.sem(losses) / 0.01)
+    np.testing.assert_allclose(one["mean"], [2 * np.mean(losses) / 0.01, np.mean(losses) / 0.01], rtol=1e-14)
+    np.testing.assert_allclose(one["half"][-1], (high - low) / 2, rtol=1e-12)
+    beside = [float(one[name]) for name in ("balanced", "envelope", "lower_bound")]
+    np.testing.assert_allclose(beside, [0.6, 0.4, 0.01], rtol=1e-14)
+
+
+def test_two_seeds_or_none_make_no_interval():
+    ds = run_marks(_trained([0.007, 0.008, 0.0095]), _known())
+    assert int(ds["seeds"].sel(n_features=16).isel(point=CELLS.index((0.1, 0.5)))) == 2
+    assert int(np.isfinite(ds["mean"]).sum()) == 2  # both ends of the one point with three seeds
+
+
+def test_a_point_without_its_codes_is_named():
+    with pytest.raises(ValueError, match=r"`known`.*\(0\.1, 0\.5\) is missing"):
+        run_marks(_trained([0.007, 0.008, 0.0095]), _known(ratio=0.25))
+
+
+def test_no_axes_no_plot():
+    with pytest.raises(TypeError, match="`ax`.*got NoneType"):
+        plot_marks(run_marks(_trained([1.0, 2.0, 3.0]), _known()), None)
+
+
+def test_figure_is_drawn():
+    plane = run_envelope(4, lowest=0.01, codes=["pair"])
+    drawing = svg(map_figure(plane, run_marks(_trained([0.007, 0.008, 0.0095]), _known())))
+    assert drawing.startswith("<svg")
+    ax = plot_marks(run_marks(_trained([0.007, 0.008, 0.0095]), _known()), Canvas().subplots())
+    assert ax.get_ylabel() == "loss / loss of the rug"
+
+
+def test_no_reference_model_beats_the_proved_bound():
+    """One-sided at five standard errors of each evaluation: one false alarm in 5000 such tables."""
+    trained, known = read_symmetry(), read_dataset(REFERENCE / "codes_known.nc")
+    at = {pair: k for k, pair in enumerate(zip(known["p"].values, known["ratio"].values, strict=True))}
+    where = [at[pair] for pair in zip(trained["p"].values, trained["ratio"].values, strict=True)]
+    bound = known["lower_bound"].values[where]
+    assert trained.sizes["model"] >= 240
+    assert np.all(trained["loss"].values + 5 * trained["loss_se"].values >= bound)
+    assert np.all(known["lower_bound"].values > 0)
+
+
+def test_reference_models_stand_at_twelve_points_of_three_sizes_with_three_seeds():
+    trained = read_symmetry()
+    for n in (64, 128, 256):
+        for p, ratio in CELLS:
+            seeds = trained["seed"].values[models_at(trained, p, ratio, n)]
+            assert np.unique(seeds).size >= 3, (n, p, ratio)

@@ -1,0 +1,204 @@
+"""Trained models on the map of codes: at a dozen points, between the rug and the proved bound."""
+
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+
+from ..drawing import check_axes
+from ..intervals import LEVEL, student
+from ..section import Figure
+from .envelope import plot_envelope
+from .runs import CELLS, models_at
+
+__all__ = ["map_figure", "plot_map", "plot_marks", "run_marks"]
+
+LEAST_SEEDS = 3
+HIGHEST = 1.25
+LOWEST = 2e-3
+OUTLINE = [withStroke(linewidth=2, foreground="white")]
+
+
+def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
+    """Set trained models beside the rug, the best known code and the proved lower bound.
+
+    Parameters
+    ----------
+    trained : xarray.Dataset
+        From `read_symmetry`.
+    known : xarray.Dataset
+        From `run_known`, of the same models.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (point): ``p`` and ``ratio``. Of (point, n_features), in units of the loss of the rug at the ratio
+        that this size has: ``balanced``, ``envelope`` and ``lower_bound`` as in `run_known`, and ``seeds``;
+        with end in front, ``mean`` and ``half`` of Student's interval over seeds, nan where there are fewer
+        than three.
+
+    Raises
+    ------
+    ValueError
+        If `known` lacks a point of `trained`.
+    """
+    points = list(CELLS)
+    sizes = np.unique(trained["n_features"].values)
+    shape = (trained.sizes["end"], len(points), sizes.size)
+    mean, half = np.full(shape, np.nan), np.full(shape, np.nan)
+    least = {name: np.full(shape[1:], np.nan) for name in ("balanced", "envelope", "lower_bound")}
+    seeds = np.zeros(shape[1:], dtype=np.int32)
+    solved = list(zip(known["p"].values, known["ratio"].values, strict=True))
+    for i, j in np.ndindex(shape[1:]):
+        models = trained.isel(model=models_at(trained, *points[i], int(sizes[j])))
+        seeds[i, j] = models.sizes["model"]
+        if seeds[i, j] < LEAST_SEEDS:
+            continue
+        here = (float(models["p"][0]), float(models["ratio"][0]))
+        if here not in solved:
+            raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {here} is missing.")
+        rug = float(models["optimum"][0])
+        mean[:, i, j], half[:, i, j] = student(models["loss"].transpose("end", "model") / rug)
+        for name, values in least.items():
+            values[i, j] = known[name].values[solved.index(here)] / rug
+    axes = ("end", "point", "n_features")
+    return xr.Dataset(
+        {
+            "p": ("point", [p for p, _ in points]),
+            "ratio": ("point", [ratio for _, ratio in points]),
+            "mean": (axes, mean),
+            "half": (axes, half),
+            "seeds": (axes[1:], seeds),
+            **{name: (axes[1:], values) for name, values in least.items()},
+        },
+        {"end": trained["end"], "n_features": sizes},
+        {"level": LEVEL},
+    )
+
+
+def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw losses of trained models over the rug's, with intervals, the best known code and the bound.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_marks`.
+    ax : matplotlib.axes.Axes
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    check_axes(ax)
+    place = np.arange(ds.sizes["point"])
+    width = 0.8 / ds.sizes["n_features"]
+    ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")
+    for j, n in enumerate(ds["n_features"].values):
+        one = ds.sel(n_features=n)
+        x = place + (j + 0.5) * width - 0.4
+        wide = {"width": width, "linewidth": 0}
+        ax.bar(
+            x, one["lower_bound"], color="0.8", label=None if j else "excluded by the proved bound", **wide
+        )
+        for name, style, text in (("balanced", "-", "balanced"), ("envelope", ":", "any")):
+            line = {"linestyles": style, "label": None if j else f"best known code, {text} weights"}
+            ax.hlines(one[name], x - width / 2, x + width / 2, "k", lw=1.2, **line)
+        for end in range(ds.sizes["end"]):
+            last = end == ds.sizes["end"] - 1
+            ax.errorbar(
+                x,
+                one["mean"][end],
+                one["half"][end],
+                fmt="o",
+                markersize=3.4,
+                linewidth=1 if last else 0.5,
+                color=f"C{j + 1}",
+                markerfacecolor=f"C{j + 1}" if last else "white",
+                zorder=3 if last else 2,
+                label=f"trained, n_features = {n}" if last else None,
+            )
+    ax.set_xticks(place, [f"{ratio:g}" for ratio in ds["ratio"].values])
+    ps = ds["p"].values
+    for p in np.unique(ps):
+        mine = place[ps == p]
+        ax.text(mine.mean(), 0.99, f"p = {p:g}", ha="center", va="top", transform=ax.get_xaxis_transform())
+        if mine[0]:
+            ax.axvline(mine[0] - 0.5, color="0.6", linewidth=0.6)
+    ax.set(
+        xlim=(-0.5, place[-1] + 0.5),
+        ylim=(0, HIGHEST),
+        xlabel="ratio n_hidden/n_features",
+        ylabel="loss / loss of the rug",
+    )
+    ax.grid(False, axis="x")
+    ax.legend(fontsize=7, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return ax
+
+
+def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the map of the best known balanced codes and the points at which models were trained.
+
+    Parameters
+    ----------
+    plane : xarray.Dataset
+        From `run_envelope`.
+    marks : xarray.Dataset
+        From `run_marks`.
+    ax : matplotlib.axes.Axes
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Notes
+    -----
+    At each point stands the mean loss of converged models of the largest size trained there over that of the
+    best known balanced code, in per cent, with Student's interval.
+    """
+    check_axes(ax)
+    points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
+    plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
+    end = marks.isel(end=-1)
+    for point in range(marks.sizes["point"]):
+        one = end.isel(point=point)
+        there = np.flatnonzero(np.isfinite(one["mean"].values))
+        if there.size == 0:
+            continue
+        largest = one.isel(n_features=there[-1])
+        unit = 100.0 / float(largest["balanced"])
+        text = f"{unit * float(largest['mean']):.0f} ± {unit * float(largest['half']):.1g}"
+        at = points[point]
+        ax.plot(*at, "o", color="black", markersize=3.5)
+        ax.annotate(
+            text, at, (0, 4), textcoords="offset points", ha="center", fontsize=6, path_effects=OUTLINE
+        )
+    ax.set(title="best balanced code; trained models in % of it")
+    return ax
+
+
+def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
+    """Return the map with the trained models on it, and their losses beside codes and bound.
+
+    Parameters
+    ----------
+    plane : xarray.Dataset
+        From `run_envelope`.
+    marks : xarray.Dataset
+        From `run_marks`.
+    """
+    sizes = ", ".join(str(n) for n in marks["n_features"].values)
+    return Figure(
+        "map",
+        "Trained models between the rug and the proved bound",
+        "Left: the code, or mixture of two, with the least loss among known ones whose features are all "
+        "alike, and contours of its loss over the rug's; at the dots the mean loss of converged models of "
+        f"the largest size trained, in per cent of that code's. Right: models of {sizes} features, filled at "
+        f"convergence, open at the stopping rule of the source (cut at {HIGHEST:g}), "
+        f"{marks.attrs['level']:.0%} Student intervals over seeds; short lines are the best known codes, "
+        "dotted where weights may differ by orders of magnitude; grey is below what any model can reach.",
+        marks,
+        (partial(plot_map, plane), plot_marks),
+        size=(5.0, 4.2),
+    )
