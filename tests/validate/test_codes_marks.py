@@ -6,8 +6,10 @@ import xarray as xr
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
+from superposition.solvers.rug import exact_loss
 from superposition.validate.codes import map_figure, plot_marks, read_symmetry, run_envelope, run_marks
 from superposition.validate.codes.runs import CELLS, REFERENCE, models_at
+from superposition.validate.codes.tables import copies_table
 from superposition.validate.drawing import svg
 from superposition.validate.files import read_dataset
 
@@ -30,7 +32,14 @@ def _trained(losses):
 
 
 def _known(ratio=0.5):
-    columns = {"p": 0.1, "ratio": ratio, "rug": 0.01, "balanced": 0.006, "envelope": 0.004, "lower_bound": 1e-4}
+    columns = {
+        "p": 0.1,
+        "ratio": ratio,
+        "rug": 0.01,
+        "balanced": 0.006,
+        "envelope": 0.004,
+        "lower_bound": 1e-4,
+    }
     return xr.Dataset({name: ("point", [value]) for name, value in columns.items()})
 
 
@@ -57,7 +66,7 @@ def test_a_point_without_its_codes_is_named():
 
 
 def test_no_axes_no_plot():
-    with pytest.raises(TypeError, match="`ax`.*got NoneType"):
+    with pytest.raises(TypeError, match=r"`ax`.*got NoneType"):
         plot_marks(run_marks(_trained([1.0, 2.0, 3.0]), _known()), None)
 
 
@@ -86,3 +95,22 @@ def test_reference_models_stand_at_twelve_points_of_three_sizes_with_three_seeds
         for p, ratio in CELLS:
             seeds = trained["seed"].values[models_at(trained, p, ratio, n)]
             assert np.unique(seeds).size >= 3, (n, p, ratio)
+
+
+def test_copies_side_by_side_have_the_loss_of_one():
+    """What the table of copies rests on; the exact loss knows nothing of blocks."""
+    rng = np.random.default_rng(3)
+    M, b = rng.standard_normal((5, 2)) @ rng.standard_normal((2, 5)), rng.normal(-0.2, 0.1, 5)
+    one = exact_loss(M, b, 0.2)
+    three = exact_loss(np.kron(np.eye(3), M), np.tile(b, 3), 0.2)
+    assert abs(three.loss - one.loss) <= one.error_estimate + three.error_estimate
+    assert one.error_estimate + three.error_estimate < 1e-8
+
+
+def test_table_of_copies_compares_exact_multiples_alone():
+    trained = _trained([0.007, 0.008, 0.0095])
+    (row,) = copies_table(trained).rows
+    assert row[:3] == ("0.1", "0.5", "8, 16")
+    assert row[-1].startswith(f"{0.0075 / np.mean([0.007, 0.008, 0.0095]) - 1:+.1%} ± ")
+    trained["ratio"] = trained["ratio"] * np.where(trained["n_features"] == 8, 1.02, 1.0)
+    assert not copies_table(trained).rows

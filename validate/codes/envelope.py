@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 from matplotlib import colors
 from matplotlib.axes import Axes
-from matplotlib.patheffects import withStroke
 from scipy.ndimage import distance_transform_edt
 
 from ...solvers.codes import MODELS, envelopes
@@ -55,6 +54,8 @@ WINNERS = {
     "other": "#BBBBBB",
 }
 
+# Behind text on the coloured plane; outlined letters would be most of the file.
+LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1.0}
 LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
@@ -141,10 +142,9 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
             continue
         i, j = np.unravel_index(np.argmax(depth), depth.shape)
         text = list(WINNERS)[index].replace(" + ", "\n+ ")
-        outline = [withStroke(linewidth=2.2, foreground="white")]
         place = (float(ds["p"][i]), float(ds["ratio"][j]))
         side = "left" if i < 0.15 * winner.shape[0] else "center"
-        ax.text(*place, text, ha=side, va="center", fontsize=7, path_effects=outline)
+        ax.text(*place, text, ha=side, va="center", fontsize=7, bbox=LABEL)
 
 
 def plot_envelope(

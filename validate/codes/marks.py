@@ -5,12 +5,11 @@ from functools import partial
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.patheffects import withStroke
 
 from ..drawing import check_axes
 from ..intervals import LEVEL, student
 from ..section import Figure
-from .envelope import plot_envelope
+from .envelope import LABEL, plot_envelope
 from .runs import CELLS, models_at
 
 __all__ = ["map_figure", "plot_map", "plot_marks", "run_marks"]
@@ -18,7 +17,6 @@ __all__ = ["map_figure", "plot_map", "plot_marks", "run_marks"]
 LEAST_SEEDS = 3
 HIGHEST = 1.25
 LOWEST = 2e-3
-OUTLINE = [withStroke(linewidth=2, foreground="white")]
 
 
 def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
@@ -168,12 +166,10 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
             continue
         largest = one.isel(n_features=there[-1])
         unit = 100.0 / float(largest["balanced"])
-        text = f"{unit * float(largest['mean']):.0f} ± {unit * float(largest['half']):.1g}"
+        text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
         at = points[point]
         ax.plot(*at, "o", color="black", markersize=3.5)
-        ax.annotate(
-            text, at, (0, 4), textcoords="offset points", ha="center", fontsize=6, path_effects=OUTLINE
-        )
+        ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=6.5, bbox=LABEL)
     ax.set(title="best balanced code; trained models in % of it")
     return ax
 

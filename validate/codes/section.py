@@ -60,6 +60,11 @@ vanishes at c = 1, the antipodal pair, which is its maximum, and at c = 3, the m
 feature in place of p^2/6. Trained models find c near 3. Their rows then come in two kinds, so that
 permutation symmetry is broken even where all features are served alike.
 
+Convergence of training is not optimality. A large model can be made of copies of a small one, each with
+features and neurons of its own, so that the least loss at a ratio never rises from n_features to a multiple
+of it. Trained losses do rise, most at ratio 1/4: what looks like an approach to the rug with growing
+n_features is in part an optimiser that finds good codes of few features and misses them among many.
+
 The rug is not a minimum. Its Hessian, exact on matrices of its rank and split by the rug's own symmetry into
 n_features blocks, has negative eigenvalues at every (p, ratio) below. The macroscopic loss depends on the
 diagonal, the biases and the sums of squares of the rows alone, so that rotations of the n_hidden dimensions
@@ -127,7 +132,8 @@ def report_section(profile: str, seed: int, progress: Callable[[str], None]) -> 
     figures = [envelope_figure(plane)]
     if symmetry is not None:
         known = _stored("codes_known.nc", runs.run_known)
-        made = [tables.loss_table(symmetry, known), tables.trend_table(symmetry), *made]
+        first = [table(symmetry) for table in (tables.copies_table, tables.trend_table)]
+        made = [tables.loss_table(symmetry, known), *first, *made]
         figures.append(map_figure(plane, run_marks(symmetry, known)))
     figures += _figures(symmetry, found, hessian)
     return Section(

@@ -8,6 +8,7 @@ from ..section import Table
 from .runs import CELLS, SHARES, models_at
 
 __all__ = [
+    "copies_table",
     "departure_table",
     "hessian_table",
     "loss_table",
@@ -63,6 +64,30 @@ def loss_table(ds: xr.Dataset, known: xr.Dataset) -> Table:
         "among known ones and their mixtures, with features that are all alike or with weights of all sizes."
     )
     return Table("Loss of trained models relative to the rug", columns, rows, caption)
+
+
+def copies_table(ds: xr.Dataset) -> Table:
+    """Set converged models beside copies of the smallest ones, side by side in blocks of their own."""
+    rows = []
+    for p, ratio, models in _cells(ds):
+        sizes = np.unique(ds["n_features"].values[models])
+        if np.unique(ds["ratio"].values[models]).size > 1:
+            continue  # no number of copies makes the larger model
+        losses = [ds["loss"].values[-1, models_at(ds, p, ratio, n)] for n in sizes]
+        small, large = losses[0], losses[-1]
+        gap = large.mean() / small.mean() - 1.0
+        error = np.hypot(stats.sem(large) / large.mean(), stats.sem(small) / small.mean()) * (1.0 + gap)
+        text = ", ".join(f"{loss.mean():.4g}" for loss in losses)
+        names = ", ".join(str(n) for n in sizes)
+        rows.append((f"{p:g}", f"{ratio:g}", names, text, f"{gap:+.1%} ± {error:.1%}"))
+    columns = ("p", "ratio", "n_features", "mean loss at convergence", "largest over copies of the smallest")
+    caption = (
+        "Copies of a model side by side, each with features and neurons of its own, have its loss per "
+        "feature: the least loss at a ratio never rises from n_features to a multiple of it. Where the last "
+        "column is above 0 the large models are not optimal, whatever their structure. ± standard error over "
+        "seeds."
+    )
+    return Table("What large models miss: copies of small ones", columns, rows, caption)
 
 
 def trend_table(ds: xr.Dataset) -> Table:
