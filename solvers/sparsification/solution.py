@@ -83,7 +83,7 @@ def _check(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> tuple[FloatArray,
     strength = arguments.real("lam", lam, 0)
     if strength.ndim:
         raise ValueError(f"`lam` must be one number; got shape {strength.shape}.")
-    times = np.ascontiguousarray(arguments.vector("t", t))
+    times = np.ascontiguousarray(arguments.vector("t", np.reshape(t, (1,)) if np.ndim(t) == 0 else t))
     if times[0] < 0:
         raise ValueError(f"`t` must not be negative; got {times[0]:g}.")
     falls = np.flatnonzero(np.diff(times) < 0)
@@ -106,7 +106,7 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     lam : float
         Strength of the l1 force, at least 0.
     t : (n_times,) array_like of float
-        Times, not negative, sorted; flow time, not steps.
+        Times, not negative, sorted; flow time, not steps. A number stands for one time.
 
     Returns
     -------
@@ -181,9 +181,9 @@ def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
     >>> weights_at([0.3, -0.9, 0.4], lam=0.1, t=1000).round(6)
     array([ 0.      , -0.945649,  0.      ])
     """
-    w0, lam, times = _check(w0, lam, np.reshape(t, (1,)) if np.ndim(t) == 0 else t)
-    if times.size != 1 or np.ndim(t):
+    if np.ndim(t):
         raise ValueError(f"`t` must be one number; got shape {np.shape(t)}.")
+    w0, lam, times = _check(w0, lam, t)
     motion = _move(w0, lam, times)
     first, gap, stretch = int(motion.first[0]), motion.gap[0], motion.stretch[0]
     if first == motion.sizes.size:

@@ -269,7 +269,7 @@ def test_arguments_are_left_alone():
         (([0.1], 0.1, [-1, 0]), r"`t` must not be negative; got -1"),
         (([0.1], 0.1, [0, 2, 1]), r"`t` must be sorted; got 2 before 1"),
         (([0.1], 0.1, [0, np.nan]), r"`t` must be finite; got nan at index \(1,\)"),
-        (([0.1], 0.1, 3.0), r"`t` must have shape \(any\); got \(\)"),
+        (([0.1], 0.1, [[3.0]]), r"`t` must have shape \(any\); got \(1, 1\)"),
     ],
 )
 def test_rejections(arguments, message):
@@ -280,3 +280,10 @@ def test_rejections(arguments, message):
 def test_weights_at_takes_one_time():
     with pytest.raises(ValueError, match=r"`t` must be one number; got shape \(2,\)"):
         weights_at([0.1], 0.1, [0, 1])
+
+
+def test_a_number_is_one_time():
+    w0 = [0.3, -0.9, 0.4]
+    one, several = solve(w0, 0.1, 5.0), solve(w0, 0.1, [2.0, 5.0])
+    assert one.t.tolist() == [5.0]
+    assert (one.nonzeros[0], one.l1_norm[0]) == (several.nonzeros[1], several.l1_norm[1])
