@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.rug import rug_matrix
-from superposition.validate.codes.runs import run_departure, run_hessian
+from superposition.validate.codes.descent import run_departure, run_hessian, run_polished
 from superposition.validate.codes.structure import normality, structure
 
 
@@ -70,6 +70,14 @@ def test_hessian_runs_tell_of_a_saddle():
     assert (ds["slope"] < 1e-9).all()
 
 
+def test_descent_on_the_exact_loss_ends_at_a_minimum():
+    ds = run_polished(4, [0.2], [0.5], [0], train_steps=300, steps=400).isel(model=0)
+    assert float(ds["after"]) < float(ds["before"])
+    assert float(ds["slope"]) < 1e-6
+    assert int(ds["negative"]) == 0
+    assert (int(ds["rank"]), int(ds["seed"])) == (2, 0)
+
+
 def test_a_kick_at_the_rug_grows():
     ds = run_departure(8, [(0.1, 0.5)], steps=40)
     assert float(ds["moved"][0]) > 0.1
@@ -80,6 +88,7 @@ def test_a_kick_at_the_rug_grows():
     ("call", "name", "value"),
     [
         (lambda: structure(np.eye(3)[:2]), "M", "(2, 3)"),
+        (lambda: run_polished(256, [0.1], [0.5], [0]), "n_features", "256"),
         (lambda: normality(np.eye(3)[:2], 0.1), "M", "(2, 3)"),
         (lambda: normality(np.eye(3), 0.0), "p", "0"),
         (lambda: normality(np.eye(3), 0.1, samples=2), "samples", "2"),

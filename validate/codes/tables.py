@@ -243,6 +243,7 @@ def polished_table(ds: xr.Dataset) -> Table:
         (
             f"{float(at['p']):g}",
             f"{float(at['ratio']):g}",
+            int(at["n_features"]),
             f"{float(at['before'] / at['optimum']):.5f}",
             f"{float(at['after'] / at['optimum']):.5f}",
             f"{float(at['slope']):.1e}",
@@ -252,10 +253,19 @@ def polished_table(ds: xr.Dataset) -> Table:
         )
         for at in (ds.isel(model=k) for k in range(ds.sizes["model"]))
     ]
-    columns = ("p", "ratio", "trained", "polished", "slope / p", "least curvature / p", "negative", *SHARES)
+    columns = (
+        "p",
+        "ratio",
+        "n_features",
+        "trained",
+        "polished",
+        "slope / p",
+        "least curvature / p",
+        "negative",
+        *SHARES,
+    )
     caption = (
-        f"n_features = {int(ds['n_features'][0])}; exact losses in units of the macroscopic rug's. No "
-        f"negative curvature "
-        "beyond its error and no slope: a local minimum."
+        "Exact losses in units of the macroscopic rug's. No negative curvature beyond its error, no slope: "
+        "a local minimum."
     )
     return Table("Trained models on the exact loss", columns, rows, caption)
