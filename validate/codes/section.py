@@ -154,9 +154,8 @@ def _figures(symmetry: xr.Dataset | None, found: xr.Dataset, hessian: xr.Dataset
         Figure(
             "shares",
             "What codes converged models use",
-            f"n_features = {int(found['n_features'][0])}, trained in this run: features in pairs, in larger "
-            f"blocks, "
-            "left out, or in a noise-like remainder as in the rug.",
+            f"n_features = {int(found['n_features'][0])}, trained in this run: features in pairs, in "
+            "larger blocks, left out, or in a noise-like remainder as in the rug.",
             found.drop_vars(("W_out", "W_in", "bias")),
             plots.plot_shares,
             size=(5.2, 3.8),
@@ -165,8 +164,7 @@ def _figures(symmetry: xr.Dataset | None, found: xr.Dataset, hessian: xr.Dataset
             "curvature",
             "The rug is a saddle: least curvature of the exact loss",
             "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. "
-            "Dashed: the "
-            "rate at which interference becomes normal.",
+            "Dashed: the rate at which interference becomes normal.",
             hessian,
             plots.plot_curvature,
             size=(5.2, 3.6),
@@ -178,9 +176,8 @@ def _figures(symmetry: xr.Dataset | None, found: xr.Dataset, hessian: xr.Dataset
             Figure(
                 "symmetry",
                 "Figs. 4-7: does symmetry emerge as models grow?",
-                "Reference runs, means over seeds with standard errors; open and dotted at the "
-                "stopping rule "
-                "of the source, filled at convergence.",
+                "Reference runs, means over seeds with standard errors; open and dotted at the stopping "
+                "rule of the source, filled at convergence.",
                 symmetry,
                 [
                     partial(plots.plot_symmetry, name=name, label=label, legend=k == 0)

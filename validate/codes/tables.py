@@ -61,7 +61,8 @@ def loss_table(ds: xr.Dataset, known: xr.Dataset) -> Table:
     )
     caption = (
         "In units of the rug's macroscopic loss; means over seeds ± standard error. Codes: the least loss "
-        "among known ones and their mixtures, with features that are all alike or with weights of all sizes."
+        "among known ones and their mixtures, with features that are all alike or with weights of all "
+        "sizes."
     )
     return Table("Loss of trained models relative to the rug", columns, rows, caption)
 
@@ -83,9 +84,9 @@ def copies_table(ds: xr.Dataset) -> Table:
     columns = ("p", "ratio", "n_features", "mean loss at convergence", "largest over copies of the smallest")
     caption = (
         "Copies of a model side by side, each with features and neurons of its own, have its loss per "
-        "feature: the least loss at a ratio never rises from n_features to a multiple of it. Where the last "
-        "column is above 0 the large models are not optimal, whatever their structure. ± standard error over "
-        "seeds."
+        "feature: the least loss at a ratio never rises from n_features to a multiple of it. Where the "
+        "last column is above 0 the large models are not optimal, whatever their structure. ± standard "
+        "error over seeds."
     )
     return Table("What large models miss: copies of small ones", columns, rows, caption)
 
@@ -112,8 +113,9 @@ def trend_table(ds: xr.Dataset) -> Table:
         "Lyapunov ratio",
     )
     caption = (
-        "Slopes of log statistic against log n_features over all sizes and seeds of the reference runs, with "
-        "95 % intervals. -0.5 would be the Lyapunov ratio of Gaussian rows; 0 means that nothing changes."
+        "Slopes of log statistic against log n_features over all sizes and seeds of the reference runs, "
+        "with 95 % intervals. -0.5 would be the Lyapunov ratio of Gaussian rows; 0 means that nothing "
+        "changes."
     )
     return Table("Does symmetry emerge? Powers of n_features", columns, rows, caption)
 
@@ -151,11 +153,10 @@ def structure_table(ds: xr.Dataset) -> Table:
         "not normal",
     )
     caption = (
-        f"n_features = {int(ds['n_features'][0])}. Skew: median over pairs of the larger of -M_ij, -M_ji; 3 "
-        f"is best for "
-        "small p. Excess kurtosis of the interference, exact, median over rows; `not normal`: share of rows "
-        "for which "
-        "the Kolmogorov-Smirnov test on 4000 inputs rejects a normal law (1 % for all rows together)."
+        f"n_features = {int(ds['n_features'][0])}. Skew: median over pairs of the larger of -M_ij, -M_ji; "
+        "3 is best for small p. Excess kurtosis of the interference, exact, median over rows; `not "
+        "normal`: share of rows for which the Kolmogorov-Smirnov test on 4000 inputs rejects a normal law "
+        "(1 % for all rows together)."
     )
     return Table("The codes of trained models", columns, rows, caption)
 
@@ -193,11 +194,9 @@ def hessian_table(ds: xr.Dataset) -> Table:
         "antisymmetric",
     )
     caption = (
-        "At the critical point beside a random rug, which has the least loss among matrices that depend on i "
-        "XOR j "
-        "alone, near it. Steps on matrices of rank n_hidden and biases, of unit length; the last three "
-        "columns are "
-        "shares of the squared length of the step of least curvature."
+        "At the critical point beside a random rug, which has the least loss among matrices that depend "
+        "on i XOR j alone, near it. Steps on matrices of rank n_hidden and biases, of unit length; the "
+        "last three columns are shares of the squared length of the step of least curvature."
     )
     return Table("Exact Hessian at the rug", columns, rows, caption)
 
@@ -228,11 +227,9 @@ def departure_table(ds: xr.Dataset) -> Table:
         "slope / p",
     )
     caption = (
-        f"n_features = {ds.attrs['n_features']}. Weights of the critical point beside the rug, each moved by "
-        f"a normal "
-        f"number of standard deviation {ds.attrs['kick']:g}, then L-BFGS on the exact loss. Losses in units "
-        f"of the "
-        "macroscopic rug's. `largest beside`: largest |M_ij| off the diagonal."
+        f"n_features = {ds.attrs['n_features']}. Weights of the critical point beside the rug, each moved "
+        f"by a normal number of standard deviation {ds.attrs['kick']:g}, then L-BFGS on the exact loss. "
+        "Losses in units of the macroscopic rug's. `largest beside`: largest |M_ij| off the diagonal."
     )
     return Table("Started at the rug, does it stay?", columns, rows, caption)
 
@@ -265,7 +262,7 @@ def polished_table(ds: xr.Dataset) -> Table:
         *SHARES,
     )
     caption = (
-        "Exact losses in units of the macroscopic rug's. No negative curvature beyond its error, no slope: "
-        "a local minimum."
+        "Exact losses in units of the macroscopic rug's. No negative curvature beyond its error, no "
+        "slope: a local minimum."
     )
     return Table("Trained models on the exact loss", columns, rows, caption)
