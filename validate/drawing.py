@@ -73,6 +73,11 @@ def svg(figure: Figure, prefix: str = "") -> str:
     drawing = text.getvalue()
     drawing = drawing[drawing.index("<svg") :]
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    # Blanks between elements, and digits below a hundredth of a point, are a quarter of a file.
+    drawing = re.sub(r">\s+<", "><", drawing)
+    drawing = re.sub(
+        r'(?<=\s)(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing
+    )
     drawing = re.sub(r'\bid="', f'id="{prefix}', drawing)
     drawing = re.sub(r'href="#', f'href="#{prefix}', drawing)
     drawing = re.sub(r"url\(#", f"url(#{prefix}", drawing)

@@ -25,6 +25,7 @@ PHENOMENA = ("rug", "codes", "sparsification", "collisions", "noise", "linear", 
 LEDGER = "ledger"
 PROFILES = ("quick", "full")
 PAGE = "report.html"
+NEEDS_TORCH = "needs PyTorch: pip install 'superposition[torch]'"
 
 Progress = Callable[[str], None]
 
@@ -42,9 +43,21 @@ def section(name: str, profile: str, seed: int, progress: Progress) -> Section:
         Seed of everything random.
     progress : callable
         Called with a line of text from time to time.
+
+    Returns
+    -------
+    Section
+        One that only says so where the phenomenon cannot do without PyTorch and there is none.
     """
     module = importlib.import_module(f".{choice('name', name, PHENOMENA)}", __package__)
-    return module.report_section(profile, seed, progress)
+    try:
+        return module.report_section(profile, seed, progress)
+    except ImportError as error:
+        # Any other import that fails is a mistake in the code and must be seen.
+        if "torch" not in (error.name, getattr(error.__cause__, "name", None)):
+            raise
+        progress(f"{name}: left out, {NEEDS_TORCH}")
+        return Section(name, name.capitalize(), f"This part is left out: it {NEEDS_TORCH}.")
 
 
 def write_section(folder: Path, section: Section) -> tuple[str, list[str]]:
@@ -133,6 +146,11 @@ def render(
         [source, *(sum(row.claim.source == source and row.verdict is v for row in ledger) for v in seen)]
         for source in sources
     ]
+    undecided = (
+        f" Open: {counts[claims.Verdict.OPEN]}; these rows say what is missing to decide them."
+        if counts[claims.Verdict.OPEN]
+        else ""
+    )
     stopped = (
         "<p class='warning'>This run was stopped before its end; the same command continues it. "
         f"Missing: {html.escape(', '.join(missing))}.</p>"
@@ -141,8 +159,8 @@ def render(
     )
     summary = (
         stopped
-        + f"<p>{len(ledger)} claims of the sources were checked; each verdict follows from computed "
-        + "evidence.</p>"
+        + f"<p>{len(ledger)} claims of the sources; each verdict follows from computed evidence."
+        + f"{undecided}</p>"
         + page.badges({verdict: counts[verdict] for verdict in seen})
         + page.table("Claims by source", ["source", *map(str, seen)], by_source)
         + page.table("This run", ["what", "value"], facts)

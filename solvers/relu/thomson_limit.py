@@ -230,9 +230,9 @@ def sphere_check(
     -----
     All losses are upper bounds on minima. Found with 48 starts (seed 0):
 
-    ======  ======================  ========  ========  ========  ========  ==========================
+    ======= ======================  ========  ========  ========  ========  ==========================
     n in m  sphere                  unit      common    unbiased  biased    directions with bias
-    ======  ======================  ========  ========  ========  ========  ==========================
+    ======= ======================  ========  ========  ========  ========  ==========================
     5 in 2  pentagon                0.3183    0.2673    0.2673    0.0791    pentagon
     6 in 2  hexagon                 1.0000    0.6667    0.6006    0.2892    hexagon
     7 in 2  at 5 positions          1.8107    1.0195    0.9339    0.5829    heptagon
@@ -244,7 +244,7 @@ def sphere_check(
     10 in 4 rectified 5-cell        0.5556    0.4762    0.4762    0.0529    rectified 5-cell
     12 in 4 all different           1.4737    1.0769    1.0769    0.1467    others
     16 in 5 demipenteract           2.1333    1.5238    1.5238    0.1339    demipenteract
-    ======  ======================  ========  ========  ========  ========  ==========================
+    ======= ======================  ========  ========  ========  ========  ==========================
 
     Without bias, directions are the sphere's as long as the features, or blocks of them, share one
     interference: 5 in 2, 7 and 8 in 3, 9, 10 and 12 in 4, 11, 12 and 16 in 5. In between they are close;

@@ -9,7 +9,7 @@ import sympy
 from scipy import integrate
 from scipy.special import ndtr, xlogy
 
-from superposition.validate import claims
+from superposition.validate import claims, cli, report
 from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge, run, select, verdict
 from superposition.validate.claims.cowsik_scaling import small_law
 from superposition.validate.claims.cowsik_scaling_bounds import chain_constant, posterior_loss
@@ -128,7 +128,7 @@ def test_the_numbers_in_a_correction_are_the_computed_ones():
     (row,) = run(["C23"])
     stated = [float(v) for v in re.findall(r"0\.\d{4}", row.correction)]
     np.testing.assert_allclose(
-        stated, [chain_constant(), posterior_loss(0.25)], rtol=0, atol=5e-5
+        stated, [posterior_loss(0.25), chain_constant()], rtol=0, atol=5e-5
     )  # 4 digits
 
 
@@ -194,3 +194,50 @@ def test_posterior_loss_is_the_derivative_of_the_mutual_information():
         slope = (4 * narrow - wide) / 3
         # Richardson's step leaves step^4 = 1e-8, times derivatives of order 1; the integrals are better.
         assert posterior_loss(sigma) == pytest.approx(2 * slope, abs=1e-7)
+
+
+def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true():
+    right = Claim(
+        "X1", "nobody2000", "1.1", "one " * 10 + "is one", lambda quick: Evidence("", [kept("printed")])
+    )
+    wrong = replace(
+        right,
+        id="X2",
+        correction="two",
+        check=lambda quick: Evidence("", [broken("printed"), kept("corrected")]),
+    )
+    assert claims.text([judge(right), judge(wrong)], width=40).splitlines() == [
+        "X1, 1.1: one one one one one one one one",
+        "one one is one",
+        "    holds",
+        "",
+        "X2, 1.1: one one one one one one one one",
+        "one one is one",
+        "    holds with a correction: two",
+    ]
+    assert claims.text([]) == ""
+
+
+@pytest.mark.parametrize("width", [19, 40.5])
+def test_text_needs_some_width(width):
+    with pytest.raises(ValueError, match=f"`width` must be an integer of at least 20; got {width}"):
+        claims.text([], width)
+
+
+def test_open_rows_say_what_is_missing_and_are_counted(capsys):
+    rows = run(["C9", "C21", "C32"])
+    assert [str(row.verdict) for row in rows] == ["holds", "holds with a correction", "open"]
+    for row in rows[2:]:
+        assert "Missing: " in row.evidence.text
+        assert row.correction is None
+    text = report.render([], rows, [])
+    assert "<p>3 claims of the sources; " in text
+    assert " Open: 1; " in text
+    assert " Open: " not in report.render([], rows[:1], [])
+    assert "1 open</a></li>" in text
+    assert "<td>cowsik2024</td><td class='number'>1</td><td class='number'>1</td>" in text
+    assert text.count("data-verdict='open'") == 1
+    assert cli.main(["claims", "--id", "C9", "C32", "--verdict", "open"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 claims" in shown
+    assert "C9" not in shown

@@ -50,10 +50,3 @@ def test_bad_input_is_named(ds):
         maps.plot_envelope(ds, Canvas().subplots(), "big")
     with pytest.raises(ValueError, match=r"`ratio`.*got 2"):
         maps.plot_bracket(ds, Canvas().subplots(), 2.0)
-
-
-@pytest.mark.slow
-def test_file_is_written(tmp_path):
-    path = tmp_path / "map.svg"
-    maps.write_envelope(path, 3)
-    assert path.read_text().lstrip().startswith("<")

@@ -8,10 +8,11 @@ from scipy import stats
 
 from superposition.solvers.rug import exact_loss
 from superposition.validate.codes import map_figure, plot_marks, read_symmetry, run_envelope, run_marks
-from superposition.validate.codes.runs import CELLS, REFERENCE, models_at
+from superposition.validate.codes.runs import CELLS, models_at
 from superposition.validate.codes.tables import copies_table
 from superposition.validate.drawing import svg
 from superposition.validate.files import read_dataset
+from superposition.validate.stored import REFERENCE
 
 
 def _trained(losses):
@@ -114,3 +115,11 @@ def test_table_of_copies_compares_exact_multiples_alone():
     assert row[-1].startswith(f"{0.0075 / np.mean([0.007, 0.008, 0.0095]) - 1:+.1%} ± ")
     trained["ratio"] = trained["ratio"] * np.where(trained["n_features"] == 8, 1.02, 1.0)
     assert not copies_table(trained).rows
+
+
+def test_longer_training_has_a_row_of_its_own():
+    trained = _trained([0.007, 0.008, 0.0095])
+    longer = trained.isel(model=slice(0, 2)).assign_attrs(steps=40000)
+    _, row = copies_table(trained, longer).rows
+    assert row[2] == "8, 8 trained for 40000 steps"
+    assert row[-1].startswith(f"{0.0075 / np.mean([0.007, 0.008, 0.0095]) - 1:+.1%} ± ")

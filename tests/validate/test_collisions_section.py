@@ -28,7 +28,7 @@ OF_THE_FLOW = ["fig3-this-machine", "course"]
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     monkeypatch.setitem(section.SIZES, "quick", TINY)
-    monkeypatch.setattr(section, "REFERENCE", tmp_path / "collisions_fig3.nc")
+    monkeypatch.setattr(section, "LONG_RUN", tmp_path / "collisions_fig3.nc")
     return tmp_path / "collisions_fig3.nc"
 
 

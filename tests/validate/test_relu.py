@@ -93,18 +93,6 @@ def test_pattern_figure_shows_the_excess(pair):
     np.testing.assert_allclose(shown, excess.values.T)
 
 
-def test_the_diagram_is_written_as_a_small_picture(tmp_path, monkeypatch, pair):
-    asked = []
-    monkeypatch.setattr(phases, "run_phases", lambda *sizes: asked.append(sizes) or pair)
-    path = tmp_path / "phases.svg"
-    assert relu.write_phases(path, 6, 2) is pair
-    assert asked == [(6, 2)]
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith("<svg")
-    assert text.count("data:image/png;base64") == 2
-    assert len(text) < 300_000
-
-
 # Polygons
 
 

@@ -100,7 +100,7 @@ def test_committed_reference_runs_have_the_sizes_that_the_figures_show():
 
 def test_figures_draw_what_the_datasets_hold(trained, ax):
     trained["origin"][:] = "reference"
-    losses = section._losses(trained)
+    losses = section.loss_curves(trained)
     assert rug.plot_loss_against_ratio(losses, ax, p=0.4, legend=True) is ax
     line = losses["loss"].sel(p=0.4) / losses["zero_ratio_loss"].sel(p=0.4)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), line)

@@ -111,7 +111,7 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
 
     Returns
     -------
-    ndarray of float64, shape (*shape of the times, m)
+    ndarray of float64, shape (..., m), the shape of the times in front
         Relative error 1e-9 while a weight is above 1e-140.
 
     Raises

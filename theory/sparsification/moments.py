@@ -57,7 +57,7 @@ def _all_moments(zeta: FloatArray, out: FloatArray) -> None:
 
 
 def truncated_moments(zeta: npt.ArrayLike, order: int) -> FloatArray:
-    r"""Means of :math:`(|x| - \zeta)_+^k` for a standard normal x and k = 0 ... order; exact.
+    r"""Means of :math:`(|x| - \zeta)_+^k` for a standard normal x and k from 0 to `order`; exact.
 
     Parameters
     ----------

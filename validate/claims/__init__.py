@@ -1,7 +1,8 @@
 """The ledger of claims: every statement of the sources, checked, with a computed verdict."""
 
 from .catalogue import CLAIMS, judge, run, select
-from .ledger import Checked, Claim, Evidence, Finding, Verdict, as_record, verdict
+from .errata import errata
+from .ledger import Checked, Claim, Evidence, Finding, Verdict, as_record, text, verdict
 
 __all__ = [
     "CLAIMS",
@@ -11,8 +12,10 @@ __all__ = [
     "Finding",
     "Verdict",
     "as_record",
+    "errata",
     "judge",
     "run",
     "select",
+    "text",
     "verdict",
 ]

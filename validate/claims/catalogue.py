@@ -90,7 +90,7 @@ def run(
     verdict : str, optional
         Return only rows with this verdict (all selected claims are judged nevertheless).
     quick : bool, optional
-        Small sizes (about half a minute on one core for everything) or larger ones.
+        Small sizes (about three minutes on one core for everything) or larger ones.
     jobs : int, optional
         Number of processes.
     progress : callable, optional

@@ -1,6 +1,8 @@
 """Claims of Cowsik, Dolev and Infanger (2024), "The Persian Rug", each with the check that judges it."""
 
+from .cowsik_decoders import DECODERS
 from .cowsik_model import MODEL
+from .cowsik_open import OPEN
 from .cowsik_rug import RUG
 from .cowsik_scaling import SCALING
 from .cowsik_scaling_bounds import BOUNDS
@@ -11,5 +13,8 @@ from .ledger import Claim
 __all__ = ["CLAIMS"]
 
 CLAIMS: tuple[Claim, ...] = tuple(
-    sorted((*MODEL, *WEIGHTS, *RUG, *SCALING, *BOUNDS, *STRUCTURE), key=lambda claim: int(claim.id[1:]))
+    sorted(
+        (*MODEL, *WEIGHTS, *RUG, *SCALING, *BOUNDS, *DECODERS, *STRUCTURE, *OPEN),
+        key=lambda claim: int(claim.id[1:]),
+    )
 )

@@ -239,7 +239,7 @@ def c14(quick: bool) -> Evidence:
     SOURCE,
     "4.3.1",
     "r -> 0: L >= p/3 - p^2/9",
-    "L >= p/3 - p^2/4 = Var x (E u = 1/2, not 1/3), approached as b/sigma -> infinity",
+    "L >= p/3 - p^2/4 = Var x, as E u = 1/2, not 1/3; approached as b/sigma -> infinity",
 )
 def c15(quick: bool) -> Evidence:
     import sympy

@@ -53,7 +53,8 @@ def c11(quick: bool) -> Evidence:
     "C12",
     SOURCE,
     "4.2.2",
-    "R = (1/n_d) sum_{k in S} H_ik H_kj has unit diagonal and is a projector",
+    "R_ij = (1/n_d) sum_{k in S} H_ik H_kj (H a Hadamard matrix, S a set of n_d indices) has unit "
+    "diagonal and is a projector",
     "R has unit diagonal, and (n_d/n_s) R is a projector: R^2 = (n_s/n_d) R",
 )
 def c12(quick: bool) -> Evidence:
@@ -96,11 +97,11 @@ def _lyapunov(row: Array) -> float:
     "C13",
     SOURCE,
     "4.2.2",
-    "R saturates Eq. 6 and satisfies the statistical symmetries",
-    "R saturates Eq. 6 and has equal rows for every S; its interference becomes Gaussian for S drawn at "
-    "random (Lyapunov ratio ~ sqrt(8/(pi n_s))), but not for every S: for a subgroup the ratio is (n_s/n_d "
-    "- 1)^(-1/2) at every size. The constant Hadamard row in S shifts the mean interference by p n_s/(2 "
-    "n_d)",
+    "R of C12 saturates Eq. 6, the least variance of the interference, and satisfies the statistical "
+    "symmetries",
+    "R saturates Eq. 6 and has statistically equal rows for every S, and its interference becomes "
+    "Gaussian for S drawn at random (Lyapunov ratio ~ sqrt(8/(pi n_s))), but not for every S: for a "
+    "subgroup the ratio is (n_s/n_d - 1)^(-1/2) at every size",
 )
 def c13(quick: bool) -> Evidence:
     sizes = 2 ** np.arange(6, 15 if quick else 21)
@@ -136,7 +137,8 @@ def c13(quick: bool) -> Evidence:
         f"ratio 1/4 the Lyapunov ratio falls from {ratio[:, 0].mean():.3f} at n_s = {sizes[0]} to "
         f"{ratio[:, -1].mean():.4f} at {sizes[-1]}, as n_s^({slopes.mean():.3f} +- {error:.3f}) ({seeds} "
         f"seeds). For S the multiples of 4 it is {subgroup[0]:.3f} at {sizes[0]} and {subgroup[-1]:.3f} at "
-        f"{sizes[-1]}: each output hears three features in full, at any size.",
+        f"{sizes[-1]}: each output hears three features in full, at any size. The constant Hadamard "
+        "row in S shifts the mean interference by p n_s/(2 n_d).",
         [
             *(numeric("printed", *finding) for finding in exact),
             numeric(

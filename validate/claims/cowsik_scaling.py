@@ -47,9 +47,9 @@ def small_law(log_inverse_p: float) -> tuple[float, float, float]:
     "C18",
     SOURCE,
     "Eq. 12",
-    "the best shift is mu ~ sigma sqrt(log 1/p)",
-    "the constant is sqrt 2: mu = t sigma with 4 E ReLU(Z - t) = p t (the scale re-optimised), so that "
-    "t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
+    "the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)",
+    "the constant is sqrt 2: mu = t sigma with 4 E ReLU(Z - t) = p t for a standard normal Z (at the best "
+    "scale), so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
 )
 def c18(quick: bool) -> Evidence:
     import sympy
@@ -141,8 +141,8 @@ def _passed(m: float, s: float) -> float:
     "C19",
     SOURCE,
     "App. B",
-    "E_nu = O(sigma^2 + sigma mu + mu^2); E_r^mean = O(mu^3); E_r^tail < O(1)(1 - 2|mu|) exp(-mu^2/(2 "
-    "sigma^2))",
+    "parts of L_on for nu of mean mu < 0: by noise E_nu = O(sigma^2 + sigma mu + mu^2); by clipping "
+    "E_r^mean = O(mu^3) and E_r^tail < O(1)(1 - 2|mu|) exp(-mu^2/(2 sigma^2))",
     "E_nu < sigma^2 + mu^2; E_r^mean < (8/3)|mu|^3; E_r^tail < (1/2)(1 - 2|mu|) exp(-mu^2/(2 sigma^2)) for "
     "|mu| < 1/2",
 )
@@ -200,8 +200,8 @@ def c19(quick: bool) -> Evidence:
     SOURCE,
     "Eq. 13, 17",
     "L < O(p^2/r log 1/p)",
-    "L <= p sigma^2 (3/2 + 2 log(1/p)) <= (p^2/r)(1/2 + (2/3) log(1/p)) for all p and r; the constant of "
-    "the leading term is 1/6: L ~ (p^2/6)(1/r - 1) log(1/p) for p -> 0 with sigma^2 log(1/p) -> 0",
+    "L <= p sigma^2 (3/2 + 2 log(1/p)) <= (p^2/r)(1/2 + (2/3) log(1/p)) for all p and r; the leading term "
+    "has the constant 1/6: L ~ (p^2/6)(1/r - 1) log(1/p) for p -> 0 with sigma^2 log(1/p) -> 0",
 )
 def c20(quick: bool) -> Evidence:
     count = 60 if quick else 400

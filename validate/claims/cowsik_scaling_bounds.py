@@ -109,9 +109,9 @@ def c22(quick: bool) -> Evidence:
     "C23",
     SOURCE,
     "Eq. 29-31",
-    "L_on >= C' sigma^2 for sigma < 1/4, for any decoder that acts elementwise; give C'",
-    "C' = 0.0911 by the source's chain of inequalities; the largest C' is 0.5512, the value of "
-    "E Var[u | u + nu]/sigma^2 at sigma = 1/4",
+    "L_on >= C' sigma^2 for sigma < 1/4 and any decoder that acts elementwise; C' is not given",
+    "the largest C' is 0.5512, the value of E Var[u | u + nu]/sigma^2 at sigma = 1/4; the source's chain "
+    "of inequalities gives 0.0911",
 )
 def c23(quick: bool) -> Evidence:
     chain, sharp = chain_constant(), posterior_loss(0.25)
@@ -183,8 +183,8 @@ def c23(quick: bool) -> Evidence:
     SOURCE,
     "4.3.3",
     "L ~ p^2/r up to logarithms when p/r << 1",
-    "C' (1/3 - p/4)(1 - r) <= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4; the logarithm enters to the "
-    "first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 log(1/p)",
+    "C' (1/3 - p/4)(1 - r) <= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23); the logarithm "
+    "enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 log(1/p)",
 )
 def c24(quick: bool) -> Evidence:
     chain = chain_constant()

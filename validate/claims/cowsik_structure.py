@@ -18,8 +18,9 @@ from scipy import optimize, stats
 
 from ...solvers.rug import optimum
 from ...theory import rug
-from ..codes.runs import REFERENCE, models_at, read_symmetry, symmetry
+from ..codes.runs import models_at, read_symmetry, symmetry
 from ..files import read_dataset
+from ..stored import REFERENCE
 from .ledger import Claim, Evidence, Finding, claim, experiment, numeric, symbolic
 
 __all__ = ["STRUCTURE"]
@@ -242,9 +243,9 @@ def c27(quick: bool) -> Evidence:
     SOURCE,
     "Fig. 3",
     "p = 4.5 %, n_s = 512: diagonal 1.29 +- .01, bias -.18 +- .01",
-    "so the diagonal at convergence, at ratios 0.2 to 0.3 (the print does not name the ratio); the bias "
-    "goes on falling from about -.1 at the stopping rule to -.21 ... -.24, so that -.18 tells how long "
-    "the model was trained; neither is the rug's, whose b is below -.26 wherever its a is 1.29",
+    "the diagonal is that of convergence, at ratios 0.2 to 0.3 (none is named); the bias falls from -.1 "
+    "at the stopping rule to -.21 ... -.24, so -.18 says how long the model was trained; the rug's b is "
+    "below -.26 where its a is 1.29",
 )
 def c28(quick: bool) -> Evidence:
     found = symmetry(read_dataset(REFERENCE / "codes_fig3_n512.nc"))
@@ -283,7 +284,7 @@ def c28(quick: bool) -> Evidence:
     SOURCE,
     "Figs. 4, 5",
     "the spread of diagonal and bias over features falls as n_s grows",
-    "it does at ratio 0.25; at convergence the spread of the bias rises with n_s in pairs (ratio 0.5), "
+    "the spreads fall at ratio 0.25; at convergence that of the bias rises with n_s in pairs (ratio 0.5), "
     "and that of the diagonal stays near 1/2 where features are dropped (p = 0.1, ratio 0.12)",
 )
 def c29(quick: bool) -> Evidence:
@@ -317,9 +318,9 @@ def c29(quick: bool) -> Evidence:
     SOURCE,
     "Fig. 6",
     "the variance over rows of the row variances vanishes as n_s grows: all noise variables have the same",
-    "it falls like n^-2 or faster whatever the code, as row variances fall like 1/n; in units of their "
-    "mean it falls at ratio 0.25, but stays near 1 at ratio 0.5 at convergence, where each pair has a row "
-    "with -3 and one with -1/3",
+    "it falls like n_s^-2 or faster whatever the code, as row variances fall like 1/n_s; relative to "
+    "their mean it falls at ratio 0.25, but stays near 1 at ratio 0.5 at convergence, where the two rows "
+    "of a pair have the entries -3 and -1/3",
 )
 def c30(quick: bool) -> Evidence:
     quarter = [cell for cell in CELLS if cell[1] == 0.25]
@@ -348,8 +349,8 @@ def c30(quick: bool) -> Evidence:
     SOURCE,
     "Eq. 3, Fig. 7",
     "the Lyapunov ratio Lambda falls as n_s grows, so that nu becomes Gaussian",
-    "it does at ratio 0.12; with pairs, at ratio 0.5 and p >= 0.05, it is 1 at every size, and at p = "
-    "0.1, ratio 0.25 its mean over rows stays at convergence",
+    "the ratio falls at ratio n_d/n_s = 0.12; with pairs, at 0.5 and p >= 0.05, it is 1 at every size, "
+    "and at p = 0.1, n_d/n_s = 0.25 its mean over rows stays at convergence",
 )
 def c31(quick: bool) -> Evidence:
     name, text = "lyapunov_max", "Lambda"

@@ -184,9 +184,9 @@ def c7(quick: bool) -> Evidence:
     "C8",
     SOURCE,
     "Eq. 7",
-    "W proportional to O P O^T with W_ii = 1 saturates the bound, with all its nonzero eigenvalues equal "
-    "to 1",
-    "the nonzero eigenvalues equal n_s/n_d (their sum must be Tr W = n_s)",
+    "W proportional to O P O^T (O orthogonal, P a projector of rank n_d) with W_ii = 1 saturates the "
+    "bound of Eq. 6, with all its nonzero eigenvalues equal to 1",
+    "it saturates the bound, but its nonzero eigenvalues equal n_s/n_d, as their sum must be Tr W = n_s",
 )
 def c8(quick: bool) -> Evidence:
     spectra = [(np.linalg.eigvalsh(W)[-d:], len(W) / d, d, W) for W, d in _optimal_matrices()]

@@ -20,9 +20,9 @@ SOURCE = "elhage2022"
     SOURCE,
     "linear",
     "L ~ sum_i I_i (1-|W_i|^2)^2 + sum_{i!=j} I_j (W_j.W_i)^2",
-    "exact with the factor Var x = p/3 - p^2/4 (p = 1-S) for centred inputs or with the best output bias. "
-    "Without bias E x_i x_j != 0 adds (E x)^2 sum_i I_i (1 - sum_j W_i.W_j)^2, up to 3np/(4-3p) times the "
-    "rest: safely negligible for n p << 1 only",
+    "exact with the factor Var x = p/3 - p^2/4 (p = 1-S) for centred inputs or the best output bias. "
+    "Without bias (E x)^2 sum_i I_i (1 - sum_j W_i.W_j)^2 is added, up to 3np/(4-3p) times the rest: "
+    "negligible for n p << 1 only",
 )
 def e1(quick: bool) -> Evidence:
     without, best, _ = derive.derive_importance_loss(3, 2)
@@ -59,10 +59,9 @@ def e1(quick: bool) -> Evidence:
     SOURCE,
     "linear",
     "the linear model never gains by representing more features than dimensions",
-    "true for uncorrelated inputs (centred, or a model with its best bias): the least loss is that of the m "
-    "features with the largest importance, kept whole. Equal importance leaves it a tie: any projection "
-    "is as good. Without bias the inputs are correlated and mixing all features gains: the best model is "
-    "weighted PCA, M = D^-1/2 P D^1/2",
+    "true for centred inputs or with the best bias: the least loss keeps the m most important features "
+    "whole (a tie of all projections if all are equal). Without bias inputs are correlated and mixing all "
+    "features gains: the best model is a weighted PCA",
 )
 def e2(quick: bool) -> Evidence:
     rng = np.random.default_rng(2)
@@ -95,7 +94,9 @@ def e2(quick: bool) -> Evidence:
     return Evidence(
         "Counterexample without bias: two features that are always on, one neuron, w = (1, 1)/2^1/2. Its "
         "loss is 1/12 (sum over features), a fourth of the 1/3 of keeping one feature whole. With equal "
-        "importance mixing gains (E x)^2 (n - 1): the mean goes first.",
+        "importance mixing gains (E x)^2 (n - 1): the mean goes first. The best model without bias is M = "
+        "D^-1/2 P D^1/2 with D = diag(I) and P the projection on the leading eigenvectors of "
+        "D^1/2 E xx' D^1/2.",
         [
             numeric(
                 "printed",

@@ -42,10 +42,9 @@ def random_models(count: int, seed: int) -> list[tuple[Array, Array, Array]]:
     SOURCE,
     "ReLU output model",
     "L = sum_k (1-S)^k S^(n-k) L_k; L_1 and L_0 dominate as S -> 1",
-    "the expansion is exact; L_0 and L_1 dominate as S -> 1 at fixed weights if L_0 + L_1 > 0: the share "
-    "of the rest is (1-S)/S L_2/L_1 to first order. They do not where L_0 + L_1 = 0, as for antipodal "
-    "pairs, which are best to leading order for n = 2m: all of their loss comes from L_2 and above, at "
-    "every S",
+    "the expansion is exact, and L_0, L_1 dominate at fixed weights if L_0 + L_1 > 0: the rest has the "
+    "share (1-S)/S L_2/L_1, to first order. Antipodal pairs, best to leading order for n = 2m, have L_0 + "
+    "L_1 = 0: all of their loss is L_2 and above",
 )
 def e3(quick: bool) -> Evidence:
     gap = 0.0
@@ -159,9 +158,9 @@ def e5(quick: bool) -> Evidence:
     "E6",
     SOURCE,
     "ReLU output model",
-    "at x_i = 1: sum_i I_i (1-ReLU(|W_i|^2+b_i))^2 + sum_{i!=j} I_j ReLU(W_j.W_i + b_j)^2",
-    "without bias this is 3 L_1 exactly; with bias it is another function, that vanishes for any number of "
-    "features in two dimensions (|W_i|^2 = 1/(1-mu), b = -mu/(1-mu), mu the largest overlap of the "
+    "L_1 for x_i = 1: sum_i I_i (1-ReLU(|W_i|^2+b_i))^2 + sum_{i!=j} I_j ReLU(W_j.W_i + b_j)^2",
+    "without bias this is 3 L_1 exactly; with bias it is another function: in two dimensions it vanishes "
+    "for any number of features (|W_i|^2 = 1/(1-mu), b = -mu/(1-mu), mu the largest overlap of "
     "directions) where L_1 does not",
 )
 def e6(quick: bool) -> Evidence:

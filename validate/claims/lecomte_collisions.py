@@ -104,9 +104,9 @@ def l2(quick: bool) -> Evidence:
     "2.5",
     "at initialisation the component of the interference along W_i has mean Theta(n/m), the feature "
     "benefit's is Theta(1)",
-    "with s.d. c/sqrt(m) the means are (n-1)c^4/(2m) and c^2 - c^4(1 + 2/m), exactly: at c = 0.9 and n = "
-    "m the interference is 2.1 times the feature benefit, which dominates only for m above 2.1 n, and at "
-    "c = 1 it is negative",
+    "with initial s.d. c/sqrt(m) the means are (n-1)c^4/(2m) and c^2 - c^4(1 + 2/m), exactly: at c = 0.9 "
+    "and n = m interference is 2.1 times the feature benefit, which dominates only for m above 2.1 n; at "
+    "c = 1 the benefit is negative",
 )
 def l14(quick: bool) -> Evidence:
     import sympy
@@ -158,9 +158,9 @@ def l14(quick: bool) -> Evidence:
     "2.5",
     "under the mutual interference of a pair, W_i.W_j > 0 obeys d(W_i.W_j)/dt = "
     "-(W_i.W_j)(|W_i|^2+|W_j|^2), and so positive overlaps decrease exponentially",
-    "with the feature benefit, which is as strong, the rate is 2(1 - |W_i|^2 - |W_j|^2): overlaps grow "
-    "while the squares add up to less than 1; it is the cosine of the angle that decays from the start, "
-    "at the rate -(|W_i|^2+|W_j|^2)(1 - cos^2), exactly",
+    "with the feature benefit, which is as strong, the relative rate is 2(1 - |W_i|^2 - |W_j|^2): "
+    "overlaps grow while the squares add up to less than 1. It is the cosine of the angle that decays "
+    "from the start, at the rate (|W_i|^2+|W_j|^2)(1 - cos^2)",
 )
 def l15(quick: bool) -> Evidence:
     import sympy
@@ -206,10 +206,9 @@ def l15(quick: bool) -> Evidence:
     "2.5",
     "two encodings that share one nonzero neuron: opposite signs do nothing (benign); equal signs make "
     "one or both drop to 0, the larger wins (malign)",
-    "opposite signs: exactly nothing. Equal signs: the one with the smaller weights of its own gains, "
-    "which is the larger one if both are equally long; alone on the neuron the larger wins, by the l1 "
-    "force only and in a time of order 1/lam; weights at zero do not stay there if lam is below the "
-    "product of the shared weights and the other's own",
+    "opposite signs: exactly nothing. Equal signs: the encoding with the smaller weights elsewhere gains; "
+    "of two equally long ones that is the larger on this neuron. With none elsewhere the larger wins, by "
+    "the l1 force only, in a time of order 1/lambda",
 )
 def l16(quick: bool) -> Evidence:
     import sympy
@@ -237,7 +236,8 @@ def l16(quick: bool) -> Evidence:
         "Encodings (0.9, 0.5) and (0.8, 0.1), first weights on one neuron: the smaller keeps it. "
         "Encodings of equal length, random shares and lam: the smaller never does. With nothing else the "
         f"loser takes {slow:.2f}/lam to drop (shared weights 0.7 and 0.63), and without an l1 force the "
-        "ratio of the two never changes.",
+        "ratio of the two never changes. Weights at zero do not stay there if lam is below the product of "
+        "the shared weights and the other's own.",
         [
             numeric("printed", "what opposite signs change", benign, "==", 0.0),
             numeric(

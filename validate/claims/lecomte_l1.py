@@ -138,13 +138,9 @@ def _law_ratios(m: float, strength: float) -> tuple[FloatArray, FloatArray, Floa
     "|W_i(t)|_1 is Theta(sqrt m), Theta(1/(lambda t)), Theta(1) in three regimes split at 1/(lambda sqrt "
     "m) and "
     "1/lambda",
-    "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi) = 0.80 at the "
-    "beginning, 1 (up to "
-    "logarithms) in the middle, 1 at the end; with all of them 1 the curve is off by 0.53 at the first "
-    "corner and "
-    "1.4-1.5 at the second. lambda sqrt(m) t = int dz/sqrt(M_2), |W|_1/sqrt(m) = M_1/sqrt(M_2) at z = "
-    "zeta, with "
-    "M_k = E(|x|-zeta)_+^k",
+    "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi) = 0.80, then 1 (up to "
+    "logarithms), then 1; with constants 1 throughout the true curve is 0.53 times the printed one at the "
+    "first corner, 1.4-1.5 times at the second",
 )
 def l7(quick: bool) -> Evidence:
     sizes = (1e3, 1e5, 1e8) if quick else (1e3, 1e5, 1e8, 1e12)
@@ -157,7 +153,9 @@ def l7(quick: bool) -> Evidence:
         "settled, so "
         "the three orders are right; in the middle |W|_1 lambda t is "
         f"{', '.join(f'{x:.4f}' for x in middle)} when "
-        f"the share left is {', '.join(f'{x:.0e}' for x in tail.nonzero_share)}.",
+        f"the share left is {', '.join(f'{x:.0e}' for x in tail.nonzero_share)}. The law, with zeta as "
+        "parameter and M_k = E(|x|-zeta)_+^k for a normal x: lambda sqrt(m) t = int dz/sqrt(M_2(z)) from 0 "
+        "to zeta, |W|_1/sqrt(m) = M_1/sqrt(M_2).",
         [
             numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.5),
             numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 1.6),
@@ -210,9 +208,9 @@ def l8(quick: bool) -> Evidence:
     "Fig. 2",
     "m=1e5, lambda=1e-5, initial s.d. 0.9/sqrt m, no interference: simulation against L7, L8 with all "
     "constants 1",
-    "the scaling is right, the curves are off by factors up to 3 (m') and 2 (|W_i|_1); the limit law, "
-    "without a "
-    "fitted constant, is the mean of exact runs within its standard error",
+    "the scaling is right, but with all constants 1 the curves are off by factors up to 3 (m') and 2 "
+    "(|W_i|_1); the limit law, which has no fitted constant, agrees with the mean of exact runs within "
+    "the statistical error",
 )
 def l9(quick: bool) -> Evidence:
     m, lam, runs = 100_000, 1e-5, 40 if quick else 400
@@ -245,9 +243,8 @@ def l9(quick: bool) -> Evidence:
     "App. B",
     "-d|W_i|_1/dt = lambda m'^2/|W_i|^2 * (variance of the nonzero |W_ik|), the variance printed as a sum of "
     "squared deviations",
-    "the variance is the mean of squared deviations (a sum is m' times too large), and the identity holds "
-    "at balance: "
-    "exactly, -(|W|_1/(2|W|^2)) d|W|^2/dt is to be added on the right",
+    "the variance is the mean of squared deviations (their sum is m' times too large), and the identity "
+    "holds at balance (L6); exactly, -(|W_i|_1/(2|W_i|^2)) d|W_i|^2/dt is to be added on the right",
 )
 def l10(quick: bool) -> Evidence:
     mean, _, ratio = derive.derive_l1_decay(3 if quick else 5)
@@ -279,9 +276,8 @@ def l10(quick: bool) -> Evidence:
     SOURCE,
     "App. B",
     "relative variance Theta(1) gives d(1/|W_i|_1)/dt = Theta(lambda)",
-    "at balance d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2; the relative variance goes from pi/2 "
-    "- 1 to 1 "
-    "for normal first weights",
+    "at balance (L6) d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2; the relative variance goes "
+    "from pi/2 - 1 to 1 for normal first weights",
 )
 def l11(quick: bool) -> Evidence:
     start, end = limiting_relative_variance([1.0, 1e-280])

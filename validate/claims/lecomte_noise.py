@@ -33,12 +33,11 @@ def _text(found: tuple[float, float, float]) -> str:
     "L31",
     SOURCE,
     "3.2",
-    "hence an implicit regulariser 16 eta^2 sigma^4 |W|_4^4 (mu4/sigma^4 - 3): negative excess kurtosis "
-    "drives sparsity, and this is what Figs. 4-6 show",
-    "the term is there in the expected loss after a step, but encodings do not descend it: one alone gets "
-    "flatter under noise of negative excess kurtosis. What Figs. 4-6 show is an effect of first order in "
-    "eta: noise carries overlaps of encodings over the threshold of the ReLU, and with the negative overlaps "
-    "that it brings about, negative excess kurtosis sparsifies",
+    "an implicit regulariser 16 eta^2 sigma^4 |W|_4^4 (mu4/sigma^4 - 3): negative excess kurtosis drives "
+    "sparsity, and this is what Figs. 4-6 show",
+    "the loss after a step has this term, but encodings do not descend it: one alone gets flatter under "
+    "negative excess kurtosis. Figs. 4-6 show a first-order effect: noise pushes overlaps of encodings "
+    "below zero, where negative excess kurtosis sparsifies",
 )
 def l31(quick: bool) -> Evidence:
     ds = run_mechanism(*SIZE, runs=12 if quick else 100, **_few("quick" if quick else "full"))
@@ -148,12 +147,11 @@ def l34(quick: bool) -> Evidence:
     "L35",
     SOURCE,
     "4, Fig. 5",
-    "final fourth norm against lambda and against sigma: no effect when small, growth (sigma through its 4th "
-    "power, lambda linearly), then a drop",
-    "lambda linearly, but sigma through an onset, not a power: about sqrt(pi/(2m))/(n-1), below which "
-    "bounded noise falls silent, with a local power of about 7 above it. The drop at strong noise is of "
-    "lengths at first order; at the source's learning rate shapes lose more, by the gradient's noise, of "
-    "second order",
+    "final |W|_4^4 against lambda and against sigma: no effect when small, growth (with the 4th power of "
+    "sigma, linear in lambda), then a drop",
+    "growth is linear in lambda; in sigma it sets in at about sqrt(pi/(2m))/(n-1), below which bounded "
+    "noise has no effect, and its local power is about 7 above. The drop is of lengths, and at the "
+    "source's learning rate, to second order, also of shapes",
 )
 def l35(quick: bool) -> Evidence:
     n, m = SIZE

@@ -188,8 +188,9 @@ def l27(quick: bool) -> Evidence:
     "L28",
     SOURCE,
     "C.2",
-    "E(W.xi)^4 = sum_j W_j^4 mu4 + 6 sum_{j!=j'} W_j^2 W_j'^2 sigma^4",
-    "3 for 6, as the sum over j != j' counts each pair twice (6 is right for j < j')",
+    "E(W.xi)^4 = sum_j W_j^4 mu4 + 6 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4",
+    "E(W.xi)^4 = sum_j W_j^4 mu4 + 3 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4, as the sum over j != j' counts "
+    "each pair twice (6 is right for j < j')",
 )
 def l28(quick: bool) -> Evidence:
     *_, p2, p4, mu2, mu4 = _symbols()
@@ -224,7 +225,8 @@ def l29(quick: bool) -> Evidence:
     SOURCE,
     "3.2",
     "16 eta^2 E(W.xi)^4 = 3 sigma^4 16 eta^2 (|W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4))",
-    "16 eta^2 (3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)): 3 sigma^4 belongs to the first term alone",
+    "16 eta^2 E(W.xi)^4 = 16 eta^2 (3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)): 3 sigma^4 belongs to "
+    "the first term alone",
 )
 def l30(quick: bool) -> Evidence:
     *_, p2, p4, mu2, mu4 = _symbols()

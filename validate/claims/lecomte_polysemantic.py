@@ -22,10 +22,9 @@ _L18_FULL = {32: (64, 32), 256: (1024, 2048, 4096, 512, 256)}
     SOURCE,
     "Fig. 3",
     'n=256, m=256..4096, 16 runs each: the count follows n^2/(4m), "the constant 1/4 seems fairly accurate"',
-    "the order n^2/m is right, and every feature ends in a place (neuron and sign) of its own, but no "
-    "constant fits: the count lies a fifth below n^2/(4m) at n = 32, m = 64 and at n = 256, m = 1024, and at "
-    "m = n the ratio grows with n, from below 1 at n = 32 to above 1 at n = 256. Chance alone (each feature "
-    "on its largest free weight) gives 1; interference does the rest, while it still holds overlaps at zero",
+    "the order n^2/m is right, but no constant fits: the count is a fifth below n^2/(4m) at n = 32, m = "
+    "64 and at n = 256, m = 1024; at m = n it is below at n = 32 and above at n = 256. Chance alone gives "
+    "n^2/(4m), interference does the rest",
 )
 def l18(quick: bool) -> Evidence:
     sizes, runs = (_L18_QUICK, {32: 128, 128: 24}) if quick else (_L18_FULL, {32: 512, 256: 64})
@@ -60,7 +59,8 @@ def l18(quick: bool) -> Evidence:
         _chance(quick, tests),
     ]
     return Evidence(
-        "Limits are Student's over runs, 0.1 % for all together. The count that the weights of a moment "
+        "Every feature ends in a place (neuron and sign) of its own. Limits are Student's over runs, 0.1 % "
+        "for all together. The count that the weights of a moment "
         "would give by themselves (`run_course`) is that of chance at the start and moves to its final value "
         "between the end of the first conflict and lam t = 0.8, when the last overlaps stop being held at "
         "zero by interference; later it does not change. Smaller lam changes little, larger lam leaves "
@@ -113,11 +113,11 @@ def l19(quick: bool) -> Evidence:
     "L20",
     SOURCE,
     "App. A",
-    "untied weights end up (nearly) equal; orthogonal inputs give the same dynamics as basis vectors",
-    "orthogonal inputs: exactly, as the l1 force acts on activations. Untied weights: only if the decoder "
-    "feels the same l1 force; with weight decay encodings and decodings end parallel, not equal; with "
-    "neither they stay apart and the l1 force keeps moving length from the encoder to the decoder; "
-    "features whose first response is negative may stay dead",
+    "untied weights, an encoder and a decoder, end up (nearly) equal; orthogonal inputs give the same "
+    "dynamics as basis vectors",
+    "orthogonal inputs: exactly the same. Untied weights end up equal only if the decoder feels the same "
+    "l1 force; with weight decay they end parallel, not equal; with neither they stay apart, and length "
+    "keeps moving from the encoder to the decoder",
 )
 def l20(quick: bool) -> Evidence:
     n, m, lam, runs = 12, 24, 0.01, 4 if quick else 24
@@ -154,7 +154,8 @@ def l20(quick: bool) -> Evidence:
     gradient = _gradient_gap(A, D, Q)
     return Evidence(
         f"Independent normal starts of s.d. 0.9/sqrt(m), n = {n}, m = {m}, lam = {lam}, to t = 6/lam, "
-        f"{runs} runs. The source's loss puts the l1 force on activations, so on the encoder alone.",
+        f"{runs} runs. The source's loss puts the l1 force on activations, so on the encoder alone. "
+        "Features whose first response is negative may stay dead.",
         [
             experiment(
                 "printed", "least cosine of encoding and decoding", min(cosine["as printed"]), ">=", 0.95

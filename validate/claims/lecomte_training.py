@@ -63,9 +63,9 @@ def _half(name: str, found: dict[str, int]) -> list[Finding]:
     "5",
     "proposed remedy: split a polysemantic neuron in two, halve its outgoing weights, perturb the incoming "
     "ones, train on",
-    "it needs the l1 term, the time ln(1/perturbation)/(sqrt(2) lambda), which is as long as the training "
-    "before, and luck: each feature falls to a copy by itself, so that one half of the pairs parts; a "
-    "perturbation that all incoming weights of a copy share parts all",
+    "it needs the l1 term, a time ln(1/perturbation)/(sqrt(2) lambda), as long as the training before, "
+    "and luck: each feature falls to a copy by itself, so half of the pairs part. A perturbation shared "
+    "by all incoming weights of a copy parts all",
 )
 def l37(quick: bool) -> Evidence:
     import sympy

@@ -6,12 +6,13 @@ about the order of magnitude where the print leaves a constant open; `verdict` r
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from ...theory.arguments import choice
+from ...theory.arguments import choice, integer
 
 __all__ = [
     "Checked",
@@ -25,6 +26,7 @@ __all__ = [
     "experiment",
     "numeric",
     "symbolic",
+    "text",
     "verdict",
 ]
 
@@ -285,3 +287,50 @@ def as_record(checked: Checked) -> dict[str, Any]:
         },
         "seconds": round(checked.seconds, 3),
     }
+
+
+def text(rows: Iterable[Checked], width: int = 100) -> str:
+    """Return rows as plain text to read: the statement, then indented the verdict and what is true instead.
+
+    Parameters
+    ----------
+    rows : iterable of Checked
+        What `run` returns.
+    width : int, optional
+        Longest line, at least 20 characters.
+
+    Returns
+    -------
+    str
+        A paragraph for each row, an empty line between two of them.
+
+    Raises
+    ------
+    ValueError
+        If `width` is below 20.
+
+    Examples
+    --------
+    >>> from superposition.validate import claims
+    >>> print(claims.text(claims.run(ids=["C9", "C21"]), width=72))
+    C9, Eq. 20: Tr(W W^+) >= sum |lambda_i|^2 >= n_s^2/n_d
+        holds
+    <BLANKLINE>
+    C21, App. D: L <= p L_on
+        holds with a correction: L >= p L_on, as L - p L_on = (1 - p) L_off
+        >= 0
+    """
+    width = integer("width", width, 20)
+    indent = "    "
+
+    def paragraph(row: Checked) -> str:
+        found = f"{row.verdict}: {row.correction}" if row.correction else str(row.verdict)
+        said = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"
+        # A formula's minus is no hyphen.
+        lines = textwrap.wrap(said, width, break_on_hyphens=False)
+        lines += textwrap.wrap(
+            found, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+        return "\n".join(lines)
+
+    return "\n\n".join(map(paragraph, rows))

@@ -169,10 +169,9 @@ def b4(quick: bool) -> Evidence:
     "Prop. 3",
     "every other critical point is a saddle; the rotation by eps lowers the loss by eps^2/(1+eps^2) "
     "(lambda_k - lambda_j)",
-    "all other critical points are strict saddles, also those of rank r < d, but these need not have a "
-    "rotation that helps: the origin has none, nor has any point that keeps the r largest. There a spare "
-    "hidden neuron takes up u_k with weights eps, and the loss falls by (2 eps^2 - eps^4) lambda_k. The "
-    "index is #{(i kept, o left): lambda_o > lambda_i} + (d-r)(D-r)",
+    "all others are strict saddles, at rank r < d too, but a rotation need not help: not at the origin, "
+    "nor where the r largest are kept. There a spare hidden neuron takes up u_k with weights eps and "
+    "lowers the loss by (2 eps^2 - eps^4) lambda_k",
 )
 def b5(quick: bool) -> Evidence:
     _, gain = second_order.derive_rotation()
@@ -196,7 +195,8 @@ def b5(quick: bool) -> Evidence:
         "The rotation of j towards k does what is printed. Its rate under the flow is (lambda_k - "
         "lambda_j)/2 at balanced weights; the steepest descent moves encoder and decoder by different "
         "amounts and has the rate ((lambda_k - lambda_j)^2/4 + lambda_k^2)^1/2 - (lambda_k + lambda_j)/2. "
-        "Nullity is r(2d-r) plus the pairs of equal eigenvalues, the dimension of the set of critical "
+        "The index is #{(i kept, o left): lambda_o > lambda_i} + (d-r)(D-r), the nullity r(2d-r) plus the "
+        "pairs of equal eigenvalues, the dimension of the set of critical "
         "points.",
         [
             symbolic("printed", "loss lost by the rotation", gain),
@@ -242,12 +242,10 @@ def b6(quick: bool) -> Evidence:
     "B8",
     SOURCE,
     "1, 2.1",
-    "Sigma has distinct eigenvalues – for the synthetic data of 2.1, in expectation?",
-    "not in expectation: E xx' has p/3 - p^2/4 + D p^2/4 once and p/3 - p^2/4 D-1 times (p = 1-S). Critical "
-    "points of full rank then have two losses only, those with and without the direction of ones; they come "
-    "in families, and those that lack that direction have index d. The sum over T data points has distinct "
-    "eigenvalues almost surely where it is invertible, which it is not if a feature never was on, with "
-    "probability 1 - (1-S^T)^D, and in a few rarer cases",
+    "Sigma is assumed to have distinct eigenvalues (checked in expectation, for the synthetic data of 2.1)",
+    "E xx' has only two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - p^2/4 D-1 times (p = 1-S). The "
+    "sum over finitely many data points has distinct ones, almost surely where it is invertible, which it "
+    "is not if a feature never was on",
 )
 def b8(quick: bool) -> Evidence:
     n, hidden, p = 6, 3, 0.1
@@ -268,7 +266,11 @@ def b8(quick: bool) -> Evidence:
     never = 1 - (1 - (1 - p) ** T) ** n
     spread = np.sqrt(never * (1 - never) / samples)
     return Evidence(
-        "Var x 1 + (E x)^2 11'. With D = 6, d = 3 and p = 0.1, and in 40 data points of it.",
+        "E xx' = Var x 1 + (E x)^2 11'. Critical points of full rank then have two losses only, those with "
+        "and without the direction of ones; they come in families, and those that lack that direction have "
+        "index d. The sum over T data points is not invertible if a feature never was on, with probability "
+        "1 - (1-S^T)^D, and in a few rarer cases. Checked for D = 6, d = 3 and p = 0.1, and in 40 data "
+        "points of it.",
         [
             numeric("printed", "largest multiplicity of an eigenvalue of E xx', D = 6", most, "==", 1),
             numeric("corrected", "multiplicity of p/3 - p^2/4", most, "==", n - 1),

@@ -16,9 +16,9 @@ __all__ = ["NOTES_FLOWS"]
     SOURCE,
     "Eq. 20-22",
     "flows of B and A; with A = B' both reduce to dW/dt = W(Sigma - W'W Sigma)",
-    "the flows of B and A hold, but only B's reduces to Eq. 22. A's becomes dW'/dt = (1 - W'W) Sigma W', "
-    "Oja's flow, and A = B' breaks at the rate (Sigma M - M Sigma) W', M = W'W: it lasts only if M and Sigma "
-    "commute. What the pair conserves is A'A - BB'",
+    "B's flow reduces to this, A's to dW'/dt = (1 - W'W) Sigma W', Oja's flow: A = B' breaks at the rate "
+    "(Sigma M - M Sigma) W', M = W'W, so it lasts only if M and Sigma commute. What the pair of flows "
+    "conserves is A'A - BB'",
 )
 def b10(quick: bool) -> Evidence:
     _, encoder, decoder = derive.derive_tied_flow(2, 1)
@@ -60,10 +60,10 @@ def b11(quick: bool) -> Evidence:
     "B12",
     SOURCE,
     "Eq. 28",
-    "for Sigma = I this is descent on E = 1/4 sum lambda (1-|w_i|^2)^2 + 1/2 sum_{i!=j} lambda <w_i,w_j>^2",
-    "the second constant is 1/4 on ordered pairs, or 1/2 on unordered ones: E = lambda/4 |1 - W'W|^2 for "
-    "Sigma = lambda 1. For every other invertible Sigma the flow still descends |1 - W'W|^2/4, in the metric "
-    "tr delta Sigma^-1 delta'; it has no energy in the usual metric",
+    "for Sigma = I this is descent on E = 1/4 sum_i lambda (1-|w_i|^2)^2 + 1/2 sum_{i!=j} lambda <w_i,w_j>^2",
+    "the second constant is 1/4, as i != j counts each pair twice: E = lambda/4 |1 - W'W|^2 for Sigma = "
+    "lambda 1. For other invertible Sigma the flow descends |1 - W'W|^2/4 in the metric tr delta Sigma^-1 "
+    "delta'; in the usual one it has no energy",
 )
 def b12(quick: bool) -> Evidence:
     printed, corrected, closed = derive.derive_energy(2, 1)

@@ -65,15 +65,11 @@ def _random_block(size: int, rng: np.random.Generator) -> Array:
     "B14",
     SOURCE,
     "3.1",
-    "the data concentrate on the low-dimensional skeletons Q_l of the cube; is dropping l >= 2 justified? "
-    "give the error as a function of D and S",
-    "P(l >= 2) <= (D(1-S))^2/2: the data concentrate where D (1-S) << 1, not where S -> 1. What dropping "
-    "leaves out of a model's loss is bounded by second moments of M and binomial tails (dropped_bound), "
-    "for norms <= 1 and b <= 0 by D(D-1)(7D-6)(1-S)^2/12 to leading order. It is justified for D > 2d and "
-    "D (1-S) << 1, where the model found is worse than the best by a relative order of (1-S)^2, and not "
-    "for D < 2d: there L_0 + L_1 = 0 for a continuum of models, and l = 2 decides among them, for "
-    "antipodal pairs and orthogonal single features, L_2 = (D-d)/3 for D >= d. At D = 2d the pairs alone "
-    "are left, and all of their loss is dropped",
+    "for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l "
+    "features on); whether l >= 2 may be ignored is left open",
+    "the data concentrate where D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2. If D > 2d, the best model without "
+    "l >= 2 is then worse by a relative order of (1-S)^2 only (see `relu.dropped_bound`); if D < 2d, L_0 "
+    "+ L_1 = 0 for many models, and l = 2 decides",
 )
 def b14(quick: bool) -> Evidence:
     dense = float(features.SparseUniform(0.01).tail(1000, 2))
@@ -106,15 +102,18 @@ def b14(quick: bool) -> Evidence:
         square.append(float((v @ N @ v) / (v @ v)))
     regrets = [cost_of_dropping(3, 1, q, starts=3, rng=1).regret for q in (0.1, 0.01)]
     return Evidence(
-        f"At S = 0.99 and D = 1000 a share {dense:.4g} of the data has two or more features on. Of the "
-        f"loss, what is dropped was between {under:.2f} and {over:.2f} of its bound for random models (D = "
-        "5, d = 2). For D <= 2d models without acute angles have L_0 = L_1 = 0, so that all of the loss is "
-        f"dropped: among triples in the plane the loss varies by a factor {spread:.4g} at S = 1 - 1e-6, the "
-        "least being a pair and a single feature. Blocks of such models that depend linearly cost L_2 >= "
-        "1/3 each: with N minus the overlaps, v its Perron vector (N v = v) and 2 c^2 - c^3 six times the "
-        "cost of an overlap -c, Cauchy and Schwarz give 1 = v'Nv <= (sum N^2 (2-N))^(1/2) (sum v_i^2 "
-        "v_j^2/(2-N_ij))^(1/2), and the last sum is at most 1/2 since N/(2-N) <= N and q'Nq <= |q|^2 for q "
-        "= v^2. There are D - d blocks at least. For D = 3, d = 1 a model chosen without l >= 2 loses "
+        f"At S = 0.99 and D = 1000 a share {dense:.4g} of the data has two or more features on. What "
+        "dropping leaves out is bounded by second moments of M and binomial tails, for norms <= 1 and b <= 0 "
+        f"by D(D-1)(7D-6)(1-S)^2/12 to leading order. It was between {under:.2f} and {over:.2f} of its "
+        "bound for random models (D = 5, d = 2). For D <= 2d models without acute angles have L_0 = L_1 = 0, "
+        "so that all of the loss is dropped: among triples in the plane the loss varies by a factor "
+        f"{spread:.4g} at S = 1 - 1e-6, the least being a pair and a single feature. The least L_2 is "
+        "(D-d)/3 for D >= d, by antipodal pairs and orthogonal single features; at D = 2d the pairs alone "
+        "are left. Blocks of such models that depend linearly cost L_2 >= 1/3 each: with N minus the "
+        "overlaps, v its Perron vector (N v = v) and 2 c^2 - c^3 six times the cost of an overlap -c, Cauchy "
+        "and Schwarz give 1 = v'Nv <= (sum N^2 (2-N))^(1/2) (sum v_i^2 v_j^2/(2-N_ij))^(1/2), and the last "
+        "sum is at most 1/2 since N/(2-N) <= N and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at "
+        "least. For D = 3, d = 1 a model chosen without l >= 2 loses "
         f"{regrets[0]:.2g} of the best loss at 1-S = 0.1 and {regrets[1]:.2g} at 0.01.",
         [
             numeric("printed", "P(l >= 2) at S = 0.99, D = 1000", dense, "<", 0.5),

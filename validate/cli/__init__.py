@@ -1,4 +1,4 @@
-"""The command line: ``superposition report | predict | claims | train | experiment``."""
+"""The command line: ``superposition report | gallery | predict | claims | train | experiment``."""
 
 import argparse
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import claims, experiment, predict, report, train
+from . import claims, experiment, gallery, predict, report, train
 
 __all__ = ["main"]
 
@@ -20,6 +20,7 @@ statements of the literature hold."""
 EXAMPLES = """\
 examples:
   superposition report --out out                      everything, as one HTML page (minutes)
+  superposition gallery --out pictures                a picture for each phenomenon
   superposition predict rug --p 0.05 --ratio 0.25     predicted losses of one model
   superposition claims --id C8 --evidence             is this statement of the paper right?
   superposition train --n-features 128 --p 0.05 --ratio 0.25 0.5 --seeds 0 1 2 --out runs/first.nc
@@ -61,13 +62,13 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (report, predict, claims, train, experiment):
+    for module in (report, gallery, predict, claims, train, experiment):
         module.add(add)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code: 0 well, 1 something is missing, 2 bad input, 130 interrupted.
+    """Run the program and return its exit code: 0 well, 2 bad input or a missing library, 130 interrupted.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, ImportError) as error:
         message = " ".join(str(error).split())
         print(f"superposition {options.command}: {message}", file=sys.stderr)
-        return 2 if isinstance(error, ValueError) else 1
+        return 2
     except KeyboardInterrupt:
         print(f"\nsuperposition {options.command}: interrupted", file=sys.stderr)
         return 130

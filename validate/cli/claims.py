@@ -29,11 +29,17 @@ def add(add_command: Callable[..., Any]) -> None:
     claims.add_argument("--full", action="store_true", help="larger searches (minutes)")
     claims.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     claims.add_argument("--json", action="store_true", help="a list of objects with all evidence")
+    claims.add_argument(
+        "--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables"
+    )
 
 
 def _claims(options: argparse.Namespace) -> None:
     from .. import claims
 
+    for name in ("json", "evidence", "verdict"):
+        if options.errata and getattr(options, name):
+            raise ValueError(f"`--errata` chooses its rows and their form itself; got `--{name}` as well.")
     verdict = options.verdict and options.verdict.replace("-", " ")
 
     def progress(row: claims.Checked) -> None:
@@ -45,6 +51,9 @@ def _claims(options: argparse.Namespace) -> None:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if options.json:
         print_json([claims.as_record(row) for row in rows])
+        return
+    if options.errata:
+        print(claims.errata(rows))
         return
 
     def statement(row: claims.Checked) -> str:

@@ -131,7 +131,7 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
         ylabel="loss / loss of the rug",
     )
     ax.grid(False, axis="x")
-    ax.legend(fontsize=7, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    ax.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return ax
 
 
@@ -169,7 +169,7 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
         text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
         at = points[point]
         ax.plot(*at, "o", color="black", markersize=3.5)
-        ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=6.5, bbox=LABEL)
+        ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
     ax.set(title="best balanced code; trained models in % of it")
     return ax
 

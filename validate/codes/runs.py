@@ -10,18 +10,17 @@ from ...solvers import rug as solvers
 from ...solvers.codes import envelopes
 from ...theory import rug as theory
 from ..files import read_dataset
+from ..stored import REFERENCE
 from ..training import grid, train
 from .structure import normality, structure
 
 __all__ = [
-    "REFERENCE",
     "read_symmetry",
     "run_known",
     "run_structure",
     "symmetry",
 ]
 
-REFERENCE = Path(__file__).parent.parent / "reference"
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
 RATIOS = (0.12, 0.25, 0.5)

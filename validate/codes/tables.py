@@ -67,26 +67,42 @@ def loss_table(ds: xr.Dataset, known: xr.Dataset) -> Table:
     return Table("Loss of trained models relative to the rug", columns, rows, caption)
 
 
-def copies_table(ds: xr.Dataset) -> Table:
-    """Set converged models beside copies of the smallest ones, side by side in blocks of their own."""
+def copies_table(ds: xr.Dataset, longer: xr.Dataset | None = None) -> Table:
+    """Set converged models beside copies of the smallest ones, side by side in blocks of their own.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `read_symmetry`.
+    longer : xarray.Dataset, optional
+        Converged models of one size, p and ratio that were trained for more steps, from `symmetry`, with the
+        attribute ``steps``.
+    """
     rows = []
+
+    def add(p: float, ratio: float, names: list[str], losses: list[np.ndarray]) -> None:
+        small, large = losses[0], losses[-1]
+        gap = large.mean() / small.mean() - 1.0
+        error = np.hypot(stats.sem(large) / large.mean(), stats.sem(small) / small.mean()) * (1.0 + gap)
+        text = ", ".join(f"{loss.mean():.4g}" for loss in losses)
+        rows.append((f"{p:g}", f"{ratio:g}", ", ".join(names), text, f"{gap:+.1%} ± {error:.1%}"))
+
     for p, ratio, models in _cells(ds):
         sizes = np.unique(ds["n_features"].values[models])
         if np.unique(ds["ratio"].values[models]).size > 1:
             continue  # no number of copies makes the larger model
         losses = [ds["loss"].values[-1, models_at(ds, p, ratio, n)] for n in sizes]
-        small, large = losses[0], losses[-1]
-        gap = large.mean() / small.mean() - 1.0
-        error = np.hypot(stats.sem(large) / large.mean(), stats.sem(small) / small.mean()) * (1.0 + gap)
-        text = ", ".join(f"{loss.mean():.4g}" for loss in losses)
-        names = ", ".join(str(n) for n in sizes)
-        rows.append((f"{p:g}", f"{ratio:g}", names, text, f"{gap:+.1%} ± {error:.1%}"))
+        add(p, ratio, [str(n) for n in sizes], losses)
+        if longer is not None and (float(longer["p"][0]), float(longer["ratio"][0])) == (p, ratio):
+            long = longer["loss"].values[-1]
+            name = f"{int(longer['n_features'][0])} trained for {longer.attrs['steps']} steps"
+            add(p, ratio, [str(sizes[0]), name], [losses[0], long])
     columns = ("p", "ratio", "n_features", "mean loss at convergence", "largest over copies of the smallest")
     caption = (
         "Copies of a model side by side, each with features and neurons of its own, have its loss per "
         "feature: the least loss at a ratio never rises from n_features to a multiple of it. Where the "
-        "last column is above 0 the large models are not optimal, whatever their structure. ± standard "
-        "error over seeds."
+        "last column is above 0 the large models are not optimal, whatever their structure. Trained for "
+        "8000 steps unless it is said. ± standard error over seeds."
     )
     return Table("What large models miss: copies of small ones", columns, rows, caption)
 

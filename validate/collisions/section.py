@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ...theory.collisions import split_rate
 from ..files import read_dataset
 from ..intervals import LEVEL, student
 from ..section import Figure, Section, Table
+from ..stored import REFERENCE
 from ..training.engine import load_torch
 from . import tables, training_tables
 from .cooccurrence import COOCCURRENCE, plot_cooccurrence, run_cooccurrence
@@ -25,7 +25,7 @@ from .untied import plot_untied, run_inputs, run_untied
 
 __all__ = ["report_section"]
 
-REFERENCE = Path(__file__).parent.parent / "reference" / "collisions_fig3.nc"
+LONG_RUN = REFERENCE / "collisions_fig3.nc"
 ALARM = 1e-3  # rate at which each test in the text rejects what is true
 
 # Sizes that fit each profile: the quick one takes some twenty seconds of one core, the full one wants a GPU.
@@ -135,11 +135,11 @@ def _flow(sizes: dict[str, Any], seed: int, progress: Callable[[str], None]) -> 
     course = run_course(**sizes["course"], seed=seed)
     parts = {"this machine": here}
     said = [_constant("this machine", here)]
-    if REFERENCE.is_file():
-        parts["reference"] = read_dataset(REFERENCE)
+    if LONG_RUN.is_file():
+        parts["reference"] = read_dataset(LONG_RUN)
         said.append(_constant("reference run", parts["reference"]))
     else:
-        said.append(f"There is no reference run at the source's sizes: {REFERENCE.name} is missing.")
+        said.append(f"There is no reference run at the source's sizes: {LONG_RUN.name} is missing.")
     figures = [
         Figure(
             f"fig3-{origin}".replace(" ", "-"),

@@ -179,11 +179,15 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
     first, low, high = judged(ds)["first"]
     ax.plot(rates, ds["regulariser"], color="C0", label="if the source's regulariser were descended")
     ax.plot(rates, ds["drift"], color="C0", linestyle=":", label="true second order, no interference")
+    if ds.sizes["averaged_run"] == ds.sizes["run"]:  # else its starts are others than those of the markers
+        sure = float(ds["averaged"].mean())
+        ax.axhline(sure, color="C0", linestyle="--", label="first order: flow of the averaged loss")
     ax.errorbar(rates, mean, error, fmt="o", color="C1", capsize=2, label="measured")
     ax.errorbar(
         [0], [first], [[first - low], [high - first]], fmt="D", color="C2", capsize=2, label="at rate 0"
     )
     ax.set(xlabel="learning rate", ylabel=_GROWTH, ylim=(-0.04, 1.9 * max(float(mean.max()), 0.01)))
+    ax.set_xticks([0, *rates], [f"{rate:g}" for rate in (0, *rates)])
     ax.legend(loc="upper right")
     return ax
 

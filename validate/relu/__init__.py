@@ -3,7 +3,7 @@
 Sources: Elhage et al. (2022), Notes (2022, section 3).
 """
 
-from .phases import MODELS, phases_figure, plot_pattern_excess, plot_phases, run_phases, write_phases
+from .phases import MODELS, phases_figure, plot_pattern_excess, plot_phases, run_phases
 from .polygons import plot_polygons, run_polygons
 from .section import report_section
 from .sphere import plot_thomson, run_thomson
@@ -28,5 +28,4 @@ __all__ = [
     "run_thomson",
     "run_trained",
     "run_truncation",
-    "write_phases",
 ]

@@ -1,7 +1,6 @@
 """Phase diagram of two features in one dimension, drawn from the exact loss."""
 
 from functools import cache
-from os import PathLike
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +13,10 @@ from scipy.ndimage import distance_transform_edt
 from ...solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
 from ...theory import arguments
 from ...theory.relu import mixture_loss
-from ..drawing import check_axes, svg
-from ..files import write_text
+from ..drawing import check_axes
 from ..section import Figure
 
-__all__ = ["MODELS", "phases_figure", "plot_pattern_excess", "plot_phases", "run_phases", "write_phases"]
+__all__ = ["MODELS", "phases_figure", "plot_pattern_excess", "plot_phases", "run_phases"]
 
 MODELS = ("free biases", "zero biases")
 
@@ -223,7 +221,7 @@ def _draw_boundaries(ds: xr.Dataset, ax: Axes, model: int) -> None:
                 )
                 named.add(label)
     if named:
-        ax.legend(loc="lower right", frameon=True, framealpha=0.9, fontsize=7)
+        ax.legend(loc="lower right", frameon=True, framealpha=0.9)
 
 
 def _name_phases(phase: npt.NDArray[np.int64], ds: xr.Dataset, ax: Axes) -> None:
@@ -333,28 +331,3 @@ def phases_figure(ds: xr.Dataset) -> Figure:
         ds,
         (lambda d, ax: plot_phases(d, ax, 0), lambda d, ax: plot_phases(d, ax, 1)),
     )
-
-
-def write_phases(path: str | PathLike[str], size: int = 100, transitions: int = 40) -> xr.Dataset:
-    """Compute the phase diagram and write its figure as SVG, cells as one embedded picture.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The SVG file; replaced if it exists.
-    size, transitions : int, optional
-        As for `run_phases`.
-
-    Returns
-    -------
-    xarray.Dataset
-        What is drawn.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    """
-    ds = run_phases(size, transitions)
-    write_text(str(path), svg(phases_figure(ds)))
-    return ds

@@ -261,8 +261,7 @@ def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
     ax.axhline(1.0, color="C0", linewidth=1.0, label="exact minimum", zorder=0)
     ax.set(yscale="log", ylabel="loss / least loss")
     plain_log(ax.yaxis)
-    ax.set_xticks(range(ds.sizes["case"]), ds["case"].values)
-    ax.tick_params(axis="x", labelsize=7)
+    ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
     ax.legend()
     return ax
 
@@ -295,8 +294,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
             markersize=4.5,
             label=name,
         )
-    ax.set(ylim=(-0.03, 1.03), ylabel="share that ends in the global minimum")
-    ax.set_xticks(range(ds.sizes["case"]), ds["case"].values)
-    ax.tick_params(axis="x", labelsize=7)
+    ax.set(ylim=(-0.03, 1.03), ylabel="share at the global minimum")
+    ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
     ax.legend()
     return ax

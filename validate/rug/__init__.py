@@ -20,9 +20,12 @@ from .runs import (
     run_trained,
     with_theory,
 )
-from .section import report_section
+from .section import loss_curves, report_section
+from .tables import PANELS
 
 __all__ = [
+    "PANELS",
+    "loss_curves",
     "plot_bias_map",
     "plot_excess",
     "plot_finite_size",

@@ -67,7 +67,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
     """Draw the loss against the ratio at one p (Fig. 2): theory, affine optimum, trained models."""
     line = ds.sel(p=p)
     zero = float(line["zero_ratio_loss"])
-    ax.plot(ds["ratio"], line["loss"] / zero, color="C0", label="rug, macroscopic optimum")
+    ax.plot(ds["ratio"], line["loss"] / zero, color="C0", label="Persian rug")
     ax.plot(ds["ratio"], line["linear_loss"] / zero, color="0.5", linestyle="--", label="affine optimum")
     ax.axvline(p, color="0.8", linewidth=0.8, zorder=0)
     mine = np.isclose(ds["model_p"], p)
@@ -95,7 +95,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
     line = ds.sel(ratio=ratio, method="nearest")
-    ax.plot(ds["p"], line["loss"] / ds["zero_ratio_loss"], color="C0", label="rug, macroscopic optimum")
+    ax.plot(ds["p"], line["loss"] / ds["zero_ratio_loss"], color="C0", label="Persian rug")
     ax.plot(ds["p"], line["linear_loss"] / ds["zero_ratio_loss"], color="0.5", linestyle="--", label="affine")
     small = ds["p"].values < 0.03
     ax.plot(

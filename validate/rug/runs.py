@@ -11,6 +11,7 @@ from ...solvers import rug as solvers
 from ...theory import arguments
 from ...theory import rug as theory
 from ..files import read_dataset
+from ..stored import REFERENCE
 from ..training import grid, train
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "with_theory",
 ]
 
-REFERENCE = Path(__file__).parent.parent / "reference"
 
 # What is kept of a training run: enough for the figures and tables, without the loss histories.
 KEPT = (

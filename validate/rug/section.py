@@ -11,7 +11,7 @@ from ..section import Figure, Section
 from . import plots, runs, tables
 from .tables import PANELS, RATIOS
 
-__all__ = ["report_section"]
+__all__ = ["loss_curves", "report_section"]
 
 # Where models are trained a second time, from the source's first weights.
 COMPARED = (0.01, 0.05, 0.1)
@@ -67,7 +67,7 @@ def report_section(profile: str, seed: int, progress: Callable[[str], None]) -> 
     here = _train_here(sizes, seed, progress)
     reference, provenance = runs.read_reference()
     trained = here if reference is None else xr.concat([reference, here], "model", combine_attrs="drop")
-    losses = _losses(trained)
+    losses = loss_curves(trained)
     progress("rug: finite sizes")
     finite = [
         runs.run_finite_size(p, ratio, sizes["finite"], samples=sizes["simulated"], seed=seed)
@@ -158,8 +158,19 @@ def _what_was_found(trained: xr.Dataset) -> str:
     )
 
 
-def _losses(trained: xr.Dataset) -> xr.Dataset:
-    """Theory on a fine grid and all trained losses, relative to the loss at ratio 0, in one dataset."""
+def loss_curves(trained: xr.Dataset) -> xr.Dataset:
+    """Put all trained losses, relative to the loss at ratio 0, beside theory on a fine grid.
+
+    Parameters
+    ----------
+    trained : xarray.Dataset
+        From `read_reference` or `run_trained`, or several of them in one.
+
+    Returns
+    -------
+    xarray.Dataset
+        That of `run_theory`, with the models' losses ``trained``, ``trained_se`` and what names them.
+    """
     ratio = np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 80), np.linspace(0.1, 1, 91)]))
     p = np.unique(np.concatenate([np.geomspace(1e-4, 1, 81), PANELS]))
     per_model = {name: trained[name] for name in ("n_features", "n_hidden", "seed", "origin", "excess")}

@@ -1,0 +1,107 @@
+"""What is wrong in print, as Markdown: a table for each source, made from the rows of the ledger."""
+
+from collections.abc import Iterable, Sequence
+
+from .ledger import Checked, Verdict
+
+__all__ = ["errata"]
+
+# What a source is called in print, and its letters that the rows use without saying what they are.
+_SOURCES = {
+    "lecomte2024": (
+        "Lecomte et al. (2024)",
+        "n features, m neurons; W_i is the encoding of feature i, m' of its weights are not zero; lambda is "
+        "the strength of the l1 term, eta the learning rate, xi the noise on the neurons with variance "
+        "sigma^2 and fourth moment mu4; W' is W after one step.",
+    ),
+    "cowsik2024": (
+        "Cowsik et al. (2024)",
+        "n_s features, each on with probability p; n_d neurons, r = n_d/n_s; W is decoder times encoder. "
+        "Where a feature is on with value u, the output is ReLU(a(u + nu) + b) with interference nu of "
+        "variance sigma^2, and the loss L_on; where it is off the loss is L_off.",
+    ),
+    "notes2022": (
+        "Notes (2022)",
+        "D features, d neurons; B encodes, A decodes, W = B = A' where weights are tied (' transposes) and "
+        "w_i are its columns; Sigma is the sum of xx' over the data, with eigenvalues lambda_j and "
+        "eigenvectors u_j; features are off with probability S, and L_k is the loss where k are on.",
+    ),
+    "elhage2022": (
+        "Elhage et al. (2022)",
+        "n features of importance I_i, m neurons; W_i is the encoding of feature i, b the bias; features are "
+        "off with probability S, and L_k is the loss where k are on.",
+    ),
+}
+_SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
+
+
+def errata(rows: Iterable[Checked]) -> str:
+    """Return what is wrong or left open in print as Markdown, a section to unfold for each source.
+
+    Parameters
+    ----------
+    rows : iterable of Checked
+        What `run` returns. The summary of a source counts all of its rows, those that hold included.
+
+    Returns
+    -------
+    str
+        For each source one table of the rows that hold with a correction or fail, and one of those
+        where the print leaves a constant open. Formulas have HTML's subscripts and superscripts.
+
+    Examples
+    --------
+    >>> from superposition.validate import claims
+    >>> print(claims.errata(claims.run(ids=["E4", "E5"])))  # doctest: +ELLIPSIS
+    <details>
+    <summary><b>Elhage et al. (2022)</b>, 2 statements: 1 wrong or incomplete as printed</summary>
+    <BLANKLINE>
+    n features of importance I<sub>i</sub>, ...
+    <BLANKLINE>
+    | | where | printed | what is true |
+    |---|---|---|---|
+    | E4 | ReLU output model | L<sub>0</sub> = ... | L<sub>0</sub> = ... |
+    <BLANKLINE>
+    </details>
+    """
+    by_source: dict[str, list[Checked]] = {}
+    for row in rows:
+        by_source.setdefault(row.claim.source, []).append(row)
+    return "\n\n".join(_section(source, part) for source, part in by_source.items())
+
+
+def _section(source: str, rows: Sequence[Checked]) -> str:
+    title, letters = _SOURCES.get(source, (source, ""))
+    wrong = [row for row in rows if row.verdict in (Verdict.CORRECTED, Verdict.FAILS)]
+    constants = [row for row in rows if row.verdict is Verdict.ORDER_ONLY]
+    counts = {
+        "wrong or incomplete as printed": len(wrong),
+        "right up to a constant": len(constants),
+        "not decided": sum(row.verdict is Verdict.OPEN for row in rows),
+    }
+    found = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "all hold as printed"
+    parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {len(rows)} statements: {found}</summary>"]
+    if letters and (wrong or constants):
+        parts.append(_cell(letters))
+    if wrong:
+        parts.append(_table("what is true", wrong))
+    if constants:
+        parts.append(_table("with the constant that the print leaves open", constants))
+    return "\n\n".join([*parts, "</details>"])
+
+
+def _table(last: str, rows: Iterable[Checked]) -> str:
+    lines = [f"| | where | printed | {last} |", "|---|---|---|---|"]
+    for row in rows:
+        # A statement that fails has no correction: its counterexample is in the evidence.
+        instead = row.correction or f"false: `superposition claims --id {row.claim.id} --evidence`"
+        cells = (row.claim.id, row.claim.where, row.claim.statement, instead)
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Return text with its formulas set, and as character references what Markdown would read otherwise."""
+    from ..page import formulas  # the page shows checked rows and imports this package
+
+    return formulas(text).translate(_SPECIAL)
