@@ -1,0 +1,228 @@
+"""The wheel: what is in it, and that it works away from the checkout and without torch.
+
+It runs under ``python -S``, which leaves out the link that an editable install sets to the checkout.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+from superposition.validate import report, rug
+from superposition.validate.predictions import PREDICTIONS
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="builds from a checkout")
+
+FLOORS = ("theory", "solvers", "validate")
+DATA = ("theory/py.typed", "solvers/py.typed", "validate/page/*.css", "validate/page/*.js")
+EXTRA = "pip install 'superposition[torch]'"
+TRAIN = ["train", "--n-features", "8", "--p", "0.1", "--ratio", "0.5", "--out", "runs.nc"]
+SMALL = ["n_features=8", "p=[0.1]", "ratio=[0.5]", "seeds=[0]", "steps=100", "evaluation_samples=1024"]
+COMMANDS = {
+    "help": ["--help"],
+    "claims": ["claims", "--id", "C8", "L1", "B4", "E1", "--json"],
+    "experiment": ["experiment", "rug.rug", "n_features=8", "n_hidden=4", "--out", "rug.nc"],
+    "training experiment": ["experiment", "rug.trained", *SMALL, "--out", "trained.nc"],
+    "train": TRAIN,
+    "report": ["report", "--only", "rug", "--out", "report"],
+}
+LIGHT = ("collisions", "linear", "noise")  # those that compile next to nothing
+
+# Runs the command lines in its argument. The report's ledger has one claim here; it is tested elsewhere.
+# None in sys.modules would hide torch as well, but SciPy looks there for it and takes what it finds.
+PROGRAM = """
+import contextlib, io, json, sys
+class Hidden:
+    def find_spec(name, path=None, target=None):
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+sys.meta_path.insert(0, Hidden)
+from superposition.validate import claims, cli
+claims.CLAIMS = claims.select(["C8"])
+ran = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = cli.main(words)
+        except SystemExit as end:
+            code = end.code
+    ran.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps([cli.__file__, ran]))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    # From a copy, as setuptools leaves build/ behind and would pack what an earlier build has left there.
+    source, place = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for floor in FLOORS:
+        shutil.copytree(ROOT / floor, source / floor, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = ["wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", place]
+    subprocess.run([sys.executable, "-m", "pip", *build, source], check=True, capture_output=True)
+    (found,) = place.glob("superposition-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def _python(installed, cwd, *arguments):
+    paths = [str(installed), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _run(installed, cwd, commands):
+    file, ran = _python(installed, cwd, PROGRAM, json.dumps(commands))
+    assert Path(file).is_relative_to(installed)
+    return ran
+
+
+def _predicting(names):
+    lines = [line.split() for line in (ROOT / ".ci/predictions").read_text().splitlines()]
+    return [["predict", *words, *end] for words in lines if words[0] in names for end in ([], ["--json"])]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture(scope="module")
+def ran(installed, folder):
+    return dict(zip(COMMANDS, _run(installed, folder, list(COMMANDS.values())), strict=True))
+
+
+def test_the_wheel_holds_the_floors_with_their_data_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+    code = [path for floor in FLOORS for path in (ROOT / floor).rglob("*.py")]
+    data = [path for pattern in (*DATA, "validate/reference/*.nc") for path in ROOT.glob(pattern)]
+    expected = {f"superposition/{path.relative_to(ROOT).as_posix()}" for path in (*code, *data)}
+    about = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"
+    own = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt", "licenses/LICENSE")
+    assert names == expected | {f"{about}/{name}" for name in own}
+
+
+def test_torch_is_an_extra(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        needed = message_from_bytes(archive.read(name)).get_all("Requires-Dist")
+    assert [line for line in needed if "torch" in line.split(";")[0]] == ['torch>=2.4; extra == "torch"']
+
+
+def test_theory_and_solvers_import_no_more_than_they_compute_with(installed, folder):
+    rooms = [path.name for path in (ROOT / "solvers").iterdir() if (path / "__init__.py").is_file()]
+    program = (
+        "import importlib, json, sys\n"
+        "for floor in ('theory', 'solvers'):\n"
+        "    for room in sys.argv[1:]: importlib.import_module(f'superposition.{floor}.{room}')\n"
+        "print(json.dumps(list(sys.modules)))"
+    )
+    found = set(_python(installed, folder, program, *rooms))
+    assert "superposition.solvers.rug" in found
+    assert not found & {"torch", "matplotlib", "sympy", "xarray", "pandas", "rich"}
+
+
+def test_the_examples_cover_every_prediction():
+    lines = (ROOT / ".ci/predictions").read_text().splitlines()
+    assert sorted(line.split()[0] for line in lines) == sorted(PREDICTIONS)
+
+
+@pytest.mark.parametrize(
+    "names", [LIGHT, pytest.param(sorted(set(PREDICTIONS) - set(LIGHT)), marks=pytest.mark.slow)]
+)
+def test_predictions(installed, folder, names):
+    commands = _predicting(names)
+    assert len(commands) == 2 * len(names)
+    for words, (code, out, err) in zip(commands, _run(installed, folder, commands), strict=True):
+        assert (code, err) == (0, "")
+        if words[-1] == "--json":
+            (row,) = json.loads(out)
+            assert row.keys() - {"sources"} >= PREDICTIONS[words[1]].sources.keys()
+        else:
+            assert PREDICTIONS[words[1]].title in " ".join(out.split())
+
+
+def test_help_and_claims(ran):
+    code, out, err = ran["help"]
+    assert (code, err) == (0, "")
+    assert "examples:" in out
+    code, out, err = ran["claims"]
+    assert (code, err) == (0, "")
+    assert {row["id"] for row in json.loads(out)} == {"C8", "L1", "B4", "E1"}
+
+
+def test_an_experiment(ran, folder):
+    code, out, err = ran["experiment"]
+    assert (code, err) == (0, "")
+    assert "written to rug.nc" in out
+    assert (folder / "rug.nc").stat().st_size > 0
+
+
+@pytest.mark.parametrize("command", ["train", "training experiment"])
+def test_what_trains_says_how_to_get_torch(ran, folder, command):
+    code, out, err = ran[command]
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert EXTRA in err
+    assert not (folder / "runs.nc").exists()
+    assert not (folder / "trained.nc").exists()
+
+
+def test_the_report_says_what_it_leaves_out(ran, folder):
+    code, out, err = ran["report"]
+    assert code == 0
+    assert Path(out.strip()) == Path("report/report.html")
+    assert f"rug: left out, needs PyTorch: {EXTRA}" in err
+    page = (folder / "report" / "report.html").read_text(encoding="utf-8")
+    assert "This part is left out: it needs PyTorch" in page
+    assert "This run was stopped" not in page
+
+
+def test_any_other_import_that_fails_is_seen(monkeypatch):
+    def broken(*_):
+        raise ImportError("cannot import name 'optimum'", name="superposition.solvers.rug")
+
+    monkeypatch.setattr(rug, "report_section", broken)
+    with pytest.raises(ImportError, match="cannot import name 'optimum'"):
+        report.section("rug", "quick", 0, print)
+
+
+@pytest.mark.slow
+def test_the_whole_ledger_needs_no_torch(installed, folder):
+    ((code, out, err),) = _run(installed, folder, [["claims", "--json"]])
+    assert (code, err) == (0, "")
+    assert len(json.loads(out)) > 80
+
+
+def test_the_citation_has_the_version_of_the_package():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert "cff-version: 1.2.0" in lines
+    assert f'version: "{version}"' in lines
