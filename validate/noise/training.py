@@ -146,6 +146,7 @@ def run_agreement(
     (2, 2, 2)
     """
     runs = arguments.integer("runs", runs, 2)
+    load_torch()  # before the compiled descents, not after
     # Starts of their own, so that the two samples are independent, as two-sample tests want them.
     W0 = starts(n_features, n_hidden, 2 * runs, seed)
     names, found = ("bipolar", "normal"), np.empty((2, 2, runs))

@@ -8,6 +8,7 @@ from ...solvers import collisions
 from ...solvers.sparsification import solve
 from ...theory import arguments, sparsification
 from ...theory.arguments import choice, integer
+from ..training.engine import load_torch
 
 __all__ = ["default_times", "run_agreement", "run_fig2", "run_fig7"]
 
@@ -236,6 +237,7 @@ def run_agreement(
     """
     rate = float(arguments.real("learning_rate", learning_rate, 0, 1, brackets="(]"))
     choice("optimizer", optimizer, ("sgd", "adamw"))
+    load_torch()  # before the other routes, not after
     ds = run_fig2(m, lam, scale, times, runs, seed)
     t = ds["time"].values
     first = np.array([_initial(m, scale, seed, run) for run in range(runs)])
@@ -254,8 +256,7 @@ def _train(
     first: FloatArray, lam: float, t: FloatArray, rate: float, optimizer: str
 ) -> tuple[FloatArray, FloatArray]:
     """Descend on all runs at once; return numbers above the chatter and l1 norms, shapes (run, time)."""
-    import torch
-
+    torch = load_torch()
     W = torch.tensor(first, dtype=torch.float64, requires_grad=True)
     kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[optimizer]
     method = kind([W], lr=rate)
