@@ -11,7 +11,7 @@ from .phases_basins import Basins, pair_basins
 from .phases_certify import certify, solve_pair
 from .phases_planar import Polygon, polygon, solve_small, structure
 from .phases_transitions import Transitions, pair_transitions
-from .thomson import Thomson, thomson
+from .thomson_arrange import Thomson, thomson
 from .thomson_bounds import capacity_limit, programmed_bound
 from .thomson_geometry import Curvature, Geometry, curvature, geometry
 from .thomson_limit import SparseModel, SphereCheck, sparse_model, sphere_check

@@ -10,7 +10,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray, number
 from ...theory.relu.classes import gradient_of_map, per_feature
 from ...theory.relu.thomson_loss import common_norm_loss
-from .thomson import SAME, Thomson, thomson
+from .thomson_arrange import SAME, Thomson, thomson
 from .thomson_geometry import Geometry, geometry
 
 __all__ = ["SparseModel", "SphereCheck", "sparse_model", "sphere_check"]

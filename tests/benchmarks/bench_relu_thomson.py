@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from superposition.solvers.relu.thomson import thomson
+from superposition.solvers.relu.thomson_arrange import thomson
 from superposition.solvers.relu.thomson_bounds import programmed_bound
 from superposition.solvers.relu.thomson_limit import sparse_model
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from superposition.solvers import rug
 from superposition.solvers.relu import thomson_bounds
-from superposition.solvers.relu.thomson import _energy, _hessian, _project, thomson
+from superposition.solvers.relu.thomson_arrange import _energy, _hessian, _project, thomson
 from superposition.solvers.relu.thomson_bounds import capacity_limit, programmed_bound
 from superposition.solvers.relu.thomson_geometry import curvature, geometry
 from superposition.solvers.relu.thomson_limit import (
