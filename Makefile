@@ -8,7 +8,7 @@ OUT ?= out
 # Numba and BLAS each start a thread a core; two of them at once on one core only get in each other's way.
 export OMP_NUM_THREADS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
-.PHONY: report test test-slow lint bench clean
+.PHONY: report test test-slow notebooks lint wheel bench docs clean
 
 report: $(STAMP)
 	$(BIN)/superposition report --out $(OUT)
@@ -17,6 +17,10 @@ report: $(STAMP)
 # A file's tests share a worker, and so what its fixtures computed.
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile tests
+
+# Each notebook in a fresh kernel, from top to bottom; nothing is written.
+notebooks: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --nbmake notebooks
 
 test-slow: $(STAMP)
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m "slow or not slow" tests
@@ -28,14 +32,24 @@ lint: $(STAMP)
 	mkdir -p $(VENV)/link && ln -sfn ../.. $(VENV)/link/superposition
 	MYPYPATH=$(VENV)/link $(BIN)/mypy -p superposition.theory -p superposition.solvers
 
+# Into dist/, and tried in an environment of its own that has no torch.
+wheel:
+	PYTHON=$(PYTHON) .ci/wheel
+
 # The extra holds rivals that only benchmarks need.
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
 	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=median,iqr,rounds --benchmark-group-by=group -q
 
+# What Sphinx makes of the docstrings on its way lies in .docs/api; old pages there would count as strays.
+docs: $(STAMP)
+	rm -rf .docs/api
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html .docs $(OUT)/docs
+	@echo "$(OUT)/docs/index.html"
+
 clean:
-	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(OUT) .docs/api build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt

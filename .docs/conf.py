@@ -1,0 +1,165 @@
+"""Settings of the documentation: `make docs` builds it from the docstrings and the pages beside this."""
+
+import importlib
+import pkgutil
+import re
+from importlib import metadata
+from pathlib import PurePath
+from types import UnionType
+from typing import get_origin
+
+from docutils.nodes import SkipNode
+from docutils.parsers.rst.states import Inliner
+from latex2mathml.converter import convert
+from sphinx.ext import autosummary
+
+project = "superposition"
+author = "the superposition authors"
+version = release = metadata.version(project)
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc"]
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+exclude_patterns = ["_templates"]
+
+# A name in single backquotes becomes a link where there is an entry of that name, and code elsewhere.
+default_role = "py:obj"
+add_module_names = False
+# Docstrings give types in words and shapes; `npt.ArrayLike`, spelt out by autodoc, fills half a page.
+autodoc_typehints = "none"
+autosummary_generate = True
+numpydoc_show_class_members = False
+numpydoc_attributes_as_param_list = True
+
+html_theme = "furo"
+html_title = "superposition"
+html_css_files = ["style.css"]
+html_copy_source = html_show_sourcelink = html_show_sphinx = html_show_copyright = False
+html_math_renderer = "mathml"
+pygments_style = "friendly"
+pygments_dark_style = "native"
+toc_object_entries_show_parents = "hide"
+
+# --- What the pages of the reference list ------------------------------------------------------------------
+
+
+def _entry(value, target):
+    """Return directive, target and option; a value that is a path of this machine is not shown."""
+    if isinstance(value, type):
+        return "autoclass", target, "members"
+    if callable(value):
+        return "autofunction", target, ""
+    return "autodata", target, "no-value" if isinstance(value, PurePath) else ""
+
+
+def is_type_alias(value):
+    """Say whether a public name stands for a type, which has no docstring and no entry."""
+    return get_origin(value) is not None or isinstance(value, UnionType)
+
+
+def _part(room, module):
+    """Return name, whether a function has it too, and entries of a module of a room."""
+    names = getattr(module, "__all__", ())
+    word = module.__name__.rpartition(".")[2]
+    exported = getattr(room, "__all__", ())
+    entries = []
+    for name in names:
+        value = getattr(module, name)
+        if is_type_alias(value):
+            continue
+        if name in exported and getattr(room, name) is value:
+            entries.append(_entry(value, f"{room.__name__}.{name}"))
+        elif room is module or word == "derive" or name.startswith("derive_"):
+            entries.append(_entry(value, f"{module.__name__}.{name}"))
+    return module.__name__, word in exported, entries
+
+
+def _parts(room):
+    """Return the modules of a room that have entries, or something to say on how they work."""
+    if not hasattr(room, "__path__"):
+        return [_part(room, room)]
+    inside = (m.name for m in pkgutil.iter_modules(room.__path__, room.__name__ + ".") if m.name[-1] != "_")
+    modules = [importlib.import_module(name) for name in inside]
+    parts = [_part(room, module) for module in modules]
+    parts = [part for part, m in zip(parts, modules, strict=True) if part[2] or "\n" in (m.__doc__ or "")]
+    # Modules of which the room exports nothing, derivations and methods, come last.
+    parts.sort(key=lambda part: all(target.startswith(part[0] + ".") for _, target, _ in part[2]))
+    elsewhere = {target for part in parts for _, target, _ in part[2]}
+    own = [entry for entry in _part(room, room)[2] if entry[1] not in elsewhere]
+    return [(room.__name__, False, own), *parts]
+
+
+def _rooms():
+    for floor in ("theory", "solvers", "validate"):
+        top = importlib.import_module(f"{project}.{floor}")
+        for found in pkgutil.iter_modules(top.__path__, top.__name__ + "."):
+            yield importlib.import_module(found.name)
+
+
+# What the template `module.rst` needs to know of each room.
+autosummary_context = {"parts": {room.__name__: _parts(room) for room in _rooms()}}
+
+
+# --- Formulas ----------------------------------------------------------------------------------------------
+
+
+# What the converter leaves to be mended: the letters of a name are one identifier, a function is set off from
+# its argument, bars and slashes have no space, and browsers do not know spaces by name.
+MENDING = (
+    (r'(?:<mi mathvariant="normal">\w</mi>){2,}', lambda m: f"<mi>{re.sub('<[^>]+>', '', m[0])}</mi>"),
+    (r"<mo>([A-Za-z]{2,})</mo>", r"<mi>\1</mi>"),
+    (r'<mo stretchy="false">&#x0007C;</mo>', '<mo stretchy="false" lspace="0" rspace="0">|</mo>'),
+    (r"<mo>&#x0002F;</mo>", '<mo lspace="0" rspace="0">/</mo>'),
+    (r"<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>"),
+    (r"(?<!<msu[bp]>)(<mi>(?:log|ln|cos|arcsin|max|min)</mi>)(?!<mo)", r'\1<mspace width="0.167em" />'),
+    (r'width="negativethinmathspace"', 'width="-0.167em"'),
+)
+
+
+def mathml(latex, display="inline"):
+    """Return a formula as MathML, which browsers draw by themselves: no script, no font from the network."""
+    if "\\\\" in latex and "\\begin" not in latex:
+        latex = rf"\begin{{split}} {latex} \end{{split}}"
+    formula = convert(latex, display=display)
+    for pattern, mended in MENDING:
+        formula = re.sub(pattern, mended, formula)
+    return formula
+
+
+def _inline(writer, node):
+    writer.body.append(mathml(node.astext()))
+    raise SkipNode
+
+
+def _block(writer, node):
+    writer.body.append(f'<div class="formula">{mathml(node.astext(), "block")}</div>\n')
+    raise SkipNode
+
+
+# --- Plain text --------------------------------------------------------------------------------------------
+
+
+def _bar(inliner, match, line):
+    """Take a bar as it is: docstrings write norms as |W|, and nothing here is a substitution."""
+    return match.string[: match.end("start")], [], match.string[match.end("start") :], []
+
+
+Inliner.dispatch["|"] = _bar
+
+
+def _first_line(docstring, settings):
+    """Return the summary of a docstring, one line here: Sphinx would end it after "Fig."."""
+    return next((line.strip() for line in docstring if line.strip()), "")
+
+
+autosummary.extract_summary = _first_line
+
+
+def _without_paths(app, what, name, value, options, signature, returns):
+    """Leave the path of this machine out of a signature whose default is a folder of the package."""
+    return re.sub(r"\w*Path\('[^']*'\)", "...", signature or "") or signature, returns
+
+
+def setup(app):
+    """Register what draws the formulas and what cleans the signatures."""
+    app.connect("autodoc-process-signature", _without_paths)
+    app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_block, None))
