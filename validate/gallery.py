@@ -85,7 +85,7 @@ def _codes(seed: int) -> Figure:
     if trained is None:
         return replace(codes.envelope_figure(plane), draw=codes.plot_bracket, size=SINGLE)
     marks = codes.run_marks(trained, stored("codes_known.nc", codes.run_known))
-    return replace(codes.map_figure(plane, marks), columns=1, size=SINGLE)
+    return replace(codes.map_figure(plane, marks), size=SINGLE)
 
 
 def _sparsification(seed: int) -> Figure:

@@ -147,7 +147,7 @@ def render(
         for source in sources
     ]
     undecided = (
-        f" Open: {counts[claims.Verdict.OPEN]}; these rows say what is missing to decide them."
+        f" Open: {counts[claims.Verdict.OPEN]}; an open row says what is missing to decide it."
         if counts[claims.Verdict.OPEN]
         else ""
     )

@@ -188,13 +188,14 @@ def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
     return Figure(
         "map",
         "Trained models between the rug and the proved bound",
-        "Left: the code, or mixture of two, with the least loss among known ones whose features are all "
+        "Top: the code, or mixture of two, with the least loss among known ones whose features are all "
         "alike, and contours of its loss over the rug's; at the dots the mean loss of converged models of "
-        f"the largest size trained, in per cent of that code's. Right: models of {sizes} features, filled at "
+        f"the largest size trained, in per cent of that code's. Bottom: models of {sizes} features, filled at "
         f"convergence, open at the stopping rule of the source (cut at {HIGHEST:g}), "
         f"{marks.attrs['level']:.0%} Student intervals over seeds; short lines are the best known codes, "
         "dotted where weights may differ by orders of magnitude; grey is below what any model can reach.",
         marks,
         (partial(plot_map, plane), plot_marks),
-        size=(5.0, 4.2),
+        columns=1,
+        size=(8.0, 4.2),
     )
