@@ -190,8 +190,8 @@ def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
         "Trained models between the rug and the proved bound",
         "Top: the code, or mixture of two, with the least loss among known ones whose features are all "
         "alike, and contours of its loss over the rug's; at the dots the mean loss of converged models of "
-        f"the largest size trained, in per cent of that code's. Bottom: models of {sizes} features, filled at "
-        f"convergence, open at the stopping rule of the source (cut at {HIGHEST:g}), "
+        f"the largest size trained, in per cent of that code's. Bottom: models of {sizes} features, filled "
+        f"at convergence, open at the stopping rule of the source (cut at {HIGHEST:g}), "
         f"{marks.attrs['level']:.0%} Student intervals over seeds; short lines are the best known codes, "
         "dotted where weights may differ by orders of magnitude; grey is below what any model can reach.",
         marks,
