@@ -185,8 +185,8 @@ def c26(quick: bool) -> Evidence:
     "Fig. 2",
     "trained models and the Persian rug have essentially the same loss, far below the linear model",
     "they agree within a tenth at the stopping rule at ratio 0.12 alone; converged, models lie below the "
-    "rug, by three quarters and more at ratio 0.5 (pairs), and at 0.25 large ones above copies of small "
-    "ones, so not at the optimum",
+    "rug, by three quarters and more at ratio 0.5 (pairs), and at 0.25 with p <= 0.05 large ones above "
+    "copies of small ones, so not at the optimum",
 )
 def c27(quick: bool) -> Evidence:
     findings = []
@@ -203,8 +203,8 @@ def c27(quick: bool) -> Evidence:
     for p in (0.01, 0.05, 0.1):
         small, large = (_mean("excess", CONVERGED, p, 0.5, n) for n in (128, 512))
         changes.append(abs(large[0] - small[0]))
-    quarter = [(p, 0.25) for p in (0.01, 0.05, 0.1)]
-    copies = [_copies(*at) for at in quarter]
+    # At p = 0.1 the gap is smaller, and two limits from three seeds each do not tell it from none.
+    copies = [_copies(p, 0.25) for p in (0.01, 0.05)]
     shares = _trained()["loss"].sel(end=CONVERGED) / _trained()["linear_loss"]
     linear = float(shares.values[_trained()["n_features"].values == LARGEST].max())
     findings += [
@@ -215,7 +215,7 @@ def c27(quick: bool) -> Evidence:
         experiment("corrected", "its largest change from n = 128 to 512", max(changes), "<=", 0.02),
         experiment(
             "corrected",
-            "ratio 0.25, converged: smallest lower limit of loss over that of copies of 128 features, less 1",
+            "ratio 0.25, p <= 0.05, converged: lower limit of loss over copies of 128 features, less 1",
             min(copies),
             ">",
             0.0,
