@@ -8,11 +8,12 @@ from scipy import stats
 
 from superposition.solvers.rug import exact_loss
 from superposition.validate.codes import map_figure, plot_marks, read_symmetry, run_envelope, run_marks
-from superposition.validate.codes.runs import CELLS, models_at
+from superposition.validate.codes.runs import CELLS
 from superposition.validate.codes.tables import copies_table
 from superposition.validate.drawing import svg
 from superposition.validate.files import read_dataset
 from superposition.validate.stored import REFERENCE
+from superposition.validate.training import models_at
 
 
 def _trained(losses):

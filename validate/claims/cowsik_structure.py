@@ -14,19 +14,22 @@ from functools import cache
 
 import numpy as np
 import xarray as xr
-from scipy import optimize, stats
+from scipy import optimize
 
 from ...solvers.rug import optimum
 from ...theory import rug
-from ..codes.runs import models_at, read_symmetry, symmetry
+from ..codes.runs import read_symmetry, symmetry
 from ..files import read_dataset
+from ..intervals import power, student
 from ..stored import REFERENCE
+from ..training import models_at
 from .ledger import Claim, Evidence, Finding, claim, experiment, numeric, symbolic
 
 __all__ = ["STRUCTURE"]
 
 SOURCE = "cowsik2024"
-CONFIDENCE = 0.99
+# An interval of this level has one-sided limits of 99 %.
+TWO_SIDED = 0.98
 STOP, CONVERGED = "stopping rule", "converged"
 ENDS = (STOP, CONVERGED)
 CELLS = [(p, ratio) for p in (0.01, 0.05, 0.1) for ratio in (0.12, 0.25, 0.5)]
@@ -76,9 +79,8 @@ def _cell(p: float, ratio: float, n: int | None = None) -> xr.Dataset:
 
 def _mean(name: str, end: str, p: float, ratio: float, n: int = LARGEST) -> tuple[float, float]:
     """Return the mean over seeds and half of its confidence interval."""
-    values = _cell(p, ratio, n)[name].sel(end=end).values
-    half = stats.t.ppf(CONFIDENCE, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
-    return float(values.mean()), float(half)
+    mean, half = student(_cell(p, ratio, n)[name].sel(end=end), TWO_SIDED)
+    return float(mean), float(half)
 
 
 def _copies(p: float, ratio: float) -> float:
@@ -90,8 +92,7 @@ def _copies(p: float, ratio: float) -> float:
 def _slope(name: str, end: str, p: float, ratio: float) -> tuple[float, float]:
     """Return the slope of log statistic against log n_features and half of its confidence interval."""
     ds = _cell(p, ratio)
-    fit = stats.linregress(np.log(ds["n_features"].values), np.log(ds[name].sel(end=end).values))
-    return float(fit.slope), float(stats.t.ppf(CONFIDENCE, ds.sizes["model"] - 2) * fit.stderr)
+    return power(ds["n_features"], ds[name].sel(end=end), TWO_SIDED)
 
 
 def _falls(name: str, text: str, end: str, cells: list[tuple[float, float]]) -> Finding:

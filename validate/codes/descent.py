@@ -30,7 +30,7 @@ def run_polished(
     Parameters
     ----------
     n_features : int
-        Of at most 128: one step of 64 features takes a fifth of a second, the Hessian five.
+        From 3 to 64, as for `curvatures`: one step of 64 takes a fifth of a second, the Hessian five.
     p, ratio : sequence of float
     seeds : sequence of int
         One model for each, at every p and ratio.
@@ -49,7 +49,7 @@ def run_polished(
     ValueError
         If an argument is out of range.
     """
-    n = arguments.integer("n_features", n_features, 2, 128)
+    n = arguments.integer("n_features", n_features, 3, 64)
     trained = run_structure(n, p, ratio, seeds, schedule="converged", steps=train_steps)
     rows = []
     for k in range(trained.sizes["model"]):

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from ..drawing import check_axes
 from ..intervals import LEVEL, student
 from ..section import Figure
+from ..training import models_at
 from .envelope import LABEL, plot_envelope
-from .runs import CELLS, models_at
+from .runs import CELLS
 
 __all__ = ["map_figure", "plot_map", "plot_marks", "run_marks"]
 

@@ -4,7 +4,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from .runs import SHARES, models_at
+from ..training import models_at
+from .runs import SHARES
 
 __all__ = ["STATISTICS", "plot_curvature", "plot_shares", "plot_symmetry"]
 

@@ -79,26 +79,6 @@ def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
     return xr.concat(parts, "model", combine_attrs="drop") if parts else None
 
 
-def models_at(ds: xr.Dataset, p: float, ratio: float, n_features: int | None = None) -> np.ndarray:
-    """Return the indices of the models at one p, near one ratio, of one size or of all.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `symmetry`.
-    p, ratio : float
-    n_features : int, optional
-
-    Returns
-    -------
-    ndarray of int
-    """
-    mine = (ds["p"].values == p) & (np.abs(ds["ratio"].values / ratio - 1) < 0.05)
-    if n_features is not None:
-        mine &= ds["n_features"].values == n_features
-    return np.flatnonzero(mine)
-
-
 def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
     """Compute the envelope of codes and the lower bound where the reference models stand.
 

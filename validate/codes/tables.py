@@ -4,8 +4,10 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
+from ..intervals import mean_and_error, power
 from ..section import Table
-from .runs import CELLS, SHARES, models_at
+from ..training import models_at
+from .runs import CELLS, SHARES
 
 __all__ = [
     "copies_table",
@@ -26,11 +28,6 @@ def _cells(ds: xr.Dataset) -> list[tuple[float, float, np.ndarray]]:
     return [one for one in found if np.unique(ds["n_features"].values[one[2]]).size > 1]
 
 
-def _percent(values: np.ndarray) -> str:
-    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
-    return f"{values.mean():.1%} ± {error:.1%}"
-
-
 def loss_table(ds: xr.Dataset, known: xr.Dataset) -> Table:
     """Tabulate losses of the reference models in units of the rug's, beside the envelope and the bound."""
     rows = []
@@ -41,7 +38,7 @@ def loss_table(ds: xr.Dataset, known: xr.Dataset) -> Table:
             for ratio in np.unique(ds["ratio"].values[here]):
                 mine = np.flatnonzero(here & (ds["ratio"].values == ratio))
                 rug = ds["optimum"].values[mine]
-                ends = [_percent(values) for values in ds["loss"].values[:, mine] / rug]
+                ends = [mean_and_error(values, ".1%") for values in ds["loss"].values[:, mine] / rug]
                 point = known.isel(point=at.index((p, ratio)))
                 beside = (float(point[name]) / rug[0] for name in ("balanced", "envelope", "lower_bound"))
                 affine = float(ds["linear_loss"].values[mine[0]]) / rug[0]
@@ -111,13 +108,12 @@ def trend_table(ds: xr.Dataset) -> Table:
     """Tabulate the powers of n_features with which the statistics of Figs. 4-7 change."""
     rows = []
     for p, ratio, models in _cells(ds):
-        log_n = np.log(ds["n_features"].values[models])
+        sizes = ds["n_features"].values[models]
         for end in range(ds.sizes["end"]):
             powers = []
             for name in TRENDS:
-                fit = stats.linregress(log_n, np.log(ds[name].values[end, models]))
-                half = stats.t.ppf(0.975, models.size - 2) * fit.stderr
-                powers.append(f"{fit.slope:+.2f} ± {half:.2f}")
+                slope, half = power(sizes, ds[name].values[end, models])
+                powers.append(f"{slope:+.2f} ± {half:.2f}")
             rows.append((f"{p:g}", f"{ratio:g}", str(ds["end"].values[end]), *powers))
     columns = (
         "p",

@@ -8,6 +8,7 @@ import xarray as xr
 
 from ..intervals import student
 from ..section import Figure, Section
+from ..training import models_at
 from . import plots, runs, tables
 from .tables import PANELS, RATIOS
 
@@ -141,7 +142,7 @@ def _what_was_found(trained: xr.Dataset) -> str:
     for p in np.unique(trained["p"]):
         for ratio in RATIOS:
             for n in np.unique(trained["n_features"]):
-                mine = tables.runs_of(trained, n, p, ratio)
+                mine = models_at(trained, p, ratio, n)
                 if mine.size > 1:
                     mean, half = map(float, student(trained["excess"].values[-1, mine]))
                     cells.append((mean, half, n, p, ratio))

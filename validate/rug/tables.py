@@ -3,7 +3,9 @@
 import numpy as np
 import xarray as xr
 
+from ..intervals import mean_and_error
 from ..section import Table
+from ..training import models_at
 
 __all__ = [
     "PANELS",
@@ -13,25 +15,12 @@ __all__ = [
     "finite_table",
     "init_table",
     "provenance_table",
-    "runs_of",
     "weights_table",
 ]
 
 # The six panels of Fig. 2, and the ratios at which the loss is drawn against p.
 PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)
 RATIOS = (0.12, 0.25, 0.5)
-
-
-def runs_of(trained: xr.Dataset, n: int, p: float, ratio: float) -> np.ndarray:
-    """Return the indices of the models of one size and p near a ratio."""
-    near = np.abs(trained["ratio"].values / ratio - 1) < 0.05
-    return np.flatnonzero((trained["n_features"].values == n) & (trained["p"].values == p) & near)
-
-
-def mean_and_error(values: np.ndarray) -> str:
-    """Return a relative mean and its standard error as text."""
-    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
-    return f"{values.mean():+.1%} ± {error:.1%}"
 
 
 def excess_table(trained: xr.Dataset) -> Table:
@@ -41,7 +30,7 @@ def excess_table(trained: xr.Dataset) -> Table:
     for p in PANELS:
         for ratio in RATIOS:
             for n in sizes:
-                mine = runs_of(trained, n, p, ratio)
+                mine = models_at(trained, p, ratio, n)
                 if mine.size:
                     ends = [mean_and_error(trained["excess"].values[end, mine]) for end in (0, -1)]
                     lowest = trained["excess"].values[-1, mine].min()
@@ -60,7 +49,7 @@ def weights_table(trained: xr.Dataset) -> Table:
     n = int(np.unique(trained["n_features"])[-1])
     for p in PANELS:
         for ratio in RATIOS:
-            mine = runs_of(trained, n, p, ratio)
+            mine = models_at(trained, p, ratio, n)
             if not mine.size:
                 continue
             some = trained.isel(model=mine)
@@ -96,7 +85,7 @@ def init_table(aligned: xr.Dataset, linear: xr.Dataset) -> Table:
     for p in np.unique(linear["p"]):
         for ratio in np.unique(linear["ratio"]):
             for name, ds in (("W_out = W_in'", aligned), ("independent (source)", linear)):
-                mine = runs_of(ds, n, p, ratio)
+                mine = models_at(ds, p, ratio, n)
                 excess = ds["excess"].values[:, mine]
                 dropped = ds["dropped"].values[:, mine].mean(axis=1)
                 ends = [(mean_and_error(excess[end]), f"{dropped[end]:.1%}") for end in (0, -1)]

@@ -1,13 +1,14 @@
-"""Which models of one n_features are trained: sequences of n_hidden, p and seed."""
+"""Which models of one n_features are trained: sequences of n_hidden, p and seed; and where they are found."""
 
 import itertools
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
 from ...theory import arguments
 
-__all__ = ["grid", "points"]
+__all__ = ["grid", "models_at", "points"]
 
 
 def grid(
@@ -70,3 +71,24 @@ def points(
     ps = arguments.real("p", columns[1], 0, 1, brackets="(]").tolist()
     seeds = [arguments.integer("seed", item, 0) for item in columns[2]]
     return hidden, ps, seeds
+
+
+def models_at(ds: xr.Dataset, p: float, ratio: float, n_features: int | None = None) -> np.ndarray:
+    """Return the indices of the models at one p, near one ratio, of one size or of all.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        With ``p``, ``ratio`` and ``n_features`` of each model.
+    p, ratio : float
+        Ratios within 5 % count as near, as numbers of neurons are whole.
+    n_features : int, optional
+
+    Returns
+    -------
+    ndarray of int
+    """
+    mine = (ds["p"].values == p) & (np.abs(ds["ratio"].values / ratio - 1) < 0.05)
+    if n_features is not None:
+        mine &= ds["n_features"].values == n_features
+    return np.flatnonzero(mine)
