@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 
 from .section import Figure
 
-__all__ = ["check_axes", "svg"]
+__all__ = ["check_axes", "svg", "with_prefix"]
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
 _COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
@@ -43,14 +43,12 @@ def check_axes(ax: Any) -> None:
         raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
 
 
-def svg(figure: Figure, prefix: str = "") -> str:
+def svg(figure: Figure) -> str:
     """Draw a figure as an SVG element that can stand inside HTML.
 
     Parameters
     ----------
     figure : Figure
-    prefix : str, optional
-        Put before all ids, so that several figures can share a page.
 
     Raises
     ------
@@ -78,7 +76,17 @@ def svg(figure: Figure, prefix: str = "") -> str:
     drawing = re.sub(
         r'(?<=\s)(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing
     )
+    return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
+
+
+def with_prefix(drawing: str, prefix: str) -> str:
+    """Put a prefix before all ids of a drawing, so that several can share a page.
+
+    Examples
+    --------
+    >>> with_prefix('<svg><path id="a"/><use href="#a"/></svg>', "x-")
+    '<svg><path id="x-a"/><use href="#x-a"/></svg>'
+    """
     drawing = re.sub(r'\bid="', f'id="{prefix}', drawing)
     drawing = re.sub(r'href="#', f'href="#{prefix}', drawing)
-    drawing = re.sub(r"url\(#", f"url(#{prefix}", drawing)
-    return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
+    return re.sub(r"url\(#", f"url(#{prefix}", drawing)

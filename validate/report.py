@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..theory.arguments import choice, integer
 from . import claims, files, page, parts
-from .drawing import svg
+from .drawing import svg, with_prefix
 from .parts import Part
 from .progress import Clock
 from .section import Section
@@ -78,8 +78,9 @@ def write_section(folder: Path, section: Section) -> tuple[str, list[str]]:
         data = folder / place / f"{name}.nc"
         files.write_dataset(data, figure.dataset)
         tables = files.write_tables(data.with_suffix(".csv"), figure.dataset)
-        drawing = data.with_suffix(".svg")
-        files.write_text(drawing, svg(figure))
+        drawing, picture = data.with_suffix(".svg"), svg(figure)
+        files.write_text(drawing, picture)
+        inline = with_prefix(picture, f"{anchor}-")
         links = [path.relative_to(folder).as_posix() for path in (*tables, data, drawing)]
         written += links
         # Panels beside each other would be too small on a phone: there the reader scrolls through them.
@@ -87,7 +88,7 @@ def write_section(folder: Path, section: Section) -> tuple[str, list[str]]:
         body.append(
             f"<figure id='{anchor}'><h3>{page.formulas(figure.title)} "
             f"<a class='anchor' href='#{anchor}' aria-label='link to this figure'>#</a></h3>"
-            f"<div class='{'plot wide' if wide else 'plot'}' tabindex='0'>{svg(figure, anchor + '-')}</div>"
+            f"<div class='{'plot wide' if wide else 'plot'}' tabindex='0'>{inline}</div>"
             f"<figcaption>{page.formulas(figure.caption)}<br>Data and drawing: "
             + ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
             + "</figcaption></figure>"
