@@ -14,6 +14,9 @@ __all__ = [
     "FloatArray",
     "Real",
     "choice",
+    "fits",
+    "flag",
+    "generator",
     "integer",
     "matrix",
     "number",
@@ -238,3 +241,71 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"`{name}` must be one of {words}; got {value!r}.")
     return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return `value` as a bool after checking that it is True or False.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else, also 0, 1 or a word.
+
+    Examples
+    --------
+    >>> flag("tied", "no")
+    Traceback (most recent call last):
+        ...
+    ValueError: `tied` must be True or False; got 'no'.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"`{name}` must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """Return a Generator as it is, or a new one from a seed; None draws a fresh seed (SPEC 7).
+
+    Raises
+    ------
+    ValueError
+        If it is neither a Generator, nor an integer of at least 0, nor None.
+
+    Examples
+    --------
+    >>> generator("rng", -1)
+    Traceback (most recent call last):
+        ...
+    ValueError: `rng` must be a numpy.random.Generator, an integer of at least 0 or None; got -1.
+    """
+    if isinstance(value, np.random.Generator):
+        return value
+    seed = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+    if value is not None and not seed:
+        rule = "be a numpy.random.Generator, an integer of at least 0 or None"
+        raise ValueError(f"`{name}` must {rule}; got {value!r}.")
+    return np.random.default_rng(value)
+
+
+# Doubles in the largest array that a function makes unasked: 8 GiB.
+_MOST_DOUBLES = 2**30
+
+
+def fits(name: str, value: Any, doubles: float) -> None:
+    """Check that the arrays which an argument asks for fit into memory.
+
+    Raises
+    ------
+    ValueError
+        If so many doubles would be more than 8 GiB.
+
+    Examples
+    --------
+    >>> fits("n_features", 10**6, 10**12)
+    Traceback (most recent call last):
+        ...
+    ValueError: `n_features` must be smaller: arrays of 7.5e+03 GiB would be needed; got 1000000.
+    """
+    if doubles > _MOST_DOUBLES:
+        size = f"arrays of {doubles / 2**27:.2g} GiB would be needed"
+        raise ValueError(f"`{name}` must be smaller: {size}; got {value!r}.")

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from . import arguments
-from .arguments import FloatArray, Real
+from .. import arguments
+from ..arguments import FloatArray, Real
 
 __all__ = ["SparseUniform", "derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
 
