@@ -1,9 +1,11 @@
 """The contract of all result objects: one decorator for frozen dataclasses of arrays.
 
-A result owns its arrays and they are read-only. `==` compares field by field and answers with one bool, also
-where fields are arrays, and `hash` agrees with it. `repr` is short enough to read. A name of a field means the
-same everywhere: `t` times, `W` encodings, `path` what was recorded on the way, `loss` a loss per feature,
-`error_estimate` how far off a number may be, `gradient_norm`, `steps`, `reached`, `status` and its `message`.
+A result owns its arrays and they are read-only. `==` compares field by field and answers with one bool,
+also where fields are arrays, and `hash` agrees with it. `repr` is short enough to read.
+
+A name of a field means the same everywhere: `t` times, `W` encodings, `path` what was recorded on the way,
+`loss` a loss per feature, `error_estimate` how far off a number may be, `gradient_norm`, `steps`, `reached`,
+`status` and its `message`.
 """
 
 from dataclasses import dataclass, fields

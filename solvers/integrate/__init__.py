@@ -1,0 +1,1 @@
+"""Steppers that serve several rooms."""

@@ -1,0 +1,1 @@
+"""Global minimisation of the exact loss from many starts."""
