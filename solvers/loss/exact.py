@@ -27,7 +27,7 @@ BOUNDED = {"uniform": UNIFORM, "symmetric": SYMMETRIC, "binary": BINARY}
 FEW = {"uniform": 6, "symmetric": 4, "binary": 14}
 # Factors that a row's lattice sum may take: a second or two.
 WORK = 2.0**26
-# An error estimate above this share of the loss and of E x^2 means that rounding has eaten the result.
+# An error estimate above this share of the loss and of the largest E x^2 means that rounding has eaten the result.
 LOST = 0.01
 
 
@@ -206,15 +206,16 @@ def _outputs(
         else:
             found = _by_cases(law, rows, features, bias, allowed)
     losses, errors = found.losses * units**2, found.errors * units**2
-    by_M = found.by_M * np.outer(units, law.scale) if slopes else found.by_M
-    lost = ~(errors <= max(LOST, 2.0 * tol) * (np.abs(losses) + law.second_moment[features]))
+    lost = ~(errors <= max(LOST, 2.0 * tol) * (np.abs(losses) + law.second_moment.max()))
     if np.any(lost):
         k = int(np.flatnonzero(lost)[0])
         raise ValueError(
             f"`M` must have entries that double precision can tell apart; the loss of output {features[k]}, "
             f"{losses[k]:.3g}, would be off by up to {errors[k]:.3g}."
         )
-    return _Outputs(losses, errors, by_M, found.by_b * units)
+    if not slopes:
+        return _Outputs(losses, errors, found.by_M, found.by_b)
+    return _Outputs(losses, errors, found.by_M * np.outer(units, law.scale), found.by_b * units)
 
 
 def _tolerance(tol: float) -> float:
