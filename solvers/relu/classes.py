@@ -249,7 +249,7 @@ def cost_of_dropping(
     begin[0] = np.concatenate([_axes(n, m).ravel(), np.zeros(n)])
     ends = _descend(begin, n, p, weights, up_to)
     limit = min(end[0] for end in ends) + SAME * p * p * weights.sum() / 3.0
-    minima = [(mixture_loss(W, b, p, weights).loss, low, W, b) for low, W, b in ends if low <= limit]
+    minima = [(mixture_loss(W, b, p, weights).total, low, W, b) for low, W, b in ends if low <= limit]
     loss, truncated, W, b = max(minima, key=lambda minimum: minimum[0])
     further = np.array([np.concatenate([W.ravel(), b]) for _, W, b in ends])
     best_loss, best_W, best_b = min(

@@ -43,7 +43,7 @@ class _Exact:
         return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
 
     def value(self, x: FloatArray) -> float:
-        return mixture_loss(*self.split(x), self.p).loss / self.p
+        return mixture_loss(*self.split(x), self.p).total / self.p
 
     def gradient(self, x: FloatArray) -> FloatArray:
         by_W, by_b = mixture_loss_gradient(*self.split(x), self.p)

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import minimum_filter
 
-from ...theory import arguments
-from .phases_kernels import polish_all, table
+from ....theory import arguments
+from .kernels import polish_all, table
 
 __all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram"]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from .models import Certificate, SmallModel
-from .phases import phase_diagram
-from .phases_kernels import bound_below
+from ....theory import arguments
+from ..models import Certificate, SmallModel
+from .diagram import phase_diagram
+from .kernels import bound_below
 
 __all__ = ["certify", "solve_pair"]
 

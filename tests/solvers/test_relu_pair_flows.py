@@ -5,11 +5,11 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.stats import norm
 
-from superposition.solvers.relu import phases_kernels as kernels
-from superposition.solvers.relu.phases import PHASES, families, phase_diagram
-from superposition.solvers.relu.phases_basins import pair_basins
-from superposition.solvers.relu.phases_transitions import pair_transitions
-from superposition.theory.relu.phases import onset_coefficient, onset_importance
+from superposition.solvers.relu.pair import kernels
+from superposition.solvers.relu.pair.basins import pair_basins
+from superposition.solvers.relu.pair.diagram import PHASES, families, phase_diagram
+from superposition.solvers.relu.pair.transitions import pair_transitions
+from superposition.theory.relu import onset_coefficient, onset_importance
 
 ALONE, ANTIPODAL, SAME = PHASES.index("first alone"), PHASES.index("antipodal"), PHASES.index("same sign")
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.polynomial import Chebyshev
 from scipy import optimize, special
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, number
+from ....theory import arguments
+from ....theory.arguments import FloatArray, number
 
 __all__ = ["capacity_limit", "programmed_bound"]
 

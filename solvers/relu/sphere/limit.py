@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, number
-from ...theory.relu.classes import gradient_of_map, per_feature
-from ...theory.relu.thomson_loss import common_norm_loss
-from .thomson_arrange import SAME, Thomson, thomson
-from .thomson_geometry import Geometry, geometry
+from ....theory import arguments
+from ....theory.arguments import FloatArray, number
+from ....theory.loss.classes import gradient_of_map, per_feature
+from ....theory.relu import common_norm_loss
+from ..arrangement import Geometry, geometry
+from .arrange import SAME, Thomson, thomson
 
 __all__ = ["SparseModel", "SphereCheck", "sparse_model", "sphere_check"]
 

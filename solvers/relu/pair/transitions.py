@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ..rug import row_loss
-from .phases import PhaseDiagram, phase_diagram
+from ....theory import arguments
+from ...rug import row_loss
+from .diagram import PhaseDiagram, phase_diagram
 
 __all__ = ["Transitions", "pair_transitions"]
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from ...theory import arguments
-from .phases import families, phase_diagram
-from .phases_kernels import flows
+from ....theory import arguments
+from .diagram import families, phase_diagram
+from .kernels import flows
 
 __all__ = ["Basins", "pair_basins"]
 
