@@ -93,6 +93,12 @@ def _parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, I
     return distinct, parts
 
 
+def _checked(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
+    W = arguments.matrix("W", W)
+    arguments.fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
+    return W, arguments.number("tol", tol, 0, 0.5, brackets="(]")
+
+
 def _units(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     """Return the directions of all rows longer than `least`, and which rows those are."""
     lengths = np.linalg.norm(W, axis=1)
@@ -138,8 +144,7 @@ def geometry(W: npt.ArrayLike, tol: float = CLOSE) -> Geometry:
     >>> found.inner, found.counts
     (array([-1.,  0.,  1.]), array([1, 4, 1]))
     """
-    W = arguments.matrix("W", W)
-    tol = arguments.number("tol", tol, 0, 0.5, brackets="(]")
+    W, tol = _checked(W, tol)
     units, kept = _units(W, 0.0)
     if not kept.any():
         raise ValueError(f"`W` must have a row that is not zero; got {len(W)} zero rows.")
@@ -186,8 +191,7 @@ def structure(W: npt.ArrayLike, tol: float = 1e-3) -> str:
     >>> structure([[1, 0], [0, 1.0], [0, -1.0], [0, 0]])
     'single 0, antipodal pair 1-2, dropped 3'
     """
-    W = arguments.matrix("W", W)
-    tol = arguments.number("tol", tol, 0, 0.5, brackets="(]")
+    W, tol = _checked(W, tol)
     units, kept = _units(W, tol)
     rows = np.flatnonzero(kept)
     groups = [(rows[members].tolist(), name) for name, members in _parts(units, tol)[1]]

@@ -31,7 +31,7 @@ def test_shares_of_a_small_model():
     W, b, importance, p = rng.normal(size=(6, 2)), rng.normal(size=6) * 0.2, rng.random(6), 0.2
     mixture = relu.mixture_loss(W, b, p, importance)
     found = class_shares(W @ W.T, b, p, 2, importance)
-    assert found.loss == pytest.approx(mixture.total, rel=1e-10)
+    assert 6 * found.loss == pytest.approx(mixture.total, rel=1e-10)
     want = np.r_[mixture.terms[:3], mixture.terms[3:].sum()] / mixture.total
     assert np.all(np.abs(found.shares - want) <= found.error_estimate + 1e-12)
     assert found.shares[-1] <= found.bound <= 1
@@ -44,7 +44,7 @@ def test_shares_of_many_features():
     W = np.vstack([np.eye(n // 2), -np.eye(n // 2)])
     found = class_shares(W @ W.T, 0.0, p)
     # E min(u, v)² = 1/6 for each of the two outputs of a pair, whose features are both on
-    assert found.loss == pytest.approx(n * p**2 / 6, rel=1e-9)
+    assert found.loss == pytest.approx(p**2 / 6, rel=1e-9)
     assert found.shares == pytest.approx([0, 0, 1], abs=1e-9)
     nothing = class_shares(np.eye(2), 0.0, 0.1)
     assert nothing.loss == 0

@@ -318,6 +318,7 @@ def test_extreme_entries():
         (lambda: relu.feature_benefit(1, 1e51), r"`b` must lie in .*got 1e\+51"),
         (lambda: relu.interference(np.nan), r"`overlap` must lie in .*got nan"),
         (lambda: relu.interference(1, np.nan), r"`b` must lie in .*got nan"),
+        (lambda: relu.corner_class_loss(np.ones((10**5, 1)), 0), r"`W` must be smaller: .*\(100000, 1\)"),
         (lambda: relu.corner_class_loss([1.0], 0), r"`W` must have shape .*got \(1,\)"),
         (lambda: relu.corner_class_loss([[1.0]], 0, [-2]), r"`importance` must lie in .*got -2"),
         (lambda: relu.feature_dimensionality([[np.inf]]), r"`W` must be finite; got inf"),

@@ -34,8 +34,10 @@ def biases(b: npt.ArrayLike, n: int) -> FloatArray:
 
 
 def encodings(W: npt.ArrayLike) -> FloatArray:
-    """Return the encodings, small enough for their overlaps."""
-    return arguments.real("W", arguments.matrix("W", W), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    """Return the encodings, small enough for their overlaps and for a matrix of them."""
+    W = arguments.real("W", arguments.matrix("W", W), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    arguments.fits("W", f"shape {W.shape}", 4.0 * W.shape[0] ** 2)
+    return W
 
 
 def importances(importance: npt.ArrayLike | None, n: int) -> FloatArray:

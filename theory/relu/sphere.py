@@ -11,7 +11,7 @@ the loss makes of it. The module `polytopes` has arrangements with a closed form
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Real, matrix, number, plain, real, whole
+from ..arguments import Real, fits, matrix, number, plain, real, whole
 
 __all__ = [
     "antipodal_energy",
@@ -58,6 +58,7 @@ def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
     2.0
     """
     W = matrix("W", W)
+    fits("W", f"shape {W.shape}", 2.0 * len(W) ** 2)
     G = W @ W.T + number("bias", bias)
     np.fill_diagonal(G, 0.0)
     return float(np.sum(np.square(np.maximum(G, 0.0))))
