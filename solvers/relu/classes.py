@@ -82,7 +82,7 @@ def class_shares(
 
     See Also
     --------
-    superposition.theory.relu.mixture_loss : All classes one by one, for few features.
+    superposition.theory.loss.mixture_loss : All classes one by one, for few features.
 
     Notes
     -----

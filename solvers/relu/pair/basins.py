@@ -123,7 +123,7 @@ def pair_basins(
     arrived = reached > 0
     family = families(x[:, :2], bias)
     best = int(np.sum(arrived & (losses <= least * (1.0 + _SAME_LOSS))))
-    from scipy.stats import binomtest  # scipy.stats takes longer to import than all of this room
+    from scipy.stats import binomtest  # half a second of import, needed only here
 
     interval = binomtest(best, size).proportion_ci(level, method="wilson")
     counts = [int(np.sum(arrived & (family == k))) for k in range(3)]
