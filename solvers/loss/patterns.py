@@ -11,7 +11,7 @@ from numba import prange
 
 from ...theory.features import Features
 from ...theory.kernels import kernel, parallel_kernel
-from ...theory.relu.cube import pattern_gradient, pattern_loss
+from ...theory.loss.cube import pattern_gradient, pattern_loss
 from .few import BINARY, SYMMETRIC
 
 __all__ = ["by_patterns", "chances"]

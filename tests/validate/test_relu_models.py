@@ -1,11 +1,15 @@
 """Files of solved models: what is written comes back, and what is broken is refused."""
 
+import os
+import stat
+import zipfile
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from superposition.solvers.relu.models import Certificate, SmallModel, load_models, save_models
+from superposition.solvers.relu import Certificate, SmallModel
+from superposition.validate.models import load_models, save_models
 
 PAIR = SmallModel(
     W=np.array([[1.0], [-1.0]]),
@@ -63,6 +67,29 @@ def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
     monkeypatch.undo()
     assert len(load_models(path)) == 2
     assert [file.name for file in path.parent.iterdir()] == ["models.npz"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o027, 0o640)])
+def test_the_umask_decides_who_may_read(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        save_models(tmp_path / "models.npz", [PAIR])
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "models.npz").stat().st_mode) == mode
+
+
+def test_a_damaged_header_is_refused(path):
+    """A method of compression that nobody knows made the reader of zip files raise NotImplementedError."""
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as file:
+        start = file.getinfo("p.npy").header_offset
+        entry = data.index(b"PK\x01\x02", file.start_dir)
+    assert data[start : start + 4] == b"PK\x03\x04"
+    data[entry + 10 : entry + 12] = b"\x63\x00"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"`path` must be a file of small models; got '.*models.npz'"):
+        load_models(path)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from superposition.solvers.relu.phases import phase_diagram
-from superposition.solvers.relu.phases_basins import pair_basins
-from superposition.solvers.relu.phases_certify import certify
-from superposition.solvers.relu.phases_planar import solve_small
+from superposition.solvers.relu.pair.basins import pair_basins
+from superposition.solvers.relu.pair.certificates import certify
+from superposition.solvers.relu.pair.diagram import phase_diagram
+from superposition.solvers.relu.planar import solve_small
 from superposition.solvers.rug import exact_loss
 
 GROUP = "phases of two features in one dimension"
@@ -51,8 +51,8 @@ def test_certificate(benchmark, p, gap):
 
 @pytest.mark.benchmark(group="basins")
 def test_a_thousand_flows(benchmark):
-    pair_basins(0.3, 0.25, 2, 0)  # compile first
-    benchmark.pedantic(pair_basins, (0.3, 0.25, 1000, 0), rounds=1)
+    pair_basins(0.3, 0.25, 2)  # compile first
+    benchmark.pedantic(pair_basins, (0.3, 0.25, 1000), {"rng": 0}, rounds=1)
 
 
 @pytest.mark.benchmark(group="small models, one start")

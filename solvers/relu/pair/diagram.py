@@ -1,18 +1,17 @@
 """Phase diagram of two features in one dimension, from the exact loss."""
 
-from dataclasses import dataclass
-
 import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import minimum_filter
 
-from ...theory import arguments
-from .phases_kernels import polish_all, table
+from ....theory import arguments
+from ....theory.arguments import FloatArray
+from ...results import result
+from .kernels import polish_all, table
 
 __all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram"]
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 PHASES = ("first alone", "second alone", "antipodal", "same sign")
@@ -33,7 +32,7 @@ _ANTIPODAL, _DROPPED, _SAME = 0, 1, 2
 _TIE, _ROUNDING = 1e-12, 1e-13
 
 
-@dataclass(frozen=True)
+@result
 class PhaseDiagram:
     """Global minima of the model ReLU(W W' x + b) with two features in one dimension.
 
@@ -65,7 +64,7 @@ class PhaseDiagram:
     W: FloatArray
     b: FloatArray
     loss: FloatArray
-    phase: npt.NDArray[np.int64]
+    phase: IntArray
     family_W: FloatArray
     family_loss: FloatArray
 
@@ -163,12 +162,14 @@ def phase_diagram(
     solutions are polished by Newton's method with the exact Hessian. That none is missed is not proven here:
     see `certify`.
 
-    With free biases the phases are: one feature alone (exact, with encoding 1 and bias 0, the other
-    dropped) and an antipodal pair. Models whose encodings share one sign are local minima, but never the best
-    for p < 1: for all a and m > 0 tried, an output with weights (a, -m) and its best bias loses no more than
-    one with (a, m). At p = 1 the reflection x2 → 1 - x2 makes the two equal. With zero biases no feature is
-    ever dropped: at large p, and where importances differ much, both encodings share one sign. At equal
+    With free biases the phases are one feature alone (exact, with encoding 1 and bias 0, the other dropped)
+    and an antipodal pair. Models whose encodings share one sign are local minima, but were never the best for
+    p < 1. At p = 1 the reflection x2 → 1 - x2 makes both signs equal. With zero biases no feature is ever
+    dropped: at large p, and where importances differ much, both encodings share one sign. At equal
     importances that begins at p = (40 - 4 √14)/43. See `pair_transitions` for jumps.
+
+    The values are uniform on [0, 1] and both features are on with the same p: the kernels integrate this law
+    in closed form. Other laws go to `superposition.solvers.minimise`.
 
     References
     ----------
@@ -188,12 +189,14 @@ def phase_diagram(
     if np.any(np.diff(r) <= 0):
         at = int(np.argmax(np.diff(r) <= 0)) + 1
         raise ValueError(f"`importance` must increase; got {r[at]:g} after {r[at - 1]:g}.")
+    arguments.fits("p", on.size, 32.0 * on.size * r.size)
+    bias = arguments.flag("bias", bias)
     before = numba.get_num_threads()
     if workers is not None:
         most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
         numba.set_num_threads(arguments.integer("workers", workers, 1, most))
     try:
-        columns = [_Column(float(x), r, bool(bias)) for x in on]
+        columns = [_Column(float(x), r, bias) for x in on]
         for column in columns:
             column.search()
     finally:
@@ -208,7 +211,7 @@ def phase_diagram(
     return PhaseDiagram(
         p=on,
         importance=r,
-        bias=bool(bias),
+        bias=bias,
         W=best[..., :2, None],
         b=best[..., 2:],
         loss=np.take_along_axis(losses, family[..., None], axis=-1)[..., 0],

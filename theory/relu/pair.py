@@ -7,112 +7,14 @@ import numpy.typing as npt
 
 from .. import arguments
 
-__all__ = [
-    "derive_onset",
-    "derive_steep_bound",
-    "onset_coefficient",
-    "onset_importance",
-    "steep_bound",
-]
-
-_SIGNS = (-1, 1)
+__all__ = ["checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
 
 
-def _sign(sign: int) -> int:
-    if sign not in _SIGNS:
+def checked_sign(sign: int) -> int:
+    """Return the sign of w1 w2."""
+    if isinstance(sign, bool) or not isinstance(sign, int | np.integer) or sign not in (-1, 1):
         raise ValueError(f"`sign` must be -1 (antipodal) or 1 (same sign); got {sign!r}.")
     return int(sign)
-
-
-def derive_onset(sign: int) -> tuple[Any, Any, Any, Any]:
-    r"""Derive with SymPy how the loss changes when a dropped feature gets a small encoding.
-
-    Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps,
-    w1 = 1 + alpha eps and b1 = delta eps. Then, with y = `sign` x2 + delta, the first output errs by eps (2
-    alpha x1 + y) while x1 is on, and returns eps ReLU(y) while it is off; the second gains.
-
-    Parameters
-    ----------
-    sign : {-1, 1}
-        Sign of w1 w2.
-
-    Returns
-    -------
-    cost, cubic, gain, drag : sympy.Expr
-        In the symbols p, alpha, delta: twice the change of the loss per feature is, up to eps^4,
-        eps^2 (cost - importance gain) + eps^3 (cubic + importance drag).
-
-    Raises
-    ------
-    ValueError
-        If `sign` is neither -1 nor 1.
-
-    Examples
-    --------
-    >>> cost, cubic, gain, drag = derive_onset(-1)
-    >>> gain
-    -p**2/4 + p/3
-    """
-    import sympy as sp
-
-    sign = _sign(sign)
-    p, alpha, delta, u, v = sp.symbols("p alpha delta u v", real=True)
-    y = sign * v + delta
-    # y is positive for v below -delta/sign if sign < 0, above it if sign > 0
-    low, high = (sp.Integer(0), delta) if sign < 0 else (-delta, sp.Integer(1))
-
-    def over_second(on: Any, off: Any, start: Any = 0, end: Any = 1) -> Any:
-        """Mean over x2, on for v in [start, end], off with the given value."""
-        return p * sp.integrate(sp.expand(on), (v, start, end)) + (1 - p) * off
-
-    def both(expression: Any) -> Any:
-        inner = sp.integrate(sp.expand(expression), (u, 0, 1))
-        return over_second(inner, inner.subs(v, 0))
-
-    first, second = 2 * alpha * u + y, alpha**2 * u + alpha * sign * v
-    # with x2 off, y is delta: positive for sign -1, negative for +1
-    positive = delta if sign < 0 else sp.Integer(0)
-    negative = sp.Integer(0) if sign < 0 else -delta
-    cost = p * both(first**2) + (1 - p) * over_second(y**2, positive**2, low, high)
-    clip_low, clip_high = (delta, sp.Integer(1)) if sign < 0 else (sp.Integer(0), -delta)
-    cubic = (
-        2 * p * both(first * second)
-        # for u < -eps y the output is clipped: u^2 instead of (eps y)^2
-        - sp.Rational(2, 3) * p * over_second((-y) ** 3, negative**3, clip_low, clip_high)
-        + 2 * alpha * (1 - p) * over_second(y * sign * v, 0, low, high)
-    )
-    variance = p / 3 - p**2 / 4
-    # output 2, eps^2 x2 + sign eps w1 x1 + b2, stays positive, so it is affine
-    eps = sp.Symbol("epsilon")
-    affine = sp.expand(variance * ((1 - eps**2) ** 2 + eps**2 * (1 + alpha * eps) ** 2))
-    return (
-        sp.expand(cost),
-        sp.expand(cubic),
-        sp.expand(-affine.coeff(eps, 2)),
-        sp.expand(affine.coeff(eps, 3)),
-    )
-
-
-def derive_steep_bound() -> Any:
-    r"""Derive with SymPy the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
-
-    Returns
-    -------
-    sympy.Expr
-        In the symbol a.
-
-    Examples
-    --------
-    >>> derive_steep_bound()
-    (a - 1)**2/(3*(a + 1)**2)
-    """
-    import sympy as sp
-
-    a, start, u = sp.symbols("a s u", positive=True)
-    loss = start**3 / 3 + sp.integrate(sp.expand((u - a * (u - start)) ** 2), (u, start, 1))
-    slope = sp.factor(sp.diff(loss, start))
-    stationary = [root for root in sp.solve(slope, start) if root != 1]
-    return min((sp.factor(loss.subs(start, root)) for root in stationary), key=lambda e: e.subs(a, 2))
 
 
 def _state(p: Any, sign: int) -> tuple[Any, Any, Any]:
@@ -163,7 +65,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     (0.665398849, 0.745454545)
     """
     on = arguments.real("p", p, 0, 1, brackets="(]")
-    sign = _sign(sign)
+    sign = checked_sign(sign)
     _, delta, mean = _state(on, sign)
     q = 1.0 - on
     # E y^2 - 3/4 (E y)^2 as a sum of positive terms
@@ -208,7 +110,7 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     [0.002458, -0.010417]
     """
     on = arguments.real("p", p, 0, 1, brackets="(]")
-    sign = _sign(sign)
+    sign = checked_sign(sign)
     alpha, delta, mean = _state(on, sign)
     q = 1.0 - on
     variance = on / 3.0 - on * on / 4.0

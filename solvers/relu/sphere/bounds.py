@@ -6,13 +6,15 @@ import numpy as np
 from numpy.polynomial import Chebyshev
 from scipy import optimize, special
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, number
+from ....theory import arguments
+from ....theory.arguments import FloatArray, number
 
 __all__ = ["capacity_limit", "programmed_bound"]
 
 # Linear programs on grids that are refined: three bring the excess below 1e-9 in all cases tried.
 ROUNDS = 6
+# Beyond, the values of Gegenbauer polynomials leave the range in which they were checked.
+MOST_HIDDEN, MOST_FEATURES = 10**5, 10**9
 
 
 def _harmonics(m: int, degree: int) -> list[Chebyshev]:
@@ -80,7 +82,7 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
     Parameters
     ----------
     n_features, n_hidden : int
-        n and m, at least 1.
+        n up to 1e9 and m up to 1e5.
     bias : float, optional
         b, from -1 to 0.
     degree : int, optional
@@ -100,11 +102,10 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
 
     Notes
     -----
-    Valid up to rounding, about 1e-12 n^2: by how much h exceeds the kernel anywhere is found from the roots
-    of derivatives and taken off. Short of the program's optimum by about 1e-9 n^2. Without bias degree 3
-    gives nearly all that there is: 11 % below the best energy known at n = 16, m = 4, 4 % at n = 16, m = 3.
-    Where n is a multiple of 5 it *equals* the energy of pentagons in 2 dimensions, taken n/5 times, from
-    degree 8 on (to 1e-8 n^2): they are optimal.
+    Valid up to rounding, about 1e-12 n^2: the program sees h on a grid only, so the most that h exceeds the
+    kernel anywhere is found from the roots of derivatives and taken off. That is about 1e-9 n^2. Without bias
+    degree 3 gives nearly all that there is. Where n is a multiple of 5 the bound *equals* the energy of
+    pentagons in 2 dimensions, taken n/5 times, from degree 8 on (to 1e-8 n^2): they are optimal.
 
     References
     ----------
@@ -115,14 +116,15 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
     >>> round(programmed_bound(5, 2), 6)
     0.954915
     """
-    n, m = arguments.integer("n_features", n_features, 1), arguments.integer("n_hidden", n_hidden, 1)
+    n = arguments.integer("n_features", n_features, 1, MOST_FEATURES)
+    m = arguments.integer("n_hidden", n_hidden, 1, MOST_HIDDEN)
     t = -number("bias", bias, -1.0, 0.0)
     degree = arguments.integer("degree", degree, 1, 30)
     # Scaled by n^2, which keeps the program's tolerances relative.
     objective = np.full(degree + 1, 1.0 / n)
     objective[0] -= 1.0
     constant, at_one = _programmed(objective, m, t, degree)
-    return max(n * n * constant - n * at_one, 0.0)
+    return max(0.0, n * n * constant - n * at_one)
 
 
 def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
@@ -134,7 +136,7 @@ def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
     Parameters
     ----------
     n_hidden : int
-        m, at least 1.
+        m, from 1 to 1e5.
     degree : int, optional
         Largest degree of the polynomial, from 1 to 30.
 
@@ -142,7 +144,7 @@ def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
     -------
     float
         C, valid to about 1e-10. The capacity itself for m = 1 (2) and m = 2 (4.198213, the pentagon), to
-        1e-7; for m = 3, 4 and 5 it is 6.516, 8.977 and 11.497, and 45/7, 114/13 and 80/7 are reached.
+        1e-7.
 
     Raises
     ------
@@ -156,7 +158,7 @@ def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
     >>> round(capacity_limit(2), 6)
     4.198213
     """
-    m = arguments.integer("n_hidden", n_hidden, 1)
+    m = arguments.integer("n_hidden", n_hidden, 1, MOST_HIDDEN)
     degree = arguments.integer("degree", degree, 1, 30)
     objective = np.zeros(degree + 1)
     objective[0] = -1.0

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from superposition.solvers.relu.phases import phase_diagram
-from superposition.solvers.relu.phases_planar import polygon, solve_small, structure
+from superposition.solvers.relu import geometry, polygon, solve_small, structure
+from superposition.solvers.relu.pair.diagram import phase_diagram
 from superposition.solvers.rug import exact_loss
 
 
@@ -30,17 +30,17 @@ def test_the_third_feature_shares_a_dimension_with_its_like(r):
     """3 features in 2 dimensions, r below 1: one is alone, the others are the best pair of a dimension."""
     model = solve_small(3, 2, 0.1, [1.0, 1.0, r], starts=4)
     pair = phase_diagram([0.1], [r])
-    assert structure(model.W) in ("antipodal 0-2, alone 1", "alone 0, antipodal 1-2")
+    assert structure(model.W) in ("antipodal pair 0-2, single 1", "single 0, antipodal pair 1-2")
     assert model.loss * 3 == pytest.approx(2 * pair.loss[0, 0], rel=1e-9)
 
 
 def test_three_equal_features_are_a_triangle_only_if_dense():
     """The triangle beats an antipodal pair and one alone above p = 0.52184, where the exact losses cross."""
-    assert structure(solve_small(3, 2, 0.53, starts=3).W) == "3-gon 0-1-2"
+    assert structure(solve_small(3, 2, 0.53, starts=3).W) == "triangle 0-1-2"
     assert "antipodal" in structure(solve_small(3, 2, 0.51, starts=3).W)
 
 
-@pytest.mark.parametrize(("p", "wanted"), [(0.05, "5-gon 0-1-2-3-4"), (0.4, None), (0.8, None)])
+@pytest.mark.parametrize(("p", "wanted"), [(0.05, "pentagon 0-1-2-3-4"), (0.4, None), (0.8, None)])
 def test_five_features_in_the_plane(p, wanted):
     """They are a pentagon, a square with one dropped, or a triangle with two dropped."""
     model = solve_small(5, 2, p, starts=3)
@@ -76,12 +76,30 @@ def test_rare_features_of_a_triangle_are_exact():
 def test_structure():
     angles = 2 * np.pi * np.arange(6) / 6
     hexagon = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    assert structure(hexagon) == "6-gon 0-1-2-3-4-5"
-    assert structure(1.3 * hexagon[:3]) == "irregular in 2 0-1-2"
-    assert structure([[1.0], [0.4], [-0.3]]) == "line 0-1-2"
-    assert structure([[1.0], [0.4], [0.0]]) == "same sign 0-1, dropped 2"
-    assert structure(np.eye(4) - 0.25) == "simplex 0-1-2-3"
-    assert structure(np.eye(2)) == "alone 0, alone 1"
+    assert structure(hexagon) == "hexagon 0-1-2-3-4-5"
+    assert structure(1.3 * hexagon[:3]) == "3 in 2 0-1-2"
+    assert structure([[1.0], [0.4], [-0.3]]) == "3 in 1 at 2 positions 0-1-2"
+    assert structure([[1.0], [0.4], [0.0]]) == "2 x single 0-1, dropped 2"
+    assert structure(np.eye(4) - 0.25) == "tetrahedron 0-1-2-3"
+    assert structure(np.eye(2)) == "single 0, single 1"
+    assert structure(np.zeros((2, 1))) == "dropped 0, dropped 1"
+    # two pairs, interleaved, one twice as long, beside a feature alone
+    W = [[1, 0, 0], [0, 2, 0], [0, 0, 1], [-1, 0, 0], [0, -1, 0]]
+    assert structure(W) == "antipodal pair 0-3, antipodal pair 1-4, single 2"
+
+
+@pytest.mark.parametrize("n", [5, 6, 8, 9, 12])
+def test_both_descriptions_use_the_same_words(n):
+    """What hangs together gets one name, with its features or without."""
+    rng = np.random.default_rng(n)
+    angles = 2 * np.pi * np.arange(n) / n
+    polygon = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    W = np.block([[polygon, np.zeros((n, 2))], [np.zeros((2, 2)), np.array([[1, 0], [-2, 0]])]]) @ turn
+    name = {5: "pentagon", 6: "hexagon"}.get(n, f"{n}-gon")
+    assert geometry(W).parts == tuple(sorted([name, "antipodal pair"]))
+    features = "-".join(map(str, range(n)))
+    assert structure(W) == f"{name} {features}, antipodal pair {n}-{n + 1}"
 
 
 @pytest.mark.parametrize(

@@ -10,23 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superposition.solvers import rug
-from superposition.solvers.relu import thomson_bounds
-from superposition.solvers.relu.thomson_arrange import _energy, _hessian, _project, thomson
-from superposition.solvers.relu.thomson_bounds import capacity_limit, programmed_bound
-from superposition.solvers.relu.thomson_geometry import curvature, geometry
-from superposition.solvers.relu.thomson_limit import (
+from superposition.solvers.relu import curvature, geometry, thomson
+from superposition.solvers.relu.sphere import bounds
+from superposition.solvers.relu.sphere.bounds import capacity_limit, programmed_bound
+from superposition.solvers.relu.sphere.kernels import energy_and_gradient, hessian, project
+from superposition.solvers.relu.sphere.limit import (
     sparse_model,
     sphere_check,
 )
-from superposition.theory.relu import polytopes
-from superposition.theory.relu.classes import class_loss
-from superposition.theory.relu.thomson import (
+from superposition.theory.loss import class_loss
+from superposition.theory.relu import (
     antipodal_energy,
     capacity_bounds,
+    code_loss,
+    common_norm_loss,
+    polytopes,
     thomson_bound,
     thomson_energy,
 )
-from superposition.theory.relu.thomson_loss import code_loss, common_norm_loss
 
 SEEDS = st.integers(0, 2**32 - 1)
 PENTAGON = 5 * (3 - math.sqrt(5)) / 4
@@ -44,7 +45,7 @@ def random_points(rng, n, m):
 def test_gradient_by_complex_step(seed, n, m, bias):
     W = np.random.default_rng(seed).normal(size=(n, m))
     G = np.empty((n, m))
-    energy = _energy(W, bias, G)
+    energy = energy_and_gradient(W, bias, G)
     assert energy == pytest.approx(thomson_energy(W, bias), rel=1e-13, abs=1e-13)
     off = ~np.eye(n, dtype=bool)
     for i, k in itertools.product(range(n), range(m)):
@@ -59,7 +60,7 @@ def test_gradient_by_complex_step(seed, n, m, bias):
 def test_hessian_by_differences_of_the_gradient(seed, n, m, bias):
     rng = np.random.default_rng(seed)
     W, V = random_points(rng, n, m), rng.normal(size=(n, m))
-    _project(W, V)
+    project(W, V)
     if np.min(np.abs((W @ W.T + bias)[np.triu_indices(n, 1)])) < 1e-4:
         return  # the second derivative jumps within the step
     G, H = np.empty((n, m)), np.empty((n, m))
@@ -67,16 +68,16 @@ def test_hessian_by_differences_of_the_gradient(seed, n, m, bias):
     def gradient(t):
         X = W + t * V
         X /= np.linalg.norm(X, axis=1, keepdims=True)
-        _energy(X, bias, G)
+        energy_and_gradient(X, bias, G)
         g = G.copy()
-        _project(X, g)
+        project(X, g)
         return g
 
     h = 1e-5
     difference = (gradient(h) - gradient(-h)) / (2 * h)
-    _project(W, difference)
-    _energy(W, bias, G)
-    _hessian(W, bias, G, V, H)
+    project(W, difference)
+    energy_and_gradient(W, bias, G)
+    hessian(W, bias, G, V, H)
     # Central differences: h^2 times third derivatives, 1e-16/h of rounding.
     np.testing.assert_allclose(H, difference, atol=1e-8 * n * (1 + np.abs(V).max() ** 3))
     found = curvature(W, bias)
@@ -268,8 +269,8 @@ def test_capacity():
 
 
 def test_a_program_that_is_not_solved_is_no_bound(monkeypatch):
-    failed = thomson_bounds.optimize.OptimizeResult(x=None, message="out of time")
-    monkeypatch.setattr(thomson_bounds.optimize, "linprog", lambda *_, **__: failed)
+    failed = bounds.optimize.OptimizeResult(x=None, message="out of time")
+    monkeypatch.setattr(bounds.optimize, "linprog", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="the linear program was not solved: out of time"):
         programmed_bound(5, 2)
 
@@ -363,16 +364,22 @@ def test_gap_is_undefined_when_features_are_dropped():
         (lambda: thomson(2, 2.5), "`n_hidden` must be an integer of at least 1; got 2.5"),
         (lambda: thomson(2, 2, 0.1), r"`bias` must lie in \[-1, 0\]; got 0.1"),
         (lambda: thomson(2, 2, starts=0), "`starts` must be an integer of at least 1; got 0"),
-        (lambda: thomson(2, 2, max_steps=-1), "`max_steps` must be an integer of at least 1; got -1"),
+        (lambda: thomson(2, 2, steps=-1), "`steps` must be an integer of at least 1 .*; got -1"),
         (lambda: curvature([1.0]), r"`W` must have shape \(any, any\); got \(1,\)"),
         (lambda: curvature([[1.0], [0.0]]), "`W` must have no zero row; got one at index 1"),
         (lambda: curvature([[1.0]], 1.0), r"`bias` must lie in \[-1, 0\]; got 1"),
         (lambda: geometry([[np.inf]]), "`W` must be finite; got inf"),
         (lambda: geometry([[0.0], [0.0]]), "`W` must have a row that is not zero; got 2 zero rows"),
-        (lambda: programmed_bound(2, 0), "`n_hidden` must be an integer of at least 1; got 0"),
+        (lambda: programmed_bound(2, 0), "`n_hidden` must be an integer of at least 1 .*; got 0"),
         (lambda: programmed_bound(2, 2, -2), r"`bias` must lie in \[-1, 0\]; got -2"),
         (lambda: programmed_bound(2, 2, degree=40), "`degree` must be .* at most 30; got 40"),
-        (lambda: capacity_limit(0), "`n_hidden` must be an integer of at least 1; got 0"),
+        (lambda: capacity_limit(0), "`n_hidden` must be an integer of at least 1 .*; got 0"),
+        (lambda: capacity_limit(10**9), "`n_hidden` must be .* at most 100000; got 1000000000"),
+        (lambda: programmed_bound(10**18, 2), "`n_features` must be .* at most 1000000000; got 10{18}"),
+        (lambda: thomson(10**6, 2), "`n_features` must be smaller: .* got 1000000 with 2 hidden neurons"),
+        (lambda: thomson(5, 2, rng="abc"), "`rng` must be .*; got 'abc'"),
+        (lambda: geometry(np.ones((10**5, 1))), r"`W` must be smaller: .*; got 'shape \(100000, 1\)'"),
+        (lambda: curvature(np.ones((10**5, 2))), "`W` must be smaller: .*"),
         (lambda: capacity_limit(1, degree=0), "`degree` must be an integer of at least 1 .*; got 0"),
         (lambda: sparse_model(2, 1, 1.0), r"`p` must lie in \[0, 1\); got 1"),
         (lambda: sparse_model(10, 1, 0.1), "`n_features` must be .* at most 9; got 10"),

@@ -1,17 +1,14 @@
 """Basins of attraction: where gradient flow from random starts ends, for two features in one dimension."""
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
-from ...theory import arguments
-from .phases import families, phase_diagram
-from .phases_kernels import flows
+from ....theory import arguments
+from ....theory.arguments import FloatArray
+from ...results import result
+from .diagram import families, phase_diagram
+from .kernels import flows
 
 __all__ = ["Basins", "pair_basins"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Losses within this of the best one, relative, belong to the same minimum.
 _SAME_LOSS = 1e-7
@@ -20,7 +17,7 @@ _SAME_LOSS = 1e-7
 _MOST_STEPS = 20_000
 
 
-@dataclass(frozen=True)
+@result
 class Basins:
     """Where gradient flows from random starts end.
 
@@ -66,11 +63,11 @@ def pair_basins(
     p: float,
     importance: float,
     starts: int,
-    seed: int | np.random.Generator,
     *,
     bias: bool = True,
     init_std: float = 0.5,
     confidence: float = 0.95,
+    rng: np.random.Generator | int | None = None,
 ) -> Basins:
     r"""Count how often gradient flow from random starts ends at the global minimum, for two features.
 
@@ -81,15 +78,15 @@ def pair_basins(
     importance : float
         Importance of the second feature, in [1e-4, 1e4]; the first one's is 1.
     starts : int
-        Number of starts.
-    seed : int or Generator
-        Draws the initial encodings, independent and normal with mean 0; biases start at 0.
+        Number of starts, up to a million.
     bias : bool, optional
         Whether the biases flow. Otherwise they stay zero.
     init_std : float, optional
         Standard deviation of the initial encodings, in [0.01, 10].
     confidence : float, optional
         Confidence of the interval for the fraction, in (0, 1).
+    rng : Generator, int or None, optional
+        Draws the initial encodings, independent and normal with mean 0; biases start at 0.
 
     Returns
     -------
@@ -109,24 +106,25 @@ def pair_basins(
 
     Examples
     --------
-    >>> found = pair_basins(0.1, 1.0, 200, 0)    # encodings keep the signs they start with
+    >>> found = pair_basins(0.1, 1.0, 200, rng=0)  # encodings keep the signs they start with
     >>> found.best, found.dropped, found.same_sign, found.unresolved
     (103, 0, 97, 0)
     """
     on = arguments.number("p", p, 1e-4, 1)
     r = arguments.number("importance", importance, 1e-4, 1e4)
-    size = arguments.integer("starts", starts, 1)
+    size = arguments.integer("starts", starts, 1, 10**6)
+    bias = arguments.flag("bias", bias)
     std = arguments.number("init_std", init_std, 0.01, 10)
     level = arguments.number("confidence", confidence, 0, 1, brackets="()")
-    from scipy.stats import binomtest  # half a second of import, needed only here
-
     x = np.zeros((size, 4))
-    x[:, :2] = std * np.random.default_rng(seed).standard_normal((size, 2))
-    losses, reached = flows(x, r, on, bool(bias), _MOST_STEPS)
+    x[:, :2] = std * arguments.generator("rng", rng).standard_normal((size, 2))
+    losses, reached = flows(x, r, on, bias, _MOST_STEPS)
     least = float(phase_diagram([on], [r], bias=bias).loss[0, 0])
     arrived = reached > 0
-    family = families(x[:, :2], bool(bias))
+    family = families(x[:, :2], bias)
     best = int(np.sum(arrived & (losses <= least * (1.0 + _SAME_LOSS))))
+    from scipy.stats import binomtest  # half a second of import, needed only here
+
     interval = binomtest(best, size).proportion_ci(level, method="wilson")
     counts = [int(np.sum(arrived & (family == k))) for k in range(3)]
     return Basins(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from superposition.solvers.relu.thomson_arrange import thomson
-from superposition.solvers.relu.thomson_bounds import programmed_bound
-from superposition.solvers.relu.thomson_limit import sparse_model
+from superposition.solvers.relu.sphere.arrange import thomson
+from superposition.solvers.relu.sphere.bounds import programmed_bound
+from superposition.solvers.relu.sphere.limit import sparse_model
 
 CASES = {"n=8 m=3": (8, 3, (80 - 32 * np.sqrt(2)) / 17), "n=16 m=5": (16, 5, 6.4), "n=40 m=2": (40, 2, None)}
 STARTS = 32

@@ -1,17 +1,18 @@
 """Where the best model of two features in one dimension changes, and whether it jumps."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ..rug import row_loss
-from .phases import PhaseDiagram, phase_diagram
+from ....theory import arguments
+from ....theory.arguments import FloatArray
+from ...results import result
+from ...rug import row_loss
+from .diagram import PhaseDiagram, phase_diagram
 
 __all__ = ["Transitions", "pair_transitions"]
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 # Importances per decade on the first grid, and the parts that each round cuts a bracket into.
@@ -30,7 +31,7 @@ _LARGE = 0.05
 JUMP = 1e-3
 
 
-@dataclass(frozen=True)
+@result
 class Transitions:
     """Transitions of the best model as the importance of the second feature grows up to 1; one entry each.
 
@@ -154,7 +155,9 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     (array([0.113821]), array([ True]))
     """
     on = arguments.real("p", arguments.vector("p", p), 1e-4, 1)
+    arguments.fits("p", on.size, 1e4 * on.size)
     low = arguments.number("lowest", lowest, 1e-4, 0.5)
+    bias = arguments.flag("bias", bias)
     size = int(np.ceil(-_PER_DECADE * np.log10(low))) + 1
     grid = np.geomspace(low, _BELOW_ONE, size)
     rows: list[tuple[float, ...]] = []

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from superposition.solvers.relu import phases_kernels as kernels
-from superposition.solvers.relu.phases import PHASES, families, phase_diagram
-from superposition.solvers.relu.phases_certify import certify, solve_pair
+from superposition.solvers.relu.pair import kernels
+from superposition.solvers.relu.pair.certificates import certify, solve_pair
+from superposition.solvers.relu.pair.diagram import PHASES, families, phase_diagram
 from superposition.solvers.rug import exact_loss
 
 ANTIPODAL, SAME = PHASES.index("antipodal"), PHASES.index("same sign")
@@ -248,6 +248,16 @@ def test_the_result_does_not_depend_on_the_workers():
     np.testing.assert_array_equal(one.loss, all_of_them.loss)
 
 
+def test_a_diagram_owns_its_arrays():
+    p, importance = np.array([0.3, 0.6]), np.array([0.2, 1.0])
+    found = phase_diagram(p, importance)
+    p[:], importance[:] = 0.9, 5.0
+    assert found.p.tolist() == [0.3, 0.6]
+    assert found.importance.tolist() == [0.2, 1.0]
+    assert not any(array.flags.writeable for array in (found.p, found.W, found.loss, found.phase))
+    assert found == phase_diagram([0.3, 0.6], [0.2, 1.0])
+
+
 def test_families():
     W = [[1, -1], [1, 0], [0.5, 0.5], [1, 1e-7]]
     np.testing.assert_array_equal(families(np.array(W), True), [0, 1, 2, 1])
@@ -294,6 +304,14 @@ def test_the_whole_diagram_is_certified():
         (lambda: certify(0.01, 0.5, -1.0), r"`importance` must lie .*; got -1\."),
         (lambda: certify(0.01, 0.5, gap=0.0), r"`gap` must lie in \[1e-07, 1\]; got 0\."),
         (lambda: certify(0.01, 0.5, most_boxes=0), r"`most_boxes` must .*; got 0\."),
+        (
+            lambda: certify(0.01, 0.5, most_boxes=10**18),
+            r"`most_boxes` must .* at most 10000000; got 10{18}\.",
+        ),
+        (lambda: certify(0.01, 0.5, bias="no"), r"`bias` must be True or False; got 'no'\."),
+        (lambda: phase_diagram([0.5], [1.0], bias=1), r"`bias` must be True or False; got 1\."),
+        (lambda: phase_diagram([0.5], [1.0], workers=10**6), r"`workers` must .* at most .*; got 1000000\."),
+        (lambda: phase_diagram(np.full(10**5, 0.5), np.linspace(1, 2, 10**4)), r"`p` must be smaller: .*"),
         (lambda: solve_pair(-0.1), r"`p` must lie in \[0.0001, 1\]; got -0.1\."),
         (lambda: solve_pair(0.1, np.nan), r"`importance` must lie .*; got nan\."),
     ],

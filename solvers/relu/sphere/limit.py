@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, number
-from ...theory.relu.classes import gradient_of_map, per_feature
-from ...theory.relu.thomson_loss import common_norm_loss
-from .thomson_arrange import SAME, Thomson, thomson
-from .thomson_geometry import Geometry, geometry
+from ....theory import arguments
+from ....theory.arguments import FloatArray, number
+from ....theory.loss.classes import gradient_of_map, per_feature
+from ....theory.relu import common_norm_loss
+from ..arrangement import Geometry, geometry
+from .arrange import SAME, Thomson, thomson
 
 __all__ = ["SparseModel", "SphereCheck", "sparse_model", "sphere_check"]
 
@@ -228,30 +228,8 @@ def sphere_check(
 
     Notes
     -----
-    All losses are upper bounds on minima. Found with 48 starts (seed 0):
-
-    ======= ======================  ========  ========  ========  ========  ==========================
-    n in m  sphere                  unit      common    unbiased  biased    directions with bias
-    ======= ======================  ========  ========  ========  ========  ==========================
-    5 in 2  pentagon                0.3183    0.2673    0.2673    0.0791    pentagon
-    6 in 2  hexagon                 1.0000    0.6667    0.6006    0.2892    hexagon
-    7 in 2  at 5 positions          1.8107    1.0195    0.9339    0.5829    heptagon
-    8 in 2  at 5 positions          2.6027    1.3172    1.2673    0.9162    heptagon, one dropped
-    7 in 3  pentagon + pair         0.3183    0.2801    0.2673    0.0535    others
-    8 in 3  square antiprism        0.6813    0.5426    0.5426    0.1017    antiprism, other height
-    9 in 3  tricapped prism         1.2353    0.8750    0.8571    0.1949    others
-    12 in 3 at 9 positions          3.6991    1.9218    1.8571    0.5324    icosahedron
-    10 in 4 rectified 5-cell        0.5556    0.4762    0.4762    0.0529    rectified 5-cell
-    12 in 4 all different           1.4737    1.0769    1.0769    0.1467    others
-    16 in 5 demipenteract           2.1333    1.5238    1.5238    0.1339    demipenteract
-    ======= ======================  ========  ========  ========  ========  ==========================
-
-    Without bias, directions are the sphere's as long as the features, or blocks of them, share one
-    interference: 5 in 2, 7 and 8 in 3, 9, 10 and 12 in 4, 11, 12 and 16 in 5. In between they are close;
-    beyond the capacity (5, 9, 12 and 16 positions for m = 2 to 5) each further feature adds a third, and
-    unit lengths cost more than representing nothing, in 2 dimensions from 9 features on. A bias divides the
-    loss by up to ten and more, makes lengths larger than 1, and in most cases puts another arrangement
-    first, one with a small largest inner product: the icosahedron is back.
+    All losses are upper bounds on minima. The documentation of the small ReLU models lists what was found for
+    a dozen sizes.
 
     Examples
     --------

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from ..arguments import FloatArray, integer, number
 from ..features import SparseUniform
-from .classes import LARGEST_ENTRY, checked_importance, checked_map
+from . import checks
 
 __all__ = ["dropped", "dropped_bound", "worst_dropped_bound"]
 
@@ -111,9 +111,9 @@ def dropped_bound(
     >>> print(f"{dropped_bound(pair, 0.0, 0.01, 1):.4g}, in truth {0.01**2 / 3:.4g}")
     6.667e-05, in truth 3.333e-05
     """
-    M, b = checked_map(M, b)
+    M, b = checks.square(M, b)
     p = number("p", p, 0, 1, brackets="(]")
-    weights = checked_importance(importance, b.size)
+    weights = checks.importances(importance, b.size)
     up_to = integer("up_to", up_to, 0, b.size)
     return float(weights @ dropped(M, b, p, up_to)) if up_to < b.size else 0.0
 
@@ -168,8 +168,8 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     n = integer("n_features", n_features, 1)
     p = number("p", p, 0, 1, brackets="(]")
     up_to = integer("up_to", up_to, 0, n)
-    overlap = number("norm", norm, 0, LARGEST_ENTRY**0.5) ** 2
-    bias = number("bias", bias, 0, LARGEST_ENTRY)
+    overlap = number("norm", norm, 0, checks.LARGEST_ENTRY**0.5) ** 2
+    bias = number("bias", bias, 0, checks.LARGEST_ENTRY)
     total, squares = np.array((n - 1) * overlap), np.array((n - 1) * overlap**2)
     rise = max(overlap - 1.0, 0.0)
     off = _second_moment(total, squares, np.array(bias), np.array(bias**2), p, n - 1, up_to + 1)

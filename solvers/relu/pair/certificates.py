@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from .models import Certificate, SmallModel
-from .phases import phase_diagram
-from .phases_kernels import bound_below
+from ....theory import arguments
+from ..models import Certificate, SmallModel
+from .diagram import phase_diagram
+from .kernels import bound_below
 
 __all__ = ["certify", "solve_pair"]
 
@@ -28,12 +28,11 @@ def certify(
 ) -> Certificate:
     r"""Prove a lower bound on the loss of all models ReLU(W W' x + b) with two features in one dimension.
 
-    Branch and bound over the two encodings, best box first. The loss of an output splits into E min(x, (x -
-    z)+)², which falls with every entry of its row of M = W W' and with its bias, and E (z - x)+², which
-    rises with all of them. Taking the first at the largest and the second at the smallest entries of a box
-    bounds the loss from below
-    for each bias; the bound is piecewise quartic in the bias, so its least value over all biases follows from
-    cubic roots. Encodings outside the first box are excluded by `theory.relu.steep_bound`.
+    Branch and bound over the two encodings, best box first. The loss of an output z splits into two parts.
+    E min(x, (x - z)+)² falls with every entry of its row of M = W W' and with its bias, E (z - x)+² rises
+    with all of them. For each bias, the first at the largest and the second at the smallest entries of a box
+    bound the loss from below. This bound is piecewise quartic in the bias, so its least value over all biases
+    follows from cubic roots. Encodings outside the first box are excluded by `theory.relu.steep_bound`.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ def certify(
     gap : float, optional
         Gap to reach, relative to `loss`, at least 1e-7.
     most_boxes : int, optional
-        Boxes after which the bound is returned as it is.
+        Boxes after which the bound is returned as it is, up to ten million.
 
     Returns
     -------
@@ -62,10 +61,9 @@ def certify(
 
     Notes
     -----
-    The number of boxes grows like 1/gap. At importance 1 and gap 1e-3: some 500 at p = 0.01, 5e4 at p = 0.5
-    and 7e5 at p = 0.9, where many models are almost as good; 25 microseconds each, a fiftieth of that without
-    biases. Bounds are evaluated in double precision without directed rounding, whose error, about 1e-15, is
-    far below the least gap.
+    The number of boxes grows like 1/gap, and with p, as many models are almost as good where features are
+    dense. A box takes 25 microseconds, a fiftieth of that without biases. Bounds are evaluated in double
+    precision without directed rounding, whose error, about 1e-15, is far below the least gap.
 
     Examples
     --------
@@ -76,14 +74,15 @@ def certify(
     on = arguments.number("p", p, 1e-4, 1)
     r = arguments.number("importance", importance, 1e-4, 1e4)
     wanted = arguments.number("gap", gap, _LEAST_GAP, 1)
-    most = arguments.integer("most_boxes", most_boxes, 1)
+    most = arguments.integer("most_boxes", most_boxes, 1, 10**7)
+    bias = arguments.flag("bias", bias)
     # Without biases, a dropped feature costs p/3.
     dropped = 0.5 * min(r, 1.0) * (on / 3.0 - (on * on / 4.0 if bias else 0.0))
     judged = arguments.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
     # An output whose part of the loss is at most `judged` has (a - 1)/(a + 1) <= kappa.
     kappa = np.sqrt(np.minimum(judged * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
     edges: npt.NDArray[np.float64] = np.sqrt((1.0 + kappa) / (1.0 - kappa))
-    lower, boxes = bound_below(judged, r, on, bool(bias), wanted * judged, edges, most)
+    lower, boxes = bound_below(judged, r, on, bias, wanted * judged, edges, most)
     lower = min(lower, judged)
     kind = "branch and bound" if bias else "branch and bound, zero bias"
     return Certificate(kind, float(lower), float(judged - lower), int(boxes))

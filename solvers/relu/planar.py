@@ -8,12 +8,12 @@ import numpy.typing as npt
 from scipy import optimize
 
 from ...theory import arguments
-from ...theory.relu.cube import class_gradient, class_losses
-from ...theory.relu.mixture import class_weights
+from ...theory.loss.classes import class_weights
+from ...theory.loss.cube import class_gradient, class_losses
 from ..rug import row_loss
 from .models import Certificate, SmallModel
 
-__all__ = ["Polygon", "polygon", "solve_small", "structure"]
+__all__ = ["Polygon", "polygon", "solve_small"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -109,79 +109,6 @@ def polygon(k: int, p: float) -> Polygon:
     least = float(best.fun) * on
     gain = size * (on / 3.0 - on * on / 4.0 - least)
     return Polygon(size, on, float(np.exp(best.x[0])), float(best.x[1]), least, gain)
-
-
-def _parts(W: FloatArray, tol: float) -> list[list[int]]:
-    """Group the features that are not orthogonal to each other."""
-    M = np.abs(W @ W.T)
-    left, parts = list(range(W.shape[0])), []
-    while left:
-        part = [left.pop(0)]
-        for i in part:
-            near = [j for j in left if M[i, j] > tol]
-            part.extend(near)
-            left = [j for j in left if j not in near]
-        parts.append(sorted(part))
-    return parts
-
-
-def _shape(W: FloatArray, tol: float) -> str:
-    """Name the arrangement of encodings that hang together."""
-    norms = np.linalg.norm(W, axis=1)
-    k = norms.size
-    if k == 1:
-        return "alone" if norms[0] > tol else "dropped"
-    cosines = (W @ W.T) / np.outer(norms, norms)
-    rank = int(np.linalg.matrix_rank(W, tol=tol))
-    if rank == 1:
-        if k == 2:
-            return "antipodal" if cosines[0, 1] < 0 else "same sign"
-        return "line"
-    equal = np.ptp(norms) < tol
-    if rank == 2 and k > 2 and equal:
-        wanted = np.sort(np.cos(2.0 * np.pi * np.arange(k) / k))
-        if np.max(np.abs(np.sort(cosines, axis=1) - wanted)) < tol:
-            return f"{k}-gon"
-    off = cosines[~np.eye(k, dtype=bool)]
-    if rank == k - 1 and equal and np.max(np.abs(off + 1.0 / (k - 1))) < tol:
-        return "simplex"
-    return f"irregular in {rank}"
-
-
-def structure(W: npt.ArrayLike, tol: float = 1e-3) -> str:
-    """Describe how a model stores its features: which hang together, and how.
-
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, one a row.
-    tol : float, optional
-        Norms, overlaps and differences up to this count as zero, in (0, 0.5].
-
-    Returns
-    -------
-    str
-        Groups of features that are orthogonal to all others, features counted from 0: "alone", "dropped",
-        "antipodal", "same sign", "3-gon", "5-gon", "simplex", "line" (several on one line), "irregular in r"
-        dimensions.
-
-    Raises
-    ------
-    ValueError
-        If an argument is misshapen or out of range.
-
-    Notes
-    -----
-    A square is two orthogonal antipodal pairs, and is named so.
-
-    Examples
-    --------
-    >>> structure([[1, 0], [0, 1.0], [0, -1.0], [0, 0]])
-    'alone 0, antipodal 1-2, dropped 3'
-    """
-    W = arguments.matrix("W", W)
-    tol = arguments.number("tol", tol, 0, 0.5, brackets="(]")
-    return ", ".join(f"{_shape(W[part], tol)} {'-'.join(map(str, part))}" for part in _parts(W, tol))
 
 
 class _Objective:
