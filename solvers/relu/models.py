@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ..minimise import Certificate
 from ..rug import exact_loss
 
 __all__ = ["Certificate", "SmallModel", "load_models", "save_models"]
@@ -22,31 +23,6 @@ _FORMAT = "superposition small models 1"
 _AGREE = 1e-10
 
 _SCALARS = ("p", "loss", "certificate_lower_bound", "certificate_gap", "certificate_work")
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """How sure it is that a model has the least loss.
-
-    Attributes
-    ----------
-    kind : str
-        "branch and bound": no model with free biases has a loss below `lower_bound`, proven up to rounding;
-        the same for all models with b = 0 if "zero bias" is added. "many starts": the lowest of the local
-        minima found
-        from `work` starts, and `lower_bound` is zero.
-    lower_bound : float
-        Loss per feature that no model goes below.
-    gap : float
-        The model's loss minus `lower_bound`.
-    work : int
-        Boxes or starts used.
-    """
-
-    kind: str
-    lower_bound: float
-    gap: float
-    work: int
 
 
 @dataclass(frozen=True)
