@@ -4,9 +4,10 @@ Global optima of two features in one dimension with their certificates, polygons
 optimal arrangements on the sphere, and what the classes of input that are left out would cost.
 """
 
+from ..minimise import Certificate
 from .arrangement import Geometry, geometry, structure
 from .classes import ClassShares, Dropping, DroppingTable, class_shares, cost_of_dropping, dropping_table
-from .models import Certificate, SmallModel
+from .models import SmallModel
 from .pair import (
     PHASES,
     Basins,

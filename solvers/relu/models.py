@@ -1,34 +1,10 @@
 """Solved small models: ground truth for sparse autoencoders and parameter decomposition."""
 
 from ...theory.arguments import FloatArray
+from ..minimise import Certificate
 from ..results import result
 
-__all__ = ["Certificate", "SmallModel"]
-
-
-@result
-class Certificate:
-    """How sure it is that a model has the least loss.
-
-    Attributes
-    ----------
-    kind : str
-        "branch and bound": no model with free biases has a loss below `lower_bound`, proven up to rounding;
-        the same for all models with b = 0 if "zero bias" is added. "many starts": the lowest of the local
-        minima found
-        from `work` starts, and `lower_bound` is zero.
-    lower_bound : float
-        Loss per feature that no model goes below.
-    gap : float
-        The model's loss minus `lower_bound`.
-    work : int
-        Boxes or starts used.
-    """
-
-    kind: str
-    lower_bound: float
-    gap: float
-    work: int
+__all__ = ["SmallModel"]
 
 
 @result

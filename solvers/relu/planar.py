@@ -10,8 +10,9 @@ from scipy import optimize
 from ...theory import arguments
 from ...theory.loss.classes import class_weights
 from ...theory.loss.cube import class_gradient, class_losses
+from ..minimise import Certificate
 from ..rug import row_loss
-from .models import Certificate, SmallModel
+from .models import SmallModel
 
 __all__ = ["Polygon", "polygon", "solve_small"]
 

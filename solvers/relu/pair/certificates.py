@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory import arguments
-from ..models import Certificate, SmallModel
+from ...minimise import Certificate
+from ..models import SmallModel
 from .diagram import phase_diagram
 from .kernels import bound_below
 
