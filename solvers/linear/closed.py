@@ -1,16 +1,15 @@
 """Flows of linear autoencoders in closed form: Riccati solutions, and where Eq. 22 ends."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
 from ...theory.arguments import FloatArray, matrix, number, real, vector
 from ...theory.linear.spectrum import Spectrum, checked_spectrum
-from .flow import LARGEST, checked_covariance, checked_times, losses
+from ..integrate.explicit import checked_times
+from .flow import LARGEST, Flow, PairFlow, checked_covariance, losses
 
-__all__ = ["ExactFlow", "ExactPairFlow", "encoder_limit", "exact_decoder_flow", "exact_white_flow"]
+__all__ = ["encoder_limit", "exact_decoder_flow", "exact_white_flow"]
 
 # A step of this length, in units of the fastest rate, loses no digits.
 _LONGEST = 1.0
@@ -18,33 +17,7 @@ _LONGEST = 1.0
 _BALANCED = 1e-12
 
 
-@dataclass(frozen=True)
-class ExactFlow:
-    """Tied weights at the times asked for; see :func:`exact_decoder_flow`."""
-
-    t: FloatArray
-    """Times, shape (n_times,)."""
-    W: FloatArray
-    """Encodings up to one rotation of the hidden layer, shape (n_times, n_features, n_hidden)."""
-    loss: FloatArray
-    """Loss per feature of x -> W W' x, shape (n_times,)."""
-
-
-@dataclass(frozen=True)
-class ExactPairFlow:
-    """Decoder and encoder at the times asked for; see :func:`exact_white_flow`."""
-
-    t: FloatArray
-    """Times, shape (n_times,)."""
-    A: FloatArray
-    """Decoders up to a rotation of the hidden layer, shape (n_times, n_features, n_hidden)."""
-    B: FloatArray
-    """Encoders up to the same rotation, shape (n_times, n_hidden, n_features)."""
-    loss: FloatArray
-    """Loss per feature of x -> A B x, shape (n_times,)."""
-
-
-def exact_decoder_flow(W0: npt.ArrayLike, covariance: npt.ArrayLike, t: npt.ArrayLike) -> ExactFlow:
+def exact_decoder_flow(W0: npt.ArrayLike, covariance: npt.ArrayLike, t: npt.ArrayLike) -> Flow:
     r"""Solve the decoder's flow on tied weights (Oja's) by its Riccati equation, for any covariance.
 
     :math:`\dot W = (1-WW')\Sigma W` gives M = WW' the Riccati equation
@@ -66,7 +39,7 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: npt.ArrayLike, t: npt.Arra
 
     Returns
     -------
-    ExactFlow
+    Flow
         W is one root of M: the flow's own W times an orthogonal matrix from the right.
 
     Raises
@@ -95,12 +68,10 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: npt.ArrayLike, t: npt.Arra
     found = checked_covariance(covariance, W.shape[0])
     U, lam = found.eigenvectors, found.eigenvalues
     times, states = _riccati(U.T @ W, lam, 2 * lam, t)
-    return ExactFlow(times, U @ states, losses(states, states, found))
+    return Flow(times, U @ states, losses(states, states, found), float(times[-1]))
 
 
-def exact_white_flow(
-    A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t: npt.ArrayLike
-) -> ExactPairFlow:
+def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t: npt.ArrayLike) -> PairFlow:
     r"""Solve the flow of decoder and encoder for :math:`\Sigma = \lambda 1` and balanced weights.
 
     With A'A = BB' at the start, and so always, :math:`Q = (A; B')` obeys
@@ -121,7 +92,7 @@ def exact_white_flow(
 
     Returns
     -------
-    ExactPairFlow
+    PairFlow
 
     Raises
     ------
@@ -158,7 +129,7 @@ def exact_white_flow(
     common, apart = states[:, :n] / np.sqrt(2), states[:, n:] / np.sqrt(2)
     A, C = common + apart, common - apart
     white = Spectrum(np.full(n, lam), np.eye(n), np.zeros(n, dtype=np.int64))
-    return ExactPairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, white))
+    return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, white), float(times[-1]))
 
 
 def encoder_limit(w0: npt.ArrayLike, covariance: npt.ArrayLike) -> FloatArray:
