@@ -10,15 +10,13 @@ import numpy.typing as npt
 
 from ...theory.arguments import FloatArray, choice, matrix, real
 from ...theory.kernels import kernel
-from ...theory.linear import Spectrum, spectrum
+from ...theory.linear.spectrum import LARGEST, Covariance, Spectrum, sized_spectrum
 from ..integrate import Trajectory, integrate
 from ..results import Status, result
 
-__all__ = ["LARGEST", "Flow", "PairFlow", "checked_covariance", "flow", "flow_pair", "losses"]
+__all__ = ["Flow", "PairFlow", "flow", "flow_pair", "losses"]
 
 _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
-# Fourth powers of weights times rates must stay finite.
-LARGEST = 1e50
 
 
 @result
@@ -108,7 +106,7 @@ def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatAr
 
 def flow(
     W0: npt.ArrayLike,
-    covariance: npt.ArrayLike,
+    covariance: Covariance,
     t: npt.ArrayLike,
     rule: str = "tied",
     rtol: float = 1e-10,
@@ -181,7 +179,7 @@ def flow(
     """
     W = real("W0", matrix("W0", W0), -LARGEST, LARGEST)
     n, hidden = W.shape
-    found = checked_covariance(covariance, n)
+    found = sized_spectrum(covariance, n)
     share = _SHARES[choice("rule", rule, tuple(_SHARES))]
     U = found.eigenvectors
     group = np.repeat(np.arange(n), hidden)
@@ -200,7 +198,7 @@ def flow(
 def flow_pair(
     A0: npt.ArrayLike,
     B0: npt.ArrayLike,
-    covariance: npt.ArrayLike,
+    covariance: Covariance,
     t: npt.ArrayLike,
     rtol: float = 1e-10,
     max_steps: int = 100_000,
@@ -249,7 +247,7 @@ def flow_pair(
     A = real("A0", matrix("A0", A0), -LARGEST, LARGEST)
     n, hidden = A.shape
     B = real("B0", matrix("B0", B0, (hidden, n)), -LARGEST, LARGEST)
-    found = checked_covariance(covariance, n)
+    found = sized_spectrum(covariance, n)
     U = found.eigenvectors
     group = np.tile(np.repeat(np.arange(n), hidden), 2)
     X = np.vstack((U.T @ A, U.T @ B.T))
@@ -270,9 +268,3 @@ def losses(A: FloatArray, C: FloatArray, found: Spectrum) -> FloatArray:
 
 def _end(run: Trajectory) -> tuple[float, int, int, Status]:
     return run.reached, run.steps, run.rejected, run.status
-
-
-def checked_covariance(covariance: npt.ArrayLike, n_features: int) -> Spectrum:
-    """Return the spectrum of a covariance of that size, small enough for products with weights."""
-    sigma = matrix("covariance", covariance, (n_features, n_features))
-    return spectrum(real("covariance", sigma, -LARGEST, LARGEST))
