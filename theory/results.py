@@ -20,6 +20,9 @@ __all__ = ["frozen", "result"]
 
 C = TypeVar("C")
 
+# Characters of all fields together in a repr.
+_LONGEST = 350
+
 
 def frozen(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Hand an array over to a result: read-only from here on, so that it need not be copied."""
@@ -94,6 +97,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 90 else text[:86] + " ..."
 
 
+def _brief(value: Any) -> str:
+    """Return at most some 20 characters, for results of many fields."""
+    if isinstance(value, np.ndarray):
+        return f"<array {value.shape}>"
+    text = _shown(value)
+    return text if len(text) <= 20 else f"<{type(value).__name__}>"
+
+
 def _message(self: Any) -> str:
     """Say in a sentence what the status means; several of them where there are several."""
     status = self.status
@@ -140,9 +151,11 @@ def result(cls: type[C]) -> type[C]:
 
     def __repr__(self: Any) -> str:
         names = [field.name for field in dataclasses.fields(self) if field.repr]
-        return (
-            f"{type(self).__name__}({', '.join(f'{name}={_shown(getattr(self, name))}' for name in names)})"
-        )
+        for shown in (_shown, _brief):
+            inside = ", ".join(f"{name}={shown(getattr(self, name))}" for name in names)
+            if len(inside) <= _LONGEST:
+                return f"{type(self).__name__}({inside})"
+        return f"{type(self).__name__}({inside[:_LONGEST]} ...)"
 
     target: Any = cls
     for method in (__post_init__, __setstate__, __eq__, __hash__, __repr__):
