@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest
 
 from ...theory import arguments
 from .phases import families, phase_diagram
@@ -119,6 +118,8 @@ def pair_basins(
     size = arguments.integer("starts", starts, 1)
     std = arguments.number("init_std", init_std, 0.01, 10)
     level = arguments.number("confidence", confidence, 0, 1, brackets="()")
+    from scipy.stats import binomtest  # half a second of import, needed only here
+
     x = np.zeros((size, 4))
     x[:, :2] = std * np.random.default_rng(seed).standard_normal((size, 2))
     losses, reached = flows(x, r, on, bool(bias), _MOST_STEPS)

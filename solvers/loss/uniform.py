@@ -1,13 +1,13 @@
-r"""Kernels of the exact loss where two or more features disturb an output ReLU(a x + b + nu).
+r"""Kernels of the exact loss for independent uniform features, where two or more disturb an output.
 
-The loss is E g(b + nu), g(t) = E (x - ReLU(a x + t))^2, over the patterns of on and off that make up the
-interference nu = sum_j m_j x_j; `few` has those with at most one feature on, the others fall into levels.
-The entries are sorted by size. A level holds the patterns in which all entries of the levels before are
-off, and at least one that is not small beside the largest of the level is on. So each level has its
-own scale, and its transform decays at that scale. With A_j(s) = E exp(s m_j x_j), the transform D(s) of a
-level, started from D = S = 0, follows
+The output is ReLU(a x + b + nu) with the interference nu = sum_j m_j x_j. Its loss is E g(b + nu), with
+g(t) = E (x - ReLU(a x + t))^2. `few` has the patterns of on and off with at most one other feature on. The
+others fall into levels. The entries m_j are sorted by size. A level holds the patterns in which all entries
+of the levels before are off, and at least one that is not small beside the largest of the level is on. So
+each level has its own scale, and its transform decays at that scale. With A_j(s) = E exp(s m_j x_j) and
+N_j = prod_{k<j} (1-p_k), the transform D(s) of a level, started from D = S = 0, follows
 
-    D <- D A_j + (1-p)^(j-1) S v_j,   S <- S + v_j (large entries only),   v_j = A_j - (1-p),
+    D <- D A_j + N_j S v_j,   S <- S + v_j/(1-p_j) (large entries only),   v_j = A_j - (1-p_j),
 
 which subtracts nothing, however small p is. The level's mean of J(t + nu), for J(t) = 0 far to the
 left and a polynomial far to the right, is a Bromwich integral, and Poisson's formula makes the sum
@@ -17,7 +17,7 @@ over its lattice exact but for known images: for P = 2 pi/h, c = kappa/P and t +
 
 s_k = c + i h k, where K is the transform of J. The images on the right are polynomials in the
 moments of the level; what escapes [-P, P] is bounded by Chernoff, what is cut off at large k by
-|A_j(s)| <= 1 - p + p min(phi(c m_j), (1 + e^(c m_j)) / |s m_j|), phi(z) = (e^z - 1)/z.
+|A_j(s)| <= 1 - p_j + p_j min(phi(c m_j), (1 + e^(c m_j)) / |s m_j|), phi(z) = (e^z - 1)/z.
 """
 
 import numpy as np
@@ -25,8 +25,9 @@ import numpy.typing as npt
 from numba import prange
 
 from ...theory.kernels import kernel, parallel_kernel
+from .few import UNIFORM, one_on, pointwise
 
-__all__ = ["NEGLIGIBLE", "many_on"]
+__all__ = ["rows_uniform"]
 
 FloatArray = npt.NDArray[np.float64]
 Four = tuple[float, float, float, float]
@@ -63,17 +64,26 @@ def _noise(count: int, drift: float) -> float:
 
 
 @kernel
-def _all_off(count: int, p: float) -> float:
-    """Return (1 - p)^count."""
-    if count == 0:
-        return 1.0
-    return float(np.exp(count * np.log1p(-p))) if p < 1.0 else 0.0
+def _all_off(p: FloatArray) -> FloatArray:
+    """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of 1e-300 stands for 0."""
+    none = np.ones(p.size + 1)
+    log, rest = 0.0, 1.0
+    for j in range(p.size):
+        if p[j] < 0.5:
+            log += np.log1p(-p[j])
+        else:
+            rest *= max(1.0 - p[j], 1e-300)  # the difference is exact
+        none[j + 1] = np.exp(log) * rest
+    return none
 
 
 @kernel
-def _repair(count: int, p: float) -> float:
-    """Return what the rounding of 1 - p, the same in every factor, takes from a product of near-ones."""
-    return 1.0 + count * ((1.0 - (1.0 - p)) - p)
+def _repair(p: FloatArray) -> float:
+    """Return what the rounding of each 1 - p takes from a product of factors near 1."""
+    total = 1.0
+    for one in p:
+        total += (1.0 - (1.0 - one)) - one
+    return total
 
 
 @kernel
@@ -98,14 +108,15 @@ def _spread(v: Four, x: float) -> Four:
 
 
 @kernel
-def _moments(m: FloatArray, large: int, p: float, t: float) -> Four:
+def _moments(m: FloatArray, large: int, p: FloatArray, t: float) -> Four:
     """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
     none, one, more = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
-        more = _blend(1.0 - p, more, p, _spread(_blend(1.0, one, 1.0, more), m[j]))
-        one = _blend(1.0 - p, one, p if j < large else 0.0, _spread(none, m[j]))
-        none = _blend(1.0 - p, none, 0.0, none)
-    return _blend(_repair(m.size, p), more, 0.0, more)
+        off = 1.0 - p[j]
+        more = _blend(off, more, p[j], _spread(_blend(1.0, one, 1.0, more), m[j]))
+        one = _blend(off, one, p[j] if j < large else 0.0, _spread(none, m[j]))
+        none = _blend(off, none, 0.0, none)
+    return _blend(_repair(p), more, 0.0, more)
 
 
 @kernel
@@ -126,7 +137,9 @@ def _sizes(polynomial: Four) -> Four:
 
 
 @kernel
-def _polynomial_part(m: FloatArray, large: int, p: float, t: float, polynomial: Four) -> tuple[float, float]:
+def _polynomial_part(
+    m: FloatArray, large: int, p: FloatArray, t: float, polynomial: Four
+) -> tuple[float, float]:
     """Return the level's mean of a polynomial of t + nu and its rounding error."""
     value = _mean(polynomial, _moments(m, large, p, t), 0.0)
     size = _mean(_sizes(polynomial), _moments(np.abs(m), large, p, abs(t)), 0.0)
@@ -134,7 +147,7 @@ def _polynomial_part(m: FloatArray, large: int, p: float, t: float, polynomial: 
 
 
 @kernel
-def _majorant(m: FloatArray, large: int, p: float, real: float, radius: float) -> float:
+def _majorant(m: FloatArray, large: int, p: FloatArray, real: float, radius: float) -> float:
     """Bound |D(s)| for Re s = real, |s| >= radius; for radius = 0 it is D(real) itself."""
     none, one, more = 1.0, 0.0, 0.0
     for j in range(m.size):
@@ -142,15 +155,16 @@ def _majorant(m: FloatArray, large: int, p: float, real: float, radius: float) -
         bound = rise / (real * m[j]) if rise != 0.0 else 1.0
         if radius > 0.0:
             bound = min(bound, (2.0 + rise) / (radius * abs(m[j])))
-        more = more * (1.0 - p + p * bound) + one * p * bound
-        one = one * (1.0 - p) + (none * p * bound if j < large else 0.0)
-        none *= 1.0 - p
+        off, on = 1.0 - p[j], p[j] * bound
+        more = more * (off + on) + one * on
+        one = one * off + (none * on if j < large else 0.0)
+        none *= off
     return more
 
 
 @kernel
 def _half_period(
-    m: FloatArray, large: int, p: float, side: float, start: float, growth: Three, allowed: float
+    m: FloatArray, large: int, p: FloatArray, side: float, start: float, growth: Three, allowed: float
 ) -> tuple[float, float]:
     """Return a period that the images on one side respect, and a bound on their error.
 
@@ -235,7 +249,7 @@ def _fill_table(table: FloatArray, angle: float) -> None:
 
 
 @kernel
-def _transform(s: complex, u: complex, p: float, a: float, shape: Three) -> complex:
+def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     """Return the transform of J at s = 1/u.
 
     J is shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1-p, p, 0) all of g - p/3.
@@ -249,7 +263,7 @@ def _transform(s: complex, u: complex, p: float, a: float, shape: Three) -> comp
 
 @kernel
 def _cut_off(
-    m: FloatArray, large: int, p: float, a: float, t: float, shape: Three, c: float, omega: float
+    m: FloatArray, large: int, p: FloatArray, a: float, t: float, shape: Three, c: float, omega: float
 ) -> float:
     """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
@@ -266,12 +280,21 @@ def _cut_off(
 
 @kernel
 def _lattice_sum(
-    m: FloatArray, large: int, p: float, a: float, t: float, shape: Three, c: float, h: float, blocks: int
+    m: FloatArray,
+    large: int,
+    p: FloatArray,
+    a: float,
+    t: float,
+    shape: Three,
+    c: float,
+    h: float,
+    blocks: int,
 ) -> tuple[float, float]:
     """Return the sum over the lattice, and the sum of sizes that its rounding errors are units of."""
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
-    noise = _noise(m.size, 2.0 * p)
+    noise = _noise(m.size, 2.0 * np.mean(p))
+    none = _all_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     for start in range(0, blocks, CHUNK):
         count = min(CHUNK, blocks - start)
@@ -281,7 +304,8 @@ def _lattice_sum(
                 inverse = 1.0 / complex(c, h * ((start + i) * BLOCK + f))
                 acc[i, f], acc[i, BLOCK + f] = inverse.real, inverse.imag
         for j in range(m.size):
-            x, skip = m[j], _all_off(max(j - 1, 0), p)  # at j = 0, S is zero
+            x = m[j]
+            add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
             _fill_table(table, h * x)
             rise = np.expm1(c * x)
             for i in range(count):
@@ -289,12 +313,12 @@ def _lattice_sum(
                 half = np.sin(0.5 * angle)
                 real = rise - 2.0 * (1.0 + rise) * half * half
                 imag = (1.0 + rise) * np.sin(angle)
-                _advance(acc[i], table, real, imag, p / x, p, skip, 1.0 if j < large else 0.0)
+                _advance(acc[i], table, real, imag, p[j] / x, p[j], none[j], add)
         for i in range(count):
             for f in range(BLOCK):
                 k = (start + i) * BLOCK + f
                 s, u = complex(c, h * k), complex(acc[i, f], acc[i, BLOCK + f])
-                term = _transform(s, u, p, a, shape) * np.exp(s * t)
+                term = _transform(s, u, a, shape) * np.exp(s * t)
                 term *= complex(acc[i, 2 * BLOCK + f], acc[i, 3 * BLOCK + f])
                 twice = 1.0 if k == 0 else 2.0
                 size += twice * (abs(term.real) + abs(term.imag)) * (noise + (c + h * k) * abs(t))
@@ -309,7 +333,7 @@ def _lattice_sum(
 def _bromwich(
     m: FloatArray,
     large: int,
-    p: float,
+    p: FloatArray,
     a: float,
     t: float,
     shape: Three,
@@ -344,26 +368,28 @@ def _bromwich(
 
 
 @kernel
-def _level(m: FloatArray, large: int, p: float, a: float, b: float, allowed: float) -> tuple[float, float]:
-    """Return the sum of g - p/3 over the patterns of a level, and its error."""
+def _level(
+    m: FloatArray, large: int, p: FloatArray, own: float, a: float, b: float, allowed: float
+) -> tuple[float, float]:
+    """Return the sum of g - own/3 over the patterns of a level, and its error; `own` is the output's p."""
     low, high = b, b
     for x in m:
         low += min(x, 0.0)
         high += max(x, 0.0)
     if high <= min(0.0, -a):  # never on
         return 0.0, 0.0
-    polynomial = (p / 3.0 * a * (a - 2.0), p * (a - 1.0), 1.0, 0.0)
+    polynomial = (own / 3.0 * a * (a - 2.0), own * (a - 1.0), 1.0, 0.0)
     if low >= max(0.0, -a):  # never off
         return _polynomial_part(m, large, p, b, polynomial)
     at_zero, at_edge = low < 0.0 < high, low < -a < high
     if (at_zero and at_edge) or abs(a) < 0.25 * (high - low):
         ends = (b + max(a, 0.0), b + min(a, 0.0))
-        return _bromwich(m, large, p, a, b, (1.0 - p, p, 0.0), polynomial, ends, (p, 1.0, 0.0), allowed)
-    # g - p/3 = (1-p) t_+^2 - cubic t_+^3 - p/a (t+a)_+^2 + cubic (t+a)_+^3, one kink of which is met
+        return _bromwich(m, large, p, a, b, (1.0 - own, own, 0.0), polynomial, ends, (own, 1.0, 0.0), allowed)
+    # g - own/3 = (1-own) t_+^2 - cubic t_+^3 - own/a (t+a)_+^2 + cubic (t+a)_+^3, one kink of which is met
     # at most; the scale of nu may then be far below that of a
-    cubic = p * (a + 1.0) / (3.0 * a * a)
+    cubic = own * (a + 1.0) / (3.0 * a * a)
     value, error = 0.0, 0.0
-    for t, second, third, met in ((b, 1.0 - p, -cubic, at_zero), (a + b, -p / a, cubic, at_edge)):
+    for t, second, third, met in ((b, 1.0 - own, -cubic, at_zero), (a + b, -own / a, cubic, at_edge)):
         part, miss = 0.0, 0.0
         if met:
             shape, growth = (second, 0.0, third), (0.0, abs(second), abs(third))
@@ -377,39 +403,63 @@ def _level(m: FloatArray, large: int, p: float, a: float, b: float, allowed: flo
 
 
 @kernel
-def _output_loss(row: FloatArray, a: float, b: float, p: float, allowed: float) -> tuple[float, float]:
+def _output_loss(
+    row: FloatArray, chances: FloatArray, own: float, a: float, b: float, allowed: float
+) -> tuple[float, float]:
     """Return the loss from patterns with two or more of `row` on, and a bound on its error."""
-    m = row[np.abs(row) > NEGLIGIBLE]
-    m = m[np.argsort(-np.abs(m), kind="mergesort")]
+    order = np.argsort(-np.abs(row), kind="mergesort")
+    m, p = row[order], chances[order]
+    none = _all_off(p)
     size, share, loss, error = m.size, allowed, 0.0, 0.0
     while m.size > 1:
         share *= 0.5
-        ahead = _all_off(size - m.size, p)
+        ahead = none[size - m.size]
         reach = abs(a) + abs(b) + np.sum(np.abs(m))
-        rest = ahead * (p + reach * (reach + p))
+        rest = ahead * (own + reach * (reach + own))
         if rest < 0.01 * allowed:
             error += rest
             break
         large = int(np.sum(np.abs(m) >= SMALL * abs(m[0])))
-        value, miss = _level(m, large, p, a, b, share / ahead)
-        loss += ahead * (value + p / 3.0 * _moments(m, large, p, b)[0])
+        value, miss = _level(m, large, p, own, a, b, share / ahead)
+        loss += ahead * (value + own / 3.0 * _moments(m, large, p, b)[0])
         error += ahead * miss
-        m = m[large:]
-    return loss, error + UNIT * _noise(size, 0.0) * (loss + p)
+        m, p = m[large:], p[large:]
+    return loss, error + UNIT * _noise(size, 0.0) * (loss + own)
+
+
+@kernel
+def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> tuple[float, float]:
+    """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
+    ahead, behind = _all_off(p), _all_off(p[::-1])
+    loss, largest, lost = ahead[row.size] * pointwise(b, a, own, UNIFORM)[0], 0.0, 0.0
+    for j in range(row.size):
+        share = ahead[j] * p[j] * behind[row.size - 1 - j]
+        step = share * one_on(b, row[j], a, own, UNIFORM)[0][0] - lost
+        new = loss + step  # compensated: thousands of equal terms would round alike
+        lost = (new - loss) - step
+        loss = new
+        largest = max(largest, abs(row[j]))
+    return loss, 16.0 * UNIT * (loss + own * (1.0 + abs(a) + abs(b) + largest))
 
 
 @parallel_kernel
-def many_on(
-    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, p: float, allowed: float
+def rows_uniform(
+    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, p: FloatArray, tol: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what patterns with two or more other features on add to the losses, and the errors.
+    """Return the losses of the outputs and their errors.
 
-    Row i of `M` and b[i] make the output that wants features[i].
+    Row i of `M` and b[i] make the output that wants features[i]. Feature j is on with probability p[j]. The
+    error to aim at is `tol` in units of the loss, or of the loss of the output that is always 0, if larger.
     """
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in prange(b.size):
-        row = M[i].copy()
-        a = row[features[i]]
-        row[features[i]] = 0.0
-        losses[i], errors[i] = _output_loss(row, a, b[i], p, allowed)
+        own, a = p[features[i]], M[i, features[i]]
+        heard = np.abs(M[i]) > NEGLIGIBLE
+        heard[features[i]] = False
+        m, chances = M[i][heard], p[heard]
+        few, error = _few_on(m, chances, own, a, b[i])
+        # p may be so small that its part underflows; the smallest normal number asks for all there is
+        allowed = max(tol * max(own / 3.0, few), 2.3e-308)
+        many, miss = _output_loss(m, chances, own, a, b[i], allowed)
+        losses[i], errors[i] = few + many, error + miss
     return losses, errors
