@@ -1,12 +1,12 @@
 r"""The roots of x - x^3 = kappa, accurate where two of them all but meet.
 
-Up to :math:`\kappa_c = 2/\sqrt{27}` all are real. With the distance :math:`\delta = 1 - \kappa/\kappa_c` to it
-and :math:`\sin(\eta/2) = \sqrt{\delta/2}`,
+Up to :math:`\kappa_c = 2/\sqrt{27}` all are real. With the distance :math:`\delta = 1 - \kappa/\kappa_c` and
+:math:`\sin(\eta/2) = \sqrt{\delta/2}`,
 
 .. math:: x_\mathrm{low} = -\tfrac{2}{\sqrt3} \cos\tfrac\eta3, \qquad
           x_\mathrm{mid}, x_\mathrm{high} = \tfrac{1}{\sqrt3} \cos\tfrac\eta3 \mp \sin\tfrac\eta3.
 
-Beyond, :math:`\eta` is imaginary, and so is the distance of the two. The number :math:`\kappa_c` is no double:
+Beyond, :math:`\eta` and the distance of the two are imaginary. The number :math:`\kappa_c` is no double:
 it is kept as a sum of two, so that :math:`\delta` has all its digits.
 """
 

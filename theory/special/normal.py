@@ -42,16 +42,6 @@ _VANISHED = 39.0  # from here on the normal density is below the smallest double
 
 
 @kernel
-def _ratio(x: float, n: int, depth: int) -> float:
-    """T_n / T_(n-1) = 1 / (x + (n + 1) r_(n+1)), as a fraction p / q so that no step divides."""
-    q = 1.0
-    p = (math.sqrt(x * x + 4.0 * depth) - x) / (2.0 * depth)  # the fixed point of one step
-    for k in range(depth, n, -1):
-        p, q = q, x * q + k * p
-    return p / q
-
-
-@kernel
 def tails(x: float) -> tuple[float, float, float, float]:
     """T_0, T_1, T_2, T_3 at x >= 0, each to about 1e-14 relative."""
     density = _INV_SQRT_2PI * math.exp(-0.5 * x * x)
@@ -63,7 +53,14 @@ def tails(x: float) -> tuple[float, float, float, float]:
         return t0, t1, t2, t3
     if x > _VANISHED:
         return 0.0, 0.0, 0.0, 0.0
-    r3 = _ratio(x, 3, 14 + int(260.0 / (x * x)))
+    # r_n = T_n / T_(n-1) = 1 / (x + (n + 1) r_(n+1)) as a fraction p / q, so that no step divides,
+    # started from the fixed point of one step.
+    depth = 14 + int(260.0 / (x * x))
+    q = 1.0
+    p = (math.sqrt(x * x + 4.0 * depth) - x) / (2.0 * depth)
+    for n in range(depth, 3, -1):
+        p, q = q, x * q + n * p
+    r3 = p / q
     r2 = 1.0 / (x + 3.0 * r3)
     r1 = 1.0 / (x + 2.0 * r2)
     r0 = 1.0 / (x + r1)
@@ -86,21 +83,22 @@ def ramps(x: float) -> tuple[float, float, float, float]:
 def all_tails(x: float, out: FloatArray) -> None:
     """Write T_0, T_1, ... (at most T_30) at x >= 0 into `out`; relative error 3e-15 max(1, x^2).
 
-    For x >= 1 the continued fraction gives the last ratio, and those before follow. Below it would need many
-    steps; there the last two tails are integrals of v^n phi(v + x)/n! over v > 0, and the recurrence adds.
+    For x >= 1 the continued fraction gives the ratios: begun at step N, it leaves an error at step n of
+    exp(-2 x (N^(1/2) - n^(1/2))). Below it would need many steps. There the last two tails are integrals of
+    v^n phi(v + x)/n! over v > 0, and the recurrence adds.
     """
     last = out.size - 1
     if x >= 1.0 or last == 0:
-        ratio = _ratio(x, last, last + 20 + int(300.0 / (x * x))) if last else 0.0
-        out[last] = ratio
-        for n in range(last - 1, 0, -1):
+        ratio = 0.0
+        for n in range(int((math.sqrt(last) + 19.0 / x) ** 2) + 24, 0, -1):
             ratio = 1.0 / (x + (n + 1) * ratio)
-            out[n] = ratio
+            if n <= last:
+                out[n] = ratio
         out[0] = 0.5 * math.erfc(x * _SQRT_HALF)
         for n in range(1, out.size):
             out[n] *= out[n - 1]
         return
-    reach = 9.0 + math.sqrt(last)
+    reach = 8.2 + 0.8 * math.sqrt(last)
     out[last] = out[last - 1] = 0.0
     for i in range(POINTS.size):
         v = reach * POINTS[i]
