@@ -227,5 +227,5 @@ def test_lists_of_words_and_objects_of_a_class():
 
 @pytest.mark.parametrize("value", ["a", [], None, 3, ["a", "c"], [1], np.array(["a"])])
 def test_other_lists_of_words_are_refused(value):
-    with pytest.raises(ValueError, match="`codes` must be a list of words out of 'a', 'b'; got .*"):
+    with pytest.raises(ValueError, match="`codes` must be a list of words out of 'a', 'b'; got "):
         arguments.choices("codes", value, ("a", "b"))
