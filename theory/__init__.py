@@ -1,1 +1,9 @@
-"""What is predicted: SymPy derivations and closed forms. Pure: no randomness, files, plots or torch."""
+"""What is predicted: SymPy derivations and closed forms. Pure: no randomness, files, plots or torch.
+
+A room is imported when it is asked for: after ``import superposition.theory`` there is
+``superposition.theory.rug``.
+"""
+
+from .rooms import lazily
+
+__getattr__, __dir__ = lazily(__name__, __path__)

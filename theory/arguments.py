@@ -1,11 +1,17 @@
 """Checks of arguments at the edge: every public function calls these once, kernels never.
 
 Each check returns the argument in the form that the kernels want and raises a ``ValueError`` that
-names the argument, says what is allowed and shows the value.
+names the argument, says what is allowed and shows the value, shortened.
+
+A number is what Python or NumPy counts as a real number. Text, flags, dates, complex numbers and masked
+entries are none, also where NumPy would turn them into numbers.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+import inspect
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +20,8 @@ __all__ = [
     "FloatArray",
     "Real",
     "choice",
+    "each",
+    "finite",
     "fits",
     "flag",
     "generator",
@@ -22,13 +30,17 @@ __all__ = [
     "number",
     "plain",
     "power_of_two",
+    "probability",
     "real",
+    "shown",
     "vector",
     "whole",
 ]
 
 FloatArray = npt.NDArray[np.float64]
 Real = float | FloatArray
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def plain(value: FloatArray) -> Real:
@@ -36,13 +48,73 @@ def plain(value: FloatArray) -> Real:
     return float(value) if value.ndim == 0 else value
 
 
-def _floats(name: str, value: Any) -> FloatArray:
+def shown(value: Any, width: int = 80) -> str:
+    """Return the value in at most so many characters of one line, whatever it is.
+
+    Examples
+    --------
+    >>> shown([1, "a"]), shown(10**400), len(shown([0] * 1000))
+    ("[1, 'a']", 'an integer of about 1e400', 80)
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
+        sign = "-" if value < 0 else ""
+        return f"an integer of about {sign}1e{int(value.bit_length() * 0.30103)}"
     try:
-        if np.iscomplexobj(value):
-            raise TypeError("complex numbers have no order")
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must be real numbers; got {value!r}.") from error
+        text = " ".join(repr(value).split())
+    except (ArithmeticError, AttributeError, RuntimeError, TypeError, ValueError):
+        text = f"something of type {type(value).__name__}"
+    return text if len(text) <= width else text[: width - 4] + " ..."
+
+
+_REFUSED = (ArithmeticError, AttributeError, MemoryError, RuntimeError, TypeError, ValueError)
+# Numbers in the largest array that is taken, and doubles in the largest that is made: 2 GiB.
+_MOST_TAKEN, _MOST_MADE = 2**30, 2**28
+
+
+def _turned(value: Any) -> bool:
+    """Whether a list has entries that NumPy would silently turn into numbers: flags and masked ones."""
+    if isinstance(value, list | tuple):
+        return any(map(_turned, value))
+    return isinstance(value, bool | np.bool_ | np.ma.MaskedArray)
+
+
+def _one(value: Any) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{type(value).__name__} is no real number")
+    return float(value)
+
+
+def _floats(name: str, value: Any) -> FloatArray:
+    """Return an array of doubles, which may still be inf or nan."""
+    if type(value) is float or type(value) is int:
+        array = np.empty(())
+        try:
+            array[()] = value
+        except OverflowError as error:
+            raise ValueError(f"`{name}` must be real numbers below 1.8e308; got {shown(value)}.") from error
+        return array
+    why = ""
+    try:
+        if _turned(value):
+            raise TypeError("flags and entries without a value are no real numbers")
+        if isinstance(value, range) and len(value) > _MOST_TAKEN:
+            raise MemoryError("so many numbers do not fit into memory")
+        array = np.asarray(value)
+        kind = array.dtype.kind
+        if kind in "bMmUScV":
+            raise TypeError(f"{array.dtype} are no real numbers")
+        if kind == "O":
+            array = np.array([_one(entry) for entry in array.flat], dtype=np.float64).reshape(array.shape)
+        if array.size > _MOST_TAKEN:
+            raise MemoryError("so many numbers do not fit into memory")
+        with np.errstate(over="ignore"):  # longer floats than doubles become inf, which is refused
+            return np.asarray(array, dtype=np.float64)
+    except _REFUSED as error:
+        if getattr(value, "requires_grad", False) is True:
+            why = " Detach it from its gradient first."
+        raise ValueError(f"`{name}` must be real numbers; got {shown(value)}.{why}") from error
 
 
 def real(
@@ -103,7 +175,13 @@ def real(
 
 
 def number(
-    name: str, value: npt.ArrayLike, low: float = -np.inf, high: float = np.inf, *, brackets: str = "[]"
+    name: str,
+    value: npt.ArrayLike,
+    low: float = -np.inf,
+    high: float = np.inf,
+    *,
+    brackets: str = "[]",
+    hint: str = "",
 ) -> float:
     """Return one float after checking that it is one number, finite and in the interval.
 
@@ -112,21 +190,39 @@ def number(
     ValueError
         If it is an array, not finite or out of range.
     """
-    array = real(name, value, low, high, brackets=brackets)
+    array = _floats(name, value)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number; got shape {array.shape}.")
-    return float(array)
+    return float(real(name, array, low, high, brackets=brackets, hint=hint))
 
 
-def whole(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return counts as floats after checking that they are whole numbers of at least 1.
+def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatArray:
+    """Return probabilities that a feature is on: above 0, or from a positive `low` on, and at most 1.
+
+    Raises
+    ------
+    ValueError
+        If one lies outside, with what to do where the sparsity was passed.
+
+    Examples
+    --------
+    >>> probability("p", 0)
+    Traceback (most recent call last):
+        ...
+    ValueError: `p` must lie in (0, 1]; got 0. For sparsity S pass 1 - S.
+    """
+    return real(name, value, low, 1, brackets="[]" if low > 0 else "(]", hint="For sparsity S pass 1 - S.")
+
+
+def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
+    """Return counts as floats after checking that they are whole numbers from `low` to `high`.
 
     Raises
     ------
     ValueError
         If one is not.
     """
-    array = real(name, value, 1)
+    array = real(name, value, low, high)
     broken = array[array != np.floor(array)]
     if broken.size:
         raise ValueError(f"`{name}` must be whole; got {broken.flat[0]:g}.")
@@ -147,18 +243,18 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     8
     """
     rule = f"be an integer of at least {low}" + (f" and at most {high}" if high is not None else "")
-    shown = value.item() if isinstance(value, np.generic) else value
-    message = f"`{name}` must {rule}; got {shown!r}."
-    if isinstance(value, bool | np.bool_) or np.ndim(value) != 0:
-        raise ValueError(message)
+    message = f"`{name}` must {rule}; got {shown(value)}."
     try:
-        whole = int(value)
-        exact = bool(whole == value)
-    except (TypeError, ValueError, OverflowError) as error:
+        one = value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+        if isinstance(one, bool) or not isinstance(one, numbers.Real) or np.ma.isMaskedArray(value):
+            raise TypeError(message)
+        found = int(one.__trunc__())
+        exact = bool(found == one)
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(message) from error
-    if not exact or whole < low or (high is not None and whole > high):
+    if not exact or found < low or (high is not None and found > high):
         raise ValueError(message)
-    return whole
+    return found
 
 
 def power_of_two(name: str, value: Any) -> int:
@@ -176,10 +272,10 @@ def power_of_two(name: str, value: Any) -> int:
         ...
     ValueError: `n_features` must be a power of two; got 12.
     """
-    whole = integer(name, value, 1)
-    if whole & (whole - 1):
-        raise ValueError(f"`{name}` must be a power of two; got {whole}.")
-    return whole
+    found = integer(name, value, 1)
+    if found & (found - 1):
+        raise ValueError(f"`{name}` must be a power of two; got {shown(found)}.")
+    return found
 
 
 def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> FloatArray:
@@ -207,6 +303,25 @@ def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArr
         If it has another shape, is empty or has an entry that is not finite.
     """
     return _shaped(name, value, (size,))
+
+
+def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
+    """Return a vector of finite numbers, one for each; a single number stands for all of them.
+
+    Without a `size`, a single number becomes a vector of one.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a number nor a vector of that size, or has an entry that is not finite.
+
+    Examples
+    --------
+    >>> each("b", 0.5, 3)
+    array([0.5, 0.5, 0.5])
+    """
+    array = _floats(name, value)
+    return vector(name, array if array.ndim else np.full(1 if size is None else size, array), size)
 
 
 def matrix(
@@ -239,7 +354,7 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
-        raise ValueError(f"`{name}` must be one of {words}; got {value!r}.")
+        raise ValueError(f"`{name}` must be one of {words}; got {shown(value)}.")
     return value
 
 
@@ -259,7 +374,7 @@ def flag(name: str, value: Any) -> bool:
     ValueError: `tied` must be True or False; got 'no'.
     """
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"`{name}` must be True or False; got {value!r}.")
+        raise ValueError(f"`{name}` must be True or False; got {shown(value)}.")
     return bool(value)
 
 
@@ -281,14 +396,10 @@ def generator(name: str, value: Any) -> np.random.Generator:
     if isinstance(value, np.random.Generator):
         return value
     seed = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
-    if value is not None and not seed:
+    if not (value is None or seed or isinstance(value, np.random.BitGenerator | np.random.SeedSequence)):
         rule = "be a numpy.random.Generator, an integer of at least 0 or None"
-        raise ValueError(f"`{name}` must {rule}; got {value!r}.")
+        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.")
     return np.random.default_rng(value)
-
-
-# Doubles in the largest array that a function makes unasked: 8 GiB.
-_MOST_DOUBLES = 2**30
 
 
 def fits(name: str, value: Any, doubles: float) -> None:
@@ -297,7 +408,7 @@ def fits(name: str, value: Any, doubles: float) -> None:
     Raises
     ------
     ValueError
-        If so many doubles would be more than 8 GiB.
+        If so many doubles would be more than 2 GiB.
 
     Examples
     --------
@@ -306,6 +417,46 @@ def fits(name: str, value: Any, doubles: float) -> None:
         ...
     ValueError: `n_features` must be smaller: arrays of 7.5e+03 GiB would be needed; got 1000000.
     """
-    if doubles > _MOST_DOUBLES:
-        size = f"arrays of {doubles / 2**27:.2g} GiB would be needed"
-        raise ValueError(f"`{name}` must be smaller: {size}; got {value!r}.")
+    if not doubles <= _MOST_MADE:
+        size = f"{doubles / 2**27:.2g}" if doubles < 2**1000 else "more than 1e290"
+        raise ValueError(
+            f"`{name}` must be smaller: arrays of {size} GiB would be needed; got {shown(value)}."
+        )
+
+
+def finite(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function refuse arguments for which its result leaves the range of doubles.
+
+    It is for functions of numbers whose arguments may be anything finite: where a product overflows on the
+    way, the caller gets a ``ValueError`` that names the arguments, not a warning with inf or nan.
+
+    Raises
+    ------
+    ValueError
+        If the result, a number, an array or a tuple of them, has an entry that is not finite.
+
+    Examples
+    --------
+    >>> @finite
+    ... def square(x):
+    ...     return np.square(x)
+    >>> square(1e200)
+    Traceback (most recent call last):
+        ...
+    ValueError: `x` must be such that the result is a finite double; got x = 1e+200.
+    """
+    names = tuple(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            found = function(*args, **kwargs)
+        for part in found if isinstance(found, tuple) else (found,):
+            if not np.all(np.isfinite(part)):  # type: ignore[arg-type]
+                given = dict(zip(names, args, strict=False)) | kwargs
+                which = ", ".join(f"`{name}`" for name in given)
+                got = ", ".join(f"{name} = {shown(value, 40)}" for name, value in given.items())
+                raise ValueError(f"{which} must be such that the result is a finite double; got {got}.")
+        return found
+
+    return checked

@@ -1,15 +1,17 @@
 """The contract of all result objects: one decorator for frozen dataclasses of arrays.
 
-A result owns its arrays and they are read-only. `==` compares field by field and answers with one bool,
-also where fields are arrays, and `hash` agrees with it. `repr` is short enough to read.
+A result owns its arrays and they are read-only, also those inside tuples and dicts, after copying and after
+pickling. `==` compares field by field and answers with one bool, also where fields are arrays, and `hash`
+agrees with it. `repr` is short enough to read. A result with a `status` has a `message` too.
 
 A name of a field means the same everywhere: `t` times, `W` encodings, `path` what was recorded on the way,
 `loss` a loss per feature, `error_estimate` how far off a number may be, `gradient_norm`, `steps`, `reached`,
 `status` and its `message`.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar, dataclass_transform
+import dataclasses
+import enum
+from typing import Any, NoReturn, TypeVar, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +20,27 @@ __all__ = ["frozen", "result"]
 
 C = TypeVar("C")
 
+# Characters of all fields together in a repr.
+_LONGEST = 350
+
 
 def frozen(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Hand an array over to a result: read-only from here on, so that it need not be copied."""
     value.flags.writeable = False
     return value
+
+
+class _Table(dict[Any, Any]):
+    """A dict that cannot change."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a result cannot be changed; make a dict of it first")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> Any:
+        return _owned, (dict(self),)
 
 
 def _owned(value: Any) -> Any:
@@ -33,22 +51,26 @@ def _owned(value: Any) -> Any:
         return frozen(np.array(value))
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+    if type(value) in (list, tuple):
         return tuple(_owned(one) for one in value)
+    if type(value) is dict:
+        return _Table({name: _owned(one) for name, one in value.items()})
     return value
 
 
 def _key(value: Any) -> Any:
     """Return something that compares and hashes like the value: NaN equals NaN, -0.0 equals 0.0."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return "array", value.shape, tuple(_key(one) for one in value.flat)
     if isinstance(value, np.ndarray):
         plain = np.where(value != value, np.nan, value + 0) if value.dtype.kind in "fc" else value
-        return value.dtype.kind, value.shape, np.ascontiguousarray(plain).tobytes()
+        return value.dtype.str, value.shape, np.ascontiguousarray(plain).tobytes()
     if isinstance(value, tuple):
         return tuple(_key(one) for one in value)
     if isinstance(value, dict):
-        return tuple((name, _key(one)) for name, one in value.items())
+        return frozenset((name, _key(one)) for name, one in value.items())
     if isinstance(value, float) and value != value:
-        return "nan"
+        return "not a number", float
     try:
         hash(value)
     except TypeError:
@@ -57,14 +79,41 @@ def _key(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
+    """Return at most some 90 characters."""
     if isinstance(value, np.ndarray):
-        if value.size <= 8:
-            return np.array2string(value, precision=6, separator=", ")
+        if value.size <= 8 and value.dtype.kind != "O":
+            return " ".join(np.array2string(value, precision=6, separator=", ").split())
         return f"<{value.dtype} array of shape {value.shape}>"
-    return f"{value:.9g}" if isinstance(value, float) else repr(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, tuple | dict) and len(value) > 8:
+        return f"<{len(value)} entries>"
+    if type(value) is tuple:
+        text = f"({', '.join(map(_shown, value))}{',' if len(value) == 1 else ''})"
+    elif isinstance(value, dict):
+        text = f"{{{', '.join(f'{name!r}: {_shown(one)}' for name, one in value.items())}}}"
+    else:
+        text = f"{value:.9g}" if isinstance(value, float) else " ".join(repr(value).split())
+    return text if len(text) <= 90 else text[:86] + " ..."
 
 
-@dataclass_transform(frozen_default=True)
+def _brief(value: Any) -> str:
+    """Return at most some 20 characters, for results of many fields."""
+    if isinstance(value, np.ndarray):
+        return f"<array {value.shape}>"
+    text = _shown(value)
+    return text if len(text) <= 20 else f"<{type(value).__name__}>"
+
+
+def _message(self: Any) -> str:
+    """Say in a sentence what the status means; several of them where there are several."""
+    status = self.status
+    if isinstance(status, enum.Enum):
+        return str(status.value)
+    return " ".join(dict.fromkeys(str(one.value) for one in np.asarray(status, dtype=object).flat))
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def result(cls: type[C]) -> type[C]:
     """Make a class a frozen dataclass that keeps the contract of this module.
 
@@ -79,27 +128,43 @@ def result(cls: type[C]) -> type[C]:
     """
     ahead: Any = cls.__dict__.get("__post_init__")
 
+    def own(self: Any) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _owned(value))
+
     def __post_init__(self: Any) -> None:
         if ahead is not None:
             ahead(self)
-        for field in fields(self):
-            object.__setattr__(self, field.name, _owned(getattr(self, field.name)))
+        own(self)
+
+    def __setstate__(self: Any, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        own(self)
 
     def __eq__(self: Any, other: object) -> Any:
         if type(other) is not type(self):
             return NotImplemented
-        mine = [_key(getattr(self, field.name)) for field in fields(self)]
-        return bool(mine == [_key(getattr(other, field.name)) for field in fields(self)])
+        return bool(_keys(self) == _keys(other))
 
     def __hash__(self: Any) -> int:
-        return hash((type(self).__name__, *(_key(getattr(self, field.name)) for field in fields(self))))
+        return hash((type(self).__name__, *_keys(self)))
 
     def __repr__(self: Any) -> str:
-        inside = ", ".join(f"{field.name}={_shown(getattr(self, field.name))}" for field in fields(self))
-        return f"{type(self).__name__}({inside})"
+        names = [field.name for field in dataclasses.fields(self) if field.repr]
+        for shown in (_shown, _brief):
+            inside = ", ".join(f"{name}={shown(getattr(self, name))}" for name in names)
+            if len(inside) <= _LONGEST:
+                return f"{type(self).__name__}({inside})"
+        return f"{type(self).__name__}({inside[:_LONGEST]} ...)"
 
     target: Any = cls
-    target.__post_init__ = __post_init__
-    target.__eq__, target.__hash__, target.__repr__ = __eq__, __hash__, __repr__
-    made: Any = dataclass(frozen=True, eq=False, repr=False)(target)
+    for method in (__post_init__, __setstate__, __eq__, __hash__, __repr__):
+        setattr(target, method.__name__, method)
+    made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(target)
+    if "status" in made.__dataclass_fields__ and not hasattr(made, "message"):
+        made.message = property(_message)
     return made  # type: ignore[no-any-return]
+
+
+def _keys(self: Any) -> list[Any]:
+    return [_key(getattr(self, field.name)) for field in dataclasses.fields(self) if field.compare]

@@ -1,5 +1,5 @@
 """The exact expected loss of any model ReLU(M x + b) at any law of the data, with its derivatives."""
 
-from .exact import Loss, exact_gradient, exact_loss, value_and_gradient
+from .exact import Loss, exact_gradient, exact_loss, row_loss, value_and_gradient
 
-__all__ = ["Loss", "exact_gradient", "exact_loss", "value_and_gradient"]
+__all__ = ["Loss", "exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]

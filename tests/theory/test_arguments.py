@@ -1,9 +1,18 @@
 """The checks at the edge: what they let pass, and the words in which they refuse."""
 
+import datetime
+import decimal
+import fractions
+
+import mpmath
 import numpy as np
 import pytest
 
 from superposition.theory import arguments
+
+
+def repr_of(value):
+    return arguments.shown(value, 40).partition(" at 0x")[0]
 
 
 def test_good_values_pass_unchanged():
@@ -14,6 +23,143 @@ def test_good_values_pass_unchanged():
     assert arguments.vector("b", (1, 2), 2).dtype == np.float64
     assert arguments.matrix("M", np.eye(2), (None, 2)).shape == (2, 2)
     assert arguments.choice("device", "cpu", ("cpu", "cuda")) == "cpu"
+    assert arguments.flag("tied", np.bool_(False)) is False
+    assert arguments.probability("p", [1, 0.25]).tolist() == [1.0, 0.25]
+    assert arguments.probability("p", 0.1, low=0.1) == 0.1
+    assert arguments.each("b", [1, 2]).tolist() == [1.0, 2.0]
+    assert arguments.each("t", 3).tolist() == [3.0]
+    arguments.fits("n", 2**14, 2**28)
+
+
+@pytest.mark.parametrize(
+    "value", [1, 1.5, np.int8(1), np.float32(1.5), fractions.Fraction(3, 2), mpmath.mpf(1.5), np.array(1.5)]
+)
+def test_real_numbers_of_all_kinds_pass(value):
+    assert arguments.number("x", value) == float(value)
+    assert arguments.vector("x", [value, 1]).tolist() == [float(value), 1.0]
+
+
+def test_integers_beyond_64_bits_pass():
+    assert arguments.number("x", 10**30) == 1e30
+    assert arguments.vector("x", [10**30, 1]).tolist() == [1e30, 1.0]
+    assert arguments.integer("n", 10**30, 1) == 10**30
+
+
+def test_doubles_are_not_copied():
+    mine = np.ones(3)
+    assert arguments.real("x", mine) is mine
+    assert arguments.vector("x", mine) is mine
+
+
+class Tensor:
+    """What torch does with a tensor that has a gradient."""
+
+    requires_grad = True
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    def __float__(self):
+        return 0.5
+
+    def __repr__(self):
+        return "tensor(0.5, requires_grad=True)"
+
+
+NO_NUMBERS = [
+    "0.1",
+    b"0.1",
+    True,
+    np.bool_(True),
+    None,
+    1j,
+    np.datetime64("2020-01-01"),
+    np.timedelta64(1, "D"),
+    datetime.date(2020, 1, 1),
+    decimal.Decimal("0.1"),
+    10**400,
+    fractions.Fraction(10**400),
+    10**5000,
+    {},
+    {1.0},
+    (x for x in (1, 2)),
+    slice(3),
+    np.ma.masked,
+    Tensor(),
+    object(),
+]
+IN_ARRAYS = [
+    np.ma.array([1.0, 2.0], mask=[False, True]),
+    np.array([0.5, None]),
+    np.array([0.5, "a"], dtype=object),
+    np.array([True, False]),
+    np.array(["0.1"]),
+    np.array([1j]),
+    [[1, 2], [3]],
+    [0.5, True],
+    range(2**31),
+    np.zeros(2, dtype=[("x", float)]),
+]
+
+
+@pytest.mark.parametrize("value", [*NO_NUMBERS, *([one] for one in NO_NUMBERS), *IN_ARRAYS], ids=repr_of)
+@pytest.mark.parametrize("check", ["real", "number", "whole", "probability", "vector", "matrix", "each"])
+def test_what_is_no_number_is_refused(check, value):
+    with pytest.raises(ValueError, match=r"^`x` must be real numbers( below 1.8e308)?; got .+\.") as caught:
+        getattr(arguments, check)("x", value)
+    assert len(str(caught.value)) < 170
+
+
+@pytest.mark.parametrize(
+    "value", [*NO_NUMBERS[:10], *NO_NUMBERS[13:], *IN_ARRAYS, 1.5, np.inf, -np.inf], ids=repr_of
+)
+def test_what_is_no_integer_is_refused(value):
+    with pytest.raises(ValueError, match=r"^`n` must be an integer of at least 0; got .+\."):
+        arguments.integer("n", value, 0)
+
+
+def test_a_tensor_with_a_gradient_is_told_to_lose_it():
+    with pytest.raises(ValueError, match=r"requires_grad=True\)\. Detach it from its gradient first\."):
+        arguments.real("W", Tensor())
+
+
+def test_an_array_that_fits_nowhere_is_refused():
+    with pytest.raises(ValueError, match="`x` must be real numbers; got"):
+        arguments.real("x", np.broadcast_to(0.5, (2**16, 2**16)))
+
+
+def test_a_double_that_only_a_longer_float_holds_is_refused():
+    with pytest.raises(ValueError, match="`x` must be finite; got inf"):
+        arguments.real("x", np.longdouble("1e400"))
+
+
+@pytest.mark.parametrize("value", [0, 1, "no", None, [True], np.array([True])])
+def test_flags_are_true_or_false(value):
+    with pytest.raises(ValueError, match=r"`tied` must be True or False; got .*\."):
+        arguments.flag("tied", value)
+
+
+def test_generators_come_from_what_numpy_calls_a_seed():
+    mine = np.random.default_rng(3)
+    assert arguments.generator("rng", mine) is mine
+    first = np.random.default_rng(7).random()
+    for seed in (7, np.int64(7), np.random.SeedSequence(7), np.random.PCG64(7)):
+        assert arguments.generator("rng", seed).random() == first
+    assert arguments.generator("rng", None).random() != arguments.generator("rng", None).random()
+
+
+@pytest.mark.parametrize("value", [-1, True, 1.0, "abc", [1], np.random.RandomState(1)])
+def test_other_seeds_are_refused(value):
+    with pytest.raises(
+        ValueError, match=r"`rng` must be a numpy.random.Generator, an integer of at least 0 or"
+    ):
+        arguments.generator("rng", value)
+
+
+@pytest.mark.parametrize("doubles", [2.0**31, 10**400, np.inf, np.nan])
+def test_what_does_not_fit_is_refused(doubles):
+    with pytest.raises(ValueError, match=r"`n` must be smaller: arrays of .* GiB would be needed; got 5\."):
+        arguments.fits("n", 5, doubles)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +187,34 @@ def test_good_values_pass_unchanged():
             lambda: arguments.matrix("M", [[1, 2], [3]]),
             r"`M` must be real numbers; got \[\[1, 2\], \[3\]\]\.",
         ),
+        (
+            lambda: arguments.probability("p", 0),
+            r"`p` must lie in \(0, 1\]; got 0\. For sparsity S pass 1 - S\.",
+        ),
+        (lambda: arguments.number("x", [1.0]), r"`x` must be one number; got shape \(1,\)\."),
+        (lambda: arguments.number("x", 2.0, 0, 1, hint="Why?"), r"`x` must lie in \[0, 1\]; got 2\. Why\?"),
+        (lambda: arguments.whole("n", [1, 2.5]), r"`n` must be whole; got 2\.5\."),
+        (lambda: arguments.whole("n", 0), r"`n` must lie in \[1, inf\); got 0\."),
+        (lambda: arguments.each("b", [1.0], 2), r"`b` must have shape \(2\); got \(1,\)\."),
+        (lambda: arguments.each("b", np.nan, 2), r"`b` must be finite; got nan at index \(0,\)\."),
+        (lambda: arguments.integer("n", 10**400, 1, 8), r"`n` must be .*; got an integer of about 1e400\."),
         (lambda: arguments.choice("d", 3, ("a", "b")), r"`d` must be one of 'a', 'b'; got 3\."),
     ],
 )
 def test_bad_values_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@arguments.finite
+def _quotient(x, y=1.0):
+    """Divide."""
+    return np.divide(x, y), np.float64(0.5)
+
+
+def test_a_result_beyond_doubles_is_refused_by_the_names_of_the_arguments():
+    assert _quotient(1.0, 2.0) == (0.5, 0.5)
+    assert _quotient.__doc__ == "Divide."
+    rule = r"`x`, `y` must be such that the result is a finite double; got x = \[1\.0, 0\.0\], y = 0\."
+    with pytest.raises(ValueError, match=rule):
+        _quotient([1.0, 0.0], y=0)

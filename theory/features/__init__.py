@@ -1,14 +1,19 @@
 """Laws of the data: sparse features, alike or not, independent or in groups."""
 
-from .law import VALUES, Features, as_features
+from .groups import exclusive, parent_child, synchronous
+from .law import VALUES, Features, Group, as_features
 from .sparse import SparseUniform, derive_chernoff_bound, derive_eigenvalues, derive_moments
 
 __all__ = [
     "VALUES",
     "Features",
+    "Group",
     "SparseUniform",
     "as_features",
     "derive_chernoff_bound",
     "derive_eigenvalues",
     "derive_moments",
+    "exclusive",
+    "parent_child",
+    "synchronous",
 ]

@@ -1,38 +1,110 @@
 """The law of sparse features that may differ, fire together, exclude each other, or be exactly k."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray
-from ..results import result
+from ..results import frozen, result
+from ..special import VALUES, value_moment, value_transform
+from .counts import Block, count_polynomial, draw_given, possible, probabilities_given
 from .sparse import SparseUniform
 
 __all__ = ["VALUES", "Features", "Group", "as_features"]
 
-# Laws of the value of a feature that is on, at scale 1.
-VALUES = ("uniform", "binary", "half-normal", "exponential", "symmetric", "normal")
-
 Group = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
+
+_HINT = "For sparsity S pass 1 - S."
+_SMALLEST, _LARGEST = 1e-100, 1e100  # scales whose squares are doubles
+
+
+def _each(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
+    """Return one finite number for each feature."""
+    array = arguments.real(name, value)
+    return np.full(n, float(array)) if array.ndim == 0 else arguments.vector(name, array, n).copy()
+
+
+def _group(name: str, group: Any, n: int) -> Group:
+    """Check indices, patterns and probabilities of one group."""
+    if not isinstance(group, Sequence) or len(group) != 3:
+        raise ValueError(f"`{name}` must be (indices, patterns, probabilities); got {group!r}.")
+    indices = arguments.vector(f"{name} indices", group[0])
+    wrong = indices[(indices < 0) | (indices >= n) | (indices != np.floor(indices))]
+    if wrong.size:
+        raise ValueError(f"`{name}` indices must be integers from 0 to {n - 1}; got {wrong[0]:g}.")
+    if np.unique(indices).size < indices.size:
+        raise ValueError(f"`{name}` indices must be distinct; got {indices.astype(int).tolist()}.")
+    table = arguments.matrix(f"{name} patterns", group[1], (None, indices.size))
+    wrong = table[(table != 0) & (table != 1)]
+    if wrong.size:
+        raise ValueError(f"`{name}` patterns must be 0 or 1; got {wrong[0]:g}.")
+    rows, times = np.unique(table, axis=0, return_counts=True)
+    if len(rows) < len(table):
+        twice = rows[times > 1][0].astype(int).tolist()
+        raise ValueError(f"`{name}` patterns must be distinct; got {twice} twice.")
+    chances = arguments.vector(f"{name} probabilities", group[2], len(table))
+    arguments.real(f"{name} probabilities", chances, 0)
+    total = float(chances.sum())
+    if abs(total - 1) > 1e-12:
+        raise ValueError(f"`{name}` probabilities must sum to 1; got {total!r}.")
+    return indices.astype(np.int64), table.astype(np.int64), chances / total
 
 
 @result
 class Features:
-    """Law of n sparse features.
+    r"""Law of n sparse features :math:`x_i = c_i v_i`: on or off, times a value that is drawn if on.
+
+    A feature is on with probability p, independently of the others, unless it belongs to a group or
+    `exactly` is given. Given which features are on, their values are independent.
 
     Parameters
     ----------
     n_features : int
+        Number of features n.
     p : float or (n_features,) array_like
-        Probability that a feature is on.
-    values : str
-        One of `VALUES`.
-    scale, importance : float or (n_features,) array_like
-    groups : sequence of (indices, patterns, probabilities)
+        Probability that a feature is on, in (0, 1]. Entries of features in groups are not used.
+    values : {"uniform", "binary", "half-normal", "exponential", "symmetric", "normal"}, optional
+        Value of a feature that is on: uniform on [0, scale]; always scale; scale times \|N(0, 1)\|;
+        exponential with mean scale; uniform on [-scale, scale]; normal with standard deviation scale.
+    scale : float or (n_features,) array_like, optional
+        Between 1e-100 and 1e100.
+    importance : float or (n_features,) array_like, optional
+        Weight of a feature in a loss; not negative, not all 0. No method here depends on it.
+    groups : sequence of (indices, patterns, probabilities), optional
+        Features that are not independent. Row r of `patterns`, of shape (k, len(indices)), says by 0 and 1
+        which of them are on, with probability `probabilities[r]`. See `synchronous`, `exclusive` and
+        `parent_child`. The probabilities must sum to 1 to within 1e-12, and then are made to. Groups must
+        not overlap, and are independent of all else.
     exactly : int, optional
+        Condition the law on so many features on in all.
+
+    Attributes
+    ----------
+    p : (n_features,) ndarray of float64
+        Probabilities before conditioning on `exactly`; in groups those that follow from the tables.
+    scale, importance : (n_features,) ndarray of float64
+    groups : tuple of (indices, patterns, probabilities)
+        Integer arrays of shapes (g,) and (k, g), and a float64 array of shape (k,).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, groups overlap, or `exactly` has probability 0.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import exclusive
+    >>> x = Features(3, [0.5, 0.2, 0.2], "exponential", groups=[exclusive([1, 2], 0.2)])
+    >>> x.mean, x.covariance().round(2)
+    (array([0.5, 0.2, 0.2]), array([[ 0.75,  0.  ,  0.  ],
+           [ 0.  ,  0.36, -0.04],
+           [ 0.  , -0.04,  0.36]]))
+    >>> Features(4, 0.1, exactly=2).on_probability()
+    array([0.5, 0.5, 0.5, 0.5])
     """
 
     n_features: int
@@ -45,21 +117,220 @@ class Features:
 
     def __post_init__(self) -> None:
         n = arguments.integer("n_features", self.n_features, 1)
-        object.__setattr__(self, "n_features", n)
-        p = arguments.real("p", self.p, 0, 1, brackets="(]", hint="For sparsity S pass 1 - S.")
-        scale = arguments.real("scale", self.scale, 0, brackets="(]")
-        importance = arguments.real("importance", self.importance, 0)
-        for name, value in (("p", p), ("scale", scale), ("importance", importance)):
-            whole = np.full(n, float(value)) if value.ndim == 0 else arguments.vector(name, value, n)
-            object.__setattr__(self, name, np.array(whole))
+        arguments.fits("n_features", n, 8.0 * n)
+        if not isinstance(self.groups, Sequence):
+            raise ValueError(f"`groups` must be a sequence; got {self.groups!r}.")
+        groups = tuple(_group(f"groups[{i}]", group, n) for i, group in enumerate(self.groups))
+        members = np.concatenate([np.empty(0, np.int64), *(indices for indices, _, _ in groups)])
+        if np.unique(members).size < members.size:
+            shared = int(np.flatnonzero(np.bincount(members) > 1)[0])
+            raise ValueError(f"`groups` must not overlap; got feature {shared} in two.")
+        p, scale, importance = (_each(name, getattr(self, name), n) for name in ("p", "scale", "importance"))
+        arguments.real("p", np.delete(p, members), 0, 1, brackets="(]", hint=_HINT)
+        for indices, patterns, probabilities in groups:
+            p[indices] = np.minimum(probabilities @ patterns, 1.0)
+        arguments.real("scale", scale, _SMALLEST, _LARGEST)
+        if not np.any(arguments.real("importance", importance, 0)):
+            raise ValueError("`importance` must not be all 0.")
         arguments.choice("values", self.values, VALUES)
-        groups = []
-        for indices, patterns, probabilities in self.groups:
-            table = np.array(patterns, np.int64)
-            groups.append((np.array(indices, np.int64), table, np.array(probabilities, np.float64)))
-        object.__setattr__(self, "groups", tuple(groups))
+        exactly = None if self.exactly is None else arguments.integer("exactly", self.exactly, 0, n)
+        checked = {"n_features": n, "p": p, "scale": scale, "importance": importance, "groups": groups}
+        for name, value in {**checked, "exactly": exactly}.items():
+            object.__setattr__(self, name, value)
+        sure = int(np.count_nonzero(np.delete(p, members) == 1))
+        if exactly is not None and not possible(self._groups, sure, n - sure - int(members.size), exactly):
+            raise ValueError(f"`exactly` must have a positive probability; got {exactly}.")
+
+    @property
+    def _groups(self) -> list[Block]:
+        return [Block(*group) for group in self.groups]
+
+    @property
+    def _alone(self) -> npt.NDArray[np.int64]:
+        """Indices of the features in no group."""
+        members = [indices for indices, _, _ in self.groups]
+        return np.delete(np.arange(self.n_features), np.concatenate(members) if members else [])
+
+    @property
+    def _blocks(self) -> list[Block]:
+        table = np.array([[0], [1]])
+        alone = self._alone
+        chances = np.stack([1 - self.p[alone], self.p[alone]], axis=1)
+        return self._groups + [
+            Block(i, table, weights) for i, weights in zip(alone[:, None], chances, strict=True)
+        ]
+
+    @property
+    def alike(self) -> bool:
+        """Whether the features are independent and uniform, with one p and one scale."""
+        plain = self.values == "uniform" and not self.groups and self.exactly is None
+        return bool(plain and np.all(self.p == self.p[0]) and np.all(self.scale == self.scale[0]))
+
+    # --- On and off -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _on(self) -> FloatArray:
+        if self.exactly is None:
+            return cast(FloatArray, self.p)
+        self._affords(self.exactly + 1)
+        return frozen(probabilities_given(self._blocks, self.exactly, pairs=False))
+
+    def _affords(self, columns: int) -> None:
+        arguments.fits("n_features", self.n_features, float(self.n_features) * columns)
+
+    def on_probability(self) -> FloatArray:
+        """P(x_i is on), shape (n_features,); given `exactly`, cost O(n_features exactly)."""
+        return self._on
+
+    def pair_probability(self) -> FloatArray:
+        """P(x_i and x_j are on), shape (n_features, n_features); given `exactly`, in O(n_features² exactly).
+
+        Examples
+        --------
+        >>> Features(3, [0.9, 0.1, 0.1], exactly=1).pair_probability().round(4)
+        array([[0.9759, 0.    , 0.    ],
+               [0.    , 0.012 , 0.    ],
+               [0.    , 0.    , 0.012 ]])
+        """
+        self._affords(self.n_features)
         if self.exactly is not None:
-            object.__setattr__(self, "exactly", arguments.integer("exactly", self.exactly, 0, n))
+            self._affords(3 * (self.exactly + 1))
+            return probabilities_given(self._blocks, self.exactly, pairs=True)
+        pairs = np.multiply.outer(self.p, self.p)
+        np.fill_diagonal(pairs, self.p)
+        for indices, patterns, probabilities in self.groups:
+            pairs[np.ix_(indices, indices)] = (patterns.T * probabilities) @ patterns
+        return np.asarray(pairs)
+
+    def sparsity_pmf(self) -> FloatArray:
+        """Probabilities that exactly 0, 1, ..., n_features are on; relative error below n_features 2^-52.
+
+        Examples
+        --------
+        >>> from superposition.theory.features import synchronous
+        >>> Features(3, [0.5, 0.2, 0.2], groups=[synchronous([1, 2], 0.2)]).sparsity_pmf()
+        array([0.4, 0.4, 0.1, 0.1])
+        """
+        if self.exactly is not None:
+            return np.asarray(np.eye(1, self.n_features + 1, self.exactly)[0])
+        if not self.groups and np.all(self.p == self.p[0]):
+            return SparseUniform(self.p[0]).sparsity_pmf(self.n_features)
+        found = count_polynomial(self._blocks)
+        return np.pad(found, (0, self.n_features + 1 - found.size))
+
+    # --- Moments --------------------------------------------------------------------------------------------
+
+    def moment(self, k: int) -> FloatArray:
+        """E x_i^k for an integer k of at least 1, shape (n_features,), as `SparseUniform.moment`."""
+        k = arguments.integer("k", k, 1, 150)
+        with np.errstate(over="ignore"):
+            found = self._on * (value_moment(self.values, k) * self.scale**k)
+        if not np.all(np.isfinite(found)):
+            raise ValueError(f"`k` must be smaller at this `scale`: the moment overflows; got {k}.")
+        return np.asarray(found)
+
+    @property
+    def mean(self) -> FloatArray:
+        """E x_i, shape (n_features,)."""
+        return self.moment(1)
+
+    @property
+    def second_moment(self) -> FloatArray:
+        """E x_i², shape (n_features,): the loss of each feature if the output is always 0."""
+        return self.moment(2)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Var x_i, shape (n_features,), as a sum of positive terms."""
+        first, second = (value_moment(self.values, k) for k in (1, 2))
+        spread = (second - first**2) + (1 - self._on) * first**2
+        return np.asarray(self.scale**2 * self._on * spread)
+
+    def _beside(self, pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
+        """Return a matrix of pairs times the means of values, with another diagonal."""
+        means = value_moment(self.values, 1) * self.scale
+        matrix = pairs * means * means[:, None]
+        np.fill_diagonal(matrix, diagonal)
+        return np.asarray(matrix)
+
+    def covariance(self) -> FloatArray:
+        """Covariance matrix, shape (n_features, n_features); entries of independent features are exactly 0.
+
+        Absolute error a few 2^-53 times the products of means; O(n_features² exactly) given `exactly`.
+        """
+        self._affords(self.n_features)
+        if self.exactly is not None:
+            joint = self.pair_probability() - np.multiply.outer(self._on, self._on)
+            return self._beside(joint, self.variance)
+        joint = np.zeros((self.n_features, self.n_features))
+        for indices, patterns, probabilities in self.groups:
+            centred = patterns - self.p[indices]
+            joint[np.ix_(indices, indices)] = (centred.T * probabilities) @ centred
+        return self._beside(joint, self.variance)
+
+    def second_moment_matrix(self) -> FloatArray:
+        """E x x', shape (n_features, n_features)."""
+        return self._beside(self.pair_probability(), self.second_moment)
+
+    def transform(self, s: npt.ArrayLike, feature: int | None = None) -> npt.NDArray[np.complex128]:
+        r"""E exp(s x_i) at complex s: of one feature in the shape of s, or of all, features last.
+
+        It is :math:`1 - q + q\,\varphi_0(s\,\mathrm{scale})` with the probability q that the feature is on.
+        :math:`\varphi_0` is that of `theory.special.value_transform`, whose domain holds: for exponential
+        values the real part of s times scale must be below 1.
+
+        Examples
+        --------
+        >>> Features(2, [0.5, 1.0], "binary").transform(1j * np.pi).round(12)
+        array([ 0.+0.j, -1.+0.j])
+        """
+        at = np.asarray(s, np.complex128)
+        which: Any = slice(None)
+        if feature is None:
+            at = at[..., None]
+        else:
+            which = arguments.integer("feature", feature, 0, self.n_features - 1)
+        on = self._on[which]
+        return np.asarray(1 - on + on * value_transform(self.values, at * self.scale[which])[0])
+
+    # --- Samples --------------------------------------------------------------------------------------------
+
+    def sample(self, size: int, rng: np.random.Generator | int | None) -> FloatArray:
+        """Draw independent samples, shape (size, n_features); memory O(size n_features).
+
+        Given `exactly`, whether each feature or group is on is drawn in turn, given how many are left to
+        be on: exact, not by rejection.
+
+        Examples
+        --------
+        >>> Features(4, 0.5, "binary", exactly=3).sample(2, rng=0)
+        array([[1., 0., 1., 1.],
+               [1., 0., 1., 1.]])
+        """
+        size = arguments.integer("size", size, 1)
+        arguments.fits("size", size, 3.0 * size * self.n_features)
+        generator = arguments.generator("rng", rng)
+        if self.exactly is not None:
+            self._affords(self.exactly + 1)
+            on = draw_given(self._blocks, self.exactly, size, generator)
+        else:
+            on = generator.random((size, self.n_features)) < self.p
+            for indices, patterns, probabilities in self.groups:
+                on[:, indices] = patterns[generator.choice(len(patterns), size, p=probabilities)] > 0
+        x = on * self.scale
+        x[on] *= _DRAWS[self.values](generator, np.count_nonzero(on))
+        return np.asarray(x)
+
+
+# Values of features that are on, at scale 1.
+_DRAWS: dict[str, Any] = {
+    "uniform": lambda rng, size: rng.random(size),
+    "binary": lambda rng, size: 1.0,
+    "half-normal": lambda rng, size: np.abs(rng.standard_normal(size)),
+    "exponential": lambda rng, size: rng.standard_exponential(size),
+    "symmetric": lambda rng, size: rng.uniform(-1.0, 1.0, size),
+    "normal": lambda rng, size: rng.standard_normal(size),
+}
 
 
 def as_features(law: Any, n_features: int) -> Features:
@@ -74,8 +345,5 @@ def as_features(law: Any, n_features: int) -> Features:
         if law.n_features != n_features:
             raise ValueError(f"`law` must be for {n_features} features; got one for {law.n_features}.")
         return law
-    if isinstance(law, SparseUniform):
-        law = law.p
-    if np.ndim(law) != 0:
-        raise ValueError(f"`p` must be one number, or a `Features`; got shape {np.shape(law)}.")
-    return Features(n_features, arguments.number("p", law, 0, 1, brackets="(]"))
+    p = law.p if isinstance(law, SparseUniform) else law
+    return Features(n_features, arguments.number("p", p, 0, 1, brackets="(]"))

@@ -1,6 +1,5 @@
 """The data of every model here: independent features, off with probability 1 - p, else uniform on [0, 1]."""
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy import special
 
 from .. import arguments
 from ..arguments import FloatArray, Real
+from ..results import result
 
 __all__ = ["SparseUniform", "derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
 
@@ -17,7 +17,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True)
+@result
 class SparseUniform:
     """Distribution of x_i = c_i u_i, with c_i ~ Bernoulli(p), u_i ~ Uniform[0, 1], all independent.
 

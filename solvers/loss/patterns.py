@@ -1,0 +1,142 @@
+r"""The exact loss of few features, summed over all patterns of on and off.
+
+Given a pattern, and signs of symmetric values, the output is the ReLU of an affine function over a cube, whose
+moments `theory.loss.cube` has; for binary values it is one number. Nothing is truncated and nothing cancels, so
+that weights may differ by any factor.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from numba import prange
+
+from ...theory.features import Features
+from ...theory.kernels import kernel, parallel_kernel
+from ...theory.loss.cube import pattern_gradient, pattern_loss
+from .few import BINARY, SYMMETRIC
+
+__all__ = ["by_patterns", "chances"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def chances(law: Features) -> FloatArray:
+    """Return the probability of each pattern, feature j being on in pattern q where bit j of q is set."""
+    n = law.n_features
+    patterns = np.arange(2**n)
+    found = np.ones(2**n)
+    alone = np.ones(n, np.bool_)
+    for indices, table, probabilities in law.groups:
+        alone[indices] = False
+        bits = np.zeros(2**n, np.int64)
+        for place, j in enumerate(indices):
+            bits |= ((patterns >> j) & 1) << place
+        codes = table @ (1 << np.arange(len(indices)))
+        share = np.zeros(2 ** len(indices))
+        np.add.at(share, codes, probabilities)
+        found *= share[bits]
+    for j in np.flatnonzero(alone):
+        found *= np.where((patterns >> j) & 1, law.p[j], 1.0 - law.p[j])
+    if law.exactly is not None:
+        count = sum((patterns >> j) & 1 for j in range(n))
+        found = np.where(count == law.exactly, found, 0.0)
+        found /= found.sum()
+    return found
+
+
+@kernel
+def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float, float]:
+    """Return (x - ReLU(b + sum g))^2 and its derivative by b; write those by g to `slope`."""
+    z = b
+    for one in g:
+        z += one
+    error = (1.0 if own >= 0 else 0.0) - max(z, 0.0)
+    by_b = -2.0 * error if z > 0.0 else 0.0
+    slope[:] = by_b
+    return error * error, by_b
+
+
+@kernel
+def _cube(
+    g: FloatArray,
+    b: float,
+    own: int,
+    sign: FloatArray,
+    works: tuple[FloatArray, FloatArray],
+    slope: FloatArray,
+) -> tuple[float, float]:
+    """Return the loss on a pattern with values sign_j u_j, and its derivative by b; write those by g.
+
+    For a target -u it is E (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u - R)^2, R being the output.
+    """
+    signed = g * sign
+    if own < 0 or sign[own] > 0.0:
+        loss = pattern_loss(signed, b, own, works[0])
+        by_b = -2.0 * pattern_gradient(signed, b, own, works[1], slope)
+        slope *= -2.0 * sign
+        return loss, by_b
+    loss = 2.0 / 3.0 + 2.0 * pattern_loss(signed, b, -1, works[0]) - pattern_loss(signed, b, own, works[0])
+    other = np.empty(g.size)
+    by_b = -4.0 * pattern_gradient(signed, b, -1, works[1], slope)
+    by_b += 2.0 * pattern_gradient(signed, b, own, works[1], other)
+    slope[:] = (-4.0 * slope + 2.0 * other) * sign
+    return loss, by_b
+
+
+@kernel
+def _row(
+    row: FloatArray, i: int, b: float, weights: FloatArray, values: int, by: FloatArray
+) -> tuple[float, float, float]:
+    """Return loss, derivative by b, and what rounding errors are units of; write the derivatives by the row."""
+    n = row.size
+    on = np.empty(n, np.int64)
+    loss, by_b, size = 0.0, 0.0, 0.0
+    by[:] = 0.0
+    deepest = n if values != BINARY else 0
+    faces = 3**deepest
+    losses, slopes = np.zeros((3, faces)), np.zeros((2 * deepest + 4, faces))
+    for q in range(weights.size):
+        if weights[q] == 0.0:
+            continue
+        k, own = 0, -1
+        for j in range(n):
+            if (q >> j) & 1:
+                if j == i:
+                    own = k
+                on[k] = j
+                k += 1
+        g, slope, sign = row[on[:k]], np.zeros(k), np.ones(k)
+        reach = abs(b) + 1.0
+        for one in g:
+            reach += abs(one)
+        size += weights[q] * reach * reach
+        if k == 0:
+            loss += weights[q] * max(b, 0.0) ** 2
+            by_b += weights[q] * 2.0 * max(b, 0.0)
+            continue
+        signs = 2**k if values == SYMMETRIC else 1
+        for r in range(signs):
+            if values == BINARY:
+                part, push = _binary(g, b, own, slope)
+            else:
+                for j in range(k):
+                    sign[j] = -1.0 if (r >> j) & 1 else 1.0
+                work = losses[:, : 3**k], slopes[: 2 * k + 4, : 3**k]
+                part, push = _cube(g, b, own, sign, work, slope)
+            loss += weights[q] / signs * part
+            by_b += weights[q] / signs * push
+            for j in range(k):
+                by[on[j]] += weights[q] / signs * slope[j]
+    return loss, by_b, size
+
+
+@parallel_kernel
+def by_patterns(
+    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, values: int
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the losses of the outputs, their errors, and the derivatives by the rows and the biases."""
+    count, n = M.shape
+    losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
+    for i in prange(count):
+        losses[i], by_b[i], size = _row(M[i], features[i], b[i], weights, values, by_M[i])
+        errors[i] = 2.0**-50 * size
+    return losses, errors, by_M, by_b

@@ -1,0 +1,377 @@
+"""Features that differ, in groups or exactly k: against enumeration at 30 digits, and samples."""
+
+from functools import cache
+from itertools import product
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+from superposition.theory.features import (
+    VALUES,
+    Features,
+    SparseUniform,
+    as_features,
+    exclusive,
+    parent_child,
+    synchronous,
+)
+
+P = [0.3, 0.05, 0.9, 1e-7, 0.4]
+SCALES = [1.0, 0.2, 3.0, 1e-3, 2.0]
+LAWS = {
+    **{values: {"p": P, "values": values, "scale": SCALES} for values in VALUES},
+    "synchronous": {"p": P, "groups": [synchronous([3, 1], 0.2)], "scale": SCALES},
+    "exclusive": {"p": 0.1, "values": "half-normal", "groups": [exclusive([0, 2, 4], [0.5, 0.1, 0.3])]},
+    "parent and child": {"p": P, "values": "normal", "groups": [parent_child(4, [0, 1], 0.3, [0.9, 1e-3])]},
+    "two groups": {"p": 0.7, "groups": [synchronous([3, 1], 1e-6), exclusive([0, 4], 0.5)]},
+    "exactly": {"p": P, "exactly": 2, "values": "exponential", "scale": SCALES},
+    "exactly the rare": {"p": [1e-12, 1e-9, 0.5, 1e-3, 1e-7], "exactly": 4},
+    "none": {"p": P, "exactly": 0},
+    "all": {"p": P, "exactly": 5},
+    "sure": {"p": [1.0, 0.2, 1.0, 0.3, 1e-9], "exactly": 3},
+    "exactly and a group": {"p": P, "exactly": 3, "groups": [synchronous([3, 1], 1e-8)], "scale": SCALES},
+    "exactly and a table": {
+        "p": 0.2,
+        "values": "normal",
+        "exactly": 2,
+        "groups": [([4, 0, 1], [[1, 1, 1], [0, 1, 0], [0, 0, 0]], [0.7, 1e-4, 0.2999])],
+    },
+}
+
+
+@cache
+def patterns(name):
+    """All patterns with their exact probabilities, straight from the definition."""
+    given = LAWS[name]
+    p = np.broadcast_to(given["p"], 5)
+    out = {}
+    for on in product((0, 1), repeat=5):
+        chance, alone = mp.mpf(1), set(range(5))
+        for indices, table, probabilities in given.get("groups", ()):
+            alone -= set(np.asarray(indices).tolist())
+            rows = [
+                i for i, row in enumerate(table) if all(on[f] == r for f, r in zip(indices, row, strict=True))
+            ]
+            total = mp.fsum(mp.mpf(float(q)) for q in probabilities)
+            chance *= mp.mpf(float(probabilities[rows[0]])) / total if rows else 0
+        for i in alone:
+            chance *= mp.mpf(float(p[i])) if on[i] else 1 - mp.mpf(float(p[i]))
+        if given.get("exactly") in (None, sum(on)):
+            out[on] = chance
+    total = mp.fsum(out.values())
+    return {on: chance / total for on, chance in out.items()}
+
+
+DENSITIES = {
+    "uniform": (lambda v: mp.mpf(1), [0, 1]),
+    "half-normal": (lambda v: mp.sqrt(2 / mp.pi) * mp.exp(-v * v / 2), [0, 2, 6, 20]),
+    "exponential": (lambda v: mp.exp(-v), [0, 4, 20, 100]),
+    "symmetric": (lambda v: mp.mpf(1) / 2, [-1, 0, 1]),
+    "normal": (lambda v: mp.exp(-v * v / 2) / mp.sqrt(2 * mp.pi), [-20, -6, -2, 0, 2, 6, 20]),
+}
+
+
+@cache
+def value(values, r, z=0):
+    """E v^r exp(z v) by quadrature of the definition."""
+    if values == "binary":
+        return mp.exp(z)
+    density, ends = DENSITIES[values]
+    return mp.quad(lambda v: density(v) * v**r * mp.exp(z * v), ends)
+
+
+def mean_over(name, function):
+    return mp.fsum(chance * function(on) for on, chance in patterns(name).items())
+
+
+def close(found, exact, relative=1e-13, absolute=0.0):
+    """Compare with exact numbers entry by entry."""
+    for have, want in zip(np.ravel(found), exact, strict=True):
+        assert abs(mp.mpmathify(have) - want) <= relative * abs(want) + absolute, (have, want)
+
+
+@pytest.fixture(autouse=True)
+def _digits():
+    with mp.workdps(30):
+        yield
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_on_and_off_match_enumeration(name):
+    law = Features(5, **LAWS[name])
+    close(law.sparsity_pmf(), [mean_over(name, lambda on, k=k: sum(on) == k) for k in range(6)])
+    # The rounding of 1 - p, where that is all there is.
+    close(law.on_probability(), [mean_over(name, lambda on, i=i: on[i]) for i in range(5)])
+    pairs = [mean_over(name, lambda on, i=i, j=j: on[i] * on[j]) for i in range(5) for j in range(5)]
+    close(law.pair_probability(), pairs)
+    if "exactly" not in LAWS[name]:
+        assert np.array_equal(law.p, law.on_probability())
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_moments_match_enumeration(name):
+    given = LAWS[name]
+    law, values = Features(5, **given), given.get("values", "uniform")
+    scale = [mp.mpf(s) for s in np.broadcast_to(given.get("scale", 1.0), 5).tolist()]
+    on = [mean_over(name, lambda on, i=i: on[i]) for i in range(5)]
+    first, second = value(values, 1), value(values, 2)
+    mean = [q * s * first for q, s in zip(on, scale, strict=True)]
+    square = [q * s**2 * second for q, s in zip(on, scale, strict=True)]
+    close(law.mean, mean, absolute=1e-25)
+    close(law.second_moment, square)
+    close(
+        law.moment(3), [q * s**3 * value(values, 3) for q, s in zip(on, scale, strict=True)], absolute=1e-25
+    )
+    variance = [b - a**2 for a, b in zip(mean, square, strict=True)]
+    close(law.variance, variance, absolute=1e-25)
+    joint = [
+        [
+            mean_over(name, lambda on, i=i, j=j: on[i] * on[j]) * scale[i] * scale[j] * first**2
+            for j in range(5)
+        ]
+        for i in range(5)
+    ]
+    for i in range(5):
+        joint[i][i] = square[i]
+    close(law.second_moment_matrix(), [x for row in joint for x in row], absolute=1e-25)
+    for i, row in enumerate(law.covariance()):
+        # What is subtracted is as large as the products of means and of mean values.
+        size = [abs(s * scale[i]) * first**2 for s in scale]
+        exact = [joint[i][j] - mean[i] * mean[j] for j in range(5)]
+        for have, want, large in zip(row, exact, size, strict=True):
+            assert abs(have - want) <= 1e-13 * abs(want) + 1e-15 * large + 1e-40  # of the quadrature
+    assert np.array_equal(np.diag(law.covariance()), law.variance)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_transforms_match_enumeration(name):
+    given = LAWS[name]
+    law, values = Features(5, **given), given.get("values", "uniform")
+    s = np.array([0.1 + 0j, 0.2 - 3j, -1.5 + 0.5j])
+    found = law.transform(s)
+    assert found.shape == (3, 5)
+    for i in range(5):
+        assert np.array_equal(law.transform(s, i), found[:, i])
+        on = mean_over(name, lambda on, i=i: on[i])
+        exact = [1 - on + on * value(values, 0, mp.mpmathify(x * law.scale[i])) for x in s.tolist()]
+        close(found[:, i], exact, absolute=1e-15)
+
+
+def test_many_features_match_sums_of_products():
+    """Unequal p over 12 decades, 60 features: the number on, and exactly 25, at 50 digits."""
+    p = 10.0 ** np.random.default_rng(1).uniform(-12, 0, 60)
+    law, given = Features(60, p), Features(60, p, exactly=25)
+    with mp.workdps(50):
+
+        def polynomial(members):
+            out = [mp.mpf(1)]
+            for q in members:
+                q = mp.mpf(float(q))
+                out = [(1 - q) * a + q * b for a, b in zip([*out, 0], [0, *out], strict=True)]
+            return out
+
+        close(law.sparsity_pmf(), polynomial(p), 60 * 2.0**-52, 1e-300)
+        close(
+            given.on_probability()[:3],
+            [p[i] * polynomial(np.delete(p, i))[24] / polynomial(p)[25] for i in range(3)],
+        )
+        pair = p[0] * p[5] * polynomial(np.delete(p, [0, 5]))[23] / polynomial(p)[25]
+        close(given.pair_probability()[0, 5], [pair])
+    assert given.on_probability().sum() == pytest.approx(25, rel=1e-13)
+    assert given.pair_probability().sum(axis=1) == pytest.approx(25 * given.on_probability(), rel=1e-12)
+
+
+def test_rare_numbers_do_not_underflow():
+    law = Features(400, 1e-3, exactly=390, groups=[synchronous(np.arange(8), 1e-200)])
+    on = law.on_probability()
+    assert on.sum() == pytest.approx(390, rel=1e-12)
+    # With the group, 382 of 392; without it, 390 of 392: their odds are 1e-200 C(392, 382)/(C(392, 390) p^8).
+    odds = mp.mpf(1e-200) * mp.binomial(392, 382) / mp.binomial(392, 390) * ((1 - mp.mpf(1e-3)) / 1e-3) ** 8
+    assert on[0] == pytest.approx(float(odds / (1 + odds)), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_samples_match_moments(name):
+    """Means, second moments and products within their errors; a false alarm of all laws 1 in 1000."""
+    law = Features(5, **LAWS[name])
+    x = law.sample(200_000, np.random.default_rng(7))
+    upper = np.triu_indices(5)
+    samples = np.hstack([x, x[:, upper[0]] * x[:, upper[1]]])
+    exact = np.concatenate([law.mean, law.second_moment_matrix()[upper]])
+    error = samples.std(axis=0, ddof=1) / np.sqrt(len(x))
+    common = (samples != 0).sum(axis=0) >= 30  # rarer ones are not normal; enumeration has them
+    bound = stats.norm.isf(1e-3 / 2 / 20 / len(LAWS))
+    # Sums of equal values, and those that are rounded, have no error of their own.
+    gap = np.abs(samples.mean(axis=0) - exact)[common]
+    assert np.all(gap <= bound * error[common] + 1e-12 * np.abs(exact[common]))
+    if law.exactly is not None:
+        assert np.all(np.count_nonzero(x, axis=1) == law.exactly)
+
+
+@pytest.mark.parametrize("name", ["exactly", "exactly and a table", "two groups", "parent and child"])
+def test_samples_have_the_patterns(name):
+    """Chi-square of all patterns; false alarm 1 in 1000 for the four."""
+    x = Features(5, **LAWS[name]).sample(100_000, np.random.default_rng(3)) != 0
+    expected = {on: float(100_000 * chance) for on, chance in patterns(name).items()}
+    common = [on for on in expected if expected[on] > 10]
+    seen = {on: np.count_nonzero((x == np.array(on, bool)).all(axis=1)) for on in common}
+    statistic = sum((seen[on] - expected[on]) ** 2 / expected[on] for on in common)
+    assert statistic < stats.chi2.isf(1e-3 / 4, len(common))
+    assert 100_000 - sum(seen.values()) < 40
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_values_are_drawn_from_their_law(values):
+    """Kolmogorov and Smirnov, each with a false alarm of 1 in 5000."""
+    x = Features(2, [1.0, 0.1], values, scale=[2.0, 1e-3]).sample(20_000, np.random.default_rng(11))
+    laws = {
+        "uniform": stats.uniform,
+        "half-normal": stats.halfnorm,
+        "exponential": stats.expon,
+        "symmetric": stats.uniform(-1, 2),
+        "normal": stats.norm,
+    }
+    for column, scale in zip(x.T, (2.0, 1e-3), strict=True):
+        v = column[column != 0] / scale
+        if values == "binary":
+            assert np.all(v == 1)
+        else:
+            assert stats.kstest(v, laws[values].cdf).pvalue > 2e-4
+
+
+def test_uniform_law_agrees_with_the_plain_one():
+    law, plain = Features(7, 0.3), SparseUniform(0.3)
+    assert law.alike
+    assert not Features(2, [0.3, 0.2]).alike
+    assert not Features(2, 0.3, "binary").alike
+    assert not Features(2, 0.3, exactly=1).alike
+    assert not Features(2, 0.3, scale=[1, 2]).alike
+    assert law.variance == pytest.approx(np.full(7, plain.variance), rel=1e-15)
+    assert law.covariance() == pytest.approx(plain.covariance(7), rel=1e-15)
+    assert law.second_moment_matrix() == pytest.approx(plain.second_moment_matrix(7), rel=1e-15)
+    assert np.array_equal(law.sparsity_pmf(), plain.sparsity_pmf(7))
+    assert np.array_equal(law.moment(4), np.full(7, plain.moment(4)))
+    assert Features(7, [0.3] * 6 + [0.30000001]).sparsity_pmf() == pytest.approx(law.sparsity_pmf(), rel=1e-6)
+
+
+def test_a_law_is_a_value():
+    given = {"p": np.array(P), "groups": [synchronous([3, 1], 0.2)], "exactly": 3}
+    law = Features(5, **given)
+    assert law == Features(5, **given) != Features(5, P)
+    assert hash(law) == hash(Features(5, **given))
+    given["p"][0] = 0.9
+    assert law.p[0] == 0.3
+    for array in (law.p, law.scale, law.importance, *law.groups[0]):
+        assert not array.flags.writeable
+    law.on_probability()  # what is computed once does not count
+    assert law == Features(5, **{**given, "p": P})
+    assert SparseUniform([0.1, 0.2]) == SparseUniform([0.1, 0.2]) != SparseUniform([0.1, 0.3])
+    assert hash(SparseUniform([0.1, 0.2])) == hash(SparseUniform([0.1, 0.2]))
+    with pytest.raises(ValueError, match="read-only"):
+        law.on_probability()[0] = 1
+
+
+def test_samples_repeat_and_generators_go_on():
+    law = Features(5, P, exactly=2)
+    assert np.array_equal(law.sample(10, 1), law.sample(10, np.random.default_rng(1)))
+    rng = np.random.default_rng(1)
+    assert not np.array_equal(law.sample(10, rng), law.sample(10, rng))
+
+
+def test_as_features():
+    law = Features(3, 0.2)
+    assert as_features(law, 3) is law
+    assert as_features(0.2, 3) == as_features(SparseUniform(0.2), 3) == law
+
+
+TABLE = [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_features": 0}, "`n_features` must be an integer of at least 1; got 0"),
+        ({"n_features": 2**40}, "`n_features` must be smaller"),
+        ({"p": 0}, r"`p` must lie in \(0, 1\]; got 0\. For sparsity S pass 1 - S"),
+        ({"p": [0.1, 0.2]}, r"`p` must have shape \(3\); got \(2,\)"),
+        ({"p": [0.1, np.nan, 0.2]}, r"`p` must be finite; got nan"),
+        ({"values": "gamma"}, "`values` must be one of 'uniform'.*; got 'gamma'"),
+        ({"scale": 0}, r"`scale` must lie in \[1e-100, 1e\+100\]; got 0"),
+        ({"importance": [1, -1, 0]}, r"`importance` must lie in \[0, inf\); got -1"),
+        ({"importance": 0}, "`importance` must not be all 0"),
+        ({"groups": 5}, "`groups` must be a sequence; got 5"),
+        ({"groups": [5]}, r"`groups\[0\]` must be \(indices, patterns, probabilities\); got 5"),
+        (
+            {"groups": [([0, 3], TABLE, [0.5, 0.5])]},
+            r"`groups\[0\]` indices must be integers from 0 to 2; got 3",
+        ),
+        ({"groups": [([0, 0], TABLE, [0.5, 0.5])]}, r"`groups\[0\]` indices must be distinct; got \[0, 0\]"),
+        (
+            {"groups": [([0], TABLE, [0.5, 0.5])]},
+            r"`groups\[0\] patterns` must have shape \(any, 1\); got \(2, 2\)",
+        ),
+        ({"groups": [([0, 1], [[0, 2]], [1])]}, r"`groups\[0\]` patterns must be 0 or 1; got 2"),
+        (
+            {"groups": [([0, 1], [[0, 1], [0, 1]], [0.5, 0.5])]},
+            r"`groups\[0\]` patterns must be distinct; got \[0, 1\] twice",
+        ),
+        (
+            {"groups": [([0, 1], TABLE, [0.5])]},
+            r"`groups\[0\] probabilities` must have shape \(2\); got \(1,\)",
+        ),
+        (
+            {"groups": [([0, 1], TABLE, [1.5, -0.5])]},
+            r"`groups\[0\] probabilities` must lie in \[0, inf\); got -0\.5",
+        ),
+        ({"groups": [([0, 1], TABLE, [0.5, 0.4])]}, r"`groups\[0\]` probabilities must sum to 1; got 0\.9"),
+        (
+            {"groups": [([0, 1], TABLE, [0.5, 0.5]), ([2, 1], TABLE, [0.5, 0.5])]},
+            "`groups` must not overlap; got feature 1 in two",
+        ),
+        ({"exactly": 4}, "`exactly` must be an integer of at least 0 and at most 3; got 4"),
+        ({"p": [1, 1, 0.5], "exactly": 1}, "`exactly` must have a positive probability; got 1"),
+        (
+            {"p": 1, "groups": [synchronous([0, 1], 0.5)], "exactly": 2},
+            "`exactly` must have a positive probability; got 2",
+        ),
+    ],
+)
+def test_laws_are_checked(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Features(**{"n_features": 3, "p": 0.1, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Features(3, 0.1).moment(0), "`k` must be an integer of at least 1 and at most 150; got 0"),
+        (lambda: Features(3, 0.1, scale=1e90).moment(4), "`k` must be smaller at this `scale`.*; got 4"),
+        (lambda: Features(3, 0.1).sample(0, 1), "`size` must be an integer of at least 1; got 0"),
+        (lambda: Features(3, 0.1).sample(10**10, 1), "`size` must be smaller"),
+        (lambda: Features(3, 0.1).sample(5, "a"), "`rng` must be a numpy.random.Generator.*; got 'a'"),
+        (lambda: Features(10**6, 0.1).covariance(), "`n_features` must be smaller"),
+        (
+            lambda: Features(3, 0.1).transform(0, 3),
+            "`feature` must be an integer of at least 0 and at most 2; got 3",
+        ),
+        (
+            lambda: Features(3, 0.1, "exponential").transform(1),
+            r"`real part of z` must lie in \(-inf, 1\); got 1",
+        ),
+        (lambda: Features(3, 0.1, "normal").transform(1e3), "`z` must be smaller: the transform overflows"),
+        (lambda: as_features(Features(3, 0.1), 4), "`law` must be for 4 features; got one for 3"),
+        (lambda: as_features([0.1, 0.2], 2), r"`p` must be one number; got shape \(2,\)"),
+        (lambda: as_features("x", 2), "`p` must be real numbers; got 'x'"),
+        (lambda: exclusive([0, 1], 0.6), r"`sum of p` must lie in \[0, 1\]; got 1\.2"),
+        (lambda: synchronous([0, 1], 0), r"`p` must lie in \(0, 1\]; got 0"),
+        (
+            lambda: parent_child(0, np.arange(1, 20), 0.5, 0.5),
+            "`number of children` must be.*at most 16; got 19",
+        ),
+    ],
+)
+def test_calls_are_checked(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

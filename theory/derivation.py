@@ -1,0 +1,122 @@
+"""What every derivation returns: a SymPy expression, its symbols, and what was assumed on the way."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .arguments import integer, shown
+from .results import result
+
+__all__ = ["Derivation"]
+
+# Digits that are computed beyond those asked for, more each time until two answers agree.
+_GUARDS = (15, 60, 240, 960, 3840)
+
+
+@result
+class Derivation:
+    """An expression that was derived, with the symbols that it is a function of.
+
+    Parameters
+    ----------
+    expression : SymPy expression or matrix
+    symbols : tuple of SymPy symbols
+        All symbols that are free in the expression, in the order in which a function of it takes them. One
+        that has dropped out of the expression may be among them.
+    assumptions : tuple of str
+        Sentences: what holds only under conditions says which.
+
+    Raises
+    ------
+    ValueError
+        If the expression has a free symbol that is not among the symbols, or two symbols have one name.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x = sp.Symbol("x", positive=True)
+    >>> half = Derivation(1 - sp.cos(x), (x,), ("x is an angle.",))
+    >>> half
+    Derivation(expression=1 - cos(x), symbols=(x,), assumptions=('x is an angle.',))
+    >>> float(half.numeric()(1e-12)), float(half.evaluate({"x": 1e-12}))  # the second loses no digits
+    (0.0, 5e-25)
+    """
+
+    expression: Any
+    symbols: tuple[Any, ...]
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [str(symbol) for symbol in self.symbols]
+        missing = {str(one) for one in self.expression.free_symbols.difference(self.symbols)}
+        if missing or len(set(names)) < len(names):
+            raise ValueError(
+                f"`symbols` must be all free symbols of the expression, {sorted(missing | set(names))}, "
+                f"each name once; got {names}."
+            )
+
+    def evaluate(self, values: Mapping[str, Any], digits: int = 50) -> Any:
+        """Evaluate the expression with mpmath to so many correct digits.
+
+        The working precision grows until two answers agree, so what cancels in doubles does not here.
+
+        Parameters
+        ----------
+        values : mapping of str to number
+            A value for the name of each symbol: an int, a float (taken as the exact binary number that it
+            is), a Fraction or an mpmath number.
+        digits : int, optional
+            Digits that are asked for.
+
+        Returns
+        -------
+        mpmath number or matrix
+
+        Raises
+        ------
+        ValueError
+            If `values` does not name just the symbols, or the digits cannot be had.
+        """
+        import mpmath
+
+        digits = integer("digits", digits, 1, 10_000)
+        names = [str(symbol) for symbol in self.symbols]
+        if sorted(values) != sorted(names):
+            raise ValueError(f"`values` must have the names {sorted(names)}; got {shown(sorted(values))}.")
+        function = self._compiled("mpmath")
+        before = None
+        for guard in _GUARDS:
+            with mpmath.workdps(digits + guard):
+                found = function(*(_number(values[name]) for name in names))
+                if before is not None and _agree(before, found, digits):
+                    return found
+            before = found
+        raise ValueError(f"`digits` must be fewer for {self.expression}; got {digits}.")
+
+    def numeric(self) -> Callable[..., Any]:
+        """Return the expression as a function of NumPy arrays, one argument a symbol, in their order.
+
+        It rounds like the expression as it stands, which may cancel.
+        """
+        return self._compiled(["scipy", "numpy"])  # type: ignore[no-any-return]
+
+    def _compiled(self, modules: Any) -> Any:
+        import sympy as sp
+
+        return sp.lambdify(self.symbols, self.expression, modules)
+
+
+def _number(value: Any) -> Any:
+    import mpmath
+
+    if hasattr(value, "numerator") and hasattr(value, "denominator"):  # an int or a Fraction
+        return mpmath.mpf(int(value.numerator)) / int(value.denominator)
+    return mpmath.mpmathify(value)
+
+
+def _agree(one: Any, other: Any, digits: int) -> bool:
+    import mpmath
+
+    left, right = ([*value] if isinstance(value, mpmath.matrix) else [value] for value in (one, other))
+    small = mpmath.mpf(10) ** -digits
+    nothing = small * mpmath.mpf(10) ** -600  # what shrinks as digits are added is zero
+    return all(abs(a - b) <= max(small * abs(b), nothing) for a, b in zip(left, right, strict=True))

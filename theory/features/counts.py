@@ -1,0 +1,167 @@
+r"""How many features are on, and the law of the features given that number.
+
+A law is a list of independent blocks: a group, or one feature alone. A block is a table of patterns with
+weights. The number on is a sum over blocks, so its probabilities are a product of polynomials, one for each
+block, whose coefficients are all positive: nothing cancels.
+
+Given that exactly k are on, the weights of a pattern with c features on may be multiplied by
+:math:`e^{sc}`: the law given k stays what it is. With the s at which k is the expected number, no
+probability that is needed underflows.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import FloatArray
+
+__all__ = ["Block", "blocks_given", "count_polynomial", "draw_given", "possible", "probabilities_given"]
+
+IntArray = npt.NDArray[np.int64]
+
+_STEEPEST = 1000.0  # beyond it, exp(s) makes up for any ratio of doubles
+
+
+class Block(NamedTuple):
+    """Features whose pattern is independent of all others'."""
+
+    members: IntArray
+    """(g,) their indices."""
+    patterns: IntArray
+    """(k, g) of 0 and 1."""
+    weights: FloatArray
+    """(k,) probabilities, sum 1."""
+
+    def polynomial(self) -> FloatArray:
+        """Probabilities that 0, 1, ... of the members are on."""
+        return np.asarray(np.bincount(self.patterns.sum(axis=1), self.weights), np.float64)
+
+
+def count_polynomial(blocks: list[Block]) -> FloatArray:
+    """Probabilities that 0, 1, ... features are on; pairs of factors first, so that their sizes are alike."""
+    factors = [block.polynomial() for block in blocks]
+    while len(factors) > 1:
+        odd = factors[-1:] if len(factors) % 2 else []
+        factors = [np.convolve(*pair) for pair in zip(factors[:-1:2], factors[1::2], strict=True)] + odd
+    return factors[0]
+
+
+def possible(groups: list[Block], sure: int, unsure: int, k: int) -> bool:
+    """Say whether k can be on in groups and in single features, of which some are sure to be on."""
+    sums = 1  # bit c is set if c can be on in the groups
+    for group in groups:
+        counts = set(group.patterns[group.weights > 0].sum(axis=1).tolist())
+        sums = reduce(or_, (sums << count for count in counts))
+    return any(sums >> (k - sure - more) & 1 for more in range(min(unsure, k - sure) + 1))
+
+
+def blocks_given(blocks: list[Block], k: int) -> list[Block]:
+    """Return blocks with the same law given k features on, and with k as the expected number on."""
+    from scipy.optimize import brentq
+
+    counts = np.concatenate([block.patterns.sum(axis=1) for block in blocks])
+    weights = np.concatenate([block.weights for block in blocks])
+    sizes = np.array([block.weights.size for block in blocks])
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights)
+    low = np.minimum.reduceat(np.where(weights > 0, counts, counts.max()), starts)
+    high = np.maximum.reduceat(np.where(weights > 0, counts, 0), starts)
+
+    def tilted(s: float) -> FloatArray:
+        if np.isinf(s):
+            new = np.where(counts == np.repeat(high if s > 0 else low, sizes), weights, 0.0)
+        else:
+            heights = logs + s * counts
+            new = np.exp(heights - np.repeat(np.maximum.reduceat(heights, starts), sizes))
+        return np.asarray(new / np.repeat(np.add.reduceat(new, starts), sizes))
+
+    if low.sum() < k < high.sum():
+        s = float(brentq(lambda s: tilted(s) @ counts - k, -_STEEPEST, _STEEPEST, xtol=1e-6))
+    else:
+        s = -np.inf if k <= low.sum() else np.inf
+    fresh = np.split(tilted(s), starts[1:])
+    return [Block(b.members, b.patterns, w) for b, w in zip(blocks, fresh, strict=True)]
+
+
+def _times(polynomial: FloatArray, table: FloatArray) -> FloatArray:
+    """Multiply polynomials, the rows of a table, by one; powers beyond the table are left out."""
+    out = np.zeros_like(table)
+    for count in np.flatnonzero(polynomial[: table.shape[-1]]):
+        out[..., count:] += polynomial[count] * table[..., : table.shape[-1] - count]
+    return out
+
+
+def _suffixes(blocks: list[Block], k: int) -> FloatArray:
+    """Return a table whose row b has the probabilities that 0, ..., k are on in block b and after it."""
+    table = np.zeros((len(blocks) + 1, k + 1))
+    table[-1, 0] = 1.0
+    for b in range(len(blocks) - 1, -1, -1):
+        table[b] = _times(blocks[b].polynomial(), table[b + 1])
+    return table
+
+
+def _left(block: Block, after: FloatArray) -> FloatArray:
+    """Return at [pattern, c] the probability that c before the block, the pattern and what follows make k."""
+    k = after.size - 1
+    missing = k - np.arange(k + 1) - block.patterns.sum(axis=1)[:, None]
+    return np.where(missing >= 0, after[missing], 0.0)  # a negative index is read, and not used
+
+
+def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArray:
+    """Return the probabilities that features are on, or that pairs of them are, given that k are.
+
+    One pass over the blocks keeps, for every feature i before, the joint probabilities that i is on and
+    that 0, ..., k are on so far. Cost O(n k) without pairs, O(n^2 k) with them; all terms are positive.
+    """
+    blocks = blocks_given(blocks, k)
+    order = np.concatenate([block.members for block in blocks])
+    n, after = order.size, _suffixes(blocks, k)
+    out = np.zeros((n, n) if pairs else n)
+    so_far = np.zeros((n if pairs else 0, k + 1))
+    before = np.zeros(k + 1)
+    before[0] = 1.0
+    seen = 0
+    for b, block in enumerate(blocks):
+        left = block.weights[:, None] * _left(block, after[b + 1])
+        on = left @ before  # of each pattern
+        now = slice(seen, seen + block.members.size)
+        if pairs:
+            out[:seen, now] = so_far[:seen] @ left.T @ block.patterns
+            out[now, :seen] = out[:seen, now].T
+            out[now, now] = (block.patterns.T * on) @ block.patterns
+            so_far[:seen] = _times(block.polynomial(), so_far[:seen])
+            for pattern, weight in zip(block.patterns, block.weights, strict=True):
+                count = pattern.sum()
+                so_far[now, count:] += np.multiply.outer(pattern * weight, before[: max(k + 1 - count, 0)])
+        else:
+            out[now] = on @ block.patterns
+        before = _times(block.polynomial(), before)
+        seen = now.stop
+    back = np.argsort(order)
+    out = out[np.ix_(back, back)] if pairs else out[back]
+    return np.asarray(out / after[0, k])
+
+
+def draw_given(blocks: list[Block], k: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Draw which features are on, given that k are: block by block, each given what is left to be on."""
+    blocks = blocks_given(blocks, k)
+    after = _suffixes(blocks, k)
+    on = np.zeros((size, sum(block.members.size for block in blocks)), np.bool_)
+    left = np.full(size, k)
+    for b, block in enumerate(blocks):
+        # Of each pattern, as a function of how many are on before; column k - left is the one that counts.
+        chances = np.cumsum(block.weights[:, None] * _left(block, after[b + 1]), axis=0)[:, ::-1]
+        draws = rng.random(size)
+        pattern = np.empty(size, np.int64)
+        for number in np.unique(left):
+            here = left == number
+            steps = chances[:, number]
+            found = np.searchsorted(steps, draws[here] * steps[-1], side="right")
+            pattern[here] = np.minimum(found, np.searchsorted(steps, steps[-1]))
+        on[:, block.members] = block.patterns[pattern]
+        left -= block.patterns.sum(axis=1)[pattern]
+    return on

@@ -1,0 +1,34 @@
+"""How a floor gives its rooms: each is imported when its name is first asked for (PEP 562)."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from types import ModuleType
+
+__all__ = ["lazily"]
+
+
+def lazily(
+    package: str, path: Iterable[str], only: tuple[str, ...] | None = None
+) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package that imports its modules on demand.
+
+    Parameters
+    ----------
+    package : str
+        Its name.
+    path : iterable of str
+        The folders that hold its modules, its `__path__`.
+    only : tuple of str, optional
+        The modules it gives. Without it, all that lie in the folders.
+    """
+
+    def names() -> list[str]:
+        return sorted(only or {found.name for found in pkgutil.iter_modules(path)})
+
+    def get(name: str) -> ModuleType:
+        if name.startswith("_") or name not in names():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return importlib.import_module(f"{package}.{name}")
+
+    return get, names
