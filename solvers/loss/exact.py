@@ -18,7 +18,7 @@ from .patterns import by_patterns, chances
 from .sweep import Units, sweep
 from .uniform import NEGLIGIBLE, rows_uniform
 
-__all__ = ["Loss", "exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]
+__all__ = ["Loss", "exact_gradient", "exact_loss", "row_gradient", "row_loss", "value_and_gradient"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -101,17 +101,10 @@ def _packed(units: list[tuple[IntArray, IntArray, FloatArray]]) -> Units:
     return first, whole[0].astype(np.int64), patterns, whole[1].astype(np.int64), whole[2].astype(np.float64)
 
 
-def _alone(p: FloatArray) -> _Case:
-    """Return independent features as units."""
-    steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
-    pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
-    return _Case(1.0, False, (steps, steps[: p.size].copy(), 2 * steps, mask, pairs), 0)
-
-
 def _cases(law: Features, i: int, kept: npt.NDArray[np.bool_]) -> Iterator[_Case]:
     """Yield the states of feature i with their probabilities, and the law of the features `kept` then."""
     if law.exactly is None and not law.groups:
-        units = _alone(law.p[kept]).units
+        units = lattice.independent(law.p[kept])
         yield _Case(1.0 - float(law.p[i]), False, units, 0)
         yield _Case(float(law.p[i]), True, units, 0)
         return
@@ -160,7 +153,8 @@ def _by_transforms(
         m, a, p = M[k, kept], float(M[k, i]), law.p[kept]
         slope, own = np.zeros(m.size), float(law.p[i])
         alone = p.copy() if independent else np.empty(0)
-        for one in _cases(law, i, kept) if not (independent and bounded) else [_alone(p)]:
+        once = _Case(1.0, True, lattice.independent(p), 0)
+        for one in [once] if independent and bounded else _cases(law, i, kept):
             if bounded:
                 on = own if independent else float(one.on)
                 found, by_m, error = lattice.case(
@@ -248,6 +242,12 @@ def _outputs(
     if not slopes:
         return _Outputs(losses, errors, found.by_M, found.by_b)
     return _Outputs(losses, errors, found.by_M * np.outer(units, law.scale), found.by_b * units)
+
+
+def row_gradient(row: FloatArray, i: int, b: float, law: Features) -> tuple[float, FloatArray]:
+    """Return the loss of one output, without importance, and its derivatives by the row and by b together."""
+    found = _outputs(law, row[np.newaxis], np.array([i]), np.array([b]), 1e-13, True)
+    return float(found.losses[0]), np.append(found.by_M[0], found.by_b[0])
 
 
 def _tolerance(tol: float) -> float:
