@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..kernels import kernel
+from ..kernels import kernel, shared
 from .normal import POINTS, WEIGHTS
 
 __all__ = ["VALUES", "transforms", "value_moment", "value_transform"]
@@ -31,7 +31,7 @@ _HALF_SERIES = np.array(
 )
 
 
-@kernel
+@shared
 def _uniform(z: complex) -> Three:
     """Uniform on [0, 1]: (e^z - 1)/z and its derivatives."""
     if abs(z) > 1.5:
@@ -48,7 +48,7 @@ def _uniform(z: complex) -> Three:
     return a, b, c
 
 
-@kernel
+@shared
 def _symmetric(z: complex) -> Three:
     """Uniform on [-1, 1]: sinh(z)/z and its derivatives."""
     if abs(z) > 2.0:
@@ -66,14 +66,14 @@ def _symmetric(z: complex) -> Three:
     return a, b, c
 
 
-@kernel
+@shared
 def _normal(z: complex) -> Three:
     """N(0, 1): exp(z^2/2) and its derivatives."""
     value = np.exp(0.5 * z * z)
     return value, z * value, (1.0 + z * z) * value
 
 
-@kernel
+@shared
 def _half_normal(z: complex) -> Three:
     r"""|N(0, 1)|: exp(z^2/2) erfc(-z/sqrt(2)) and its derivatives.
 
@@ -113,7 +113,7 @@ def _half_normal(z: complex) -> Three:
     return 2.0 * whole[0] - a, 2.0 * whole[1] + b, 2.0 * whole[2] - c
 
 
-@kernel
+@shared
 def transforms(kind: int, z: complex) -> Three:
     """Return E v^r exp(z v) for r = 0, 1, 2 and the law VALUES[kind]; see `value_transform`."""
     if kind == 0:
