@@ -6,6 +6,7 @@
   They are ``shared``: compiled into their callers, whose compiler can then see through the call.
 - ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
   costs no check. Kernels never divide by zero on valid input.
+- ``nogil=True`` lets other Python threads run in the meantime, so that `workers` share the work.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
@@ -23,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays."""
-    return cast(F, numba.njit(cache=True, error_model="numpy")(function))
+    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
 
 
 def shared(function: F) -> F:
@@ -33,7 +34,7 @@ def shared(function: F) -> F:
 
 def parallel_kernel(function: F) -> F:
     """Compile a function whose outer ``numba.prange`` loop runs on all of Numba's threads."""
-    return cast(F, numba.njit(cache=True, error_model="numpy", parallel=True)(function))
+    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, parallel=True)(function))
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:

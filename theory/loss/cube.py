@@ -1,0 +1,353 @@
+"""Kernels of the class losses: moments of a ReLU of an affine function over the cube, without cancellation.
+
+Write z(u) = b + g.u for u in the cube [0, 1]^k and take a point t of the cube on the plane z = 0. There z =
+g.(u - t), so ReLU(z)^q is homogeneous around t, and Euler's theorem with Gauss's turns its mean over the cube
+into its means over the faces,
+
+    (k + q) E ReLU(z)^q = sum_j (1 - t_j) E[ReLU(z)^q | u_j = 1] + t_j E[ReLU(z)^q | u_j = 0].
+
+All terms are positive, where the sum over the vertices that solves this recursion has alternating signs and
+divides by the product of the weights. Faces that the plane does not cut are leaves: there ReLU(z) is z or 0.
+
+A face is a number in base 3, whose digit j says whether u_j is held at 0, held at 1 or free (2). The faces of
+a face have smaller numbers, so that one pass downwards hands the weight of each face on to its own faces.
+Few of the 3^k faces are reached (about 4 times 2^k).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernels import kernel, ufunc
+
+__all__ = [
+    "class_gradient",
+    "class_losses",
+    "other_loss",
+    "own_loss",
+    "pattern_gradient",
+    "pattern_loss",
+    "pattern_sums",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@kernel
+def _decode(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, float, float]:
+    """Write the digits of a face; return how many coordinates are free, and the range of z on it."""
+    free, low, high = 0, b, b
+    for j in range(g.size):
+        digit[j] = face % 3
+        face //= 3
+        if digit[j] == 1:
+            low += g[j]
+            high += g[j]
+        elif digit[j] == 2:
+            free += 1
+            low += min(g[j], 0.0)
+            high += max(g[j], 0.0)
+    return free, low, high
+
+
+@kernel
+def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: FloatArray) -> None:
+    """Walk along edges from the lowest corner of a face to z = 0: the point t, and 1 - t to full accuracy."""
+    z = low
+    for j in range(g.size):
+        step = abs(g[j])
+        if digit[j] != 2:
+            gone, left = float(digit[j]), 1.0 - digit[j]
+            t[j], rest[j] = gone, left
+            continue
+        if z >= 0.0:
+            gone, left = 0.0, 1.0
+        elif z + step <= 0.0:
+            gone, left = 1.0, 0.0
+            z += step
+        else:
+            gone, left = -z / step, (z + step) / step
+            z = 0.0
+        if g[j] >= 0.0:
+            t[j], rest[j] = gone, left
+        else:
+            t[j], rest[j] = left, gone
+
+
+@kernel
+def _cut_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
+    """Return E (u_own - ReLU(z))^2, or E ReLU(z)^2 if `own` < 0, for a plane that cuts the cube.
+
+    `work` (3, 3^k) is zero, and is left zero.
+    """
+    k = g.size
+    digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
+    # weights of E ReLU(z)^2, E u_own ReLU(z) and E ReLU(z) on each face
+    square, cross, mean = work
+    last = 3**k - 1
+    square[last] = 1.0
+    if own >= 0:
+        cross[last] = 2.0
+    loss = 0.0 if own < 0 else 1.0 / 3.0
+    for face in range(last, -1, -1):
+        if square[face] == 0.0 and cross[face] == 0.0 and mean[face] == 0.0:
+            continue
+        first, second, third = square[face], cross[face], mean[face]
+        square[face] = cross[face] = mean[face] = 0.0
+        free, low, high = _decode(face, g, b, digit)
+        if high <= 0.0:
+            continue
+        if low >= 0.0:
+            middle, spread = 0.5 * (low + high), 0.0
+            for j in range(k):
+                if digit[j] == 2:
+                    spread += g[j] * g[j]
+            loss += first * (middle * middle + spread / 12.0) - third * middle
+            if own >= 0:
+                loss -= second * (0.5 * middle + g[own] / 12.0 if digit[own] == 2 else middle * digit[own])
+            continue
+        _cross(g, low, digit, t, rest)
+        if own >= 0:
+            third += second * t[own] / (free + 2)
+        first, second, third = first / (free + 2), second / (free + 2), third / (free + 1)
+        place = 1
+        for j in range(k):
+            if digit[j] == 2:
+                one, zero = face - place, face - 2 * place
+                square[one] += first * rest[j]
+                square[zero] += first * t[j]
+                cross[one] += second * rest[j]
+                cross[zero] += second * t[j]
+                mean[one] += third * rest[j]
+                mean[zero] += third * t[j]
+            place *= 3
+    return loss
+
+
+@kernel
+def _own(m: float, b: float) -> float:
+    """Return the mean of (u - ReLU(m u + b))^2 over u in [0, 1], a sum of squares."""
+    low, high = min(b, b + m), max(b, b + m)
+    if high <= 0.0:
+        return 1.0 / 3.0
+    if low >= 0.0:
+        error = 0.5 * (low + high) - 0.5
+        return error * error + (m - 1.0) ** 2 / 12.0
+    edge = -b / m
+    if m > 0.0:
+        end = 1.0 - high
+        return (edge**3 + (1.0 - edge) * (edge * edge + edge * end + end * end)) / 3.0
+    return (1.0 - edge**3 + edge * (b * b - b * edge + edge * edge)) / 3.0
+
+
+@kernel
+def _other(c: float, b: float) -> float:
+    """Return the mean of ReLU(c u + b)^2 over u in [0, 1]."""
+    low, high = min(b, b + c), max(b, b + c)
+    if high <= 0.0:
+        return 0.0
+    if low >= 0.0:
+        middle = 0.5 * (low + high)
+        return middle * middle + c * c / 12.0
+    return high * high * (high / abs(c)) / 3.0
+
+
+@ufunc
+def own_loss(m: float, b: float) -> float:
+    """Return `_own`, broadcasting."""
+    return float(_own(m, b))
+
+
+@ufunc
+def other_loss(c: float, b: float) -> float:
+    """Return `_other`, broadcasting."""
+    return float(_other(c, b))
+
+
+@kernel
+def pattern_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
+    """Return E (u_own - ReLU(b + g.u))^2 over the cube, or E ReLU(b + g.u)^2 if `own` < 0."""
+    if g.size == 1:
+        return _own(g[0], b) if own >= 0 else _other(g[0], b)
+    low, high, spread = b, b, 0.0
+    for j in range(g.size):
+        low += min(g[j], 0.0)
+        high += max(g[j], 0.0)
+        spread += (g[j] - (j == own)) ** 2
+    if high <= 0.0:
+        return 1.0 / 3.0 if own >= 0 else 0.0
+    if low >= 0.0:
+        error = 0.5 * (low + high) - (0.5 if own >= 0 else 0.0)
+        return error * error + spread / 12.0
+    return max(_cut_loss(g, b, own, work), 0.0)
+
+
+@kernel
+def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t: float) -> None:
+    """Turn weights on a face that is cut into weights on its faces, apart from the factors t and 1 - t."""
+    k = t.size
+    both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
+    for j in range(k):
+        alone[j, face] += both[face] * t[j] / (free + 2)
+    side[face] += both[face] * own_t / (free + 2)
+    both[face] /= free + 2
+    for j in range(k + 1):
+        volume[j, face] += alone[j, face] * own_t / (free + 1)
+        if j < k:
+            volume[j, face] += side[face] * t[j] / (free + 1)
+        alone[j, face] /= free + 1
+        volume[j, face] /= free
+    side[face] /= free + 1
+
+
+@kernel
+def _leaf_gradient(
+    work: FloatArray, face: int, g: FloatArray, own: int, digit: IntArray, middle: float, slope: FloatArray
+) -> float:
+    """Add what a face with z >= 0 and mean z `middle` contributes to `slope`; return it for E e."""
+    k = g.size
+    both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
+    error = -middle
+    if own >= 0:
+        error += 0.5 if digit[own] == 2 else float(digit[own])
+    for j in range(k):
+        inside = 0.5 if digit[j] == 2 else float(digit[j])
+        moment = error * inside
+        if digit[j] == 2:
+            moment += ((j == own) - g[j]) / 12.0
+        slope[j] += both[face] * moment + side[face] * inside
+        slope[j] += alone[j, face] * error + volume[j, face]
+    return float(alone[k, face] * error + volume[k, face])
+
+
+@kernel
+def pattern_gradient(g: FloatArray, b: float, own: int, work: FloatArray, slope: FloatArray) -> float:
+    """Return E e and write E e u_j to `slope`, where e = (u_own - z) or -z where z > 0, and 0 elsewhere.
+
+    Times -2 these are the derivatives of the pattern's loss by b and g_j. With t_own = 0 for `own` < 0,
+
+        (k + 2) E e u_j = t_j E e + t_own E 1 u_j + means over faces,     (k + 1) E e = t_own E 1 + ...,
+        (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
+
+    where 1 stands for z > 0. `work` (2 k + 4, 3^k) holds weights: of E e u_j and of E 1 u_j, the same for all
+    j; of E e for each j and, in one more line, for E e itself; of E 1 likewise. It is zero, and left zero.
+    """
+    k = g.size
+    digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
+    slope[:] = 0.0
+    error = 0.0
+    last = 3**k - 1
+    work[0, last] = work[k + 2, last] = 1.0
+    for face in range(last, -1, -1):
+        if work[k + 2, face] == 0.0:  # a face that is reached has a weight of E e
+            continue
+        free, low, high = _decode(face, g, b, digit)
+        if low >= 0.0:
+            error += _leaf_gradient(work, face, g, own, digit, 0.5 * (low + high), slope)
+        elif high > 0.0:
+            _cross(g, low, digit, t, rest)
+            _shift_weights(work, face, free, t, t[own] if own >= 0 else 0.0)
+            place = 1
+            for j in range(k):
+                if digit[j] == 2:
+                    one, zero = face - place, face - 2 * place
+                    for line in range(2 * k + 4):
+                        work[line, one] += work[line, face] * rest[j]
+                        work[line, zero] += work[line, face] * t[j]
+                place *= 3
+        for line in range(2 * k + 4):
+            work[line, face] = 0.0
+    return error
+
+
+@kernel
+def _next_pattern(on: IntArray, n: int) -> bool:
+    """Step to the next choice of features, in lexical order; False after the last one."""
+    k = on.size
+    last = k - 1
+    while last >= 0 and on[last] == n - k + last:
+        last -= 1
+    if last < 0:
+        return False
+    on[last] += 1
+    for j in range(last + 1, k):
+        on[j] = on[j - 1] + 1
+    return True
+
+
+@kernel
+def _restrict(row: FloatArray, on: IntArray, i: int, g: FloatArray) -> int:
+    """Copy the weights of the features that are on; return the place of feature i among them, or -1."""
+    own = -1
+    for j in range(on.size):
+        g[j] = row[on[j]]
+        if on[j] == i:
+            own = j
+    return own
+
+
+@kernel
+def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
+    """Return the squared error of each output, summed over the patterns with exactly k >= 1 features on."""
+    n = b.size
+    losses, lost = np.zeros(n), np.zeros(n)  # compensated: there may be millions of patterns
+    on, g = np.arange(k), np.empty(k)
+    work = np.zeros((3, 3**k))
+    while True:
+        for i in range(n):
+            own = _restrict(M[i], on, i, g)
+            step = pattern_loss(g, b[i], own, work) - lost[i]
+            new = losses[i] + step
+            lost[i] = (new - losses[i]) - step
+            losses[i] = new
+        if not _next_pattern(on, n):
+            return losses
+
+
+@kernel
+def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the derivatives of each output's `class_losses` by its row of M and by its bias."""
+    n = b.size
+    by_row, by_bias = np.zeros((n, n)), np.zeros(n)
+    on, g, slope = np.arange(k), np.empty(k), np.empty(k)
+    work = np.zeros((2 * k + 4, 3**k))
+    while True:
+        for i in range(n):
+            own = _restrict(M[i], on, i, g)
+            by_bias[i] -= 2.0 * pattern_gradient(g, b[i], own, work, slope)
+            for j in range(k):
+                by_row[i, on[j]] -= 2.0 * slope[j]
+        if not _next_pattern(on, n):
+            return by_row, by_bias
+
+
+@kernel
+def pattern_sums(
+    M: FloatArray, b: FloatArray, patterns: IntArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return each output's loss, and its derivatives by its row and bias, summed over weighted patterns.
+
+    Row s of `patterns` is 1 where a feature is on, with probability `weights[s]`.
+    """
+    n = b.size
+    losses, by_row, by_bias = np.zeros(n), np.zeros((n, n)), np.zeros(n)
+    most = 0
+    for s in range(weights.size):
+        most = max(most, patterns[s].sum())
+    down, up = np.zeros((3, 3**most)), np.zeros((2 * most + 4, 3**most))
+    slope = np.empty(most)
+    for s in range(weights.size):
+        weight, on = weights[s], np.flatnonzero(patterns[s])
+        k = on.size
+        g = np.empty(k)
+        for i in range(n):
+            if k == 0:
+                losses[i] += weight * max(b[i], 0.0) ** 2
+                by_bias[i] += 2.0 * weight * max(b[i], 0.0)
+                continue
+            own = _restrict(M[i], on, i, g)
+            losses[i] += weight * pattern_loss(g, b[i], own, down)
+            by_bias[i] -= 2.0 * weight * pattern_gradient(g, b[i], own, up[: 2 * k + 4], slope[:k])
+            for j in range(k):
+                by_row[i, on[j]] -= 2.0 * weight * slope[j]
+    return losses, by_row, by_bias
