@@ -17,6 +17,14 @@ _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
+def _countable(name: str, value: int) -> int:
+    """Check an integer from 1 to where doubles no longer count."""
+    number = arguments.integer(name, value, 1)
+    if number > 2**53:
+        raise ValueError(f"`{name}` must be at most 2^53; got {arguments.shown(number)}.")
+    return number
+
+
 @result
 class SparseUniform:
     """Distribution of x_i = c_i u_i, with c_i ~ Bernoulli(p), u_i ~ Uniform[0, 1], all independent.
@@ -64,7 +72,7 @@ class SparseUniform:
 
     def _fitting(self, n: int, power: int) -> int:
         """Check a number of features, and that n^power doubles for each p fit into memory."""
-        n = arguments.integer("n", n, 1)
+        n = _countable("n", n)
         arguments.fits("n", n, float(n) ** power * np.size(self.p))
         return n
 
@@ -91,7 +99,7 @@ class SparseUniform:
         >>> SparseUniform(0.5).moment(4)
         0.1
         """
-        return self._p / (arguments.integer("k", k, 1) + 1)
+        return self._p / (_countable("k", k) + 1)
 
     @property
     def pair_moment(self) -> Real:
@@ -232,7 +240,7 @@ class SparseUniform:
 
     @staticmethod
     def _class(n: int, k: npt.ArrayLike) -> tuple[int, FloatArray]:
-        n = arguments.integer("n", n, 1)
+        n = _countable("n", n)
         array = arguments.real("k", k, 0)
         whole = array == np.floor(array)
         if not np.all(whole):
