@@ -85,13 +85,11 @@ ALLOWED: dict[str, str] = {
 PENDING: set[str] = {
     "theory.codes",
     "theory.collisions",
-    "theory.features",
     "theory.linear",
     "theory.noise",
     "theory.relu",
     "theory.loss",
     "theory.sparsification",
-    "theory.special",
     "solvers.codes",
     "solvers.collisions",
     "solvers.linear",
