@@ -10,7 +10,8 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.optimize import brentq
 
-from ...solvers.relu import geometry, polygon, solve_small
+from ...solvers.minimise import minimise
+from ...solvers.relu import geometry, polygon
 from ...theory import arguments
 from ..drawing import check_axes
 
@@ -135,7 +136,7 @@ def run_polygons(
     best, shape = np.empty((len(sizes), on.size)), np.empty((len(sizes), on.size), dtype=object)
     for i, size in enumerate(sizes):
         for j, x in enumerate(on):
-            model = solve_small(size, 2, x, starts=starts, seed=seed)
+            model = minimise(size, 2, x, starts=starts, rng=seed)
             best[i, j] = size * (1.0 - model.loss / dropped[j])
             shape[i, j] = shapes(model.W)
     return xr.Dataset(

@@ -11,7 +11,8 @@ from scipy import optimize
 from scipy.integrate import solve_ivp
 from scipy.stats import binomtest
 
-from ...solvers.relu import pair_basins, phase_diagram, solve_small
+from ...solvers.minimise import minimise
+from ...solvers.relu import pair_basins, phase_diagram
 from ...theory import arguments
 from ...theory.relu import mixture_loss, mixture_loss_gradient
 from ..drawing import check_axes
@@ -151,7 +152,7 @@ def run_trained(
     Notes
     -----
     For two features in one dimension flow and minimum come from `solvers.relu.pair_basins` and
-    `phase_diagram`, for others from the exact gradient, SciPy's BDF and BFGS, and from `solve_small`.
+    `phase_diagram`, for others from the exact gradient, SciPy's BDF and BFGS, and `solvers.minimise`.
 
     Examples
     --------
@@ -188,7 +189,7 @@ def run_trained(
         else:
             starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)
             flow[i] = [exact.flow(x) * p / n for x in starts]
-            least[i] = solve_small(n, m, p, starts=8, seed=seed).loss
+            least[i] = minimise(n, m, p, starts=8, rng=seed).loss
     axes = ("case", "optimiser", "run")
     return xr.Dataset(
         {
