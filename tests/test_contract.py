@@ -88,8 +88,6 @@ PENDING: set[str] = {
     "theory.features",
     "theory.linear",
     "theory.noise",
-    "theory.relu",
-    "theory.loss",
     "theory.sparsification",
     "theory.special",
     "solvers.codes",
@@ -98,7 +96,6 @@ PENDING: set[str] = {
     "solvers.loss",
     "solvers.minimise",
     "solvers.noise",
-    "solvers.relu",
     "solvers.rug",
 }
 

@@ -108,7 +108,7 @@ def _units(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool
     return np.asarray(W[kept] / lengths[kept, None]), kept
 
 
-def geometry(W: npt.ArrayLike, tol: float = CLOSE) -> Geometry:
+def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     """Describe the directions of an arrangement.
 
     Parameters
@@ -167,7 +167,7 @@ def geometry(W: npt.ArrayLike, tol: float = CLOSE) -> Geometry:
     )
 
 
-def structure(W: npt.ArrayLike, tol: float = 1e-3) -> str:
+def structure(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Say which features of a model hang together, and how, in the words of :func:`geometry`.
 
     Parameters

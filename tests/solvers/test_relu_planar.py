@@ -110,7 +110,7 @@ def test_both_descriptions_use_the_same_words(n):
         (lambda: polygon(1, 0.1), r"`k` must be an integer of at least 2 and at most 32; got 1\."),
         (lambda: polygon(3, 0.0), r"`p` must lie in \[0.0001, 1\]; got 0\."),
         (lambda: structure([1.0, 2.0]), r"`W` must have shape \(any, any\); got \(2,\)\."),
-        (lambda: structure([[1.0]], 0.0), r"`tol` must lie in \(0, 0.5\]; got 0\."),
+        (lambda: structure([[1.0]], tol=0.0), r"`tol` must lie in \(0, 0.5\]; got 0\."),
     ],
 )
 def test_bad_input_is_named(call, message):

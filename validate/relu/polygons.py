@@ -70,7 +70,7 @@ def shapes(W: np.ndarray) -> str:
     """
     kept = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~kept)} dropped"] if not kept.all() else []
-    return ", ".join(([geometry(W[kept], _SAME).name] if kept.any() else []) + dropped)
+    return ", ".join(([geometry(W[kept], tol=_SAME).name] if kept.any() else []) + dropped)
 
 
 def run_polygons(

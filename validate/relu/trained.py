@@ -184,7 +184,7 @@ def run_trained(
             settled[i, j] = [exact.settled(x) * p / n for x in ends]
         if (n, m) == (2, 1):
             rng = np.random.default_rng([seed, i, 0])
-            flow[i] = pair_basins(p, 1.0, seeds, init_std=std, rng=rng).loss
+            flow[i] = pair_basins(p, 1.0, starts=seeds, init_std=std, rng=rng).loss
             least[i] = float(phase_diagram([p], [1.0]).loss[0, 0])
         else:
             starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)
