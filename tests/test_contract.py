@@ -87,8 +87,6 @@ PENDING: set[str] = {
     "theory.collisions",
     "theory.linear",
     "theory.noise",
-    "theory.relu",
-    "theory.loss",
     "theory.sparsification",
     "solvers.codes",
     "solvers.collisions",
@@ -96,7 +94,6 @@ PENDING: set[str] = {
     "solvers.loss",
     "solvers.minimise",
     "solvers.noise",
-    "solvers.relu",
     "solvers.rug",
 }
 

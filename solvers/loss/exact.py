@@ -263,6 +263,16 @@ def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, Fl
     return M, real("b", b, -LARGEST, LARGEST), as_features(law, n)
 
 
+def _picked(rows: npt.ArrayLike | None, n: int) -> IntArray:
+    """Return the outputs asked for, all by default."""
+    if rows is None:
+        return np.arange(n)
+    wanted = np.atleast_1d(np.asarray(rows))
+    if wanted.size == 0:
+        raise ValueError("`rows` must not be empty; got shape (0,).")
+    return np.array([integer("rows", row, 0, n - 1) for row in wanted.flat], np.int64)
+
+
 def exact_loss(
     M: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -334,14 +344,7 @@ def exact_loss(
     0.01
     """
     M, b, law = _model(M, b, law)
-    n = law.n_features
-    if rows is None:
-        picked = np.arange(n)
-    else:
-        wanted = np.atleast_1d(np.asarray(rows))
-        picked = np.array([integer("rows", row, 0, n - 1) for row in wanted.flat], np.int64)
-        if picked.size == 0:
-            raise ValueError("`rows` must not be empty; got shape (0,).")
+    picked = _picked(rows, law.n_features)
     found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), False)
     weights = law.importance[picked]
     loss, error = np.mean(weights * found.losses), np.mean(weights * found.errors)
@@ -397,7 +400,12 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
 
 
 def value_and_gradient(
-    M: npt.ArrayLike, b: npt.ArrayLike, law: Any, *, tol: float = 1e-9
+    M: npt.ArrayLike,
+    b: npt.ArrayLike,
+    law: Any,
+    *,
+    tol: float = 1e-9,
+    rows: npt.ArrayLike | None = None,
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the exact loss with its derivatives by M and by b, for descents.
 
@@ -407,14 +415,16 @@ def value_and_gradient(
         As for `exact_loss`.
     tol : float, optional
         Error of loss and gradient to aim at, in units of E x_i^2.
+    rows : sequence of int, optional
+        Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
 
     Returns
     -------
     loss : float
         The exact loss per feature, importance included, from the same sum as the gradient.
     by_M : (n, n) ndarray of float64
-        Derivatives of the loss. Where an output is 0 with positive probability, at a kink, they are those of
-        the output that stays off.
+        Derivatives of the loss, one row for each output asked for. Where an output is 0 with positive
+        probability, at a kink, they are those of the output that stays off.
     by_b : (n,) ndarray of float64
 
     Raises
@@ -429,8 +439,9 @@ def value_and_gradient(
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
     M, b, law = _model(M, b, law)
-    found = _outputs(law, M, np.arange(law.n_features), b, _tolerance(tol), True)
-    weights = law.importance / law.n_features
+    picked = _picked(rows, law.n_features)
+    found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), True)
+    weights = law.importance[picked] / picked.size
     return float(weights @ found.losses), weights[:, None] * found.by_M, weights * found.by_b
 
 
