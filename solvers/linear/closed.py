@@ -1,50 +1,24 @@
 """Flows of linear autoencoders in closed form: Riccati solutions, and where Eq. 22 ends."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, optimize
+from scipy import optimize
 
+from ...theory import arguments
 from ...theory.arguments import FloatArray, matrix, number, real, vector
-from ...theory.linear.spectrum import Spectrum, checked_spectrum
-from .flow import LARGEST, checked_covariance, checked_times, losses
+from ...theory.linear.spectrum import LARGEST, Covariance, Spectrum, checked_spectrum, sized_spectrum
+from ..integrate.explicit import checked_times
+from .flow import Flow, PairFlow, losses
 
-__all__ = ["ExactFlow", "ExactPairFlow", "encoder_limit", "exact_decoder_flow", "exact_white_flow"]
+__all__ = ["encoder_limit", "exact_decoder_flow", "exact_white_flow"]
 
-# A step of this length, in units of the fastest rate, loses no digits.
-_LONGEST = 1.0
 # A'A - BB' within this share of the weights' squares counts as zero: roundings of float64 products.
 _BALANCED = 1e-12
+# Rates times time are cut off here, where all that grows has long arrived.
+_FARTHEST = 1e290
 
 
-@dataclass(frozen=True)
-class ExactFlow:
-    """Tied weights at the times asked for; see :func:`exact_decoder_flow`."""
-
-    t: FloatArray
-    """Times, shape (n_times,)."""
-    W: FloatArray
-    """Encodings up to one rotation of the hidden layer, shape (n_times, n_features, n_hidden)."""
-    loss: FloatArray
-    """Loss per feature of x -> W W' x, shape (n_times,)."""
-
-
-@dataclass(frozen=True)
-class ExactPairFlow:
-    """Decoder and encoder at the times asked for; see :func:`exact_white_flow`."""
-
-    t: FloatArray
-    """Times, shape (n_times,)."""
-    A: FloatArray
-    """Decoders up to a rotation of the hidden layer, shape (n_times, n_features, n_hidden)."""
-    B: FloatArray
-    """Encoders up to the same rotation, shape (n_times, n_hidden, n_features)."""
-    loss: FloatArray
-    """Loss per feature of x -> A B x, shape (n_times,)."""
-
-
-def exact_decoder_flow(W0: npt.ArrayLike, covariance: npt.ArrayLike, t: npt.ArrayLike) -> ExactFlow:
+def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLike) -> Flow:
     r"""Solve the decoder's flow on tied weights (Oja's) by its Riccati equation, for any covariance.
 
     :math:`\dot W = (1-WW')\Sigma W` gives M = WW' the Riccati equation
@@ -66,7 +40,7 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: npt.ArrayLike, t: npt.Arra
 
     Returns
     -------
-    ExactFlow
+    Flow
         W is one root of M: the flow's own W times an orthogonal matrix from the right.
 
     Raises
@@ -77,9 +51,11 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: npt.ArrayLike, t: npt.Arra
 
     Notes
     -----
-    Evaluated in :math:`\lambda_1 t` steps, exact each: in one step the formula would lose all but the
-    fastest direction. Relative error of each row of W in the eigenbasis: a few roundings a step (measured:
-    1e-14 after 50). Time n_features n_hidden^2 a step.
+    Evaluated at each time by itself, at a cost of n_features n_hidden^2 however late it is. The bracket is
+    factored by Householder reflections with pivots in units that hold any power of e, so that each row of W
+    in the eigenbasis keeps its digits: relative error a few n_hidden roundings, times
+    (1 + :math:`\lambda_1 t`) for what still grows or fades. Eigenvalues that differ by rounding count as
+    equal.
 
     References
     ----------
@@ -92,15 +68,14 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: npt.ArrayLike, t: npt.Arra
     array([1.3955  , 0.906431, 0.5     ])
     """
     W = real("W0", matrix("W0", W0), -LARGEST, LARGEST)
-    found = checked_covariance(covariance, W.shape[0])
-    U, lam = found.eigenvectors, found.eigenvalues
+    found = sized_spectrum(covariance, W.shape[0])
+    U = found.eigenvectors
+    lam = (np.bincount(found.space, found.eigenvalues) / found.multiplicities)[found.space]
     times, states = _riccati(U.T @ W, lam, 2 * lam, t)
-    return ExactFlow(times, U @ states, losses(states, states, found))
+    return Flow(times, U @ states, losses(states, states, found), float(times[-1]))
 
 
-def exact_white_flow(
-    A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t: npt.ArrayLike
-) -> ExactPairFlow:
+def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t: npt.ArrayLike) -> PairFlow:
     r"""Solve the flow of decoder and encoder for :math:`\Sigma = \lambda 1` and balanced weights.
 
     With A'A = BB' at the start, and so always, :math:`Q = (A; B')` obeys
@@ -121,7 +96,7 @@ def exact_white_flow(
 
     Returns
     -------
-    ExactPairFlow
+    PairFlow
 
     Raises
     ------
@@ -131,7 +106,7 @@ def exact_white_flow(
 
     Notes
     -----
-    Steps and error as for `exact_decoder_flow`, in the rows of A + B' and of A - B'.
+    Cost and error as for `exact_decoder_flow`, in the rows of A + B' and of A - B'.
 
     References
     ----------
@@ -158,10 +133,10 @@ def exact_white_flow(
     common, apart = states[:, :n] / np.sqrt(2), states[:, n:] / np.sqrt(2)
     A, C = common + apart, common - apart
     white = Spectrum(np.full(n, lam), np.eye(n), np.zeros(n, dtype=np.int64))
-    return ExactPairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, white))
+    return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, white), float(times[-1]))
 
 
-def encoder_limit(w0: npt.ArrayLike, covariance: npt.ArrayLike) -> FloatArray:
+def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     r"""Where Eq. 22 ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
     The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along the curve :math:`e^{\Sigma\tau}w_0` and rests where
@@ -195,7 +170,7 @@ def encoder_limit(w0: npt.ArrayLike, covariance: npt.ArrayLike) -> FloatArray:
     array([0.780776, 0.624811])
     """
     w = real("w0", vector("w0", w0), -LARGEST, LARGEST)
-    found = checked_spectrum(matrix("covariance", covariance, (w.size, w.size)))
+    found = checked_spectrum(covariance, n_features=w.size)
     start = found.eigenvectors.T @ w
     live = start != 0
     if not np.any(live):
@@ -223,19 +198,60 @@ def encoder_limit(w0: npt.ArrayLike, covariance: npt.ArrayLike) -> FloatArray:
 def _riccati(
     X: FloatArray, rates: FloatArray, brakes: FloatArray, t: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Solve d(XX')/dt = F XX' + XX' F - XX' G XX' for diagonal F, G and return roots X at the times."""
+    """Solve d(XX')/dt = F XX' + XX' F - XX' G XX' for diagonal F, G and return roots X at the times.
+
+    With w the integral of G e^(2Fs) from 0 to t, XX' is e^(Ft) X0 (1 + X0' w X0)^(-1) X0' e^(Ft). The bracket
+    is R'R for the QR decomposition of sqrt(w) X0 below the identity, so e^(Ft) X0 R^(-1) is a root of it: its
+    rows are those of Q over sqrt(w) e^(-Ft). There is no F that is 0 where G is not.
+    """
     times = checked_times(t)
+    arguments.fits("t", times.size, times.size * X.size)
     states = np.empty((times.size, *X.shape))
-    fastest = float(np.max(np.abs(rates)))
-    now = 0.0
-    for place, until in enumerate(times):
-        steps = max(int(np.ceil(fastest * (until - now) / _LONGEST)), 1)
-        span = (until - now) / steps
-        grow = np.exp(rates * span)[:, None]
-        # integral of G e^(2Fs) over the step; F = 0 only where G = 0
-        weight = brakes * np.expm1(2 * rates * span) / np.where(rates == 0, 1.0, 2 * rates)
-        for _ in range(steps):
-            K = np.eye(X.shape[1]) + X.T @ (weight[:, None] * X)
-            X = grow * linalg.solve_triangular(np.linalg.cholesky(K), X.T, lower=True).T
-        states[place], now = X, until
+    size = np.abs(rates)
+    unit = np.where(size == 0, 1.0, size)
+    limit = _FARTHEST / max(float(size.max()), 1e-300)
+    for place, time in enumerate(times):
+        span = min(float(time), limit)
+        with np.errstate(divide="ignore"):
+            share = -np.expm1(-2 * size * span)
+            logs = np.log(brakes / (2 * unit) * share) / 2 + np.maximum(rates * span, 0)
+        top, rest = _orthonormal(logs, X)
+        young = logs < -20  # too little time to be seen in R
+        states[place] = np.exp(np.where(young, rates * span, 0))[:, None] * (X @ top)
+        old = ~young
+        stretch = np.sqrt(2 * size / np.where(young, 1.0, brakes * share)) * np.exp(
+            np.minimum(rates * span, 0)
+        )
+        states[place, old] = stretch[old, None] * rest[old]
     return times, states
+
+
+def _orthonormal(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the first and the other rows of Q in the QR decomposition of e^logs X below the identity.
+
+    Householder's reflections with the largest entry as pivot keep the digits of each row, however different
+    rows are in size (Cox and Higham, 1998). Rows carry their size as a logarithm: it may be beyond doubles.
+    """
+    hidden = X.shape[1]
+    b, logs = np.vstack((np.eye(hidden), X)), np.concatenate((np.zeros(hidden), logs))
+    rows = np.arange(b.shape[0])
+    reflectors, weights = np.zeros(b.shape), np.zeros(hidden)
+    for k in range(hidden):
+        with np.errstate(divide="ignore"):
+            i, j = divmod(int(np.argmax(logs[k:, None] + np.log(np.abs(b[k:, k:])))), hidden - k)
+        for array in (b, logs, rows, reflectors):
+            array[[k, k + i]] = array[[k + i, k]]
+        b[:, [k, k + j]] = b[:, [k + j, k]]
+        # No quotient exceeds 1 by the choice of the pivot, though its two factors may be huge and tiny.
+        root = np.exp(np.minimum(logs[k:] - logs[k], 1400.0) / 2)[:, None]
+        scaled = root * (b[k:, k:] / b[k, k]) * root
+        length = float(np.linalg.norm(scaled[:, 0]))
+        reflectors[k:, k] = scaled[:, 0] / (1 + length)
+        reflectors[k, k], weights[k] = 1.0, (1 + length) / length
+        change = weights[k] * (reflectors[k:, k] @ scaled[:, 1:])
+        b[k + 1 :, k + 1 :] -= np.outer(b[k + 1 :, k] / (1 + length), change)
+    Q = np.eye(*b.shape)
+    for k in range(hidden - 1, -1, -1):
+        Q[k:] -= np.outer(weights[k] * reflectors[k:, k], reflectors[k:, k] @ Q[k:])
+    Q[rows] = Q.copy()
+    return Q[:hidden], Q[hidden:]

@@ -1,32 +1,25 @@
-"""Gradient flows of linear autoencoders at any covariance, integrated to a tolerance."""
+"""Gradient flows of linear autoencoders at any covariance, integrated to a tolerance.
 
-from dataclasses import dataclass
+In the eigenbasis of the covariance each row of the weights (one eigen-direction) is multiplied by small
+matrices that all rows share. So a row that is tiny now and matters later keeps its relative accuracy, and a
+zero row stays zero.
+"""
 
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, choice, integer, matrix, number, real, vector
-from ...theory.linear import Spectrum, spectrum
-from .march import ARRIVED, STEP_LIMIT, march
+from ...theory.arguments import FloatArray, choice, matrix, real
+from ...theory.kernels import kernel
+from ...theory.linear.spectrum import LARGEST, Covariance, Spectrum, sized_spectrum
+from ..integrate import Trajectory, integrate
+from ..results import Status, result
 
-__all__ = [
-    "LARGEST",
-    "Flow",
-    "PairFlow",
-    "checked_covariance",
-    "checked_times",
-    "flow",
-    "flow_pair",
-    "losses",
-]
+__all__ = ["Flow", "PairFlow", "flow", "flow_pair", "losses"]
 
 _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
-_MESSAGES = {ARRIVED: "all times reached", STEP_LIMIT: "`max_steps` used up"}
-# Fourth powers of weights times rates must stay finite.
-LARGEST = 1e50
 
 
-@dataclass(frozen=True)
+@result
 class Flow:
     """Tied weights along a flow; see :func:`flow`. What was not reached is nan."""
 
@@ -38,17 +31,20 @@ class Flow:
     """Loss per feature of x -> W W' x, shape (n_times,)."""
     reached: float
     """Time that the integration came to."""
-    steps: int
-    """Steps that were kept."""
-    rejected: int
+    steps: int = 0
+    """Steps that were kept; none where a closed form was evaluated."""
+    rejected: int = 0
     """Steps that were made and taken back."""
-    status: int
-    """0: all times reached; 1: `max_steps` used up."""
-    message: str
-    """The same in words."""
+    status: Status = Status.REACHED
+    """Why it ended."""
+
+    @property
+    def message(self) -> str:
+        """The status as a sentence."""
+        return self.status.value
 
 
-@dataclass(frozen=True)
+@result
 class PairFlow:
     """Decoder and encoder along the flow of the pair; see :func:`flow_pair`. What was not reached is nan."""
 
@@ -62,19 +58,55 @@ class PairFlow:
     """Loss per feature of x -> A B x, shape (n_times,)."""
     reached: float
     """Time that the integration came to."""
-    steps: int
-    """Steps that were kept."""
-    rejected: int
+    steps: int = 0
+    """Steps that were kept; none where a closed form was evaluated."""
+    rejected: int = 0
     """Steps that were made and taken back."""
-    status: int
-    """0: all times reached; 1: `max_steps` used up."""
-    message: str
-    """The same in words."""
+    status: Status = Status.REACHED
+    """Why it ended."""
+
+    @property
+    def message(self) -> str:
+        """The status as a sentence."""
+        return self.status.value
+
+
+@kernel
+def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
+    """Add up the flows of encoder and decoder with the shares that come before the eigenvalues."""
+    encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
+    X = y.reshape((lam.size, y.size // lam.size))
+    scaled = X.copy()
+    for i in range(lam.size):
+        scaled[i] *= lam[i]
+    rest = np.dot(X, np.dot(X.T, X))
+    back = np.dot(X, np.dot(X.T, scaled))
+    V = out.reshape(X.shape)
+    for i in range(lam.size):
+        V[i] = encoder * (scaled[i] - lam[i] * rest[i]) + decoder * (scaled[i] - back[i])
+
+
+@kernel
+def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
+    """Write the flow of A above that of B' for the eigenvalues in the parameters."""
+    lam = parameters
+    n = lam.size
+    X = y.reshape((2 * n, y.size // (2 * n)))
+    A, C = X[:n], X[n:]
+    scaled = C.copy()
+    for i in range(n):
+        scaled[i] *= lam[i]
+    own = np.dot(A, np.dot(C.T, scaled))  # A B Sigma B'
+    back = np.dot(C, np.dot(A.T, A))
+    V = out.reshape(X.shape)
+    for i in range(n):
+        V[i] = scaled[i] - own[i]
+        V[n + i] = lam[i] * (A[i] - back[i])
 
 
 def flow(
     W0: npt.ArrayLike,
-    covariance: npt.ArrayLike,
+    covariance: Covariance,
     t: npt.ArrayLike,
     rule: str = "tied",
     rtol: float = 1e-10,
@@ -146,17 +178,27 @@ def flow(
     tied [0.82 0.5 ]
     """
     W = real("W0", matrix("W0", W0), -LARGEST, LARGEST)
-    found = checked_covariance(covariance, W.shape[0])
+    n, hidden = W.shape
+    found = sized_spectrum(covariance, n)
     share = _SHARES[choice("rule", rule, tuple(_SHARES))]
     U = found.eigenvectors
-    times, states, rest = _integrate(U.T @ W, found, share, t, rtol, max_steps)
-    return Flow(times, U @ states, losses(states, states, found), *rest)
+    group = np.repeat(np.arange(n), hidden)
+    run = integrate(
+        _tied_velocity,
+        U.T @ W,
+        t,
+        parameters=np.append(share, found.eigenvalues),
+        group=group,
+        rtol=rtol,
+        max_steps=max_steps,
+    )
+    return Flow(run.t, U @ run.y, losses(run.y, run.y, found), *_end(run))
 
 
 def flow_pair(
     A0: npt.ArrayLike,
     B0: npt.ArrayLike,
-    covariance: npt.ArrayLike,
+    covariance: Covariance,
     t: npt.ArrayLike,
     rtol: float = 1e-10,
     max_steps: int = 100_000,
@@ -205,11 +247,15 @@ def flow_pair(
     A = real("A0", matrix("A0", A0), -LARGEST, LARGEST)
     n, hidden = A.shape
     B = real("B0", matrix("B0", B0, (hidden, n)), -LARGEST, LARGEST)
-    found = checked_covariance(covariance, n)
+    found = sized_spectrum(covariance, n)
     U = found.eigenvectors
-    times, states, rest = _integrate(np.vstack((U.T @ A, U.T @ B.T)), found, (0.0, 0.0), t, rtol, max_steps)
-    A, C = states[:, :n], states[:, n:]
-    return PairFlow(times, U @ A, np.swapaxes(U @ C, 1, 2), losses(A, C, found), *rest)
+    group = np.tile(np.repeat(np.arange(n), hidden), 2)
+    X = np.vstack((U.T @ A, U.T @ B.T))
+    run = integrate(
+        _pair_velocity, X, t, parameters=found.eigenvalues, group=group, rtol=rtol, max_steps=max_steps
+    )
+    A, C = run.y[:, :n], run.y[:, n:]
+    return PairFlow(run.t, U @ A, np.swapaxes(U @ C, 1, 2), losses(A, C, found), *_end(run))
 
 
 def losses(A: FloatArray, C: FloatArray, found: Spectrum) -> FloatArray:
@@ -220,38 +266,5 @@ def losses(A: FloatArray, C: FloatArray, found: Spectrum) -> FloatArray:
     return np.asarray((np.sum(lam) - 2 * cross + square) / lam.size)
 
 
-def checked_times(t: npt.ArrayLike) -> FloatArray:
-    """Return sorted times from 0 on."""
-    times = vector("t", np.atleast_1d(t))
-    real("t", times, 0)
-    if np.any(np.diff(times) < 0):
-        bad = times[1:][np.diff(times) < 0][0]
-        raise ValueError(f"`t` must be sorted; got {bad:g} after a larger one.")
-    return times.copy()
-
-
-def checked_covariance(covariance: npt.ArrayLike, n_features: int) -> Spectrum:
-    """Return the spectrum of a covariance of that size, small enough for products with weights."""
-    sigma = matrix("covariance", covariance, (n_features, n_features))
-    return spectrum(real("covariance", sigma, -LARGEST, LARGEST))
-
-
-def _integrate(
-    X: FloatArray,
-    found: Spectrum,
-    share: tuple[float, float],
-    t: npt.ArrayLike,
-    rtol: float,
-    max_steps: int,
-) -> tuple[FloatArray, FloatArray, tuple[float, int, int, int, str]]:
-    times = checked_times(t)
-    rtol = number("rtol", rtol, 1e-13, 1e-2)
-    max_steps = integer("max_steps", max_steps, 1)
-    lam = found.eigenvalues
-    states = np.full((times.size, *X.shape), np.nan)
-    rate = 4 * float(lam[0]) * (1 + float(np.sum(X * X)))
-    first = rtol**0.2 / rate if rate > 0 else np.inf
-    reached, kept, rejected, code = march(
-        np.ascontiguousarray(X), lam, *share, times, first, rtol, max_steps, states
-    )
-    return times, states, (reached, kept, rejected, code, _MESSAGES[code])
+def _end(run: Trajectory) -> tuple[float, int, int, Status]:
+    return run.reached, run.steps, run.rejected, run.status

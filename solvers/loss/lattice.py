@@ -51,8 +51,8 @@ def _bounds(values: int, m: FloatArray, real: float, radius: float, phi: Complex
 
 @kernel
 def _own_bounds(values: int, a: float, own: float, c: float, omega: float) -> float:
-    """Bound |s K(s)| on average above the frequency omega, times pi: what the gradient loses there."""
-    total = 2.0 * (1.0 - own) / omega
+    """Bound the integral of |K(s)| above the frequency omega; times omega it is that of |s K(s)|."""
+    total = (1.0 - own) / omega**2
     if own > 0.0:
         rise = np.exp(abs(c * a))
         square, product = rise, rise
@@ -60,7 +60,7 @@ def _own_bounds(values: int, a: float, own: float, c: float, omega: float) -> fl
             unit = omega * abs(a)
             square = min(square, (1.0 + rise) / unit)
             product = min(product, (rise + square) / unit)
-        total += own * (2.0 * square / omega + 2.0 * product)
+        total += own * (square / omega**2 + 2.0 * product / omega)
     return total
 
 
@@ -79,7 +79,7 @@ def _lattice(
     most: float,
     states: ComplexArray,
 ) -> tuple[float, float, int, float]:
-    """Return c, the spacing, the number of blocks, and a bound on what is left out of loss and gradient."""
+    """Return c, the spacing, the number of blocks, and a bound on what is left out of the loss."""
     n = m.size
     phi, unused = np.empty(n, np.complex128), np.empty(n, np.complex128)
     start = abs(b) + (abs(a) if own > 0.0 else 0.0)
@@ -179,7 +179,7 @@ def case(
 
     The output's own feature is on with probability `own`. The units are all others, `total` of which are on
     if `counted`. Where they are single features and nothing is counted, `alone` has their probabilities, else
-    it is empty. `allowed` is the error of loss and gradient to aim at, `work` the number of factors at most.
+    it is empty. `allowed` is the error of the loss to aim at, `work` the number of factors at most.
     """
     n = m.size
     heard = np.abs(m) > SILENT
@@ -212,6 +212,7 @@ def case(
             phi,
             of_own[:, :, 0],
             own,
+            1.0,
             b,
             alone,
             units,

@@ -206,8 +206,8 @@ def accumulate(
     """Add the integral over the nodes `s` to `found` = [loss, by b, by a, sizes] and to `by_m`.
 
     `phi` has phi_r(s_k m_j) for r <= 1, `of_own` has phi_r(s_k a) for r <= 2. The output's own feature is on
-    with probability `own`. With side = -1 it is the loss less E (x - y)^2 for the output -y. The sizes are sums of
-    absolute values.
+    with probability `own`. With side = -1 it is the loss less E (x - y)^2 for the output -y. The sizes are sums
+    of absolute values.
     """
     n = phi.shape[2]
     slope = np.empty(n, np.complex128)

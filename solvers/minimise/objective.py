@@ -10,7 +10,7 @@ import numpy as np
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
-from ...theory.relu.cube import class_gradient, class_losses
+from ...theory.loss.classes import gradient_of_map, per_feature
 from ..loss import exact_loss, value_and_gradient
 from ..loss.exact import BOUNDED
 from ..loss.patterns import by_patterns, chances
@@ -43,15 +43,12 @@ class _Classes:
         self.share = law.importance * self.scale**2 / law.n_features
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        u = b / self.scale
+        u, ones = b / self.scale, np.ones(b.size)
         losses, by_M, by_u = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size)
         for k, chance in enumerate(self.chances[self.first :], self.first):
-            if k == 0:
-                losses += chance * np.maximum(u, 0.0) ** 2
-                by_u += 2.0 * chance * np.maximum(u, 0.0)
-            elif chance > 0.0:
-                losses += chance * class_losses(M, u, k)
-                more, more_u = class_gradient(M, u, k)
+            if chance > 0.0:
+                losses += chance * per_feature(M, u, k)
+                more, more_u = gradient_of_map(M, u, k, ones)
                 by_M += chance * more
                 by_u += chance * more_u
         return float(self.share @ losses), self.share[:, None] * by_M, self.share * by_u / self.scale

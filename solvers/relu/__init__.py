@@ -4,17 +4,34 @@ Global optima of two features in one dimension with their certificates, polygons
 optimal arrangements on the sphere, and what the classes of input that are left out would cost.
 """
 
+from ..minimise import Certificate
+from .arrangement import Geometry, geometry, structure
 from .classes import ClassShares, Dropping, DroppingTable, class_shares, cost_of_dropping, dropping_table
-from .models import Certificate, SmallModel, load_models, save_models
-from .phases import PHASES, PhaseDiagram, phase_diagram
-from .phases_basins import Basins, pair_basins
-from .phases_certify import certify, solve_pair
-from .phases_planar import Polygon, polygon, solve_small, structure
-from .phases_transitions import Transitions, pair_transitions
-from .thomson_arrange import Thomson, thomson
-from .thomson_bounds import capacity_limit, programmed_bound
-from .thomson_geometry import Curvature, Geometry, curvature, geometry
-from .thomson_limit import SparseModel, SphereCheck, sparse_model, sphere_check
+from .models import SmallModel
+from .pair import (
+    PHASES,
+    Basins,
+    PhaseDiagram,
+    Transitions,
+    certify,
+    pair_basins,
+    pair_transitions,
+    phase_diagram,
+    solve_pair,
+)
+from .planar import Polygon, polygon, solve_small
+from .sphere import (
+    Curvature,
+    SparseModel,
+    SphereCheck,
+    Thomson,
+    capacity_limit,
+    curvature,
+    programmed_bound,
+    sparse_model,
+    sphere_check,
+    thomson,
+)
 
 __all__ = [
     "PHASES",
@@ -39,13 +56,11 @@ __all__ = [
     "curvature",
     "dropping_table",
     "geometry",
-    "load_models",
     "pair_basins",
     "pair_transitions",
     "phase_diagram",
     "polygon",
     "programmed_bound",
-    "save_models",
     "solve_pair",
     "solve_small",
     "sparse_model",

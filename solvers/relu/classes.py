@@ -1,6 +1,5 @@
 """When the classes of many features on may be dropped: their share of the loss, and what dropping costs."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,9 +7,10 @@ import numpy.typing as npt
 from scipy import optimize
 
 from ...theory.arguments import FloatArray, integer, matrix, number, real, vector
-from ...theory.features import SparseUniform
-from ...theory.relu import class_loss_per_feature, dropped_bound, mixture_loss, mixture_loss_gradient
-from ..rug import exact_loss
+from ...theory.features import Features, SparseUniform
+from ...theory.loss import class_loss_per_feature, dropped_bound, mixture_loss, mixture_loss_gradient
+from ..loss import exact_loss
+from ..results import result
 
 __all__ = ["ClassShares", "Dropping", "DroppingTable", "class_shares", "cost_of_dropping", "dropping_table"]
 
@@ -20,14 +20,14 @@ LARGEST = 11
 SAME = 1e-4
 
 
-@dataclass(frozen=True)
+@result
 class ClassShares:
     """Which inputs the loss of a model comes from.
 
     Attributes
     ----------
     loss : float
-        Loss over sparse data, a total over features.
+        Exact loss per feature over sparse data, the mean of importance times squared error.
     shares : (K + 2,) ndarray of float64
         Share of the classes 0, ..., K in it, and of all above K together. They add up to 1.
     probabilities : (K + 2,) ndarray of float64
@@ -43,6 +43,13 @@ class ClassShares:
     probabilities: FloatArray
     bound: float
     error_estimate: float
+
+
+def _weights(importance: npt.ArrayLike | None, n: int) -> FloatArray:
+    weights = np.ones(n) if importance is None else real("importance", vector("importance", importance, n), 0)
+    if not weights.any():
+        raise ValueError("`importance` must not be 0 for all features; got 0 for all.")
+    return weights
 
 
 def class_shares(
@@ -75,12 +82,13 @@ def class_shares(
 
     See Also
     --------
-    superposition.theory.relu.mixture_loss : All classes one by one, for few features.
+    superposition.theory.loss.mixture_loss : All classes one by one, for few features.
 
     Notes
     -----
-    Classes up to K come from `class_loss`, the total from `solvers.rug.exact_loss`; the rest is their
-    difference. The cost is that of both: K = 1 takes n² steps and serves for thousands of features.
+    Classes up to K come from `theory.loss.class_loss`, the loss from `solvers.loss.exact_loss`; the rest is
+    their difference. K = 1 takes n² steps and serves for thousands of features. Features are alike but for
+    their importance, as a class weighs all its patterns the same.
 
     Examples
     --------
@@ -91,25 +99,24 @@ def class_shares(
     """
     M = matrix("M", M)
     n = M.shape[0]
-    total = exact_loss(M, b, p)
-    weights = np.ones(n) if importance is None else real("importance", vector("importance", importance, n), 0)
-    if not weights.any():
-        raise ValueError("`importance` must not be 0 for all features; got 0 for all.")
+    p = number("p", p, 0, 1, brackets="(]")
+    weights = _weights(importance, n)
+    found = exact_loss(M, b, Features(n, p, importance=weights))
     last = integer("up_to", up_to, 0, n)
-    loss = float(weights @ total.per_feature)
+    loss = n * found.loss
     kept = [p**k * (1 - p) ** (n - k) * (weights @ class_loss_per_feature(M, b, k)) for k in range(last + 1)]
     pmf = SparseUniform(p).sparsity_pmf(n)[: last + 1]
     scale = 1.0 / loss if loss > 0.0 else 0.0
     return ClassShares(
-        loss=loss,
+        loss=found.loss,
         shares=np.array([*kept, max(loss - sum(kept), 0.0)]) * scale,
         probabilities=np.array([*pmf, SparseUniform(p).tail(n, last + 1)]),
         bound=min(dropped_bound(M, b, p, last, weights) * scale, 1.0),
-        error_estimate=float(weights @ total.per_feature_error) * scale + 1e-14,
+        error_estimate=n * found.error_estimate * scale + 1e-14,
     )
 
 
-@dataclass(frozen=True)
+@result
 class Dropping:
     """What it costs to choose a model by its loss on the classes 0, ..., K alone; see `cost_of_dropping`.
 
@@ -249,7 +256,7 @@ def cost_of_dropping(
     begin[0] = np.concatenate([_axes(n, m).ravel(), np.zeros(n)])
     ends = _descend(begin, n, p, weights, up_to)
     limit = min(end[0] for end in ends) + SAME * p * p * weights.sum() / 3.0
-    minima = [(mixture_loss(W, b, p, weights).loss, low, W, b) for low, W, b in ends if low <= limit]
+    minima = [(mixture_loss(W, b, p, weights).total, low, W, b) for low, W, b in ends if low <= limit]
     loss, truncated, W, b = max(minima, key=lambda minimum: minimum[0])
     further = np.array([np.concatenate([W.ravel(), b]) for _, W, b in ends])
     best_loss, best_W, best_b = min(
@@ -259,7 +266,7 @@ def cost_of_dropping(
     return Dropping(W, b, truncated, loss, left_out, best_W, best_b, best_loss, len(minima))
 
 
-@dataclass(frozen=True)
+@result
 class DroppingTable:
     """When the classes above K may be dropped, over a grid of p; see `dropping_table`. Arrays have its size.
 
@@ -316,11 +323,8 @@ def dropping_table(
 
     Notes
     -----
-    `regret` is the answer to "may they be dropped?", and good to about 1e-6; `probability` is not: for
-    n_features below 2 n_hidden it may be small where the regret is not. In Persian rugs with the best
-    scale and bias (64 and 256 features, ratios 1/4 and 1/2) the share of inputs with two or more features on
-    is 2.2 to 2.9 times `given_on`, as long as that is below 0.1: 1.1 % of the loss at n_features p = 0.01, 12
-    to 14 % at 0.1.
+    `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does not: for n_features
+    below 2 n_hidden it may be small where the regret is not.
 
     Examples
     --------

@@ -1,34 +1,48 @@
-"""Equal weights alone: dx/dt = x - x^3 - kappa for their length x, in closed form.
+r"""Equal weights alone: :math:`\dot x = x - x^3 - \kappa` for their length x, in closed form.
 
-With k weights of size w left, x = sqrt(k) w and kappa = sqrt(k) lam.
+With k weights of size w left, :math:`x = \sqrt k\,w` and :math:`\kappa = \sqrt k\,\lambda`. The cubic
+:math:`x^3 - x + \kappa = (x + 2m)\,((x - m)^2 - e)` with :math:`e = 1 - 3m^2` has two positive zeros
+:math:`m \pm \sqrt e` where e is positive and none where it is negative. By partial fractions the time from
+:math:`x_0` to x is, with :math:`y = x - m`,
+
+.. math:: t = -\frac{1}{9m^2-e}\Big[\log\frac{x+2m}{x_0+2m} + 3m\int\frac{dy}{y^2-e}
+    - \frac12\log\frac{y^2-e}{y_0^2-e}\Big].
 """
 
 import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
+
+from ...theory.arguments import FloatArray
 
 __all__ = ["alone"]
 
-FloatArray = npt.NDArray[np.float64]
-ComplexArray = npt.NDArray[np.complex128]
+# The largest kappa for which x - x^3 = kappa has a positive zero, 2/sqrt(27), and what rounding leaves out.
+_CRITICAL, _CRITICAL_REST = 0.3849001794597505, -1.470724699460099e-17
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
-_CRITICAL = 2 / 27**0.5  # the largest kappa for which x - x^3 = kappa has a positive solution
+
+def _middle(kappa: float) -> tuple[float, float]:
+    """Return m and e of the cubic; e to its own relative precision, also where the zeros all but meet."""
+    below, least = (_CRITICAL - kappa) + _CRITICAL_REST, 3**-0.5
+    shift = max(0.0, min(-below / 6, float(np.cbrt(-below / 8))))
+    for _ in range(
+        60
+    ):  # Newton's method from the right of a convex branch: 8 m^3 - 2 m = kappa, m = least + shift
+        value = shift * (6 + 24 * least * shift + 8 * shift**2) + below
+        new = shift - value / (6 + 48 * least * shift + 24 * shift**2)
+        if abs(new - shift) <= 2e-16 * abs(new):
+            break
+        shift = new
+    return least + shift, -3 * shift * (2 * least + shift)
 
 
-def _roots(kappa: float) -> ComplexArray:
-    """Zeros of x - x^3 - kappa, ascending if they are real, each to its own relative precision."""
-    if kappa <= _CRITICAL:
-        angles = math.acos(-kappa / _CRITICAL) / 3 + 2 * math.pi / 3 * np.array([1, 2, 0])
-        roots: ComplexArray = (2 / 3**0.5 * np.cos(angles)).astype(np.complex128)
-    else:
-        roots = np.roots([1, 0, -1, kappa]).astype(np.complex128)
-    for _ in range(3):
-        slopes = 1 - 3 * roots**2
-        far = np.abs(slopes) > 1e-5  # where two zeros all but meet, polishing would only stir them
-        roots[far] -= (roots - roots**3 - kappa)[far] / slopes[far]
-    return roots
+def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
+    """Return log(new/old) where new = old + change, both known to their own precision."""
+    share = change / old
+    near = np.abs(share) < 0.5
+    return np.where(near, np.log1p(np.where(near, share, 0.0)), np.log(np.where(near, 1.0, new / old)))
 
 
 def _invert(
@@ -53,56 +67,86 @@ def _invert(
 
 
 def alone(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
-    """Length at the times t of equal weights that begin at t = 0 with length `start`, and when they die.
+    """Length at the times t of equal weights that begin at t = 0 with length `start`, and when they die."""
+    far = 2 * max(1.0, float(np.cbrt(kappa)))
+    if start > far:
+        return _from_far(start, far, kappa, t)
+    m, e = _middle(kappa)
+    root = math.sqrt(abs(e))
+    high = m + root
+    middle = kappa / (2 * m * high)  # the product of the three zeros is -kappa
+    if e >= 0.0 and start == middle:  # the unstable equilibrium itself
+        return np.full_like(t, start), math.inf
+    dies = e < 0.0 or start < middle
+    y0 = start - m
 
-    By partial fractions t = sum over the zeros r of log((x - r)/(start - r)) / (1 - 3 r^2).
-    """
-    if abs(kappa / _CRITICAL - 1) < 1e-14:  # a double zero; no lam is known that well
-        kappa = _CRITICAL * (1 - 1e-14)
-    roots = _roots(kappa)
-    slopes = 1 - 3 * roots**2
+    def elapsed(z: FloatArray) -> FloatArray:
+        """Return the time of a fall by z; for those that live, of an approach to `high` by e^-z."""
+        change = -z if dies else (start - high) * np.expm1(-z)
+        x = start + change if dies else high + (start - high) * np.exp(-z)
+        if e < 0.0:
+            y = x - m
+            integral = np.arctan2(root * change, root**2 + y0 * y) / root
+            squares = np.log1p(change * (y0 + y) / (y0**2 + root**2))
+        else:
+            above = x - middle if dies else 2 * root + (start - high) * np.exp(-z)
+            by_middle = _log_ratio(above, start - middle, change)
+            by_high = _log_ratio(x - high, start - high, change) if dies else -z
+            if root == 0.0:
+                integral = change / ((start - m) * above)
+            else:
+                share = 2 * root * change / (above * (start - high))
+                near = share > -0.5
+                integral = np.where(near, np.log1p(np.where(near, share, 0.0)), by_high - by_middle) / (
+                    2 * root
+                )
+            squares = by_middle + by_high
+        third = _log_ratio(x + 2 * m, start + 2 * m, change)
+        return np.asarray(-(third + 3 * m * integral - squares / 2) / (9 * m * m - e))
 
-    def elapsed(change: FloatArray, which: slice = slice(None)) -> FloatArray:
-        # NumPy's complex log1p is inaccurate near 0. For real x no branch of the logarithm is crossed.
-        ratio = np.multiply.outer(change, 1 / (start - roots[which]))
-        small = np.abs(ratio) < 0.5
-        grown = np.add.outer(start + change, -roots[which]) / (start - roots[which])
-        near = np.where(small, ratio, 0)
-        size = np.where(
-            small,
-            0.5 * np.log1p(2 * near.real + near.real**2 + near.imag**2),
-            np.log(np.abs(grown)),
-        )
-        angle = np.where(small, np.arctan2(near.imag, 1 + near.real), np.angle(grown))
-        logs = size + 1j * angle
-        return np.asarray(np.sum(logs / slopes[which], axis=-1).real)
-
-    if kappa > _CRITICAL or start < roots[1].real:
-        death = float(elapsed(np.array(-start)))
+    if dies:
+        death = float(elapsed(np.array(start)))
         fall = _invert(
-            lambda z: elapsed(-z),
+            elapsed,
             lambda z: kappa - (start - z) + (start - z) ** 3,
             np.zeros_like(t),
             np.full_like(t, start),
             np.minimum(t, death),
         )
         return np.where(t < death, start - fall, 0.0), death
-    low, middle, high = roots.real
-    if start == middle:  # the unstable equilibrium itself
+    if start == high:
         return np.full_like(t, start), math.inf
 
     def length(z: FloatArray) -> FloatArray:
-        return np.asarray(high - (high - start) * np.exp(-z))
+        near = start + (start - high) * np.expm1(-z)
+        return np.where(z < 0.5, near, high + (start - high) * np.exp(-z))
 
     def rate(z: FloatArray) -> FloatArray:
-        return np.asarray((length(z) - low) * (length(z) - middle))
+        return np.asarray((length(z) + 2 * m) * (2 * root + (start - high) * np.exp(-z)))
 
-    rates = (start - low) * (start - middle), (high - low) * (high - middle)
-    z = _invert(
-        lambda z: z / rates[1] + elapsed((start - high) * np.expm1(-z), slice(2)),
-        rate,
-        t * min(rates),
-        t * max(rates),
-        t,
-    )
+    ends = (start + 2 * m) * (start - middle), (high + 2 * m) * (2 * root)
+    z = _invert(elapsed, rate, t * min(ends), t * max(ends), t)
     return length(z), math.inf
+
+
+def _from_far(start: float, far: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
+    """Fall from a length beyond `far`: with s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3).
+
+    Up to 1/far the integrand is smooth enough for 20 nodes to give all digits, and nothing cancels.
+    """
+    first, last = 1 / start, 1 / far
+
+    def elapsed(rise: FloatArray) -> FloatArray:
+        s = first + np.multiply.outer(rise / 2, 1 + _NODES)
+        return np.asarray(rise / 2 * np.sum(_WEIGHTS * s / (1 - s**2 + kappa * s**3), axis=-1))
+
+    def rate(rise: FloatArray) -> FloatArray:
+        s = first + rise
+        return np.asarray((1 - s**2 + kappa * s**3) / s)
+
+    arrival = float(elapsed(np.array(last - first)))
+    low, high = (c * np.minimum(t, arrival) for c in (1.5, 2.25))  # between them is s^2 - first^2
+    bracket = [square / (first + np.sqrt(first**2 + square)) for square in (low, high)]
+    x = 1 / (first + _invert(elapsed, rate, *bracket, np.minimum(t, arrival)))
+    later, death = alone(far, kappa, np.maximum(t - arrival, 0.0))
+    return np.where(t < arrival, x, later), arrival + death

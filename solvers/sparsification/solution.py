@@ -1,12 +1,13 @@
 """The public functions: arguments in, phases joined, results out."""
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ..results import result
 from .alone import alone
 from .march import N_COLUMNS, START, TIME, block_sums, drop_times, march, norms, states, sums
 
@@ -16,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@result
 class Sparsification:
     """Exact solution of the l1 flow of one encoding; see :func:`solve`."""
 
@@ -34,8 +35,7 @@ class Sparsification:
     """Whether no weight survives: lam is too large, or the weights began too small."""
 
 
-@dataclass(frozen=True)
-class _Motion:
+class _Motion(NamedTuple):
     """Which weights are left at the times asked, and where: w_k = stretch (size_k - size_first + gap)."""
 
     sizes: FloatArray  # absolute weights that are not zero, sorted

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from superposition.solvers import linear
+from superposition.solvers.results import Status
 from superposition.theory.linear import (
     aligned_mode,
     aligned_pair,
@@ -57,7 +58,7 @@ def test_tied_flows_against_scipy(rule, n, hidden):
     np.testing.assert_allclose(found.W, by_scipy(tied_velocity(rule, sigma), W0, times), atol=1e-10)
     expected = [reconstruction_loss(W, W.T, sigma) for W in found.W]
     np.testing.assert_allclose(found.loss, expected, atol=1e-14)
-    assert (found.status, found.message, found.reached) == (0, "all times reached", 8.0)
+    assert (found.status, found.reached) == (Status.REACHED, 8.0)
 
 
 @pytest.mark.parametrize(("n", "hidden"), [(1, 1), (4, 2), (6, 6)])
@@ -217,20 +218,21 @@ def test_escape_from_a_saddle_has_the_predicted_rate():
 def test_stops_with_a_status():
     W0, B0, sigma = start(0, 3, 2)
     found = linear.flow(W0, sigma, [0.0, 0.01, 1e6], max_steps=30)
-    assert (found.status, found.message) == (1, "`max_steps` used up")
+    assert found.status is Status.STEPS
+    assert "budget" in found.message
     assert found.steps + found.rejected == 30
     assert 0 < found.reached < 1e6
     assert np.isfinite(found.W[1]).all()
     assert np.isnan(found.W[2]).all()
     assert np.isnan(found.loss[2])
     pair = linear.flow_pair(W0, B0, sigma, 1e6, max_steps=5)
-    assert pair.status == 1
+    assert pair.status is Status.STEPS
     assert np.isnan(pair.A).all()
     rest = linear.flow(W0, np.zeros((3, 3)), [0.0, 1e9])
     np.testing.assert_array_equal(rest.W[1], rest.W[0])
     # Weights far out come back: |w|^2 falls like 1/(2 t) from anywhere.
     far = linear.flow([[1e20], [1e19]], np.diag([2.0, 1.0]), 40.0, "tied")
-    assert far.status == 0
+    assert far.status.good
     assert far.loss[0] == pytest.approx(0.5, abs=1e-9)
 
 

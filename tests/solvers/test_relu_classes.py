@@ -23,7 +23,7 @@ def test_mixture_is_the_exact_loss(n, m, p, seed):
     scale = 1e-14 * ((np.abs(M).sum(axis=1) + np.abs(b)) ** 2 + 1)
     assert np.all(np.abs(ours - exact.per_feature) <= exact.per_feature_error + scale)
     total = relu.mixture_loss_of_map(M, b, p)
-    assert total.loss == pytest.approx(n * exact.loss, rel=1e-9)
+    assert total.total == pytest.approx(n * exact.loss, rel=1e-9)
 
 
 def test_shares_of_a_small_model():
@@ -31,8 +31,8 @@ def test_shares_of_a_small_model():
     W, b, importance, p = rng.normal(size=(6, 2)), rng.normal(size=6) * 0.2, rng.random(6), 0.2
     mixture = relu.mixture_loss(W, b, p, importance)
     found = class_shares(W @ W.T, b, p, 2, importance)
-    assert found.loss == pytest.approx(mixture.loss, rel=1e-10)
-    want = np.r_[mixture.terms[:3], mixture.terms[3:].sum()] / mixture.loss
+    assert 6 * found.loss == pytest.approx(mixture.total, rel=1e-10)
+    want = np.r_[mixture.terms[:3], mixture.terms[3:].sum()] / mixture.total
     assert np.all(np.abs(found.shares - want) <= found.error_estimate + 1e-12)
     assert found.shares[-1] <= found.bound <= 1
     assert found.probabilities.sum() == pytest.approx(1)
@@ -44,7 +44,7 @@ def test_shares_of_many_features():
     W = np.vstack([np.eye(n // 2), -np.eye(n // 2)])
     found = class_shares(W @ W.T, 0.0, p)
     # E min(u, v)² = 1/6 for each of the two outputs of a pair, whose features are both on
-    assert found.loss == pytest.approx(n * p**2 / 6, rel=1e-9)
+    assert found.loss == pytest.approx(p**2 / 6, rel=1e-9)
     assert found.shares == pytest.approx([0, 0, 1], abs=1e-9)
     nothing = class_shares(np.eye(2), 0.0, 0.1)
     assert nothing.loss == 0
@@ -84,7 +84,7 @@ def test_dropping_is_repeatable_and_takes_importance():
     first, second = (cost_of_dropping(2, 1, 0.2, 1, importance, starts=2, rng=7) for _ in range(2))
     assert first.loss == second.loss
     assert np.array_equal(first.W, second.W)
-    assert first.best_loss == relu.mixture_loss(first.best_W, first.best_b, 0.2, importance).loss
+    assert first.best_loss == relu.mixture_loss(first.best_W, first.best_b, 0.2, importance).total
     assert first.ends >= 1
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -216,7 +217,52 @@ def test_a_weight_alone_settles_or_dies():
     slow = solve([0.9], critical * (1 + 1e-9), t)
     # The bottleneck at 1/sqrt(3): dx/dt = -(kappa - critical) - sqrt(3) (x - 1/sqrt 3)^2, up to a constant.
     assert slow.drop_times[0] == pytest.approx(np.pi / np.sqrt(critical * 1e-9 * 3**0.5), rel=1e-3)
-    assert solve([0.9], critical, t).l2_norm[-1] == pytest.approx(3**-0.5, abs=1e-6)
+    # The double nearest to the critical strength is 1.47e-17 above it: the bottleneck takes 6e8.
+    edge = solve([0.9], critical, [1e8])
+    assert edge.l2_norm[0] == pytest.approx(3**-0.5, abs=1e-6)
+    assert edge.drop_times[0] == pytest.approx(np.pi / np.sqrt(1.470724699460099e-17 * 3**0.5), rel=1e-3)
+
+
+def elapsed_by_quadrature(start, end, kappa):
+    """Time of dx/dt = x - x^3 - kappa from start to end, at 40 digits."""
+    with mp.workdps(40):
+        kappa = mp.mpf(kappa)
+        points = sorted({mp.mpf(start), mp.mpf(end), *(x for x in STOPS if end < x < start)})
+        return float(mp.quad(lambda x: -1 / (x - x**3 - kappa), points))
+
+
+# Where the integrand is steep.
+STOPS = [mp.mpf(10) ** k for k in range(-20, 160, 4)] + [
+    1 / mp.sqrt(3) + d for d in (-1e-2, -1e-3, 0, 1e-3, 1e-2)
+]
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-16, 1e-10, 1e-6, 1e-3, -1e-13, -1e-6, -1e-3])
+@pytest.mark.parametrize("start", [0.55, 1e-9])
+def test_drop_times_near_the_critical_strength(start, distance):
+    kappa = 2 / 27**0.5 * (1 + distance)
+    found = solve([start], kappa, [10.0]).drop_times[0]
+    assert found == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13)
+
+
+def test_the_drop_time_at_the_double_nearest_to_the_critical_strength():
+    found = solve([0.5], 2 / 27**0.5, [10.0]).drop_times[0]
+    assert found == pytest.approx(7.254062978517132, rel=1e-14)  # by partial fractions at 50 digits
+
+
+@pytest.mark.parametrize("kappa", [0.0009, 0.3, 0.5, 40.0])
+@pytest.mark.parametrize("start", [3.0, 1e3, 1e20, 1e150])
+def test_long_starts_keep_their_digits(start, kappa):
+    for t in (1e-6, 1e-2, 0.03):
+        x = solve([start], kappa, [t]).l2_norm[0]
+        if x > 0:
+            # A rounding of x moves the time by its slope.
+            slack = 1e-13 * t + 1e-15 * x / (x**3 - x + kappa)
+            assert elapsed_by_quadrature(start, x, kappa) == pytest.approx(t, rel=0, abs=slack)
+    drop = solve([start], kappa, [0.0]).drop_times[0]
+    if kappa > 0.4:
+        assert drop == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13)
+    assert solve([1e20], 1e-3, [1.0]).l2_norm[0] == pytest.approx(1.0750987329972252, rel=1e-14)
 
 
 def test_equal_weights_survive_together():
@@ -250,7 +296,7 @@ def test_far_from_ordinary_sizes():
 def test_arguments_are_left_alone():
     w0, t = np.array([0.5, -0.3]), np.array([0.0, 1.0])
     result = solve(w0, 0.1, t)
-    result.t[0] = 7
+    assert not result.t.flags.writeable
     np.testing.assert_array_equal(w0, [0.5, -0.3])
     np.testing.assert_array_equal(t, [0, 1])
 

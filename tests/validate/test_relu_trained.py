@@ -75,7 +75,7 @@ def test_a_pair_keeps_the_sign_that_it_starts_with(models):
 
 def test_two_routes_of_the_flow_agree():
     p, seeds, std = 0.2, 6, 0.5
-    basins = pair_basins(p, 1.0, seeds, 3, init_std=std)
+    basins = pair_basins(p, 1.0, seeds, init_std=std, rng=3)
     W0 = std * np.random.default_rng(3).standard_normal((seeds, 2))
     exact = trained._Exact(2, 1, p)
     losses = [exact.flow(np.concatenate([w, np.zeros(2)])) * p / 2 for w in W0]

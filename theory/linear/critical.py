@@ -1,20 +1,20 @@
 """Critical points of linear autoencoders: losses, weights, Hessians and rates, from the eigenvalues alone."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, choice, integer, matrix
-from .spectrum import EQUAL, checked_indices, checked_spectrum, spectrum
+from ..arguments import FloatArray, choice, flag, integer, matrix
+from ..results import result
+from .spectrum import EQUAL, Covariance, checked_indices, checked_spectrum, spectrum
 
 __all__ = ["RULES", "CriticalPoint", "critical_hessian", "critical_loss", "critical_point", "growth_rates"]
 
 RULES = ("pair", "tied", "encoder", "decoder")
 
 
-def critical_loss(covariance: npt.ArrayLike, indices: Iterable[int]) -> float:
+def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
     r"""Loss per feature of the critical point that keeps these eigen-directions.
 
     At a critical point of the linear autoencoder :math:`x \mapsto ABx` the product is the orthogonal
@@ -59,7 +59,7 @@ def critical_loss(covariance: npt.ArrayLike, indices: Iterable[int]) -> float:
 
 
 def critical_point(
-    covariance: npt.ArrayLike,
+    covariance: Covariance,
     indices: Iterable[int],
     n_hidden: int | None = None,
     mixing: npt.ArrayLike | None = None,
@@ -121,7 +121,7 @@ def critical_point(
     return basis @ C, np.linalg.pinv(C) @ basis.T
 
 
-@dataclass(frozen=True)
+@result
 class CriticalPoint:
     """A critical point and its second order; see :func:`critical_hessian`.
 
@@ -151,7 +151,7 @@ class CriticalPoint:
 
 
 def critical_hessian(
-    covariance: npt.ArrayLike,
+    covariance: Covariance,
     indices: Iterable[int],
     n_hidden: int | None = None,
     *,
@@ -217,6 +217,7 @@ def critical_hessian(
     >>> point.index, point.nullity, point.rotation_rate, round(point.escape_rate, 12)
     (1, 1, 1.0, 1.162277660168)
     """
+    tied = flag("tied", tied)
     kept, left, hidden = _split(covariance, indices, n_hidden, rtol)
     n, r = kept[0].size + left[0].size, kept[0].size
     rates = _rates(kept, left, hidden, "tied" if tied else "pair")
@@ -234,7 +235,7 @@ def critical_hessian(
 
 
 def growth_rates(
-    covariance: npt.ArrayLike,
+    covariance: Covariance,
     indices: Iterable[int],
     n_hidden: int | None = None,
     rule: str = "pair",
@@ -292,7 +293,7 @@ _Side = tuple[FloatArray, npt.NDArray[np.int64]]  # eigenvalues and their eigens
 
 
 def _split(
-    covariance: npt.ArrayLike, indices: Iterable[int], n_hidden: int | None, rtol: float
+    covariance: Covariance, indices: Iterable[int], n_hidden: int | None, rtol: float
 ) -> tuple[_Side, _Side, int]:
     found = checked_spectrum(covariance, rtol)
     n = found.eigenvalues.size

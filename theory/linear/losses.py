@@ -1,13 +1,12 @@
 """Losses of linear models at any weights, with importance, and the optimum of the weighted loss."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, choice, integer, matrix, number, real, vector
 from ..features import SparseUniform
-from .spectrum import spectrum
+from ..results import result
+from .spectrum import LARGEST, Covariance, covariance_matrix, sized_spectrum, spectrum
 
 __all__ = [
     "WeightedOptimum",
@@ -18,12 +17,9 @@ __all__ = [
     "weighted_optimum",
 ]
 
-# Fourth powers of weights times eigenvalues times importance must stay finite.
-_LARGEST = 1e50
-
 
 def reconstruction_loss(
-    A: npt.ArrayLike, B: npt.ArrayLike, covariance: npt.ArrayLike, importance: npt.ArrayLike | None = None
+    A: npt.ArrayLike, B: npt.ArrayLike, covariance: Covariance, importance: npt.ArrayLike | None = None
 ) -> float:
     r"""Loss per feature of the linear model x -> A B x, with importance.
 
@@ -62,13 +58,13 @@ def reconstruction_loss(
     >>> reconstruction_loss([[1.0], [0.0]], [[1.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]])
     0.5
     """
-    A = real("A", matrix("A", A), -_LARGEST, _LARGEST)
+    A = real("A", matrix("A", A), -LARGEST, LARGEST)
     n, hidden = A.shape
-    B = real("B", matrix("B", B, (hidden, n)), -_LARGEST, _LARGEST)
-    found = _spectrum(covariance, n)
+    B = real("B", matrix("B", B, (hidden, n)), -LARGEST, LARGEST)
+    found = sized_spectrum(covariance, n)
     weights = _importance(importance, n)
-    error = found[1] - A @ (B @ found[1])  # (1 - AB) U
-    return float(np.sum(weights[:, None] * error**2 * found[0]) / n)
+    error = found.eigenvectors - A @ (B @ found.eigenvectors)  # (1 - AB) U
+    return float(np.sum(weights[:, None] * error**2 * found.eigenvalues) / n)
 
 
 def overlap_energy(W: npt.ArrayLike) -> float:
@@ -105,7 +101,7 @@ def overlap_energy(W: npt.ArrayLike) -> float:
     >>> overlap_energy([[1.0], [1.0]])
     0.5
     """
-    W = real("W", matrix("W", W), -_LARGEST, _LARGEST)
+    W = real("W", matrix("W", W), -LARGEST, LARGEST)
     n, hidden = W.shape
     gram = W.T @ W
     # |1 - WW'|^2 = |1 - W'W|^2 + n - n_hidden: the smaller matrix does
@@ -203,7 +199,7 @@ def sparse_loss(
     return centred + float(x.mean) ** 2 * float(np.mean(weights * shift**2))
 
 
-@dataclass(frozen=True)
+@result
 class WeightedOptimum:
     """Optimum of the importance-weighted linear loss; see :func:`weighted_optimum`."""
 
@@ -224,7 +220,7 @@ class WeightedOptimum:
         return max(self.dedicated - self.loss, 0.0)
 
 
-def weighted_optimum(covariance: npt.ArrayLike, importance: npt.ArrayLike, n_hidden: int) -> WeightedOptimum:
+def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden: int) -> WeightedOptimum:
     r"""Best linear model for an importance-weighted loss: weighted PCA.
 
     :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for
@@ -274,9 +270,9 @@ def weighted_optimum(covariance: npt.ArrayLike, importance: npt.ArrayLike, n_hid
     >>> round(weighted_optimum([[4.0, 3.0], [3.0, 4.0]], [1.0, 1.0], 1).gain, 12)
     1.5
     """
-    sigma = matrix("covariance", covariance)
+    sigma = covariance_matrix(covariance)
     n = sigma.shape[0]
-    _spectrum(sigma, n)
+    sized_spectrum(sigma, n)  # checks it
     weights = _importance(importance, n)
     hidden = integer("n_hidden", n_hidden, 1, n)
     root = np.sqrt(weights)
@@ -296,18 +292,12 @@ def weighted_optimum(covariance: npt.ArrayLike, importance: npt.ArrayLike, n_hid
     )
 
 
-def _spectrum(covariance: npt.ArrayLike, n_features: int) -> tuple[FloatArray, FloatArray]:
-    sigma = matrix("covariance", covariance, (n_features, n_features))
-    found = spectrum(real("covariance", sigma, -_LARGEST, _LARGEST))
-    return found.eigenvalues, found.eigenvectors
-
-
 def _importance(importance: npt.ArrayLike | None, n_features: int) -> FloatArray:
     if importance is None:
         return np.ones(n_features)
-    return real("importance", vector("importance", importance, n_features), 0, _LARGEST)
+    return real("importance", vector("importance", importance, n_features), 0, LARGEST)
 
 
 def _weights(W: npt.ArrayLike, importance: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
-    W = real("W", matrix("W", W), -_LARGEST, _LARGEST)
+    W = real("W", matrix("W", W), -LARGEST, LARGEST)
     return W, _importance(importance, W.shape[0])

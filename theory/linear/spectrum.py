@@ -2,25 +2,40 @@
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, integer, matrix, number, real
+from ..features import Features
+from ..results import result
 
-__all__ = ["Spectrum", "checked_indices", "checked_spectrum", "spectrum"]
+__all__ = [
+    "LARGEST",
+    "Covariance",
+    "Spectrum",
+    "checked_indices",
+    "checked_spectrum",
+    "covariance_matrix",
+    "sized_spectrum",
+    "spectrum",
+]
+
+Covariance = npt.ArrayLike | Features
+"""A second-moment matrix, or the law of the features for its covariance."""
 
 _EPS = float(np.finfo(np.float64).eps)
 # Eigenvalues of a symmetric float64 matrix are wrong by about n_features roundings of the largest one.
 _ROUNDINGS = 8
 # Twice an eigenvalue must stay finite.
 _LARGEST = 1e300
+# Fourth powers of weights times eigenvalues must stay finite.
+LARGEST = 1e50
 # What rounding leaves of equal eigenvalues; see `spectrum`.
 EQUAL = 1e-12
 
 
-@dataclass(frozen=True)
+@result
 class Spectrum:
     """Eigenvalues and eigenvectors of a covariance; see :func:`spectrum`."""
 
@@ -37,7 +52,7 @@ class Spectrum:
         return np.bincount(self.space)
 
 
-def spectrum(covariance: npt.ArrayLike, rtol: float = EQUAL) -> Spectrum:
+def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     r"""Eigenvalues, largest first, eigenvectors and eigenspaces of a covariance.
 
     The matrix is whatever the loss averages over: :math:`\Sigma = E\,xx'`, or the covariance if the inputs
@@ -45,8 +60,9 @@ def spectrum(covariance: npt.ArrayLike, rtol: float = EQUAL) -> Spectrum:
 
     Parameters
     ----------
-    covariance : (n_features, n_features) array_like of float
-        Symmetric, without negative eigenvalues, entries up to 1e300.
+    covariance : (n_features, n_features) array_like of float, or Features
+        Symmetric, without negative eigenvalues, entries up to 1e300. A law of the features stands for its
+        covariance, which is what a model with its best bias sees.
     rtol : float, optional
         Neighbours in the sorted list that differ by at most `rtol` times the largest eigenvalue count as
         equal, in [0, 1).
@@ -82,7 +98,7 @@ def spectrum(covariance: npt.ArrayLike, rtol: float = EQUAL) -> Spectrum:
     >>> found.multiplicities
     array([1, 3])
     """
-    sigma = real("covariance", matrix("covariance", covariance), -_LARGEST, _LARGEST)
+    sigma = real("covariance", covariance_matrix(covariance), -_LARGEST, _LARGEST)
     rtol = number("rtol", rtol, 0.0, 1.0, brackets="[)")
     n = sigma.shape[0]
     if sigma.shape[1] != n:
@@ -108,7 +124,32 @@ def spectrum(covariance: npt.ArrayLike, rtol: float = EQUAL) -> Spectrum:
     return Spectrum(np.ascontiguousarray(values), np.ascontiguousarray(vectors), space)
 
 
-def checked_spectrum(covariance: npt.ArrayLike, rtol: float = EQUAL) -> Spectrum:
+def covariance_matrix(covariance: Covariance, n_features: int | None = None) -> FloatArray:
+    """Return a covariance, or that of a law, as a matrix of the right size."""
+    if isinstance(covariance, Features):
+        covariance = covariance.covariance()
+    return matrix("covariance", covariance, (n_features, n_features))
+
+
+def sized_spectrum(covariance: Covariance, n_features: int) -> Spectrum:
+    """Return the spectrum of a covariance of that size, small enough for products with weights.
+
+    Raises
+    ------
+    ValueError
+        If it has another size or entries beyond 1e50, or as for `spectrum`.
+
+    Examples
+    --------
+    >>> sized_spectrum([[1.0]], 2)
+    Traceback (most recent call last):
+        ...
+    ValueError: `covariance` must have shape (2, 2); got (1, 1).
+    """
+    return spectrum(real("covariance", covariance_matrix(covariance, n_features), -LARGEST, LARGEST))
+
+
+def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: int | None = None) -> Spectrum:
     """Return the spectrum of a covariance that must be invertible as well.
 
     Raises
@@ -123,7 +164,7 @@ def checked_spectrum(covariance: npt.ArrayLike, rtol: float = EQUAL) -> Spectrum
         ...
     ValueError: `covariance` must be invertible; got smallest eigenvalue 0 beside the largest, 2.
     """
-    found = spectrum(covariance, rtol)
+    found = spectrum(covariance_matrix(covariance, n_features), rtol)
     values = found.eigenvalues
     if values[-1] <= _ROUNDINGS * values.size * _EPS * values[0]:
         raise ValueError(

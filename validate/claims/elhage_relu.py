@@ -6,10 +6,8 @@ import sympy as sp
 from scipy import integrate
 
 from ...solvers.rug import exact_loss
-from ...theory import relu
-from ...theory.relu import derive
-from ...theory.relu.thomson import thomson_energy
-from ...theory.relu.thomson_loss import code_loss, common_norm_loss, derive_sphere_losses, obtuse_pair_loss
+from ...theory import loss, relu
+from ...theory.relu import code_loss, common_norm_loss, derive, obtuse_pair_loss, thomson_energy
 from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
 
 __all__ = ["ELHAGE_RELU", "SOURCE"]
@@ -51,13 +49,13 @@ def e3(quick: bool) -> Evidence:
     for W, b, importance in random_models(10 if quick else 60, 3):
         for p in (0.02, 0.5, 1.0):
             total = importance @ exact_loss(W @ W.T, b, p).per_feature
-            gap = max(gap, abs(relu.mixture_loss(W, b, p, importance).loss / total - 1))
+            gap = max(gap, abs(relu.mixture_loss(W, b, p, importance).total / total - 1))
     p = 1e-6
     pair = relu.mixture_loss(PAIR, 0.0, p)
     pentagon = relu.mixture_loss(polygon(5), 0.0, p)
-    share = pentagon.terms[2:].sum() / pentagon.loss
+    share = pentagon.terms[2:].sum() / pentagon.total
     first = p / (1 - p) * pentagon.classes[2] / pentagon.classes[1]
-    shared = pair.terms[2:].sum() / pair.loss
+    shared = pair.terms[2:].sum() / pair.total
     return Evidence(
         "The mixture of the closed-form classes is the loss that an independent method gets by integrating "
         f"the law of the pre-activation (largest relative gap {gap:.1e}). At S = 1 - 1e-6 inputs with two "
@@ -135,7 +133,7 @@ def e5(quick: bool) -> Evidence:
     for W, b, importance in random_models(10 if quick else 60, 5):
         exact = relu.class_loss(W, b, 1, importance)
         gap = max(gap, abs(exact - printed_first_class(W, b, importance)) / (1 + exact))
-    derived, (b1, (g1,)) = derive.derive_class_loss(1), derive.symbols(1)
+    derived, (b1, (g1,)) = loss.derive_class_loss(1), loss.derive.symbols(1)
     closed = float(derived.on.subs({b1: -0.25, g1: 0.75}))
     return Evidence(
         "The integrals as printed are the loss on inputs with one feature on, summed over features. They "
@@ -206,7 +204,7 @@ def e7(quick: bool) -> Evidence:
         for p in (0.01, 0.3, 1.0):
             second = np.full((n, n), p**2 / 4) + np.eye(n) * (p / 3 - p**2 / 4)
             linear = float(np.trace(A @ second @ A.T) - p * b @ A.sum(axis=1) + b @ b)
-            worse = max(worse, relu.mixture_loss(W, b, p).loss / linear - 1)
+            worse = max(worse, relu.mixture_loss(W, b, p).total / linear - 1)
     two = float(obtuse_pair_loss(-1.0))
     return Evidence(
         "Where the pre-activation is -z < 0, the squared error of the linear output exceeds that of ReLU "
@@ -242,7 +240,7 @@ def e8(quick: bool) -> Evidence:
         W[kept:] = 0
         energy = thomson_energy(W[:kept])
         gap = max(gap, abs(relu.class_loss(W, 0.0, 1) - (energy + n - kept) / 3))
-    parts = derive_sphere_losses()
+    parts = derive.derive_sphere_losses()
     c = sp.Symbol("c", positive=True)
     W = polygon(5)
     energy = thomson_energy(W)

@@ -6,8 +6,7 @@ import sympy as sp
 
 from ...solvers.relu.classes import cost_of_dropping
 from ...theory import features, relu
-from ...theory.relu.thomson import thomson_energy
-from ...theory.relu.thomson_loss import obtuse_pair_loss
+from ...theory.relu import obtuse_pair_loss, thomson_energy
 from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
 
 __all__ = ["NOTES_RELU"]
@@ -92,7 +91,7 @@ def b14(quick: bool) -> Evidence:
     triples = _obtuse_triples(13 if quick else 61)
     lower = max(relu.class_loss(W, 0.0, 0) + relu.class_loss(W, 0.0, 1) for W in triples)
     p = 1e-6
-    losses = [relu.mixture_loss(W, 0.0, p).loss for W in triples]
+    losses = [relu.mixture_loss(W, 0.0, p).total for W in triples]
     spread = max(losses) / min(losses)
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     costs = [float(np.sum(obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]

@@ -43,7 +43,7 @@ class _Exact:
         return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
 
     def value(self, x: FloatArray) -> float:
-        return mixture_loss(*self.split(x), self.p).loss / self.p
+        return mixture_loss(*self.split(x), self.p).total / self.p
 
     def gradient(self, x: FloatArray) -> FloatArray:
         by_W, by_b = mixture_loss_gradient(*self.split(x), self.p)
@@ -183,7 +183,7 @@ def run_trained(
             settled[i, j] = [exact.settled(x) * p / n for x in ends]
         if (n, m) == (2, 1):
             rng = np.random.default_rng([seed, i, 0])
-            flow[i] = pair_basins(p, 1.0, seeds, rng, init_std=std).loss
+            flow[i] = pair_basins(p, 1.0, seeds, init_std=std, rng=rng).loss
             least[i] = float(phase_diagram([p], [1.0]).loss[0, 0])
         else:
             starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)

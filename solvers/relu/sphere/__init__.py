@@ -1,0 +1,18 @@
+"""Points on a sphere: the limit of one feature on and equal lengths. Packings, bounds, true minimisers."""
+
+from .arrange import Curvature, Thomson, curvature, thomson
+from .bounds import capacity_limit, programmed_bound
+from .limit import SparseModel, SphereCheck, sparse_model, sphere_check
+
+__all__ = [
+    "Curvature",
+    "SparseModel",
+    "SphereCheck",
+    "Thomson",
+    "capacity_limit",
+    "curvature",
+    "programmed_bound",
+    "sparse_model",
+    "sphere_check",
+    "thomson",
+]
