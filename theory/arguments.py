@@ -20,11 +20,13 @@ __all__ = [
     "FloatArray",
     "Real",
     "choice",
+    "choices",
     "each",
     "finite",
     "fits",
     "flag",
     "generator",
+    "instance",
     "integer",
     "matrix",
     "number",
@@ -41,6 +43,7 @@ FloatArray = npt.NDArray[np.float64]
 Real = float | FloatArray
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
 
 
 def plain(value: FloatArray) -> Real:
@@ -355,6 +358,49 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"`{name}` must be one of {words}; got {shown(value)}.")
+    return value
+
+
+def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
+    """Return words as a tuple after checking that each is one of those in `allowed`, at least one of them.
+
+    Raises
+    ------
+    ValueError
+        If it is no list of words, empty, or holds a word that is not allowed.
+
+    Examples
+    --------
+    >>> choices("codes", "pair", ["pair", "triangle"])
+    Traceback (most recent call last):
+        ...
+    ValueError: `codes` must be a list of words out of 'pair', 'triangle'; got 'pair'.
+    """
+    listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str)
+    words = tuple(value) if listed else ()
+    if not words or not all(isinstance(word, str) and word in allowed for word in words):
+        rule = ", ".join(repr(word) for word in allowed)
+        raise ValueError(f"`{name}` must be a list of words out of {rule}; got {shown(value)}.")
+    return words
+
+
+def instance(name: str, value: Any, kind: type[C]) -> C:
+    """Return an object after checking that it is one of the given class.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+
+    Examples
+    --------
+    >>> instance("law", 0.5, dict)
+    Traceback (most recent call last):
+        ...
+    TypeError: `law` must be a dict; got 0.5.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"`{name}` must be a {kind.__name__}; got {shown(value)}.")
     return value
 
 

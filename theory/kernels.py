@@ -1,7 +1,8 @@
 """How the engine compiles: one decorator for each kind of kernel, its options explained once.
 
 - ``cache=True`` keeps compiled code beside the source. Numba notices an edit in the kernel's own
-  file only, so kernels that call each other live in one file.
+  file only, so kernels that call each other live in one file. Those of `theory.special` may be called from
+  any file: they are stable, and whoever edits them clears the caches (`find . -name "*.nb?" -delete`).
 - ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
   costs no check. Kernels never divide by zero on valid input.
 - ``nogil=True`` lets other Python threads run in the meantime, so that `workers` share the work.

@@ -128,37 +128,14 @@ def result(cls: type[C]) -> type[C]:
     """
     ahead: Any = cls.__dict__.get("__post_init__")
 
-    def own(self: Any) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, _owned(value))
-
     def __post_init__(self: Any) -> None:
         if ahead is not None:
             ahead(self)
-        own(self)
-
-    def __setstate__(self: Any, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        own(self)
-
-    def __eq__(self: Any, other: object) -> Any:
-        if type(other) is not type(self):
-            return NotImplemented
-        return bool(_keys(self) == _keys(other))
-
-    def __hash__(self: Any) -> int:
-        return hash((type(self).__name__, *_keys(self)))
-
-    def __repr__(self: Any) -> str:
-        names = [field.name for field in dataclasses.fields(self) if field.repr]
-        for shown in (_shown, _brief):
-            inside = ", ".join(f"{name}={shown(getattr(self, name))}" for name in names)
-            if len(inside) <= _LONGEST:
-                return f"{type(self).__name__}({inside})"
-        return f"{type(self).__name__}({inside[:_LONGEST]} ...)"
+        _own(self)
 
     target: Any = cls
-    for method in (__post_init__, __setstate__, __eq__, __hash__, __repr__):
+    target.__post_init__ = __post_init__
+    for method in (__setstate__, __eq__, __hash__, __repr__):
         setattr(target, method.__name__, method)
     made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(target)
     if "status" in made.__dataclass_fields__ and not hasattr(made, "message"):
@@ -166,5 +143,35 @@ def result(cls: type[C]) -> type[C]:
     return made  # type: ignore[no-any-return]
 
 
+# --- The methods of all results -----------------------------------------------------------------------------
+
+
+def _own(self: Any) -> None:
+    for name, value in vars(self).items():
+        object.__setattr__(self, name, _owned(value))
+
+
+def __setstate__(self: Any, state: dict[str, Any]) -> None:
+    vars(self).update(state)
+    _own(self)
+
+
 def _keys(self: Any) -> list[Any]:
     return [_key(getattr(self, field.name)) for field in dataclasses.fields(self) if field.compare]
+
+
+def __eq__(self: Any, other: object) -> Any:
+    return bool(_keys(self) == _keys(other)) if type(other) is type(self) else NotImplemented
+
+
+def __hash__(self: Any) -> int:
+    return hash((type(self).__name__, *_keys(self)))
+
+
+def __repr__(self: Any) -> str:
+    names = [field.name for field in dataclasses.fields(self) if field.repr]
+    for shown in (_shown, _brief):
+        inside = ", ".join(f"{name}={shown(getattr(self, name))}" for name in names)
+        if len(inside) <= _LONGEST:
+            return f"{type(self).__name__}({inside})"
+    return f"{type(self).__name__}({inside[:_LONGEST]} ...)"

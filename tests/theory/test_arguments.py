@@ -218,3 +218,14 @@ def test_a_result_beyond_doubles_is_refused_by_the_names_of_the_arguments():
     rule = r"`x`, `y` must be such that the result is a finite double; got x = \[1\.0, 0\.0\], y = 0\."
     with pytest.raises(ValueError, match=rule):
         _quotient([1.0, 0.0], y=0)
+
+
+def test_lists_of_words_and_objects_of_a_class():
+    assert arguments.choices("codes", ["b", "a"], ("a", "b")) == ("b", "a")
+    assert arguments.instance("table", {1: 2}, dict) == {1: 2}
+
+
+@pytest.mark.parametrize("value", ["a", [], None, 3, ["a", "c"], [1], np.array(["a"])])
+def test_other_lists_of_words_are_refused(value):
+    with pytest.raises(ValueError, match="`codes` must be a list of words out of 'a', 'b'; got "):
+        arguments.choices("codes", value, ("a", "b"))
