@@ -217,14 +217,14 @@ def l16(quick: bool) -> Evidence:
     pair = np.array([[0.8, 0.6, 0], [-0.6, 0, 0.8]])
     apart = solvers.flow(pair, 0.01, [5.0, 500.0], interference=False).W
     benign = float(np.abs(solvers.flow(pair, 0.01, [5.0, 500.0]).W - apart).max())
-    counter = solvers.flow([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3, 5e3, rtol=1e-5).W
+    counter = solvers.flow([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3, 5e3, tol=1e-5).W
     rng = np.random.default_rng(16)
     smaller = 0
     for _ in range(30 if quick else 300):
         lam = 10 ** rng.uniform(-3, -1)
         x1, x2 = np.sort(rng.uniform(0.05, 0.99, 2))[::-1]
         W0 = [[x1, np.sqrt(1 - x1 * x1), 0], [x2, 0, np.sqrt(1 - x2 * x2)]]
-        neuron, _ = solvers.owners(solvers.flow(W0, lam, 20 / lam, rtol=1e-4).W)
+        neuron, _ = solvers.owners(solvers.flow(W0, lam, 20 / lam, tol=1e-4).W)
         smaller += int(neuron[1] == 0)
     alone = [
         solvers.collide(w, r * w, lam).winner for w in (0.3, 0.9) for r in (0.2, 0.99) for lam in (1e-4, 0.05)

@@ -29,7 +29,7 @@ def _tied(splits: list[Split], lam: float, times: list[float]) -> list[dict[str,
     W = np.stack([np.pad(s.encoder, ((0, 0), (0, width - s.encoder.shape[1]))) for s in splits])
     found, before = [], 0.0
     for t in times:
-        W, before = solvers.flow(W, lam, t - before, rtol=RTOL).W, t
+        W, before = solvers.flow(W, lam, t - before, tol=RTOL).W, t
         found.append(_added([outcomes(V, s.pairs, s.copies) for V, s in zip(W, splits, strict=True)]))
     return found
 
@@ -37,8 +37,8 @@ def _tied(splits: list[Split], lam: float, times: list[float]) -> list[dict[str,
 def _untied(splits: list[Split], lam: float, t: float) -> dict[str, int]:
     found = []
     for split in splits:
-        end = solvers.flow_untied(split.encoder, split.decoder, lam, t, decoder_lam=lam, rtol=RTOL)
-        root = np.sign(end.encoder) * np.sqrt(np.maximum(end.encoder * end.decoder, 0.0))
+        end = solvers.flow_untied(split.encoder, split.decoder, lam, t, decoder_lam=lam, tol=RTOL)
+        root = np.sign(end.W) * np.sqrt(np.maximum(end.W * end.W_out, 0.0))
         found.append(outcomes(root, split.pairs, split.copies))
     return _added(found)
 
@@ -73,7 +73,7 @@ def l37(quick: bool) -> Evidence:
     n, lam, eps = 16, 0.02, 1e-2
     runs = 32 if quick else 200
     W0 = np.stack([start(seed, n, n) for seed in range(runs)])
-    trained: Array = solvers.flow(W0, lam, 8 / lam, rtol=RTOL).W
+    trained: Array = solvers.flow(W0, lam, 8 / lam, tol=RTOL).W
 
     def split(protocol: str, correlation: float) -> list[Split]:
         rngs = [np.random.default_rng([37, seed]) for seed in range(runs)]
