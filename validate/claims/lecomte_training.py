@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from ...solvers import collisions as solvers
-from ...theory.collisions import splitting
+from ...theory.collisions import derive_split, splitting
 from ..collisions.counts import ZERO
 from ..collisions.remedy import Split, outcomes, split_neurons
 from .lecomte_collisions import ALPHA, SOURCE, Array, start
@@ -89,8 +89,8 @@ def l37(quick: bool) -> Evidence:
     halved = _untied(split("untied", 0.0), lam, 12 / lam)
     # The clock of the prediction is good to O(lam) = 2 %: a twentieth earlier and later.
     early, late = (splitting.separated_share(c, 1.0, eps, left=ZERO)[0] for c in (3.33, 3.68))
-    derived = splitting.derive_split()
-    w = sympy.Symbol("w", positive=True)
+    rest, difference, _ = derive_split().expression
+    w, w1, w2, v1, v2 = sympy.symbols("w w1 w2 v1 v2", positive=True)
     return Evidence(
         "The encodings of the two features have a negative product, so they do not feel each other; each "
         "plays for itself which copy it keeps. About equal copies of weight w a difference grows at the rate "
@@ -102,8 +102,8 @@ def l37(quick: bool) -> Evidence:
         [
             *_half("weights divided by sqrt(2)", end),
             *_half("outgoing weights halved", halved),
-            symbolic("corrected", "growth rate less lam/w", derived["difference"] - derived["rest"] / w),
-            symbolic("corrected", "interference of the two features", derived["benign"]),
+            symbolic("corrected", "growth rate less lam/w", difference - rest / w),
+            symbolic("corrected", "interference of the two features", sympy.Max(0, -w1 * v1 - w2 * v2)),
             experiment(
                 "corrected",
                 "share parted by 3.5/lam, lower limit, against the prediction for 3.68/lam",
