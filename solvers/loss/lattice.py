@@ -234,7 +234,7 @@ def independent(p: FloatArray) -> Units:
 
 
 def plan(kind: int, m: FloatArray, p: FloatArray, a: float, b: float, own: float) -> tuple[float, float]:
-    """Return abscissa and spacing of the lattice for independent features with the weights m and chances p."""
+    """Return abscissa and spacing of the lattice for independent features with weights m and chances p."""
     states = np.empty((p.size + 2, 3), np.complex128)
     heard = np.ones(p.size, np.bool_)
     c, h, _, _ = _lattice(kind, m, a, b, own, independent(p), heard, False, 0, np.inf, 1.0, states)
