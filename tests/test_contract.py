@@ -94,6 +94,7 @@ PENDING: set[str] = {
     "theory.special",
     "solvers.codes",
     "solvers.collisions",
+    "solvers.integrate",
     "solvers.linear",
     "solvers.loss",
     "solvers.minimise",
