@@ -14,7 +14,7 @@ from . import lattice, wedge
 from .few import BINARY, SYMMETRIC, UNIFORM
 from .patterns import by_patterns, chances
 from .sweep import Units, sweep
-from .uniform import rows_uniform
+from .uniform import NEGLIGIBLE, rows_uniform
 
 __all__ = ["Loss", "exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]
 
@@ -193,6 +193,13 @@ def _outputs(
     bias = np.require(b / units, np.float64, ["C", "W"])
     p = np.array(law.p)
     independent = law.exactly is None and not law.groups
+    if independent and not slopes:  # what no output hears changes nothing
+        heard = np.any(np.abs(rows) > NEGLIGIBLE, axis=0)
+        heard[features] = True
+        if not heard.all():
+            law = Features(int(heard.sum()), law.p[heard], law.values, law.scale[heard])
+            places = np.cumsum(heard) - 1
+            rows, features, p = np.ascontiguousarray(rows[:, heard]), places[features], p[heard]
     if law.values in BOUNDED and law.n_features <= FEW[law.values]:
         found = _Outputs(*by_patterns(rows, features, bias, chances(law), BOUNDED[law.values]))
     elif independent and law.values == "uniform" and not slopes:
@@ -210,7 +217,7 @@ def _outputs(
     if np.any(lost):
         k = int(np.flatnonzero(lost)[0])
         raise ValueError(
-            f"`M` must have entries that double precision can tell apart; the loss of output {features[k]}, "
+            f"`M` must have entries that double precision can tell apart; the loss of row {k}, "
             f"{losses[k]:.3g}, would be off by up to {errors[k]:.3g}."
         )
     if not slopes:
@@ -227,8 +234,8 @@ def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, Fl
     n = M.shape[1]
     if M.shape[0] != n:
         raise ValueError(f"`M` must be square; got shape {M.shape}.")
-    b = real("b", b, -LARGEST, LARGEST)
-    return M, vector("b", np.full(n, float(b)) if b.ndim == 0 else b, n), as_features(law, n)
+    b = vector("b", np.full(n, number("b", b)) if np.ndim(b) == 0 else b, n)
+    return M, real("b", b, -LARGEST, LARGEST), as_features(law, n)
 
 
 def exact_loss(
@@ -311,8 +318,9 @@ def exact_loss(
         if picked.size == 0:
             raise ValueError("`rows` must not be empty; got shape (0,).")
     found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), False)
-    weights = law.importance[picked] / picked.size
-    return Loss(float(weights @ found.losses), float(weights @ found.errors), found.losses, found.errors)
+    weights = law.importance[picked]
+    loss, error = np.mean(weights * found.losses), np.mean(weights * found.errors)
+    return Loss(float(loss), float(error), found.losses, found.errors)
 
 
 def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-12) -> Loss:

@@ -105,14 +105,15 @@ def _row(
                 on[k] = j
                 k += 1
         g, slope, sign = row[on[:k]], np.zeros(k), np.ones(k)
-        reach = abs(b) + 1.0
-        for one in g:
-            reach += abs(one)
-        size += weights[q] * reach * reach
         if k == 0:
             loss += weights[q] * max(b, 0.0) ** 2
             by_b += weights[q] * 2.0 * max(b, 0.0)
+            size += weights[q] * max(b, 0.0) ** 2
             continue
+        reach = abs(b) + (1.0 if own >= 0 else 0.0)
+        for one in g:
+            reach += abs(one)
+        size += weights[q] * reach * reach
         signs = 2**k if values == SYMMETRIC else 1
         for r in range(signs):
             if values == BINARY:

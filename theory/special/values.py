@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..kernels import kernel
+from .normal import POINTS, WEIGHTS
 
 __all__ = ["VALUES", "transforms", "value_moment", "value_transform"]
 
@@ -14,21 +15,6 @@ VALUES = ("uniform", "binary", "half-normal", "exponential", "symmetric", "norma
 
 Three = tuple[complex, complex, complex]
 
-# Gauss-Legendre rule with 40 points: nodes on (0, 1) of [-1, 1], and halves of their weights. Those of NumPy
-# and SciPy are off by 1e-13.
-_RULE = """
-    0.03877241750605082 0.11608407067525521 0.1926975807013711 0.2681521850072537 0.3419940908257585
-    0.413779204371605 0.4830758016861787 0.5494671250951282 0.6125538896679802 0.6719566846141796
-    0.7273182551899271 0.7783056514265194 0.8246122308333117 0.8659595032122595 0.9020988069688743
-    0.9328128082786765 0.9579168192137917 0.9772599499837743 0.990726238699457 0.9982377097105593
-    0.0387529739892124 0.038519909082123986 0.03805518095031312 0.03736158452898413 0.03644329119790203
-    0.03530582369564339 0.03395602290761695 0.03240200672830052 0.03065312124646447 0.028719884549695776
-    0.02661392349196841 0.024347903817536116 0.021935454092836634 0.019391083987236008 0.016730097641273922
-    0.0139685034900117 0.01112292459708348 0.008210529190953945 0.005249142265576406 0.0022606385492665955
-"""
-_NODES, _HALVES = np.array(_RULE.split(), np.float64).reshape(2, 20)
-_POINTS = np.concatenate([0.5 - 0.5 * _NODES, 0.5 + 0.5 * _NODES])
-_WEIGHTS = np.concatenate([_HALVES, _HALVES])
 _REACH = 46.0  # exp(-46) is below rounding, also after a factor 46^2
 
 _HALF_MEAN = math.sqrt(2.0 / math.pi)
@@ -111,9 +97,9 @@ def _half_normal(z: complex) -> Three:
     linear = np.exp(1j * (angle - turn))
     square = 0.5 * np.exp(-2j * turn) / size**2
     a, b, c = 0j, 0j, 0j
-    for k in range(_POINTS.size):
-        t = length * _POINTS[k]
-        weight = _WEIGHTS[k] * np.exp(-t * (linear + t * square))
+    for k in range(POINTS.size):
+        t = length * POINTS[k]
+        weight = WEIGHTS[k] * np.exp(-t * (linear + t * square))
         a += weight
         b += t * weight
         c += t * t * weight
