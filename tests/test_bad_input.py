@@ -237,6 +237,8 @@ def mutations(value: Any) -> Iterator[tuple[str, Any]]:
                 pools.append(_arrays(array))
     for pool in pools:
         for name, bad in pool.items():
+            if callable(bad) and callable(value):
+                continue
             if not (type(bad) is type(value) and isinstance(bad, int | float | str | None) and bad == value):
                 yield name, bad
 
@@ -270,7 +272,7 @@ def outcome(case: Case, argument: str | None = None, bad: Any = None) -> str:
     except _Late:
         return f"takes more than {SECONDS} s"
     except (ValueError, TypeError) as error:
-        named = re.search(rf"`({names})`", str(error))
+        named = re.search(rf"`({names})\b", str(error))
         return "" if named else f"does not name an argument: {type(error).__name__}: {error}"[:200]
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:200].replace("\n", " ")

@@ -333,17 +333,35 @@ _DRAWS: dict[str, Any] = {
 }
 
 
-def as_features(law: Any, n_features: int) -> Features:
+def as_features(law: Any, n_features: int, name: str = "law") -> Features:
     """Return a law for so many features: a `Features` as it is, a number p as independent uniform ones.
+
+    Parameters
+    ----------
+    law : float, SparseUniform or Features
+        A number is the probability p that a feature is on, in (0, 1].
+    n_features : int
+        Number of features.
+    name : str, optional
+        What the caller calls the law, for messages.
+
+    Returns
+    -------
+    Features
 
     Raises
     ------
     ValueError
         If the law is for another number of features, or is none.
+
+    Examples
+    --------
+    >>> as_features(0.3, 4).p
+    array([0.3, 0.3, 0.3, 0.3])
     """
     if isinstance(law, Features):
         if law.n_features != n_features:
-            raise ValueError(f"`law` must be for {n_features} features; got one for {law.n_features}.")
+            raise ValueError(f"`{name}` must be for {n_features} features; got one for {law.n_features}.")
         return law
     p = law.p if isinstance(law, SparseUniform) else law
-    return Features(n_features, arguments.number("p", p, 0, 1, brackets="(]"))
+    return Features(n_features, arguments.number(name, p, 0, 1, brackets="(]"))
