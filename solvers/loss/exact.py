@@ -259,7 +259,7 @@ def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, Fl
     n = M.shape[1]
     if M.shape[0] != n:
         raise ValueError(f"`M` must be square; got shape {M.shape}.")
-    b = vector("b", np.full(n, number("b", b)) if np.ndim(b) == 0 else b, n)
+    b = arguments.each("b", b, n)
     return M, real("b", b, -LARGEST, LARGEST), as_features(law, n)
 
 
