@@ -308,15 +308,17 @@ _DRAWS: dict[str, Any] = {
 }
 
 
-def as_features(law: Any, n_features: int) -> Features:
-    """Return a law for so many features.
+def as_features(law: Any, n_features: int, name: str = "law") -> Features:
+    """Return a law for so many features: a `Features` as it is, a number p as independent uniform ones.
 
     Parameters
     ----------
-    law : Features, SparseUniform or float
-        A `Features` is returned as it is; a number p stands for independent uniform features.
+    law : float, SparseUniform or Features
+        A number is the probability p that a feature is on, in (0, 1].
     n_features : int
-        How many features there are.
+        Number of features.
+    name : str, optional
+        What the caller calls the law, for messages.
 
     Returns
     -------
@@ -329,15 +331,12 @@ def as_features(law: Any, n_features: int) -> Features:
 
     Examples
     --------
-    >>> as_features(0.25, 2).mean
-    array([0.125, 0.125])
+    >>> as_features(0.3, 4).p
+    array([0.3, 0.3, 0.3, 0.3])
     """
     if isinstance(law, Features):
         if law.n_features != n_features:
-            raise ValueError(f"`law` must be for {n_features} features; got one for {law.n_features}.")
+            raise ValueError(f"`{name}` must be for {n_features} features; got one for {law.n_features}.")
         return law
-    try:
-        p = arguments.number("p", law.p if isinstance(law, SparseUniform) else law, 0, 1, brackets="(]")
-    except ValueError as error:
-        raise ValueError(f"`law` must be a number p, `SparseUniform` or `Features`: {error}") from None
-    return Features(n_features, p)
+    p = law.p if isinstance(law, SparseUniform) else law
+    return Features(n_features, arguments.number(name, p, 0, 1, brackets="(]"))

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from ...solvers.relu.classes import cost_of_dropping
+from ...solvers.relu import cost_of_dropping
 from ...theory import features, relu
 from ...theory.relu import obtuse_pair_loss, thomson_energy
 from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
