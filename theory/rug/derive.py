@@ -1,4 +1,7 @@
-"""SymPy derivations: the definitions integrated, with nothing taken from print."""
+"""SymPy derivations: the definitions integrated, with nothing taken from print.
+
+Equations and sections are those of Cowsik et al. (2024).
+"""
 
 from functools import cache
 from typing import Any
@@ -68,7 +71,7 @@ def _losses() -> dict[str, Any]:
 
 
 def derive_loss(part: str = "loss") -> Derivation:
-    """Integrate the definition of the macroscopic loss over nu ~ N(0, sigma²) and u ~ U[0, 1].
+    """Integrate the definition of the macroscopic loss (Eq. 5) over nu ~ N(0, sigma²) and u ~ U[0, 1].
 
     Parameters
     ----------
@@ -87,10 +90,6 @@ def derive_loss(part: str = "loss") -> Derivation:
     ValueError
         If `part` is another word.
 
-    References
-    ----------
-    Cowsik et al. (2024), Eq. 5 and §4.1.
-
     Examples
     --------
     >>> a, b, sigma, p = symbols()
@@ -107,7 +106,7 @@ def derive_gradient(by: str) -> Derivation:
     Parameters
     ----------
     by : {"a", "b", "sigma"}
-        The variable; the derivative by a is Eq. 15 of Cowsik et al. (2024).
+        The variable; the derivative by a is Eq. 15.
 
     Returns
     -------
@@ -132,17 +131,13 @@ def derive_gradient(by: str) -> Derivation:
 
 
 def derive_optimal_scale() -> Derivation:
-    """Minimise over a at fixed beta = b/a, where the loss is a quadratic polynomial in a.
+    """Minimise over a at fixed beta = b/a, where the loss is a quadratic polynomial in a (Eq. 16).
 
     Returns
     -------
     Derivation
         A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there,
         E x² - E[x R]² / E[R²]; the symbol b stands for beta.
-
-    References
-    ----------
-    Cowsik et al. (2024), Eq. 16.
 
     Examples
     --------
@@ -171,11 +166,7 @@ def derive_zero_ratio_limit() -> Derivation:
     -------
     Derivation
         A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
-        reached as z → ∞.
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.3.1, which prints p/3 - p²/9.
+        reached as z → ∞; §4.3.1 prints p/3 - p²/9.
 
     Examples
     --------
@@ -197,7 +188,7 @@ def derive_zero_ratio_limit() -> Derivation:
 
 
 def derive_variance_bound() -> Derivation:
-    """Bound the mean interference variance of unit-diagonal matrices of rank at most n_hidden.
+    """Bound the mean interference variance of unit-diagonal matrices of rank at most n_hidden (App. C).
 
     The squared Frobenius norm is at least the sum of squared eigenvalues (Schur). With n_hidden
     eigenvalues that sum to n_features, the stationary point of that sum under the constraint is where
@@ -208,10 +199,6 @@ def derive_variance_bound() -> Derivation:
     Derivation
         A column of the least mean variance, and of the common eigenvalue n_features/n_hidden of the
         matrices that attain it (not 1, as the source says).
-
-    References
-    ----------
-    Cowsik et al. (2024), App. C, Eqs. 18-22.
 
     Examples
     --------
@@ -242,10 +229,6 @@ def derive_linear_optimum() -> Derivation:
     -------
     Derivation
         A column of a, b and the loss: ratio, (1 - ratio) p/2 and (p/3 - p²/4)(1 - ratio).
-
-    References
-    ----------
-    Cowsik et al. (2024), §2 (the loss falls linearly in n_hidden).
 
     Examples
     --------
