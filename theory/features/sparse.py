@@ -196,7 +196,7 @@ class SparseUniform:
 
         KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). Sharp at k = n, where both are p^n; for
         n p < k < n too large by a factor of at most (2 n)^(1/2). Never below the exact tail: a bound on the
-        rounding is added, a relative 1e-15 (n + exponent) or so, and none is below the smallest normal number.
+        rounding is added, a relative 1e-15 (n + exponent) or so. At least the smallest normal number.
 
         Examples
         --------

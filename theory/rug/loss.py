@@ -1,4 +1,7 @@
-"""Macroscopic loss of a statistically symmetric autoencoder, and the limits around it."""
+"""Macroscopic loss of a statistically symmetric autoencoder, and the limits around it.
+
+Equations and sections are those of Cowsik et al. (2024).
+"""
 
 from typing import Any
 
@@ -54,7 +57,7 @@ def _fraction(ratio: npt.ArrayLike) -> Any:
 
 
 def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
-    r"""Least standard deviation of the interference, in units of the diagonal.
+    r"""Least standard deviation of the interference, in units of the diagonal (Eqs. 6 and 21).
 
     .. math:: \sigma^2 = \operatorname{Var}(x) \, (1/\mathrm{ratio} - 1), \qquad
               \operatorname{Var}(x) = p/3 - p^2/4
@@ -79,10 +82,6 @@ def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     ValueError
         If `p` or `ratio` lies outside (0, 1] or is not finite.
 
-    References
-    ----------
-    Cowsik et al. (2024), Eqs. 6 and 21.
-
     Examples
     --------
     >>> round(sigma(0.05, 0.25), 6)
@@ -93,7 +92,7 @@ def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
 
 
 def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
-    r"""Loss of a feature that is off, :math:`E\,\mathrm{ReLU}(a\nu + b)^2` with nu ~ N(0, sigma²).
+    r"""Loss of a feature that is off, :math:`E\,\mathrm{ReLU}(a\nu + b)^2` with nu ~ N(0, sigma²) (§4.1).
 
     Parameters
     ----------
@@ -115,10 +114,6 @@ def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
     ValueError
         If `a` is not positive, `sigma` is negative, or an entry or the loss is not finite.
 
-    References
-    ----------
-    Cowsik et al. (2024), §4.1.
-
     Examples
     --------
     >>> round(off_loss(1.0, 0.0, 2.0), 12)      # half of the variance at zero bias
@@ -128,13 +123,9 @@ def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
 
 
 def on_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
-    r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1].
+    r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1] (§4.1).
 
     Arguments and accuracy are those of `off_loss`, also where the loss itself is of order sigma².
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.1.
 
     Examples
     --------
@@ -145,7 +136,7 @@ def on_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
 
 
 def loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -> Any:
-    r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}`.
+    r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
     Exact for Gaussian interference, which is the limit of large n_features.
 
@@ -156,10 +147,6 @@ def loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayL
     p : array_like of float
         Probability that a feature is on, in (0, 1].
 
-    References
-    ----------
-    Cowsik et al. (2024), Eq. 5.
-
     Examples
     --------
     >>> round(loss(1.2, -0.15, sigma(0.05, 0.25), 0.05), 6)
@@ -169,7 +156,7 @@ def loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayL
 
 
 def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -> Any:
-    r"""Scale a that minimises the loss at a fixed ratio beta = b/a.
+    r"""Scale a that minimises the loss at a fixed ratio beta = b/a (Eqs. 9 and 16).
 
     .. math:: a = E[x R] / E[R^2], \qquad R = \mathrm{ReLU}(x + \nu + \beta)
 
@@ -194,10 +181,6 @@ def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -
     ValueError
         If `sigma` is not positive, `beta` is below -36 sigma, or `p` lies outside (0, 1].
 
-    References
-    ----------
-    Cowsik et al. (2024), Eqs. 9 and 16.
-
     Examples
     --------
     >>> round(optimal_scale(-0.35, sigma(0.05, 0.25), 0.05), 4)
@@ -213,15 +196,11 @@ def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -
 
 
 def linear_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
-    r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio).
+    r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
 
     Exact at every n_features: the covariance of the data is Var(x) times the identity, so that any
     n_hidden directions serve. Without a bias the matrix of second moments counts instead, whose one
     large eigenvalue makes the first hidden neuron worth more than the others. Arguments as in `sigma`.
-
-    References
-    ----------
-    Cowsik et al. (2024), §2; Notes (2022), Cor. 2.
 
     Examples
     --------
@@ -234,12 +213,8 @@ def linear_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
 def zero_ratio_loss(p: npt.ArrayLike) -> Any:
     r"""Least loss per feature when nothing is transmitted (ratio → 0): Var(x) = p/3 - p²/4.
 
-    The best output is then the constant p/2. The source prints the bound p/3 - p²/9, which takes
+    The best output is then the constant p/2. The source prints (§4.3.1) the bound p/3 - p²/9, which takes
     1/3 for the mean of u; the mean is 1/2. The argument is that of `sigma`.
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.3.1, corrected.
 
     Examples
     --------
