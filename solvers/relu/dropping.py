@@ -12,6 +12,8 @@ from ..results import Status, result
 
 __all__ = ["ClassShares", "Dropping", "DroppingTable", "class_shares", "cost_of_dropping", "dropping_table"]
 
+# Below, the loss leaves the range that the minimiser takes.
+LEAST_P = 1e-100
 # So many truncated minimisers are starts for the full loss.
 FURTHER = 8
 # Losses this close, in units of p times the loss of the zero model, count as one minimum.
@@ -55,28 +57,12 @@ def class_shares(
 ) -> ClassShares:
     """Share of each class of inputs in the exact loss of the model ReLU(M x + b).
 
-    Parameters
-    ----------
-    M : (n, n) array_like of float
-        Decoder times encoder, row i makes output i. Not modified.
-    b : float or (n,) array_like of float
-        Bias of the outputs.
-    p : float
-        Probability that a feature is on, in (0, 1].
-    up_to : int, optional
-        The last class K that is shown by itself, 0 <= K <= n and at most 14.
-    importance : (n,) array_like of float, optional
-        Weights of the features' errors, at least 0 and not all 0; 1 by default.
+    Arguments and errors are those of `dropped_bound`, but `up_to` is at most 14 and an importance positive.
 
     Returns
     -------
     ClassShares
         All shares are 0 if the loss is.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape, is not finite or lies outside its range.
 
     See Also
     --------
@@ -180,7 +166,7 @@ def cost_of_dropping(
     n_features, n_hidden : int
         From 1 to 64.
     p : float
-        Probability that a feature is on, in (0, 1). One number: a class weighs all patterns alike.
+        Probability that a feature is on, in [1e-100, 1). One number: a class weighs all patterns alike.
     up_to : int, optional
         The last class K that is kept, 1 <= K <= n_features. Below n_features it is at most 9, and there may
         be 16,384 patterns of the classes kept.
@@ -214,8 +200,8 @@ def cost_of_dropping(
     >>> round(found.truncated, 9), round(found.loss / (0.01**2 / 6), 3)          # an antipodal pair
     (0.0, 1.0)
     """
-    n = integer("n_features", n_features, 1)
-    p = number("p", p, 0, 1, brackets="()")
+    n = integer("n_features", n_features, 1, 64)
+    p = number("p", p, LEAST_P, 1, brackets="[)")
     up_to = integer("up_to", up_to, 1, n)
     weights = _weights(importance, n)
     law = Features(n, p, importance=weights)
@@ -279,21 +265,16 @@ def dropping_table(
 ) -> DroppingTable:
     """Tabulate four measures of what inputs with more than `up_to` features on matter, importances 1.
 
+    Arguments and errors are those of `cost_of_dropping`, but for p.
+
     Parameters
     ----------
-    n_features, n_hidden, up_to, starts, rng
-        As for `cost_of_dropping`.
     p : (size,) array_like of float
-        Probabilities that a feature is on, in (0, 1).
+        Probabilities that a feature is on, in [1e-100, 1).
 
     Returns
     -------
     DroppingTable
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
 
     Notes
     -----
@@ -306,7 +287,7 @@ def dropping_table(
     >>> table.probability.round(12), table.share.round(2)
     (array([0.01]), array([1.]))
     """
-    grid = real("p", vector("p", p), 0, 1, brackets="()")
+    grid = real("p", vector("p", p), LEAST_P, 1, brackets="[)")
     fits("p", grid.size, 1e5 * grid.size)
     rng = generator("rng", rng)
     rows = []

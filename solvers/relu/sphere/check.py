@@ -56,23 +56,11 @@ def sphere_check(
 ) -> SphereCheck:
     """Compare the best arrangement on the sphere with the minimisers of L_1, with and without bias.
 
-    Parameters
-    ----------
-    n_features, n_hidden : int
-        n from 2 to 64, m from 1 to 64.
-    starts : int, optional
-        Random starts for each of the three minimisations.
-    rng : Generator, int or None, optional
-        Draws the starts.
+    Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64.
 
     Returns
     -------
     SphereCheck
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
 
     Notes
     -----
