@@ -1,5 +1,9 @@
 """Flows of linear autoencoders: against SciPy, against closed forms, and against what they must conserve."""
 
+import itertools
+import time
+
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +12,7 @@ from scipy.integrate import solve_ivp
 
 from superposition.solvers import linear
 from superposition.solvers.results import Status
+from superposition.theory.features import Features
 from superposition.theory.linear import (
     aligned_mode,
     aligned_pair,
@@ -144,6 +149,55 @@ def test_decoder_flow_in_closed_form(n, hidden):
     grown = root @ spectrum(sigma).eigenvectors.T @ W0
     K = np.eye(hidden) + grown.T @ grown - W0.T @ W0
     np.testing.assert_allclose(gram[1], grown @ np.linalg.solve(K, grown.T), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_decoder_flow_keeps_the_digits_of_every_direction(seed):
+    # The Riccati formula at 900 digits: rows of M from 1 down to 1e-300, at times when e^(2 lam t) is 1e500.
+    rng = np.random.default_rng(seed)
+    n, hidden = [(4, 2), (3, 1), (3, 4), (5, 3), (2, 2), (4, 4)][seed]
+    lam = np.sort(rng.uniform(0.05, 2, n))[::-1]
+    lam[-1] = 0.0 if seed % 2 else lam[-1]
+    W0 = rng.normal(size=(n, hidden)) * 10.0 ** rng.uniform(-8, 1, size=(n, 1))
+    times = [0.0, 1e-3, 0.5, 20.0, 300.0]
+    found = linear.exact_decoder_flow(W0, np.diag(lam), times)
+    with mp.workdps(900):
+        start = mp.matrix(W0.tolist())
+        for t, W in zip(times, found.W, strict=True):
+            grown = mp.diag([mp.exp(mp.mpf(x) * t) for x in lam]) * start
+            M = grown * (mp.eye(hidden) + grown.T * grown - start.T * start) ** -1 * grown.T
+            size = [mp.sqrt(M[i, i]) for i in range(n)]
+            for i, j in itertools.product(range(n), repeat=2):
+                if size[i] > 1e-140 and size[j] > 1e-140:  # smaller entries have subnormal squares
+                    gap = abs(mp.fdot(W[i], W[j]) - M[i, j]) / (size[i] * size[j])
+                    assert gap < 1e-13 * (1 + lam[0] * t)
+
+
+@pytest.mark.parametrize("t", [1e9, 1e100, 1.7e308])
+def test_closed_forms_saturate(t):
+    W0, _, sigma = start(2, 6, 3)
+    for scale in (1.0, 1e45):
+        begin = time.perf_counter()
+        found = linear.exact_decoder_flow(W0, scale * sigma, [0.0, t])
+        assert found.loss[1] == pytest.approx(critical_loss(scale * sigma, range(3)), rel=1e-12)
+        np.testing.assert_allclose(np.linalg.svd(found.W[1])[1], 1.0, rtol=1e-12)
+        common = linear.exact_white_flow(W0, (np.diag([-1, 1, 1, 1, 1, 1]) @ W0).T, scale, [t])
+        product = common.A[0] @ common.B[0]
+        # What both have in common is left: a projection on the columns of A + B'.
+        np.testing.assert_allclose(product @ product, product, atol=1e-12)
+        assert np.trace(product) == pytest.approx(3.0, rel=1e-12)
+        assert time.perf_counter() - begin < 2
+    # Equal eigenvalues stay equal however late: the direction of the start is kept.
+    white = linear.exact_decoder_flow(W0[:, :1], np.eye(6), t).W[0, :, 0]
+    np.testing.assert_allclose(np.abs(white), np.abs(W0[:, 0]) / np.linalg.norm(W0[:, 0]), rtol=1e-13)
+
+
+def test_flows_take_a_law():
+    law = Features(3, [0.1, 0.5, 0.9])
+    W0, B0, _ = start(0, 3, 2)
+    assert linear.flow(W0, law, [1.0]) == linear.flow(W0, law.covariance(), [1.0])
+    assert linear.flow_pair(W0, B0, law, 1.0) == linear.flow_pair(W0, B0, law.covariance(), 1.0)
+    assert linear.exact_decoder_flow(W0, law, 1.0) == linear.exact_decoder_flow(W0, law.covariance(), 1.0)
 
 
 def test_white_flow_in_closed_form():
