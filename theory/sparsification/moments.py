@@ -23,7 +23,7 @@ __all__ = ["ParametricLaw", "limiting_relative_variance", "parametric_law", "tru
 LARGEST = 37.0  # beyond it the moments underflow
 # Forward recursion loses digits above, the more the higher the order; the continued fraction needs more
 # terms below. The second place is for orders beyond 4.
-_SWITCH, _HIGH_SWITCH = 1.1, 0.25
+_SWITCH, _HIGH_SWITCH = 1.0, 0.25
 
 
 @kernel
