@@ -7,9 +7,11 @@ A number is what Python or NumPy counts as a real number. Text, flags, dates, co
 entries are none, also where NumPy would turn them into numbers.
 """
 
+import functools
+import inspect
 import numbers
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +20,13 @@ __all__ = [
     "FloatArray",
     "Real",
     "choice",
+    "choices",
     "each",
+    "finite",
     "fits",
     "flag",
     "generator",
+    "instance",
     "integer",
     "matrix",
     "number",
@@ -36,6 +41,9 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 Real = float | FloatArray
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
 
 
 def plain(value: FloatArray) -> Real:
@@ -64,8 +72,8 @@ def shown(value: Any, width: int = 80) -> str:
 
 
 _REFUSED = (ArithmeticError, AttributeError, MemoryError, RuntimeError, TypeError, ValueError)
-# Doubles in the largest array that is made unasked: 8 GiB.
-_MOST_DOUBLES = 2**30
+# Numbers in the largest array that is taken, and doubles in the largest that is made: 2 GiB.
+_MOST_TAKEN, _MOST_MADE = 2**30, 2**28
 
 
 def _turned(value: Any) -> bool:
@@ -94,7 +102,7 @@ def _floats(name: str, value: Any) -> FloatArray:
     try:
         if _turned(value):
             raise TypeError("flags and entries without a value are no real numbers")
-        if isinstance(value, range) and len(value) > _MOST_DOUBLES:
+        if isinstance(value, range) and len(value) > _MOST_TAKEN:
             raise MemoryError("so many numbers do not fit into memory")
         array = np.asarray(value)
         kind = array.dtype.kind
@@ -102,7 +110,7 @@ def _floats(name: str, value: Any) -> FloatArray:
             raise TypeError(f"{array.dtype} are no real numbers")
         if kind == "O":
             array = np.array([_one(entry) for entry in array.flat], dtype=np.float64).reshape(array.shape)
-        if array.size > _MOST_DOUBLES:
+        if array.size > _MOST_TAKEN:
             raise MemoryError("so many numbers do not fit into memory")
         with np.errstate(over="ignore"):  # longer floats than doubles become inf, which is refused
             return np.asarray(array, dtype=np.float64)
@@ -192,7 +200,7 @@ def number(
 
 
 def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatArray:
-    """Return probabilities that a feature is on, above `low` and at most 1.
+    """Return probabilities that a feature is on: above 0, or from a positive `low` on, and at most 1.
 
     Raises
     ------
@@ -206,7 +214,7 @@ def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatAr
         ...
     ValueError: `p` must lie in (0, 1]; got 0. For sparsity S pass 1 - S.
     """
-    return real(name, value, low, 1, brackets="(]", hint="For sparsity S pass 1 - S.")
+    return real(name, value, low, 1, brackets="[]" if low > 0 else "(]", hint="For sparsity S pass 1 - S.")
 
 
 def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
@@ -353,6 +361,49 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     return value
 
 
+def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
+    """Return words as a tuple after checking that each is one of those in `allowed`, at least one of them.
+
+    Raises
+    ------
+    ValueError
+        If it is no list of words, empty, or holds a word that is not allowed.
+
+    Examples
+    --------
+    >>> choices("codes", "pair", ["pair", "triangle"])
+    Traceback (most recent call last):
+        ...
+    ValueError: `codes` must be a list of words out of 'pair', 'triangle'; got 'pair'.
+    """
+    listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str)
+    words = tuple(value) if listed else ()
+    if not words or not all(isinstance(word, str) and word in allowed for word in words):
+        rule = ", ".join(repr(word) for word in allowed)
+        raise ValueError(f"`{name}` must be a list of words out of {rule}; got {shown(value)}.")
+    return words
+
+
+def instance(name: str, value: Any, kind: type[C]) -> C:
+    """Return an object after checking that it is one of the given class.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+
+    Examples
+    --------
+    >>> instance("law", 0.5, dict)
+    Traceback (most recent call last):
+        ...
+    TypeError: `law` must be a dict; got 0.5.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"`{name}` must be a {kind.__name__}; got {shown(value)}.")
+    return value
+
+
 def flag(name: str, value: Any) -> bool:
     """Return `value` as a bool after checking that it is True or False.
 
@@ -403,7 +454,7 @@ def fits(name: str, value: Any, doubles: float) -> None:
     Raises
     ------
     ValueError
-        If so many doubles would be more than 8 GiB.
+        If so many doubles would be more than 2 GiB.
 
     Examples
     --------
@@ -412,8 +463,46 @@ def fits(name: str, value: Any, doubles: float) -> None:
         ...
     ValueError: `n_features` must be smaller: arrays of 7.5e+03 GiB would be needed; got 1000000.
     """
-    if not doubles <= _MOST_DOUBLES:
+    if not doubles <= _MOST_MADE:
         size = f"{doubles / 2**27:.2g}" if doubles < 2**1000 else "more than 1e290"
         raise ValueError(
             f"`{name}` must be smaller: arrays of {size} GiB would be needed; got {shown(value)}."
         )
+
+
+def finite(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function refuse arguments for which its result leaves the range of doubles.
+
+    It is for functions of numbers whose arguments may be anything finite: where a product overflows on the
+    way, the caller gets a ``ValueError`` that names the arguments, not a warning with inf or nan.
+
+    Raises
+    ------
+    ValueError
+        If the result, a number, an array or a tuple of them, has an entry that is not finite.
+
+    Examples
+    --------
+    >>> @finite
+    ... def square(x):
+    ...     return np.square(x)
+    >>> square(1e200)
+    Traceback (most recent call last):
+        ...
+    ValueError: `x` must be such that the result is a finite double; got x = 1e+200.
+    """
+    names = tuple(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            found = function(*args, **kwargs)
+        for part in found if isinstance(found, tuple) else (found,):
+            if not np.all(np.isfinite(part)):  # type: ignore[arg-type]
+                given = dict(zip(names, args, strict=False)) | kwargs
+                which = ", ".join(f"`{name}`" for name in given)
+                got = ", ".join(f"{name} = {shown(value, 40)}" for name, value in given.items())
+                raise ValueError(f"{which} must be such that the result is a finite double; got {got}.")
+        return found
+
+    return checked

@@ -1,9 +1,12 @@
 """How the engine compiles: one decorator for each kind of kernel, its options explained once.
 
 - ``cache=True`` keeps compiled code beside the source. Numba notices an edit in the kernel's own
-  file only, so kernels that call each other live in one file.
+  file only, so kernels that call each other live in one file. Those of `theory.special` may be called from
+  any file: they are stable, and whoever edits them clears the caches (`find . -name "*.nb?" -delete`).
+  They are ``shared``: compiled into their callers, whose compiler can then see through the call.
 - ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
   costs no check. Kernels never divide by zero on valid input.
+- ``nogil=True`` lets other Python threads run in the meantime, so that `workers` share the work.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
@@ -14,19 +17,24 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["kernel", "parallel_kernel", "ufunc"]
+__all__ = ["kernel", "parallel_kernel", "shared", "ufunc"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays."""
-    return cast(F, numba.njit(cache=True, error_model="numpy")(function))
+    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+
+
+def shared(function: F) -> F:
+    """Compile a function that kernels in other files call: it is kept with theirs, not by itself."""
+    return cast(F, numba.njit(error_model="numpy")(function))
 
 
 def parallel_kernel(function: F) -> F:
     """Compile a function whose outer ``numba.prange`` loop runs on all of Numba's threads."""
-    return cast(F, numba.njit(cache=True, error_model="numpy", parallel=True)(function))
+    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, parallel=True)(function))
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:

@@ -20,6 +20,9 @@ __all__ = ["frozen", "result"]
 
 C = TypeVar("C")
 
+# Characters of all fields together in a repr.
+_LONGEST = 350
+
 
 def frozen(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Hand an array over to a result: read-only from here on, so that it need not be copied."""
@@ -94,6 +97,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 90 else text[:86] + " ..."
 
 
+def _brief(value: Any) -> str:
+    """Return at most some 20 characters, for results of many fields."""
+    if isinstance(value, np.ndarray):
+        return f"<array {value.shape}>"
+    text = _shown(value)
+    return text if len(text) <= 20 else f"<{type(value).__name__}>"
+
+
 def _message(self: Any) -> str:
     """Say in a sentence what the status means; several of them where there are several."""
     status = self.status
@@ -117,35 +128,14 @@ def result(cls: type[C]) -> type[C]:
     """
     ahead: Any = cls.__dict__.get("__post_init__")
 
-    def own(self: Any) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, _owned(value))
-
     def __post_init__(self: Any) -> None:
         if ahead is not None:
             ahead(self)
-        own(self)
-
-    def __setstate__(self: Any, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        own(self)
-
-    def __eq__(self: Any, other: object) -> Any:
-        if type(other) is not type(self):
-            return NotImplemented
-        return bool(_keys(self) == _keys(other))
-
-    def __hash__(self: Any) -> int:
-        return hash((type(self).__name__, *_keys(self)))
-
-    def __repr__(self: Any) -> str:
-        names = [field.name for field in dataclasses.fields(self) if field.repr]
-        return (
-            f"{type(self).__name__}({', '.join(f'{name}={_shown(getattr(self, name))}' for name in names)})"
-        )
+        _own(self)
 
     target: Any = cls
-    for method in (__post_init__, __setstate__, __eq__, __hash__, __repr__):
+    target.__post_init__ = __post_init__
+    for method in (__setstate__, __eq__, __hash__, __repr__):
         setattr(target, method.__name__, method)
     made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(target)
     if "status" in made.__dataclass_fields__ and not hasattr(made, "message"):
@@ -153,5 +143,35 @@ def result(cls: type[C]) -> type[C]:
     return made  # type: ignore[no-any-return]
 
 
+# --- The methods of all results -----------------------------------------------------------------------------
+
+
+def _own(self: Any) -> None:
+    for name, value in vars(self).items():
+        object.__setattr__(self, name, _owned(value))
+
+
+def __setstate__(self: Any, state: dict[str, Any]) -> None:
+    vars(self).update(state)
+    _own(self)
+
+
 def _keys(self: Any) -> list[Any]:
     return [_key(getattr(self, field.name)) for field in dataclasses.fields(self) if field.compare]
+
+
+def __eq__(self: Any, other: object) -> Any:
+    return bool(_keys(self) == _keys(other)) if type(other) is type(self) else NotImplemented
+
+
+def __hash__(self: Any) -> int:
+    return hash((type(self).__name__, *_keys(self)))
+
+
+def __repr__(self: Any) -> str:
+    names = [field.name for field in dataclasses.fields(self) if field.repr]
+    for shown in (_shown, _brief):
+        inside = ", ".join(f"{name}={shown(getattr(self, name))}" for name in names)
+        if len(inside) <= _LONGEST:
+            return f"{type(self).__name__}({inside})"
+    return f"{type(self).__name__}({inside[:_LONGEST]} ...)"

@@ -7,8 +7,7 @@ import numpy.typing as npt
 from scipy import optimize
 
 from ...theory import arguments
-from ...theory.relu.classes import gradient_of_map, per_feature
-from ...theory.relu.mixture import class_weights
+from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
 
 __all__ = ["FoundBlock", "find_block"]
 

@@ -27,7 +27,7 @@ from numba import prange
 from ...theory.kernels import kernel, parallel_kernel
 from .few import UNIFORM, one_on, pointwise
 
-__all__ = ["rows_uniform"]
+__all__ = ["NEGLIGIBLE", "rows_uniform"]
 
 FloatArray = npt.NDArray[np.float64]
 Four = tuple[float, float, float, float]

@@ -1,11 +1,10 @@
 """Noisy gradient descent and the flow of the noise-averaged loss (Lecomte et al. 2024, §3)."""
 
 from .descent import Descent, descend
-from .flow import NoiseFlow, descend_averaged, flow
+from .flow import descend_averaged, flow
 
 __all__ = [
     "Descent",
-    "NoiseFlow",
     "descend",
     "descend_averaged",
     "flow",

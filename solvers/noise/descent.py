@@ -1,78 +1,98 @@
 """Noisy gradient descent: its result, its checks, many runs side by side."""
 
 import itertools
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from .steps import (
-    BIPOLAR,
-    DIVERGED,
-    LAPLACE,
-    NORMAL,
-    THREE_POINT,
-    UNIFORM,
-    FloatArray,
-    IntArray,
-    Words,
-    run_all,
-)
+from ...theory.noise.moments import given_kurtosis
+from ..results import Status, result
+from . import steps as kernels
+from .steps import FloatArray, IntArray
 
-__all__ = ["KINDS", "Descent", "as_result", "checked_record", "checked_start", "descend"]
+__all__ = ["KINDS", "Descent", "checked_record", "checked_start", "descend"]
 
 LARGEST = 1e30  # entry of W0, and noise where it is averaged; fourth powers of both are formed
 
-Seed = np.random.Generator | int | None
-
 KINDS = {
-    "bipolar": BIPOLAR,
-    "uniform": UNIFORM,
-    "normal": NORMAL,
-    "laplace": LAPLACE,
-    "three-point": THREE_POINT,
+    "bipolar": kernels.BIPOLAR,
+    "uniform": kernels.UNIFORM,
+    "normal": kernels.NORMAL,
+    "laplace": kernels.LAPLACE,
+    "three-point": kernels.THREE_POINT,
 }
 
 
-@dataclass(frozen=True)
+@result
 class Descent:
-    """Weights and summaries of gradient descent; see :func:`descend`.
+    """Weights and summaries of a descent; see :func:`descend`, :func:`descend_averaged` and :func:`flow`.
 
-    Shapes are those of one run; with many, all arrays but `record` begin with the axis of the runs.
-    Summaries at steps that a run did not reach are nan.
+    Shapes are those of one run; with many, all arrays but `t` begin with the axis of the runs. What a run did
+    not reach is nan.
     """
 
-    record: IntArray
-    """Steps to which the summaries belong, shape (n_records,). Step 0 is the start."""
+    t: FloatArray
+    """Flow times of the summaries, shape (n_times,). A step takes the time 4 learning_rate; with one for each
+    run the shape is (runs, n_times)."""
     W: FloatArray
-    """Weights at the last step, shape (n_features, n_hidden). If the run diverged, the last ones that are
-    not too long; always finite."""
-    fourth_norm: FloatArray
-    """|W_i|_4^4, the sum of fourth powers of an encoding's weights, shape (n_records, n_features)."""
-    l2_norm: FloatArray
-    """|W_i|_2, lengths of the encodings, shape (n_records, n_features)."""
-    loss: FloatArray
-    """The loss without noise, summed over inputs and outputs, with the l1 term; shape (n_records,)."""
+    """Weights at the time `reached`, shape (n_features, n_hidden). Always finite."""
     path: FloatArray
-    """Weights at the recorded steps, shape (n_records, n_features, n_hidden); no records if not asked for."""
-    steps: IntArray
+    """Weights at the times `t`, shape (n_times, n_features, n_hidden); no times if not asked for."""
+    fourth_norm: FloatArray
+    """|W_i|_4^4, the sum of fourth powers of an encoding's weights, shape (n_times, n_features)."""
+    l2_norm: FloatArray
+    """|W_i|_2, lengths of the encodings, shape (n_times, n_features)."""
+    total: FloatArray
+    """The source's loss, a sum over inputs and outputs, shape (n_times,): of the descents without noise and
+    with the l1 term, of the flow averaged over the noise."""
+    reached: Any
+    """Time that `W` belongs to."""
+    steps: Any
     """Steps that were made."""
-    status: IntArray
-    """0: all steps were made; 1: stopped, because the next step would make an encoding longer than 1e30."""
-    message: str
-    """The same in words."""
+    status: Any
+    """A `Status`; with many runs an array of them."""
 
     @property
     def neurons(self) -> FloatArray:
         """Participation ratio |W_i|_2^4 / |W_i|_4^4: over how many neurons an encoding is spread.
 
         Between 1 (one-hot) and n_hidden (flat); n_hidden/3 for a long random normal vector; nan for a zero
-        encoding. Shape (n_records, n_features).
+        encoding. Shape (n_times, n_features).
         """
         with np.errstate(invalid="ignore"):
             return np.asarray(self.l2_norm**4 / np.where(self.fourth_norm > 0.0, self.fourth_norm, np.nan))
+
+
+class Table:
+    """Room for what kernels fill in: summaries of all runs at all stops."""
+
+    def __init__(self, shape: tuple[int, ...], times: int, keep_weights: bool) -> None:
+        runs, n, m = shape
+        self.fourth, self.length = np.full((2, runs, times, n), np.nan)
+        self.total = np.full((runs, times), np.nan)
+        self.path = np.full((runs, times if keep_weights else 0, n, m), np.nan)
+        self.made = np.zeros(runs, np.int64)
+        self.status = np.full(runs, Status.REACHED)
+
+    def descent(self, W0: npt.ArrayLike, t: FloatArray, W: FloatArray, reached: FloatArray) -> Descent:
+        """Return the result, for one run where `W0` is one."""
+        one: Any = 0 if np.ndim(W0) == 2 else slice(None)
+        keep = slice(t.shape[-1])
+        return Descent(
+            t=t,
+            W=W[one],
+            path=self.path[:, keep][one],
+            fourth_norm=self.fourth[:, keep][one],
+            l2_norm=self.length[:, keep][one],
+            total=self.total[:, keep][one],
+            reached=reached[one],
+            steps=self.made[one],
+            status=self.status[one],
+        )
 
 
 def checked_start(W0: npt.ArrayLike) -> FloatArray:
@@ -95,18 +115,9 @@ def checked_record(record: Any, steps: int) -> IntArray:
     return np.array(wanted)
 
 
-def _kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatArray:
-    """Return the excess kurtosis of three-point noise; 0, which nobody reads, for the others."""
-    if (noise == "three-point") != (excess_kurtosis is not None):
-        raise ValueError(
-            '`excess_kurtosis` must be given for "three-point" noise and for no other; '
-            f"got {excess_kurtosis!r} with {noise!r}."
-        )
-    if excess_kurtosis is None:
-        return np.zeros(())
-    return arguments.real(
-        "excess_kurtosis", excess_kurtosis, -2.0, hint="E x^4 >= (E x^2)^2 for every distribution."
-    )
+def stops_of(wanted: IntArray, steps: int) -> IntArray:
+    """Return the steps at which a run stops: those to be recorded, and the last."""
+    return wanted if wanted[-1] == steps else np.append(wanted, steps)
 
 
 def _per_run(name: str, value: FloatArray, runs: int) -> FloatArray:
@@ -117,51 +128,13 @@ def _per_run(name: str, value: FloatArray, runs: int) -> FloatArray:
     return np.array(np.broadcast_to(value, runs))
 
 
-def _states(rng: Seed, runs: int) -> Words:
-    """Return a random state of SFC64 for each run; the first ones do not depend on how many follow."""
-    return np.random.default_rng(rng).integers(0, 2**64, (runs, 4), dtype=np.uint64)
-
-
-def as_result(
-    W: FloatArray,
-    record: IntArray,
-    fourth: FloatArray,
-    length: FloatArray,
-    losses: FloatArray,
-    path: FloatArray,
-    done: IntArray,
-    codes: IntArray,
-    single: bool,
-) -> Descent:
-    """Put what kernels have filled in into a result."""
-    stopped = np.flatnonzero(codes == DIVERGED)
-    message = "All steps were made."
-    if stopped.size:
-        message = (
-            f"{stopped.size} of {codes.size} runs diverged, the first after {done[stopped].min()} steps: the "
-            "learning rate, the noise or the start is too large."
-        )
-    which: Any = 0 if single else slice(None)
-    return Descent(
-        record=record,
-        W=W[which],
-        fourth_norm=fourth[which],
-        l2_norm=length[which],
-        loss=np.asarray(losses[which]),
-        path=path[which],
-        steps=np.asarray(done[which]),
-        status=np.asarray(codes[which]),
-        message=message,
-    )
-
-
 def descend(
     W0: npt.ArrayLike,
     noise: str,
     noise_std: npt.ArrayLike,
     learning_rate: npt.ArrayLike,
     steps: int,
-    rng: Seed = None,
+    rng: np.random.Generator | int | None = None,
     *,
     excess_kurtosis: npt.ArrayLike | None = None,
     shared: bool = False,
@@ -169,6 +142,7 @@ def descend(
     draws: int = 1,
     record: npt.ArrayLike | None = None,
     keep_weights: bool = False,
+    workers: int | None = None,
 ) -> Descent:
     r"""Gradient descent on a tied ReLU autoencoder with fresh noise in its hidden layer at every step.
 
@@ -194,7 +168,8 @@ def descend(
     steps : int
         Steps to make.
     rng : Generator or int, optional
-        Source of the noise, or its seed. One run's noise depends on the seed and on its index alone.
+        Each run draws from a child of its own (``Generator.spawn``): its noise depends on the seed and on its
+        index alone.
     excess_kurtosis : float or (runs,) array_like of float, optional
         mu4/noise_std^4 - 3 of three-point noise, at least -2 (where it is bipolar); for no other noise.
     shared : bool, optional
@@ -211,6 +186,8 @@ def descend(
         Steps at which to keep summaries, from 0 (the start) to `steps`; only the last if not given.
     keep_weights : bool, optional
         Whether to keep all weights at these steps, too.
+    workers : int, optional
+        Threads that share the runs, by default as many as Numba uses. The result does not depend on it.
 
     Returns
     -------
@@ -243,11 +220,9 @@ def descend(
     parallel runs, which makes these dependent; here runs are always independent.
 
     A run in which an encoding would become longer than 1e30 stops there with a status; its summaries
-    from then on are nan.
-
-    Runs are shared among Numba's threads; results do not depend on their number, nor does a run on
-    those after it. A step at n_features = 8, n_hidden = 16 takes 1 to 3 microseconds on one core, by the kind
-    of noise. Cost grows as draws n_features^2 n_hidden; with hundreds of features matrix products are faster.
+    from then on are nan. A step at n_features = 8, n_hidden = 16 takes about a microsecond on one core, a run
+    some 50 more. Cost grows as draws n_features^2 n_hidden; with hundreds of features matrix products are
+    faster.
 
     References
     ----------
@@ -267,33 +242,40 @@ def descend(
     normal [6.6 6.6]
     """
     W = checked_start(W0)
-    runs, n, m = W.shape
+    runs, n, _ = W.shape
     arguments.choice("noise", noise, tuple(KINDS))
-    std = _per_run("noise_std", arguments.real("noise_std", noise_std, 0.0), runs)
-    rate = _per_run("learning_rate", arguments.real("learning_rate", learning_rate, 0.0, brackets="()"), runs)
-    l1 = _per_run("lam", arguments.real("lam", lam, 0.0), runs)
-    kurtosis = _per_run("excess_kurtosis", _kurtosis(noise, excess_kurtosis), runs)
-    steps = arguments.integer("steps", steps, 0)
-    draws = arguments.integer("draws", draws, 1)
+    rates = arguments.real("learning_rate", learning_rate, 0.0, brackets="()")
+    settings = [
+        _per_run(name, value, runs)
+        for name, value in (
+            ("excess_kurtosis", given_kurtosis(noise, excess_kurtosis)),
+            ("noise_std", arguments.real("noise_std", noise_std, 0.0)),
+            ("learning_rate", rates),
+            ("lam", arguments.real("lam", lam, 0.0)),
+        )
+    ]
+    rows = 1 if arguments.flag("shared", shared) else n
+    steps = min(arguments.integer("steps", steps, 0), 2**53)
+    draws = min(arguments.integer("draws", draws, 1), 2**53)
     wanted = checked_record(record, steps)
-    stops = wanted if wanted[-1] == steps else np.append(wanted, steps)
-    fourth, length = np.full((2, runs, stops.size, n), np.nan)
-    losses = np.full((runs, stops.size), np.nan)
-    path = np.full((runs, stops.size if keep_weights else 0, n, m), np.nan)
-    done, codes = np.empty((2, runs), dtype=np.int64)
-    run_all(
-        W, _states(rng, runs), KINDS[noise], kurtosis, std, rate, l1, 1 if shared else n, draws, stops,
-        fourth, length, losses, path, done, codes,
-    )  # fmt: skip
-    keep = slice(wanted.size)
-    return as_result(
-        W,
-        wanted,
-        fourth[:, keep],
-        length[:, keep],
-        losses[:, keep],
-        path[:, keep],
-        done,
-        codes,
-        np.ndim(W0) == 2,
-    )
+    stops = stops_of(wanted, steps)
+    table = Table(W.shape, stops.size, arguments.flag("keep_weights", keep_weights))
+    generators = arguments.generator("rng", rng).spawn(runs)
+    threads = numba.get_num_threads() if workers is None else arguments.integer("workers", workers, 1)
+
+    def run(at: int) -> tuple[int, int]:
+        made: tuple[int, int] = kernels.run(
+            W[at], generators[at], KINDS[noise], *(value[at] for value in settings), rows, draws, stops,
+            table.fourth[at], table.length[at], table.total[at], table.path[at],
+        )  # fmt: skip
+        return made
+
+    if threads == 1:
+        ends = [run(at) for at in range(runs)]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            ends = list(pool.map(run, range(runs)))
+    table.made[:] = [made for made, _ in ends]
+    table.status[[code == kernels.DIVERGED for _, code in ends]] = Status.DIVERGED
+    t = 4.0 * rates[..., None] * wanted
+    return table.descent(W0, t, W, 4.0 * settings[2] * table.made)

@@ -1,46 +1,17 @@
 """Descent without randomness: gradient flow and gradient descent on the noise-averaged loss."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
-from scipy.integrate import solve_ivp
 
 from ...theory import arguments
 from ...theory.noise import noise_averaged_loss
-from ..collisions.flow import checked_times
+from ..integrate import integrate
+from ..results import Status
 from .averaged import Gradient, gradient_for
-from .descent import Descent, as_result, checked_record, checked_start
-from .steps import DIVERGED, DONE, LONGEST, FloatArray, IntArray
+from .descent import Descent, Table, checked_record, checked_start, stops_of
+from .steps import LONGEST, FloatArray, IntArray, summarise
 
-__all__ = ["NoiseFlow", "descend_averaged", "flow"]
-
-
-@dataclass(frozen=True)
-class NoiseFlow:
-    """Weights and summaries of the flow of the noise-averaged loss; see :func:`flow`.
-
-    Shapes are those of one run; with many, all arrays but `t` begin with the axis of the runs. What a
-    run did not reach is nan.
-    """
-
-    t: FloatArray
-    """Times, shape (n_times,)."""
-    W: FloatArray
-    """Weights at these times, shape (n_times, n_features, n_hidden)."""
-    fourth_norm: FloatArray
-    """|W_i|_4^4 of each encoding, shape (n_times, n_features)."""
-    l2_norm: FloatArray
-    """Lengths of the encodings, shape (n_times, n_features)."""
-    loss: FloatArray
-    """The printed loss averaged over the noise, summed over inputs and outputs, shape (n_times,)."""
-    evaluations: IntArray
-    """Gradients that were computed."""
-    status: IntArray
-    """0: all times reached; 1: `max_evaluations` used up, or no step small enough."""
-    message: str
-    """The same in words."""
+__all__ = ["descend_averaged", "flow"]
 
 
 def descend_averaged(
@@ -80,7 +51,7 @@ def descend_averaged(
     Returns
     -------
     Descent
-        As from :func:`descend`. Its `loss` is without noise, for comparison; what is descended is
+        As from :func:`descend`. Its `total` is without noise, for comparison; what is descended is
         :func:`superposition.theory.noise.noise_averaged_loss`.
 
     Raises
@@ -107,46 +78,34 @@ def descend_averaged(
     0.002 0.014
     """
     W = checked_start(W0)
-    runs, n, m = W.shape
-    gradient = gradient_for(noise, noise_std, excess_kurtosis, m)
+    gradient = gradient_for(noise, noise_std, excess_kurtosis, W.shape[2])
     rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="()")
-    steps = arguments.integer("steps", steps, 0)
+    steps = min(arguments.integer("steps", steps, 0), 2**53)
     wanted = checked_record(record, steps)
-    stops = wanted if wanted[-1] == steps else np.append(wanted, steps)
-    path = np.full((runs, stops.size, n, m), np.nan)
-    done, codes = np.zeros((2, runs), dtype=np.int64)
+    stops = stops_of(wanted, steps)
+    table = Table(W.shape, stops.size, arguments.flag("keep_weights", keep_weights))
     with np.errstate(over="ignore", invalid="ignore"):  # in a step that is not made
-        for run in range(runs):
-            done[run], codes[run] = _descend(W[run], gradient, rate, stops, path[run])
-    path = path[:, : wanted.size]
-    fourth, length, losses = _summaries(path)
-    if not keep_weights:
-        path = path[:, :0]
-    return as_result(W, wanted, fourth, length, losses, path, done, codes, np.ndim(W0) == 2)
+        for run, w in enumerate(W):
+            if not _descend(w, gradient, rate, stops, table, run):
+                table.status[run] = Status.DIVERGED
+        return table.descent(W0, 4.0 * rate * wanted, W, 4.0 * rate * table.made)
 
 
-def _descend(
-    W: FloatArray, gradient: Gradient, rate: float, stops: IntArray, path: FloatArray
-) -> tuple[int, int]:
-    done, G = 0, np.empty_like(W)
+def _descend(W: FloatArray, gradient: Gradient, rate: float, stops: IntArray, table: Table, run: int) -> bool:
+    """Descend in place; return whether all steps were made."""
+    G = np.empty_like(W)
     for stop, last in enumerate(stops):
-        while done < last:
+        while table.made[run] < last:
             gradient(W, G)
             new = W - rate * G
             if not np.max(np.abs(new)) <= LONGEST**0.5:
-                return done, DIVERGED
+                return False
             W[:] = new
-            done += 1
-        path[stop] = W
-    return done, DONE
-
-
-def _summaries(path: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return fourth norms, lengths and losses without noise of weights of shape (..., n, m)."""
-    squares = np.square(path)
-    outputs = np.maximum(path @ path.swapaxes(-1, -2), 0.0)  # NaN stays NaN
-    error = np.square(outputs - np.eye(path.shape[-2]))
-    return np.square(squares).sum(axis=-1), np.sqrt(squares.sum(axis=-1)), error.sum(axis=(-1, -2))
+            table.made[run] += 1
+        table.total[run, stop] = summarise(W, 0.0, table.fourth[run, stop], table.length[run, stop])
+        if table.path.shape[1]:
+            table.path[run, stop] = W
+    return True
 
 
 def flow(
@@ -157,8 +116,8 @@ def flow(
     *,
     excess_kurtosis: float | None = None,
     rtol: float = 1e-6,
-    max_evaluations: int = 1_000_000,
-) -> NoiseFlow:
+    max_steps: int = 100_000,
+) -> Descent:
     r"""Gradient flow of the noise-averaged loss: where noisy descent goes if its steps are small.
 
     .. math:: dW/dt = -\tfrac14 \nabla F(W)
@@ -180,14 +139,15 @@ def flow(
     excess_kurtosis : float, optional
         Of three-point noise, at least -2.
     rtol : float, optional
-        Error allowed in each step, relative to a weight or to 1 if that is larger; in (0, 0.1].
-    max_evaluations : int, optional
-        Gradients after which a run stops, with a status instead of an exception.
+        Error allowed in each step, beside the largest weight or beside 1 if that is larger; from 1e-13 to
+        0.01.
+    max_steps : int, optional
+        Steps after which a run stops, with a status instead of an exception.
 
     Returns
     -------
-    NoiseFlow
-        Weights, fourth norms, lengths and the noise-averaged loss at all times.
+    Descent
+        With the weights at all times in `path`; its `total` is averaged over the noise.
 
     Raises
     ------
@@ -196,9 +156,9 @@ def flow(
 
     Notes
     -----
-    Dormand and Prince's pair of orders 5 and 4 (``scipy.integrate.solve_ivp``). The force of noise on points
-    has kinks, where the step control makes small steps. Rates are at most a few units, so that time t costs
-    about 6 t gradients; see :func:`descend_averaged` for theirs.
+    By :func:`superposition.solvers.integrate.integrate`. The force of noise on points has kinks, where the
+    step control makes small steps. Rates are at most a few units, so that time t costs about 6 t gradients;
+    see :func:`descend_averaged` for theirs.
 
     References
     ----------
@@ -208,60 +168,33 @@ def flow(
     --------
     >>> W0 = np.random.default_rng(0).normal(scale=0.25, size=(8, 16))
     >>> result = flow(W0, "normal", 0.15, [0, 100])
-    >>> bool(result.loss[1] < result.loss[0]), result.W.shape
+    >>> bool(result.total[1] < result.total[0]), result.path.shape
     (True, (2, 8, 16))
     """
     W = checked_start(W0)
     shape = W.shape[1:]
     gradient = gradient_for(noise, noise_std, excess_kurtosis, shape[1])
-    times = checked_times(t)
-    rtol = arguments.number("rtol", rtol, 0.0, 0.1, brackets="(]")
-    most = arguments.integer("max_evaluations", max_evaluations, 1)
     G = np.empty(shape)
-    made = 0
 
-    def velocity(_: float, w: FloatArray) -> FloatArray:
-        nonlocal made
-        made += 1
-        if made > most or not np.max(np.abs(w)) <= LONGEST**0.5:  # no step that meets nan is kept
-            return np.full(w.shape, np.nan)
-        gradient(w.reshape(shape), G)
-        return -0.25 * G.ravel()
+    def velocity(_: float, w: FloatArray, __: FloatArray, out: FloatArray) -> None:
+        if np.max(np.abs(w)) <= LONGEST**0.5:
+            gradient(w.reshape(shape), G)
+            np.multiply(G.ravel(), -0.25, out=out)
+        else:
+            out[:] = np.nan  # no step that meets it is kept
 
-    path = np.full((W.shape[0], times.size, *shape), np.nan)
-    averages = np.full(path.shape[:2], np.nan)
-    evaluations, codes = np.zeros((2, W.shape[0]), dtype=np.int64)
-    later = np.unique(times[times > 0.0])
-    for run, start in enumerate(W):
-        states, made = {0.0: start.ravel()}, 0
-        if later.size:
-            with np.errstate(over="ignore", invalid="ignore"):  # in trial steps
-                found = solve_ivp(
-                    velocity, (0.0, later[-1]), start.ravel(), "RK45", t_eval=later, rtol=rtol, atol=rtol
-                )
-            states |= zip(found.t, np.transpose(found.y), strict=True)
-            evaluations[run], codes[run] = min(made, most), found.status != 0
-        for i, time in enumerate(times):
-            if time in states:
-                path[run, i] = states[time].reshape(shape)
-                averages[run, i] = noise_averaged_loss(
-                    path[run, i], noise, noise_std, excess_kurtosis=excess_kurtosis
-                )
-    fourth, length, _ = _summaries(path)
-    stopped = int(codes.sum())
-    message = (
-        f"In {stopped} of {codes.size} runs {most} gradients were not enough, or no step small enough."
-        if stopped
-        else "All times were reached."
-    )
-    which: Any = 0 if np.ndim(W0) == 2 else slice(None)
-    return NoiseFlow(
-        t=times.copy(),
-        W=path[which],
-        fourth_norm=fourth[which],
-        l2_norm=length[which],
-        loss=averages[which],
-        evaluations=np.asarray(evaluations[which]),
-        status=np.asarray(codes[which]),
-        message=message,
-    )
+    together = np.zeros(shape, np.int64)
+    found = [
+        integrate(velocity, one, t, group=together, rtol=rtol, floor=1.0, max_steps=max_steps) for one in W
+    ]
+    times = found[0].t
+    table, reached = Table(W.shape, times.size, True), np.zeros(len(W))
+    for run, course in enumerate(found):
+        table.path[run], table.made[run], table.status[run] = course.y, course.steps, course.status
+        for i in np.flatnonzero(times <= course.reached):
+            W[run], reached[run] = course.y[i], times[i]
+            summarise(W[run], 0.0, table.fourth[run, i], table.length[run, i])
+            table.total[run, i] = noise_averaged_loss(
+                W[run], noise, noise_std, excess_kurtosis=excess_kurtosis
+            )
+    return table.descent(W0, np.array(times), W, reached)

@@ -1,17 +1,15 @@
-"""Kernels of noisy gradient descent: a stream of random numbers for each run, noise, steps, summaries.
+"""Kernels of noisy gradient descent: noise, steps, summaries.
 
-The stream is NumPy's SFC64, continued inside compiled code, and normal and Laplace numbers come from NumPy's
-own algorithms, so that NumPy itself can say what the numbers should be (the tests do so). A run reads
-its own stream only: results cannot depend on which thread computes it.
+Random numbers come from Numba's version of NumPy's Generator, number for number the same. A run reads its own
+Generator only: results cannot depend on which thread computes it.
 """
 
 import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import prange
 
-from ...theory.kernels import kernel, parallel_kernel
+from ...theory.kernels import kernel
 
 __all__ = [
     "BIPOLAR",
@@ -23,13 +21,12 @@ __all__ = [
     "THREE_POINT",
     "UNIFORM",
     "fill",
-    "loss",
-    "run_all",
+    "run",
+    "summarise",
 ]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 BIPOLAR, UNIFORM, NORMAL, LAPLACE, THREE_POINT = range(5)
 DONE, DIVERGED = range(2)
@@ -38,119 +35,37 @@ DONE, DIVERGED = range(2)
 # summaries are still far from overflow there.
 LONGEST = 1e60
 
-# Without a type of their own Numba would turn a mixture of signed and unsigned integers into floats.
-_U0, _U1, _U3, _U8, _U9 = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(8), np.uint64(9)
-_U11, _U24, _U40 = np.uint64(11), np.uint64(24), np.uint64(40)
-_LOW8, _LOW52 = np.uint64(2**8 - 1), np.uint64(2**52 - 1)
-
-_TAIL = 3.6541528853610088  # where the tail begins if 256 layers have equal areas
-
-
-def _ziggurat() -> tuple[Words, FloatArray, FloatArray]:
-    """Return thresholds, widths and heights of 256 layers of equal area under exp(-x^2/2).
-
-    Layer 0 is the lowest, with the tail; 1 the uppermost and narrowest, 255 the widest above the tail.
-    Marsaglia and Tsang, J. Stat. Softw. 5 (2000) 8, with the 52 bits that NumPy has.
-    """
-    foot = math.exp(-0.5 * _TAIL**2)
-    area = _TAIL * foot + math.sqrt(0.5 * math.pi) * math.erfc(_TAIL / math.sqrt(2.0))
-    edges, heights = np.zeros(257), np.ones(257)
-    edges[256], edges[255], heights[255] = area / foot, _TAIL, foot
-    for i in range(254, 0, -1):
-        heights[i] = heights[i + 1] + area / edges[i + 1]
-        edges[i] = math.sqrt(-2.0 * math.log(heights[i]))
-    widths = np.r_[edges[256], edges[1:256]]
-    inner = np.r_[edges[255], edges[:255]]
-    return (inner / widths * 2.0**52).astype(np.uint64), widths / 2.0**52, heights[:256]
-
-
-_THRESHOLDS, _WIDTHS, _HEIGHTS = _ziggurat()
+_SIGNS = 32  # that one uniform number gives
 
 
 @kernel
-def _word(state: Words) -> np.uint64:
-    """Return the next 64 bits of SFC64."""
-    out = state[0] + state[1] + state[3]
-    state[3] += _U1
-    state[0] = state[1] ^ (state[1] >> _U11)
-    state[1] = state[2] + (state[2] << _U3)
-    state[2] = ((state[2] << _U24) | (state[2] >> _U40)) + out
-    return np.uint64(out)
+def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
+    for first in range(0, out.size, _SIGNS):
+        bits = np.int64(rng.random() * 2.0**_SIGNS)
+        for k in range(min(_SIGNS, out.size - first)):
+            out[first + k] = std if (bits >> k) & 1 else -std
 
 
 @kernel
-def _unit(state: Words) -> float:
-    """Return a number in [0, 1), a multiple of 2^-53."""
-    return float(np.float64(_word(state) >> _U11) * 2.0**-53)
-
-
-@kernel
-def _normal(state: Words) -> float:
-    """Return a standard normal number by the ziggurat."""
-    while True:
-        word = _word(state)
-        layer = word & _LOW8
-        sign = -1.0 if (word >> _U8) & _U1 else 1.0
-        whole = (word >> _U9) & _LOW52
-        x = float(np.float64(whole) * _WIDTHS[layer])
-        if whole < _THRESHOLDS[layer]:
-            return sign * x
-        if layer == _U0:
-            while True:
-                x = -math.log1p(-_unit(state)) / _TAIL
-                y = -math.log1p(-_unit(state))
-                if y + y > x * x:
-                    return -(_TAIL + x) if (whole >> _U8) & _U1 else _TAIL + x
-        else:
-            low, high = _HEIGHTS[layer], _HEIGHTS[layer - _U1]
-            if (high - low) * _unit(state) + low < math.exp(-0.5 * x * x):
-                return sign * x
-
-
-@kernel
-def _laplace(state: Words) -> float:
-    """Return a Laplace number of variance 1."""
-    while True:
-        u = _unit(state)
-        if u >= 0.5:
-            return -math.log(2.0 - u - u) * math.sqrt(0.5)
-        if u > 0.0:
-            return math.log(u + u) * math.sqrt(0.5)
-
-
-@kernel
-def _other(state: Words, kind: int, atom: float, share: float) -> float:
-    """Return a number of variance 1 that is not bipolar; +-atom with probability share if three-point."""
-    if kind == UNIFORM:
-        return math.sqrt(3.0) * (2.0 * _unit(state) - 1.0)
-    if kind == NORMAL:
-        return _normal(state)
-    if kind == LAPLACE:
-        return _laplace(state)
-    u = _unit(state)
-    if u >= share:
-        return 0.0
-    return atom if u < 0.5 * share else -atom
-
-
-@kernel
-def fill(state: Words, kind: int, kurtosis: float, std: float, out: FloatArray) -> None:
+def fill(rng: np.random.Generator, kind: int, kurtosis: float, std: float, out: FloatArray) -> None:
     """Fill a matrix with independent noise of the given kind and standard deviation."""
-    rows, columns = out.shape
+    flat = out.reshape(-1)
     if kind == BIPOLAR:
-        bits, left = _U0, 0
-        for i in range(rows):
-            for k in range(columns):
-                if left == 0:
-                    bits, left = _word(state), 64
-                out[i, k] = std if bits & _U1 else -std
-                bits >>= _U1
-                left -= 1
+        _fill_signs(rng, std, flat)
+    elif kind == UNIFORM:
+        for k in range(flat.size):
+            flat[k] = std * math.sqrt(3.0) * (2.0 * rng.random() - 1.0)
+    elif kind == NORMAL:
+        for k in range(flat.size):
+            flat[k] = std * rng.standard_normal()
+    elif kind == LAPLACE:
+        for k in range(flat.size):
+            flat[k] = std * rng.laplace(0.0, math.sqrt(0.5))
     else:
-        atom, share = math.sqrt(3.0 + kurtosis), 1.0 / (3.0 + kurtosis)
-        for i in range(rows):
-            for k in range(columns):
-                out[i, k] = std * _other(state, kind, atom, share)
+        atom, share = std * math.sqrt(3.0 + kurtosis), 1.0 / (3.0 + kurtosis)
+        for k in range(flat.size):
+            u = rng.random()
+            flat[k] = 0.0 if u >= share else atom if u < 0.5 * share else -atom
 
 
 @kernel
@@ -197,7 +112,7 @@ def _add_gradient(
 
 
 @kernel
-def loss(W: FloatArray, lam: float) -> float:
+def _loss(W: FloatArray, lam: float) -> float:
     """Return the loss without noise, sum_i (1 - |W_i|^2)^2 + sum_{j != i} ReLU(W_i.W_j)^2 + lam |W_i|_1."""
     n, m = W.shape
     total = 0.0
@@ -229,7 +144,8 @@ def _longest(W: FloatArray) -> float:
 
 
 @kernel
-def _record(W: FloatArray, fourth: FloatArray, length: FloatArray) -> None:
+def summarise(W: FloatArray, lam: float, fourth: FloatArray, length: FloatArray) -> float:
+    """Write the fourth norms and the lengths of the rows; return the loss without noise."""
     for i in range(W.shape[0]):
         second, power = 0.0, 0.0
         for k in range(W.shape[1]):
@@ -238,12 +154,13 @@ def _record(W: FloatArray, fourth: FloatArray, length: FloatArray) -> None:
             power += square * square
         length[i] = math.sqrt(second)
         fourth[i] = power
+    return _loss(W, lam)
 
 
 @kernel
-def _run(
+def run(
     W: FloatArray,
-    state: Words,
+    rng: np.random.Generator,
     kind: int,
     kurtosis: float,
     std: float,
@@ -254,7 +171,7 @@ def _run(
     stops: IntArray,
     fourth: FloatArray,
     length: FloatArray,
-    losses: FloatArray,
+    totals: FloatArray,
     path: FloatArray,
 ) -> tuple[int, int]:
     """Descend in place to the last of the stops; return the steps that were made and a code."""
@@ -272,7 +189,7 @@ def _run(
                     G[i, k] = lam * np.sign(W[i, k])
             for _ in range(draws):
                 if std > 0.0:
-                    fill(state, kind, kurtosis, std, xi)
+                    fill(rng, kind, kurtosis, std, xi)
                 _add_gradient(W, T, xi, 1.0 / draws, h, a, G)
             for i in range(n):
                 for k in range(m):
@@ -281,35 +198,7 @@ def _run(
                 return done, DIVERGED
             W[:] = G
             done += 1
-        _record(W, fourth[stop], length[stop])
-        losses[stop] = loss(W, lam)
+        totals[stop] = summarise(W, lam, fourth[stop], length[stop])
         if path.shape[0] > 0:
             path[stop] = W
     return done, DONE
-
-
-@parallel_kernel
-def run_all(
-    W: FloatArray,
-    states: Words,
-    kind: int,
-    kurtosis: FloatArray,
-    std: FloatArray,
-    rate: FloatArray,
-    lam: FloatArray,
-    rows: int,
-    draws: int,
-    stops: IntArray,
-    fourth: FloatArray,
-    length: FloatArray,
-    losses: FloatArray,
-    path: FloatArray,
-    done: IntArray,
-    codes: IntArray,
-) -> None:
-    """Descend from all W[run] in place, summaries into the arrays that follow the stops."""
-    for run in prange(W.shape[0]):
-        done[run], codes[run] = _run(
-            W[run], states[run], kind, kurtosis[run], std[run], rate[run], lam[run], rows, draws, stops,
-            fourth[run], length[run], losses[run], path[run],
-        )  # fmt: skip

@@ -1,20 +1,35 @@
 """Exact losses and optimal small models of the ReLU output model (Elhage et al. 2022).
 
-Global optima of two features in one dimension with their certificates, polygons and other small models,
-optimal arrangements on the sphere, and what the classes of input that are left out would cost.
+Global optima of two features in one dimension with their certificates (`pair`), optimal arrangements on the
+sphere (`sphere`), polygons, names for what a model looks like, and what it would cost to leave out the inputs
+with many features on. Minimisers of other sizes and laws come from `superposition.solvers.minimise`.
 """
 
-from .classes import ClassShares, Dropping, DroppingTable, class_shares, cost_of_dropping, dropping_table
-from .models import Certificate, SmallModel, load_models, save_models
-from .phases import PHASES, PhaseDiagram, phase_diagram
-from .phases_basins import Basins, pair_basins
-from .phases_certify import certify, solve_pair
-from .phases_planar import Polygon, polygon, solve_small, structure
-from .phases_transitions import Transitions, pair_transitions
-from .thomson_arrange import Thomson, thomson
-from .thomson_bounds import capacity_limit, programmed_bound
-from .thomson_geometry import Curvature, Geometry, curvature, geometry
-from .thomson_limit import SparseModel, SphereCheck, sparse_model, sphere_check
+from ..minimise import Certificate
+from .arrangement import Geometry, geometry, represented, structure
+from .dropping import ClassShares, Dropping, DroppingTable, class_shares, cost_of_dropping, dropping_table
+from .pair import (
+    PHASES,
+    Basins,
+    PhaseDiagram,
+    Transitions,
+    certify,
+    pair_basins,
+    pair_transitions,
+    phase_diagram,
+    solve_pair,
+)
+from .polygons import Polygon, polygon
+from .sphere import (
+    Curvature,
+    SphereCheck,
+    Thomson,
+    capacity_limit,
+    curvature,
+    programmed_bound,
+    sphere_check,
+    thomson,
+)
 
 __all__ = [
     "PHASES",
@@ -27,8 +42,6 @@ __all__ = [
     "Geometry",
     "PhaseDiagram",
     "Polygon",
-    "SmallModel",
-    "SparseModel",
     "SphereCheck",
     "Thomson",
     "Transitions",
@@ -39,16 +52,13 @@ __all__ = [
     "curvature",
     "dropping_table",
     "geometry",
-    "load_models",
     "pair_basins",
     "pair_transitions",
     "phase_diagram",
     "polygon",
     "programmed_bound",
-    "save_models",
+    "represented",
     "solve_pair",
-    "solve_small",
-    "sparse_model",
     "sphere_check",
     "structure",
     "thomson",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from superposition.solvers import collisions
 from superposition.solvers.noise import averaged, descend_averaged, flow
+from superposition.solvers.results import Status
 from superposition.theory.noise import NOISES, noise_averaged_gradient, noise_averaged_loss
 
 EPS = np.finfo(float).eps
@@ -157,7 +158,7 @@ def test_descent_follows_the_gradient(noise):
     np.testing.assert_allclose(result.fourth_norm[:, 1], (W**4).sum(axis=-1))
     np.testing.assert_allclose(result.l2_norm[:, 1], np.linalg.norm(W, axis=-1))
     for run in range(2):
-        assert result.loss[run, 1] == pytest.approx(noise_averaged_loss(W[run], noise, 0.0, **extra(noise)))
+        assert result.total[run, 1] == pytest.approx(noise_averaged_loss(W[run], noise, 0.0, **extra(noise)))
         alone = descend_averaged(W0[run], noise, 0.3, 0.05, 20, **extra(noise))
         np.testing.assert_array_equal(alone.W, result.W[run])
         assert alone.path.shape == (0, 3, 5)
@@ -165,7 +166,7 @@ def test_descent_follows_the_gradient(noise):
 
 def test_small_steps_follow_the_flow_to_first_order():
     W0 = weights(4, 6)
-    end = flow(W0, "normal", 0.3, 4.0, rtol=1e-10).W[-1]
+    end = flow(W0, "normal", 0.3, 4.0, rtol=1e-10).W
     errors = []
     for steps in (250, 500, 1000):  # the flow's time is 4 learning_rate steps
         errors.append(np.abs(descend_averaged(W0, "normal", 0.3, 1 / steps, steps).W - end).max())
@@ -177,27 +178,28 @@ def test_flow_without_noise_is_that_of_the_collisions():
     W0 = weights(6, 8)
     result = flow(W0, "bipolar", 0.0, [0.0, 2.0, 20.0], rtol=1e-9)
     expected = collisions.flow(W0, 0.0, [0.0, 2.0, 20.0], rtol=1e-9)
-    np.testing.assert_allclose(result.W[-1], expected.W, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(result.W, expected.W, rtol=0, atol=1e-6)
     np.testing.assert_allclose(result.l2_norm, expected.l2_norm, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(result.loss, 4 * expected.loss, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result.total, 4 * expected.loss, rtol=0, atol=1e-5)
 
 
 def test_a_flow_of_no_time_stays():
     W0 = weights(2, 3)
-    np.testing.assert_array_equal(flow(W0, "normal", 0.1, 0.0).W, W0[None])
-    np.testing.assert_array_equal(flow(W0, "normal", 0.1, [0.0, 0.0, 1.0]).W[:2], [W0, W0])
+    np.testing.assert_array_equal(flow(W0, "normal", 0.1, 0.0).path, W0[None])
+    np.testing.assert_array_equal(flow(W0, "normal", 0.1, [0.0, 0.0, 1.0]).path[:2], [W0, W0])
 
 
 @pytest.mark.parametrize("noise", SOLVED)
 def test_flow_goes_downhill(noise):
     W0 = np.array([weights(4, 5, seed) for seed in (0, 1)])
     result = flow(W0, noise, 0.3, [0, 1, 3, 10, 30], **extra(noise))
-    assert result.status.tolist() == [0, 0]
-    assert result.message == "All times were reached."
-    assert np.all(np.diff(result.loss, axis=1) < 0)
-    np.testing.assert_array_equal(result.W[:, 0], W0)
-    assert result.loss[1, 2] == noise_averaged_loss(result.W[1, 2], noise, 0.3, **extra(noise))
-    np.testing.assert_allclose(result.fourth_norm, (result.W**4).sum(axis=-1))
+    assert result.status.tolist() == [Status.REACHED, Status.REACHED]
+    assert result.reached.tolist() == [30, 30]
+    assert np.all(np.diff(result.total, axis=1) < 0)
+    np.testing.assert_array_equal(result.path[:, 0], W0)
+    np.testing.assert_array_equal(result.path[:, -1], result.W)
+    assert result.total[1, 2] == noise_averaged_loss(result.path[1, 2], noise, 0.3, **extra(noise))
+    np.testing.assert_allclose(result.fourth_norm, (result.path**4).sum(axis=-1))
     alone = flow(W0[1], noise, 0.3, [0, 1, 3, 10, 30], **extra(noise))
     np.testing.assert_array_equal(alone.W, result.W[1])
 
@@ -207,33 +209,35 @@ def test_the_mean_effect_alone_gathers_weights_under_bipolar_noise_and_not_under
     ends = {noise: flow(W0, noise, 0.3, [100.0, 300.0]) for noise in ("bipolar", "normal")}
     assert ends["bipolar"].fourth_norm[-1].mean() > 2 * ends["normal"].fourth_norm[-1].mean()
     # Normal noise has come to rest in a minimum that turns with the hidden space.
-    np.testing.assert_allclose(ends["normal"].W[1], ends["normal"].W[0], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(ends["normal"].path[1], ends["normal"].path[0], rtol=0, atol=1e-4)
 
 
 def test_uniform_noise_has_a_flow_too():
     W0 = weights(3, 3)
     result = flow(W0, "uniform", 0.3, [0.0, 1.0], rtol=1e-3)
-    assert result.status == 0
-    assert result.loss[1] < result.loss[0]
+    assert result.status is Status.REACHED
+    assert result.total[1] < result.total[0]
 
 
 def test_what_goes_wrong_is_a_status():
     result = descend_averaged(10 * weights(3, 4), "normal", 0.1, 1.0, 100, record=[0, 50])
-    assert result.status == 1
+    assert result.status is Status.DIVERGED
     assert result.steps < 50
     assert np.isfinite(result.W).all()
-    assert np.isfinite(result.loss[0])
+    assert np.isfinite(result.total[0])
     assert np.isnan(result.fourth_norm[1]).all()
-    assert "1 of 1 runs diverged" in result.message
+    assert result.message == Status.DIVERGED.value
     for rate, std in ((1e300, 0.1), (0.1, 1e30)):
         result = descend_averaged(np.full((2, 3), 1e29), "bipolar", std, rate, 3, record=[0, 3])
-        assert (result.steps, result.status) == (0, 1)
-        assert np.isfinite(result.loss[0])
-    stiff = flow(weights(2, 3), "normal", 1e9, [0.0, 1.0], max_evaluations=500)
-    assert (stiff.status, stiff.evaluations) == (1, 500)
-    assert np.isfinite(stiff.W[0]).all()
-    assert np.isnan(stiff.W[1]).all()
-    assert "In 1 of 1 runs 500 gradients were not enough" in stiff.message
+        assert (result.steps, result.status) == (0, Status.DIVERGED)
+        assert np.isfinite(result.total[0])
+    stiff = flow(weights(2, 3), "normal", 1e9, [0.0, 1.0], max_steps=100)
+    assert (stiff.status, stiff.reached) == (Status.STEPS, 0.0)
+    assert 0 < stiff.steps <= 100
+    np.testing.assert_array_equal(stiff.W, weights(2, 3))
+    assert np.isfinite(stiff.path[0]).all()
+    assert np.isnan(stiff.path[1]).all()
+    assert stiff.message == Status.STEPS.value
 
 
 @pytest.mark.parametrize("call", [descend_averaged, flow])
@@ -268,9 +272,9 @@ def test_rejects(call, change, message):
         (descend_averaged, {"steps": -1}, "`steps` must be an integer of at least 0; got -1"),
         (descend_averaged, {"record": [2, 2]}, r"`record` must be increasing .*; got \[2, 2\]"),
         (flow, {"t": -1.0}, r"`t` must lie in \[0, inf\); got -1"),
-        (flow, {"t": [1.0, 0.5]}, "`t` must be sorted; got 1 before 0.5"),
-        (flow, {"max_evaluations": 0}, "`max_evaluations` must be an integer of at least 1; got 0"),
-        (flow, {"rtol": 0.0}, r"`rtol` must lie in \(0, 0.1\]; got 0"),
+        (flow, {"t": [1.0, 0.5]}, "`t` must be sorted; got 0.5 after a larger one"),
+        (flow, {"max_steps": 0}, "`max_steps` must be an integer of at least 1; got 0"),
+        (flow, {"rtol": 0.0}, r"`rtol` must lie in \[1e-13, 0.01\]; got 0"),
     ],
 )
 def test_rejects_of_one_function(call, change, message):

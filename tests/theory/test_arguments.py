@@ -25,9 +25,10 @@ def test_good_values_pass_unchanged():
     assert arguments.choice("device", "cpu", ("cpu", "cuda")) == "cpu"
     assert arguments.flag("tied", np.bool_(False)) is False
     assert arguments.probability("p", [1, 0.25]).tolist() == [1.0, 0.25]
+    assert arguments.probability("p", 0.1, low=0.1) == 0.1
     assert arguments.each("b", [1, 2]).tolist() == [1.0, 2.0]
     assert arguments.each("t", 3).tolist() == [3.0]
-    arguments.fits("n", 2**15, 2**30)
+    arguments.fits("n", 2**14, 2**28)
 
 
 @pytest.mark.parametrize(
@@ -203,3 +204,28 @@ def test_what_does_not_fit_is_refused(doubles):
 def test_bad_values_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@arguments.finite
+def _quotient(x, y=1.0):
+    """Divide."""
+    return np.divide(x, y), np.float64(0.5)
+
+
+def test_a_result_beyond_doubles_is_refused_by_the_names_of_the_arguments():
+    assert _quotient(1.0, 2.0) == (0.5, 0.5)
+    assert _quotient.__doc__ == "Divide."
+    rule = r"`x`, `y` must be such that the result is a finite double; got x = \[1\.0, 0\.0\], y = 0\."
+    with pytest.raises(ValueError, match=rule):
+        _quotient([1.0, 0.0], y=0)
+
+
+def test_lists_of_words_and_objects_of_a_class():
+    assert arguments.choices("codes", ["b", "a"], ("a", "b")) == ("b", "a")
+    assert arguments.instance("table", {1: 2}, dict) == {1: 2}
+
+
+@pytest.mark.parametrize("value", ["a", [], None, 3, ["a", "c"], [1], np.array(["a"])])
+def test_other_lists_of_words_are_refused(value):
+    with pytest.raises(ValueError, match="`codes` must be a list of words out of 'a', 'b'; got "):
+        arguments.choices("codes", value, ("a", "b"))

@@ -146,6 +146,8 @@ def test_repr_is_short():
     large = Outer(np.zeros((9, 9)), Inner(list(range(10**4))), {k: k for k in range(99)}, ("a" * 999,), 0.1)
     assert len(repr(large)) < 400
     assert "\n" not in repr(Inner(np.eye(2)))
+    wide = result(type("Wide", (), {"__annotations__": {f"a_field_{k}": Any for k in range(30)}}))
+    assert len(repr(wide(*[np.zeros((99, 99))] * 30))) < 400
 
 
 def test_a_status_brings_a_message():

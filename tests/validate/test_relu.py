@@ -104,12 +104,14 @@ def plane():
 def test_two_pairs_are_the_square(plane):
     for p in plane["p"].values:
         square = solvers.polygon(4, p).gain / (p / 3 - p**2 / 4)
-        assert float(plane["saved"].sel(p=p, arrangement="two pairs")) == pytest.approx(square, rel=1e-7)
+        assert float(plane["saved"].sel(p=p, arrangement="2 antipodal pairs")) == pytest.approx(
+            square, rel=1e-7
+        )
 
 
 def test_best_models_save_at_least_what_their_arrangements_do(plane):
     saved, best = plane["saved"], plane["best_saved"]
-    of = {3: ("two alone", "pair and one alone", "3-gon"), 5: tuple(plane["arrangement"].values)}
+    of = {3: ("2 singles", "antipodal pair + single", "triangle"), 5: tuple(plane["arrangement"].values)}
     for n, names in of.items():
         for name in names:
             assert (best.sel(n_features=n) >= saved.sel(arrangement=name) - 1e-7).all()
@@ -117,16 +119,18 @@ def test_best_models_save_at_least_what_their_arrangements_do(plane):
 
 def test_winners_change_at_the_crossings(plane):
     below, above = plane["crossing_below"].values, plane["crossing_above"].values
-    assert below.tolist() == ["5-gon", "two pairs"]
-    assert above.tolist() == ["two pairs", "3-gon"]
-    corners = {"5-gon": 5, "two pairs": 4, "3-gon": 3}
+    assert below.tolist() == ["pentagon", "2 antipodal pairs"]
+    assert above.tolist() == ["2 antipodal pairs", "triangle"]
+    corners = {"pentagon": 5, "2 antipodal pairs": 4, "triangle": 3}
     for at, low, high in zip(plane["crossing_p"].values, below, above, strict=True):
         for p, winner, loser in ((at * 0.99, low, high), (at * 1.01, high, low)):
             assert solvers.polygon(corners[winner], p).gain > solvers.polygon(corners[loser], p).gain
 
 
 def test_shapes_count_groups():
-    assert polygons.shapes(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])) == "2 alone, 2 dropped"
+    W = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    assert polygons.shapes(W) == "2 singles, 2 dropped"
+    assert polygons.shapes(0 * W) == "4 dropped"
 
 
 def test_polygon_figure_shows_what_is_saved(plane):
@@ -150,7 +154,7 @@ def test_shares_are_those_of_the_mixture(few, kind):
         for on in (0.05, 0.5):
             M, b = truncation._map(kind, n, on / n, 0.25, 0)
             mixture = mixture_loss_of_map(M, b, on / n)
-            share = mixture.terms[2:].sum() / mixture.loss
+            share = mixture.terms[2:].sum() / mixture.total
             one = few.sel(kind=kind, n_features=n, on=on)
             assert float(one["share"]) == pytest.approx(share, abs=1e-8)
             assert float(one["bound"]) >= share - 1e-9

@@ -10,34 +10,31 @@ effects of different order are told apart:
 - encodings *together* feel, at first order, that noise carries overlaps over the ReLU's threshold. With the
   negative overlaps that this very noise brings about, negative excess kurtosis sparsifies
   (:func:`sparsifying_rate`).
+
+Every function raises a ``ValueError`` that names an argument which is out of range.
 """
 
-from .drift import (
+from .derive import (
+    derive_edgeworth,
+    derive_fourth_norm_diffusion,
     derive_fourth_norm_drift,
     derive_fourth_norm_step,
-    derive_random_drift,
-    fourth_norm_diffusion,
-    fourth_norm_drift,
-    random_fourth_norm_drift,
-)
-from .moments import (
-    NOISES,
+    derive_gradient,
     derive_moment,
-    derive_random_fourth_norm,
-    excess_kurtosis,
-    fourth_moment,
-    noise_moments,
-    three_point,
-)
-from .potential import (
-    derive_sparsifying_rate,
-    effective_potential,
-    noise_averaged_gradient,
-    noise_averaged_loss,
-    sparsifying_rate,
-)
-from .predict import (
+    derive_next_step_loss,
+    derive_next_step_square,
+    derive_normal_relu,
     derive_quartic_flow,
+    derive_random_drift,
+    derive_random_fourth_norm,
+    derive_sparsifying_rate,
+    derive_squared_norm,
+    expectation,
+)
+from .drift import fourth_norm_diffusion, fourth_norm_drift, next_step_loss, random_fourth_norm_drift
+from .moments import NOISES, excess_kurtosis, fourth_moment, noise_moments, three_point
+from .potential import effective_potential, noise_averaged_gradient, noise_averaged_loss, sparsifying_rate
+from .predict import (
     quartic_flow,
     quartic_time,
     regulariser_rate,
@@ -46,18 +43,19 @@ from .predict import (
     simplex_square,
     sparsification_time,
 )
-from .relu import ReluMoments, derive_edgeworth, derive_normal_relu, relu_moments
-from .step import derive_gradient, derive_next_step_loss, derive_squared_norm, expectation, next_step_loss
+from .relu import ReluMoments, relu_moments
 
 __all__ = [
     "NOISES",
     "ReluMoments",
     "derive_edgeworth",
+    "derive_fourth_norm_diffusion",
     "derive_fourth_norm_drift",
     "derive_fourth_norm_step",
     "derive_gradient",
     "derive_moment",
     "derive_next_step_loss",
+    "derive_next_step_square",
     "derive_normal_relu",
     "derive_quartic_flow",
     "derive_random_drift",

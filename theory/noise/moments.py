@@ -1,35 +1,23 @@
-r"""Moments of symmetric noise, and of its projection W.xi on an encoding W.
-
-Power sums :math:`p_k = \sum_j W_j^k` carry all that a projection knows of W: the cumulants of W.xi are those
-of the noise times p_k. So every moment here holds for any number of hidden neurons.
-"""
+"""Laws of symmetric noise, and the fourth moment of what reaches an output."""
 
 import math
-from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
 from ..arguments import FloatArray, Real, choice, number, plain, real
 
 __all__ = [
     "NOISES",
-    "derive_moment",
-    "derive_random_fourth_norm",
     "excess_kurtosis",
     "fourth_moment",
     "noise_moments",
     "three_point",
 ]
 
-NOISES = ("bipolar", "uniform", "normal", "laplace", "three-point")
+_KURTOSIS = {"bipolar": -2.0, "uniform": -1.2, "normal": 0.0, "laplace": 3.0}
+NOISES = (*_KURTOSIS, "three-point")
 _SLACK = 1e-12  # a moment that a user computed in another order may be a few roundings lower
-
-
-# --- The families -----------------------------------------------------------------------------------------
 
 
 def excess_kurtosis(noise: str) -> float:
@@ -45,11 +33,6 @@ def excess_kurtosis(noise: str) -> float:
     float
         -2, -6/5, 0, 3.
 
-    Raises
-    ------
-    ValueError
-        If the noise has another name.
-
     References
     ----------
     Lecomte et al. (2024), §3.2.
@@ -59,7 +42,7 @@ def excess_kurtosis(noise: str) -> float:
     >>> excess_kurtosis("bipolar")
     -2.0
     """
-    return float(noise_moments(choice("noise", noise, NOISES[:-1]))[1] - 3)
+    return _KURTOSIS[choice("noise", noise, NOISES[:-1])]
 
 
 def three_point(excess_kurtosis: float) -> tuple[float, float]:
@@ -76,11 +59,6 @@ def three_point(excess_kurtosis: float) -> tuple[float, float]:
         c, the square root of excess_kurtosis + 3.
     probability : float
         Probability of not being 0, 1/(excess_kurtosis + 3).
-
-    Raises
-    ------
-    ValueError
-        If the excess kurtosis is below -2, which no distribution has, or not one finite number.
 
     Examples
     --------
@@ -108,12 +86,6 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
     ndarray of float64, shape (4,)
         Relative error 1e-15.
 
-    Raises
-    ------
-    ValueError
-        If the noise has another name, the standard deviation is negative or not finite, or
-        `excess_kurtosis` is missing where it is needed, given where it is not, or below -2.
-
     Examples
     --------
     >>> noise_moments("laplace", 2.0)
@@ -131,20 +103,30 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
     return np.asarray(unit * std ** (2 * k))
 
 
+def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatArray:
+    """Return the excess kurtosis of a noise; only three-point noise has, and needs, one that is given."""
+    if (noise == "three-point") != (excess_kurtosis is not None):
+        raise ValueError(
+            '`excess_kurtosis` must be given for "three-point" noise and for no other; '
+            f"got {excess_kurtosis!r} with {noise!r}."
+        )
+    if excess_kurtosis is None:
+        return np.asarray(_KURTOSIS[noise])
+    return real("excess_kurtosis", excess_kurtosis, -2.0, hint="E x^4 >= (E x^2)^2 for every distribution.")
+
+
 def family(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
     """Check the arguments that describe a noise; return its name, deviation and mu4/sigma^4."""
     name, std = choice("noise", noise, NOISES), number("noise_std", noise_std, 0.0)
-    if (name == "three-point") != (excess_kurtosis is not None):
-        raise ValueError(
-            '`excess_kurtosis` must be given for "three-point" noise and for no other; '
-            f"got {excess_kurtosis} with {name!r}."
-        )
-    if excess_kurtosis is not None:
-        return name, std, three_point(excess_kurtosis)[0] ** 2
-    return name, std, {"bipolar": 1.0, "uniform": 1.8, "normal": 3.0, "laplace": 6.0}[name]
+    return name, std, number("excess_kurtosis", given_kurtosis(name, excess_kurtosis)) + 3
 
 
-# --- Projections ------------------------------------------------------------------------------------------
+def encodings(w: npt.ArrayLike) -> FloatArray:
+    """Check encodings of shape (..., m)."""
+    weights = real("w", w)
+    if weights.ndim == 0 or weights.shape[-1] == 0:
+        raise ValueError(f"`w` must have shape (..., m) with m of at least 1; got {weights.shape}.")
+    return weights
 
 
 def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) -> Real:
@@ -182,9 +164,7 @@ def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) ->
     >>> fourth_moment([1.0, 1.0], 1.0, 1.0)
     8.0
     """
-    weights = real("w", w)
-    if weights.ndim == 0 or weights.shape[-1] == 0:
-        raise ValueError(f"`w` must have shape (..., m) with m of at least 1; got {weights.shape}.")
+    weights = encodings(w)
     std, fourth = real("sigma", sigma, 0.0), real("mu4", mu4, 0.0)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         square = std**4
@@ -201,139 +181,3 @@ def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) ->
     if not np.all(np.isfinite(moment)):
         raise ValueError(f"`w` and `mu4` must have a finite moment; got {np.abs(weights).max():g} at most.")
     return plain(np.asarray(moment))
-
-
-Table = Callable[[int, int], Any]
-
-
-def joint_moments(cumulant: Table) -> Table:
-    """Return the joint moments of two variables as a function, given their joint cumulants."""
-
-    @cache
-    def moment(a: int, b: int) -> Any:
-        if a == 0 and b == 0:
-            return 1
-        # One derivative of exp(cumulant function), in the first variable that is left.
-        da, db = (1, 0) if a else (0, 1)
-        return sum(
-            math.comb(a - da, i)
-            * math.comb(b - db, j)
-            * cumulant(i + da, j + db)
-            * moment(a - da - i, b - db - j)
-            for i in range(a - da + 1)
-            for j in range(b - db + 1)
-        )
-
-    return moment
-
-
-def joint_cumulants(moment: Table) -> Table:
-    """Return the joint cumulants of two variables as a function, given their joint moments."""
-
-    @cache
-    def cumulant(a: int, b: int) -> Any:
-        if a == 0 and b == 0:
-            return 0
-        da, db = (1, 0) if a else (0, 1)
-        return moment(a, b) - sum(
-            math.comb(a - da, i)
-            * math.comb(b - db, j)
-            * cumulant(i + da, j + db)
-            * moment(a - da - i, b - db - j)
-            for i in range(a - da + 1)
-            for j in range(b - db + 1)
-            if (i + da, j + db) != (a, b)
-        )
-
-    return cumulant
-
-
-def power_sum(k: int) -> Any:
-    """Return the symbol of p_k, the sum of the k-th powers of the weights; p_0 is m."""
-    import sympy
-
-    return sympy.Symbol(f"p{k}" if k else "m")
-
-
-def noise_moment(k: int) -> Any:
-    """Return the symbol of the k-th moment of the noise, 0 if k is odd."""
-    import sympy
-
-    return 0 if k % 2 else sympy.Symbol(f"mu{k}") if k else sympy.Integer(1)
-
-
-@cache
-def noise_cumulant(k: int) -> Any:
-    """Return the k-th cumulant of the noise in the symbols of its moments."""
-    import sympy
-
-    return sympy.expand(joint_cumulants(lambda a, _: noise_moment(a))(k, 0))
-
-
-def _with_square(a: int, b: int) -> Any:
-    """Return the joint cumulant of W.xi (a times) and |xi|^2 (b times): a sum over independent neurons."""
-    return _one_neuron(a, b) * power_sum(a)
-
-
-_one_neuron = joint_cumulants(lambda a, b: noise_moment(a + 2 * b))
-_projection = joint_moments(_with_square)
-
-
-def derive_moment(power: int, square_power: int = 0) -> Any:
-    r"""Derive :math:`E (W \cdot \xi)^a (|\xi|^2)^b` for any number of neurons, with SymPy.
-
-    Parameters
-    ----------
-    power, square_power : int
-        a and b, not negative.
-
-    Returns
-    -------
-    Expr
-        In the symbols p2, p4, ... (sums of powers of the weights), m, and mu2, mu4, ... (moments of the
-        noise); 0 if `power` is odd.
-
-    Raises
-    ------
-    ValueError
-        If a power is negative or not whole.
-
-    Examples
-    --------
-    >>> derive_moment(2, 1)
-    m*mu2**2*p2 - mu2**2*p2 + mu4*p2
-    """
-    import sympy
-
-    a, b = arguments.integer("power", power, 0), arguments.integer("square_power", square_power, 0)
-    return sympy.expand(_projection(a, b))
-
-
-def derive_random_fourth_norm() -> Any:
-    r"""Derive the mean of :math:`|W|_4^4` for a random unit vector of m entries, with SymPy.
-
-    A normal vector is a random direction times an independent length, so that :math:`E x^4 \cdot m` is the
-    mean looked for times :math:`E |x|^4 = m^2 + 2m`.
-
-    Returns
-    -------
-    Expr
-        3/(m + 2): 3/m asymptotically, as the source says.
-
-    References
-    ----------
-    Lecomte et al. (2024), Fig. 4.
-
-    Examples
-    --------
-    >>> derive_random_fourth_norm()
-    3/(m + 2)
-    """
-    import sympy
-
-    m, t = sympy.symbols("m t")
-    normal = sympy.exp(t**2 / 2)
-    chi_square = (1 - 2 * t) ** (-m / 2)
-    fourth = sympy.diff(normal, t, 4).subs(t, 0)
-    length = sympy.diff(chi_square, t, 2).subs(t, 0)
-    return sympy.simplify(m * fourth / length)

@@ -19,46 +19,19 @@ nothing.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, Real, matrix, number, plain, real
-from .relu import derive_edgeworth, relu_moments
+from .relu import relu_moments
 
 __all__ = [
-    "derive_sparsifying_rate",
     "effective_potential",
     "noise_averaged_gradient",
     "noise_averaged_loss",
     "sparsifying_rate",
 ]
-
-
-def derive_sparsifying_rate() -> Any:
-    r"""Derive the force of the effective potential along the sphere, for one overlap, with SymPy.
-
-    Returns
-    -------
-    residual : Expr
-        :math:`-\partial V/\partial W_j` at fixed overlaps, less :math:`B W_j^3` with
-        :math:`B = \kappa \sigma^2 z\, n(z)/(3 s)`; 0. The part of it along W only changes the length.
-
-    Examples
-    --------
-    >>> derive_sparsifying_rate()
-    0
-    """
-    import sympy
-
-    force = derive_edgeworth()["force"]  # in p4
-    names = {symbol.name: symbol for symbol in force.free_symbols}
-    g, s, sigma, kurtosis = (names[key] for key in ("g", "s", "sigma", "kurtosis"))
-    weight = sympy.Symbol("W_j")
-    z = g / (sigma * sympy.sqrt(s))
-    rate = kurtosis * sigma**2 / (3 * s) * z * sympy.exp(-(z**2) / 2) / sympy.sqrt(2 * sympy.pi)
-    return sympy.simplify(force * 4 * weight**3 - rate * weight**3)
 
 
 def noise_averaged_loss(
@@ -88,11 +61,6 @@ def noise_averaged_loss(
     -------
     float
         L(W) of the module's first lines; divided by n_features, the mean over inputs.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----
@@ -126,15 +94,6 @@ def noise_averaged_gradient(
     W, noise, noise_std, excess_kurtosis, method
         As in :func:`noise_averaged_loss`.
 
-    Returns
-    -------
-    ndarray of float64, shape (n_features, n_hidden)
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Notes
     -----
     For discrete noise the loss has kinks where some noise just switches off an encoding's own output; there
@@ -164,15 +123,20 @@ def _loss(
 
 
 def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return z n(z) summed over the other inputs for each output, squared lengths, fourth norms."""
-    square = np.sum(W**2, axis=1)
-    if not np.all(square > 0):
+    """Return z n(z) summed over the other inputs, for each output; lengths; fourth norms of directions."""
+    size = np.max(np.abs(W), axis=1, keepdims=True)
+    if not np.all(size > 0):
         raise ValueError("`W` must have no zero encoding, which has no shape; got one.")
-    z = (W @ W.T) / (noise_std * np.sqrt(square))
+    norm = np.sqrt(np.sum((W / size) ** 2, axis=1, keepdims=True))
+    directions = W / size / norm
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = np.clip(W @ directions.T / noise_std, -40.0, 40.0)
     np.fill_diagonal(z, 0.0)
-    near = np.clip(z, -40.0, 40.0)
-    pull = np.sum(near * np.exp(-0.5 * near**2), axis=0) / math.sqrt(2 * math.pi)
-    return np.asarray(pull), np.asarray(square), np.asarray(np.sum(W**4, axis=1))
+    pull = np.sum(z * np.exp(-0.5 * z**2), axis=0) / math.sqrt(2 * math.pi)
+    length = (size * norm)[:, 0]
+    if not np.all(np.isfinite(length) & np.isfinite(pull)):
+        raise ValueError(f"`W` must have finite lengths; got {np.max(size):g} as an entry.")
+    return np.asarray(pull), length, np.asarray(np.sum(directions**4, axis=1))
 
 
 def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt.ArrayLike) -> Real:
@@ -192,11 +156,6 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     float or ndarray of float64
         V of the module's first lines, linear in the excess kurtosis.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or an encoding is 0.
-
     Notes
     -----
     Asymptotic: relative errors of order |W_k|_4^4 (times powers of z), so it describes spread encodings,
@@ -209,8 +168,9 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     """
     kurtosis = real("excess_kurtosis", excess_kurtosis, -2.0)
     std = number("noise_std", noise_std, 0.0, brackets="(]")
-    pull, square, fourth = _thresholds(matrix("W", W), std)
-    return plain(np.asarray(-kurtosis * (std**2 / 12 * float(np.sum(fourth / square * pull)) + 0.0)) + 0.0)
+    pull, length, fourth = _thresholds(matrix("W", W), std)
+    scale = std * length
+    return plain(np.asarray(-kurtosis / 12 * float(np.sum(scale * pull * scale * fourth))) + 0.0)
 
 
 def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float) -> FloatArray:
@@ -226,25 +186,12 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
 
     Parameters
     ----------
-    W : array_like of float, shape (n_features, n_hidden)
-        Encodings, one a row, none of them 0.
-    noise_std : float
-        Standard deviation of the noise, positive.
-    excess_kurtosis : float
-        kappa, at least -2.
+    W, noise_std, excess_kurtosis
+        As in :func:`effective_potential`, whose validity it has too.
 
     Returns
     -------
     ndarray of float64, shape (n_features,)
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or an encoding is 0.
-
-    Notes
-    -----
-    Valid as :func:`effective_potential`.
 
     Examples
     --------
@@ -253,5 +200,6 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
     """
     kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
     std = number("noise_std", noise_std, 0.0, brackets="(]")
-    pull, square, _ = _thresholds(matrix("W", W), std)
-    return np.asarray(kurtosis * std**2 / (3 * square) * pull)
+    pull, length, _ = _thresholds(matrix("W", W), std)
+    ratio = std / length
+    return np.asarray(kurtosis / 3 * (ratio * pull * ratio))

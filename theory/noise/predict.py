@@ -7,7 +7,6 @@ regulariser of second order in it would act in a time t that grows with its inve
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,6 @@ from .moments import family
 from .relu import relu_moments
 
 __all__ = [
-    "derive_quartic_flow",
     "quartic_flow",
     "quartic_time",
     "regulariser_rate",
@@ -33,36 +31,6 @@ _LATEST = 690.0  # log of the odds of the largest weight; odds are then near the
 _SOONEST = 1e-290
 
 # --- One encoding on the sphere: the flow towards larger fourth norm ----------------------------------------
-
-
-def derive_quartic_flow(n_weights: int = 3) -> tuple[Any, Any]:
-    r"""Check the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j`, |W| = 1, with SymPy.
-
-    With :math:`x_j = W_j^2`: the :math:`1/x_j` keep their differences up to a common factor, so that
-    :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
-
-    Returns
-    -------
-    rate, start : Expr
-        dx_j/d(Bt) less :math:`2 x_j (x_j - \sum_k x_k^2)`, and x_j at tau = 0 less x_j(0): both 0 where the
-        x_j(0) add up to 1.
-
-    Examples
-    --------
-    >>> derive_quartic_flow()
-    (0, 0)
-    """
-    import sympy
-
-    tau = sympy.Symbol("tau")
-    free = sympy.symbols(f"x1:{n_weights}", positive=True)
-    first = [*free, 1 - sum(free)]
-    shares = [1 / (1 / x - tau) for x in first]
-    total = sum(shares)
-    x = [share / total for share in shares]
-    clock = sympy.diff(-sum(sympy.log(1 - tau * y) for y in first), tau) / 2  # d(Bt)/dtau
-    rate = sympy.diff(x[0], tau) / clock - 2 * x[0] * (x[0] - sum(y**2 for y in x))
-    return sympy.simplify(rate), sympy.simplify(x[0].subs(tau, 0) - first[0])
 
 
 def _shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
@@ -114,11 +82,6 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
     ndarray of float64, shape (..., m), the shape of the times in front
         Relative error 1e-9 while a weight is above 1e-140.
 
-    Raises
-    ------
-    ValueError
-        If `w0` is 0, a time is negative, or one is not finite.
-
     Notes
     -----
     Encodings that are tied together by their overlaps cannot all turn freely, so the same force sparsifies
@@ -155,11 +118,6 @@ def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
     float
         0 if it is there already, inf if the flow never gets there (ties of the largest weights last).
         Relative error 1e-9.
-
-    Raises
-    ------
-    ValueError
-        If `w0` is 0 or not finite, or the level is not in (0, 1).
 
     Examples
     --------
@@ -198,11 +156,6 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     -------
     float
         s, near 1 - sigma^2/2 for weak noise. Absolute error 1e-7.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------
@@ -243,11 +196,6 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
     float
         B > 0 sparsifies. With s of :func:`simplex_square`; first order in the kurtosis.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(simplex_rate(8, 0.15, -2.0), 4)
@@ -284,11 +232,6 @@ def sparsification_time(
     -------
     float
         inf if noise of this kurtosis does not sparsify.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----
@@ -327,11 +270,6 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
     Returns
     -------
     float
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------
@@ -375,11 +313,6 @@ def silent_l1_norm(
         :math:`(1 - \sigma^2/2)/((n - 1) c)`, with the squared length at which encodings without interference
         rest. Below :math:`\sqrt{1 - \sigma^2/2}`, the least l1 norm there is, no state is silent. 0 for noise
         without bound.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----

@@ -5,25 +5,25 @@ deviation :math:`\sigma |W|_2` of W.xi first.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from ..arguments import FloatArray, choice, real, vector
+from ..results import result
 from .moments import family
 
-__all__ = ["METHODS", "ReluMoments", "derive_edgeworth", "derive_normal_relu", "relu_moments"]
+__all__ = ["METHODS", "ReluMoments", "relu_moments"]
 
 METHODS = ("exact", "edgeworth", "normal")
 _HALF = 2**16  # states of half of the weights that take a few hundredths of a second
+_FAR = 60.0  # times sqrt(ratio m), in standard deviations: no law reaches further with probability 1e-80
 _TAIL = 8.6  # standard deviations beyond which a normal variable has probability 1e-17
 _NODES, _BLOCK = 2**15, 2**11
 
 
-@dataclass(frozen=True)
+@result
 class ReluMoments:
     """Means over the noise of the output ReLU(g + W.xi), for each overlap g; see :func:`relu_moments`."""
 
@@ -37,70 +37,6 @@ class ReluMoments:
     """E [g + W.xi > 0] xi_j, half of what the weights do to `mean`, shape (..., m), that of g in front."""
     mean_noise: FloatArray
     """E ReLU(g + W.xi) xi_j: half the derivative of `second` in W_j at fixed g, shape (..., m)."""
-
-
-# --- Derivations ------------------------------------------------------------------------------------------
-
-
-def derive_normal_relu() -> tuple[Any, Any, Any]:
-    r"""Integrate 1, y and y^2 over y > 0 for y normal with mean g and variance v, with SymPy.
-
-    Returns
-    -------
-    on, mean, second : Expr
-        :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\, n(z)` with
-        z = g/sqrt(v), in the symbols g and v.
-
-    Examples
-    --------
-    >>> derive_normal_relu()[0]
-    1 - erfc(sqrt(2)*g/(2*sqrt(v)))/2
-    """
-    import sympy
-
-    g, v, y = sympy.Symbol("g", real=True), sympy.Symbol("v", positive=True), sympy.Symbol("y", real=True)
-    density = sympy.exp(-((y - g) ** 2) / (2 * v)) / sympy.sqrt(2 * sympy.pi * v)
-    on, mean, second = (sympy.simplify(sympy.integrate(y**k * density, (y, 0, sympy.oo))) for k in range(3))
-    return on, mean, second
-
-
-def derive_edgeworth() -> dict[str, Any]:
-    r"""Derive what the fourth cumulant adds to E ReLU(g + W.xi)^2, and the force on the weights, with SymPy.
-
-    By the cumulants, :math:`E f(g + u) = e^{c_4 \partial^4/24 + \dots} E f(g + u_{normal})`, where
-    :math:`c_4 = (\mu_4 - 3\sigma^4)\, p_4`.
-
-    Returns
-    -------
-    dict of str to Expr
-        ``"correction"``: first order in c_4, in the symbols g, s = p2, F = p4/s^2, sigma, kurtosis:
-        :math:`-\tfrac1{12} \kappa \sigma^2 s F z\, n(z)` with z = g/(sigma sqrt s). ``"residual"``: that
-        formula less the derivation, 0. ``"force"``: minus its derivative in p4, which acts on W_j with
-        4 W_j^3.
-
-    Examples
-    --------
-    >>> derive_edgeworth()["residual"]
-    0
-    """
-    import sympy
-
-    g, kurtosis = sympy.symbols("g kurtosis", real=True)
-    s, sigma, v, F, p4 = sympy.symbols("s sigma v F p4", positive=True)
-    second = derive_normal_relu()[2]
-    second = second.subs({symbol: {"g": g, "v": v}[symbol.name] for symbol in second.free_symbols})
-    cumulant = kurtosis * sigma**4 * p4
-    correction = sympy.simplify((cumulant / 24 * sympy.diff(second, g, 4)).subs(v, sigma**2 * s))
-    z = g / (sigma * sympy.sqrt(s))
-    formula = -kurtosis * sigma**2 * s * F / 12 * z * sympy.exp(-(z**2) / 2) / sympy.sqrt(2 * sympy.pi)
-    return {
-        "correction": formula,
-        "residual": sympy.simplify(formula.subs(F, p4 / s**2) - correction),
-        "force": sympy.simplify(-sympy.diff(correction, p4)),
-    }
-
-
-# --- Numbers ----------------------------------------------------------------------------------------------
 
 
 def relu_moments(
@@ -134,11 +70,6 @@ def relu_moments(
     -------
     ReluMoments
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, `noise` or `method` has another name.
-
     Notes
     -----
     Absolute errors of ``"exact"``, in units of the standard deviation of W.xi: bipolar noise on up to 32
@@ -166,19 +97,26 @@ def relu_moments(
     choice("method", method, METHODS)
     flat = overlap.ravel()
     size = float(np.max(np.abs(weights)))
-    spread = std * size * math.sqrt(float(np.sum((weights / size) ** 2))) if size else 0.0
-    if spread == 0:
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm = math.sqrt(float(np.sum((weights / size) ** 2))) if size else 1.0
+        spread = std * size * norm
+        # Where no noise changes the sign of the output. The table is for the rest.
         gate = np.where(flat > 0, 1.0, 0.0)
-        nothing = np.zeros((flat.size, weights.size))
-        table = [gate, gate * flat, gate * flat**2, nothing, nothing]
-    else:
-        z, unit = np.clip(flat / spread, -1e100, 1e100), std * weights / spread
-        if method != "exact" or name == "normal":
-            table = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
-        else:
-            table = _exact(z, unit, name, ratio)
-        scales = (1.0, spread, spread**2, std, std * spread)
-        table = [part * scale for part, scale in zip(table, scales, strict=True)]
+        table = [gate, gate * flat, gate * (flat**2 + spread**2), np.zeros((flat.size, weights.size))]
+        table.append(std * np.outer(gate, std * weights))
+        near = np.flatnonzero(np.abs(flat) <= _FAR * math.sqrt(ratio * weights.size) * spread)
+        if spread > 0 and near.size:
+            z, unit = flat[near] / spread, weights / size / norm
+            if method != "exact" or name == "normal":
+                found = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
+            else:
+                found = _exact(z, unit, name, ratio)
+            for part, some, scale in zip(
+                table, found, (1.0, spread, spread**2, std, std * spread), strict=True
+            ):
+                part[near] = some * scale
+    if not all(np.all(np.isfinite(part)) for part in table):
+        raise ValueError(f"`g`, `w` and `noise_std` must have finite moments; got {size:g}, {std:g}.")
     shapes = [overlap.shape] * 3 + [(*overlap.shape, weights.size)] * 2
     return ReluMoments(*(part.reshape(shape) for part, shape in zip(table, shapes, strict=True)))
 
@@ -329,8 +267,4 @@ def _inverted(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Table:
             break
     for part, total in zip(out, sums, strict=True):
         part[inside] += total * (step / math.pi)
-    far = np.setdiff1d(np.arange(z.size), inside)
-    above = (z[far] > 0).astype(np.float64)
-    out[0][far], out[1][far], out[2][far] = above, above * z[far], above * (z[far] ** 2 + 1)
-    out[3][far], out[4][far] = 0.0, np.outer(above, w)
     return out

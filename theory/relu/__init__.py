@@ -1,27 +1,50 @@
 """The ReLU output model (Elhage et al. 2022): loss by sparsity class, feature benefit, interference.
 
-The derivations are in the module `derive`, which imports SymPy when it is asked for something.
+The loss by class lives in `superposition.theory.loss`; its names are here too. `derive` imports SymPy when it
+is asked for something.
 """
 
-from .classes import (
+from ..loss import (
+    Mixture,
     class_loss,
     class_loss_gradient,
     class_loss_gradient_of_map,
     class_loss_of_map,
     class_loss_per_feature,
-)
-from .dropped import dropped_bound, worst_dropped_bound
-from .forces import corner_class_loss, feature_benefit, feature_dimensionality, interference
-from .mixture import (
-    Mixture,
+    dropped_bound,
     mixture_loss,
     mixture_loss_gradient,
     mixture_loss_of_map,
+    worst_dropped_bound,
 )
-from .phases import onset_coefficient, onset_importance, steep_bound
+from . import derive
+from .derive import (
+    derive_antiprism,
+    derive_bias_trade_off,
+    derive_class_loss,
+    derive_code_loss,
+    derive_common_norm,
+    derive_onset,
+    derive_projection,
+    derive_sphere_losses,
+    derive_steep_bound,
+    derive_thomson_bound,
+    derive_tricapped_prism,
+    derive_truncated_bias,
+)
+from .forces import corner_class_loss, feature_benefit, feature_dimensionality, interference
+from .pair import onset_coefficient, onset_importance, steep_bound
 from .polytopes import POLYTOPES, cross_polytope, polygon, polygon_energy, polytope, simplex
-from .thomson import antipodal_energy, capacity_bounds, thomson_bound, thomson_energy
-from .thomson_loss import code_loss, common_norm_loss, obtuse_pair_loss, obtuse_second_class
+from .sphere import (
+    antipodal_energy,
+    capacity_bounds,
+    code_loss,
+    common_norm_loss,
+    obtuse_pair_loss,
+    obtuse_second_class,
+    thomson_bound,
+    thomson_energy,
+)
 
 __all__ = [
     "POLYTOPES",
@@ -37,6 +60,19 @@ __all__ = [
     "common_norm_loss",
     "corner_class_loss",
     "cross_polytope",
+    "derive",
+    "derive_antiprism",
+    "derive_bias_trade_off",
+    "derive_class_loss",
+    "derive_code_loss",
+    "derive_common_norm",
+    "derive_onset",
+    "derive_projection",
+    "derive_sphere_losses",
+    "derive_steep_bound",
+    "derive_thomson_bound",
+    "derive_tricapped_prism",
+    "derive_truncated_bias",
     "dropped_bound",
     "feature_benefit",
     "feature_dimensionality",

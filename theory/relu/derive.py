@@ -1,135 +1,35 @@
 """SymPy derivations for the ReLU output model, from its definition; nothing is taken from print."""
 
-from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
+from ..derivation import Derivation
+from ..loss.derive import derive_class_loss
+from .pair import checked_sign
+
 __all__ = [
-    "ClassLoss",
+    "derive_antiprism",
     "derive_bias_trade_off",
     "derive_class_loss",
+    "derive_code_loss",
+    "derive_common_norm",
+    "derive_onset",
     "derive_projection",
-    "derive_recursion",
+    "derive_sphere_losses",
+    "derive_steep_bound",
+    "derive_thomson_bound",
+    "derive_tricapped_prism",
     "derive_truncated_bias",
-    "symbols",
 ]
 
 
-@dataclass(frozen=True)
-class ClassLoss:
-    """Mean squared errors of an output over a pattern with k features on, in `symbols(k)`."""
-
-    off: Any
-    """E ReLU(b + g.u)², the output's own feature is off"""
-    on: Any
-    """E (u_1 - ReLU(b + g.u))², the output's own feature is the first"""
-
-
-def symbols(k: int) -> tuple[Any, list[Any]]:
-    """Return the bias b and the weights g1, ..., gk of all derivations here, real."""
-    import sympy as sp
-
-    return sp.Symbol("b", real=True), list(sp.symbols(f"g1:{k + 1}", real=True))
-
-
-def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tuple[Any, int], Any]:
-    """Integrate a sum of coefficients times (z)_+^q over u in [0, 1]; `terms` maps (z, q) to coefficients.
-
-    z is affine in u with the slope `weight`, so (z)_+^(q+1) / ((q+1) weight) is an antiderivative.
-    """
-    out: dict[tuple[Any, int], Any] = {}
-    for (z, q), coefficient in terms.items():
-        for end, sign in ((1, 1), (0, -1)):
-            key = (z.subs(u, end), q + 1)
-            out[key] = out.get(key, 0) + sign * coefficient / ((q + 1) * weight)
-    return out
-
-
-def derive_class_loss(k: int) -> ClassLoss:
-    r"""Integrate the squared error of an output over the cube of the k features that are on.
-
-    Coordinates are integrated one after the other; the factor u_1 of the cross term goes by parts, from
-    :math:`2 g_1 u_1 (z)_+ = \partial_1 (u_1 (z)_+^2) - (z)_+^2`.
-
-    Returns
-    -------
-    ClassLoss
-        Signed sums over the vertices of the cube, with ReLU as ``Max``. Exact for weights that are not
-        zero, but they cancel in floating point. Evaluated with enough digits they are the oracle for
-        `class_loss`.
-
-    References
-    ----------
-    Elhage et al. (2022), L_k of the expansion by sparsity; L_1 is printed as an integral.
-
-    Examples
-    --------
-    >>> derive_class_loss(1).off
-    (-Max(0, b)**3 + Max(0, b + g1)**3)/(3*g1)
-    """
-    import sympy as sp
-
-    b, g = symbols(k)
-    u = list(sp.symbols(f"u1:{k + 1}"))
-    z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
-
-    def over(terms: dict[tuple[Any, int], Any], first: int) -> Any:
-        for x, weight in zip(u[first:], g[first:], strict=True):
-            terms = _average(terms, x, weight)
-        ramps = sum(c * sp.Max(0, end) ** q for (end, q), c in terms.items())
-        return sp.together(ramps)
-
-    off = over({(z, 2): sp.Integer(1)}, 0)
-    cross = (over({(z.subs(u[0], 1), 2): sp.Integer(1)}, 1) - off) / (2 * g[0])
-    return ClassLoss(off, sp.Rational(1, 3) - 2 * cross + off)
-
-
-def derive_recursion(k: int, q: int) -> Any:
-    r"""Residual of the recursion over faces in the vertex sum of :math:`E (b + g\cdot u)_+^q`.
-
-    Euler's theorem and Gauss's give :math:`(k + q) F_q(b) = q b F_{q-1}(b) + \sum_j F_q(b + g_j)`, with
-    the weight j left out on the right. Whether a vertex counts is a symbol h = 0 or 1 for each, so that the
-    statement is checked in all regions at once.
-
-    Returns
-    -------
-    residual : Expr
-        Zero. Applied around a point of the plane z = 0 the first term on the right vanishes: the form
-        that the kernels use.
-
-    Examples
-    --------
-    >>> derive_recursion(2, 2)
-    0
-    """
-    import sympy as sp
-
-    b, g = symbols(k)
-
-    def mean(q: int, free: list[int], base: Any, held: list[int]) -> Any:
-        total = sp.Integer(0)
-        for vertex in product((0, 1), repeat=len(free)):
-            on = sorted(held + [j for j, v in zip(free, vertex, strict=True) if v])
-            z = base + sum(g[j] for j in free if j in on)
-            counts = sp.Symbol("h_" + "".join(map(str, on)))
-            total += (-1) ** (len(free) - sum(vertex)) * counts * z ** (q + len(free))
-        scale = sp.factorial(q) / sp.factorial(q + len(free))
-        return scale * total / sp.prod([g[j] for j in free])
-
-    everything = list(range(k))
-    faces = sum(mean(q, [i for i in everything if i != j], b + g[j], [j]) for j in everything)
-    lower = q * b * mean(q - 1, everything, b, [])
-    return sp.simplify((k + q) * mean(q, everything, b, []) - lower - faces)
-
-
-def derive_projection() -> dict[str, Any]:
+def derive_projection() -> Derivation:
     """Subtract the squared error of ReLU from that of the linear output, at a pre-activation -z < 0.
 
     Returns
     -------
-    dict of str to Expr
-        `gain` = (x + z)² - x² = z (z + 2 x), in the positive symbol z: never negative for x >= 0, whence
-        ReLU never makes things worse, and negative for x < -z/2. For a pre-activation >= 0 both are equal.
+    Derivation
+        The gain (x + z)² - x². It is never negative for x >= 0, whence ReLU never makes things worse, and
+        negative for x < -z/2. For a pre-activation >= 0 both are equal.
 
     References
     ----------
@@ -137,25 +37,25 @@ def derive_projection() -> dict[str, Any]:
 
     Examples
     --------
-    >>> derive_projection()["gain"]
+    >>> derive_projection().expression
     z*(2*x + z)
     """
-    import sympy as sp
+    import sympy
 
-    x, z = sp.Symbol("x", real=True), sp.Symbol("z", positive=True)
-    linear, ramp = (x - (-z)) ** 2, (x - sp.Max(0, -z)) ** 2
-    return {"gain": sp.factor(linear - ramp)}
+    x, z = sympy.Symbol("x", real=True), sympy.Symbol("z", positive=True)
+    linear, ramp = (x - (-z)) ** 2, (x - sympy.Max(0, -z)) ** 2
+    return Derivation(sympy.factor(linear - ramp), (x, z), ("The pre-activation is -z < 0.",))
 
 
-def derive_bias_trade_off() -> dict[str, Any]:
+def derive_bias_trade_off() -> Derivation:
     """Integrate what a bias -t leaves in L_1, 0 < t < 1: of the output's own feature, and of an overlap c.
 
     Returns
     -------
-    dict of str to Expr
-        `own`, the loss of the own output at norm² = m > t; `kept`, that of an overlap c > t (overlaps c <= t
-        cost nothing); `own_slope` and `kept_slope`, their derivatives by t at t = 0, the first at m = 1;
-        `corner`, the ratio of 3 times `kept` to its integrand at x = 1, which is 1 only without bias.
+    Derivation
+        A column: the loss of the own output at norm² = m > t; what is kept of that of an overlap c > t
+        (overlaps c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio
+        of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
 
     References
     ----------
@@ -163,36 +63,35 @@ def derive_bias_trade_off() -> dict[str, Any]:
 
     Examples
     --------
-    >>> terms = derive_bias_trade_off()
-    >>> terms["kept"], terms["own_slope"], terms["kept_slope"], terms["corner"]
+    >>> own, kept, own_slope, kept_slope, corner = derive_bias_trade_off().expression
+    >>> kept, own_slope, kept_slope, corner
     ((c - t)**3/(3*c), 0, -c, (c - t)/c)
     """
-    import sympy as sp
+    import sympy
 
-    t, c, m, x = sp.symbols("t c m x", positive=True)
-    excess = sp.Symbol("excess", positive=True)  # c - t: SymPy would factor the other sign out
-    kept = sp.factor(sp.integrate(sp.expand((c * x - t) ** 2), (x, t / c, 1)).subs(t, c - excess))
+    t, c, m, x = sympy.symbols("t c m x", positive=True)
+    excess = sympy.Symbol("excess", positive=True)  # c - t: SymPy would factor the other sign out
+    kept = sympy.factor(sympy.integrate(sympy.expand((c * x - t) ** 2), (x, t / c, 1)).subs(t, c - excess))
     kept = kept.subs(excess, c - t)
-    silent = sp.integrate(x**2, (x, 0, t / m))
-    own = silent + sp.integrate(sp.expand((x - m * x + t) ** 2), (x, t / m, 1))
-    return {
-        "own": sp.factor(own),
-        "kept": kept,
-        "own_slope": sp.diff(own.subs(m, 1), t).subs(t, 0),
-        "kept_slope": sp.simplify(sp.diff(kept, t).subs(t, 0)),
-        "corner": sp.cancel(3 * kept / (c - t) ** 2),
-    }
+    silent = sympy.integrate(x**2, (x, 0, t / m))
+    own = silent + sympy.integrate(sympy.expand((x - m * x + t) ** 2), (x, t / m, 1))
+    own_slope = sympy.diff(own.subs(m, 1), t).subs(t, 0)
+    kept_slope = sympy.simplify(sympy.diff(kept, t).subs(t, 0))
+    corner = sympy.cancel(3 * kept / (c - t) ** 2)
+    column = sympy.Matrix([sympy.factor(own), kept, own_slope, kept_slope, corner])
+    return Derivation(column, (t, c, m), ("0 < t < 1, t < m and t < c.",))
 
 
-def derive_truncated_bias() -> dict[str, Any]:
+def derive_truncated_bias() -> Derivation:
     """Minimise over the bias of an output without weights, in all classes and in classes 0 and 1.
 
     The output b > 0 costs b² where its feature is off and 1/3 - b + b² where it is on.
 
     Returns
     -------
-    dict of str to Expr
-        `full`, p/2, the expected value of the feature, and `truncated`, in the symbols p and n.
+    Derivation
+        A column: the best bias for all classes, p/2, the expected value of the feature, and that for
+        classes 0 and 1.
 
     References
     ----------
@@ -200,16 +99,266 @@ def derive_truncated_bias() -> dict[str, Any]:
 
     Examples
     --------
-    >>> derive_truncated_bias()["truncated"]
+    >>> derive_truncated_bias().expression[1]
     p/(2*(n*p - p + 1))
     """
-    import sympy as sp
+    import sympy
 
-    p, n, x = sp.symbols("p n x", positive=True)
-    b = sp.Symbol("b", positive=True)
-    on = sp.integrate(sp.expand((x - b) ** 2), (x, 0, 1))
+    p, n, x = sympy.symbols("p n x", positive=True)
+    b = sympy.Symbol("b", positive=True)
+    on = sympy.integrate(sympy.expand((x - b) ** 2), (x, 0, 1))
     full = (1 - p) * b**2 + p * on
     # (1 - p)^(n - 1) is common to both classes
     first = (1 - p) * b**2 + p * (on + (n - 1) * b**2)
-    solved = [sp.solve(sp.diff(loss, b), b)[0] for loss in (full, first)]
-    return {"full": solved[0], "truncated": sp.factor(solved[1])}
+    solved = [sympy.factor(sympy.solve(sympy.diff(loss, b), b)[0]) for loss in (full, first)]
+    return Derivation(sympy.Matrix(solved), (p, n), ("The output has no weights and a positive bias.",))
+
+
+# --- Two features in one dimension --------------------------------------------------------------------------
+
+
+def derive_onset(sign: int) -> Derivation:
+    r"""Derive with SymPy how the loss changes when a dropped feature gets a small encoding.
+
+    Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps,
+    w1 = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first output then errs by
+    eps (2 alpha x1 + y) while x1 is on, and returns eps ReLU(y) while it is off; the second one gains.
+
+    Parameters
+    ----------
+    sign : {-1, 1}
+        Sign of w1 w2.
+
+    Returns
+    -------
+    Derivation
+        A column of cost, cubic, gain and drag: twice the change of the loss per feature is, up to eps^4,
+        eps^2 (cost - importance gain) + eps^3 (cubic + importance drag).
+
+    Raises
+    ------
+    ValueError
+        If `sign` is neither -1 nor 1.
+
+    Examples
+    --------
+    >>> cost, cubic, gain, drag = derive_onset(-1).expression
+    >>> gain
+    -p**2/4 + p/3
+    """
+    import sympy
+
+    sign = checked_sign(sign)
+    p, alpha, delta, u, v = sympy.symbols("p alpha delta u v", real=True)
+    y = sign * v + delta
+    # y is positive for v below -delta/sign if sign < 0, above it if sign > 0
+    low, high = (sympy.Integer(0), delta) if sign < 0 else (-delta, sympy.Integer(1))
+
+    def over_second(on: Any, off: Any, start: Any = 0, end: Any = 1) -> Any:
+        """Mean over x2, on for v in [start, end], off with the given value."""
+        return p * sympy.integrate(sympy.expand(on), (v, start, end)) + (1 - p) * off
+
+    def both(expression: Any) -> Any:
+        inner = sympy.integrate(sympy.expand(expression), (u, 0, 1))
+        return over_second(inner, inner.subs(v, 0))
+
+    first, second = 2 * alpha * u + y, alpha**2 * u + alpha * sign * v
+    # with x2 off, y is delta: positive for sign -1, negative for +1
+    positive = delta if sign < 0 else sympy.Integer(0)
+    negative = sympy.Integer(0) if sign < 0 else -delta
+    cost = p * both(first**2) + (1 - p) * over_second(y**2, positive**2, low, high)
+    clip_low, clip_high = (delta, sympy.Integer(1)) if sign < 0 else (sympy.Integer(0), -delta)
+    cubic = (
+        2 * p * both(first * second)
+        # for u < -eps y the output is clipped: u^2 instead of (eps y)^2
+        - sympy.Rational(2, 3) * p * over_second((-y) ** 3, negative**3, clip_low, clip_high)
+        + 2 * alpha * (1 - p) * over_second(y * sign * v, 0, low, high)
+    )
+    variance = p / 3 - p**2 / 4
+    # output 2, eps^2 x2 + sign eps w1 x1 + b2, stays positive, so it is affine
+    eps = sympy.Symbol("epsilon")
+    affine = sympy.expand(variance * ((1 - eps**2) ** 2 + eps**2 * (1 + alpha * eps) ** 2))
+    parts = [cost, cubic, -affine.coeff(eps, 2), affine.coeff(eps, 3)]
+    where = "0 <= delta <= 1" if sign < 0 else "-1 <= delta <= 0"
+    column = sympy.Matrix([sympy.expand(part) for part in parts])
+    return Derivation(column, (p, alpha, delta), (f"eps is small and positive, {where}.",))
+
+
+def derive_steep_bound() -> Derivation:
+    r"""Derive with SymPy the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
+
+    Returns
+    -------
+    Derivation
+
+    Examples
+    --------
+    >>> derive_steep_bound().expression
+    (a - 1)**2/(3*(a + 1)**2)
+    """
+    import sympy
+
+    a, start, u = sympy.symbols("a s u", positive=True)
+    loss = start**3 / 3 + sympy.integrate(sympy.expand((u - a * (u - start)) ** 2), (u, start, 1))
+    slope = sympy.factor(sympy.diff(loss, start))
+    stationary = [root for root in sympy.solve(slope, start) if root != 1]
+    values = [sympy.factor(loss.subs(start, root)) for root in stationary]
+    return Derivation(min(values, key=lambda value: value.subs(a, 2)), (a,), ("a >= 1.",))
+
+
+# --- Points on a sphere -------------------------------------------------------------------------------------
+
+
+def derive_thomson_bound() -> Derivation:
+    r"""Derive the bound of `superposition.theory.relu.thomson_bound`.
+
+    A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
+    nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i
+    and j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. The
+    parabola is :math:`(c - t)^2 - (1 + t)^2 (u c - 1 + u)^2`: 0 at c = -1, and it touches the kernel where
+    c = 1/u - 1.
+
+    Returns
+    -------
+    Derivation
+        A column: the parabola with its free number u, the best u, and the bound at it. t is minus the bias.
+
+    Examples
+    --------
+    >>> derive_thomson_bound().expression[1]
+    m*(n - 2)/(m*n - 4*m + n)
+    """
+    import sympy
+
+    n, m, t, u, c = sympy.symbols("n m t u c", positive=True)
+    parabola = (c - t) ** 2 - (1 + t) ** 2 * (u * c - 1 + u) ** 2
+    square, _, constant = sympy.Poly(parabola, c).all_coeffs()
+    bound = n**2 * (constant + square / m) - n * parabola.subs(c, 1)
+    (best,) = sympy.solve(sympy.diff(bound, u), u)
+    least = sympy.factor(sympy.together(bound.subs(u, best)))
+    column = sympy.Matrix([parabola, sympy.factor(best), least])
+    return Derivation(column, (n, m, t, u, c), ("n (1 - m t) > 2 m (1 - t), 0 <= t <= 1.",))
+
+
+def derive_sphere_losses() -> Derivation:
+    """Derive the losses with one and two features on for lengths 1 or 0 without bias.
+
+    Returns
+    -------
+    Derivation
+        A column of integrals over values uniform on [0, 1]: of the own output of a feature of length 1, and
+        of length 0; of another output, at inner product c > 0 (at c <= 0 it is 0); of the own output of a
+        feature when another one is on too, at inner product -a >= -1.
+
+    Examples
+    --------
+    >>> derive_sphere_losses().expression.T
+    Matrix([[0, 1/3, c**2/3, -a**3/6 + a**2/3]])
+    """
+    import sympy
+
+    x, y = sympy.symbols("x y", nonnegative=True)
+    a, c = sympy.symbols("a c", positive=True)
+    kept, dropped = (sympy.integrate((x - length * x) ** 2, (x, 0, 1)) for length in (1, 0))
+    overlap = sympy.integrate((c * x) ** 2, (x, 0, 1))
+    # ReLU(x - a y) is 0 for x below a y, and x - a y above: a y is at most 1.
+    covered = sympy.integrate(x**2, (x, 0, a * y)) + sympy.integrate((a * y) ** 2, (x, a * y, 1))
+    pair = sympy.expand(sympy.integrate(covered, (y, 0, 1)))
+    return Derivation(sympy.Matrix([kept, dropped, overlap, pair]), (a, c), ("0 < a <= 1, 0 < c.",))
+
+
+def derive_common_norm() -> Derivation:
+    """Derive the best common length of n features with energy E on the unit sphere.
+
+    Returns
+    -------
+    Derivation
+        A column: the squared length, and the loss with one feature on, a total.
+
+    Examples
+    --------
+    >>> derive_common_norm().expression.T
+    Matrix([[n/(E + n), E*n/(3*(E + n))]])
+    """
+    import sympy
+
+    n, E, s = sympy.symbols("n E s", positive=True)
+    loss = (n * (1 - s) ** 2 + s**2 * E) / 3
+    (best,) = sympy.solve(sympy.diff(loss, s), s)
+    return Derivation(sympy.Matrix([best, sympy.factor(loss.subs(s, best))]), (n, E), ("There is no bias.",))
+
+
+def derive_code_loss() -> Derivation:
+    """Derive length and bias that make all interference free when no inner product exceeds mu.
+
+    Returns
+    -------
+    Derivation
+        A column: the squared length s, the bias -s mu, and the loss of one feature.
+
+    Examples
+    --------
+    >>> derive_code_loss().expression[2]
+    mu**2*(mu + 3)/12
+    """
+    import sympy
+
+    x, s, mu = sympy.symbols("x s mu", positive=True)
+    silent = sympy.integrate(x**2, (x, 0, mu))
+    loss = silent + sympy.integrate(sympy.expand((x - s * (x - mu)) ** 2), (x, mu, 1))
+    (best,) = sympy.solve(sympy.diff(loss, s), s)
+    best = sympy.factor(best)
+    column = sympy.Matrix([best, sympy.factor(-best * mu), sympy.factor(loss.subs(s, best))])
+    return Derivation(column, (mu,), ("0 < mu < 1.",))
+
+
+def _least(energy: Any, x: Any) -> list[Any]:
+    """Return where an energy that is quadratic in x is least, and the least energy."""
+    import sympy
+
+    (best,) = sympy.solve(sympy.diff(energy, x), x)
+    return [sympy.radsimp(best), sympy.radsimp(sympy.expand(energy.subs(x, best)))]
+
+
+def derive_antiprism() -> Derivation:
+    """Derive the heights with which a square antiprism, bare or with both caps, has least energy.
+
+    Returns
+    -------
+    Derivation
+        A column without symbols: the square of the height of the squares above the equator and the energy,
+        for 8 points, then both for 10 points, with the poles.
+
+    Examples
+    --------
+    >>> derive_antiprism().expression[1]
+    80/17 - 32*sqrt(2)/17
+    """
+    import sympy
+
+    x = sympy.Symbol("x", positive=True)
+    # Each of the 8 points: two neighbours in its square at x, two in the other at (1 - x)/sqrt(2) - x.
+    bare = 8 * (2 * x**2 + 2 * ((1 - x) / sympy.sqrt(2) - x) ** 2)
+    column = sympy.Matrix([*_least(bare, x), *_least(bare + 16 * x, x)])
+    return Derivation(column, (), ("The squares lie at opposite heights.",))
+
+
+def derive_tricapped_prism() -> Derivation:
+    """Derive the height with which a triangular prism with three caps has least energy.
+
+    Returns
+    -------
+    Derivation
+        A column without symbols: the square of the height of the triangles above the equator, the energy.
+
+    Examples
+    --------
+    >>> derive_tricapped_prism().expression.T
+    Matrix([[8/17, 63/17]])
+    """
+    import sympy
+
+    x = sympy.Symbol("x", positive=True)
+    # Ordered pairs: 24 of a cap and its corners, 12 within triangles, 6 along the edges between them.
+    energy = 24 * (1 - x) / 4 + 12 * (x - (1 - x) / 2) ** 2 + 6 * (1 - 2 * x) ** 2
+    return Derivation(sympy.Matrix(_least(energy, x)), (), ("The caps lie on the equator.",))

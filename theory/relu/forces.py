@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, Real, plain, real
-from .classes import LARGEST_ENTRY, checked_bias, checked_importance, checked_weights
-from .cube import other_loss, own_loss
+from ..loss import checks
+from ..loss.checks import LARGEST_ENTRY
+from ..loss.cube import other_loss, own_loss
 
 __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "interference"]
 
@@ -138,10 +139,10 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
     >>> round(corner_class_loss(W, b), 12), round(class_loss(W, b, 1), 4)
     (0.0, 0.1592)
     """
-    W = checked_weights(W)
+    W = checks.encodings(W)
     n = W.shape[0]
-    b = checked_bias(b, n)
-    weights = checked_importance(importance, n)
+    b = checks.biases(b, n)
+    weights = checks.importances(importance, n)
     out = np.maximum(W @ W.T + b[:, np.newaxis], 0.0)  # column i is the output for feature i
     return float(weights @ ((np.eye(n) - out) ** 2).sum(axis=1))
 
@@ -182,7 +183,7 @@ def feature_dimensionality(W: npt.ArrayLike) -> FloatArray:
     >>> feature_dimensionality([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
     array([0.5, 0.5, 1. , 0. ])
     """
-    rows = checked_weights(W)
+    rows = checks.encodings(W)
     rows = rows / max(float(np.abs(rows).max()), float(np.finfo(np.float64).tiny))
     length = np.sqrt((rows * rows).sum(axis=1))
     unit = np.divide(rows, length[:, np.newaxis], out=np.zeros_like(rows), where=length[:, np.newaxis] > 0.0)

@@ -8,18 +8,15 @@ pentagon and an antipodal pair are 7 points in 3 dimensions with the pentagon's 
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, choice, integer, plain, whole
+from ..arguments import FloatArray, Real, choice, fits, integer, plain, whole
 
 __all__ = [
     "POLYTOPES",
     "cross_polytope",
-    "derive_antiprism",
-    "derive_tricapped_prism",
     "polygon",
     "polygon_energy",
     "polytope",
@@ -28,12 +25,7 @@ __all__ = [
 
 
 def polygon(n_features: int) -> FloatArray:
-    """Return the regular polygon with n corners on the unit circle, shape (n, 2).
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is not a whole number of at least 1.
+    """Return the regular polygon with n corners on the unit circle, shape (n, 2); see `polygon_energy`.
 
     Examples
     --------
@@ -44,17 +36,28 @@ def polygon(n_features: int) -> FloatArray:
            [ 0., -1.]])
     """
     n = integer("n_features", n_features, 1)
+    fits("n_features", n, 4 * n)
     angle = 2 * math.pi * np.arange(n) / n
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 def simplex(n_hidden: int) -> FloatArray:
-    """Return the m + 1 corners of the regular simplex, inner products -1/m, shape (m + 1, m). Energy 0.
+    """Return the m + 1 corners of the regular simplex, inner products -1/m, energy 0.
+
+    Parameters
+    ----------
+    n_hidden : int
+        m, at least 1.
+
+    Returns
+    -------
+    ndarray of float64
+        Unit vectors, one a row: shape (m + 1, m).
 
     Raises
     ------
     ValueError
-        If `n_hidden` is not a whole number of at least 1.
+        If `n_hidden` is not a whole number of at least 1, or too large.
 
     Examples
     --------
@@ -63,6 +66,7 @@ def simplex(n_hidden: int) -> FloatArray:
            [-1.]])
     """
     m = integer("n_hidden", n_hidden, 1)
+    fits("n_hidden", m, m * (m + 1))
     # Column k: what corner k has in its own direction, and all later ones against it.
     W = np.zeros((m + 1, m))
     for k in range(m):
@@ -75,10 +79,7 @@ def simplex(n_hidden: int) -> FloatArray:
 def cross_polytope(n_hidden: int) -> FloatArray:
     """Return the m axes and their negatives, the only 2m unit vectors with energy 0, shape (2m, m).
 
-    Raises
-    ------
-    ValueError
-        If `n_hidden` is not a whole number of at least 1.
+    The argument is that of `simplex`.
 
     Examples
     --------
@@ -88,7 +89,9 @@ def cross_polytope(n_hidden: int) -> FloatArray:
            [-1.,  0.],
            [ 0., -1.]])
     """
-    axes = np.eye(integer("n_hidden", n_hidden, 1))
+    m = integer("n_hidden", n_hidden, 1)
+    fits("n_hidden", m, 4 * m * m)
+    axes = np.eye(m)
     return np.concatenate([axes, -axes])
 
 
@@ -133,51 +136,7 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     return plain(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))
 
 
-# --- Energies that a height decides
-# -------------------------------------------------------------------------
-
-
-def derive_antiprism() -> dict[str, Any]:
-    """Derive the heights with which a square antiprism, bare or with both caps, has least energy, with SymPy.
-
-    Returns
-    -------
-    dict of str to sympy.Expr
-        ``"bare"`` and ``"bare energy"`` (8 points), ``"capped"`` and ``"capped energy"`` (10 points, with
-        the poles): the square of the height of the squares above the equator, and the energy there. Exact.
-    """
-    import sympy
-
-    x = sympy.Symbol("x", positive=True)
-    # Each of the 8 points: two neighbours in its square at x, two in the other at (1 - x)/sqrt(2) - x.
-    bare = 8 * (2 * x**2 + 2 * ((1 - x) / sympy.sqrt(2) - x) ** 2)
-    found = {}
-    for name, energy in (("bare", bare), ("capped", bare + 16 * x)):
-        (best,) = sympy.solve(sympy.diff(energy, x), x)
-        found[name] = sympy.radsimp(best)
-        found[f"{name} energy"] = sympy.radsimp(sympy.expand(energy.subs(x, best)))
-    return found
-
-
-def derive_tricapped_prism() -> dict[str, Any]:
-    """Derive the height with which a triangular prism with three caps has least energy, with SymPy.
-
-    Returns
-    -------
-    dict of str to sympy.Expr
-        ``"square"``, the square of the height of the triangles above the equator, and ``"energy"``. Exact.
-    """
-    import sympy
-
-    x = sympy.Symbol("x", positive=True)
-    # Ordered pairs: 24 of a cap and its corners, 12 within triangles, 6 along the edges between them.
-    energy = 24 * (1 - x) / 4 + 12 * (x - (1 - x) / 2) ** 2 + 6 * (1 - 2 * x) ** 2
-    (best,) = sympy.solve(sympy.diff(energy, x), x)
-    return {"square": best, "energy": energy.subs(x, best)}
-
-
-# --- By name
-# ------------------------------------------------------------------------------------------------
+# --- By name -----------------------------------------------------------------------------------------------
 
 
 def _signs(*values: float) -> list[tuple[float, ...]]:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from .closed import tail_kernels
+from ..special import ramp_moments
 from .loss import sigma
 
 __all__ = ["asymptotic_loss", "asymptotic_shift"]
@@ -61,13 +61,16 @@ def asymptotic_shift(p: npt.ArrayLike) -> Any:
     >>> round(asymptotic_shift(1e-6), 4)
     4.4049
     """
-    from scipy.special import lambertw
+    from scipy.special import erfcx, lambertw
 
     on = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
-    t = np.sqrt(3.0 * lambertw((4.0 / (np.sqrt(2.0 * np.pi) * on)) ** (2.0 / 3.0) / 3.0).real)
+    constant = 4.0 / np.sqrt(2.0 * np.pi)
+    t = np.sqrt(3.0 * lambertw(constant ** (2.0 / 3.0) / on ** (2.0 / 3.0) / 3.0).real)
     for _ in range(2):
-        t0, t1, _ = tail_kernels(t)
-        t = t + np.log(4.0 * t1 / (on * t)) / (t0 / t1 + 1.0 / t)
+        h0 = np.sqrt(np.pi / 2.0) * erfcx(t / np.sqrt(2.0))  # H_0(-t) and H_1(-t) in units of the density
+        h1 = 1.0 - t * h0
+        gap = np.log(constant * h1 / t) - 0.5 * t * t - np.log(on)
+        t = t + gap / (h0 / h1 + 1.0 / t)
     return t[()]
 
 
@@ -103,8 +106,7 @@ def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     """
     s = sigma(p, ratio)
     t = asymptotic_shift(p)
-    _, _, t2 = tail_kernels(t)
     on_loss = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
-    off_loss = 2.0 * t2 * (1.0 + 3.0 * t * s)
+    off_loss = ramp_moments(-t, 2)[..., 2] * (1.0 + 3.0 * t * s)
     on = np.asarray(p, dtype=np.float64)
     return (s * s * (on * on_loss + (1.0 - on) * off_loss))[()]

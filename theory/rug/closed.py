@@ -1,29 +1,17 @@
 r"""Kernels of the macroscopic loss, accurate where the textbook form cancels.
 
-Everything is built from the ramp moments of a standard normal variable Z,
-
-.. math:: H_n(x) = E (Z + x)_+^n / n!, \qquad H_n' = H_{n-1}, \qquad n H_n = x H_{n-1} + H_{n-2},
-
-with :math:`H_0 = \Phi` and :math:`H_{-1} = \varphi`, and from their tails
-:math:`T_n(x) = H_n(-x)` for x >= 0. The kernels assume valid input: a > 0, sigma >= 0, p in (0, 1].
+Everything is built from the ramp moments H_n and tails T_n of `theory.special.normal`. The kernels
+assume valid input: a > 0, sigma >= 0, p in (0, 1].
 """
 
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from ..kernels import kernel, ufunc
+from ..special.normal import ramps, tails
 
-FloatArray = npt.NDArray[np.float64]
-
-_SQRT_HALF = math.sqrt(0.5)
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
-
-# Below _FRACTION_FROM the forward recurrence loses little: T_3 is still good to 1e-13. Above, the ratios
-# T_n / T_(n-1) come from a continued fraction; 14 + 260 / x^2 steps converge to rounding (measured).
-_FRACTION_FROM = 2.0
-_VANISHED = 39.0  # from here on the normal density is below the smallest double
 
 # For sigma > 1 the integrand of the on-loss varies by little over u in [0, 1], differences of ramp
 # moments would cancel, and ten Gauss-Legendre points integrate it to rounding (error bound 1e-21).
@@ -34,51 +22,13 @@ _WEIGHTS = 0.5 * _WEIGHTS
 
 
 @kernel
-def _tails(x: float) -> tuple[float, float, float, float]:
-    """T_0, T_1, T_2, T_3 at x >= 0, each to about 1e-14 relative."""
-    density = _INV_SQRT_2PI * math.exp(-0.5 * x * x)
-    if x < _FRACTION_FROM:
-        t0 = 0.5 * math.erfc(x * _SQRT_HALF)
-        t1 = density - x * t0
-        t2 = (t0 - x * t1) / 2.0
-        t3 = (t1 - x * t2) / 3.0
-        return t0, t1, t2, t3
-    if x > _VANISHED:
-        return 0.0, 0.0, 0.0, 0.0
-    # r_n = T_n / T_(n-1) = 1 / (x + (n + 1) r_(n+1)) as a fraction p / q, so that no step divides,
-    # started from the fixed point of one step.
-    depth = 14 + int(260.0 / (x * x))
-    q = 1.0
-    p = (math.sqrt(x * x + 4.0 * depth) - x) / (2.0 * depth)
-    for n in range(depth, 3, -1):
-        p, q = q, x * q + n * p
-    r3 = p / q
-    r2 = 1.0 / (x + 3.0 * r3)
-    r1 = 1.0 / (x + 2.0 * r2)
-    r0 = 1.0 / (x + r1)
-    t0 = density * r0
-    t1 = t0 * r1
-    t2 = t1 * r2
-    return t0, t1, t2, t2 * r3
-
-
-@kernel
-def _ramps(x: float) -> tuple[float, float, float, float]:
-    """H_0, H_1, H_2, H_3 at any x: the tails for x < 0, a polynomial less the tails for x > 0."""
-    t0, t1, t2, t3 = _tails(abs(x))
-    if x <= 0.0:
-        return t0, t1, t2, t3
-    return 1.0 - t0, x + t1, 0.5 * (x * x + 1.0) - t2, x * (x * x + 3.0) / 6.0 + t3
-
-
-@kernel
 def _off(a: float, b: float, sigma: float) -> float:
     """E ReLU(a nu + b)^2 = 2 s^2 H_2(b / s) with s = a sigma."""
     s = a * sigma
     if s == 0.0:
         return b * b if b > 0.0 else 0.0
     z = b / s
-    _, _, t2, _ = _tails(abs(z))
+    _, _, t2, _ = tails(abs(z))
     return 2.0 * s * s * t2 if z <= 0.0 else b * b + s * s * (1.0 - 2.0 * t2)
 
 
@@ -110,8 +60,8 @@ def _on(a: float, shrink: float, b: float, sigma: float) -> float:
         return start**3 / 3.0 + (1.0 - start) * _squared_distance(start, d1)
     z = b / s
     x1 = (a + b) / s
-    _, _, t2_right, t3_right = _tails(abs(x1))
-    _, _, _, t3_left = _tails(abs(z))
+    _, _, t2_right, t3_right = tails(abs(x1))
+    _, _, _, t3_left = tails(abs(z))
     if z >= 0.0:
         tail = (1.0 + a) * sigma * (t3_left - t3_right) - t2_right
         return _squared_distance(-b, d1) + s * s - 2.0 * s * sigma * tail
@@ -131,7 +81,7 @@ def _on_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
     for k in range(_NODES.size):
         u = _NODES[k]
         x = (a * u + b) / s
-        _, t1, t2, _ = _tails(abs(x))
+        _, t1, t2, _ = tails(abs(x))
         if x <= 0.0:
             value = u * u - 2.0 * u * s * t1 + 2.0 * s * s * t2
         else:
@@ -167,14 +117,14 @@ def _rises(z: float, sigma: float) -> tuple[float, float, float, float, float]:
     there each is the integral of H_(n-1), by quadrature.
     """
     if sigma <= _QUADRATURE_FROM or z < -2.0 * sigma:
-        left0, left1, left2, left3 = _ramps(z)
-        right0, right1, right2, right3 = _ramps(z + 1.0 / sigma)
+        left0, left1, left2, left3 = ramps(z)
+        right0, right1, right2, right3 = ramps(z + 1.0 / sigma)
         d3 = right3 - left3
         return right0 - left0, right1 - left1, right2 - left2, d3, right2 - sigma * d3
     d0 = d1 = d2 = d3 = first = 0.0
     for k in range(_NODES.size):
         x = z + _NODES[k] / sigma
-        h0, h1, h2, _ = _ramps(x)
+        h0, h1, h2, _ = ramps(x)
         weight = _WEIGHTS[k] / sigma
         d0 += weight * _INV_SQRT_2PI * math.exp(-0.5 * x * x)
         d1 += weight * h0
@@ -192,7 +142,7 @@ def _scale(z: float, sigma: float, p: float) -> tuple[float, float]:
     the integrals over u become rises of ramp moments.
     """
     _, d1, d2, d3, first = _rises(z, sigma)
-    _, _, h2, _ = _ramps(z)
+    _, _, h2, _ = ramps(z)
     off = (1.0 - p) * 2.0 * h2
     square = off + 2.0 * p * sigma * d3  # E R^2 / sigma^2
     return p * first / square, (off + p * sigma * (d1 + z * d2)) / square
@@ -219,31 +169,8 @@ def slope_kernel(z: float, sigma: float, p: float) -> float:
     dL/db = 2 E[(ReLU(y) - x) 1(y > 0)], arranged so that only small terms remain for small sigma.
     """
     d0, d1, d2, d3, first = _rises(z, sigma)
-    _, h1, h2, _ = _ramps(z)
+    _, h1, h2, _ = ramps(z)
     off = (1.0 - p) * 2.0 * h2
     square = off + 2.0 * p * sigma * d3
     shrink = (off + p * sigma * (d1 + z * d2)) / square
     return (1.0 - p) * (p * first / square) * h1 + p * sigma * (d0 + z * d1 - shrink * d2)
-
-
-@ufunc
-def _tail0(x: float) -> float:
-    """T_0, see `_tails`."""
-    return _tails(x)[0]
-
-
-@ufunc
-def _tail1(x: float) -> float:
-    """T_1, see `_tails`."""
-    return _tails(x)[1]
-
-
-@ufunc
-def _tail2(x: float) -> float:
-    """T_2, see `_tails`."""
-    return _tails(x)[2]
-
-
-def tail_kernels(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """T_0, T_1, T_2 at an array x >= 0."""
-    return _tail0(x), _tail1(x), _tail2(x)

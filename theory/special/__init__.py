@@ -1,5 +1,15 @@
-"""Special functions that several rooms need: transforms of the value laws."""
+"""Special functions that several rooms need, each once: ramp moments, roots of a cubic, laws of values."""
 
+from .cubic import CRITICAL, CubicRoots, cubic_roots
+from .normal import ramp_moments
 from .values import VALUES, value_moment, value_transform
 
-__all__ = ["VALUES", "value_moment", "value_transform"]
+__all__ = [
+    "CRITICAL",
+    "VALUES",
+    "CubicRoots",
+    "cubic_roots",
+    "ramp_moments",
+    "value_moment",
+    "value_transform",
+]

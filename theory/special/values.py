@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..kernels import kernel
+from ..kernels import kernel, shared
+from .normal import POINTS, WEIGHTS
 
 __all__ = ["VALUES", "transforms", "value_moment", "value_transform"]
 
@@ -14,21 +15,6 @@ VALUES = ("uniform", "binary", "half-normal", "exponential", "symmetric", "norma
 
 Three = tuple[complex, complex, complex]
 
-# Gauss-Legendre rule with 40 points: nodes on (0, 1) of [-1, 1], and halves of their weights. Those of NumPy
-# and SciPy are off by 1e-13.
-_RULE = """
-    0.03877241750605082 0.11608407067525521 0.1926975807013711 0.2681521850072537 0.3419940908257585
-    0.413779204371605 0.4830758016861787 0.5494671250951282 0.6125538896679802 0.6719566846141796
-    0.7273182551899271 0.7783056514265194 0.8246122308333117 0.8659595032122595 0.9020988069688743
-    0.9328128082786765 0.9579168192137917 0.9772599499837743 0.990726238699457 0.9982377097105593
-    0.0387529739892124 0.038519909082123986 0.03805518095031312 0.03736158452898413 0.03644329119790203
-    0.03530582369564339 0.03395602290761695 0.03240200672830052 0.03065312124646447 0.028719884549695776
-    0.02661392349196841 0.024347903817536116 0.021935454092836634 0.019391083987236008 0.016730097641273922
-    0.0139685034900117 0.01112292459708348 0.008210529190953945 0.005249142265576406 0.0022606385492665955
-"""
-_NODES, _HALVES = np.array(_RULE.split(), np.float64).reshape(2, 20)
-_POINTS = np.concatenate([0.5 - 0.5 * _NODES, 0.5 + 0.5 * _NODES])
-_WEIGHTS = np.concatenate([_HALVES, _HALVES])
 _REACH = 46.0  # exp(-46) is below rounding, also after a factor 46^2
 
 _HALF_MEAN = math.sqrt(2.0 / math.pi)
@@ -45,7 +31,7 @@ _HALF_SERIES = np.array(
 )
 
 
-@kernel
+@shared
 def _uniform(z: complex) -> Three:
     """Uniform on [0, 1]: (e^z - 1)/z and its derivatives."""
     if abs(z) > 1.5:
@@ -62,7 +48,7 @@ def _uniform(z: complex) -> Three:
     return a, b, c
 
 
-@kernel
+@shared
 def _symmetric(z: complex) -> Three:
     """Uniform on [-1, 1]: sinh(z)/z and its derivatives."""
     if abs(z) > 2.0:
@@ -80,14 +66,14 @@ def _symmetric(z: complex) -> Three:
     return a, b, c
 
 
-@kernel
+@shared
 def _normal(z: complex) -> Three:
     """N(0, 1): exp(z^2/2) and its derivatives."""
     value = np.exp(0.5 * z * z)
     return value, z * value, (1.0 + z * z) * value
 
 
-@kernel
+@shared
 def _half_normal(z: complex) -> Three:
     r"""|N(0, 1)|: exp(z^2/2) erfc(-z/sqrt(2)) and its derivatives.
 
@@ -111,9 +97,9 @@ def _half_normal(z: complex) -> Three:
     linear = np.exp(1j * (angle - turn))
     square = 0.5 * np.exp(-2j * turn) / size**2
     a, b, c = 0j, 0j, 0j
-    for k in range(_POINTS.size):
-        t = length * _POINTS[k]
-        weight = _WEIGHTS[k] * np.exp(-t * (linear + t * square))
+    for k in range(POINTS.size):
+        t = length * POINTS[k]
+        weight = WEIGHTS[k] * np.exp(-t * (linear + t * square))
         a += weight
         b += t * weight
         c += t * t * weight
@@ -127,7 +113,7 @@ def _half_normal(z: complex) -> Three:
     return 2.0 * whole[0] - a, 2.0 * whole[1] + b, 2.0 * whole[2] - c
 
 
-@kernel
+@shared
 def transforms(kind: int, z: complex) -> Three:
     """Return E v^r exp(z v) for r = 0, 1, 2 and the law VALUES[kind]; see `value_transform`."""
     if kind == 0:
@@ -178,25 +164,51 @@ def value_transform(values: str, z: npt.ArrayLike) -> npt.NDArray[np.complex128]
     >>> value_transform("uniform", 0.0)
     array([1.        +0.j, 0.5       +0.j, 0.33333333+0.j])
     """
-    kind = VALUES.index(arguments.choice("values", values, VALUES))
+    return value_transforms("z", values, complex_numbers("z", z))
+
+
+def complex_numbers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
+    """Return finite complex numbers."""
     try:
-        at = np.array(z, np.complex128)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`z` must be complex numbers; got {z!r}.") from error
-    if not np.all(np.isfinite(at)):
-        raise ValueError(f"`z` must be finite; got {at[~np.isfinite(at)].flat[0]}.")
-    if kind == 3:
-        arguments.real("real part of z", at.real, -np.inf, 1, brackets="[)")
-    out = np.empty((3, at.size), np.complex128)
-    _all_transforms(kind, at.ravel(), out)
+        found = np.array(value, np.complex128)
+    except Exception:
+        found = arguments.real(name, value).astype(np.complex128)  # which says what is wrong
+    if not np.all(np.isfinite(found)):
+        raise ValueError(f"`{name}` must be finite; got {found[~np.isfinite(found)].flat[0]}.")
+    return found
+
+
+def value_transforms(name: str, values: str, z: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
+    """Evaluate `value_transform` for a caller who calls z by another name."""
+    kind = VALUES.index(arguments.choice("values", values, VALUES))
+    if kind == 3 and np.any(z.real >= 1):
+        raise ValueError(f"`{name}` must have a real part (times scale) below 1; got {z.real.max():g}.")
+    out = np.empty((3, z.size), np.complex128)
+    _all_transforms(kind, z.ravel(), out)
     if not np.all(np.isfinite(out)):
-        worst = at.ravel()[~np.isfinite(out).all(axis=0)][0]
-        raise ValueError(f"`z` must be smaller: the transform overflows; got {worst}.")
-    return out.reshape((3, *at.shape))
+        worst = z.ravel()[~np.isfinite(out).all(axis=0)][0]
+        raise ValueError(f"`{name}` must be smaller: the transform overflows; got {worst}.")
+    return out.reshape((3, *z.shape))
 
 
 def value_moment(values: str, k: int) -> float:
-    """Moment E v^k of the value of a feature that is on, at scale 1, for 0 <= k <= 150; a few roundings off.
+    """Moment E v^k of the value of a feature that is on, at scale 1; a few roundings off.
+
+    Parameters
+    ----------
+    values : str
+        One of `VALUES`.
+    k : int
+        From 0 to 150.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------

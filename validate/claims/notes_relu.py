@@ -4,10 +4,9 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from ...solvers.relu.classes import cost_of_dropping
+from ...solvers.relu import cost_of_dropping
 from ...theory import features, relu
-from ...theory.relu.thomson import thomson_energy
-from ...theory.relu.thomson_loss import obtuse_pair_loss
+from ...theory.relu import obtuse_pair_loss, thomson_energy
 from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
 
 __all__ = ["NOTES_RELU"]
@@ -25,7 +24,6 @@ Array = npt.NDArray[np.float64]
 )
 def b7(quick: bool) -> Evidence:
     p, S = sp.Symbol("p", positive=True), sp.Symbol("S", positive=True)
-    moments = {name: moment.subs(p, 1 - S) for name, moment in features.derive_moments().items()}
     printed = {
         "mean": (1 - S) / 2,
         "second_moment": (1 - S) / 3,
@@ -36,7 +34,11 @@ def b7(quick: bool) -> Evidence:
         "All four follow from the definition. E x x' is therefore no multiple of the identity at any S < 1: "
         "its entries off the diagonal are 3 (1-S)/4 of those on it.",
         [
-            symbolic("printed", f"{name} less the print", sp.expand(moments[name] - value))
+            symbolic(
+                "printed",
+                f"{name} less the print",
+                sp.expand(features.derive_moments(name).expression.subs(p, 1 - S) - value),
+            )
             for name, value in printed.items()
         ],
     )
@@ -92,7 +94,7 @@ def b14(quick: bool) -> Evidence:
     triples = _obtuse_triples(13 if quick else 61)
     lower = max(relu.class_loss(W, 0.0, 0) + relu.class_loss(W, 0.0, 1) for W in triples)
     p = 1e-6
-    losses = [relu.mixture_loss(W, 0.0, p).loss for W in triples]
+    losses = [relu.mixture_loss(W, 0.0, p).total for W in triples]
     spread = max(losses) / min(losses)
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     costs = [float(np.sum(obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]

@@ -64,7 +64,9 @@ def run_drop(
     W0 = starts(n, m, arguments.integer("runs", runs, 2), seed)
     found = np.empty((3, stds.size, rates.size, len(W0)))
     for k, l in np.ndindex(stds.size, rates.size):
-        made = descend_from(W0, "bipolar", stds[k], float(rates[l]), time, [seed, 700, k, l])
+        made = descend_from(
+            W0, "bipolar", stds[k], float(rates[l]), time, np.random.default_rng([seed, 700, k, l])
+        )
         fourth, square = made.fourth_norm[:, 0], made.l2_norm[:, 0] ** 2
         found[:, k, l] = [values.mean(axis=1) for values in (fourth, fourth / square**2, square)]
     axes = ("noise_std", "learning_rate", "run")

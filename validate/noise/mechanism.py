@@ -108,7 +108,9 @@ def run_mechanism(
     quiet = _shape(still).mean(axis=1)
 
     def growth(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
-        made = descend_from(W0, noise, std, rate, time, [seed, tag], excess_kurtosis=kurtosis)
+        made = descend_from(
+            W0, noise, std, rate, time, np.random.default_rng([seed, tag]), excess_kurtosis=kurtosis
+        )
         return np.asarray(_shape(made.W).mean(axis=1) - quiet)
 
     by_rate = [growth("bipolar", float(rate), 100 + k) for k, rate in enumerate(rates)]
@@ -125,7 +127,7 @@ def run_mechanism(
     numbers = [2**k for k in range(n.bit_length())]
     by_number = [_of_several(k, n, W0, std, source_rate, time, seed) for k in numbers]
     alone = starts(1, m, lone_runs, seed + 1)
-    lone = descend_from(alone, "bipolar", lone_std, source_rate, time, [seed, 300]).W
+    lone = descend_from(alone, "bipolar", lone_std, source_rate, time, np.random.default_rng([seed, 300])).W
     unit = alone / np.linalg.norm(alone, axis=-1, keepdims=True)
     ahead = theory.fourth_norm_drift(unit, "bipolar", lone_std, source_rate)
     return xr.Dataset(
@@ -158,7 +160,7 @@ def _of_several(
     """Split each run's n encodings into groups of k that do not know each other."""
     groups = W0.reshape(-1, k, W0.shape[2])
     still = descend_from(groups, "bipolar", 0.0, rate, time, 0).W
-    made = descend_from(groups, "bipolar", std, rate, time, [seed, 400 + k]).W
+    made = descend_from(groups, "bipolar", std, rate, time, np.random.default_rng([seed, 400 + k])).W
     return np.asarray((_shape(made) - _shape(still)).reshape(-1, n).mean(axis=1))
 
 

@@ -143,7 +143,14 @@ def run_fig4(
     for k, std in enumerate(stds):
         for row, name in zip(found, names, strict=True):
             result = solvers.descend(
-                W0, name, std, rate, steps, [seed, k, names.index(name)], shared=shared, record=record
+                W0,
+                name,
+                std,
+                rate,
+                steps,
+                np.random.default_rng([seed, k, names.index(name)]),
+                shared=shared,
+                record=record,
             )
             row[k] = result.fourth_norm.mean(axis=2).T
         if averaged_runs:
@@ -252,7 +259,7 @@ def run_fig5(
             np.repeat(std, runs),
             learning_rate,
             steps,
-            [seed, kind],
+            np.random.default_rng([seed, kind]),
             lam=np.repeat(l1, runs),
         )
         return result.fourth_norm[:, 0].mean(axis=1).reshape(std.size, runs)

@@ -174,7 +174,9 @@ def run_fig6(
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
     record = np.unique(np.linspace(0, arguments.integer("steps", steps, 1), points + 1).astype(int))
     W0 = starts(n, m, runs, seed)
-    made = solvers.descend(W0, "bipolar", std, learning_rate, steps, [seed, 500], record=record)
+    made = solvers.descend(
+        W0, "bipolar", std, learning_rate, steps, np.random.default_rng([seed, 500]), record=record
+    )
     having = stuck(made.W).any(axis=1)
     run = int(np.argmax(having))
     order = np.argsort(made.fourth_norm[run, -1])
@@ -281,7 +283,7 @@ def run_stuck(
             std,
             learning_rate,
             round(time / learning_rate),
-            [seed, 600, n],
+            np.random.default_rng([seed, 600, n]),
         )
         W = _settled(made.W, std, settle)
         which, fourth = stuck(W), np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2

@@ -151,7 +151,9 @@ def run_agreement(
     W0 = starts(n_features, n_hidden, 2 * runs, seed)
     names, found = ("bipolar", "normal"), np.empty((2, 2, runs))
     for k, name in enumerate(names):
-        made = solvers.descend(W0[:runs], name, noise_std, learning_rate, steps, [seed, k])
+        made = solvers.descend(
+            W0[:runs], name, noise_std, learning_rate, steps, np.random.default_rng([seed, k])
+        )
         found[k, 0] = made.fourth_norm[:, 0].mean(axis=1)
         trained = train_noise(
             W0[runs:], name, noise_std, learning_rate=learning_rate, steps=steps, seed=2 * seed + k

@@ -42,7 +42,7 @@ def _pattern_losses(p: npt.NDArray[np.float64], bias: bool) -> npt.NDArray[np.fl
         for j, on in enumerate(p):
             b = np.where(dropped, 0.5 * on, 0.0) if bias else np.zeros(2)
             for feature, importance in enumerate(np.eye(2)):
-                found[i, j, feature] = mixture_loss(np.array(W)[:, None], b, on, importance).loss
+                found[i, j, feature] = mixture_loss(np.array(W)[:, None], b, on, importance).total
     return found
 
 

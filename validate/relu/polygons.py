@@ -1,6 +1,5 @@
 """Many features in two dimensions: which polygon stores them best, and what small models look like."""
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -11,21 +10,25 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.optimize import brentq
 
-from ...solvers.relu import polygon, solve_small, structure
+from ...solvers.minimise import minimise
+from ...solvers.relu import geometry, polygon
 from ...theory import arguments
 from ..drawing import check_axes
 
 __all__ = ["plain_log", "plot_polygons", "run_polygons", "shapes"]
 
-NAMES = {1: "two alone", 2: "pair and one alone", 4: "two pairs"}
-
+# Arrangements that are no polygon, and names of polygons, as `solvers.relu.geometry` has them.
+NAMES = {1: "2 singles", 2: "antipodal pair + single", 4: "2 antipodal pairs"}
+POLYGONS = {3: "triangle", 5: "pentagon", 6: "hexagon", 7: "heptagon"}
+# Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
+_SAME = 1e-3
 
 # Crossings are located to this, relative.
 _WIDTH = 1e-3
 
 
 def _name(k: int) -> str:
-    return NAMES.get(k, f"{k}-gon")
+    return (NAMES | POLYGONS).get(k, f"{k}-gon")
 
 
 @lru_cache(maxsize=1024)
@@ -63,10 +66,11 @@ def shapes(W: np.ndarray) -> str:
     Examples
     --------
     >>> shapes(np.array([[1, 0], [-1, 0], [0, 1.0], [0, -1.0], [0, 0]]))
-    '2 antipodal, dropped'
+    '2 antipodal pairs, 1 dropped'
     """
-    names = Counter(part.rsplit(" ", 1)[0] for part in structure(W).split(", "))
-    return ", ".join(name if count == 1 else f"{count} {name}" for name, count in sorted(names.items()))
+    kept = np.linalg.norm(W, axis=1) > _SAME
+    dropped = [f"{np.sum(~kept)} dropped"] if not kept.all() else []
+    return ", ".join(([geometry(W[kept], tol=_SAME).name] if kept.any() else []) + dropped)
 
 
 def run_polygons(
@@ -116,9 +120,9 @@ def run_polygons(
     --------
     >>> ds = run_polygons([0.05, 0.3], [5], [3], starts=1)
     >>> ds["shape"].values.tolist()
-    [['alone, antipodal', 'alone, antipodal']]
+    [['antipodal pair + single', 'antipodal pair + single']]
     >>> [str(ds["arrangement"].values[i]) for i in ds["saved"].argmax("arrangement").values]
-    ['5-gon', 'two pairs']
+    ['pentagon', '2 antipodal pairs']
     """
     on = arguments.real("p", arguments.vector("p", p), 1e-4, 1)
     if np.any(np.diff(on) <= 0):
@@ -132,7 +136,7 @@ def run_polygons(
     best, shape = np.empty((len(sizes), on.size)), np.empty((len(sizes), on.size), dtype=object)
     for i, size in enumerate(sizes):
         for j, x in enumerate(on):
-            model = solve_small(size, 2, x, starts=starts, seed=seed)
+            model = minimise(size, 2, x, starts=starts, rng=seed)
             best[i, j] = size * (1.0 - model.loss / dropped[j])
             shape[i, j] = shapes(model.W)
     return xr.Dataset(

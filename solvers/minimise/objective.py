@@ -1,0 +1,247 @@
+"""What is minimised: the exact loss of ReLU(W_out W_in x + b) with a penalty, as a function of one vector."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features, as_features
+from ...theory.loss.classes import gradient_of_map, per_feature
+from ..loss import exact_loss, value_and_gradient
+from ..loss.exact import BOUNDED
+from ..loss.patterns import by_patterns, chances
+
+__all__ = ["BIASES", "Objective", "Penalty"]
+
+BIASES = (True, False, "common")
+
+Penalty = tuple[str, float] | Callable[..., Any] | None
+
+# The exact sum over all patterns takes 3 ms for 6 features and five times that for each further one. Up to
+# `_FEW` features a descent uses it throughout, up to `_MOST_ON` after a first descent on the transform.
+_FEW, _MOST_ON = 7, 9
+# Patterns that may be summed for a loss on few classes.
+_PATTERNS = 20_000
+# Tolerances of the loss in a descent, and at its end, relative to the loss of the zero model.
+_DESCENT, _END = 1e-10, 1e-12
+# What one pattern's loss is off by, relative to the square of the largest output.
+_ROUNDING = 1e-14
+
+
+class _Classes:
+    """The loss of alike features, summed over the classes k = first, ..., last of k features on.
+
+    `chances[k]` is the probability of one pattern of class k.
+    """
+
+    def __init__(self, law: Features, first: int, chances: FloatArray):
+        self.first, self.chances, self.scale = first, chances, float(law.scale[0])
+        self.share = law.importance * self.scale**2 / law.n_features
+
+    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        u, ones = b / self.scale, np.ones(b.size)
+        losses, by_M, by_u = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size)
+        for k, chance in enumerate(self.chances[self.first :], self.first):
+            if chance > 0.0:
+                losses += chance * per_feature(M, u, k)
+                more, more_u = gradient_of_map(M, u, k, ones)
+                by_M += chance * more
+                by_u += chance * more_u
+        return float(self.share @ losses), self.share[:, None] * by_M, self.share * by_u / self.scale
+
+    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
+        """Return the loss and what rounding may have done to it."""
+        size = np.abs(b) / self.scale + np.abs(M).sum(axis=1) + 1.0
+        patterns = [comb(b.size, k) for k in range(self.first, self.chances.size)]
+        chance = float(np.dot(patterns, self.chances[self.first :]))
+        return self(M, b)[0], _ROUNDING * chance * float(self.share @ size**2)
+
+
+class _Patterns:
+    """The loss of few features, summed over all patterns of up to so many features on."""
+
+    def __init__(self, law: Features, up_to: int):
+        count = np.array([pattern.bit_count() for pattern in range(2**law.n_features)])
+        self.law, self.chances = law, np.where(count <= up_to, chances(law), 0.0)
+        self.stretch = law.scale / law.scale[:, None]
+        self.share = law.importance * law.scale**2 / law.n_features
+
+    def _parts(self, M: FloatArray, b: FloatArray) -> tuple[FloatArray, ...]:
+        rows, values = np.arange(b.size), BOUNDED[self.law.values]
+        return by_patterns(M * self.stretch, rows, b / self.law.scale, self.chances, values)
+
+    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        losses, _, by_M, by_b = self._parts(M, b)
+        by_M *= self.share[:, None] * self.stretch
+        return float(self.share @ losses), by_M, self.share * by_b / self.law.scale
+
+    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
+        """Return the loss and what it is off by."""
+        losses, errors, _, _ = self._parts(M, b)
+        return float(self.share @ losses), float(self.share @ errors)
+
+
+class _Transform:
+    """The loss of any law, from its transform."""
+
+    def __init__(self, law: Features, unit: float):
+        self.law, self.unit = law, unit
+
+    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        return value_and_gradient(M, b, self.law, tol=_DESCENT * self.unit)
+
+    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
+        found = exact_loss(M, b, self.law, tol=_END)
+        return found.loss, found.error_estimate
+
+
+@dataclass
+class Objective:
+    """Loss per feature plus penalty, over the loss of the zero model, as a function of one flat vector.
+
+    The vector holds W_out, then W_in unless it is tied, then the free biases.
+    """
+
+    n: int
+    m: int
+    law: Any
+    tied: bool = True
+    bias: bool | str = True
+    penalty: Penalty = None
+    classes: int | None = None
+    rough: bool = False
+
+    def __post_init__(self) -> None:
+        n = self.n
+        if self.bias not in BIASES or type(self.bias) is int:
+            raise ValueError(f"`bias` must be True, False or 'common'; got {self.bias!r}.")
+        self.limit = np.ndim(self.law) == 0 and not isinstance(self.law, str) and self.law == 0
+        features = as_features(1.0 if self.limit else self.law, n)
+        self.features = features
+        self.up_to = n if self.classes is None else arguments.integer("classes", self.classes, 1, n)
+        self.mean, self.second = features.mean, features.second_moment
+        with np.errstate(over="ignore"):
+            self.unit = float(np.mean(features.importance * self.second))
+        if not 1e-300 < self.unit < np.inf:
+            raise ValueError(f"`law` must have a loss of the zero model in [1e-300, inf); got {self.unit:g}.")
+        self.biases = {True: n, False: 0, "common": 1}[self.bias]
+        self._check_penalty()
+        self.loss = self._backend()
+
+    def _check_penalty(self) -> None:
+        self.l1 = self.interference = 0.0
+        if self.penalty is None or callable(self.penalty):
+            return
+        kinds = ("l1", "interference")
+        if not isinstance(self.penalty, tuple) or len(self.penalty) != 2 or self.penalty[0] not in kinds:
+            rule = 'None, ("l1", strength), ("interference", strength) or a function'
+            raise ValueError(f"`penalty` must be {rule}; got {self.penalty!r}.")
+        strength = arguments.number("penalty", self.penalty[1], 0) / (self.n * self.unit)
+        if self.penalty[0] == "l1":
+            self.l1 = strength
+        else:
+            self.interference = strength
+
+    def _backend(self) -> Any:
+        law, n = self.features, self.n
+        few = n <= (_FEW if self.rough else _MOST_ON) and law.values in BOUNDED
+        if self.classes is None and not few and not self.limit:
+            return _Transform(law, self.unit)
+        if self.limit:
+            return _Classes(law, 1, np.array([0.0, 1.0]))
+        count = sum(comb(n, k) for k in range(self.up_to + 1))
+        if law.alike and self.up_to <= 11 and count <= _PATTERNS:
+            p, k = float(law.p[0]), np.arange(self.up_to + 1)
+            return _Classes(law, 0, p**k * (1.0 - p) ** (n - k))
+        if few:
+            return _Patterns(law, self.up_to)
+        raise ValueError(
+            f"`classes` must be None for this law, or leave at most {_PATTERNS} patterns of at most 11 alike "
+            f"uniform features; got {self.classes!r}, {count:,} patterns."
+        )
+
+    @property
+    def begin(self) -> "Objective | None":
+        """The same objective from the transform, where that is faster but less accurate."""
+        if self.rough or self.limit or self.classes is not None or not _FEW < self.n <= _MOST_ON:
+            return None
+        return replace(self, rough=True)
+
+    @property
+    def size(self) -> int:
+        """Length of the vector."""
+        return self.n * self.m * (1 if self.tied else 2) + self.biases
+
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return W_out, W_in and b."""
+        n, m = self.n, self.m
+        W_out = x[: n * m].reshape(n, m)
+        W_in = W_out.T if self.tied else x[n * m : 2 * n * m].reshape(m, n)
+        b = np.zeros(n) if self.bias is False else np.array(np.broadcast_to(x[x.size - self.biases :], n))
+        return W_out, W_in, b
+
+    def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
+        """Return the vector of a model; of a tied one W_in counts, of one common bias the mean."""
+        tail = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
+        parts = [W_in.T] if self.tied else [W_out, W_in]
+        return np.concatenate([*(part.ravel() for part in parts), tail])
+
+    def smooth(self, x: FloatArray) -> tuple[float, FloatArray]:
+        """Return the objective without an l1 penalty, and its gradient."""
+        W_out, W_in, b = self.split(x)
+        M = np.ascontiguousarray(W_out @ W_in)
+        value, by_M, by_b = self.loss(M, b)
+        value, by_M, by_b = value / self.unit, by_M / self.unit, by_b / self.unit
+        if self.interference:
+            off = M - np.diag(np.diag(M))
+            value += self.interference * float(np.sum(off * off))
+            by_M = by_M + 2.0 * self.interference * off
+        by_out, by_in = by_M @ W_in.T, W_out.T @ by_M
+        if callable(self.penalty):
+            more, more_out, more_in, more_b = self.penalty(W_out, W_in, b)
+            value += float(more) / self.unit
+            by_out, by_in, by_b = (
+                a + np.asarray(c) / self.unit
+                for a, c in zip((by_out, by_in, by_b), (more_out, more_in, more_b), strict=True)
+            )
+        tail = {True: by_b, False: by_b[:0], "common": by_b.sum(keepdims=True)}[self.bias]
+        parts = [by_out + by_in.T] if self.tied else [by_out, by_in]
+        return value, np.concatenate([*(part.ravel() for part in parts), tail])
+
+    def value(self, x: FloatArray) -> float:
+        """Return the objective."""
+        return self.smooth(x)[0] + self.l1 * float(np.abs(x[: x.size - self.biases]).sum())
+
+    def slope(self, x: FloatArray) -> FloatArray:
+        """Return the gradient; with an l1 penalty or biases held at 0, the shortest subgradient."""
+        by = self.smooth(x)[1]
+        weights = slice(0, x.size - self.biases)
+        if self.l1:
+            at_zero = np.sign(by[weights]) * np.maximum(np.abs(by[weights]) - self.l1, 0.0)
+            by[weights] = np.where(x[weights] == 0.0, at_zero, by[weights] + self.l1 * np.sign(x[weights]))
+        if self.limit and self.biases:
+            tail = by[-self.biases :]
+            tail[(x[-self.biases :] >= 0.0) & (tail < 0.0)] = 0.0
+        return by
+
+    def symmetries(self, x: FloatArray) -> FloatArray:
+        """Return directions, as columns, along which the objective stays as it is."""
+        if self.l1 or callable(self.penalty):
+            return np.zeros((x.size, 0))
+        W_out, W_in, _ = self.split(x)
+        m, turns = self.m, []
+        for i in range(m):
+            for j in range(m):
+                A = np.zeros((m, m))
+                A[i, j] = 1.0
+                if self.tied:
+                    if i >= j:
+                        continue
+                    A[j, i] = -1.0
+                parts = [W_out @ A] if self.tied else [W_out @ A, -A @ W_in]
+                turns.append(np.concatenate([*(part.ravel() for part in parts), np.zeros(self.biases)]))
+        return np.array(turns).T if turns else np.zeros((x.size, 0))

@@ -1,0 +1,57 @@
+"""Where descents begin: random models, and the ordered ones that are often the best."""
+
+import numpy as np
+
+from ...theory.arguments import FloatArray
+
+__all__ = ["ordered", "random"]
+
+# Ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on.
+_STIR = 0.01
+# Random starts: length and bias of every second one (the others have the mean of each feature as bias), and
+# how much a free decoder differs from the transpose of the encoder. Both kinds find minima that
+# the other misses.
+_LONG, _SHORT, _BIAS, _APART = 1.0, 0.6, -0.05, 0.3
+
+Model = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def random(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
+    """Return normal encodings of mean length 1 and of a smaller one."""
+    found = []
+    for k in range(count):
+        long = k % 2 == 0
+        W = rng.normal(scale=(_LONG if long else _SHORT) * m**-0.5, size=(n, m))
+        b = np.full(n, _BIAS) if long else mean
+        found.append((W + _APART * rng.normal(size=(n, m)), W.T, b))
+    return found
+
+
+def _axes(n: int, m: int) -> FloatArray:
+    """Return a unit vector for each feature: along the axes, then against them, then none."""
+    W = np.zeros((n, m))
+    for i in range(min(n, 2 * m)):
+        W[i, i % m] = 1.0 if i < m else -1.0
+    return W
+
+
+def ordered(n: int, m: int, worth: FloatArray, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
+    """Return axes with antipodes, then the k features worth most on axes or on a polygon; others dropped."""
+    order = np.argsort(-worth, kind="stable")
+    shapes = [_axes(n, m)]
+    for k in range(1, n + 1):
+        if k <= m and k < n:
+            shapes.append(np.eye(k, m))
+        elif m >= 2 and k > 2:
+            angles = 2.0 * np.pi * np.arange(k) / k
+            shapes.append(np.pad(np.stack([np.cos(angles), np.sin(angles)], axis=1), ((0, 0), (0, m - 2))))
+    found = []
+    for shape in shapes:
+        W, b = np.zeros((n, m)), mean.copy()
+        W[order[: len(shape)]] = shape
+        b[np.linalg.norm(W, axis=1) > 0.0] = 0.0
+        if len(shape) < n or n > m:
+            W += _STIR * rng.normal(size=(n, m))
+        apart = 0.0 if n <= m else _STIR
+        found.append((W + apart * rng.normal(size=(n, m)), W.T, b))
+    return found

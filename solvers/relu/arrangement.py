@@ -1,0 +1,231 @@
+"""What an arrangement of directions looks like: inner products, orthogonal parts and their names."""
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.csgraph import connected_components
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.relu import POLYTOPES, feature_dimensionality, polygon, polytope, simplex
+from ..results import result
+
+__all__ = ["CLOSE", "Geometry", "geometry", "represented", "structure"]
+
+# Inner products closer than this are equal: minima reach 1e-7 in position when flat, 1e-12 otherwise.
+CLOSE = 1e-6
+# A feature is represented when its own output, at value 1, is above this.
+KEPT = 1e-3
+
+IntArray = npt.NDArray[np.int64]
+
+
+@result
+class Geometry:
+    """Summary of an arrangement, from directions alone; see :func:`geometry`.
+
+    Attributes
+    ----------
+    inner : (n_values,) ndarray of float64
+        Distinct inner products of different features, ascending.
+    counts : (n_values,) ndarray of int64
+        How many unordered pairs have them.
+    dimensionality : (n,) ndarray of float64
+        Share of a dimension that each feature uses, 1/sum_j (W_i . W_j)^2 on unit vectors.
+    positions : int
+        Distinct directions: fewer than features when some coincide.
+    antipodal : int
+        Pairs of opposite directions, coinciding ones counted once.
+    parts : tuple of str
+        Names of the parts that are orthogonal to each other, sorted; "k in r" where no name is known.
+    name : str
+        The parts in words.
+    """
+
+    inner: FloatArray
+    counts: IntArray
+    dimensionality: FloatArray
+    positions: int
+    antipodal: int
+    parts: tuple[str, ...]
+    name: str
+
+
+@cache
+def _catalogue() -> tuple[tuple[str, int, FloatArray], ...]:
+    """Return name, rank and sorted inner products of all arrangements with a name."""
+    named = [(name, polytope(name)) for name in POLYTOPES]
+    named += [(f"simplex of {m + 1}", simplex(m)) for m in range(5, 33)]
+    named += [(f"{k}-gon", polygon(k)) for k in range(8, 33)]
+    return tuple((name, W.shape[1], _inner(W)) for name, W in named)
+
+
+def _inner(W: FloatArray) -> FloatArray:
+    return np.sort((W @ W.T)[np.triu_indices(len(W), 1)])
+
+
+def _name(W: FloatArray, weights: IntArray, tol: float) -> str:
+    """Name unit vectors that hang together and are all different, each with the features that share it."""
+    rank = int(np.linalg.matrix_rank(W, tol=tol))
+    n, inner = len(W), _inner(W)
+    times = f"{weights[0]} x " if weights[0] > 1 else ""
+    if np.all(weights == weights[0]):
+        if n == 1:
+            return f"{times}single"
+        if n == 2 and rank == 1:
+            return f"{times}antipodal pair"
+        for name, m, known in _catalogue():
+            if m == rank and known.size == inner.size and np.allclose(known, inner, rtol=0, atol=tol):
+                return f"{times}{name}"
+    total = int(weights.sum())
+    return f"{total} in {rank}" + (f" at {n} positions" if total > n else "")
+
+
+def _parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, IntArray]]]:
+    """Return the distinct directions, and the parts orthogonal to each other: names and their rows."""
+    labels = connected_components(units @ units.T > 1 - tol, directed=False)[1]
+    first, weights = np.unique(labels, return_index=True, return_counts=True)[1:]
+    distinct = units[first]
+    blocks = connected_components(np.abs(distinct @ distinct.T) > tol, directed=False)[1]
+    parts = []
+    for k in range(blocks.max(initial=-1) + 1):
+        mine = blocks == k
+        parts.append((_name(distinct[mine], weights[mine], tol), np.flatnonzero(mine[labels])))
+    return distinct, parts
+
+
+def _checked(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
+    W = arguments.matrix("W", W)
+    arguments.fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
+    return W, arguments.number("tol", tol, 0, 0.5, brackets="(]")
+
+
+def _units(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Return the directions of all rows longer than `least`, and which rows those are."""
+    lengths = np.linalg.norm(W, axis=1)
+    kept = lengths > least
+    return np.asarray(W[kept] / lengths[kept, None]), kept
+
+
+def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
+    """Describe the directions of an arrangement.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, row i is feature i. Only directions matter; zero rows are left out.
+    tol : float, optional
+        Inner products of unit vectors within this are equal, in (0, 0.5].
+
+    Returns
+    -------
+    Geometry
+
+    Raises
+    ------
+    ValueError
+        If `W` is not a finite matrix, or all its rows are zero.
+
+    See Also
+    --------
+    structure : Which features make up which part.
+
+    Notes
+    -----
+    A part gets a name when its sorted inner products are those of a polytope that is known by name, in as
+    many dimensions: no two of these share them. The order of features within a polytope is not compared.
+    Features with one direction share a position: "2 x pentagon" is a pentagon with two features at each
+    corner. A square is two orthogonal antipodal pairs, and is named so.
+
+    Examples
+    --------
+    >>> found = geometry([[1, 0], [-1, 0], [0, 1], [0, 2]])
+    >>> found.name, found.antipodal, found.positions
+    ('2 x single + antipodal pair', 1, 3)
+    >>> found.inner, found.counts
+    (array([-1.,  0.,  1.]), array([1, 4, 1]))
+    """
+    W, tol = _checked(W, tol)
+    units, kept = _units(W, 0.0)
+    if not kept.any():
+        raise ValueError(f"`W` must have a row that is not zero; got {len(W)} zero rows.")
+    inner = _inner(units)
+    # Gaps above the tolerance part the values.
+    groups = np.split(inner, np.flatnonzero(np.diff(inner) > tol) + 1) if inner.size else []
+    distinct, found = _parts(units, tol)
+    parts = sorted(name for name, _ in found)
+    counted = [(part, parts.count(part)) for part in dict.fromkeys(parts)]
+    return Geometry(
+        inner=np.array([group.mean() for group in groups]),
+        counts=np.array([group.size for group in groups], dtype=np.int64),
+        dimensionality=feature_dimensionality(units),
+        positions=len(distinct),
+        antipodal=int(np.sum(np.triu(distinct @ distinct.T < tol - 1, 1))),
+        parts=tuple(parts),
+        name=" + ".join(f"{many} {part}s" if many > 1 else part for part, many in counted),
+    )
+
+
+def structure(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
+    """Say which features of a model hang together, and how, in the words of :func:`geometry`.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, one a row.
+    tol : float, optional
+        Lengths, and differences of inner products of directions, up to this count as zero, in (0, 0.5].
+
+    Returns
+    -------
+    str
+        Groups of features that are orthogonal to all others, by name, features counted from 0. Features
+        without a length are "dropped".
+
+    Raises
+    ------
+    ValueError
+        If an argument is misshapen or out of range.
+
+    Examples
+    --------
+    >>> structure([[1, 0], [0, 1.0], [0, -1.0], [0, 0]])
+    'single 0, antipodal pair 1-2, dropped 3'
+    """
+    W, tol = _checked(W, tol)
+    units, kept = _units(W, tol)
+    rows = np.flatnonzero(kept)
+    groups = [(rows[members].tolist(), name) for name, members in _parts(units, tol)[1]]
+    groups += [([int(i)], "dropped") for i in np.flatnonzero(~kept)]
+    return ", ".join(f"{name} {'-'.join(map(str, members))}" for members, name in sorted(groups))
+
+
+def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Say which features a model ReLU(W W' x + b) answers to at all.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, one a row.
+    b : (n_features,) array_like of float
+        Biases.
+
+    Returns
+    -------
+    (n_features,) ndarray of bool
+        Whether the output at the largest value, |W_i|^2 + b_i, and the length |W_i| are above 1e-3.
+
+    Raises
+    ------
+    ValueError
+        If an argument is misshapen or not finite.
+
+    Examples
+    --------
+    >>> represented([[1.0], [-1.0], [0.1]], [0.0, 0.0, -0.1])
+    array([ True,  True, False])
+    """
+    W = arguments.matrix("W", W)
+    square = np.square(W).sum(axis=1)
+    return np.asarray((square + arguments.vector("b", b, len(W)) > KEPT) & (square > KEPT**2))

@@ -1,0 +1,320 @@
+"""When the classes of many features on may be dropped: their share of the loss, and what dropping costs."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory.arguments import FloatArray, fits, generator, integer, matrix, number, real, vector
+from ...theory.features import Features, SparseUniform
+from ...theory.loss import class_loss_per_feature, dropped_bound
+from ..loss import exact_loss
+from ..minimise import Minimum, minimise
+from ..results import Status, result
+
+__all__ = ["ClassShares", "Dropping", "DroppingTable", "class_shares", "cost_of_dropping", "dropping_table"]
+
+# So many truncated minimisers are starts for the full loss.
+FURTHER = 8
+# Losses this close, in units of p times the loss of the zero model, count as one minimum.
+SAME = 1e-4
+
+
+@result
+class ClassShares:
+    """Which inputs the loss of a model comes from.
+
+    Attributes
+    ----------
+    loss : float
+        Exact loss per feature over sparse data, the mean of importance times squared error.
+    shares : (K + 2,) ndarray of float64
+        Share of the classes 0, ..., K in it, and of all above K together. They add up to 1.
+    probabilities : (K + 2,) ndarray of float64
+        Probabilities of the same classes.
+    bound : float
+        Upper bound on the last share, from the weights alone.
+    error_estimate : float
+        What each share is off by at most.
+    """
+
+    loss: float
+    shares: FloatArray
+    probabilities: FloatArray
+    bound: float
+    error_estimate: float
+
+
+def _weights(importance: npt.ArrayLike | None, n: int) -> FloatArray:
+    weights = np.ones(n) if importance is None else real("importance", vector("importance", importance, n), 0)
+    if not weights.any():
+        raise ValueError("`importance` must not be 0 for all features; got 0 for all.")
+    return weights
+
+
+def class_shares(
+    M: npt.ArrayLike, b: npt.ArrayLike, p: float, up_to: int = 1, importance: npt.ArrayLike | None = None
+) -> ClassShares:
+    """Share of each class of inputs in the exact loss of the model ReLU(M x + b).
+
+    Parameters
+    ----------
+    M : (n, n) array_like of float
+        Decoder times encoder, row i makes output i. Not modified.
+    b : float or (n,) array_like of float
+        Bias of the outputs.
+    p : float
+        Probability that a feature is on, in (0, 1].
+    up_to : int, optional
+        The last class K that is shown by itself, 0 <= K <= n and at most 14.
+    importance : (n,) array_like of float, optional
+        Weights of the features' errors, at least 0 and not all 0; 1 by default.
+
+    Returns
+    -------
+    ClassShares
+        All shares are 0 if the loss is.
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape, is not finite or lies outside its range.
+
+    See Also
+    --------
+    superposition.theory.loss.mixture_loss : All classes one by one, for few features.
+
+    Notes
+    -----
+    Classes up to K come from `theory.loss.class_loss`, the loss from `solvers.loss.exact_loss`; the rest is
+    their difference. K = 1 takes n² steps and serves for thousands of features. Features are alike but for
+    their importance, as a class weighs all its patterns the same.
+
+    Examples
+    --------
+    >>> pair = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> found = class_shares(pair, 0.0, 0.001)
+    >>> found.shares.round(9), found.probabilities.round(6)       # two features on: a millionth of the inputs
+    (array([0., 0., 1.]), array([9.98001e-01, 1.99800e-03, 1.00000e-06]))
+    """
+    M = matrix("M", M)
+    n = M.shape[0]
+    p = number("p", p, 0, 1, brackets="(]")
+    weights = _weights(importance, n)
+    found = exact_loss(M, b, Features(n, p, importance=weights))
+    last = integer("up_to", up_to, 0, n)
+    loss = n * found.loss
+    kept = [p**k * (1 - p) ** (n - k) * (weights @ class_loss_per_feature(M, b, k)) for k in range(last + 1)]
+    pmf = SparseUniform(p).sparsity_pmf(n)[: last + 1]
+    scale = 1.0 / loss if loss > 0.0 else 0.0
+    return ClassShares(
+        loss=found.loss,
+        shares=np.array([*kept, max(loss - sum(kept), 0.0)]) * scale,
+        probabilities=np.array([*pmf, SparseUniform(p).tail(n, last + 1)]),
+        bound=min(dropped_bound(M, b, p, last, weights) * scale, 1.0),
+        error_estimate=n * found.error_estimate * scale + 1e-14,
+    )
+
+
+@result
+class Dropping:
+    """What it costs to choose a model by its loss on the classes 0, ..., K alone; see `cost_of_dropping`.
+
+    All losses are per feature.
+
+    Attributes
+    ----------
+    W : (n_features, n_hidden) ndarray of float64
+        The worst minimiser found of the truncated loss.
+    b : (n_features,) ndarray of float64
+        Its biases.
+    truncated : float
+        Its truncated loss.
+    loss : float
+        Its full loss.
+    left_out : float
+        Rigorous bound on `loss` - `truncated`, hence on what can be gained by not truncating.
+    best : Minimum
+        Minimiser found of the full loss.
+    hits : int
+        Starts that ended in a minimum of the truncated loss as low as the least one found.
+    status : Status
+        How the minimisation of the truncated loss ended; `best` has its own.
+    """
+
+    W: FloatArray
+    b: FloatArray
+    truncated: float
+    loss: float
+    left_out: float
+    best: Minimum
+    hits: int
+    status: Status
+
+    @property
+    def regret(self) -> float:
+        """Loss above that of the best model, relative to it (0 if both vanish)."""
+        return self.loss / self.best.loss - 1.0 if self.best.loss > 0.0 else float(self.loss > 0.0)
+
+    @property
+    def message(self) -> str:
+        """The status as a sentence."""
+        return self.status.value
+
+
+def cost_of_dropping(
+    n_features: int,
+    n_hidden: int,
+    p: float,
+    up_to: int = 1,
+    importance: npt.ArrayLike | None = None,
+    *,
+    starts: int = 16,
+    rng: np.random.Generator | int | None = 0,
+) -> Dropping:
+    """Compare the minimiser of the loss on few-sparse inputs with that of the full loss.
+
+    Whether inputs with more features on may be dropped does not depend on how rare they are, but on whether
+    the model found without them is as good as the best.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        From 1 to 64.
+    p : float
+        Probability that a feature is on, in (0, 1). One number: a class weighs all patterns alike.
+    up_to : int, optional
+        The last class K that is kept, 1 <= K <= n_features. Below n_features it is at most 9, and there may
+        be 16,384 patterns of the classes kept.
+    importance : (n_features,) array_like of float, optional
+        Weights of the features' errors, at least 0 and not all 0; 1 by default.
+    starts : int, optional
+        Random starts of each minimisation beside ordered ones. The full loss is also descended from the
+        truncated minimisers.
+    rng : Generator, int or None, optional
+        Draws the starts.
+
+    Returns
+    -------
+    Dropping
+        Where the truncated loss has many minimisers, the worst of those found.
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape or lies outside its range.
+
+    Notes
+    -----
+    Minima are the least of many starts of `superposition.solvers.minimise.minimise`, not proved; `left_out`
+    bounds the regret rigorously wherever `truncated` is the true minimum. Truncated minimisers are equal up
+    to 1e-4 p of the loss of the zero model.
+
+    Examples
+    --------
+    >>> found = cost_of_dropping(2, 1, 0.01, starts=4)
+    >>> round(found.truncated, 9), round(found.loss / (0.01**2 / 6), 3)          # an antipodal pair
+    (0.0, 1.0)
+    """
+    n = integer("n_features", n_features, 1)
+    p = number("p", p, 0, 1, brackets="()")
+    up_to = integer("up_to", up_to, 1, n)
+    weights = _weights(importance, n)
+    law = Features(n, p, importance=weights)
+    rng = generator("rng", rng)
+    cut = minimise(n, n_hidden, law, classes=up_to if up_to < n else None, starts=starts, rng=rng)
+    limit = cut.objective + SAME * p * p * float(weights.mean()) / 3.0
+    ends = [one for one in cut.minima if one.objective <= limit]
+    full = [exact_loss(one.W_out @ one.W_in, one.b, law).loss for one in ends]
+    order = np.argsort(full)
+    worst = ends[order[-1]]
+    first = [(ends[k].W_out, ends[k].W_in, ends[k].b) for k in [order[-1], *order[: FURTHER - 1]]]
+    best = minimise(n, n_hidden, law, starts=starts, first=first, rng=rng)
+    return Dropping(
+        W=worst.W_in.T,
+        b=worst.b,
+        truncated=worst.objective,
+        loss=full[order[-1]],
+        left_out=dropped_bound(worst.W_out @ worst.W_in, worst.b, p, up_to, weights) / n,
+        best=best,
+        hits=sum(one.hits for one in ends),
+        status=cut.status,
+    )
+
+
+@result
+class DroppingTable:
+    """When the classes above K may be dropped, over a grid of p; see `dropping_table`. Arrays have its size.
+
+    Attributes
+    ----------
+    p : ndarray of float64
+        Probability that a feature is on.
+    probability : ndarray of float64
+        P(more than K features on).
+    given_on : ndarray of float64
+        The same among inputs with a feature on at all.
+    share : ndarray of float64
+        Share of those inputs in the loss of the best model found.
+    left_out : ndarray of float64
+        Rigorous bound on the loss that the truncated minimiser leaves out, relative to the best loss found.
+    regret : ndarray of float64
+        What choosing the model without those inputs costs, relative to the best loss found.
+    """
+
+    p: FloatArray
+    probability: FloatArray
+    given_on: FloatArray
+    share: FloatArray
+    left_out: FloatArray
+    regret: FloatArray
+
+
+def dropping_table(
+    n_features: int,
+    n_hidden: int,
+    p: npt.ArrayLike,
+    up_to: int = 1,
+    *,
+    starts: int = 8,
+    rng: np.random.Generator | int | None = 0,
+) -> DroppingTable:
+    """Tabulate four measures of what inputs with more than `up_to` features on matter, importances 1.
+
+    Parameters
+    ----------
+    n_features, n_hidden, up_to, starts, rng
+        As for `cost_of_dropping`.
+    p : (size,) array_like of float
+        Probabilities that a feature is on, in (0, 1).
+
+    Returns
+    -------
+    DroppingTable
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range.
+
+    Notes
+    -----
+    `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does not: for n_features
+    below 2 n_hidden it may be small where the regret is not.
+
+    Examples
+    --------
+    >>> table = dropping_table(2, 1, [0.1], starts=2)
+    >>> table.probability.round(12), table.share.round(2)
+    (array([0.01]), array([1.]))
+    """
+    grid = real("p", vector("p", p), 0, 1, brackets="()")
+    fits("p", grid.size, 1e5 * grid.size)
+    rng = generator("rng", rng)
+    rows = []
+    for q in map(float, grid):
+        found = cost_of_dropping(n_features, n_hidden, q, up_to, starts=starts, rng=rng)
+        best = found.best
+        shares = class_shares(best.W_out @ best.W_in, best.b, q, up_to)
+        beyond = shares.probabilities[-1]
+        given_on = beyond / SparseUniform(q).tail(n_features, 1)
+        rows.append((beyond, given_on, shares.shares[-1], found.left_out / best.loss, found.regret))
+    return DroppingTable(grid, *np.array(rows).T)

@@ -1,0 +1,129 @@
+"""Certificates: a proven lower bound of the loss of every model of two features in one dimension."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....theory import arguments
+from ....theory.arguments import FloatArray
+from ....theory.features import Features
+from ...minimise import Certificate, Minimum, descend
+from .diagram import phase_diagram
+from .kernels import bound_below
+
+__all__ = ["certify", "solve_pair"]
+
+# The bounds are sums of a few hundred rounded terms; below this the proof would be one of rounding.
+_LEAST_GAP = 1e-7
+
+# Nearest that the loss may come to p/3 per feature when the a-priori bound on the encodings is formed.
+_ALMOST_ONE = 1.0 - 1e-12
+
+
+def certify(
+    loss: float,
+    p: float,
+    importance: float = 1.0,
+    *,
+    bias: bool = True,
+    gap: float = 1e-3,
+    most_boxes: int = 1_000_000,
+) -> Certificate:
+    r"""Prove a lower bound on the loss of all models ReLU(W W' x + b) with two features in one dimension.
+
+    Branch and bound over the two encodings, best box first. The loss of an output z splits into two parts.
+    E min(x, (x - z)+)² falls with every entry of its row of M = W W' and with its bias, E (z - x)+² rises
+    with all of them. For each bias, the first at the largest and the second at the smallest entries of a box
+    bound the loss from below. This bound is piecewise quartic in the bias, so its least value over all biases
+    follows from cubic roots. Encodings outside the first box are excluded by `theory.relu.steep_bound`.
+
+    Parameters
+    ----------
+    loss : float
+        Loss per feature of the model to judge, (F1 + importance F2)/2, positive.
+    p : float
+        Probability that a feature is on, in [1e-4, 1].
+    importance : float, optional
+        Importance of the second feature, in [1e-4, 1e4]; the first one's is 1.
+    bias : bool, optional
+        Whether the models compared have free biases; if not, b = 0.
+    gap : float, optional
+        Gap to reach, relative to `loss`, at least 1e-7.
+    most_boxes : int, optional
+        Boxes after which the bound is returned as it is, up to ten million.
+
+    Returns
+    -------
+    Certificate
+        Its `gap` is above `gap` times `loss` if the boxes ran out, or if a better model than `loss` exists.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or if `loss` is so large that dropping a feature beats it.
+
+    Notes
+    -----
+    The number of boxes grows like 1/gap, and with p, as many models are almost as good where features are
+    dense. A box takes 25 microseconds, a fiftieth of that without biases. Bounds are evaluated in double
+    precision without directed rounding, whose error, about 1e-15, is far below the least gap.
+
+    Examples
+    --------
+    >>> certificate = certify(0.00276393, 0.1291549665, gap=1e-2)
+    >>> certificate.kind, bool(certificate.gap <= 1e-2 * 0.00276393)
+    ('branch and bound', True)
+    """
+    on = arguments.number("p", p, 1e-4, 1)
+    r = arguments.number("importance", importance, 1e-4, 1e4)
+    wanted = arguments.number("gap", gap, _LEAST_GAP, 1)
+    most = arguments.integer("most_boxes", most_boxes, 1, 10**7)
+    bias = arguments.flag("bias", bias)
+    # Without biases, a dropped feature costs p/3.
+    dropped = 0.5 * min(r, 1.0) * (on / 3.0 - (on * on / 4.0 if bias else 0.0))
+    judged = arguments.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
+    # An output whose part of the loss is at most `judged` has (a - 1)/(a + 1) <= kappa.
+    kappa = np.sqrt(np.minimum(judged * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
+    edges: FloatArray = np.sqrt((1.0 + kappa) / (1.0 - kappa))
+    lower, boxes = bound_below(judged, r, on, bias, wanted * judged, edges, most)
+    lower = min(lower, judged)
+    kind = "branch and bound" if bias else "branch and bound, zero bias"
+    return Certificate(kind, float(lower), float(judged - lower), int(boxes))
+
+
+def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
+    """Find the best model of two features in one dimension and prove how good it is.
+
+    Parameters
+    ----------
+    p : float
+        Probability that a feature is on, in [1e-4, 1].
+    importance : float, optional
+        Importance of the second feature, in [1e-4, 1e4]; the first one's is 1.
+    bias : bool, optional
+        Whether the biases are free. Otherwise they are zero.
+    gap : float, optional
+        Relative gap of the certificate, as for `certify`.
+
+    Returns
+    -------
+    Minimum
+        With its certificate.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> model = solve_pair(0.1, 0.5, gap=0.01)
+    >>> model.W.ravel().round(6), round(model.loss, 9)
+    (array([ 1.00962 , -0.997986]), 0.001242382)
+    """
+    r = arguments.number("importance", importance, 1e-4, 1e4)
+    found = phase_diagram([arguments.number("p", p, 1e-4, 1)], [r], bias=bias)
+    W, b = found.W[0, 0], found.b[0, 0]
+    law = Features(2, float(found.p[0]), importance=[1.0, r])
+    model = descend(W, W.T, b, law, tied=True, bias=bias)
+    return replace(model, certificate=certify(model.loss, p, r, bias=bias, gap=gap))

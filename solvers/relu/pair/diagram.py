@@ -1,0 +1,221 @@
+"""Phase diagram of two features in one dimension, from the exact loss."""
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import minimum_filter
+
+from ....theory import arguments
+from ....theory.arguments import FloatArray
+from ...results import result
+from .kernels import polish_all, table
+
+__all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram"]
+
+IntArray = npt.NDArray[np.int64]
+
+PHASES = ("first alone", "second alone", "antipodal", "same sign")
+
+# The best encodings found are all below 1.1; the lattice of starts reaches 2.5.
+_STEP, _SIZE = 0.1, 25
+
+# Starts next to the states with one feature dropped: encodings of the other feature.
+_NEAR = (-0.3, -0.05, -0.01, 0.01, 0.05, 0.3)
+
+# With free biases an encoding counts as zero below this; without, none ever is.
+_ZERO = 1e-5
+
+# Families: w1 w2 negative, one encoding zero, w1 w2 positive.
+_ANTIPODAL, _DROPPED, _SAME = 0, 1, 2
+
+# Differences of losses below this are rounding.
+_TIE, _ROUNDING = 1e-12, 1e-13
+
+
+@result
+class PhaseDiagram:
+    """Global minima of the model ReLU(W W' x + b) with two features in one dimension.
+
+    Attributes
+    ----------
+    p : (n_p,) ndarray of float64
+        Probability that a feature is on.
+    importance : (n_r,) ndarray of float64
+        Importance of the second feature; the first one's is 1.
+    bias : bool
+        Whether the biases are free or zero.
+    W : (n_p, n_r, 2, 1) ndarray of float64
+        Encodings, the first one not negative.
+    b : (n_p, n_r, 2) ndarray of float64
+        Biases.
+    loss : (n_p, n_r) ndarray of float64
+        Loss per feature, (F1 + importance F2)/2.
+    phase : (n_p, n_r) ndarray of int64
+        Index into `PHASES`.
+    family_W : (n_p, n_r, 3, 2) ndarray of float64
+        Encodings of the best minimum that is antipodal, drops a feature, has one sign.
+    family_loss : (n_p, n_r, 3) ndarray of float64
+        Their losses, infinite where no such minimum was found.
+    """
+
+    p: FloatArray
+    importance: FloatArray
+    bias: bool
+    W: FloatArray
+    b: FloatArray
+    loss: FloatArray
+    phase: IntArray
+    family_W: FloatArray
+    family_loss: FloatArray
+
+
+def families(W: FloatArray, bias: bool) -> IntArray:
+    """Return 0 where w1 w2 < 0, 1 where an encoding is zero, 2 where w1 w2 > 0, for W of shape (..., 2)."""
+    dropped = np.min(np.abs(W), axis=-1) <= (_ZERO if bias else 0.0)
+    return np.where(dropped, _DROPPED, np.where(W[..., 0] * W[..., 1] < 0.0, _ANTIPODAL, _SAME))
+
+
+def _phases(W: FloatArray, family: IntArray) -> IntArray:
+    alone = (np.abs(W[..., 1]) > np.abs(W[..., 0])).astype(np.int64)
+    return np.where(family == _DROPPED, alone, np.where(family == _ANTIPODAL, 2, 3))
+
+
+class _Column:
+    """The best minimum of each family at one p, for all importances."""
+
+    def __init__(self, p: float, r: FloatArray, bias: bool):
+        self.p, self.r, self.bias = p, r, bias
+        self.x = np.zeros((r.size, 3, 4))
+        self.loss = np.full((r.size, 3), np.inf)
+
+    def keep(self, at: IntArray, x: FloatArray, loss: FloatArray) -> None:
+        """Take over what is better than before; the first encoding gets a positive sign."""
+        first = np.where(x[:, 0] != 0.0, x[:, 0], x[:, 1])
+        x[:, :2] *= np.where(first < 0.0, -1.0, 1.0)[:, None]
+        cell = 3 * at + families(x[:, :2], self.bias)
+        order = np.lexsort((loss, cell))
+        cells, where = np.unique(cell[order], return_index=True)
+        best = order[where]
+        better = loss[best] < self.loss.flat[cells] * (1.0 - _ROUNDING)
+        self.loss.reshape(-1)[cells[better]] = loss[best[better]]
+        self.x.reshape(-1, 4)[cells[better]] = x[best[better]]
+
+    def search(self) -> None:
+        """Polish the local minima of the lattice, states with a feature dropped or nearly, the neighbours."""
+        every = np.arange(self.r.size)
+        if self.bias:
+            # One feature alone is exact, a critical point for every importance. It comes first, so that it is
+            # not replaced by a solution that differs from it by rounding.
+            missed = 0.5 * (self.p / 3.0 - self.p**2 / 4.0)
+            for kept, importance in ((0, self.r), (1, np.ones_like(self.r))):
+                x = np.zeros((every.size, 4))
+                x[:, kept], x[:, 3 - kept] = 1.0, 0.5 * self.p
+                self.keep(every, x, missed * importance)
+        lattice = table(self.p, self.bias, _STEP, _SIZE)
+        total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
+        at, i, j = np.nonzero(total <= minimum_filter(total, size=(1, 3, 3), mode="nearest"))
+        near = np.array([W for small in _NEAR for W in ((1.0, small), (small, 1.0))])
+        starts = np.concatenate([_STEP * np.stack([i, j - _SIZE], axis=-1), np.tile(near, (every.size, 1))])
+        at = np.concatenate([at, np.repeat(every, near.shape[0])])
+        x = np.concatenate([starts, np.zeros_like(starts)], axis=1)
+        self.keep(at, x, polish_all(x, self.r[at], self.p, self.bias, True))
+        for step in (1, -1, 1, -1):
+            at, family = np.nonzero(np.isfinite(self.loss))
+            inside = (at + step >= 0) & (at + step < self.r.size)
+            at, family = at[inside], family[inside]
+            x = self.x[at, family]
+            self.keep(at + step, x, polish_all(x, self.r[at + step], self.p, self.bias, False))
+
+
+def phase_diagram(
+    p: npt.ArrayLike, importance: npt.ArrayLike, *, bias: bool = True, workers: int | None = None
+) -> PhaseDiagram:
+    r"""Find the models of two features in one dimension with the least exact loss, on a grid.
+
+    Parameters
+    ----------
+    p : (n_p,) array_like of float
+        Probabilities that a feature is on, in [1e-4, 1].
+    importance : (n_r,) array_like of float
+        Importances of the second feature, in [1e-4, 1e4]; the first one's is 1. In order of size, as each
+        point also starts from the solutions of its neighbours.
+    bias : bool, optional
+        Whether the two biases are free. Otherwise they are zero.
+    workers : int, optional
+        Threads to use; all of Numba's by default. The result does not depend on it.
+
+    Returns
+    -------
+    PhaseDiagram
+        Losses to 1e-13 relative; encodings and biases to about 1e-7, as a minimum is flat.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or if there are more workers than Numba has threads.
+
+    Notes
+    -----
+    The loss of an output is piecewise quartic in its bias, with up to three local minima; the global one
+    follows from cubic roots, so the search has two dimensions. Every local minimum of a lattice of encodings
+    (spacing 0.1 up to 2.5), the states with one feature dropped, their neighbourhoods and the neighbours'
+    solutions are polished by Newton's method with the exact Hessian. That none is missed is not proven here:
+    see `certify`.
+
+    With free biases the phases are one feature alone (exact, with encoding 1 and bias 0, the other dropped)
+    and an antipodal pair. Models whose encodings share one sign are local minima, but were never the best for
+    p < 1. At p = 1 the reflection x2 → 1 - x2 makes both signs equal. With zero biases no feature is ever
+    dropped: at large p, and where importances differ much, both encodings share one sign. At equal
+    importances that begins at p = (40 - 4 √14)/43. See `pair_transitions` for jumps.
+
+    The values are uniform on [0, 1] and both features are on with the same p: the kernels integrate this law
+    in closed form. Other laws go to `superposition.solvers.minimise`.
+
+    References
+    ----------
+    Elhage et al. (2022), whose published diagrams compare four weight patterns at fixed biases; these are no
+    critical points of the loss.
+
+    Examples
+    --------
+    >>> found = phase_diagram([0.1, 0.9], [0.3, 1.0])
+    >>> [[PHASES[i] for i in row] for row in found.phase]
+    [['antipodal', 'antipodal'], ['first alone', 'antipodal']]
+    >>> found.W[0, 1].ravel().round(6)
+    array([ 1.005795, -1.005795])
+    """
+    on = arguments.real("p", arguments.vector("p", p), 1e-4, 1)
+    r = arguments.real("importance", arguments.vector("importance", importance), 1e-4, 1e4)
+    if np.any(np.diff(r) <= 0):
+        at = int(np.argmax(np.diff(r) <= 0)) + 1
+        raise ValueError(f"`importance` must increase; got {r[at]:g} after {r[at - 1]:g}.")
+    arguments.fits("p", on.size, 32.0 * on.size * r.size)
+    bias = arguments.flag("bias", bias)
+    before = numba.get_num_threads()
+    if workers is not None:
+        most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        numba.set_num_threads(arguments.integer("workers", workers, 1, most))
+    try:
+        columns = [_Column(float(x), r, bias) for x in on]
+        for column in columns:
+            column.search()
+    finally:
+        numba.set_num_threads(before)
+    kept = np.array([column.x for column in columns])
+    losses = np.array([column.loss for column in columns])
+    # Where two families tie, the simpler model is meant: a dropped feature, then the antipodal pair.
+    floor = losses.min(axis=-1, keepdims=True) * (1.0 + _TIE)
+    tied = losses[..., [_DROPPED, _ANTIPODAL, _SAME]] <= floor
+    family = np.array([_DROPPED, _ANTIPODAL, _SAME])[np.argmax(tied, axis=-1)]
+    best = np.take_along_axis(kept, family[..., None, None], axis=-2)[..., 0, :]
+    return PhaseDiagram(
+        p=on,
+        importance=r,
+        bias=bias,
+        W=best[..., :2, None],
+        b=best[..., 2:],
+        loss=np.take_along_axis(losses, family[..., None], axis=-1)[..., 0],
+        phase=_phases(best[..., :2], family),
+        family_W=kept[..., :2],
+        family_loss=losses,
+    )

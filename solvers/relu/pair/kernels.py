@@ -1,0 +1,405 @@
+"""Kernels of two features in one dimension: exact loss, best bias, minima, lower bounds.
+
+Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, b) is the mean over x2 of
+h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. Between the breakpoints two Gauss
+points are exact for F and its first and second derivatives, and nothing cancels when a or m vanishes. In b, F
+is piecewise quartic, so its global minimum over the bias is found from cubic roots.
+
+The general kernels of `theory.loss` take ten times as long for loss and gradient, and have no Hessian
+(`tests/benchmarks/bench_relu_pair.py` measures the ratio). A point of the diagram, a few hundred of these
+losses, would take 5 ms instead of 0.5, so that the pair keeps this form of its own.
+"""
+
+import heapq
+
+import numpy as np
+import numpy.typing as npt
+from numba import prange
+
+from ....theory.kernels import kernel, parallel_kernel
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_NODE = 0.5 / np.sqrt(3.0)  # distance of the two Gauss points from the middle of [0, 1]
+
+# The derivatives of F are means over x2 of these derivatives of h, times these powers of x2.
+_PART = (0, 2, 1, 1, 5, 4, 4, 3, 3, 3)
+_POWER = (0, 0, 1, 0, 0, 1, 0, 2, 1, 0)
+
+
+@kernel
+def _clip(x: float) -> float:
+    return min(max(x, 0.0), 1.0)
+
+
+@kernel
+def _cut(level: float, slope: float) -> float:
+    """Return where level + slope v changes sign, clipped to [0, 1]."""
+    if slope == 0.0:
+        return 0.0
+    return _clip(-level / slope)
+
+
+@kernel
+def _square(c: float, t: float) -> tuple[float, float]:
+    """Return the mean of ReLU(c u + t)^2 over u in [0, 1] and its derivative in t."""
+    first, last = max(t, 0.0), max(c + t, 0.0)
+    cut = _cut(t, c)
+    width = 1.0
+    if first == 0.0:
+        width = 1.0 - cut if last > 0.0 else 0.0
+    elif last == 0.0:
+        width = cut
+    return width * (first * first + first * last + last * last) / 3.0, width * (first + last)
+
+
+@kernel
+def _given(a: float, t: float, p: float, out: FloatArray) -> None:
+    """Write h(t), h_t, h_a, h_tt, h_at, h_aa into `out`."""
+    low = 1.0  # the u that make a u + t positive are [low, 1]
+    if t > 0.0:
+        low = 0.0
+    elif a + t > 0.0:
+        low = _clip(-t / a)
+    width = 1.0 - low
+    c = a - 1.0
+    middle, node = 0.5 * (1.0 + low), width * _NODE
+    left, right = middle - node, middle + node
+    e0, e1 = c * left + t, c * right + t
+    half = 0.5 * width
+    edge = low / a if 0.0 < low < 1.0 else 0.0  # the corner of the ReLU, which moves with t and a
+    above = max(t, 0.0)
+    q = 1.0 - p
+    out[0] = q * above * above + p * (low**3 / 3.0 + half * (e0 * e0 + e1 * e1))
+    out[1] = 2.0 * (q * above + p * half * (e0 + e1))
+    out[2] = 2.0 * p * half * (e0 * left + e1 * right)
+    out[3] = 2.0 * (p * (width - edge) + (q if t > 0.0 else 0.0))
+    out[4] = 2.0 * p * (half * (left + right) - edge * low)
+    out[5] = 2.0 * p * (half * (left * left + right * right) - edge * low * low)
+
+
+@kernel
+def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None:
+    """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb into `out`."""
+    h = np.empty(6)
+    _given(a, b, p, h)
+    for k in range(10):
+        out[k] = (1.0 - p) * h[_PART[k]] if _POWER[k] == 0 else 0.0
+    first, second = _cut(b, m), _cut(a + b, m)
+    ends = (0.0, min(first, second), max(first, second), 1.0)
+    for i in range(3):
+        width = ends[i + 1] - ends[i]
+        if width > 0.0:
+            for side in (-_NODE, _NODE):
+                v = 0.5 * (ends[i] + ends[i + 1]) + side * width
+                _given(a, b + m * v, p, h)
+                for k in range(10):
+                    out[k] += 0.5 * width * p * v ** _POWER[k] * h[_PART[k]]
+
+
+@kernel
+def _slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
+    """Return F and F_b."""
+    out = np.empty(10)
+    output_loss(a, m, b, p, out)
+    return out[0], out[3]
+
+
+@kernel
+def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
+    """Return E ReLU(c x1 + m x2 + b)^2 and its derivative in b."""
+    q = 1.0 - p
+    value, slope = 0.0, 0.0
+    off = max(b, 0.0)
+    v0, s0 = _square(c, b)
+    value += q * (q * off * off + p * v0)
+    slope += q * (2.0 * q * off + p * s0)
+    first, second = _cut(b, m), _cut(c + b, m)
+    ends = (0.0, min(first, second), max(first, second), 1.0)
+    for i in range(3):
+        width = ends[i + 1] - ends[i]
+        if width > 0.0:
+            for side in (-_NODE, _NODE):
+                t = b + m * (0.5 * (ends[i] + ends[i + 1]) + side * width)
+                off = max(t, 0.0)
+                v0, s0 = _square(c, t)
+                weight = 0.5 * width * p
+                value += weight * (q * off * off + p * v0)
+                slope += weight * (2.0 * q * off + p * s0)
+    return value, slope
+
+
+@kernel
+def _bounded(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
+    """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at this b, and its derivative in b.
+
+    F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
+    """
+    value, slope = _slope(a1, m1, b, p)
+    if a0 == a1 and m0 == m1:
+        return value, slope
+    high, high_slope = _overshoot(a1 - 1.0, m1, b, p)
+    low, low_slope = _overshoot(a0 - 1.0, m0, b, p)
+    return value - high + low, slope - high_slope + low_slope
+
+
+@kernel
+def _cubic(c: FloatArray, s: float) -> float:
+    return float(((c[3] * s + c[2]) * s + c[1]) * s + c[0])
+
+
+@kernel
+def _roots(y: FloatArray, found: FloatArray) -> int:
+    """Write where the cubic through y at 0, 1/3, 2/3, 1 rises through 0 in [-1/6, 7/6]; return how many."""
+    c = np.empty(4)
+    d1, d2, d3 = y[1] - y[0], y[2] - 2.0 * y[1] + y[0], y[3] - 3.0 * y[2] + 3.0 * y[1] - y[0]
+    c[0] = y[0]
+    c[1] = 3.0 * d1 - 1.5 * d2 + d3
+    c[2] = 4.5 * d2 - 4.5 * d3
+    c[3] = 4.5 * d3
+    ends = np.array([-1.0, 7.0, 7.0, 7.0]) / 6.0
+    # monotone parts lie between the turning points
+    inside = c[2] * c[2] - 3.0 * c[1] * c[3]
+    if inside > 0.0:
+        root = -(c[2] + np.copysign(np.sqrt(inside), c[2]))
+        for turn in (root / (3.0 * c[3]) if c[3] != 0.0 else -1.0, c[1] / root if root != 0.0 else -1.0):
+            if -1.0 / 6.0 < turn < 7.0 / 6.0:
+                ends[3] = turn
+                ends.sort()
+    count = 0
+    for i in range(3):
+        low, high = ends[i], ends[i + 1]
+        if high > low and _cubic(c, low) <= 0.0 < _cubic(c, high):
+            for _ in range(50):
+                middle = 0.5 * (low + high)
+                if _cubic(c, middle) <= 0.0:
+                    low = middle
+                else:
+                    high = middle
+            found[count] = 0.5 * (low + high)
+            count += 1
+    return count
+
+
+@kernel
+def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
+    """Return the bias that minimises `_bounded`, and the minimum.
+
+    With a0 = a1 and m0 = m1 this is the loss itself.
+    """
+    point = a0 == a1 and m0 == m1
+    n = 4 if point else 10
+    breaks = np.empty(n)
+    breaks[:4] = (0.0, -a1, -m1, -a1 - m1)
+    if not point:
+        breaks[4:] = (1.0 - a1, 1.0 - a1 - m1, -m0, 1.0 - a0, 1.0 - a0 - m0, -a1)
+    breaks.sort()
+    best, bias = p / 3.0, breaks[0]
+    y, found = np.empty(4), np.empty(3)
+    for i in range(n - 1):
+        start, width = breaks[i], breaks[i + 1] - breaks[i]
+        if width > 0.0:
+            # inner points only: where a is 0 the slope jumps at a breakpoint
+            for j in range(4):
+                y[j] = _bounded(a0, a1, m0, m1, start + width * (0.125 + 0.25 * j), p)[1]
+            for j in range(_roots(y, found) + 1):
+                # the breakpoint itself: rounding may hide a minimum that lies on it
+                b = start + width * (0.125 + 0.75 * found[j - 1]) if j > 0 else start
+                value = _bounded(a0, a1, m0, m1, b, p)[0]
+                if value < best:
+                    best, bias = value, b
+    # beyond the last breakpoint the loss is a parabola, and the bound only rises
+    b = breaks[n - 1]
+    if point:
+        b = max(b, 0.5 * p * (1.0 - a1 - m1))
+    value = _bounded(a0, a1, m0, m1, b, p)[0]
+    if value < best:
+        best, bias = value, b
+    return bias, best
+
+
+@kernel
+def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: FloatArray) -> tuple[float, float]:
+    """Write gradient and Hessian of (F1 + r F2)/2 in x = (w1, w2, b1, b2); return F1 and F2."""
+    w, v = x[0], x[1]
+    out = np.empty(10)
+    losses = np.empty(2)
+    grad[:] = 0.0
+    hess[:] = 0.0
+    for i in range(2):
+        own, other = (w, v) if i == 0 else (v, w)
+        j, b = 1 - i, 2 + i
+        output_loss(own * own, own * other, x[b], p, out)
+        losses[i] = out[0]
+        s = 0.5 if i == 0 else 0.5 * r
+        grad[i] += s * (2.0 * own * out[1] + other * out[2])
+        grad[j] += s * own * out[2]
+        grad[b] += s * out[3]
+        hess[i, i] += s * (
+            2.0 * out[1] + 4.0 * own * own * out[4] + 4.0 * own * other * out[5] + other * other * out[7]
+        )
+        cross = s * (out[2] + 2.0 * own * own * out[5] + own * other * out[7])
+        hess[i, j] += cross
+        hess[j, i] += cross
+        hess[j, j] += s * own * own * out[7]
+        to_own = s * (2.0 * own * out[6] + other * out[8])
+        hess[i, b] += to_own
+        hess[b, i] += to_own
+        to_other = s * own * out[8]
+        hess[j, b] += to_other
+        hess[b, j] += to_other
+        hess[b, b] += s * out[9]
+    return losses[0], losses[1]
+
+
+@kernel
+def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
+    """Minimise over the first `free` entries of x in place by Newton steps along |H|; return the loss."""
+    grad, hess = np.empty(4), np.empty((4, 4))
+    first, second = derivatives(x, r, p, grad, hess)
+    loss = 0.5 * (first + r * second)
+    trial, g1, h1 = np.empty(4), np.empty(4), np.empty((4, 4))
+    for _ in range(200):
+        values, vectors = np.linalg.eigh(hess[:free, :free].copy())
+        size = np.abs(values)
+        size = np.maximum(size, 1e-9 * np.max(size) + 1e-300)
+        step = -vectors @ ((vectors.T @ grad[:free].copy()) / size)
+        largest = np.max(np.abs(step))
+        if largest > 0.5:
+            step *= 0.5 / largest
+        fall = -np.dot(step, grad[:free])
+        if fall <= 1e-17 * loss or largest < 1e-15:
+            break
+        scale, moved = 1.0, False
+        for _ in range(40):
+            trial[:] = x
+            trial[:free] += scale * step
+            first, second = derivatives(trial, r, p, g1, h1)
+            new = 0.5 * (first + r * second)
+            if new < loss - 1e-4 * scale * fall or (new <= loss and fall < 1e-13 * loss):
+                moved = True
+                break
+            scale *= 0.5
+        if not moved:
+            break
+        x[:] = trial
+        grad[:] = g1
+        hess[:] = h1
+        loss = new
+    return loss
+
+
+@kernel
+def _profile(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
+    """Return the least loss of the output with encoding w beside v, and its bias."""
+    if biased:
+        b, loss = least(w * w, w * w, w * v, w * v, p)
+        return loss, b
+    return _slope(w * w, w * v, 0.0, p)[0], 0.0
+
+
+@parallel_kernel
+def table(p: float, biased: bool, step: float, size: int) -> FloatArray:
+    """Return F1 and F2 with their best biases at w1 = i step, w2 = (j - size) step."""
+    found = np.empty((size + 1, 2 * size + 1, 2))
+    for i in prange(size + 1):
+        for j in range(2 * size + 1):
+            found[i, j, 0] = _profile(i * step, (j - size) * step, p, biased)[0]
+            found[i, j, 1] = _profile((j - size) * step, i * step, p, biased)[0]
+    return found
+
+
+@parallel_kernel
+def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) -> FloatArray:
+    """Polish the rows of x in place, with `fit` from the best biases for the encodings; return the losses."""
+    losses = np.empty(x.shape[0])
+    for i in prange(x.shape[0]):
+        if fit:
+            x[i, 2] = _profile(x[i, 0], x[i, 1], p, biased)[1]
+            x[i, 3] = _profile(x[i, 1], x[i, 0], p, biased)[1]
+        losses[i] = _polish(x[i], r[i], p, 4 if biased else 2)
+    return losses
+
+
+@kernel
+def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biased: bool) -> float:
+    """Return a lower bound of the loss over a box of encodings (first one not negative)."""
+    w0, w1, v0, v1 = box
+    corners = np.array([w0 * v0, w0 * v1, w1 * v0, w1 * v1])
+    m0, m1 = np.min(corners), np.max(corners)
+    total = 0.0
+    for i in range(2):
+        low, high = (w0, w1) if i == 0 else (v0, v1)
+        a1 = max(low * low, high * high)
+        a0 = 0.0 if low <= 0.0 <= high else min(low * low, high * high)
+        bound = least(a0, a1, m0, m1, p)[1] if biased else _bounded(a0, a1, m0, m1, 0.0, p)[0]
+        if a0 > 1.0:
+            bound = max(bound, p / 3.0 * ((a0 - 1.0) / (a0 + 1.0)) ** 2)
+        total += 0.5 * bound if i == 0 else 0.5 * r * bound
+    return total
+
+
+@kernel
+def bound_below(
+    loss: float, r: float, p: float, biased: bool, gap: float, edges: FloatArray, most: int
+) -> tuple[float, int]:
+    """Return a lower bound of the loss over |w1| <= edges[0], |w2| <= edges[1], and the boxes used.
+
+    Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
+    """
+    box = (0.0, edges[0], -edges[1], edges[1])
+    heap = [(_box_bound(box, r, p, biased), box)]
+    boxes = 1
+    while heap[0][0] < loss - gap and boxes < most:
+        bound, box = heapq.heappop(heap)
+        w0, w1, v0, v1 = box
+        if w1 - w0 > v1 - v0:
+            middle = 0.5 * (w0 + w1)
+            halves = ((w0, middle, v0, v1), (middle, w1, v0, v1))
+        else:
+            middle = 0.5 * (v0 + v1)
+            halves = ((w0, w1, v0, middle), (w0, w1, middle, v1))
+        for half in halves:
+            boxes += 1
+            heapq.heappush(heap, (max(bound, _box_bound(half, r, p, biased)), half))
+    return heap[0][0], boxes
+
+
+@kernel
+def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
+    """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum.
+
+    `solvers.integrate` serves velocities alone. Here the Hessian, which comes with the gradient for free,
+    tells when Newton's method can finish, and thousands of flows run in one parallel loop.
+    """
+    grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
+    trial = x.copy()
+    dt = 0.1
+    first, second = derivatives(x, r, p, grad, hess)
+    for k in range(most):
+        if k % 10 == 0:
+            values, vectors = np.linalg.eigh(hess[:free, :free].copy())
+            along = vectors.T @ grad[:free].copy()
+            if values[0] > 1e-7 * p and np.max(np.abs(along / values)) < 0.01:
+                return _polish(x, r, p, free), 1
+            # a flat bottom, as at the onset of a feature, is left to Newton once the fall is rounding
+            if np.dot(along, along) < 1e-16 * p * p and values[0] > -1e-7 * p:
+                return _polish(x, r, p, free), 1
+        trial[:free] = x[:free] - dt * grad[:free]
+        derivatives(trial, r, p, ahead, unused)
+        error = 0.5 * dt * np.max(np.abs(ahead[:free] - grad[:free])) / 1e-4
+        if error <= 1.0:
+            x[:free] -= 0.5 * dt * (grad[:free] + ahead[:free])
+            first, second = derivatives(x, r, p, grad, hess)
+        dt *= min(max(0.9 / np.sqrt(error + 1e-12), 0.2), 4.0)
+    return 0.5 * (first + r * second), 0
+
+
+@parallel_kernel
+def flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
+    """Follow the flow from every row of x in place; return the losses and whether minima were reached."""
+    losses, reached = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
+    for i in prange(x.shape[0]):
+        losses[i], reached[i] = _flow(x[i], r, p, 4 if biased else 2, most)
+    return losses, reached

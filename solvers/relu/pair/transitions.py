@@ -1,0 +1,178 @@
+"""Where the best model of two features in one dimension changes, and whether it jumps."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory import arguments
+from ....theory.arguments import FloatArray
+from ...results import result
+from ...rug import row_loss
+from .diagram import PhaseDiagram, phase_diagram
+
+__all__ = ["Transitions", "pair_transitions"]
+
+IntArray = npt.NDArray[np.int64]
+
+# Importances per decade on the first grid, and the parts that each round cuts a bracket into.
+_PER_DECADE, _PARTS = 40, 10
+
+# Relative width of the brackets at the end.
+_WIDTH = 1e-9
+
+# The point where the features change roles is looked at by itself.
+_BELOW_ONE = 1.0 - 1e-6
+
+# Steps on the grid above this are looked into.
+_LARGE = 0.05
+
+# Smaller steps of the encodings than this across the final bracket are continuous.
+JUMP = 1e-3
+
+
+@result
+class Transitions:
+    """Transitions of the best model as the importance of the second feature grows up to 1; one entry each.
+
+    Attributes
+    ----------
+    p : ndarray of float64
+        Probability that a feature is on.
+    importance : ndarray of float64
+        Importance of the second feature at the transition.
+    before, after : ndarray of int64
+        Phases on both sides, as indices into `PHASES`.
+    jump : ndarray of float64
+        Largest step of an encoding's absolute value.
+    slope_drop : ndarray of float64
+        By how much the slope of the least loss per feature over the importance falls, F2/2 before minus
+        after.
+    is_jump : ndarray of bool
+        Whether the encodings jump.
+    """
+
+    p: FloatArray
+    importance: FloatArray
+    before: IntArray
+    after: IntArray
+    jump: FloatArray
+    slope_drop: FloatArray
+    is_jump: npt.NDArray[np.bool_]
+
+
+def _steps(found: PhaseDiagram) -> FloatArray:
+    """Step of the encodings from each importance to the next, in absolute values."""
+    return np.asarray(np.max(np.abs(np.diff(np.abs(found.W[0, :, :, 0]), axis=0)), axis=-1))
+
+
+def _slope(found: PhaseDiagram, k: int) -> float:
+    """Return F2/2 at one point, the slope of the least loss over the importance."""
+    w, v = found.W[0, k, :, 0]
+    return 0.5 * row_loss([v * v, v * w], 0, float(found.b[0, k, 1]), float(found.p[0])).loss
+
+
+def _narrow(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
+    """Close a bracket around the first change of phase, else around the largest step of the encodings."""
+    while True:
+        found = phase_diagram([p], np.geomspace(low, high, _PARTS + 1), bias=bias)
+        changed = np.diff(found.phase[0]) != 0
+        k = int(np.argmax(changed if np.any(changed) else _steps(found)))
+        low, high = float(found.importance[k]), float(found.importance[k + 1])
+        if high <= low * (1.0 + _WIDTH):
+            return phase_diagram([p], [low, high], bias=bias)
+
+
+def _between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
+    """Return the transitions between two importances, from their end states inwards."""
+    if high <= low * (1.0 + 10.0 * _WIDTH):
+        return []
+    ends = phase_diagram([p], [low, high], bias=bias)
+    changed = ends.phase[0, 0] != ends.phase[0, 1]
+    if not changed and _steps(ends)[0] <= _LARGE:
+        return []
+    at = _narrow(p, low, high, bias)
+    jump = float(_steps(at)[0])
+    if not changed and jump <= JUMP:
+        return []
+    before, after = (int(phase) for phase in at.phase[0])
+    row = (p, float(at.importance[1]), before, after, jump, _slope(at, 0) - _slope(at, 1))
+    left = _between(p, low, float(at.importance[0]), bias)
+    return [*left, row, *_between(p, float(at.importance[1]), high, bias)]
+
+
+def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
+    """Return the jump to the mirror image at importance 1, if the best model there is not symmetric."""
+    found = phase_diagram([p], [1.0], bias=bias)
+    w, v = np.abs(found.W[0, 0, :, 0])
+    if abs(w - v) <= JUMP:
+        return []
+    phase = int(found.phase[0, 0])
+    before, after = (0, 1) if phase < 2 else (phase, phase)
+    mirror = replace(found, W=found.W[:, :, ::-1], b=found.b[:, :, ::-1])
+    drop = abs(_slope(found, 0) - _slope(mirror, 0))
+    return [(p, 1.0, before, after, abs(w - v), drop)]
+
+
+def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-3) -> Transitions:
+    r"""Locate the transitions of two features in one dimension, and tell jumps from continuous ones.
+
+    Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings
+    within a phase. The point importance = 1, where the features change roles, is listed if the best model
+    there is not symmetric: it then jumps to its mirror image. Importances above 1 follow by exchanging the
+    features.
+
+    Parameters
+    ----------
+    p : (n_p,) array_like of float
+        Probabilities that a feature is on, in [1e-4, 1].
+    bias : bool, optional
+        As for `phase_diagram`.
+    lowest : float, optional
+        Lowest importance, in [1e-4, 0.5].
+
+    Returns
+    -------
+    Transitions
+        `importance` to 1e-9 relative for jumps. Where a feature enters continuously, its encoding counts
+        from 1e-5 on, so `importance` is late by about 1e-5 times a constant; `theory.relu.onset_importance`
+        is exact.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The least loss is a minimum over functions that are linear in the importance, hence concave in it; at a
+    jump its slope falls by `slope_drop`. Steps of the encodings below 1e-3 count as continuous.
+
+    Examples
+    --------
+    >>> found = pair_transitions([0.2], lowest=0.05)
+    >>> found.importance.round(6), found.is_jump
+    (array([0.113821]), array([ True]))
+    """
+    on = arguments.real("p", arguments.vector("p", p), 1e-4, 1)
+    arguments.fits("p", on.size, 1e4 * on.size)
+    low = arguments.number("lowest", lowest, 1e-4, 0.5)
+    bias = arguments.flag("bias", bias)
+    size = int(np.ceil(-_PER_DECADE * np.log10(low))) + 1
+    grid = np.geomspace(low, _BELOW_ONE, size)
+    rows: list[tuple[float, ...]] = []
+    for x in on:
+        found = phase_diagram([x], grid, bias=bias)
+        for k in np.flatnonzero((np.diff(found.phase[0]) != 0) | (_steps(found) > _LARGE)):
+            rows.extend(_between(float(x), grid[k], grid[k + 1], bias))
+        rows.extend(_exchange(float(x), bias))
+    columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0)] * 6
+    return Transitions(
+        p=columns[0],
+        importance=columns[1],
+        before=columns[2].astype(np.int64),
+        after=columns[3].astype(np.int64),
+        jump=columns[4],
+        slope_drop=columns[5],
+        is_jump=columns[4] > JUMP,
+    )

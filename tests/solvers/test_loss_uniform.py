@@ -1,0 +1,368 @@
+"""The exact loss against brute force in exact fractions, Irwin-Hall sums, closed forms and samples."""
+
+from fractions import Fraction
+from itertools import product
+from math import comb, factorial
+
+import mpmath
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from superposition.solvers.loss import exact_loss, row_loss
+
+UNIT = 2.0**-53
+
+
+def ramp_powers(powers, weights, shift):
+    """Return E (shift + sum_j weights_j u_j)_+^k over uniform u, a signed sum over the cube's vertices."""
+    n, sums = len(weights), dict.fromkeys(powers, Fraction(0))
+    for corner in product((0, 1), repeat=n):
+        y = shift + sum(w for w, on in zip(weights, corner, strict=True) if on)
+        if y > 0:
+            for k in powers:
+                sums[k] += (-1) ** (n - sum(corner)) * y ** (k + n)
+    volume = Fraction(1)
+    for w in weights:
+        volume *= w
+    return {k: total * factorial(k) / factorial(k + n) / volume for k, total in sums.items()}
+
+
+def pattern_loss(a, b, p, ramps):
+    """Return the loss of one pattern of the others; ramps(k, shift) gives E (shift + nu)_+^k on it."""
+    off = ramps(2, b)
+    if a == 0:
+        on = Fraction(1, 3) - ramps(1, b) + off
+    else:
+        square = (ramps(3, a + b) - ramps(3, b)) / (3 * a)
+        on = Fraction(1, 3) - (ramps(2, a + b) - square) / a + square
+    return (1 - p) * off + p * on
+
+
+def brute_force(row, i, b, p, forget=lambda on: False):
+    """Return the loss of one output from all patterns of features, in exact fractions."""
+    row, b, p = [Fraction(float(x)) for x in row], Fraction(float(b)), Fraction(float(p))
+    others = [x for j, x in enumerate(row) if j != i and x != 0]
+    total = Fraction(0)
+    for on in product((0, 1), repeat=len(others)):
+        chance = p ** sum(on) * (1 - p) ** (len(on) - sum(on))
+        if chance == 0 or forget(on):
+            continue
+        weights = [x for x, there in zip(others, on, strict=True) if there]
+        tables = {shift: ramp_powers((1, 2, 3), weights, shift) for shift in (b, row[i] + b)}
+        total += chance * pattern_loss(row[i], b, p, lambda k, shift, tables=tables: tables[shift][k])
+    return total
+
+
+def assert_honest(result, exact, row, b, p, tol):
+    """Check that the estimate covers the error, and is what was asked for and what rounding needs."""
+    error, scale = abs(Fraction(result.loss) - exact), p / 3
+    assert error <= Fraction(result.error_estimate), (float(error / scale), result.error_estimate / scale)
+    # rounding: a few dozen units of the loss, and of the square of the pre-activation's range, which the
+    # tilt e^5 / 5^2 and the images make a hundred times as large, where anything is on
+    reach = 1 + abs(b) + np.sum(np.abs(row))
+    rounding = 32 * UNIT * float(exact) + 3000 * UNIT * min(1, len(row) * p) * reach**2
+    assert result.error_estimate <= tol * scale + rounding
+
+
+CASES = {
+    "one feature": ([0.7], 0, 0.1, 0.3),
+    "one feature, shrunk below zero": ([-2.0], 0, 0.5, 1.0),
+    "two features, always on": ([1.0, -0.6], 0, -0.1, 1.0),
+    "atoms: almost nothing on": ([0.9, 0.4, -0.3, 0.2], 0, -0.05, 1e-6),
+    "bias of the atom": ([0.9, 0.4, -0.3, 0.2], 0, 0.3, 1e-6),
+    "hardly any p": ([0.9, 0.4, -0.3, 0.2], 0, 0.0, 1e-12),
+    "almost always on": ([0.9, 0.4, -0.3, 0.2], 0, -0.1, 1 - 1e-9),
+    "always on": ([0.9, 0.4, -0.3, 0.2, -0.25], 0, -0.1, 1.0),
+    "zero row": ([0.0, 0.0, 0.0], 1, 0.2, 0.4),
+    "own weight zero": ([0.5, 0.0, -0.25, 0.125], 1, 0.0625, 0.4),
+    "own weight tiny": ([0.5, 1e-9, -0.25, 0.125], 1, 0.0625, 0.4),
+    "zeros beside": ([0.8, 0.0, -0.25, 0.0, 0.3], 0, -0.1, 0.4),
+    "negative own weight": ([0.5, -0.8, 0.6, 0.4], 1, 0.1, 0.5),
+    "kink on a vertex": ([1.0, 0.5, -0.25, 0.25], 0, -0.5, 0.5),
+    "kink on the sum": ([1.0, 0.5, 0.25, 0.75], 0, -1.5, 0.5),
+    "tiny and large": ([1.0, 1.0, 1e-12, -3e-12], 0, 1e-12, 0.5),
+    "a ladder of scales": ([0.9, 1.0, -1e-3, 1e-6, -1e-9], 0, 1e-9, 0.5),
+    "noise far below the own weight": ([1.0, 1e-8, -2e-8, 3e-8], 0, -1e-8, 0.5),
+    "edge far above the noise": ([1.0, 1e-8, -2e-8, 3e-8], 0, -1 + 1e-8, 0.5),
+    "negative edge far above the noise": ([-1.0, 1e-8, -2e-8, 3e-8], 0, 1 + 1e-8, 0.5),
+    "never on": ([0.5, -1.0, -2.0, -0.5], 0, -0.75, 0.5),
+    "never off": ([0.5, -1.0, 0.5, -0.5], 0, 2.0, 0.5),
+    "between the kinks": ([1.0, 1e-3, 2e-3, -1e-3], 0, -0.5, 0.5),
+    "between negative kinks": ([-1.0, 1e-3, 2e-3, -1e-3], 0, 0.5, 0.5),
+    "large entries": ([1.0, 900.0, -300.0, 450.0], 0, 20.0, 0.2),
+}
+
+
+@pytest.mark.parametrize("tol", [1e-12, 1e-5])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_brute_force(case, tol):
+    row, i, b, p = case
+    assert_honest(row_loss(row, i, b, p, tol=tol), brute_force(row, i, b, p), row, b, p, tol)
+
+
+def random_case(rng):
+    """Draw a row with entries of one scale, of many, or from a grid whose sums meet the kinks exactly."""
+    n = int(rng.integers(2, 6))
+    row = rng.standard_normal(n)
+    kind = rng.integers(4)
+    if kind == 1:
+        row *= 10.0 ** rng.uniform(-13, 0, n)
+    elif kind == 2:
+        row = rng.choice([-1, -0.5, 0, 0.25, 1], n)
+    elif kind == 3:
+        row *= 10.0 ** rng.uniform(-3, 1)
+    i = int(rng.integers(n))
+    if rng.random() < 0.4:
+        row[i] = 1 - 10.0 ** rng.uniform(-12, 0)
+    b = rng.choice(
+        [0, 0.3 * rng.standard_normal(), -row.sum(), -row[i], row[0] / 2, -(10.0 ** rng.uniform(-12, 0))]
+    )
+    p = rng.choice([1, 0.5, 10.0 ** rng.uniform(-8, 0), 1 - 10.0 ** rng.uniform(-8, 0)])
+    return row, i, float(b), float(p)
+
+
+@pytest.mark.parametrize("tol", [1e-12, 1e-4])
+def test_error_estimate_is_never_below_the_error(tol):
+    rng = np.random.default_rng(1)
+    for _ in range(120):
+        row, i, b, p = random_case(rng)
+        assert_honest(row_loss(row, i, b, p, tol=tol), brute_force(row, i, b, p), row, b, p, tol)
+
+
+@pytest.mark.slow
+def test_error_estimate_is_never_below_the_error_in_many_cases():
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    for _ in range(5000):
+        row, i, b, p = random_case(rng)
+        tol = 10.0 ** rng.uniform(-13, -2)
+        assert_honest(row_loss(row, i, b, p, tol=tol), brute_force(row, i, b, p), row, b, p, tol)
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda on: not any(on),  # the atom
+        lambda on: sum(on) == 1,  # the edges
+        lambda on: all(on),  # the rarest pattern
+        lambda on: on[1] and on[2],  # a correlation
+    ],
+)
+def test_a_theory_that_forgets_patterns_is_noticed(forget):
+    row, i, b, p = [0.9, 0.4, -0.3, 0.2], 0, 0.1, 1e-3
+    result = row_loss(row, i, b, p)
+    assert abs(Fraction(result.loss) - brute_force(row, i, b, p)) <= Fraction(result.error_estimate)
+    assert abs(Fraction(result.loss) - brute_force(row, i, b, p, forget)) > 20 * Fraction(
+        result.error_estimate
+    )
+
+
+def equal_rows(m, n_others, a, b, p):
+    """Return the loss for n_others equal entries m: a binomial number is on, with an Irwin-Hall sum."""
+    with mpmath.workdps(400):  # the vertex sums cancel as (reach / m)^k / k!, below 1e150 here
+        m, a, b, p = (mpmath.mpf(x) for x in (m, a, b, p))
+        total = mpmath.mpf(0)
+        for k in range(n_others + 1):
+            chance = comb(n_others, k) * p**k * (1 - p) ** (n_others - k)
+            if chance < 1e-30:
+                if k > p * n_others:
+                    break
+                continue
+            powers = {}
+            for shift in (b, a + b):
+                ys = [(i, shift + m * i) for i in range(k + 1) if shift + m * i > 0]
+                terms = [((-1) ** (k - i) * comb(k, i) * y**k, y) for i, y in ys]
+                for r in (1, 2, 3):
+                    volume = m**k * mpmath.mpf(factorial(k + r)) / factorial(r)
+                    powers[r, shift] = mpmath.fsum(c * y**r for c, y in terms) / volume
+            off = powers[2, b]
+            square = (powers[3, a + b] - powers[3, b]) / (3 * a)
+            on = mpmath.mpf(1) / 3 - (powers[2, a + b] - square) / a + square
+            total += chance * ((1 - p) * off + p * on)
+        return total
+
+
+@pytest.mark.parametrize(
+    ("m", "n_others", "a", "b", "p"),
+    [
+        (0.125, 15, 0.9, -0.25, 1.0),
+        (-0.11, 31, 1.1, 0.4, 0.5),
+        (0.09, 127, 0.9, -0.27, 0.05),
+        (-0.06, 511, 0.9, 0.0, 0.003),
+        (0.015625, 4095, 0.95, -0.03125, 2.5e-4),
+        (0.1, 4095, 0.9, 0.0, 7.8e-6),  # equal small terms: plain sums would drift as far as the estimate
+    ],
+)
+def test_many_equal_entries(m, n_others, a, b, p):
+    exact = equal_rows(m, n_others, a, b, p)
+    result = row_loss(np.r_[a, np.full(n_others, m)], 0, b, p)
+    assert abs(result.loss - exact) <= result.error_estimate
+    # the documented accuracy; rounding grows like the number of entries where all are equal
+    assert result.error_estimate <= max(1.2e-12, 2.5e-13 * n_others) * p / 3
+
+
+def network(n, ratio, seed):
+    """Return a random tied network with its diagonal near one and the bias a little below zero."""
+    W = np.random.default_rng(seed).standard_normal((n, int(ratio * n))) / np.sqrt(ratio * n)
+    return W @ W.T, np.linspace(-0.2, 0.1, n)
+
+
+@pytest.mark.parametrize(("n", "ratio", "p"), [(16, 0.5, 0.3), (40, 0.25, 0.05)])
+def test_samples(n, ratio, p):
+    M, b = network(n, ratio, seed=2)
+    rng = np.random.default_rng(3)
+    sums, squares, total, count = np.zeros(n), np.zeros(n), [], 1_000_000
+    for _ in range(20):
+        x = rng.random((count // 20, n)) * (rng.random((count // 20, n)) < p)
+        errors = (x - np.maximum(x @ M.T + b, 0)) ** 2
+        sums, squares = sums + errors.sum(0), squares + (errors**2).sum(0)
+        total.append(errors.mean(1))
+    mean = sums / count
+    se = np.sqrt((squares / count - mean**2) / (count - 1))
+    se_loss = np.std(np.concatenate(total), ddof=1) / np.sqrt(count)
+    assert se_loss <= 0.002 * mean.mean()  # resolution: a wrong loss is noticed from 1.4 % on
+
+    def fits(result):
+        """With 4.5 standard errors, one false alarm in 1.5e5 for the loss, n times as many per feature."""
+        z = np.abs(result.per_feature - mean) / se
+        return np.all(z <= 4.5), abs(result.loss - mean.mean()) <= 4.5 * se_loss
+
+    assert fits(exact_loss(M, b, p, tol=1e-9)) == (True, True)
+    assert fits(exact_loss(M, b, 1.02 * p, tol=1e-9)) != (True, True)
+    assert fits(exact_loss(M - np.diag(M[:, :2].T[0]), b, p, tol=1e-9)) == (False, False)
+
+
+@pytest.mark.parametrize("p", [1e-9, 0.1, 1.0])
+def test_identity_loses_nothing(p):
+    result = exact_loss(np.eye(5), 0.0, p)
+    assert abs(result.loss) <= result.error_estimate <= 1e-14 * p
+
+
+@pytest.mark.parametrize("p", [1e-9, 0.1, 1.0])
+@pytest.mark.parametrize("b", [-0.5, 0.0, 0.25])
+def test_constant_output(b, p):
+    result = exact_loss(np.zeros((3, 3)), b, p)
+    assert result.per_feature == pytest.approx(p / 3 - p * max(b, 0) + max(b, 0) ** 2, rel=1e-14)  # rounding
+
+
+@pytest.mark.parametrize("p", [1e-3, 0.2, 1.0])
+def test_open_outputs_are_affine(p):
+    """With a bias that keeps every output on, the loss is a quadratic form in the moments of x."""
+    M, _ = network(32, 0.5, seed=5)
+    b = np.abs(M).sum(1)
+    second = p * p / 4 + (p / 3 - p * p / 4) * np.eye(32)
+    rest = np.eye(32) - M
+    expected = np.einsum("ij,jk,ik->i", rest, second, rest) - p * b * rest.sum(1) + b**2
+    result = exact_loss(M, b, p)
+    # the oracle rounds as the sum of its 32^2 terms of the size of b^2
+    assert np.all(np.abs(result.per_feature - expected) <= result.per_feature_error + 100 * UNIT * b**2)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1e-4, 0.03, 0.4, 1.0]))
+def test_permuting_features_permutes_the_losses(seed, p):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    M, b, order = rng.standard_normal((n, n)), rng.standard_normal(n), rng.permutation(n)
+    one, other = exact_loss(M, b, p), exact_loss(M[np.ix_(order, order)], b[order], p)
+    slack = one.per_feature_error[order] + other.per_feature_error
+    assert np.all(np.abs(one.per_feature[order] - other.per_feature) <= slack)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1e-4, 0.03, 0.4, 1.0]))
+def test_loss_is_a_parabola_in_the_scale_of_the_output(seed, p):
+    """ReLU(c y) = c ReLU(y) for c >= 0, so third differences in c vanish."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    M, b = rng.standard_normal((n, n)), rng.standard_normal(n)
+    results = [exact_loss(c * M, c * b, p) for c in range(4)]
+    weights = (-1, 3, -3, 1)
+    difference = sum(w * r.per_feature for w, r in zip(weights, results, strict=True))
+    slack = sum(abs(w) * r.per_feature_error for w, r in zip(weights, results, strict=True))
+    assert np.all(np.abs(difference) <= slack)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_features_that_no_output_sees_change_nothing(seed):
+    rng = np.random.default_rng(seed)
+    row = rng.standard_normal(int(rng.integers(1, 9)))
+    short, long = row_loss(row, 0, -0.1, 0.2), row_loss(np.r_[row, np.zeros(5)], 0, -0.1, 0.2)
+    assert (short.loss, short.error_estimate) == (long.loss, long.error_estimate)
+
+
+def test_rows_are_those_of_the_whole():
+    M, b = network(24, 0.5, seed=7)
+    whole = exact_loss(M, b, 0.1)
+    assert whole.loss == whole.per_feature.mean()
+    assert whole.error_estimate == whole.per_feature_error.mean()
+    some = exact_loss(M, b, 0.1, rows=[20, 3, 3])
+    assert np.array_equal(some.per_feature, whole.per_feature[[20, 3, 3]])
+    assert some.loss == some.per_feature.mean()
+    assert row_loss(M[20], 20, b[20], 0.1).loss == whole.per_feature[20]
+    assert np.array_equal(
+        exact_loss(M, 0.1, 0.1).per_feature, exact_loss(M, np.full(24, 0.1), 0.1).per_feature
+    )
+
+
+def test_threads_and_memory_layout_change_nothing():
+    M, b = network(24, 0.5, seed=7)
+    frozen = M.T.copy().T
+    frozen.flags.writeable = False
+    threads = numba.get_num_threads()
+    many = exact_loss(M, b, 0.1)
+    try:
+        numba.set_num_threads(1)
+        one = exact_loss(frozen, b, 0.1)
+    finally:
+        numba.set_num_threads(threads)
+    assert np.array_equal(one.per_feature, many.per_feature)
+    assert np.array_equal(one.per_feature_error, many.per_feature_error)
+    assert np.array_equal(M, network(24, 0.5, seed=7)[0])
+
+
+GOOD = {"M": np.eye(3), "b": 0.0, "law": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"law": 0.0}, r"`law` must lie in \(0, 1\]; got 0\."),
+        ({"law": 1.5}, r"`law` must lie in \(0, 1\]; got 1\.5\."),
+        ({"law": np.nan}, r"`law` must lie in \(0, 1\]; got nan\."),
+        ({"law": [0.1, 0.2, 0.3]}, r"`law` must be one number; got shape \(3,\)\."),
+        ({"M": np.diag([1, np.nan, 1])}, r"`M` must be finite; got nan at index \(1, 1\)\."),
+        ({"M": np.full((3, 3), 1e60)}, r"`M` must lie in \[-1e\+50, 1e\+50\]; got 1e\+60\."),
+        ({"M": np.eye(3)[:2]}, r"`M` must be square; got shape \(2, 3\)\."),
+        ({"M": np.ones(3)}, r"`M` must have shape \(any, any\); got \(3,\)\."),
+        ({"b": np.zeros(2)}, r"`b` must have shape \(3\); got \(2,\)\."),
+        ({"b": np.inf}, r"`b` must be finite; got inf at index \(0,\)\."),
+        ({"tol": 0.0}, r"`tol` must lie in \(0, 1\); got 0\."),
+        ({"tol": [1e-3]}, r"`tol` must be one number; got shape \(1,\)\."),
+        ({"rows": [3]}, r"`rows` must be an integer of at least 0 and at most 2; got 3\."),
+        ({"rows": [0.5]}, r"`rows` must be an integer of at least 0 and at most 2; got "),
+        ({"rows": []}, r"`rows` must not be empty; got shape \(0,\)\."),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError, match=message):
+        exact_loss(**(GOOD | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"row": [1.0, np.inf]}, r"`row` must be finite; got inf at index \(1,\)\."),
+        ({"row": np.eye(2)}, r"`row` must have shape \(any\); got \(2, 2\)\."),
+        ({"i": 2}, r"`i` must be an integer of at least 0 and at most 1; got 2\."),
+        ({"b": [0.0, 1.0]}, r"`b` must be one number; got shape \(2,\)\."),
+        ({"b": np.nan}, r"`b` must lie in \[-1e\+50, 1e\+50\]; got nan\."),
+        ({"law": -1.0}, r"`law` must lie in \(0, 1\]; got -1\."),
+    ],
+)
+def test_bad_row(change, message):
+    with pytest.raises(ValueError, match=message):
+        row_loss(**({"row": [1.0, 0.5], "i": 0, "b": 0.0, "law": 0.5} | change))

@@ -1,0 +1,308 @@
+"""The one minimiser: against known optima, its own symmetries, and differences of what it minimises."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from superposition.solvers.minimise import Minimum, descend, minimise
+from superposition.solvers.minimise.objective import Objective
+from superposition.solvers.relu import solve_pair
+from superposition.solvers.results import Status
+from superposition.solvers.rug import exact_loss
+from superposition.theory import codes
+from superposition.theory.features import Features
+
+GROUP = Features(
+    4,
+    [0.1, 0.2, 0.3, 0.4],
+    scale=[1.0, 0.5, 2.0, 1.0],
+    importance=[1.0, 2.0, 0.5, 0.0],
+    groups=[((1, 2), [[0, 0], [1, 1], [0, 1]], [0.7, 0.2, 0.1])],
+)
+
+
+# --- What is minimised --------------------------------------------------------------------------------------
+
+PENALTIES = {
+    "none": None,
+    "interference": ("interference", 0.03),
+    "function": lambda A, B, b: (np.sum(A**4) + np.sum(B**2) + b @ b, 4 * A**3, 2 * B, 2 * b),
+}
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("bias", [True, False, "common"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_gradient_is_that_of_differences(tied, bias, penalty):
+    rng = np.random.default_rng(1)
+    for law, classes in ((0.3, None), (GROUP, None), (0.3, 2), (Features(4, 0.4, exactly=2), None)):
+        aim = Objective(4, 2, law, tied, bias, PENALTIES[penalty], classes)
+        x = rng.normal(scale=0.7, size=aim.size)
+        v, h = rng.normal(size=aim.size), 1e-4
+        v /= np.linalg.norm(v)
+        slope = (aim.value(x + h * v) - aim.value(x - h * v)) / (2 * h)
+        # h² times a third derivative, which is of the order of the value itself
+        assert slope == pytest.approx(v @ aim.slope(x), abs=1e-8 * (10 + aim.value(x)))
+
+
+def test_l1_has_the_shortest_subgradient():
+    aim = Objective(2, 1, 0.3, penalty=("l1", 0.1))
+    x = np.array([0.6, 0.0, 0.1, 0.1])
+    unit, h = 0.1, 1e-6
+    assert aim.unit == pytest.approx(unit)
+    ahead, behind = (aim.value(x + s * h * np.eye(4)[0]) for s in (1, -1))
+    assert aim.slope(x)[0] == pytest.approx((ahead - behind) / (2 * h), rel=1e-6)
+    sides = [(aim.value(x + s * h * np.eye(4)[1]) - aim.value(x)) / h for s in (1, -1)]
+    assert min(sides) > 0  # a corner: neither side goes down
+    assert aim.slope(x)[1] == 0.0
+    extra = aim.value(x) - Objective(2, 1, 0.3).value(x)
+    assert extra == pytest.approx(0.1 * 0.6 / 2 / unit, rel=1e-12)
+
+
+def test_interference_is_that_of_the_matrix():
+    W, lam = np.array([[1.0], [-0.5], [0.2]]), 0.1
+    aim, bare = Objective(3, 1, 0.2, penalty=("interference", lam)), Objective(3, 1, 0.2)
+    x = np.append(W.ravel(), np.zeros(3))
+    M = W @ W.T
+    expected = lam / 3 * (np.sum(M**2) - np.sum(np.diag(M) ** 2))
+    assert (aim.value(x) - bare.value(x)) * aim.unit == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_sum_over_patterns_is_the_loss_of_samples():
+    """Within 4 standard errors: a false alarm in 16000."""
+    rng = np.random.default_rng(0)
+    count, n = 400_000, 4
+    on = rng.random((count, n)) < GROUP.p
+    draw = rng.choice(3, size=count, p=[0.7, 0.2, 0.1])
+    on[:, 1], on[:, 2] = draw == 1, draw > 0
+    x = on * rng.random((count, n)) * GROUP.scale
+    M, b = rng.normal(size=(n, n)), rng.normal(scale=0.2, size=n)
+    errors = ((x - np.maximum(x @ M.T + b, 0)) ** 2) @ GROUP.importance / n
+    value, by_M, by_b = Objective(4, 2, GROUP).loss(M, b)
+    assert abs(errors.mean() - value) < 4 * errors.std() / np.sqrt(count)
+    inside = (x @ M.T + b > 0) * (np.maximum(x @ M.T + b, 0) - x) * 2 * GROUP.importance / n
+    assert np.all(np.abs(inside.mean(axis=0) - by_b) <= 4 * inside.std(axis=0) / np.sqrt(count))
+    cross = inside[:, :, None] * x[:, None, :]
+    assert np.all(np.abs(cross.mean(axis=0) - by_M) <= 4 * cross.std(axis=0) / np.sqrt(count))
+
+
+def test_classes_add_up_and_the_limit_is_their_limit():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=9)
+    parts = [Objective(3, 2, 0.2, classes=k).value(x) for k in (1, 2, 3)]
+    assert parts[0] < parts[1] < parts[2] == pytest.approx(Objective(3, 2, 0.2).value(x), rel=1e-13)
+    x[-3:] = -np.abs(x[-3:])
+    rare = Objective(3, 2, 1e-9, classes=1).value(x)
+    assert Objective(3, 2, 0).value(x) == pytest.approx(rare, rel=1e-8)
+
+
+# --- Known optima -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [1e-4, 0.01, 0.1, 0.5])
+def test_two_in_one_is_the_antipodal_pair(p):
+    found = minimise(2, 1, p)
+    assert found.loss == pytest.approx(codes.antipodal_loss(p), rel=1e-9)
+    assert found.status is Status.CONVERGED
+    assert found.gradient_norm < 1e-9
+    assert found.curvature is None or found.curvature > 0
+
+
+@pytest.mark.parametrize(("p", "r"), [(0.1, 0.5), (0.1, 0.05), (0.4, 0.8), (0.8, 1.5), (1.0, 0.3)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_two_in_one_of_all_importances_is_the_certified_one(p, r, bias):
+    found = minimise(2, 1, Features(2, p, importance=[1.0, r]), bias=bias)
+    assert found.loss == pytest.approx(solve_pair(p, r, bias=bias, gap=0.1).loss, rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 2), (3, 3), (2, 5), (4, 6)])
+@pytest.mark.parametrize("tied", [True, False])
+def test_with_room_for_all_nothing_is_lost(n, m, tied):
+    found = minimise(n, m, 0.3, tied=tied, starts=2)
+    assert found.loss <= found.error_estimate + 1e-14
+    assert found.certificate.lower_bound == 0.0
+
+
+def test_free_weights_beat_the_skew_pair():
+    found = minimise(2, 1, 0.1, tied=False)
+    assert round(found.loss, 6) == 0.001539
+    assert found.loss < codes.skew_pair_loss(0.1) < codes.antipodal_loss(0.1)
+    assert found.loss == pytest.approx(exact_loss(found.W_out @ found.W_in, found.b, 0.1).loss, rel=1e-8)
+
+
+def test_five_in_two_are_a_pentagon():
+    found = minimise(5, 2, 0.05)
+    M = found.W_out @ found.W_in
+    wanted = np.sort(np.cos(2 * np.pi * np.arange(5) / 5))
+    assert np.abs(np.sort(M / np.diag(M)[:, None], axis=1) - wanted).max() < 1e-6
+    assert found.gradient_norm < 1e-12
+    assert found.hits > 5
+    assert found.curvature > 0
+
+
+def test_the_limit_of_rare_features_is_the_sphere_without_bias():
+    """Twice the energy of a pentagon at its best common length; the table of `sphere_check`."""
+    assert 5 * minimise(5, 2, 0, bias=False, starts=4).loss == pytest.approx(0.267262, abs=1e-6)
+    biased = minimise(5, 2, 0, starts=8)
+    assert 5 * biased.loss == pytest.approx(0.0791, abs=1e-4)
+    assert np.all(biased.b <= 0)
+
+
+def test_a_feature_without_importance_costs_nothing():
+    law = Features(3, 0.2, importance=[1.0, 0.0, 1.0])
+    found = minimise(3, 2, law, starts=4)
+    assert found.loss <= 1e-12
+
+
+def test_interference_drives_the_antipodal_pair_away():
+    kept, lost = (minimise(2, 1, 0.1, penalty=("interference", lam)) for lam in (1e-4, 0.05))
+    assert (kept.W_out @ kept.W_in)[0, 1] < -0.9
+    assert kept.objective > kept.loss > codes.antipodal_loss(0.1)
+    assert abs((lost.W_out @ lost.W_in)[0, 1]) < 1e-8
+    assert lost.loss == pytest.approx(codes.dropped_loss(0.1) / 2, rel=1e-9)
+
+
+def test_strong_l1_drops_all_features_exactly():
+    found = minimise(3, 2, 0.2, penalty=("l1", 0.2), starts=3)
+    assert np.all(found.W_in == 0)
+    assert found.loss == pytest.approx(codes.dropped_loss(0.2), rel=1e-9)
+    assert found.curvature is None
+    weak = minimise(3, 2, 0.2, penalty=("l1", 1e-3), starts=3)
+    assert weak.gradient_norm < 1e-5
+    assert np.sum(np.abs(weak.W_in) == 0) >= 2  # the axes are the sparsest of all rotations
+
+
+def test_eight_features_agree_with_both_backends():
+    found = descend(*_noisy(8, 4), 0.2, steps=30)
+    exact = exact_loss(found.W_out @ found.W_in, found.b, 0.2)
+    assert found.loss == pytest.approx(exact.loss, abs=exact.error_estimate + found.error_estimate)
+
+
+# --- How it searches ----------------------------------------------------------------------------------------
+
+
+def _noisy(n, m):
+    rng = np.random.default_rng(4)
+    W = rng.normal(scale=m**-0.5, size=(n, m))
+    return W, W.T + 0.1 * rng.normal(size=(m, n)), np.full(n, -0.1)
+
+
+def test_same_seed_same_numbers():
+    first, second, other = (minimise(3, 2, 0.3, starts=3, rng=seed) for seed in (5, 5, 6))
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != other
+
+
+def test_order_of_the_features_is_no_matter():
+    p, importance, order = np.array([0.1, 0.3, 0.2]), np.array([1.0, 0.4, 0.7]), [2, 0, 1]
+    one = minimise(3, 1, Features(3, p, importance=importance), starts=60)
+    two = minimise(3, 1, Features(3, p[order], importance=importance[order]), starts=60)
+    assert two.loss == pytest.approx(one.loss, rel=1e-10)
+    M, N = one.W_out @ one.W_in, two.W_out @ two.W_in
+    assert np.abs(M[np.ix_(order, order)] - N).max() < 1e-6
+
+
+def test_scale_of_the_values_scales_the_loss():
+    one, two = (minimise(3, 1, Features(3, 0.2, scale=s), starts=3) for s in (1.0, 2.0))
+    assert two.loss == pytest.approx(4 * one.loss, rel=1e-10)
+
+
+def test_minima_are_distinct_and_counted():
+    found = minimise(3, 2, 0.52, starts=20)
+    assert [one.objective for one in found.minima] == sorted(one.objective for one in found.minima)
+    assert sum(one.hits for one in found.minima) == found.starts == found.losses.size
+    # the rotations of one model, and the orders of alike features, are one minimum
+    assert found.minima[0].hits > 5
+    best = found.minima[0]
+    assert best.objective == found.objective
+    assert np.array_equal(best.W_out, found.W_out)
+
+
+def test_given_models_are_starts_and_a_descent_leaves_the_saddle():
+    pair = np.array([[1.0], [-1.0]])
+    saddle = descend(pair, pair.T, np.full(2, 1e-3), 0.1)
+    assert saddle.loss == pytest.approx(minimise(2, 1, 0.1, tied=False).loss, rel=1e-9)
+    held = descend(pair, pair.T, np.full(2, 1e-3), 0.1, tied=True)
+    assert held.loss == pytest.approx(codes.antipodal_loss(0.1), rel=1e-9)
+    given = minimise(2, 1, 0.1, starts=0, first=[pair, (pair, pair.T, np.zeros(2))])
+    assert given.starts == minimise(2, 1, 0.1, starts=0).starts + 2
+
+
+def test_a_budget_that_runs_out_is_not_silent():
+    found = minimise(4, 2, 0.1, starts=2, steps=2, tied=False)
+    assert found.status is Status.STEPS
+    assert found.converged < found.starts
+    assert f"{found.converged} of {found.starts} starts converged" in found.message
+
+
+def test_an_output_that_is_never_positive_is_revived():
+    found = descend([[0.01], [1.0]], [[0.01, 1.0]], [-1.0, 0.0], 0.3, tied=True)
+    assert found.loss < 0.3 / 3 / 2
+    assert isinstance(found, Minimum)
+
+
+def test_the_certificate_is_a_proved_bound():
+    for p, m in ((0.01, 1), (0.9, 1)):
+        found = minimise(4, m, p, starts=2)
+        bound = max(codes.loss_bound(p, m / 4), codes.decoder_bound(p, m / 4))
+        assert found.certificate.lower_bound == pytest.approx(bound)
+        assert 0 < bound < found.loss
+        assert found.certificate.gap == pytest.approx(found.loss - bound)
+    truncated = minimise(3, 1, 0.1, classes=1, starts=2)
+    assert truncated.certificate.lower_bound == 0.0
+
+
+@pytest.mark.parametrize(
+    ("importance", "p"), [((1.0, 1e200), 0.3), ((1.0, 1.0), 1e-200), ((1e-200, 1.0), 1e-12)]
+)
+def test_extremes_are_finite_and_quiet(importance, p):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = minimise(2, 1, Features(2, p, importance=importance), starts=2)
+    for value in (
+        found.loss,
+        found.objective,
+        found.gradient_norm,
+        found.error_estimate,
+        *found.W_out.ravel(),
+    ):
+        assert np.isfinite(value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: minimise(0, 1, 0.1), r"`n_features`.*got 0"),
+        (lambda: minimise(65, 1, 0.1), r"`n_features`.*got 65"),
+        (lambda: minimise(2, 0, 0.1), r"`n_hidden`.*got 0"),
+        (lambda: minimise(2, 1, 1.5), r"`p`.*got 1.5"),
+        (lambda: minimise(2, 1, Features(3, 0.1)), r"`law`.*2 features.*3"),
+        (lambda: minimise(2, 1, Features(2, 0.1, importance=0.0)), r"`importance`.*0"),
+        (lambda: minimise(2, 1, Features(2, 1e-305)), r"`law`.*got 3\.3"),
+        (lambda: minimise(2, 1, 0.1, tied="no"), r"`tied`.*got 'no'"),
+        (lambda: minimise(2, 1, 0.1, bias="each"), r"`bias`.*got 'each'"),
+        (lambda: minimise(2, 1, 0.1, bias=1), r"`bias`.*got 1"),
+        (lambda: minimise(2, 1, 0.1, penalty="l1"), r"`penalty`.*got 'l1'"),
+        (lambda: minimise(2, 1, 0.1, penalty=("l2", 1.0)), r"`penalty`.*got \('l2', 1.0\)"),
+        (lambda: minimise(2, 1, 0.1, penalty=("l1", -1.0)), r"`penalty`.*got -1"),
+        (lambda: minimise(2, 1, 0.1, classes=3), r"`classes`.*got 3"),
+        (lambda: minimise(40, 1, 0.1, classes=9), r"`classes`.*got 9"),
+        (lambda: minimise(2, 1, Features(2, 0.1, values="normal"), classes=1), r"`classes`.*got 1"),
+        (lambda: minimise(2, 1, 0.1, starts=-1), r"`starts`.*got -1"),
+        (lambda: minimise(2, 1, 0.1, steps=0), r"`steps`.*got 0"),
+        (lambda: minimise(2, 1, 0.1, tol=0.0), r"`tol`.*got 0"),
+        (lambda: minimise(2, 1, 0.1, first=[np.eye(2)]), r"`first`.*got \(2, 2\)"),
+        (lambda: minimise(2, 1, 0.1, first=[[[1e30], [0.0]]]), r"`first`.*got 1e\+30"),
+        (lambda: minimise(2, 1, 0.1, rng="a"), r"`rng`.*got 'a'"),
+        (lambda: descend(np.eye(2), np.eye(3), np.zeros(2), 0.1), r"`W_in`.*got \(3, 3\)"),
+        (lambda: descend(np.eye(2), 2 * np.eye(2), np.zeros(2), 0.1, tied=True), r"`W_in`.*transpose"),
+        (lambda: descend(np.eye(2), np.eye(2), np.zeros(3), 0.1), r"`b`.*got \(3,\)"),
+        (lambda: descend(1e30 * np.eye(2), np.eye(2), np.zeros(2), 0.1), r"`W_out`.*got 1e\+30"),
+        (lambda: descend(np.eye(2), np.eye(2), np.zeros(2), 0.1, steps=0), r"`steps`.*got 0"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,321 @@
+"""Two features in one dimension: kernels against 50 digits, minima against brute force, phases."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from superposition.solvers.relu import certify, solve_pair
+from superposition.solvers.relu.pair import kernels
+from superposition.solvers.relu.pair.diagram import PHASES, families, phase_diagram
+from superposition.solvers.rug import exact_loss
+
+ANTIPODAL, SAME = PHASES.index("antipodal"), PHASES.index("same sign")
+
+
+def quadrature(a, m, b, p):
+    """Integrate the loss of output 1 by mpmath over x2 between all kinks, over x1 by the power rule."""
+
+    def given_other(t):
+        low = min(max(-t / a, mpmath.mpf(0)), mpmath.mpf(1)) if a else mpmath.mpf(0 if t > 0 else 1)
+
+        def primitive(u):
+            return ((1 - a) * u - t) ** 3 / (3 * (1 - a)) if a != 1 else t * t * u
+
+        return (1 - p) * max(t, mpmath.mpf(0)) ** 2 + p * (
+            low**3 / 3 + primitive(mpmath.mpf(1)) - primitive(low)
+        )
+
+    cuts = sorted(c for c in ([-b / m, -(a + b) / m] if m else []) if 0 < c < 1)
+    mean = mpmath.quad(lambda v: given_other(b + m * v), [0, *cuts, 1], maxdegree=4)
+    return (1 - p) * given_other(b) + p * mean
+
+
+CASES = [
+    (1.0, -1.0, 0.0, 0.1),
+    (0.7, 0.4, -0.3, 0.5),
+    (1.3, -0.8, 0.2, 0.9),
+    (0.0, -0.5, 0.3, 0.3),
+    (0.0, 0.0, 0.0, 0.3),
+    (1e-9, 3e-5, -1e-5, 0.02),
+    (1e-14, -1e-7, 1e-8, 0.02),
+    (1.0, 1e-13, -5e-14, 0.6),
+    (3.0, -9.0, -1.7, 1.0),
+    (2.5, 0.0, -0.4, 0.01),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_loss_against_50_digits(case):
+    out = np.empty(10)
+    kernels.output_loss(*case, out)
+    with mpmath.workdps(50):
+        assert out[0] == pytest.approx(float(quadrature(*map(mpmath.mpf, case))), rel=1e-13, abs=1e-18)
+
+
+@given(
+    w=st.tuples(st.floats(-2, 2), st.floats(-2, 2)),
+    b=st.tuples(st.floats(-2, 2), st.floats(-2, 2)),
+    p=st.floats(1e-3, 1),
+)
+def test_the_loss_against_the_fourier_method(w, b, p):
+    found = kernels.derivatives(np.array([*w, *b]), 1.0, p, np.empty(4), np.empty((4, 4)))
+    exact = exact_loss(np.outer(w, w), b, p)
+    np.testing.assert_allclose(found, exact.per_feature, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("case", [*CASES[1:3], *CASES[8:]])
+def test_first_and_second_derivatives_against_50_digits(case):
+    """Central differences with step 1e-12 err by 1e-24; b = 0 is left out, where the second ones jump."""
+    out = np.empty(10)
+    kernels.output_loss(*case, out)
+    with mpmath.workdps(50):
+        *point, p = map(mpmath.mpf, case)
+        h = mpmath.mpf(10) ** -12
+
+        def at(shift):
+            return quadrature(*[x + h * int(s) for x, s in zip(point, shift, strict=True)], p)
+
+        units = np.eye(3, dtype=int)
+        first = [(at(u) - at(-u)) / (2 * h) for u in units]
+        pairs = [(units[s] + units[t], units[s] - units[t]) for s in range(3) for t in range(s, 3)]
+        second = [(at(u) + at(-u) - at(v) - at(-v)) / (4 * h * h) for u, v in pairs]
+    np.testing.assert_allclose(out[1:4], [float(x) for x in first], rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(out[4:], [float(x) for x in second], rtol=1e-9, atol=1e-10)
+
+
+@given(a=st.floats(0, 4), m=st.floats(-3, 3), p=st.floats(0.01, 1))
+def test_the_best_bias_is_the_global_one(a, m, p):
+    _, least = kernels.least(a, a, m, m, p)
+    out, scan = np.empty(10), []
+    for b in np.linspace(-a - abs(m) - 0.1, abs(m) + 1.0, 400):
+        kernels.output_loss(a, m, b, p, out)
+        scan.append(out[0])
+    assert least <= min(scan) * (1 + 1e-13)
+
+
+def test_the_loss_has_several_minima_over_the_bias():
+    out, scan = np.empty(10), []
+    for b in np.linspace(-1.4, 0.1, 1500):
+        kernels.output_loss(0.44, 0.93, b, 0.014, out)
+        scan.append(out[0])
+    turns = np.flatnonzero((np.diff(scan)[:-1] < 0) & (np.diff(scan)[1:] > 0))
+    assert turns.size == 2
+
+
+@given(
+    ends=st.tuples(*[st.floats(0, 3)] * 2, *[st.floats(-2, 2)] * 2),
+    inside=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    p=st.floats(0.01, 1),
+)
+def test_the_bound_of_a_box_holds(ends, inside, p):
+    (a0, a1), (m0, m1) = sorted(ends[:2]), sorted(ends[2:])
+    a, m = a0 + inside[0] * (a1 - a0), m0 + inside[1] * (m1 - m0)
+    assert kernels.least(a0, a1, m0, m1, p)[1] <= kernels.least(a, a, m, m, p)[1] + 1e-14
+
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
+U, WEIGHTS = 0.5 * (NODES + 1), 0.5 * WEIGHTS
+X, Y, BOTH = U[:, None], U[None, :], WEIGHTS[:, None] * WEIGHTS[None, :]
+
+
+def plain_loss(a, m, b, p):
+    """Loss of one output by plain Gauss quadrature over the square: errs by 1e-4 because of the kinks."""
+    only = np.sum(WEIGHTS * (U - np.maximum(a * U + b, 0)) ** 2)
+    other = np.sum(WEIGHTS * np.maximum(m * U + b, 0) ** 2)
+    both = np.sum(BOTH * (X - np.maximum(a * X + m * Y + b, 0)) ** 2)
+    return (1 - p) ** 2 * max(b, 0) ** 2 + p * (1 - p) * (only + other) + p * p * both
+
+
+@pytest.mark.parametrize(
+    ("p", "r", "bias"),
+    [
+        (0.1, 0.3, True),
+        (0.3, 0.1, False),
+        (0.8, 0.7, False),
+        pytest.param(0.52, 0.58, True, marks=pytest.mark.slow),
+        pytest.param(0.9, 1.0, True, marks=pytest.mark.slow),
+    ],
+)
+def test_the_minimum_against_brute_force(p, r, bias):
+    """All encodings on a grid of spacing 0.05 and biases on one of 0.04; the best points by Nelder-Mead."""
+    biases = np.arange(-0.2, 0.61, 0.04) if bias else [0.0]
+    grid = np.arange(-1.2, 1.21, 0.05)
+
+    def profile(own, other):
+        losses = [plain_loss(own * own, own * other, b, p) for b in biases]
+        k = int(np.argmin(losses))
+        return losses[k], biases[k]
+
+    table = {(i, j): profile(grid[i], grid[j]) for i, j in np.ndindex(grid.size, grid.size)}
+    total = {(i, j): 0.5 * (table[i, j][0] + r * table[j, i][0]) for i, j in table if grid[i] >= -1e-9}
+    best = phase_diagram([p], [r], bias=bias).loss[0, 0]
+    assert min(total.values()) >= best * (1 - 1e-3)
+
+    def objective(x):
+        b, c = x[2:] if bias else (0.0, 0.0)
+        return 0.5 * (plain_loss(x[0] ** 2, x[0] * x[1], b, p) + r * plain_loss(x[1] ** 2, x[0] * x[1], c, p))
+
+    found = []
+    for i, j in sorted(total, key=total.get)[:40:10]:
+        x = [grid[i], grid[j], table[i, j][1], table[j, i][1]][: 4 if bias else 2]
+        found.append(optimize.minimize(objective, x, method="Nelder-Mead", options={"fatol": 1e-10}).fun)
+    assert min(found) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize(("p", "r", "bias"), [(0.05, 0.02, True), (0.5, 0.6, True), (0.58, 0.8, False)])
+def test_the_minimum_against_differential_evolution(p, r, bias):
+    """Another search on another exact method."""
+
+    def objective(x):
+        losses = exact_loss(np.outer(x[:2], x[:2]), x[2:] if bias else 0.0, p, tol=1e-10).per_feature
+        return 0.5 * (losses[0] + r * losses[1]) / p
+
+    bounds = [(0, 1.5), (-1.5, 1.5)] + ([(-1, 1)] * 2 if bias else [])
+    found = optimize.differential_evolution(objective, bounds, rng=1, popsize=12, maxiter=60, tol=1e-10)
+    best = phase_diagram([p], [r], bias=bias).loss[0, 0] / p
+    assert best * (1 - 1e-12) <= found.fun <= best * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@settings(max_examples=20)
+@given(p=st.floats(0.02, 1), log_r=st.floats(-1, 1))
+def test_exchanging_the_features(bias, p, log_r):
+    r = 10**log_r
+    here, there = phase_diagram([p], [r], bias=bias), phase_diagram([p], [1 / r], bias=bias)
+    assert there.loss[0, 0] * r == pytest.approx(here.loss[0, 0], rel=1e-11)
+
+
+@settings(max_examples=20)
+@given(p=st.floats(0.01, 1), log_r=st.floats(-1, 1))
+def test_the_minimum_is_a_minimum_and_a_model_of_its_loss(p, log_r):
+    found = phase_diagram([p], [10**log_r])
+    W, b = found.W[0, 0], found.b[0, 0]
+    losses = exact_loss(W @ W.T, b, p).per_feature
+    assert 0.5 * (losses[0] + 10**log_r * losses[1]) == pytest.approx(found.loss[0, 0], rel=1e-10)
+    for i in range(4):
+        for step in (-1e-4, 1e-4):
+            x = np.concatenate([W[:, 0], b])
+            x[i] += step
+            near = kernels.derivatives(x, 1.0, p, np.empty(4), np.empty((4, 4)))
+            assert 0.5 * (near[0] + 10**log_r * near[1]) >= found.loss[0, 0] * (1 - 1e-13)
+
+
+def test_the_least_loss_is_concave_in_the_importance():
+    r = np.linspace(0.1, 3, 30)
+    loss = phase_diagram([0.05, 0.5, 0.95], r).loss
+    assert np.all(np.diff(loss, 2, axis=1) <= 1e-13)
+
+
+def test_rare_features_are_stored_antipodally():
+    """As p falls, the pair with biases 0 loses E min(u, v)^2 = 1/6 on inputs with both features on."""
+    found = phase_diagram([1e-3], [0.5, 1.0])
+    assert np.all(found.phase == ANTIPODAL)
+    np.testing.assert_allclose(found.loss[0], 1e-6 / 6 * np.array([0.75, 1.0]), rtol=5e-3)
+
+
+def test_dense_features_are_those_of_pca():
+    """At p = 1 the model keeps the feature of larger weighted variance; clipping gains near a tie."""
+    found = phase_diagram([1.0], [0.1, 0.5, 2.0, 10.0])
+    np.testing.assert_array_equal(found.phase, [[0, 0, 1, 1]])
+    np.testing.assert_allclose(found.loss[0], 0.5 * np.array([0.1, 0.5, 1, 1]) / 12, rtol=1e-13)
+    # at p = 1, x2 -> 1 - x2 turns the signs around: the two families tie
+    tied = phase_diagram([1.0], [0.995])
+    assert tied.family_loss[0, 0, 0] == pytest.approx(tied.family_loss[0, 0, 2], rel=1e-13)
+    assert tied.loss[0, 0] < 0.995 / 24
+
+
+@given(a=st.floats(1e-3, 4), m=st.floats(1e-3, 4), p=st.floats(1e-3, 1))
+def test_an_antipodal_output_is_never_worse_than_one_of_the_same_sign(a, m, p):
+    assert kernels.least(a, a, -m, -m, p)[1] <= kernels.least(a, a, m, m, p)[1] + 1e-14 * p
+
+
+def test_without_biases_equal_features_change_sign_where_the_closed_forms_cross():
+    """At importance 1: antipodal p (8 - 5p)^2/48(4 - 3p) and same-sign p (4 + 3p)/24 gained on p/3."""
+    p = (40 - 4 * np.sqrt(14)) / 43
+    found = phase_diagram([p - 1e-3, p + 1e-3], [1.0], bias=False)
+    np.testing.assert_array_equal(found.phase[:, 0], [ANTIPODAL, SAME])
+    for x, loss in zip(found.p, found.loss[:, 0], strict=True):
+        gains = x * (8 - 5 * x) ** 2 / (48 * (4 - 3 * x)), x * (4 + 3 * x) / 24
+        assert loss == pytest.approx(x / 3 - max(gains), rel=1e-12)
+
+
+def test_the_result_does_not_depend_on_the_workers():
+    one, all_of_them = (phase_diagram([0.3, 0.6], [0.2, 1.0], workers=w) for w in (1, None))
+    np.testing.assert_array_equal(one.W, all_of_them.W)
+    np.testing.assert_array_equal(one.loss, all_of_them.loss)
+
+
+def test_a_diagram_owns_its_arrays():
+    p, importance = np.array([0.3, 0.6]), np.array([0.2, 1.0])
+    found = phase_diagram(p, importance)
+    p[:], importance[:] = 0.9, 5.0
+    assert found.p.tolist() == [0.3, 0.6]
+    assert found.importance.tolist() == [0.2, 1.0]
+    assert not any(array.flags.writeable for array in (found.p, found.W, found.loss, found.phase))
+    assert found == phase_diagram([0.3, 0.6], [0.2, 1.0])
+
+
+def test_families():
+    W = [[1, -1], [1, 0], [0.5, 0.5], [1, 1e-7]]
+    np.testing.assert_array_equal(families(np.array(W), True), [0, 1, 2, 1])
+    np.testing.assert_array_equal(families(np.array(W), False), [0, 1, 2, 2])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("p", "r"), [(0.01, 0.1), (0.1, 0.5), (0.5, 1.0)])
+def test_the_certificate_closes(p, r, bias):
+    model = solve_pair(p, r, bias=bias, gap=1e-2)
+    assert model.certificate.gap <= 1e-2 * model.loss
+    assert model.certificate.lower_bound + model.certificate.gap == pytest.approx(model.loss)
+    assert model.certificate.kind == ("branch and bound" if bias else "branch and bound, zero bias")
+
+
+def test_the_certificate_of_a_poor_model_stays_open():
+    """Canary: the loss of the best same-sign model, a local minimum 9 times as high, is not certified."""
+    found = phase_diagram([0.1], [1.0])
+    poor = certify(found.family_loss[0, 0, 2], 0.1, gap=1e-2, most_boxes=20_000)
+    assert poor.lower_bound <= found.loss[0, 0]
+    assert poor.gap > 0.8 * found.family_loss[0, 0, 2]
+
+
+@pytest.mark.slow
+def test_the_whole_diagram_is_certified():
+    p, r = np.geomspace(0.01, 1, 12), np.geomspace(0.1, 1, 8)
+    for bias in (True, False):
+        found = phase_diagram(p, r, bias=bias)
+        for i, j in np.ndindex(found.loss.shape):
+            proof = certify(found.loss[i, j], p[i], r[j], bias=bias, gap=1e-2)
+            assert proof.gap <= 1e-2 * found.loss[i, j]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: phase_diagram([0.0], [1.0]), r"`p` must lie in \[0.0001, 1\]; got 0\."),
+        (lambda: phase_diagram([0.5], [-1.0]), r"`importance` must lie in \[0.0001, 10000\]; got -1\."),
+        (lambda: phase_diagram([0.5], [1.0, 0.5]), r"`importance` must increase; got 0.5 after 1\."),
+        (lambda: phase_diagram([0.5], [1.0], workers=0), r"`workers` must .*; got 0\."),
+        (lambda: phase_diagram(0.5, [1.0]), r"`p` must have shape \(any\); got \(\)\."),
+        (lambda: certify(0.5, 0.5), r"`loss` must lie in \(0, 0.052.*\]; got 0.5\."),
+        (lambda: certify(0.01, 2.0), r"`p` must lie in \[0.0001, 1\]; got 2\."),
+        (lambda: certify(0.01, 0.5, -1.0), r"`importance` must lie .*; got -1\."),
+        (lambda: certify(0.01, 0.5, gap=0.0), r"`gap` must lie in \[1e-07, 1\]; got 0\."),
+        (lambda: certify(0.01, 0.5, most_boxes=0), r"`most_boxes` must .*; got 0\."),
+        (
+            lambda: certify(0.01, 0.5, most_boxes=10**18),
+            r"`most_boxes` must .* at most 10000000; got 10{18}\.",
+        ),
+        (lambda: certify(0.01, 0.5, bias="no"), r"`bias` must be True or False; got 'no'\."),
+        (lambda: phase_diagram([0.5], [1.0], bias=1), r"`bias` must be True or False; got 1\."),
+        (lambda: phase_diagram([0.5], [1.0], workers=10**6), r"`workers` must .* at most .*; got 1000000\."),
+        (lambda: phase_diagram(np.full(10**5, 0.5), np.linspace(1, 2, 10**4)), r"`p` must be smaller: .*"),
+        (lambda: solve_pair(-0.1), r"`p` must lie in \[0.0001, 1\]; got -0.1\."),
+        (lambda: solve_pair(0.1, np.nan), r"`importance` must lie .*; got nan\."),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

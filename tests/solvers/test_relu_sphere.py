@@ -1,0 +1,388 @@
+"""Sphere packings of the ReLU model: derivatives, known minima, bounds, brute force, true minimisers."""
+
+import itertools
+import math
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from superposition.solvers import rug
+from superposition.solvers.minimise import minimise
+from superposition.solvers.relu import curvature, geometry, represented, sphere_check, thomson
+from superposition.solvers.relu.sphere import bounds
+from superposition.solvers.relu.sphere.bounds import capacity_limit, programmed_bound
+from superposition.solvers.relu.sphere.kernels import energy_and_gradient, hessian, project
+from superposition.theory.loss import class_loss
+from superposition.theory.relu import (
+    antipodal_energy,
+    capacity_bounds,
+    code_loss,
+    common_norm_loss,
+    polytopes,
+    thomson_bound,
+    thomson_energy,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+PENTAGON = 5 * (3 - math.sqrt(5)) / 4
+
+
+def random_points(rng, n, m):
+    W = rng.normal(size=(n, m))
+    return W / np.linalg.norm(W, axis=1, keepdims=True)
+
+
+# --- Derivatives -------------------------------------------------------------------------------------------
+
+
+@given(SEEDS, st.integers(1, 7), st.integers(1, 4), st.floats(-0.9, 0.0))
+def test_gradient_by_complex_step(seed, n, m, bias):
+    W = np.random.default_rng(seed).normal(size=(n, m))
+    G = np.empty((n, m))
+    energy = energy_and_gradient(W, bias, G)
+    assert energy == pytest.approx(thomson_energy(W, bias), rel=1e-13, abs=1e-13)
+    off = ~np.eye(n, dtype=bool)
+    for i, k in itertools.product(range(n), range(m)):
+        V = W.astype(complex)
+        V[i, k] += 1e-30j
+        C = V @ V.T + bias
+        step = np.sum(C[off & (C.real > 0)] ** 2).imag / 1e-30
+        assert G[i, k] == pytest.approx(step, rel=1e-11, abs=1e-11)
+
+
+@given(SEEDS, st.integers(2, 6), st.integers(2, 4), st.floats(-0.5, 0.0))
+def test_hessian_by_differences_of_the_gradient(seed, n, m, bias):
+    rng = np.random.default_rng(seed)
+    W, V = random_points(rng, n, m), rng.normal(size=(n, m))
+    project(W, V)
+    if np.min(np.abs((W @ W.T + bias)[np.triu_indices(n, 1)])) < 1e-4:
+        return  # the second derivative jumps within the step
+    G, H = np.empty((n, m)), np.empty((n, m))
+
+    def gradient(t):
+        X = W + t * V
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        energy_and_gradient(X, bias, G)
+        g = G.copy()
+        project(X, g)
+        return g
+
+    h = 1e-5
+    difference = (gradient(h) - gradient(-h)) / (2 * h)
+    project(W, difference)
+    energy_and_gradient(W, bias, G)
+    hessian(W, bias, G, V, H)
+    # Central differences: h^2 times third derivatives, 1e-16/h of rounding.
+    np.testing.assert_allclose(H, difference, atol=1e-8 * n * (1 + np.abs(V).max() ** 3))
+    found = curvature(W, bias)
+    assert found.contacts == 0
+    bend = float(np.sum(V * H)) / float(np.sum(V * V))
+    assert found.eigenvalues[0] - 1e-9 <= bend <= found.eigenvalues[-1] + 1e-9
+    assert found.eigenvalues.size == n * (m - 1)
+
+
+def test_curvature_of_a_saddle_and_of_minima():
+    # All points on the equator of the sphere: out of the plane it goes down.
+    flat = np.c_[polytopes.polygon(7), np.zeros(7)]
+    assert curvature(flat).index > 0
+    for name in ("pentagon", "square antiprism", "rectified 5-cell", "demipenteract"):
+        W = polytopes.polytope(name)
+        found = curvature(3.0 * W)
+        m = W.shape[1]
+        assert (found.index, found.flat, found.rotations) == (0, 0, m * (m - 1) // 2)
+    # A pentagon and the poles: five contacts with each.
+    both = np.concatenate([np.c_[polytopes.polygon(5), np.zeros(5)], [[0, 0, 1], [0, 0, -1]]])
+    found = curvature(both)
+    assert (found.index, found.flat, found.contacts) == (0, 0, 10)
+    # Free of interference: nothing bends. Rotations of a line in three dimensions: two.
+    found = curvature([[1.0, 0, 0], [-1.0, 0, 0]])
+    assert (found.index, found.flat, found.rotations) == (0, 2, 2)
+    assert curvature([[1.0], [-2.0]]).eigenvalues.size == 0
+
+
+# --- Minima ------------------------------------------------------------------------------------------------
+
+KNOWN = {
+    (5, 2): (PENTAGON, "pentagon"),
+    (6, 2): (3.0, "hexagon"),
+    (10, 2): (4 * PENTAGON + 10, "2 x pentagon"),
+    (4, 2): (0.0, "2 antipodal pairs"),
+    (6, 3): (0.0, "3 antipodal pairs"),
+    (7, 3): (PENTAGON, "antipodal pair + pentagon"),
+    (8, 3): ((80 - 32 * math.sqrt(2)) / 17, "square antiprism"),
+    (9, 3): (63 / 17, "tricapped prism"),
+    (10, 3): ((56 + 32 * math.sqrt(2)) / 17, "bicapped antiprism"),
+    (10, 4): (5 / 3, "rectified 5-cell"),
+    (12, 4): (84 / 19, "12 in 4"),
+    (12, 5): (5 / 3, "antipodal pair + rectified 5-cell"),
+    (16, 5): (32 / 5, "demipenteract"),
+    (5, 1): (8.0, "5 in 1 at 2 positions"),
+}
+
+
+@pytest.mark.parametrize(("n", "m"), KNOWN)
+def test_known_minima(n, m):
+    energy, name = KNOWN[n, m]
+    found = thomson(n, m, starts=24)
+    assert found.energy == pytest.approx(energy, abs=1e-12 * n)
+    assert found.geometry.name == name
+    assert found.gradient_norm <= 1e-12 * n
+    assert found.hits >= 4
+    assert curvature(found.W).index == 0
+    np.testing.assert_allclose(np.linalg.norm(found.W, axis=1), 1, atol=1e-14)
+    assert thomson_energy(found.W) == pytest.approx(found.energy, abs=1e-13 * n * n)
+    assert found.energies.min() >= found.energy - 1e-6 * (1 + energy)
+    assert found.gradient_norms.shape == found.energies.shape == (24,)
+    assert thomson_bound(n, m) <= programmed_bound(n, m) + 1e-7 * n * n
+    assert programmed_bound(n, m) <= energy + 1e-9
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (4, 3), (5, 3), (7, 4)])
+def test_up_to_twice_the_dimensions_nothing_is_paid(n, m):
+    assert thomson(n, m, starts=8).energy < 1e-12
+
+
+def test_positions_coincide():
+    """The minimum is no packing: with many features on a circle five directions are taken, over and over."""
+    for n in (8, 11, 13):
+        found = thomson(n, 2, starts=48)
+        assert found.geometry.positions == 5
+        assert found.energy < polytopes.polygon_energy(n) - 0.15
+    found = thomson(12, 3, starts=96)
+    assert found.geometry.positions == 9
+    assert found.energy == pytest.approx(11.0974101, abs=1e-6)
+    assert found.energy < antipodal_energy(12, 3) - 0.9  # the icosahedron's
+
+
+@pytest.mark.parametrize(("n", "steps"), [(3, 72), (4, 72), (5, 72), (6, 36)])
+def test_brute_force_on_the_circle(n, steps):
+    h = 2 * np.pi / steps
+    angles = np.array(list(itertools.combinations_with_replacement(range(steps), n - 1))) * h
+    angles = np.concatenate([np.zeros((len(angles), 1)), angles], axis=1)
+    energy = np.zeros(len(angles))
+    for i, j in itertools.combinations(range(n), 2):
+        energy += 2 * np.maximum(np.cos(angles[:, i] - angles[:, j]), 0) ** 2
+    found = thomson(n, 2, starts=16).energy
+    # From the minimum to the grid differences of angles move by h at most, and no second derivative of
+    # ReLU(cos)^2 is above 2.
+    margin = n * (n - 1) * h * h
+    assert found <= energy.min() + 1e-12
+    assert energy.min() <= found + margin
+
+
+@pytest.mark.parametrize("k", [5, 6, 7, 9])
+def test_a_bias_frees_the_codes_it_reaches(k):
+    mu = math.cos(2 * math.pi / k)
+    assert thomson(k, 2, -mu - 1e-9, starts=24).energy < 1e-12
+    # Not one point more, which the bound from programming shows too.
+    assert thomson(k + 1, 2, -mu, starts=24).energy > 1e-3
+
+
+def test_the_numbers_do_not_depend_on_threads_or_on_how_the_seed_comes():
+    threads = numba.get_num_threads()
+    many = thomson(9, 3, starts=6, rng=3)
+    try:
+        numba.set_num_threads(1)
+        one = thomson(9, 3, starts=6, rng=np.random.default_rng(3))
+    finally:
+        numba.set_num_threads(threads)
+    np.testing.assert_array_equal(many.energies, one.energies)
+    np.testing.assert_array_equal(many.W, one.W)
+
+
+# --- Geometry ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", polytopes.POLYTOPES)
+def test_names_survive_rotation_scale_and_order(name):
+    rng = np.random.default_rng(1)
+    W = polytopes.polytope(name)
+    m = W.shape[1]
+    turned = rng.permutation(W @ np.linalg.qr(rng.normal(size=(m, m)))[0]) * rng.uniform(0.5, 2, (len(W), 1))
+    assert geometry(turned).name == name
+    assert geometry(np.repeat(turned, 2, axis=0)).name == f"2 x {name}"
+    padded = np.pad(turned, ((0, 0), (0, 1)))
+    pole = np.eye(1, m + 1, m)
+    assert geometry(np.concatenate([padded, pole, -2 * pole])).parts == tuple(
+        sorted([name, "antipodal pair"])
+    )
+    assert geometry(np.concatenate([padded, 0 * pole])).name == name
+
+
+def test_geometry():
+    found = geometry([[1, 0], [2, 0], [0, 3], [0, -1], [1, 1]])
+    np.testing.assert_allclose(found.inner, [-1, -math.sqrt(0.5), 0, math.sqrt(0.5), 1], atol=1e-15)
+    np.testing.assert_array_equal(found.counts, [1, 1, 4, 3, 1])
+    np.testing.assert_allclose(found.dimensionality, [0.4, 0.4, 0.4, 0.4, 1 / 3])
+    assert (found.positions, found.antipodal, found.name) == (4, 1, "5 in 2 at 4 positions")
+    assert geometry(np.eye(3)).name == "3 singles"
+    assert geometry(np.eye(3)).antipodal == 0
+    alone = geometry([[2.0, 0.0]])
+    assert (alone.name, alone.inner.size, alone.dimensionality.tolist()) == ("single", 0, [1.0])
+
+
+@given(SEEDS, st.integers(1, 9), st.integers(1, 4))
+def test_dimensionalities_add_up_to_the_rank_at_most(seed, n, m):
+    W = np.random.default_rng(seed).normal(size=(n, m))
+    found = geometry(W)
+    assert found.dimensionality.sum() <= min(n, m) + 1e-12
+    assert found.counts.sum() == n * (n - 1) // 2
+
+
+# --- Bounds by programming ---------------------------------------------------------------------------------
+
+
+@given(SEEDS, st.integers(1, 5), st.integers(1, 14), st.floats(-0.9, 0.0), st.integers(1, 10))
+def test_programmed_bound_holds(seed, m, n, bias, degree):
+    rng = np.random.default_rng(seed)
+    W = random_points(rng, n, m)[rng.integers(0, n, n)]
+    bound = programmed_bound(n, m, bias, degree=degree)
+    assert 0 <= bound <= thomson_energy(W, bias) + 1e-11 * n * n
+    if degree >= 2:
+        assert bound >= thomson_bound(n, m, bias) - 1e-6 * n * n
+
+
+def test_pentagons_are_optimal():
+    for q in (1, 2, 3, 5):
+        exact = q * q * (5 + PENTAGON) - 5 * q
+        W = np.repeat(polytopes.polygon(5), q, axis=0)
+        assert thomson_energy(W) == pytest.approx(exact, rel=1e-13)
+        assert exact - 1e-6 * q * q <= programmed_bound(5 * q, 2) <= exact + 1e-9
+
+
+def test_capacity():
+    assert capacity_limit(1) == pytest.approx(2, abs=1e-9)
+    assert capacity_limit(2) == pytest.approx(25 / (5 + PENTAGON), abs=1e-6)
+    for m in range(2, 7):
+        lower, upper = capacity_bounds(m)
+        assert lower < capacity_limit(m) < upper
+        assert capacity_limit(m, degree=3) >= capacity_limit(m) - 1e-7
+    for n, m in [(7, 2), (10, 3)]:
+        reached = n - 3 * n * minimise(n, m, 0, bias=False, starts=2).loss
+        assert capacity_bounds(m)[0] < reached < capacity_limit(m) + 1e-9
+
+
+def test_a_program_that_is_not_solved_is_no_bound(monkeypatch):
+    failed = bounds.optimize.OptimizeResult(x=None, message="out of time")
+    monkeypatch.setattr(bounds.optimize, "linprog", lambda *_, **__: failed)
+    with pytest.raises(RuntimeError, match="the linear program was not solved: out of time"):
+        programmed_bound(5, 2)
+
+
+# --- True minimisers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [False, "common", True])
+def test_minimisers_of_rare_features_are_stationary_and_say_their_loss(bias):
+    found = minimise(6, 2, 0, bias=bias, starts=4)
+    assert found.gradient_norm < 1e-6
+    assert 6 * found.loss == pytest.approx(class_loss(found.W, found.b, 1), rel=1e-13)
+    assert np.all(found.b <= 0)
+    assert {False: np.all(found.b == 0), "common": np.ptp(found.b) == 0, True: True}[bias]
+    assert found.losses.min() == pytest.approx(found.loss, rel=1e-12)
+    rng = np.random.default_rng(0)
+    for scale in (1e-3, 1e-1):
+        W = found.W + scale * rng.normal(size=found.W.shape)
+        assert class_loss(W, found.b, 1) >= 6 * found.loss - 1e-12
+
+
+def test_without_bias_the_loss_stops_gaining():
+    """Beyond five features in two dimensions each further one costs a third, as if it were dropped."""
+    five = 5 * minimise(5, 2, 0, bias=False, starts=4).loss
+    assert five == pytest.approx(common_norm_loss(5, PENTAGON), abs=1e-10)
+    for n in (6, 9):
+        more = n * minimise(n, 2, 0, bias=False, starts=2).loss
+        assert more == pytest.approx(five + (n - 5) / 3, abs=1e-9)
+
+
+@pytest.mark.parametrize("p", [0.02, 0.3])
+def test_loss_of_sparse_data_by_another_method(p):
+    n, m = 4, 2
+    found = minimise(n, m, p, starts=3)
+    exact = rug.exact_loss(found.W @ found.W.T, found.b, p)
+    zero = (1 - p) ** n * np.sum(np.maximum(found.b, 0) ** 2) / n
+    assert found.loss == pytest.approx(exact.loss, rel=1e-10)
+    assert 0 <= zero < found.loss
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 2), (4, 3)])
+def test_the_second_class_decides_where_the_energy_does_not(n, m):
+    p = 0.1
+    found = minimise(n, m, p, starts=2)
+    # p^2 (n - m)/3, up to corrections of relative order p.
+    assert n * found.loss / p**2 == pytest.approx((n - m) / 3, rel=p)
+    assert geometry(found.W).parts.count("antipodal pair") == n - m
+    assert np.linalg.norm(found.W, axis=1) == pytest.approx(np.ones(n), abs=0.01)
+
+
+def test_features_that_are_too_many_are_dropped():
+    found = minimise(5, 2, 0.3, starts=6)
+    kept = represented(found.W, found.b)
+    assert kept.sum() in (4, 5)
+    assert geometry(found.W[kept]).antipodal == 2
+    np.testing.assert_array_equal(represented([[1.0], [1e-4], [0.1]], [0.0, 1.0, 0.0]), [True, False, True])
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "starts", "same", "with_bias"),
+    [
+        (5, 2, 4, True, "pentagon"),
+        (6, 2, 4, False, "hexagon"),
+        (8, 3, 4, True, "8 in 3"),
+        (12, 3, 4, False, "icosahedron"),
+    ],
+)
+def test_sphere_check(n, m, starts, same, with_bias):
+    found = sphere_check(n, m, starts=starts)
+    losses = [found.biased.loss, found.unbiased.loss, found.common_loss, found.unit_loss]
+    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(losses))
+    assert n * found.unit_loss == pytest.approx(class_loss(found.sphere.W, 0.0, 1), rel=1e-12)
+    assert (found.unbiased_gap < 1e-4) == same
+    assert geometry(found.biased.W).name == with_bias
+    W = found.biased.W[np.linalg.norm(found.biased.W, axis=1) > 0]
+    mu = np.max(np.triu(geometry(W).inner, 0))
+    assert n * found.biased.loss <= code_loss(n, mu)
+
+
+def test_gap_is_undefined_when_features_are_dropped():
+    assert math.isnan(sphere_check(8, 2, starts=4).biased_gap)
+
+
+# --- Bad input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: thomson(0, 2), "`n_features` must be an integer of at least 1; got 0"),
+        (lambda: thomson(2, 2.5), "`n_hidden` must be an integer of at least 1; got 2.5"),
+        (lambda: thomson(2, 2, 0.1), r"`bias` must lie in \[-1, 0\]; got 0.1"),
+        (lambda: thomson(2, 2, starts=0), "`starts` must be an integer of at least 1; got 0"),
+        (lambda: thomson(2, 2, steps=-1), "`steps` must be an integer of at least 1 .*; got -1"),
+        (lambda: curvature([1.0]), r"`W` must have shape \(any, any\); got \(1,\)"),
+        (lambda: curvature([[1.0], [0.0]]), "`W` must have no zero row; got one at index 1"),
+        (lambda: curvature([[1.0]], 1.0), r"`bias` must lie in \[-1, 0\]; got 1"),
+        (lambda: geometry([[np.inf]]), "`W` must be finite; got inf"),
+        (lambda: geometry([[0.0], [0.0]]), "`W` must have a row that is not zero; got 2 zero rows"),
+        (lambda: programmed_bound(2, 0), "`n_hidden` must be an integer of at least 1 .*; got 0"),
+        (lambda: programmed_bound(2, 2, -2), r"`bias` must lie in \[-1, 0\]; got -2"),
+        (lambda: programmed_bound(2, 2, degree=40), "`degree` must be .* at most 30; got 40"),
+        (lambda: capacity_limit(0), "`n_hidden` must be an integer of at least 1 .*; got 0"),
+        (lambda: capacity_limit(10**9), "`n_hidden` must be .* at most 100000; got 1000000000"),
+        (lambda: programmed_bound(10**18, 2), "`n_features` must be .* at most 1000000000; got 10{18}"),
+        (lambda: thomson(10**6, 2), "`n_features` must be smaller: .* got 1000000 with 2 hidden neurons"),
+        (lambda: thomson(5, 2, rng="abc"), "`rng` must be .*; got 'abc'"),
+        (lambda: geometry(np.ones((10**5, 1))), r"`W` must be smaller: .*; got 'shape \(100000, 1\)'"),
+        (lambda: curvature(np.ones((10**5, 2))), "`W` must be smaller: .*"),
+        (lambda: capacity_limit(1, degree=0), "`degree` must be an integer of at least 1 .*; got 0"),
+        (lambda: represented([[1.0]], [0.0, 1.0]), r"`b` must have shape \(1\); got \(2,\)"),
+        (lambda: sphere_check(10**6, 2), "`n_features` must be .* at most 64; got 1000000"),
+        (lambda: sphere_check(1, 1), "`n_features` must be an integer of at least 2 .*; got 1"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,47 @@
+"""Checks of models, shared by the functions of this room and by `superposition.theory.relu`."""
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from ..arguments import FloatArray
+
+__all__ = ["LARGEST_ENTRY", "biases", "encodings", "importances", "square"]
+
+# The kernels form squares of sums of entries, and entries are sums of products of encodings.
+LARGEST_ENTRY = 1e50
+LARGEST_WEIGHT = 1e20
+
+
+def _contiguous(array: FloatArray) -> FloatArray:
+    # a read-only or strided array would compile the kernels anew
+    return np.require(array, np.float64, ["C", "W"])
+
+
+def square(M: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return a square matrix `M` and its biases `b` as the kernels want them."""
+    M = arguments.real("M", arguments.matrix("M", M), -LARGEST_ENTRY, LARGEST_ENTRY)
+    if M.shape[0] != M.shape[1]:
+        raise ValueError(f"`M` must be square; got shape {M.shape}.")
+    return _contiguous(M), biases(b, M.shape[0])
+
+
+def biases(b: npt.ArrayLike, n: int) -> FloatArray:
+    """Return the biases of n outputs; one number serves all."""
+    b = arguments.real("b", b)
+    b = np.full(n, b) if b.ndim == 0 else arguments.vector("b", b, n)
+    return _contiguous(arguments.real("b", b, -LARGEST_ENTRY, LARGEST_ENTRY))
+
+
+def encodings(W: npt.ArrayLike) -> FloatArray:
+    """Return the encodings, small enough for their overlaps and for a matrix of them."""
+    W = arguments.real("W", arguments.matrix("W", W), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    arguments.fits("W", f"shape {W.shape}", 4.0 * W.shape[0] ** 2)
+    return W
+
+
+def importances(importance: npt.ArrayLike | None, n: int) -> FloatArray:
+    """Return the importances of n features, 1 by default."""
+    if importance is None:
+        return np.ones(n)
+    return arguments.real("importance", arguments.vector("importance", importance, n), 0, LARGEST_ENTRY)

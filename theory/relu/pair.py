@@ -1,0 +1,163 @@
+"""Two features in one dimension: where a dropped feature starts to be stored, and steep outputs."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+
+__all__ = ["checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
+
+
+def checked_sign(sign: int) -> int:
+    """Return the sign of w1 w2."""
+    if isinstance(sign, bool) or not isinstance(sign, int | np.integer) or sign not in (-1, 1):
+        raise ValueError(f"`sign` must be -1 (antipodal) or 1 (same sign); got {sign!r}.")
+    return int(sign)
+
+
+def _state(p: Any, sign: int) -> tuple[Any, Any, Any]:
+    """Return alpha, delta and E y where the cost is least."""
+    if sign > 0:
+        delta = -0.5 + 0.0 * p
+    else:  # the positive root of p q delta^2 + (p/2 + 2 q^2) delta - p^2/4
+        q = 1.0 - p
+        linear = 0.5 * p + 2.0 * q * q
+        delta = 0.5 * p * p / (linear + np.sqrt(linear * linear + p**3 * q))
+    mean = sign * 0.5 * p + delta
+    return -0.75 * mean, delta, mean
+
+
+def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
+    r"""Relative importance at which a dropped feature starts to lower the loss with a small encoding.
+
+    Two features in one dimension with free biases, the first exact, the second dropped: w = (1, 0), b = (0,
+    p/2). Above this importance of the second feature (the first one's is 1) that state is a saddle, below it
+    is a local minimum on this side.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+    sign : {-1, 1}
+        Sign of the product of the two encodings: -1 antipodal, 1 same sign.
+
+    Returns
+    -------
+    float or ndarray of float64
+        In (0, 1], relative error below 1e-13.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The cost is homogeneous of degree 2 in (w2, w1 - 1, b1), the gain is (p/3 - p²/4) w2²; their ratio,
+    least over w1 and b1, is the onset. As p → 0 it tends to p for sign -1 and to 5/16 for sign 1; at p = 1
+    both are 1. For p < 1 the antipodal onset is always the lower one.
+
+    Examples
+    --------
+    >>> round(onset_importance(0.6, -1), 9), round(onset_importance(0.6, 1), 9)
+    (0.665398849, 0.745454545)
+    """
+    on = arguments.real("p", p, 0, 1, brackets="(]")
+    sign = checked_sign(sign)
+    _, delta, mean = _state(on, sign)
+    q = 1.0 - on
+    # E y^2 - 3/4 (E y)^2 as a sum of positive terms
+    spread = on / 3.0 - on * on / 4.0 + 0.25 * mean * mean
+    clipped = q * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
+    cost = on * spread + q * clipped
+    return arguments.plain(np.asarray(cost / (on / 3.0 - on * on / 4.0)))
+
+
+def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
+    r"""Coefficient of \|w2\|³ in twice the loss per feature at the onset.
+
+    Where it is positive, the dropped feature can enter continuously, with \|w2\| proportional to the
+    distance from the onset. Where it is negative the new state is lower already before the onset: a jump.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+    sign : {-1, 1}
+        As for `onset_importance`.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Absolute error below 1e-14.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    A positive coefficient excludes a jump to a nearby state, not one to a distant state. For sign -1 it is
+    positive
+    for 0.5202 < p < 0.8373 only.
+
+    Examples
+    --------
+    >>> [round(onset_coefficient(p, -1), 6) for p in (0.6, 1.0)]
+    [0.002458, -0.010417]
+    """
+    on = arguments.real("p", p, 0, 1, brackets="(]")
+    sign = checked_sign(sign)
+    alpha, delta, mean = _state(on, sign)
+    q = 1.0 - on
+    variance = on / 3.0 - on * on / 4.0
+    # means over x2 of s x2, y s x2
+    drift = sign * 0.5 * on
+    product = on / 3.0 + delta * drift
+    cross = 2.0 * alpha**3 / 3.0 + alpha**2 * drift + 0.5 * alpha**2 * mean + alpha * product
+    if sign < 0:
+        clipped = on * (1.0 - delta) ** 4 / 4.0
+        off = -on * delta**3 / 6.0
+    else:
+        clipped = on * delta**4 / 4.0 + q * (-delta) ** 3
+        off = on * (1.0 + delta) ** 2 * (2.0 - delta) / 6.0
+    cubic = 2.0 * on * cross - 2.0 / 3.0 * on * clipped + 2.0 * q * alpha * off
+    drag = 2.0 * alpha * variance * np.asarray(onset_importance(on, sign))
+    return arguments.plain(np.asarray(cubic + drag))
+
+
+def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
+    r"""Lower bound of the loss of an output with diagonal weight a, whatever its other weights and its bias.
+
+    .. math:: E\,(x_i - \mathrm{ReLU}(a x_i + c))^2 \ge \frac p3 \left(\frac{a - 1}{a + 1}\right)^2
+              \quad (a \ge 1),\ c \text{ independent of } x_i.
+
+    It bounds the encodings of optimal models a priori, for any number of features and hidden neurons.
+
+    Parameters
+    ----------
+    a : array_like of float
+        Weight of the output on its own feature, \|W_i\|² in a tied model, at least 1.
+    p : array_like of float
+        Probability that the feature is on, in [0, 1]. Broadcasts with `a`.
+
+    Returns
+    -------
+    float or ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> round(steep_bound(3.0, 0.3), 12)
+    0.025
+    """
+    steep = arguments.real("a", a, 1)
+    on = arguments.real("p", p, 0, 1)
+    return arguments.plain(np.asarray(on / 3.0 * ((steep - 1.0) / (steep + 1.0)) ** 2))

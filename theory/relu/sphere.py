@@ -1,0 +1,354 @@
+r"""The Thomson limit: features as points on a sphere that pay for positive inner products only.
+
+With one feature on, no bias, lengths 1 and equal importances, the loss of the ReLU model is a third of
+
+.. math:: E(W) = \sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j)^2
+
+(ordered pairs), up to a third for each feature of length 0. First comes what this energy can be, then what
+the loss makes of it. The module `polytopes` has arrangements with a closed form.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import Real, fits, matrix, number, plain, real, whole
+
+__all__ = [
+    "antipodal_energy",
+    "capacity_bounds",
+    "code_loss",
+    "common_norm_loss",
+    "obtuse_pair_loss",
+    "obtuse_second_class",
+    "thomson_bound",
+    "thomson_energy",
+]
+
+
+def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
+    r"""Energy of the generalised Thomson problem, summed over ordered pairs.
+
+    .. math:: E(W) = \sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j + b)^2
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, row i is feature i. Taken as they are: give them length 1 for points on the sphere.
+    bias : float, optional
+        A bias b shared by all outputs.
+
+    Returns
+    -------
+    float
+        Relative error 1e-14 times n_hidden. A third of it is the loss with one feature on if all lengths are
+        1 and b is 0; for another b it is what that feature costs the other outputs at its largest value, 1.
+
+    Raises
+    ------
+    ValueError
+        If `W` is not a finite matrix or `bias` not a number.
+
+    References
+    ----------
+    Elhage et al. (2022), "ReLU": L_1 at x_i = 1, uniform importance.
+
+    Examples
+    --------
+    >>> thomson_energy([[1, 0], [0, 1], [0.6, 0.8], [-1, 0]])
+    2.0
+    """
+    W = matrix("W", W)
+    fits("W", f"shape {W.shape}", 2.0 * len(W) ** 2)
+    G = W @ W.T + number("bias", bias)
+    np.fill_diagonal(G, 0.0)
+    return float(np.sum(np.square(np.maximum(G, 0.0))))
+
+
+def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.ArrayLike = 0.0) -> Real:
+    r"""Energy that no arrangement of unit vectors goes below: a proved bound in closed form.
+
+    .. math:: E \ge \frac{n\, (n (1 - m t) - 2 m (1 - t))^2}{m\, (n (m + 1) - 4 m)}
+              \quad\text{if}\quad n (1 - m t) > 2 m (1 - t), \qquad t = -b,
+
+    and 0 otherwise. Without bias it is :math:`n (n - 2m)^2 / (m (n (m+1) - 4m))` for n > 2m.
+
+    Parameters
+    ----------
+    n_features, n_hidden : array_like of int
+        n and m, at least 1.
+    bias : array_like of float, optional
+        b, from -1 to 0.
+
+    Returns
+    -------
+    float or ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole or below 1, or `bias` is outside [-1, 0].
+
+    Notes
+    -----
+    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it. Its condition with
+    a bias is Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner
+    products up to t: the energy is 0 exactly for such codes, which a bias -t makes free of interference.
+
+    At n <= 2m the energy decides nothing: see :func:`superposition.theory.relu.obtuse_second_class`. Far
+    above 2m the bound is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
+    n^2/(2m). The bounds by linear programming in :func:`superposition.solvers.relu.programmed_bound` are
+    sharper, and need a solver. Equal to the minimum for even n at m = 1.
+
+    References
+    ----------
+    Proof in `superposition.theory.relu.derive_thomson_bound`. The method is Yudin's (Discrete Math. Appl. 3
+    (1993) 75); the case of codes is Levenshtein's.
+
+    Examples
+    --------
+    >>> thomson_bound(5, 2), thomson_bound(4, 2)
+    (0.35714285714285715, 0.0)
+    """
+    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    t = -real("bias", bias, -1.0, 0.0)
+    excess = np.asarray(n * (1 - m * t) - 2 * m * (1 - t))
+    excess = np.where(excess > 0, excess, 0.0)
+    # Positive wherever the excess is: n > 2m there.
+    below = np.where(excess > 0, m * (n * (m + 1) - 4 * m), 1.0)
+    return plain(np.asarray(n * excess**2 / below))
+
+
+def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
+    r"""Least energy, without bias, among sets that hold -W_i with every W_i: n (n - 2m)/(2m), exact.
+
+    In such a set half of the sum of all squared inner products belongs to positive ones, so the energy is
+    half the frame potential, at least n^2/(2m), less the n terms with i = j. Tight frames reach it: antipodal
+    regular polygons, cube, icosahedron, dodecahedron, 24-cell, 600-cell.
+
+    Parameters
+    ----------
+    n_features, n_hidden : array_like of int
+        n and m, at least 1. An odd n has no such set: the value then only interpolates.
+
+    Returns
+    -------
+    float or ndarray of float64
+        0 for n up to 2m.
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole or below 1.
+
+    Notes
+    -----
+    For m = 2 the hexagon is the best found, but beyond n = 6, and from n = 2m + 2 on for m from 3 to 5, sets
+    without that symmetry have less. For 12 points in 3 dimensions 11.097, the icosahedron 12.
+
+    Examples
+    --------
+    >>> antipodal_energy(12, 3)
+    12.0
+    """
+    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    return plain(np.asarray(np.maximum(n * (n - 2 * m), 0.0) / (2 * m)))
+
+
+def capacity_bounds(n_hidden: npt.ArrayLike) -> tuple[Real, Real]:
+    r"""Bounds on how many features' worth of loss one-sparse inputs let a model without bias save: proved.
+
+    The capacity is the largest value of :math:`n - 3 L_1` (importances 1, no bias) over all n, directions and
+    lengths. Since lengths only enter as :math:`3 L_1 = n - 2 \sum_i s_i + \sum_{ij} s_i s_j
+    \mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` with s_i = |W_i|^2, it is the inverse of the least mean energy
+    of two points drawn independently from one law on the sphere. It does not grow with n: beyond it features
+    can be dropped, or share the directions of those that are kept, and this loss is the same.
+
+    Parameters
+    ----------
+    n_hidden : array_like of int
+        m, at least 1.
+
+    Returns
+    -------
+    lower, upper : float or ndarray of float64
+        2m, from antipodal pairs on the axes, and m (m + 1), from the limit of :func:`thomson_bound`.
+
+    Raises
+    ------
+    ValueError
+        If `n_hidden` is not whole or below 1.
+
+    Examples
+    --------
+    >>> capacity_bounds(3)
+    (6.0, 12.0)
+    """
+    m = whole("n_hidden", n_hidden)
+    return plain(np.asarray(2 * m)), plain(np.asarray(m * (m + 1)))
+
+
+# --- What the model's loss makes of it: totals over features and patterns, importances 1 -------------------
+
+
+def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
+    r"""Loss with one feature on when the features of an arrangement share their best length: exact.
+
+    .. math:: L_1 = \tfrac13 \min_s\, (n (1 - s)^2 + s^2 E) = \frac{n E}{3 (n + E)},
+              \qquad s = |W_i|^2 = \frac{n}{n + E}.
+
+    It rises with the energy, so the same arrangement is best, but never exceeds n/3; with length 1 it is E/3.
+
+    Parameters
+    ----------
+    n_features : array_like of int
+        n, at least 1: the features that are kept. Each other one adds 1/3.
+    energy : array_like of float
+        Energy E on the unit sphere, not negative, without bias.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Summed over features, importances 1.
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is not whole or below 1, or `energy` negative.
+
+    Notes
+    -----
+    With a length for each, :math:`3 L_1 = n - 2 \sum_i s_i + \sum_{ij} s_i s_j K_{ij}` where K is 1 on the
+    diagonal and :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` beside it. If all features have the same
+    interference and K is positive semidefinite, a common length is best; if not, the order of arrangements
+    can change. The decagon's K is not: its common length gives 2, dropping every other corner 1.934.
+
+    Examples
+    --------
+    >>> common_norm_loss(2, 2.0)
+    0.3333333333333333
+    """
+    n, energy = whole("n_features", n_features), real("energy", energy, 0.0)
+    return plain(np.asarray(n * energy / (3 * (n + energy))))
+
+
+def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
+    r"""Loss with one feature on of an arrangement whose interference a bias makes free: exact.
+
+    If no inner product of the directions exceeds mu, the bias :math:`-\mu |W_i|^2` silences all of them. With
+    the best length, :math:`|W_i|^2 = (2 + \mu)/(2 (1 - \mu))`, the features' own errors add up to
+
+    .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12},
+
+    below n/3 for every mu < 1. It is least for the arrangement with the smallest mu, that is for the best
+    spherical code and not for the least energy; a bound from above on the least L_1 with bias.
+
+    Parameters
+    ----------
+    n_features : array_like of int
+        n, at least 1: the features that are kept. Each other one adds 1/3.
+    largest : array_like of float
+        mu, the largest inner product of two directions, in [0, 1).
+
+    Returns
+    -------
+    float or ndarray of float64
+        Summed over features, importances 1.
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is not whole or below 1, or `largest` is outside [0, 1).
+
+    Examples
+    --------
+    >>> code_loss(5, 0.25)
+    0.08463541666666667
+    """
+    n, mu = whole("n_features", n_features), real("largest", largest, 0.0, 1.0, brackets="[)")
+    return plain(np.asarray(n * mu**2 * (3 + mu) / 12))
+
+
+def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
+    r"""Loss of one output when it and another feature are on, at an inner product of at most 0: exact.
+
+    .. math:: \int_0^1\!\!\int_0^1 (x - \mathrm{ReLU}(x + c y))^2\, dx\, dy = \frac{c^2}{3} + \frac{c^3}{6},
+              \qquad -1 \le c \le 0.
+
+    Parameters
+    ----------
+    inner : array_like of float
+        c, from -1 to 0, of two encodings of length 1 without bias.
+
+    Returns
+    -------
+    float or ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If `inner` is outside [-1, 0].
+
+    Examples
+    --------
+    >>> obtuse_pair_loss(-1.0)
+    0.16666666666666666
+    """
+    c = real("inner", inner, -1.0, 0.0)
+    return plain(np.asarray(c * c * (2 + c) / 6))
+
+
+def obtuse_second_class(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
+    r"""Least loss with two features on among unit vectors without acute angles, no bias.
+
+    Up to n = 2m the energy is 0 for every set without acute angles, and the loss with two features on
+    decides: the sum over ordered pairs of :func:`obtuse_pair_loss`. Its minimum is (n - m)/3, or 0 up to
+    n = m, attained by n - m antipodal pairs and 2m - n more features, all orthogonal.
+
+    Parameters
+    ----------
+    n_features, n_hidden : array_like of int
+        n and m, at least 1, n at most 2m.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Summed over features and pairs, importances 1. Exact.
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole or below 1, or n is above 2m.
+
+    Notes
+    -----
+    A set of unit vectors without acute angles falls into blocks, orthogonal to each other, within which
+    neighbours in the graph of negative inner products are connected. In a block I - N is the Gram matrix, N
+    has no negative entry and is irreducible, so its largest eigenvalue is simple (Perron and Frobenius): each
+    block has at most one linear dependency. Hence n - m blocks or more have one, with two vectors at
+    least, and n <= 2m. Up to n = m + 1 one block may do, an open set of arrangements; at n = 2m only the
+    m antipodal pairs on orthogonal axes are left.
+
+    Each dependent block costs at least 1/3, what a pair does. Let v > 0 be its dependency with |v| = 1, so
+    that Nv = v. By Cauchy and Schwarz
+
+    .. math:: 1 = v'Nv \le \Big(\sum_{i \ne j} N_{ij}^2 (2 - N_{ij})\Big)^{1/2}
+              \Big(\sum_{i \ne j} \frac{v_i^2 v_j^2}{2 - N_{ij}}\Big)^{1/2},
+
+    and the last sum is at most 1/2: 1/(2 - N) <= (1 + N)/2, and q'Nq <= |q|^2 for q = v^2, since I - N has
+    no negative eigenvalue. Hence the first sum is at least 2, and the block's loss, a sixth of it, at least
+    1/3.
+
+    Examples
+    --------
+    >>> obtuse_second_class(5, 3)
+    0.6666666666666666
+    """
+    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    if np.any(n > 2 * m):
+        n, m = np.broadcast_arrays(n, m)
+        bad = n > 2 * m
+        raise ValueError(
+            f"`n_features` must be at most twice `n_hidden`, the most that have energy 0; "
+            f"got {n[bad].flat[0]:g} with {m[bad].flat[0]:g} hidden neurons."
+        )
+    return plain(np.asarray(np.maximum(n - m, 0.0) / 3))

@@ -1,0 +1,106 @@
+"""SymPy derivations: the definitions integrated or solved."""
+
+from typing import Any
+
+from .. import arguments
+from ..derivation import Derivation
+from .values import VALUES
+
+__all__ = ["derive_cubic_roots", "derive_ramp_moment", "derive_value_moment", "derive_value_transform"]
+
+
+def derive_ramp_moment(order: int) -> Derivation:
+    """Integrate E (Z - w)_+^order over a standard normal Z.
+
+    Examples
+    --------
+    >>> derive_ramp_moment(1).expression
+    -w*erfc(sqrt(2)*w/2)/2 + sqrt(2)*exp(-w**2/2)/(2*sqrt(pi))
+    """
+    import sympy as sp
+
+    order = arguments.integer("order", order, 0, 30)
+    w, y = sp.Symbol("w", real=True), sp.Symbol("y", positive=True)
+    density = sp.exp(-((y + w) ** 2) / 2) / sp.sqrt(2 * sp.pi)
+    moment = sp.expand(sp.simplify(sp.integrate(y**order * density, (y, 0, sp.oo))))
+    return Derivation(moment, (w,), ("Z is standard normal.",))
+
+
+def derive_cubic_roots() -> Derivation:
+    r"""Solve x - x^3 = kappa in the angle eta with 1 - kappa sqrt(27)/2 = 1 - cos(eta) = 2 sin^2(eta/2).
+
+    With x = (2/sqrt(3)) cos(v) the triple angle turns the equation into cos(3 v) = -cos(eta), so that 3 v is
+    pi + eta, pi - eta or 3 pi - eta.
+
+    Returns
+    -------
+    Derivation
+        A column of the low, middle and high root, and of the distance between the last two.
+
+    Examples
+    --------
+    >>> roots = derive_cubic_roots()
+    >>> roots.expression.subs(roots.symbols[0], 0).T
+    Matrix([[-1, 0, 1, 1]])
+    """
+    import sympy as sp
+
+    kappa = sp.Symbol("kappa", nonnegative=True)
+    eta = 2 * sp.asin(sp.sqrt((1 - kappa * sp.sqrt(27) / 2) / 2))
+    # At kappa = 0, eta = pi/2.
+    high, middle, low = (2 / sp.sqrt(3) * sp.cos(v / 3) for v in (sp.pi - eta, sp.pi + eta, 3 * sp.pi - eta))
+    apart = 2 * sp.sin(eta / 3)  # by the formula for a difference of cosines
+    column = sp.Matrix([low, middle, high, apart])
+    return Derivation(column, (kappa,), ("kappa >= 0; beyond 2/sqrt(27), eta is imaginary.",))
+
+
+def _density(values: str) -> Any:
+    """Return v > 0, the density on the right of 0, where it ends, and whether it is the same on the left."""
+    import sympy as sp
+
+    v = sp.Symbol("v", positive=True)
+    normal = sp.exp(-(v**2) / 2) / sp.sqrt(2 * sp.pi)
+    laws = {
+        "uniform": (v, sp.Integer(1), 1, 0),
+        "binary": (v, sp.DiracDelta(v - 1), sp.oo, 0),
+        "half-normal": (v, 2 * normal, sp.oo, 0),
+        "exponential": (v, sp.exp(-v), sp.oo, 0),
+        "symmetric": (v, sp.Rational(1, 2), 1, 1),
+        "normal": (v, normal, sp.oo, 1),
+    }
+    return laws[arguments.choice("values", values, VALUES)]
+
+
+def derive_value_moment(values: str) -> Derivation:
+    """Integrate E v^k over the value of a feature that is on, at scale 1, for any k.
+
+    Examples
+    --------
+    >>> derive_value_moment("uniform").expression
+    1/(k + 1)
+    """
+    import sympy as sp
+
+    v, density, end, both = _density(values)
+    k = sp.Symbol("k", positive=True, integer=True)
+    moment = sp.integrate(v**k * density, (v, 0, end)) * (1 + both * (-1) ** k)
+    return Derivation(sp.simplify(moment), (k,), ("k is a positive integer.",))
+
+
+def derive_value_transform(values: str) -> Derivation:
+    """Integrate E exp(z v) over the value of a feature that is on, at scale 1.
+
+    Examples
+    --------
+    >>> derive_value_transform("symmetric").expression
+    sinh(z)/z
+    """
+    import sympy as sp
+
+    v, density, end, both = _density(values)
+    z, s = sp.Symbol("z"), sp.Symbol("s", negative=True)
+    right, left = (
+        sp.integrate(sp.exp(sign * s * v) * density, (v, 0, end), conds="none") for sign in (1, -1)
+    )
+    transform = sp.simplify(right + both * left).subs(s, z)
+    return Derivation(transform, (z,), ("Derived for negative z; it holds wherever the mean exists.",))
