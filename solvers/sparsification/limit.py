@@ -53,11 +53,6 @@ class LimitLaw:
     status: Status
     """Whether the integration succeeded; what it did not reach is nan."""
 
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
-
 
 # --- many weights -------------------------------------------------------------------------------------------
 
@@ -405,7 +400,8 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     the number) at 1. If lam is so large that all weights die, the expected number goes to 0.
 
     In the limit of small lam sqrt(m) it becomes the closed curve of
-    :func:`superposition.theory.sparsification.parametric_law`. In the middle regime m' = 2/(lam t)² + 1, with Poisson spread, and |W|_1 = 1/(lam t), up to logarithms.
+    :func:`superposition.theory.sparsification.parametric_law`. In the middle regime m' = 2/(lam t)² + 1,
+    with Poisson spread, and |W|_1 = 1/(lam t), up to logarithms.
 
     References
     ----------

@@ -229,7 +229,7 @@ def test_where_the_source_flow_ends(seed, n, scale):
     sigma += 0.2 * np.eye(n)
     end = linear.encoder_limit(W0[:, 0], sigma)
     t = 25 / spectrum(sigma).eigenvalues[-1]  # e^-50 of the length is left
-    found = linear.flow(W0, sigma, t, "encoder", rtol=1e-12, max_steps=10**6)
+    found = linear.flow(W0, sigma, t, "encoder", rtol=1e-12, steps=10**6)
     np.testing.assert_allclose(end, found.W[0, :, 0], atol=1e-9)
     assert np.linalg.norm(end) == pytest.approx(1.0, rel=1e-14)
     turned = linear.encoder_limit(-end, sigma)
@@ -239,7 +239,7 @@ def test_where_the_source_flow_ends(seed, n, scale):
 def test_the_source_flow_forgets_the_spectrum():
     W0, _, sigma = start(1, 6, 3, 0.5)
     sigma += 0.1 * np.eye(6)
-    ends = {rule: linear.flow(W0, sigma, 400.0, rule, max_steps=10**6) for rule in RULES}
+    ends = {rule: linear.flow(W0, sigma, 400.0, rule, steps=10**6) for rule in RULES}
     for rule in RULES:
         W = ends[rule].W[0]
         np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-9)
@@ -271,7 +271,7 @@ def test_escape_from_a_saddle_has_the_predicted_rate():
 
 def test_stops_with_a_status():
     W0, B0, sigma = start(0, 3, 2)
-    found = linear.flow(W0, sigma, [0.0, 0.01, 1e6], max_steps=30)
+    found = linear.flow(W0, sigma, [0.0, 0.01, 1e6], steps=30)
     assert found.status is Status.STEPS
     assert "budget" in found.message
     assert found.steps + found.rejected == 30
@@ -279,7 +279,7 @@ def test_stops_with_a_status():
     assert np.isfinite(found.W[1]).all()
     assert np.isnan(found.W[2]).all()
     assert np.isnan(found.loss[2])
-    pair = linear.flow_pair(W0, B0, sigma, 1e6, max_steps=5)
+    pair = linear.flow_pair(W0, B0, sigma, 1e6, steps=5)
     assert pair.status is Status.STEPS
     assert np.isnan(pair.A).all()
     rest = linear.flow(W0, np.zeros((3, 3)), [0.0, 1e9])
@@ -313,7 +313,7 @@ def test_nothing_is_changed_or_shared():
         ({"t": []}, r"`t` must not be empty; got shape \(0,\)"),
         ({"rule": "oja"}, "`rule` must be one of 'tied', 'encoder', 'decoder'; got 'oja'"),
         ({"rtol": 1e-14}, r"`rtol` must lie in \[1e-13, 0.01\]; got 1e-14"),
-        ({"max_steps": 0}, "`max_steps` must be an integer of at least 1; got 0"),
+        ({"steps": 0}, "`steps` must be an integer of at least 1; got 0"),
     ],
 )
 def test_bad_arguments(change, message):
@@ -323,7 +323,7 @@ def test_bad_arguments(change, message):
     if not change.keys() - {"W0", "covariance", "t"}:
         with pytest.raises(ValueError, match=message):
             linear.exact_decoder_flow(**{**good, **change})
-    if not change.keys() - {"covariance", "t", "rtol", "max_steps"}:
+    if not change.keys() - {"covariance", "t", "rtol", "steps"}:
         pair = {"A0": [[0.5], [0.1]], "B0": [[0.5, 0.1]], "covariance": np.eye(2), "t": [1.0]}
         with pytest.raises(ValueError, match=message):
             linear.flow_pair(**{**pair, **change})
