@@ -55,9 +55,8 @@ ARGUMENTS = {
     "restarts": "starts",
     "n_jobs": "workers",
     "threads": "workers",
-    "tolerance": "tol",
-    "rtol": "tol",
-    "atol": "tol",
+    "tolerance": "tol, or rtol where it is relative to a size that the solver knows",
+    "accuracy": "tol or rtol",
     "untied": "tied",
     "n": "n_features",
     "m": "n_hidden",
@@ -85,20 +84,16 @@ ALLOWED: dict[str, str] = {
 PENDING: set[str] = {
     "theory.codes",
     "theory.collisions",
-    "theory.features",
     "theory.linear",
     "theory.noise",
-    "theory.relu",
-    "theory.loss",
     "theory.sparsification",
-    "theory.special",
     "solvers.codes",
     "solvers.collisions",
+    "solvers.integrate",
     "solvers.linear",
     "solvers.loss",
     "solvers.minimise",
     "solvers.noise",
-    "solvers.relu",
     "solvers.rug",
 }
 
@@ -161,6 +156,8 @@ def broken_by_function(name: str, public: Any) -> Iterator[str]:
             yield f"{name}({argument.name}) has no type"
     if signature.return_annotation is inspect.Signature.empty:
         yield f"{name} returns no type"
+    if name.rpartition(".")[2].startswith("derive_"):
+        return  # what they return says what it is, and test_derivations ties it to its kernel
     needed = {"Examples"}
     if signature.parameters:
         needed |= {"Parameters", "Raises"}

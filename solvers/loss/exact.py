@@ -1,33 +1,34 @@
 r"""The exact expected loss of any affine + ReLU model at any law of the data, without sampling."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from ...theory.arguments import FloatArray, integer, matrix, number, real, vector
 from ...theory.features import Features, as_features
 from ...theory.results import result
+from ...theory.special import VALUES, value_moment
 from . import lattice, wedge
-from .few import BINARY, SYMMETRIC, UNIFORM
 from .patterns import by_patterns, chances
 from .sweep import Units, sweep
 from .uniform import NEGLIGIBLE, rows_uniform
 
-__all__ = ["Loss", "exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]
+__all__ = ["Loss", "exact_gradient", "exact_loss", "row_gradient", "row_loss", "value_and_gradient"]
 
 IntArray = npt.NDArray[np.int64]
 
 # The kernels form fourth powers of entries and of their inverses.
 LARGEST = 1e50
-# Values with bounds by their number in the kernels; up to so many features, all patterns are summed.
-BOUNDED = {"uniform": UNIFORM, "symmetric": SYMMETRIC, "binary": BINARY}
+# Values with bounds; up to so many features, all patterns are summed.
 FEW = {"uniform": 6, "symmetric": 4, "binary": 14}
 # Factors that a row's lattice sum may take: a second or two.
 WORK = 2.0**26
-# An error estimate above this share of the loss and of the largest E x^2 means that rounding has eaten the result.
+# An error estimate above this share of the loss and of the largest E x^2 means that digits are lost.
 LOST = 0.01
 
 
@@ -100,10 +101,15 @@ def _packed(units: list[tuple[IntArray, IntArray, FloatArray]]) -> Units:
     return first, whole[0].astype(np.int64), patterns, whole[1].astype(np.int64), whole[2].astype(np.float64)
 
 
-def _cases(law: Features, i: int) -> Iterator[_Case]:
-    """Yield the states of feature i with their probabilities, and what is left of the law then."""
+def _cases(law: Features, i: int, kept: npt.NDArray[np.bool_]) -> Iterator[_Case]:
+    """Yield the states of feature i with their probabilities, and the law of the features `kept` then."""
+    if law.exactly is None and not law.groups:
+        units = lattice.independent(law.p[kept])
+        yield _Case(1.0 - float(law.p[i]), False, units, 0)
+        yield _Case(float(law.p[i]), True, units, 0)
+        return
     n = law.n_features
-    place = np.arange(n) - (np.arange(n) > i)
+    place = np.cumsum(kept) - 1
     others = _units(law, place, i)
     states: list[tuple[float, bool, list[int]]] = [(1.0 - law.p[i], False, []), (float(law.p[i]), True, [])]
     for indices, table, probabilities in law.groups:
@@ -127,58 +133,72 @@ def _cases(law: Features, i: int) -> Iterator[_Case]:
         yield _Case(chance / share, on, units, k - on if law.exactly is not None else 0)
 
 
-def _by_cases(law: Features, M: FloatArray, features: IntArray, b: FloatArray, tol: FloatArray) -> _Outputs:
-    """Sum over the states of each output's own feature, for laws that are not independent or not bounded."""
+def _by_transforms(
+    law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray
+) -> _Outputs:
+    """Integrate the transform of each output, for each state of its own feature where that is needed.
+
+    For values without bounds E x^2, or for b > 0 E (x - y)^2, is to be added.
+    """
     count, n = M.shape
+    kind, bounded, mean = VALUES.index(law.values), law.values in FEW, value_moment(law.values, 1)
+    independent, counted = law.exactly is None and not law.groups, law.exactly is not None
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
-    counted = law.exactly is not None
-    second, mean = law.second_moment_matrix() / np.outer(law.scale, law.scale), law.mean / law.scale
-    for k, i in enumerate(features):
-        m, others = np.delete(M[k], i), np.delete(np.arange(n), i)
-        alone = np.empty(0) if counted or law.groups else np.ascontiguousarray(law.p[others])
-        bounded = law.values in BOUNDED
-        if not bounded:
-            rest, rest_by_row, rest_by_b = _quadratic(M[k], float(b[k]), int(i), second, mean)
-            losses[k], by_M[k], by_b[k] = rest, rest_by_row, rest_by_b
-            errors[k] = 2.0**-50 * (1.0 + np.abs(M[k]).sum() + abs(b[k])) ** 2 * second[i, i]
-        for one in _cases(law, int(i)):
+
+    def solve(k: int) -> None:
+        i = int(features[k])
+        kept = np.arange(n) != i
+        if independent:  # a feature of weight 0 is independent of the output: E x_j d/db is its derivative
+            kept &= np.abs(M[k]) > (lattice.SILENT if bounded else 0.0)
+        m, a, p = M[k, kept], float(M[k, i]), law.p[kept]
+        slope, own = np.zeros(m.size), float(law.p[i])
+        alone = p.copy() if independent else np.empty(0)
+        once = _Case(1.0, True, lattice.independent(p), 0)
+        for one in [once] if independent and bounded else _cases(law, i, kept):
             if bounded:
+                on = own if independent else float(one.on)
                 found, by_m, error = lattice.case(
-                    BOUNDED[law.values],
-                    m,
-                    M[k, i],
-                    b[k],
-                    float(one.on),
-                    alone,
-                    one.units,
-                    counted,
-                    one.total,
-                    tol[k],
-                    WORK,
+                    kind, m, a, b[k], on, alone, one.units, counted, one.total, allowed[k], WORK
                 )
             else:
                 found, by_m, error = wedge.case(
-                    law.values, m, M[k, i], b[k], one.on, alone, one.units, counted, one.total, law.p[others]
+                    kind, m, a, b[k], one.on, alone, one.units, counted, one.total, p.copy()
                 )
             losses[k] += one.chance * found[0]
             by_b[k] += one.chance * found[1]
             by_M[k, i] += one.chance * found[2]
-            by_M[k, others] += one.chance * by_m
+            slope += one.chance * by_m
             errors[k] += one.chance * error
+        rest = ~kept
+        rest[i] = False
+        by_M[k, kept], by_M[k, rest] = slope, mean * law.p[rest] * by_b[k]
+
+    threads = min(numba.get_num_threads(), count)
+    if threads == 1:
+        for k in range(count):
+            solve(k)
+    else:  # the kernels release the interpreter's lock
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(solve, range(count)))
     return _Outputs(losses, errors, by_M, by_b)
 
 
-def _quadratic(
-    row: FloatArray, b: float, i: int, second: FloatArray, mean: FloatArray
-) -> tuple[float, FloatArray, float]:
-    """Return E x_i^2 for b <= 0 and E (x_i - row.x - b)^2 for b > 0, its derivatives by the row and by b."""
-    if b <= 0.0:
-        return float(second[i, i]), np.zeros(row.size), 0.0
-    left = -row
-    left[i] += 1.0
-    along = second @ left
-    value = float(left @ along - 2.0 * b * (left @ mean) + b * b)
-    return value, 2.0 * (b * mean - along), float(2.0 * (b - left @ mean))
+def _with_squares(
+    law: Features, M: FloatArray, features: IntArray, b: FloatArray, part: _Outputs
+) -> _Outputs:
+    """Add what `wedge` leaves out: E x_i^2 for b <= 0, and E (x_i - row.x - b)^2 for b > 0."""
+    second, mean = law.second_moment_matrix() / np.outer(law.scale, law.scale), law.mean / law.scale
+    left = np.eye(law.n_features)[features] - M
+    along, shift = left @ second, left @ mean
+    square = np.sum(along * left, axis=1) - 2.0 * b * shift + b * b
+    reach = 1.0 + np.abs(M).sum(axis=1) + np.abs(b)
+    up = b > 0.0
+    return _Outputs(
+        part.losses + np.where(up, square, second[features, features]),
+        part.errors + 2.0**-50 * np.where(up, reach**2, 1.0) * second.diagonal().max(),
+        part.by_M + np.where(up[:, None], 2.0 * (b[:, None] * mean - along), 0.0),
+        part.by_b + np.where(up, 2.0 * (b - shift), 0.0),
+    )
 
 
 def _outputs(
@@ -200,18 +220,17 @@ def _outputs(
             law = Features(int(heard.sum()), law.p[heard], law.values, law.scale[heard])
             places = np.cumsum(heard) - 1
             rows, features, p = np.ascontiguousarray(rows[:, heard]), places[features], p[heard]
-    if law.values in BOUNDED and law.n_features <= FEW[law.values]:
-        found = _Outputs(*by_patterns(rows, features, bias, chances(law), BOUNDED[law.values]))
+    kind = VALUES.index(law.values)
+    allowed = np.maximum(tol * p[features] * value_moment(law.values, 2), np.finfo(np.float64).tiny)
+    if law.n_features <= FEW.get(law.values, 0):
+        found = _Outputs(*by_patterns(rows, features, bias, chances(law), kind))
     elif independent and law.values == "uniform" and not slopes:
         losses, errors = rows_uniform(rows, features, bias, p, tol)
         found = _Outputs(losses, errors, np.empty((0, 0)), np.empty(0))
     else:
-        allowed = np.maximum(tol * p[features] / 3.0, np.finfo(np.float64).tiny)
-        if independent and law.values in BOUNDED:
-            values = BOUNDED[law.values]
-            found = _Outputs(*lattice.rows_alone(values, rows, features, bias, p, allowed, WORK))
-        else:
-            found = _by_cases(law, rows, features, bias, allowed)
+        found = _by_transforms(law, rows, features, bias, allowed)
+        if law.values not in FEW:
+            found = _with_squares(law, rows, features, bias, found)
     losses, errors = found.losses * units**2, found.errors * units**2
     lost = ~(errors <= max(LOST, 2.0 * tol) * (np.abs(losses) + law.second_moment.max()))
     if np.any(lost):
@@ -225,6 +244,12 @@ def _outputs(
     return _Outputs(losses, errors, found.by_M * np.outer(units, law.scale), found.by_b * units)
 
 
+def row_gradient(row: FloatArray, i: int, b: float, law: Features) -> tuple[float, FloatArray]:
+    """Return the loss of one output, without importance, and its derivatives by the row and by b together."""
+    found = _outputs(law, row[np.newaxis], np.array([i]), np.array([b]), 1e-13, True)
+    return float(found.losses[0]), np.append(found.by_M[0], found.by_b[0])
+
+
 def _tolerance(tol: float) -> float:
     return number("tol", tol, 0.0, 1.0, brackets="()")
 
@@ -234,8 +259,18 @@ def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, Fl
     n = M.shape[1]
     if M.shape[0] != n:
         raise ValueError(f"`M` must be square; got shape {M.shape}.")
-    b = vector("b", np.full(n, number("b", b)) if np.ndim(b) == 0 else b, n)
+    b = arguments.each("b", b, n)
     return M, real("b", b, -LARGEST, LARGEST), as_features(law, n)
+
+
+def _picked(rows: npt.ArrayLike | None, n: int) -> IntArray:
+    """Return the outputs asked for, all by default."""
+    if rows is None:
+        return np.arange(n)
+    wanted = np.atleast_1d(np.asarray(rows))
+    if wanted.size == 0:
+        raise ValueError("`rows` must not be empty; got shape (0,).")
+    return np.array([integer("rows", row, 0, n - 1) for row in wanted.flat], np.int64)
 
 
 def exact_loss(
@@ -309,14 +344,7 @@ def exact_loss(
     0.01
     """
     M, b, law = _model(M, b, law)
-    n = law.n_features
-    if rows is None:
-        picked = np.arange(n)
-    else:
-        wanted = np.atleast_1d(np.asarray(rows))
-        picked = np.array([integer("rows", row, 0, n - 1) for row in wanted.flat], np.int64)
-        if picked.size == 0:
-            raise ValueError("`rows` must not be empty; got shape (0,).")
+    picked = _picked(rows, law.n_features)
     found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), False)
     weights = law.importance[picked]
     loss, error = np.mean(weights * found.losses), np.mean(weights * found.errors)
@@ -372,7 +400,12 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
 
 
 def value_and_gradient(
-    M: npt.ArrayLike, b: npt.ArrayLike, law: Any, *, tol: float = 1e-9
+    M: npt.ArrayLike,
+    b: npt.ArrayLike,
+    law: Any,
+    *,
+    tol: float = 1e-9,
+    rows: npt.ArrayLike | None = None,
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the exact loss with its derivatives by M and by b, for descents.
 
@@ -382,14 +415,16 @@ def value_and_gradient(
         As for `exact_loss`.
     tol : float, optional
         Error of loss and gradient to aim at, in units of E x_i^2.
+    rows : sequence of int, optional
+        Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
 
     Returns
     -------
     loss : float
         The exact loss per feature, importance included, from the same sum as the gradient.
     by_M : (n, n) ndarray of float64
-        Derivatives of the loss. Where an output is 0 with positive probability, at a kink, they are those of
-        the output that stays off.
+        Derivatives of the loss, one row for each output asked for. Where an output is 0 with positive
+        probability, at a kink, they are those of the output that stays off.
     by_b : (n,) ndarray of float64
 
     Raises
@@ -404,8 +439,9 @@ def value_and_gradient(
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
     M, b, law = _model(M, b, law)
-    found = _outputs(law, M, np.arange(law.n_features), b, _tolerance(tol), True)
-    weights = law.importance / law.n_features
+    picked = _picked(rows, law.n_features)
+    found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), True)
+    weights = law.importance[picked] / picked.size
     return float(weights @ found.losses), weights[:, None] * found.by_M, weights * found.by_b
 
 
@@ -431,8 +467,8 @@ def exact_gradient(
 
     Notes
     -----
-    Agrees with brute force to 1e-10 of the largest entry of a row, for few features and weights that differ by
-    up to twelve decades.
+    Agrees with brute force to 1e-10 of the largest entry of a row, for few features and weights that differ
+    by up to twelve decades.
 
     Examples
     --------

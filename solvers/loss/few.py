@@ -2,22 +2,23 @@ r"""Kernels of the exact loss where at most one other feature disturbs an output
 
 These patterns of on and off are the atom of the interference nu and the jumps of its density. With g(t) =
 E (x - ReLU(a x + t))^2 they add g(b) and the means of g(b + m_j v) over the value v of feature j. For values
-that are uniform on [0, 1] or [-1, 1], g is piecewise cubic in t: Gauss points between the breakpoints give the
-means exactly. A value that is uniform on [-1, 1] is a sign, plus or minus, times one on [0, 1].
+that are uniform on [0, 1] or [-1, 1], g is piecewise cubic in t: Gauss points between the breakpoints give
+the means exactly. A value that is uniform on [-1, 1] is a sign, plus or minus, times one on [0, 1].
 """
 
 import numpy as np
 import numpy.typing as npt
 
 from ...theory.kernels import kernel
+from ...theory.special import VALUES
 
 __all__ = ["BINARY", "SYMMETRIC", "UNIFORM", "one_on", "pointwise"]
 
 FloatArray = npt.NDArray[np.float64]
 Six = tuple[float, float, float, float, float, float]
 
-# Laws of the values that are bounded, so that they have kinks.
-UNIFORM, SYMMETRIC, BINARY = 0, 1, 2
+# Laws of values with bounds, as numbered in `theory.special`.
+UNIFORM, BINARY, SYMMETRIC = VALUES.index("uniform"), VALUES.index("binary"), VALUES.index("symmetric")
 
 # Gauss-Legendre nodes and weights on [0, 1]. Four points are exact up to degree 7, and degree 5 occurs.
 NODES = np.array([0.06943184420297371, 0.33000947820757187, 0.6699905217924281, 0.9305681557970263])
@@ -85,7 +86,7 @@ def _spread(a: float, t: float, sign: float) -> Six:
 
 
 @kernel
-def pointwise(t: float, a: float, own: float, values: int) -> Six:
+def pointwise(t: float, a: float, own: float, kind: int) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
     x is on with probability `own`; 1 and 0 are allowed.
@@ -94,9 +95,9 @@ def pointwise(t: float, a: float, own: float, values: int) -> Six:
     if own < 1.0:
         total = _add(total, 1.0 - own, _off(t))
     if own > 0.0:
-        if values == BINARY:
+        if kind == BINARY:
             total = _add(total, own, _point(a, t))
-        elif values == SYMMETRIC:
+        elif kind == SYMMETRIC:
             total = _add(total, 0.5 * own, _spread(a, t, 1.0))
             total = _add(total, 0.5 * own, _spread(a, t, -1.0))
         else:
@@ -106,7 +107,7 @@ def pointwise(t: float, a: float, own: float, values: int) -> Six:
 
 @kernel
 def one_on(
-    b: float, m: float, a: float, own: float, values: int
+    b: float, m: float, a: float, own: float, kind: int
 ) -> tuple[Six, tuple[float, float, float, float]]:
     """Return the means of `pointwise` at t = b + m v, and those of v g', v² g'', v g'' and v g'_a.
 
@@ -114,10 +115,10 @@ def one_on(
     """
     whole = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     d_m, d_mm, d_bm, d_am = 0.0, 0.0, 0.0, 0.0
-    if values == BINARY:
-        whole = pointwise(b + m, a, own, values)
+    if kind == BINARY:
+        whole = pointwise(b + m, a, own, kind)
         return whole, (whole[1], whole[3], whole[3], whole[4])
-    signs, share = (2, 0.5) if values == SYMMETRIC else (1, 1.0)
+    signs, share = (2, 0.5) if kind == SYMMETRIC else (1, 1.0)
     for k in range(signs):
         slope = m if k == 0 else -m
         # breakpoints: y = 0 where x = 0, x = 1 and, for symmetric values, x = -1
@@ -133,7 +134,7 @@ def one_on(
             for q in range(4):
                 v = ends[piece] + width * NODES[q]
                 weight = share * width * WEIGHTS[q]
-                here = pointwise(b + slope * v, a, own, values)
+                here = pointwise(b + slope * v, a, own, kind)
                 whole = _add(whole, weight, here)
                 signed = v if k == 0 else -v
                 d_m += weight * signed * here[1]

@@ -1,21 +1,20 @@
 r"""Kernels of the exact loss and its gradient for bounded values, by a sum over a lattice of frequencies.
 
 Patterns in which at most one other feature is on and heard are integrated piece by piece (`few`): they make
-the atom of the interference and the jumps of its density. For the others, Poisson's formula turns the integral
-of `sweep` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the loss on the right count
-e^-kappa, those on the left need y > P, which Chernoff's bound makes as rare. What is cut off above a frequency omega is
-bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)).
+the atom of the interference and the jumps of its density. For the others, Poisson's formula turns the
+integral of `sweep` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the loss on the right
+count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is cut off above a
+frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)).
 """
 
 import numpy as np
 import numpy.typing as npt
-from numba import prange
 
-from ...theory.kernels import kernel, parallel_kernel
+from ...theory.kernels import kernel
 from .few import BINARY, SYMMETRIC, one_on, pointwise
 from .sweep import Units, accumulate, fill, sweep
 
-__all__ = ["case", "rows_alone"]
+__all__ = ["SILENT", "case", "independent", "plan"]
 
 FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
@@ -31,14 +30,14 @@ UNIT = 2.0**-53  # rounding
 
 
 @kernel
-def _bounds(values: int, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
+def _bounds(kind: int, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
     """Write bounds of |phi_0(s m_j)| for Re s = real and |s| >= radius; for radius = 0, phi_0 at s = real."""
     for j in range(m.size):
         x = real * m[j]
-        if values == BINARY:
+        if kind == BINARY:
             phi[j] = np.exp(x)
             continue
-        if values == SYMMETRIC:
+        if kind == SYMMETRIC:
             value = np.sinh(x) / x if abs(x) > 1e-4 else 1.0
             edges = np.cosh(x)
         else:
@@ -50,13 +49,13 @@ def _bounds(values: int, m: FloatArray, real: float, radius: float, phi: Complex
 
 
 @kernel
-def _own_bounds(values: int, a: float, own: float, c: float, omega: float) -> float:
+def _own_bounds(kind: int, a: float, own: float, c: float, omega: float) -> float:
     """Bound the integral of |K(s)| above the frequency omega; times omega it is that of |s K(s)|."""
     total = (1.0 - own) / omega**2
     if own > 0.0:
         rise = np.exp(abs(c * a))
         square, product = rise, rise
-        if a != 0.0 and values != BINARY:
+        if a != 0.0 and kind != BINARY:
             unit = omega * abs(a)
             square = min(square, (1.0 + rise) / unit)
             product = min(product, (rise + square) / unit)
@@ -66,7 +65,7 @@ def _own_bounds(values: int, a: float, own: float, c: float, omega: float) -> fl
 
 @kernel
 def _lattice(
-    values: int,
+    kind: int,
     m: FloatArray,
     a: float,
     b: float,
@@ -85,19 +84,19 @@ def _lattice(
     start = abs(b) + (abs(a) if own > 0.0 else 0.0)
     reach, longest = 0.0, 0.0
     for x in m:
-        reach += max(x, 0.0) if values != SYMMETRIC else abs(x)
+        reach += max(x, 0.0) if kind != SYMMETRIC else abs(x)
         longest = max(longest, abs(x))
     period = start + reach
     theta = 1.0 / (start + reach)
     while theta * longest < 500.0:
-        _bounds(values, m, theta, 0.0, phi)
+        _bounds(kind, m, theta, 0.0, phi)
         mean = sweep(units, heard, counted, 2, total, 2, phi, states, unused).real
         if not mean < 1e250:
             break
         period = min(period, start + (np.log(mean + 1e-300) + RARE) / theta)
         theta *= 1.3
     for _ in range(60):
-        _bounds(values, m, KAPPA / period, 0.0, phi)
+        _bounds(kind, m, KAPPA / period, 0.0, phi)
         mean = sweep(units, heard, counted, 2, total, 2, phi, states, unused).real
         if np.log(mean + 1e-300) + KAPPA * start / period <= GROWTH:
             break
@@ -106,9 +105,9 @@ def _lattice(
     blocks = 1.0
     while True:
         omega = h * (BLOCK * blocks - 1.0)
-        _bounds(values, m, c, omega, phi)
+        _bounds(kind, m, c, omega, phi)
         majorant = abs(sweep(units, heard, counted, 2, total, 2, phi, states, unused))
-        cut = np.exp(c * b) / np.pi * _own_bounds(values, a, own, c, omega) * majorant
+        cut = np.exp(c * b) / np.pi * _own_bounds(kind, a, own, c, omega) * majorant
         if cut <= allowed or blocks >= most:
             break
         blocks = min(np.ceil(1.25 * blocks), most)
@@ -120,7 +119,7 @@ def _lattice(
 
 @kernel
 def _few_on(
-    values: int,
+    kind: int,
     m: FloatArray,
     a: float,
     b: float,
@@ -136,8 +135,8 @@ def _few_on(
     """Add the patterns with at most one other feature on and heard."""
     n = m.size
     phi, slope = np.ones(n, np.complex128), np.empty(n, np.complex128)
-    mean = 1.0 if values == BINARY else (0.0 if values == SYMMETRIC else 0.5)
-    here = pointwise(b, a, own, values)
+    mean = 1.0 if kind == BINARY else (0.0 if kind == SYMMETRIC else 0.5)
+    here = pointwise(b, a, own, kind)
     none = sweep(units, heard, counted, 2, total, 0, phi, states, slope).real
     found[0] += none * here[0]
     found[1] += none * here[1]
@@ -149,7 +148,7 @@ def _few_on(
     for j in range(n):
         share = slope[j].real
         if heard[j] and share > 0.0:
-            whole, push = one_on(b, m[j], a, own, values)
+            whole, push = one_on(b, m[j], a, own, kind)
             found[0] += share * whole[0]
             found[1] += share * whole[1]
             found[2] += share * whole[2]
@@ -163,7 +162,7 @@ def _few_on(
 
 @kernel
 def case(
-    values: int,
+    kind: int,
     m: FloatArray,
     a: float,
     b: float,
@@ -185,7 +184,7 @@ def case(
     heard = np.abs(m) > SILENT
     found, by_m = np.zeros(4), np.zeros(n)
     states = np.empty((units[0].size + 1, 3 * (total + 1)), np.complex128)
-    _few_on(values, m, a, b, own, units, heard, counted, total, states, found, by_m)
+    _few_on(kind, m, a, b, own, units, heard, counted, total, states, found, by_m)
     size = found[0]
     reach = abs(a) + abs(b)
     for x in m:
@@ -194,17 +193,17 @@ def case(
     share = sweep(units, heard, counted, 2, total, 2, phi_one, states, unused).real
     if share * (1.0 + reach) ** 2 < 1e-300:
         return found[:3], by_m, 16.0 * UNIT * size
-    found[0] += own * share * (1.0 if values == BINARY else 1.0 / 3.0)
+    found[0] += own * share * (1.0 if kind == BINARY else 1.0 / 3.0)
     most = max(np.floor(work / (n * BLOCK)), 1.0)
-    c, h, blocks, cut = _lattice(values, m, a, b, own, units, heard, counted, total, allowed, most, states)
+    c, h, blocks, cut = _lattice(kind, m, a, b, own, units, heard, counted, total, allowed, most, states)
     phi, of_own = np.empty((2, BLOCK, n), np.complex128), np.empty((3, BLOCK, 1), np.complex128)
     s, weight = np.empty(BLOCK, np.complex128), np.full(BLOCK, h / np.pi + 0.0j)
     found[3] = 0.0
     for block in range(blocks):
         for k in range(BLOCK):
             s[k] = complex(c, h * (block * BLOCK + k))
-        fill(values, m, c, h, block * BLOCK, phi)
-        fill(values, np.array([a]), c, h, block * BLOCK, of_own)
+        fill(kind, s, m, phi)
+        fill(kind, s, np.array([a]), of_own)
         weight[0] = 0.5 * h / np.pi if block == 0 else h / np.pi
         accumulate(
             s,
@@ -227,47 +226,16 @@ def case(
     return found[:3], by_m, 16.0 * UNIT * size + cut + UNIT * (16.0 + 4.0 * np.sqrt(n)) * found[3]
 
 
-@parallel_kernel
-def rows_alone(
-    values: int,
-    M: FloatArray,
-    features: IntArray,
-    b: FloatArray,
-    p: FloatArray,
-    allowed: FloatArray,
-    work: float,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return losses, their errors, and derivatives by the rows and the biases, for independent features."""
-    count, n = M.shape
-    losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.zeros((count, n)), np.empty(count)
-    mean = 1.0 if values == BINARY else (0.0 if values == SYMMETRIC else 0.5)
-    for i in prange(count):
-        mine = features[i]
-        kept = np.abs(M[i]) > SILENT
-        kept[mine] = False
-        m, chance = M[i][kept], p[kept]
-        size = m.size
-        steps = np.arange(size + 1)
-        pairs = np.empty(2 * size)
-        pairs[::2], pairs[1::2] = 1.0 - chance, chance
-        mask = np.zeros(2 * size, np.int64)
-        mask[1::2] = 1
-        found, by_m, errors[i] = case(
-            values,
-            m,
-            M[i, mine],
-            b[i],
-            p[mine],
-            chance,
-            (steps, steps[:size], 2 * steps, mask, pairs),
-            False,
-            0,
-            allowed[i],
-            work,
-        )
-        losses[i], by_b[i] = found[0], found[1]
-        # a feature of weight 0 is independent of the output
-        by_M[i] = mean * p * found[1]
-        by_M[i][kept] = by_m
-        by_M[i, mine] = found[2]
-    return losses, errors, by_M, by_b
+def independent(p: FloatArray) -> Units:
+    """Return independent features, on with probability p, as units."""
+    steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
+    pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
+    return steps, steps[: p.size].copy(), 2 * steps, mask, pairs
+
+
+def plan(kind: int, m: FloatArray, p: FloatArray, a: float, b: float, own: float) -> tuple[float, float]:
+    """Return abscissa and spacing of the lattice for independent features with weights m and chances p."""
+    states = np.empty((p.size + 2, 3), np.complex128)
+    heard = np.ones(p.size, np.bool_)
+    c, h, _, _ = _lattice(kind, m, a, b, own, independent(p), heard, False, 0, np.inf, 1.0, states)
+    return float(c), float(h)

@@ -1,16 +1,15 @@
 r"""The exact loss of few features, summed over all patterns of on and off.
 
-Given a pattern, and signs of symmetric values, the output is the ReLU of an affine function over a cube, whose
-moments `theory.loss.cube` has; for binary values it is one number. Nothing is truncated and nothing cancels, so
-that weights may differ by any factor.
+Given a pattern, and signs of symmetric values, the output is the ReLU of an affine function over a cube. The
+moments of that are in `theory.loss.cube`. For binary values it is one number. Nothing is truncated and
+nothing cancels, so that weights may differ by any factor.
 """
 
 import numpy as np
 import numpy.typing as npt
-from numba import prange
 
 from ...theory.features import Features
-from ...theory.kernels import kernel, parallel_kernel
+from ...theory.kernels import kernel
 from ...theory.loss.cube import pattern_gradient, pattern_loss
 from .few import BINARY, SYMMETRIC
 
@@ -84,14 +83,14 @@ def _cube(
 
 @kernel
 def _row(
-    row: FloatArray, i: int, b: float, weights: FloatArray, values: int, by: FloatArray
+    row: FloatArray, i: int, b: float, weights: FloatArray, kind: int, by: FloatArray
 ) -> tuple[float, float, float]:
-    """Return loss, derivative by b, and what rounding errors are units of; write the derivatives by the row."""
+    """Return loss, derivative by b, and what rounding errors are units of; write those by the row to `by`."""
     n = row.size
     on = np.empty(n, np.int64)
     loss, by_b, size = 0.0, 0.0, 0.0
     by[:] = 0.0
-    deepest = n if values != BINARY else 0
+    deepest = n if kind != BINARY else 0
     faces = 3**deepest
     losses, slopes = np.zeros((3, faces)), np.zeros((2 * deepest + 4, faces))
     for q in range(weights.size):
@@ -114,9 +113,9 @@ def _row(
         for one in g:
             reach += abs(one)
         size += weights[q] * reach * reach
-        signs = 2**k if values == SYMMETRIC else 1
+        signs = 2**k if kind == SYMMETRIC else 1
         for r in range(signs):
-            if values == BINARY:
+            if kind == BINARY:
                 part, push = _binary(g, b, own, slope)
             else:
                 for j in range(k):
@@ -130,14 +129,14 @@ def _row(
     return loss, by_b, size
 
 
-@parallel_kernel
+@kernel
 def by_patterns(
-    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, values: int
+    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, kind: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the losses of the outputs, their errors, and the derivatives by the rows and the biases."""
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
-    for i in prange(count):
-        losses[i], by_b[i], size = _row(M[i], features[i], b[i], weights, values, by_M[i])
+    for i in range(count):
+        losses[i], by_b[i], size = _row(M[i], features[i], b[i], weights, kind, by_M[i])
         errors[i] = 2.0**-50 * size
     return losses, errors, by_M, by_b

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory.kernels import kernel
-from .few import BINARY, SYMMETRIC
+from ...theory.special.values import transforms
 
 __all__ = ["accumulate", "fill", "sweep"]
 
@@ -34,51 +34,43 @@ Units = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
 
 
 @kernel
-def _series(z: complex) -> tuple[complex, complex, complex]:
-    """Return int_0^1 u^r e^(z u) du for r = 0, 1, 2 and |z| <= 1/2."""
-    zero, one, two, term = 0.0j, 0.0j, 0.0j, 1.0 + 0.0j
-    terms = 14 if abs(z) > 0.05 else 8  # 0.5^14/15! and 0.05^8/9! are below rounding
-    for k in range(terms):
-        zero += term / (k + 1)
-        one += term / (k + 2)
-        two += term / (k + 3)
-        term *= z / (k + 1)
-    return zero, one, two
-
-
-@kernel
-def transforms(values: int, z: complex, growth: complex) -> tuple[complex, complex, complex]:
-    """Return phi_0, phi_1, phi_2 at z of a bounded law of values, `growth` being e^z."""
-    if values == BINARY:
-        return growth, growth, growth
-    if values == SYMMETRIC:
-        if abs(z) > 0.5:
-            back = 1.0 / growth
-            sinh, cosh = 0.5 * (growth - back), 0.5 * (growth + back)
-            zero = sinh / z
-            one = (cosh - zero) / z
-            return zero, one, (sinh - 2.0 * one) / z
-        plus, minus = _series(z), _series(-z)
-        return 0.5 * (plus[0] + minus[0]), 0.5 * (plus[1] - minus[1]), 0.5 * (plus[2] + minus[2])
-    if abs(z) > 0.5:
-        zero = (growth - 1.0) / z
-        one = (growth - zero) / z
-        return zero, one, (growth - 2.0 * one) / z
-    return _series(z)
-
-
-@kernel
-def fill(values: int, m: FloatArray, c: float, h: float, start: int, phi: ComplexArray) -> None:
-    """Write phi_r(s_k m_j) to phi[r, k, j], r <= 2, for s_k = c + i h (start + k)."""
-    for j in range(m.size):
-        growth = np.exp(complex(c, h * start) * m[j])
-        turn = np.exp(1j * h * m[j])
-        for k in range(phi.shape[1]):
-            zero, one, two = transforms(values, complex(c, h * (start + k)) * m[j], growth)
+def fill(kind: int, s: ComplexArray, m: FloatArray, phi: ComplexArray) -> None:
+    """Write phi_r(s_k m_j) to phi[r, k, j] for r < phi.shape[0]."""
+    for k in range(s.size):
+        for j in range(m.size):
+            zero, one, two = transforms(kind, s[k] * m[j])
             phi[0, k, j], phi[1, k, j] = zero, one
             if phi.shape[0] > 2:
                 phi[2, k, j] = two
-            growth *= turn
+
+
+@kernel
+def _weigh(
+    units: Units, u: int, q: int, heard: BoolArray, counted: bool, phi: ComplexArray
+) -> tuple[complex, int, int]:
+    """Return the weight of pattern q of unit u, how many of it are heard, and how many are counted."""
+    first, member, _, mask, chance = units
+    weight, loud, on = complex(chance[q], 0.0), 0, 0
+    for place in range(first[u + 1] - first[u]):
+        if (mask[q] >> place) & 1:
+            j = member[first[u] + place]
+            weight *= phi[j]
+            loud += 1 if heard[j] else 0
+            on += 1 if counted else 0
+    return weight, loud, on
+
+
+@kernel
+def _spread(units: Units, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray) -> None:
+    """Add to `slope` the derivatives of the weight of pattern q of unit u, times `meets`."""
+    first, member, _, mask, chance = units
+    for place in range(first[u + 1] - first[u]):
+        if (mask[q] >> place) & 1:
+            others = complex(chance[q], 0.0)
+            for rest in range(first[u + 1] - first[u]):
+                if rest != place and (mask[q] >> rest) & 1:
+                    others *= phi[member[first[u] + rest]]
+            slope[member[first[u] + place]] += meets * others
 
 
 @kernel
@@ -97,56 +89,36 @@ def sweep(
 
     Its derivatives by phi are written to `slope`. `states` is room for (units + 2, (top + 1)(total + 1)).
     """
-    first, member, patterns, mask, chance = units
-    number, wide = first.size - 1, total + 1
+    patterns = units[2]
+    number, wide = units[0].size - 1, total + 1
     size = (top + 1) * wide
     states[0, :size] = 0.0
     states[0, 0] = 1.0
     for u in range(number):
         states[u + 1, :size] = 0.0
         for q in range(patterns[u], patterns[u + 1]):
-            weight, loud, on = complex(chance[q], 0.0), 0, 0
-            for place in range(first[u + 1] - first[u]):
-                if (mask[q] >> place) & 1:
-                    j = member[first[u] + place]
-                    weight *= phi[j]
-                    loud += 1 if heard[j] else 0
-                    on += 1 if counted else 0
+            weight, loud, on = _weigh(units, u, q, heard, counted, phi)
             for level in range(top + 1):
                 up = min(level + loud, top) * wide
                 for t in range(wide - on):
                     states[u + 1, up + t + on] += weight * states[u, level * wide + t]
     answer = states[number, want * wide + total]
-    back = number + 1  # the last row of `states` holds the adjoint
-    states[back, :size] = 0.0
-    states[back, want * wide + total] = 1.0
+    ahead, fresh = states[number + 1], np.empty(size, np.complex128)  # adjoints, from the last unit on
+    ahead[:size] = 0.0
+    ahead[want * wide + total] = 1.0
     slope[:] = 0.0
-    fresh = np.empty(size, np.complex128)
     for u in range(number - 1, -1, -1):
         fresh[:] = 0.0
         for q in range(patterns[u], patterns[u + 1]):
-            weight, loud, on = complex(chance[q], 0.0), 0, 0
-            for place in range(first[u + 1] - first[u]):
-                if (mask[q] >> place) & 1:
-                    j = member[first[u] + place]
-                    weight *= phi[j]
-                    loud += 1 if heard[j] else 0
-                    on += 1 if counted else 0
+            weight, loud, on = _weigh(units, u, q, heard, counted, phi)
             meets = 0.0j
             for level in range(top + 1):
                 up = min(level + loud, top) * wide
                 for t in range(wide - on):
-                    ahead = states[back, up + t + on]
-                    fresh[level * wide + t] += weight * ahead
-                    meets += ahead * states[u, level * wide + t]
-            for place in range(first[u + 1] - first[u]):
-                if (mask[q] >> place) & 1:
-                    others = complex(chance[q], 0.0)
-                    for rest in range(first[u + 1] - first[u]):
-                        if rest != place and (mask[q] >> rest) & 1:
-                            others *= phi[member[first[u] + rest]]
-                    slope[member[first[u] + place]] += meets * others
-        states[back, :size] = fresh
+                    fresh[level * wide + t] += weight * ahead[up + t + on]
+                    meets += ahead[up + t + on] * states[u, level * wide + t]
+            _spread(units, u, q, meets, phi, slope)
+        ahead[:size] = fresh
     return answer
 
 
@@ -206,8 +178,8 @@ def accumulate(
     """Add the integral over the nodes `s` to `found` = [loss, by b, by a, sizes] and to `by_m`.
 
     `phi` has phi_r(s_k m_j) for r <= 1, `of_own` has phi_r(s_k a) for r <= 2. The output's own feature is on
-    with probability `own`. With side = -1 it is the loss less E (x - y)^2 for the output -y. The sizes are sums
-    of absolute values.
+    with probability `own`. With side = -1 it is the loss less E (x - y)^2 for the output -y. The sizes
+    are sums of absolute values.
     """
     n = phi.shape[2]
     slope = np.empty(n, np.complex128)

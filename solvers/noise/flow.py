@@ -91,9 +91,7 @@ def descend_averaged(
         return table.descent(W0, 4.0 * rate * wanted, W, 4.0 * rate * table.made)
 
 
-def _descend(
-    W: FloatArray, gradient: Gradient, rate: float, stops: IntArray, table: Table, run: int
-) -> bool:
+def _descend(W: FloatArray, gradient: Gradient, rate: float, stops: IntArray, table: Table, run: int) -> bool:
     """Descend in place; return whether all steps were made."""
     G = np.empty_like(W)
     for stop, last in enumerate(stops):

@@ -330,10 +330,10 @@ GOOD = {"M": np.eye(3), "b": 0.0, "law": 0.5}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"law": 0.0}, r"`p` must lie in \(0, 1\]; got 0\."),
-        ({"law": 1.5}, r"`p` must lie in \(0, 1\]; got 1\.5\."),
-        ({"law": np.nan}, r"`p` must lie in \(0, 1\]; got nan\."),
-        ({"law": [0.1, 0.2, 0.3]}, r"`p` must be one number; got shape \(3,\)\."),
+        ({"law": 0.0}, r"`law` must lie in \(0, 1\]; got 0\."),
+        ({"law": 1.5}, r"`law` must lie in \(0, 1\]; got 1\.5\."),
+        ({"law": np.nan}, r"`law` must lie in \(0, 1\]; got nan\."),
+        ({"law": [0.1, 0.2, 0.3]}, r"`law` must be one number; got shape \(3,\)\."),
         ({"M": np.diag([1, np.nan, 1])}, r"`M` must be finite; got nan at index \(1, 1\)\."),
         ({"M": np.full((3, 3), 1e60)}, r"`M` must lie in \[-1e\+50, 1e\+50\]; got 1e\+60\."),
         ({"M": np.eye(3)[:2]}, r"`M` must be square; got shape \(2, 3\)\."),
@@ -360,7 +360,7 @@ def test_bad_input(change, message):
         ({"i": 2}, r"`i` must be an integer of at least 0 and at most 1; got 2\."),
         ({"b": [0.0, 1.0]}, r"`b` must be one number; got shape \(2,\)\."),
         ({"b": np.nan}, r"`b` must lie in \[-1e\+50, 1e\+50\]; got nan\."),
-        ({"law": -1.0}, r"`p` must lie in \(0, 1\]; got -1\."),
+        ({"law": -1.0}, r"`law` must lie in \(0, 1\]; got -1\."),
     ],
 )
 def test_bad_row(change, message):
