@@ -57,7 +57,7 @@ LONGEST_STEP = 1.2
 # Step-size control, as usual: an estimate of third order, a margin of 0.9, changes between 0.2 and 4.
 _MARGIN, _LEAST, _MOST = 0.9, 0.2, 4.0
 # An estimate may vanish by accident, above all that of a single weight, and a step far too long would follow.
-# So the next step is chosen as if the error, over the cube of the step, fell at most to this share in one step.
+# So the next step is chosen as if the error, over the cube of the step, fell at most to this share at a time.
 _TRUST = 0.5
 
 ARRIVED, STEP_LIMIT, NOT_FINITE, TOO_FINE = 0, 1, 2, 3
