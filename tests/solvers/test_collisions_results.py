@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -202,12 +203,20 @@ def test_collisions_without_a_winner():
     assert collide(0.5, 0.3, 0.39).winner == -1
     assert collide(0.0, 0.0, 0.01).kind == "none"
     assert collide(theory.escape_weight(0.1) * 0.999, -0.5, 0.1).winner == 1
-    with pytest.raises(ValueError, match=r"`w1` and `w2` must be single numbers; got shapes \(1,\) and \(\)"):
+    with pytest.raises(ValueError, match=r"`w1` must be one number; got shape \(1,\)"):
         collide([0.5], 0.1, 0.1)
     with pytest.raises(ValueError, match=r"`w2` must be finite; got nan"):
         collide(0.5, np.nan, 0.1)
     with pytest.raises(ValueError, match=r"`lam` must lie in \[0, inf\); got -1"):
         collide(0.5, 0.1, -1)
+
+
+def test_a_lone_weight_near_the_critical_strength_drops_when_its_exact_integral_says():
+    lam = 2 / 27**0.5  # as a float, hair's breadth beyond or below the strength at which both roots meet
+    with mpmath.workdps(50):
+        exact = mpmath.quad(lambda x: 1 / (mpmath.mpf(lam) - x + x**3), [0, 0.25, 0.5])
+    for w2 in (-0.5, 0.0):  # each alone: opposite signs, or nothing there
+        assert collide(0.5, w2, lam).drop_times[0] == pytest.approx(float(exact), rel=1e-12)
 
 
 # --- Untied ------------------------------------------------------------------------------------------------
