@@ -84,13 +84,9 @@ ALLOWED: dict[str, str] = {
 PENDING: set[str] = {
     "theory.codes",
     "theory.collisions",
-    "theory.features",
     "theory.linear",
     "theory.noise",
-    "theory.relu",
-    "theory.loss",
     "theory.sparsification",
-    "theory.special",
     "solvers.codes",
     "solvers.collisions",
     "solvers.integrate",
@@ -98,7 +94,6 @@ PENDING: set[str] = {
     "solvers.loss",
     "solvers.minimise",
     "solvers.noise",
-    "solvers.relu",
     "solvers.rug",
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 from .arguments import integer, shown
 from .results import result
 
-__all__ = ["Derivation"]
+__all__ = ["Derivation", "derived"]
 
 # Digits that are computed beyond those asked for, more each time until two answers agree.
 _GUARDS = (15, 60, 240, 960, 3840)
@@ -103,6 +103,11 @@ class Derivation:
         import sympy as sp
 
         return sp.lambdify(self.symbols, self.expression, modules)
+
+
+def derived(expression: Any, *assumptions: str) -> Derivation:
+    """Return a derivation whose symbols are those free in the expression, by name."""
+    return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
 
 
 def _number(value: Any) -> Any:

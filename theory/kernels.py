@@ -3,6 +3,7 @@
 - ``cache=True`` keeps compiled code beside the source. Numba notices an edit in the kernel's own
   file only, so kernels that call each other live in one file. Those of `theory.special` may be called from
   any file: they are stable, and whoever edits them clears the caches (`find . -name "*.nb?" -delete`).
+  They are ``shared``: compiled into their callers, whose compiler can then see through the call.
 - ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
   costs no check. Kernels never divide by zero on valid input.
 - ``nogil=True`` lets other Python threads run in the meantime, so that `workers` share the work.
@@ -16,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["kernel", "parallel_kernel", "ufunc"]
+__all__ = ["kernel", "parallel_kernel", "shared", "ufunc"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +25,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays."""
     return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+
+
+def shared(function: F) -> F:
+    """Compile a function that kernels in other files call: it is kept with theirs, not by itself."""
+    return cast(F, numba.njit(error_model="numpy")(function))
 
 
 def parallel_kernel(function: F) -> F:

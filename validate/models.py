@@ -1,4 +1,7 @@
-"""Files of solved small models, which are read without pickles and checked when written and when read."""
+"""Solved small models and files of them: ground truth for sparse autoencoders, parameter decomposition.
+
+Files are read without pickles, and checked when written and when read.
+"""
 
 import os
 from collections.abc import Sequence
@@ -8,11 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..solvers.loss import exact_loss
-from ..solvers.relu import Certificate, SmallModel
+from ..solvers.minimise import Certificate, Minimum
+from ..solvers.results import result
 from ..theory import arguments
+from ..theory.arguments import FloatArray
+from ..theory.features import Features, as_features
 from . import files
 
-__all__ = ["load_models", "save_models"]
+__all__ = ["SmallModel", "load_models", "save_models", "small_model"]
 
 _FORMAT = "superposition small models 1"
 
@@ -20,6 +26,71 @@ _FORMAT = "superposition small models 1"
 _AGREE = 1e-10
 
 _SCALARS = ("p", "loss", "certificate_lower_bound", "certificate_gap", "certificate_work")
+
+
+@result
+class SmallModel:
+    """A tied model ReLU(W W' x + b), the data it is meant for, its exact loss.
+
+    Attributes
+    ----------
+    W : (n_features, n_hidden) ndarray of float64
+        Encodings, one a row.
+    b : (n_features,) ndarray of float64
+        Biases.
+    importance : (n_features,) ndarray of float64
+        Weights of the features' squared errors.
+    p : float
+        Probability that a feature is on; its value is then uniform on [0, 1].
+    loss : float
+        Exact expected loss per feature, mean of importance times squared error.
+    certificate : Certificate
+        How sure it is that no model of this size has a lower loss.
+    """
+
+    W: FloatArray
+    b: FloatArray
+    importance: FloatArray
+    p: float
+    loss: float
+    certificate: Certificate
+
+
+def small_model(found: Minimum, law: float | Features) -> SmallModel:
+    """Return a minimum together with its data, as it is written to files.
+
+    Parameters
+    ----------
+    found : Minimum
+        A tied model, from `solvers.minimise.minimise` or `solvers.relu.solve_pair`.
+    law : float or Features
+        The law that it was found for: features on equally often, independent and uniform on [0, 1].
+
+    Returns
+    -------
+    SmallModel
+
+    Raises
+    ------
+    ValueError
+        If the model is not tied, or the file has no place for the law.
+
+    Examples
+    --------
+    >>> from superposition.solvers.minimise import minimise
+    >>> small_model(minimise(2, 1, 0.1, starts=1), 0.1).certificate.kind
+    'many starts'
+    """
+    n = len(found.b)
+    data = as_features(law, n)
+    alike = np.ptp(data.p) == 0.0 and not data.groups and data.exactly is None
+    if not (alike and data.values == "uniform" and np.all(data.scale == 1.0)):
+        raise ValueError(
+            f"`law` must be of independent features on [0, 1] that are alike; got {arguments.shown(law)}."
+        )
+    if not np.array_equal(found.W_out, found.W_in.T):
+        raise ValueError("`found` must be tied, W_out the transpose of W_in; got other matrices.")
+    return SmallModel(found.W_out, found.b, data.importance, float(data.p[0]), found.loss, found.certificate)
 
 
 def _checked(model: SmallModel, name: str) -> SmallModel:

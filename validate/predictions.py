@@ -116,7 +116,7 @@ def _rug(p: Any, ratio: Any) -> Columns:
 def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
     import numpy as np
 
-    from ..theory import sparsification
+    from ..solvers import sparsification
 
     columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
     laws = [

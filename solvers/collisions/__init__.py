@@ -3,13 +3,12 @@
 from .assign import Assignment, assign
 from .collide import Collision, collide
 from .flow import Flow, flow, owners, polysemantic_neurons
-from .untied import UntiedFlow, flow_untied
+from .untied import flow_untied
 
 __all__ = [
     "Assignment",
     "Collision",
     "Flow",
-    "UntiedFlow",
     "assign",
     "collide",
     "flow",

@@ -11,6 +11,7 @@ from .steps import (
     LONGEST_STEP,
     NOT_FINITE,
     STEP_LIMIT,
+    TOO_FINE,
     FloatArray,
     arrive,
     force_coefficients,
@@ -20,6 +21,7 @@ from .steps import (
     next_step,
     pack,
     packed_run,
+    same,
 )
 
 __all__ = ["Force", "March", "advance", "dense_run", "free_force", "start", "tied_force"]
@@ -45,6 +47,10 @@ class March:
 
     t: float
     h: float
+    tol: float
+    """Error allowed in each step."""
+    most: int
+    """Steps that it may make."""
     steps: int = 0
     rejected: int = 0
     code: int = ARRIVED
@@ -53,6 +59,11 @@ class March:
     def under_way(self) -> bool:
         """Whether nothing has stopped it."""
         return self.code == ARRIVED
+
+    @property
+    def left(self) -> int:
+        """Steps that it may still make."""
+        return self.most - self.steps - self.rejected
 
 
 def tied_force(n_features: int) -> Force:
@@ -72,10 +83,11 @@ def free_force(W: FloatArray, out: FloatArray) -> None:
     np.multiply(W, 1.0 - np.einsum("ik,ik->i", W, W)[:, None], out=out)
 
 
-def start(W: FloatArray, rtol: float) -> March:
+def start(W: FloatArray, tol: float, most: int) -> March:
     """Return the march at time 0; the rates of the force are about 1 + 4 |W|^2, |W| the longest encoding."""
-    longest = float(np.max(np.einsum("ik,ik->i", W, W)))
-    return March(0.0, min(rtol ** (1 / 3) / (1.0 + 4.0 * longest), LONGEST_STEP))
+    with np.errstate(over="ignore"):
+        longest = float(np.max(np.einsum("ik,ik->i", W, W)))
+    return March(0.0, min(tol ** (1 / 3) / (1.0 + 4.0 * longest), LONGEST_STEP), tol, most)
 
 
 def _listed(W: FloatArray, F: FloatArray, lam: float) -> npt.NDArray[np.bool_]:
@@ -83,25 +95,20 @@ def _listed(W: FloatArray, F: FloatArray, lam: float) -> npt.NDArray[np.bool_]:
 
 
 def dense_run(
-    W: FloatArray,
-    force: Force,
-    lam: FloatArray,
-    march: March,
-    until: float,
-    rtol: float,
-    max_steps: int,
-    *,
-    stay: bool = True,
+    W: FloatArray, force: Force, lam: FloatArray, march: March, until: float, *, stay: bool = True
 ) -> None:
     """Integrate W in place until the time `until`; with `stay` off only while many weights need following.
 
-    `lam` holds the l1 strength of each row.
+    `lam` holds the l1 strength of each row. Steps of the greatest length that come back to weights which were
+    there before will do so for ever, since the next weights depend on the last ones only: the rest of the
+    time is then skipped. What is at rest up to rounding ends in such a cycle, mostly in one step.
     """
     F1, F2, F3, F4, end = (np.empty_like(W) for _ in range(5))
     force(W, F1)
-    kept = 0
+    kept, quiet = 0, 0
+    seen = W.copy()
     while march.t < until:
-        if march.steps + march.rejected >= max_steps:
+        if march.left <= 0:
             march.code = STEP_LIMIT
             return
         if (
@@ -119,12 +126,12 @@ def dense_run(
         arrive(W, F1, F2, F3, lam, h, end)
         force(end, F4)
         error = judge(W, F1, F2, F3, F4, lam, h, end)
-        proposed = next_step(h, error, rtol)
-        if not error <= rtol:
+        proposed = next_step(h, error, march.tol)
+        if not error <= march.tol:
             march.rejected += 1
             march.h = proposed
             if not march.t + march.h > march.t:
-                march.code = NOT_FINITE
+                march.code = TOO_FINE if np.isfinite(error) else NOT_FINITE
                 return
             continue
         march.steps += 1
@@ -133,18 +140,17 @@ def dense_run(
         march.h = max(march.h, proposed) if last else proposed
         W[...] = end
         F1, F4 = F4, F1
+        if h < LONGEST_STEP or proposed < LONGEST_STEP:
+            quiet = 0
+        elif quiet and same(W, seen):
+            march.t = until
+        else:
+            quiet += 1
+            if quiet & (quiet - 1) == 0:  # a power of two, after Brent: cycles of any length are found
+                seen[...] = W
 
 
-def _packed_run(
-    W: FloatArray,
-    force: Force,
-    lam: float,
-    meet: bool,
-    march: March,
-    until: float,
-    rtol: float,
-    max_steps: int,
-) -> None:
+def _packed_run(W: FloatArray, force: Force, lam: float, meet: bool, march: March, until: float) -> None:
     """Integrate W in place until the time `until`, following listed weights only, or till the list gets long.
 
     After some steps the force on all other weights is looked at. If one of them should have left zero so
@@ -152,11 +158,11 @@ def _packed_run(
     new list.
     """
     G, F = np.zeros((W.shape[0], W.shape[0])), np.empty_like(W)
-    span = 8 if meet else max_steps
+    span = 8 if meet else march.most
     force(W, F)
     while march.t < until and march.under_way:
-        left = max_steps - march.steps - march.rejected
-        if left == 0:
+        left = march.left
+        if left <= 0:
             march.code = STEP_LIMIT
             return
         listed = _listed(W, F, lam)
@@ -170,14 +176,14 @@ def _packed_run(
         before = W[rows, columns]
         w = before.copy()
         t, h, steps, rejected, march.code = packed_run(
-            first, rows, w, G, lam, meet, march.t, until, march.h, rtol, min(span, left)
+            first, rows, w, G, lam, meet, march.t, until, march.h, march.tol, min(span, left)
         )
         G[:] = 0.0  # the next list clears its own overlaps only
         W[rows, columns] = w
         force(W, F)
         peak, excess = missed(listed, F, lam)
         # The force grew by that excess in the time passed: a weight missed at most half their product.
-        if 0.5 * excess * (t - march.t) > rtol:
+        if 0.5 * excess * (t - march.t) > march.tol:
             W[rows, columns] = before
             force(W, F)
             march.h = 0.5 * (t - march.t) if steps == 1 else march.h
@@ -192,20 +198,11 @@ def _packed_run(
         march.rejected += rejected
 
 
-def advance(
-    W: FloatArray,
-    force: Force,
-    lam: float,
-    meet: bool,
-    march: March,
-    until: float,
-    rtol: float,
-    max_steps: int,
-) -> None:
+def advance(W: FloatArray, force: Force, lam: float, meet: bool, march: March, until: float) -> None:
     """Integrate W in place until the time `until`; `meet` says whether encodings interfere."""
     rows = np.full(W.shape[0], lam)
     while march.t < until and march.under_way:
         # Without an l1 force weights at rest wake at the least force: lists would not last.
-        dense_run(W, force, rows, march, until, rtol, max_steps, stay=lam == 0.0)
+        dense_run(W, force, rows, march, until, stay=lam == 0.0)
         if march.t < until and march.under_way:
-            _packed_run(W, force, lam, meet, march, until, rtol, max_steps)
+            _packed_run(W, force, lam, meet, march, until)

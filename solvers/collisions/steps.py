@@ -27,6 +27,7 @@ __all__ = [
     "LONGEST_STEP",
     "NOT_FINITE",
     "STEP_LIMIT",
+    "TOO_FINE",
     "FloatArray",
     "IntArray",
     "arrive",
@@ -37,6 +38,7 @@ __all__ = [
     "next_step",
     "pack",
     "packed_run",
+    "same",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -55,7 +57,7 @@ LONGEST_STEP = 1.2
 # Step-size control, as usual: an estimate of third order, a margin of 0.9, changes between 0.2 and 4.
 _MARGIN, _LEAST, _MOST = 0.9, 0.2, 4.0
 
-ARRIVED, STEP_LIMIT, NOT_FINITE = 0, 1, 2
+ARRIVED, STEP_LIMIT, NOT_FINITE, TOO_FINE = 0, 1, 2, 3
 
 
 @kernel
@@ -179,6 +181,16 @@ def judge(
 
 
 @kernel
+def same(one: FloatArray, other: FloatArray) -> bool:
+    """Whether two arrays have the same entries."""
+    for i in range(one.shape[0]):
+        for k in range(one.shape[1]):
+            if one[i, k] != other[i, k]:
+                return False
+    return True
+
+
+@kernel
 def pack(listed: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray, IntArray]:
     """List weights neuron by neuron: neuron k's are start[k]:start[k + 1], in the order of their `rows`."""
     n, m = listed.shape
@@ -272,6 +284,12 @@ def _largest(rows: IntArray, difference: FloatArray, square: FloatArray, total: 
 
 
 @kernel
+def _packed_move(w: FloatArray, f: FloatArray, s: FloatArray, lam: float, h: float, out: FloatArray) -> None:
+    for e in range(w.size):
+        out[e] = w[e] + h * (f[e] - lam * s[e]) if s[e] != 0.0 else 0.0
+
+
+@kernel
 def packed_run(
     start: IntArray,
     rows: IntArray,
@@ -282,7 +300,7 @@ def packed_run(
     t: float,
     until: float,
     h: float,
-    rtol: float,
+    tol: float,
     most: int,
 ) -> tuple[float, float, int, int, int]:
     """Integrate the listed weights `w` in place till `until`, or for `most` steps; all others rest at zero.
@@ -294,16 +312,16 @@ def packed_run(
     s, stage, end = np.empty(size), np.empty(size), np.empty(size)
     square, total = np.empty(n), np.empty(n)
     _packed_force(start, rows, w, G, square, meet, f1)
-    steps, rejected = 0, 0
+    steps, rejected, quiet = 0, 0, 0
+    seen = w.copy()
     while t < until and steps + rejected < most:
         last = t + h >= until
         step = until - t if last else h
         for e in range(size):
             s[e] = _sign(w[e], f1[e], lam)
-            stage[e] = w[e] + 0.5 * step * (f1[e] - lam * s[e]) if s[e] != 0.0 else 0.0
+        _packed_move(w, f1, s, lam, 0.5 * step, stage)
         _packed_force(start, rows, stage, G, square, meet, f2)
-        for e in range(size):
-            stage[e] = w[e] + 0.75 * step * (f2[e] - lam * s[e]) if s[e] != 0.0 else 0.0
+        _packed_move(w, f2, s, lam, 0.75 * step, stage)
         _packed_force(start, rows, stage, G, square, meet, f3)
         for e in range(size):
             end[e] = 0.0
@@ -317,15 +335,23 @@ def packed_run(
                 end[e] = _woken(f1[e], f4[e], lam, step)
             f2[e] = _E1 * f1[e] + _E2 * f2[e] + _E3 * f3[e] + _E4 * f4[e] if s[e] != 0.0 else 0.0
         error = step * _largest(rows, f2, square, total)
-        proposed = next_step(step, error, rtol)
-        if not error <= rtol:
+        proposed = next_step(step, error, tol)
+        if not error <= tol:
             rejected += 1
             h = proposed
             if not t + h > t:
-                return t, h, steps, rejected, NOT_FINITE
+                return t, h, steps, rejected, TOO_FINE if math.isfinite(error) else NOT_FINITE
             continue
         steps += 1
         t = until if last else t + step
         h = max(h, proposed) if last else proposed
         w[:], f1[:] = end, f4
+        if step < LONGEST_STEP or proposed < LONGEST_STEP:
+            quiet = 0
+        elif quiet and np.all(w == seen):  # as in `march.dense_run`: these weights come back for ever
+            t = until
+        else:
+            quiet += 1
+            if quiet & (quiet - 1) == 0:
+                seen[:] = w
     return t, h, steps, rejected, ARRIVED

@@ -1,5 +1,14 @@
 """The exact expected loss of any model ReLU(M x + b) at any law of the data, with its derivatives."""
 
 from .exact import Loss, exact_gradient, exact_loss, row_loss, value_and_gradient
+from .hessian import RowDerivatives, row_hessian
 
-__all__ = ["Loss", "exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]
+__all__ = [
+    "Loss",
+    "RowDerivatives",
+    "exact_gradient",
+    "exact_loss",
+    "row_hessian",
+    "row_loss",
+    "value_and_gradient",
+]

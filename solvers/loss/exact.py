@@ -18,7 +18,7 @@ from .patterns import by_patterns, chances
 from .sweep import Units, sweep
 from .uniform import NEGLIGIBLE, rows_uniform
 
-__all__ = ["Loss", "exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]
+__all__ = ["Loss", "exact_gradient", "exact_loss", "row_gradient", "row_loss", "value_and_gradient"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -101,17 +101,10 @@ def _packed(units: list[tuple[IntArray, IntArray, FloatArray]]) -> Units:
     return first, whole[0].astype(np.int64), patterns, whole[1].astype(np.int64), whole[2].astype(np.float64)
 
 
-def _alone(p: FloatArray) -> _Case:
-    """Return independent features as units."""
-    steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
-    pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
-    return _Case(1.0, False, (steps, steps[: p.size].copy(), 2 * steps, mask, pairs), 0)
-
-
 def _cases(law: Features, i: int, kept: npt.NDArray[np.bool_]) -> Iterator[_Case]:
     """Yield the states of feature i with their probabilities, and the law of the features `kept` then."""
     if law.exactly is None and not law.groups:
-        units = _alone(law.p[kept]).units
+        units = lattice.independent(law.p[kept])
         yield _Case(1.0 - float(law.p[i]), False, units, 0)
         yield _Case(float(law.p[i]), True, units, 0)
         return
@@ -160,7 +153,8 @@ def _by_transforms(
         m, a, p = M[k, kept], float(M[k, i]), law.p[kept]
         slope, own = np.zeros(m.size), float(law.p[i])
         alone = p.copy() if independent else np.empty(0)
-        for one in _cases(law, i, kept) if not (independent and bounded) else [_alone(p)]:
+        once = _Case(1.0, True, lattice.independent(p), 0)
+        for one in [once] if independent and bounded else _cases(law, i, kept):
             if bounded:
                 on = own if independent else float(one.on)
                 found, by_m, error = lattice.case(
@@ -250,6 +244,12 @@ def _outputs(
     return _Outputs(losses, errors, found.by_M * np.outer(units, law.scale), found.by_b * units)
 
 
+def row_gradient(row: FloatArray, i: int, b: float, law: Features) -> tuple[float, FloatArray]:
+    """Return the loss of one output, without importance, and its derivatives by the row and by b together."""
+    found = _outputs(law, row[np.newaxis], np.array([i]), np.array([b]), 1e-13, True)
+    return float(found.losses[0]), np.append(found.by_M[0], found.by_b[0])
+
+
 def _tolerance(tol: float) -> float:
     return number("tol", tol, 0.0, 1.0, brackets="()")
 
@@ -261,6 +261,16 @@ def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, Fl
         raise ValueError(f"`M` must be square; got shape {M.shape}.")
     b = arguments.each("b", b, n)
     return M, real("b", b, -LARGEST, LARGEST), as_features(law, n)
+
+
+def _picked(rows: npt.ArrayLike | None, n: int) -> IntArray:
+    """Return the outputs asked for, all by default."""
+    if rows is None:
+        return np.arange(n)
+    wanted = np.atleast_1d(np.asarray(rows))
+    if wanted.size == 0:
+        raise ValueError("`rows` must not be empty; got shape (0,).")
+    return np.array([integer("rows", row, 0, n - 1) for row in wanted.flat], np.int64)
 
 
 def exact_loss(
@@ -334,14 +344,7 @@ def exact_loss(
     0.01
     """
     M, b, law = _model(M, b, law)
-    n = law.n_features
-    if rows is None:
-        picked = np.arange(n)
-    else:
-        wanted = np.atleast_1d(np.asarray(rows))
-        picked = np.array([integer("rows", row, 0, n - 1) for row in wanted.flat], np.int64)
-        if picked.size == 0:
-            raise ValueError("`rows` must not be empty; got shape (0,).")
+    picked = _picked(rows, law.n_features)
     found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), False)
     weights = law.importance[picked]
     loss, error = np.mean(weights * found.losses), np.mean(weights * found.errors)
@@ -397,7 +400,12 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
 
 
 def value_and_gradient(
-    M: npt.ArrayLike, b: npt.ArrayLike, law: Any, *, tol: float = 1e-9
+    M: npt.ArrayLike,
+    b: npt.ArrayLike,
+    law: Any,
+    *,
+    tol: float = 1e-9,
+    rows: npt.ArrayLike | None = None,
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the exact loss with its derivatives by M and by b, for descents.
 
@@ -407,14 +415,16 @@ def value_and_gradient(
         As for `exact_loss`.
     tol : float, optional
         Error of loss and gradient to aim at, in units of E x_i^2.
+    rows : sequence of int, optional
+        Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
 
     Returns
     -------
     loss : float
         The exact loss per feature, importance included, from the same sum as the gradient.
     by_M : (n, n) ndarray of float64
-        Derivatives of the loss. Where an output is 0 with positive probability, at a kink, they are those of
-        the output that stays off.
+        Derivatives of the loss, one row for each output asked for. Where an output is 0 with positive
+        probability, at a kink, they are those of the output that stays off.
     by_b : (n,) ndarray of float64
 
     Raises
@@ -429,8 +439,9 @@ def value_and_gradient(
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
     M, b, law = _model(M, b, law)
-    found = _outputs(law, M, np.arange(law.n_features), b, _tolerance(tol), True)
-    weights = law.importance / law.n_features
+    picked = _picked(rows, law.n_features)
+    found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), True)
+    weights = law.importance[picked] / picked.size
     return float(weights @ found.losses), weights[:, None] * found.by_M, weights * found.by_b
 
 

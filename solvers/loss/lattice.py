@@ -14,7 +14,7 @@ from ...theory.kernels import kernel
 from .few import BINARY, SYMMETRIC, one_on, pointwise
 from .sweep import Units, accumulate, fill, sweep
 
-__all__ = ["SILENT", "case"]
+__all__ = ["SILENT", "case", "independent", "plan"]
 
 FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
@@ -224,3 +224,18 @@ def case(
             by_m,
         )
     return found[:3], by_m, 16.0 * UNIT * size + cut + UNIT * (16.0 + 4.0 * np.sqrt(n)) * found[3]
+
+
+def independent(p: FloatArray) -> Units:
+    """Return independent features, on with probability p, as units."""
+    steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
+    pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
+    return steps, steps[: p.size].copy(), 2 * steps, mask, pairs
+
+
+def plan(kind: int, m: FloatArray, p: FloatArray, a: float, b: float, own: float) -> tuple[float, float]:
+    """Return abscissa and spacing of the lattice for independent features with weights m and chances p."""
+    states = np.empty((p.size + 2, 3), np.complex128)
+    heard = np.ones(p.size, np.bool_)
+    c, h, _, _ = _lattice(kind, m, a, b, own, independent(p), heard, False, 0, np.inf, 1.0, states)
+    return float(c), float(h)

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations
 from math import comb
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
-from ...theory.loss.cube import pattern_sums
+from ...theory.loss.classes import gradient_of_map, per_feature
 from ..loss import exact_loss, value_and_gradient
+from ..loss.exact import BOUNDED
+from ..loss.patterns import by_patterns, chances
 
 __all__ = ["BIASES", "Objective", "Penalty"]
 
@@ -23,56 +23,66 @@ Penalty = tuple[str, float] | Callable[..., Any] | None
 
 # The exact sum over all patterns takes 3 ms for 6 features and five times that for each further one. Up to
 # `_FEW` features a descent uses it throughout, up to `_MOST_ON` after a first descent on the transform.
-_FEW = 7
-# Patterns of few classes are summed as long as they are no more than this, with no more than so many on.
-_PATTERNS, _MOST_ON = 2**14, 9
+_FEW, _MOST_ON = 7, 9
+# Patterns that may be summed for a loss on few classes.
+_PATTERNS = 20_000
 # Tolerances of the loss in a descent, and at its end, relative to the loss of the zero model.
 _DESCENT, _END = 1e-10, 1e-12
 # What one pattern's loss is off by, relative to the square of the largest output.
 _ROUNDING = 1e-14
 
 
-def _patterns(law: Features, up_to: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Return all patterns of up to so many features on that can occur, and their probabilities."""
-    n = law.n_features
-    rows = [on for k in range(up_to + 1) for on in combinations(range(n), k)]
-    patterns = np.zeros((len(rows), n), np.int64)
-    for row, on in zip(patterns, rows, strict=True):
-        row[list(on)] = 1
-    grouped = np.zeros(n, np.bool_)
-    weights = np.ones(len(patterns))
-    for indices, table, probabilities in law.groups:
-        grouped[indices] = True
-        same = (patterns[:, None, indices] == table).all(axis=2)
-        weights *= same @ probabilities
-    free = np.flatnonzero(~grouped)
-    weights *= np.where(patterns[:, free] == 1, law.p[free], 1.0 - law.p[free]).prod(axis=1)
-    if law.exactly is not None:
-        weights *= patterns.sum(axis=1) == law.exactly
-        weights /= weights.sum()
-    kept = weights > 0.0
-    return patterns[kept], weights[kept]
+class _Classes:
+    """The loss of alike features, summed over the classes k = first, ..., last of k features on.
 
+    `chances[k]` is the probability of one pattern of class k.
+    """
 
-class _Sum:
-    """The loss as a sum over all patterns, or over those of few classes; values uniform on [0, scale]."""
-
-    def __init__(self, law: Features, patterns: npt.NDArray[np.int64], weights: FloatArray):
-        self.law, self.patterns, self.weights = law, patterns, weights
-        self.share = law.importance * law.scale**2 / law.n_features
+    def __init__(self, law: Features, first: int, chances: FloatArray):
+        self.first, self.chances, self.scale = first, chances, float(law.scale[0])
+        self.share = law.importance * self.scale**2 / law.n_features
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        scale = self.law.scale
-        stretch = scale / scale[:, None]
-        losses, by_M, by_b = pattern_sums(M * stretch, b / scale, self.patterns, self.weights)
-        by_M *= self.share[:, None] * stretch
-        return float(self.share @ losses), by_M, self.share * by_b / scale
+        u, ones = b / self.scale, np.ones(b.size)
+        losses, by_M, by_u = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size)
+        for k, chance in enumerate(self.chances[self.first :], self.first):
+            if chance > 0.0:
+                losses += chance * per_feature(M, u, k)
+                more, more_u = gradient_of_map(M, u, k, ones)
+                by_M += chance * more
+                by_u += chance * more_u
+        return float(self.share @ losses), self.share[:, None] * by_M, self.share * by_u / self.scale
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what rounding may have done to it."""
-        scale = self.law.scale
-        size = np.abs(b) / scale + self.patterns @ (np.abs(M) * scale / scale[:, None]).T + self.patterns
-        return self(M, b)[0], _ROUNDING * float(self.weights @ size**2 @ self.share)
+        size = np.abs(b) / self.scale + np.abs(M).sum(axis=1) + 1.0
+        patterns = [comb(b.size, k) for k in range(self.first, self.chances.size)]
+        chance = float(np.dot(patterns, self.chances[self.first :]))
+        return self(M, b)[0], _ROUNDING * chance * float(self.share @ size**2)
+
+
+class _Patterns:
+    """The loss of few features, summed over all patterns of up to so many features on."""
+
+    def __init__(self, law: Features, up_to: int):
+        count = np.array([pattern.bit_count() for pattern in range(2**law.n_features)])
+        self.law, self.chances = law, np.where(count <= up_to, chances(law), 0.0)
+        self.stretch = law.scale / law.scale[:, None]
+        self.share = law.importance * law.scale**2 / law.n_features
+
+    def _parts(self, M: FloatArray, b: FloatArray) -> tuple[FloatArray, ...]:
+        rows, values = np.arange(b.size), BOUNDED[self.law.values]
+        return by_patterns(M * self.stretch, rows, b / self.law.scale, self.chances, values)
+
+    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        losses, _, by_M, by_b = self._parts(M, b)
+        by_M *= self.share[:, None] * self.stretch
+        return float(self.share @ losses), by_M, self.share * by_b / self.law.scale
+
+    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
+        """Return the loss and what it is off by."""
+        losses, errors, _, _ = self._parts(M, b)
+        return float(self.share @ losses), float(self.share @ errors)
 
 
 class _Transform:
@@ -87,12 +97,6 @@ class _Transform:
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         found = exact_loss(M, b, self.law, tol=_END)
         return found.loss, found.error_estimate
-
-
-def _moments(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return E x and E x² of each feature."""
-    mean = law.p * law.scale / 2.0
-    return mean, law.p * law.scale**2 / 3.0
 
 
 @dataclass
@@ -119,11 +123,9 @@ class Objective:
         features = as_features(1.0 if self.limit else self.law, n)
         self.features = features
         self.up_to = n if self.classes is None else arguments.integer("classes", self.classes, 1, n)
-        self.mean, self.second = _moments(features)
+        self.mean, self.second = features.mean, features.second_moment
         with np.errstate(over="ignore"):
             self.unit = float(np.mean(features.importance * self.second))
-        if not features.importance.any():
-            raise ValueError("`importance` must not be 0 for all features; got 0 for all.")
         if not 1e-300 < self.unit < np.inf:
             raise ValueError(f"`law` must have a loss of the zero model in [1e-300, inf); got {self.unit:g}.")
         self.biases = {True: n, False: 0, "common": 1}[self.bias]
@@ -146,20 +148,21 @@ class Objective:
 
     def _backend(self) -> Any:
         law, n = self.features, self.n
-        if self.limit:
-            return _Sum(law, np.eye(n, dtype=np.int64), np.ones(n))
-        few = n <= (_FEW if self.rough else _MOST_ON) and law.values == "uniform"
-        if self.classes is None and not few:
+        few = n <= (_FEW if self.rough else _MOST_ON) and law.values in BOUNDED
+        if self.classes is None and not few and not self.limit:
             return _Transform(law, self.unit)
-        if law.values != "uniform":
-            raise ValueError(f"`classes` must be None where values are not uniform; got {self.classes!r}.")
+        if self.limit:
+            return _Classes(law, 1, np.array([0.0, 1.0]))
         count = sum(comb(n, k) for k in range(self.up_to + 1))
-        if count > _PATTERNS or self.up_to > _MOST_ON:
-            raise ValueError(
-                f"`classes` must leave at most {_PATTERNS} patterns of at most {_MOST_ON} features; "
-                f"got {self.up_to}, {count:,} patterns."
-            )
-        return _Sum(law, *_patterns(law, self.up_to))
+        if law.alike and self.up_to <= 11 and count <= _PATTERNS:
+            p, k = float(law.p[0]), np.arange(self.up_to + 1)
+            return _Classes(law, 0, p**k * (1.0 - p) ** (n - k))
+        if few:
+            return _Patterns(law, self.up_to)
+        raise ValueError(
+            f"`classes` must be None for this law, or leave at most {_PATTERNS} patterns of at most 11 alike "
+            f"uniform features; got {self.classes!r}, {count:,} patterns."
+        )
 
     @property
     def begin(self) -> "Objective | None":

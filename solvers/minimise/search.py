@@ -220,8 +220,7 @@ def _distinct(aim: Objective, ends: list[_End]) -> tuple[Local, ...]:
 def _certificate(aim: Objective, loss: float, work: int) -> Certificate:
     """Return the proved bound for alike features, 0 for others."""
     law, bound = aim.features, 0.0
-    alike = np.ptp(law.p) == 0.0 and np.ptp(law.scale) == 0.0 and not law.groups and law.exactly is None
-    if alike and law.values == "uniform" and aim.classes is None and not aim.limit and aim.m < aim.n:
+    if law.alike and aim.classes is None and not aim.limit and aim.m < aim.n:
         p, ratio = float(law.p[0]), aim.m / aim.n
         bound = float(decoder_bound(p, ratio))
         if p < 1.0:

@@ -36,7 +36,7 @@ class Descent:
     """
 
     t: FloatArray
-    """Flow times of the summaries, shape (n_times,). A step takes the time 4 learning_rate; if that differs by
+    """Flow times of the summaries, shape (n_times,). A step takes the time 4 learning_rate; with one for each
     run the shape is (runs, n_times)."""
     W: FloatArray
     """Weights at the time `reached`, shape (n_features, n_hidden). Always finite."""
@@ -168,8 +168,8 @@ def descend(
     steps : int
         Steps to make.
     rng : Generator or int, optional
-        Each run draws from a child of its own (``Generator.spawn``), so that its noise depends on the seed and
-        on its index alone.
+        Each run draws from a child of its own (``Generator.spawn``): its noise depends on the seed and on its
+        index alone.
     excess_kurtosis : float or (runs,) array_like of float, optional
         mu4/noise_std^4 - 3 of three-point noise, at least -2 (where it is bipolar); for no other noise.
     shared : bool, optional

@@ -1,13 +1,13 @@
 """Exact losses and optimal small models of the ReLU output model (Elhage et al. 2022).
 
-Global optima of two features in one dimension with their certificates, polygons and other small models,
-optimal arrangements on the sphere, and what the classes of input that are left out would cost.
+Global optima of two features in one dimension with their certificates (`pair`), optimal arrangements on the
+sphere (`sphere`), polygons, names for what a model looks like, and what it would cost to leave out the inputs
+with many features on. Minimisers of other sizes and laws come from `superposition.solvers.minimise`.
 """
 
 from ..minimise import Certificate
-from .arrangement import Geometry, geometry, structure
-from .classes import ClassShares, Dropping, DroppingTable, class_shares, cost_of_dropping, dropping_table
-from .models import SmallModel
+from .arrangement import Geometry, geometry, represented, structure
+from .dropping import ClassShares, Dropping, DroppingTable, class_shares, cost_of_dropping, dropping_table
 from .pair import (
     PHASES,
     Basins,
@@ -19,16 +19,14 @@ from .pair import (
     phase_diagram,
     solve_pair,
 )
-from .planar import Polygon, polygon, solve_small
+from .polygons import Polygon, polygon
 from .sphere import (
     Curvature,
-    SparseModel,
     SphereCheck,
     Thomson,
     capacity_limit,
     curvature,
     programmed_bound,
-    sparse_model,
     sphere_check,
     thomson,
 )
@@ -44,8 +42,6 @@ __all__ = [
     "Geometry",
     "PhaseDiagram",
     "Polygon",
-    "SmallModel",
-    "SparseModel",
     "SphereCheck",
     "Thomson",
     "Transitions",
@@ -61,9 +57,8 @@ __all__ = [
     "phase_diagram",
     "polygon",
     "programmed_bound",
+    "represented",
     "solve_pair",
-    "solve_small",
-    "sparse_model",
     "sphere_check",
     "structure",
     "thomson",

@@ -11,10 +11,12 @@ from ...theory.arguments import FloatArray
 from ...theory.relu import POLYTOPES, feature_dimensionality, polygon, polytope, simplex
 from ..results import result
 
-__all__ = ["CLOSE", "Geometry", "geometry", "structure"]
+__all__ = ["CLOSE", "Geometry", "geometry", "represented", "structure"]
 
 # Inner products closer than this are equal: minima reach 1e-7 in position when flat, 1e-12 otherwise.
 CLOSE = 1e-6
+# A feature is represented when its own output, at value 1, is above this.
+KEPT = 1e-3
 
 IntArray = npt.NDArray[np.int64]
 
@@ -106,7 +108,7 @@ def _units(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool
     return np.asarray(W[kept] / lengths[kept, None]), kept
 
 
-def geometry(W: npt.ArrayLike, tol: float = CLOSE) -> Geometry:
+def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     """Describe the directions of an arrangement.
 
     Parameters
@@ -165,7 +167,7 @@ def geometry(W: npt.ArrayLike, tol: float = CLOSE) -> Geometry:
     )
 
 
-def structure(W: npt.ArrayLike, tol: float = 1e-3) -> str:
+def structure(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Say which features of a model hang together, and how, in the words of :func:`geometry`.
 
     Parameters
@@ -197,3 +199,33 @@ def structure(W: npt.ArrayLike, tol: float = 1e-3) -> str:
     groups = [(rows[members].tolist(), name) for name, members in _parts(units, tol)[1]]
     groups += [([int(i)], "dropped") for i in np.flatnonzero(~kept)]
     return ", ".join(f"{name} {'-'.join(map(str, members))}" for members, name in sorted(groups))
+
+
+def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Say which features a model ReLU(W W' x + b) answers to at all.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, one a row.
+    b : (n_features,) array_like of float
+        Biases.
+
+    Returns
+    -------
+    (n_features,) ndarray of bool
+        Whether the output at the largest value, |W_i|^2 + b_i, and the length |W_i| are above 1e-3.
+
+    Raises
+    ------
+    ValueError
+        If an argument is misshapen or not finite.
+
+    Examples
+    --------
+    >>> represented([[1.0], [-1.0], [0.1]], [0.0, 0.0, -0.1])
+    array([ True,  True, False])
+    """
+    W = arguments.matrix("W", W)
+    square = np.square(W).sum(axis=1)
+    return np.asarray((square + arguments.vector("b", b, len(W)) > KEPT) & (square > KEPT**2))

@@ -16,6 +16,7 @@ step either ends at the next weight or strides over many, as far as a bound on w
 allows. When one weight is left (or several equal ones), the rest is elementary.
 """
 
+from .limit import LimitLaw, limit_law
 from .solution import Sparsification, solve, weights_at
 
-__all__ = ["Sparsification", "solve", "weights_at"]
+__all__ = ["LimitLaw", "Sparsification", "limit_law", "solve", "weights_at"]

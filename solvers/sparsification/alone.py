@@ -145,8 +145,9 @@ def _from_far(start: float, far: float, kappa: float, t: FloatArray) -> tuple[Fl
         return np.asarray((1 - s**2 + kappa * s**3) / s)
 
     arrival = float(elapsed(np.array(last - first)))
-    low, high = (c * np.minimum(t, arrival) for c in (1.5, 2.25))  # between them is s^2 - first^2
-    bracket = [square / (first + np.sqrt(first**2 + square)) for square in (low, high)]
-    x = 1 / (first + _invert(elapsed, rate, *bracket, np.minimum(t, arrival)))
+    until = np.minimum(t, arrival)
+    # s^2 - first^2 lies between 1.5 and 2.25 times the time.
+    low, high = (c * until / (first + np.sqrt(first**2 + c * until)) for c in (1.5, 2.25))
+    x = 1 / (first + _invert(elapsed, rate, low, high, until))
     later, death = alone(far, kappa, np.maximum(t - arrival, 0.0))
     return np.where(t < arrival, x, later), arrival + death

@@ -25,6 +25,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from superposition.solvers.collisions import flow, march, owners
+from superposition.solvers.results import Status
 
 CASES = {"n=16 m=64": (16, 64, 1e-2), "n=64 m=256": (64, 256, 1e-2), "n=256 m=1024": (256, 1024, 1e-3)}
 STOPS = np.array([0.3, 3.0])  # over lam
@@ -69,7 +70,7 @@ def exact():
         if case not in found:
             W0, lam = initial(case)
             rtol = 1e-8 if W0.shape[0] < 256 else 1e-5
-            found[case] = [flow(W0, lam, t, rtol=rtol).W for t in STOPS / lam]
+            found[case] = [flow(W0, lam, t, tol=rtol).W for t in STOPS / lam]
         return found[case]
 
     return at
@@ -81,12 +82,12 @@ def distance(W, exact):
 
 def run_flow(case, rtol):
     W0, lam = initial(case)
-    return flow(W0, lam, STOPS / lam, rtol=rtol)
+    return flow(W0, lam, STOPS / lam, tol=rtol)
 
 
 def flow_error(case, exact, rtol):
     W0, lam = initial(case)
-    return distance(flow(W0, lam, STOPS[0] / lam, rtol=rtol).W, exact(case)[0])
+    return distance(flow(W0, lam, STOPS[0] / lam, tol=rtol).W, exact(case)[0])
 
 
 def meet(benchmark, case, exact, weights):
@@ -128,7 +129,7 @@ def test_flow(benchmark, exact, case, rtol):
         f"\n{benchmark.name}: {benchmark.stats.stats.median:.4f} s, error {error:.1e}, "
         f"{others} other owners, {found.steps} steps"
     )
-    assert found.status == 0
+    assert found.status is Status.REACHED
 
 
 @pytest.mark.benchmark(group="collisions: SciPy to 3/lam", timer=CLOCK)
@@ -191,8 +192,8 @@ def test_dense_step(benchmark, n, m):
     steps = 20
 
     def run():
-        W, state = W0.copy(), march.start(W0, 1e-4)
-        march.dense_run(W, force, lam, state, 1e9, 0.1, steps)
+        W, state = W0.copy(), march.start(W0, 0.1, steps)
+        march.dense_run(W, force, lam, state, 1e9)
         return state.steps + state.rejected
 
     lengths = []

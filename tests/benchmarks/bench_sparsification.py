@@ -7,8 +7,7 @@ tests do at smaller size it is 1e-12; here it is not measured), of Euler's metho
 import numpy as np
 import pytest
 
-from superposition.solvers.sparsification import solve
-from superposition.theory.sparsification import limit_law
+from superposition.solvers.sparsification import limit_law, solve
 
 LAM = 1e-5
 

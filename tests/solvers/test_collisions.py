@@ -16,6 +16,7 @@ from superposition.solvers.collisions import (
     polysemantic_neurons,
     steps,
 )
+from superposition.solvers.results import Status
 from superposition.theory import collisions as theory
 
 # The error at any time is 3 to 9 times `rtol` in the flows measured; two encodings that part add to it.
@@ -81,7 +82,7 @@ def test_two_encodings_without_l1_force(rtol, sign):
     W0 = np.abs(normal_weights(1, 2, 6, 0.5))
     W0[1] *= sign
     for t in (0.3, 2.0, 8.0):
-        got = flow(W0, 0.0, t, rtol=rtol).W
+        got = flow(W0, 0.0, t, tol=rtol).W
         np.testing.assert_allclose(got, theory.pair_flow(W0, t), atol=ERRORS * rtol)
 
 
@@ -94,7 +95,7 @@ def test_event_by_event(seed, lam):
     rtol = 1e-8
     for t, W in zip(times, exact, strict=True):
         # The oracle is good to about 1e-9 (events met to 1e-9, then held).
-        got = flow(W0, lam, t, rtol=rtol).W
+        got = flow(W0, lam, t, tol=rtol).W
         np.testing.assert_allclose(got, W, atol=ERRORS * rtol)
         np.testing.assert_array_equal(got == 0, W == 0)
 
@@ -105,7 +106,7 @@ def test_without_interference_each_encoding_is_solved_alone(n, m, lam):
     t = np.array([0.0, 0.5, 3.0, 10.0, 0.4 / lam, 2 / lam])
     t.sort()
     rtol = 1e-6
-    result = flow(W0, lam, t, interference=False, rtol=rtol)
+    result = flow(W0, lam, t, interference=False, tol=rtol)
     for i, w0 in enumerate(W0):
         exact = sparsification.solve(w0, lam, t)
         np.testing.assert_array_equal(result.nonzeros[:, i], exact.nonzeros)
@@ -121,7 +122,7 @@ def test_wrong_on_purpose_is_noticed():
     for wrong in (
         flow(W0, 4 * 0.05, 12.0),  # the source's constants 4 mixed up
         flow(W0, 0.05, 12.0, interference=False),
-        flow(W0, 0.05, 12.0, rtol=0.1),  # and an error that is allowed to be large
+        flow(W0, 0.05, 12.0, tol=0.1),  # and an error that is allowed to be large
     ):
         assert np.abs(wrong.W - exact).max() > 10 * ERRORS * 1e-6
 
@@ -250,10 +251,10 @@ sizes = st.tuples(st.integers(1, 5), st.integers(1, 8))
 def test_loss_falls_and_the_end_is_a_rest_point(seed, size, lam, scale):
     W0 = normal_weights(seed, *size, scale)
     t = np.geomspace(0.01, 3e3, 12)
-    result = flow(W0, lam, t, rtol=1e-6)
+    result = flow(W0, lam, t, tol=1e-6)
     # Descent up to the error allowed, in a loss whose slope is below 1 once lengths are.
-    assert np.all(np.diff(result.loss) <= 1e-5)
-    assert result.status == 0
+    assert np.all(np.diff(result.total) <= 1e-5)
+    assert result.status is Status.REACHED
     assert result.reached == t[-1]
     F = smooth_force(result.W)
     moving = result.W != 0
@@ -269,8 +270,8 @@ def test_symmetries(seed, lam):
     W0 = rng.normal(scale=0.4, size=(4, 6))
     features, neurons, signs = rng.permutation(4), rng.permutation(6), rng.choice([-1.0, 1.0], 6)
     rtol = 1e-6
-    moved = flow((W0 * signs)[features][:, neurons], lam, 5.0, rtol=rtol).W
-    straight = flow(W0, lam, 5.0, rtol=rtol).W
+    moved = flow((W0 * signs)[features][:, neurons], lam, 5.0, tol=rtol).W
+    straight = flow(W0, lam, 5.0, tol=rtol).W
     np.testing.assert_allclose(moved, (straight * signs)[features][:, neurons], atol=ERRORS * rtol)
 
 
@@ -320,7 +321,7 @@ def test_lists_and_matrix_products_agree(monkeypatch, interference):
     for below, above in ((0.0, 0.0), (0.12, 0.2), (2.0, 3.0)):  # products only, as it comes, lists only
         monkeypatch.setattr(march, "_PACK_BELOW", below)
         monkeypatch.setattr(march, "_UNPACK_ABOVE", above)
-        results.append(flow(W0, lam, times, interference, rtol=rtol))
+        results.append(flow(W0, lam, times, interference, tol=rtol))
     for other in results[1:]:
         np.testing.assert_array_equal(other.nonzeros, results[0].nonzeros)
         np.testing.assert_allclose(other.W, results[0].W, atol=2 * ERRORS * rtol)
@@ -329,7 +330,7 @@ def test_lists_and_matrix_products_agree(monkeypatch, interference):
 def test_owners_do_not_depend_on_the_tolerance():
     for seed in range(4):
         W0 = normal_weights(seed, 16, 32)
-        coarse, fine = (flow(W0, 5e-3, 1200.0, rtol=rtol) for rtol in (1e-5, 1e-7))
+        coarse, fine = (flow(W0, 5e-3, 1200.0, tol=rtol) for rtol in (1e-5, 1e-7))
         np.testing.assert_array_equal(owners(coarse.W), owners(fine.W))
         # One-hot ends: thresholds between 0.25 and 0.75 count the same.
         assert {int(polysemantic_neurons(fine.W, level)) for level in (0.25, 0.5, 0.75)} == {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.collisions import collide, flow, flow_untied, owners, polysemantic_neurons
+from superposition.solvers.results import Status
 from superposition.theory import collisions as theory
 
 # The error at any time is 3 to 9 times `rtol` in the flows measured; two encodings that part add to it.
@@ -56,10 +57,10 @@ def test_velocity_is_a_quarter_of_the_sources_gradient():
 def test_summaries_are_those_of_the_weights():
     W0 = normal_weights(1, 5, 9)
     result = flow(W0, 0.02, [0.0, 4.0, 4.0])
-    np.testing.assert_allclose(result.l1_norm[0], np.abs(W0).sum(axis=1), rtol=1e-14)
-    np.testing.assert_allclose(result.l2_norm[-1], np.linalg.norm(result.W, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(result.l1_norm[0], np.abs(W0).sum(axis=1), tol=1e-14)
+    np.testing.assert_allclose(result.l2_norm[-1], np.linalg.norm(result.W, axis=1), tol=1e-14)
     np.testing.assert_allclose(
-        result.loss, [source_loss(W, 0.08) / 4 for W in (W0, result.W, result.W)], rtol=1e-13
+        result.total, [source_loss(W, 0.08) / 4 for W in (W0, result.W, result.W)], tol=1e-13
     )
     np.testing.assert_array_equal(result.l1_norm[1], result.l1_norm[2])
 
@@ -73,27 +74,50 @@ def test_all_weights_may_die():
 
 
 def test_a_step_limit_is_told_not_raised():
-    result = flow(normal_weights(0, 3, 5), 0.02, [0.0, 1.0, 500.0], max_steps=30)
-    assert result.status == 1
+    result = flow(normal_weights(0, 3, 5), 0.02, [0.0, 1.0, 500.0], steps=30)
+    assert result.status is Status.STEPS
     assert 1 < result.reached < 500
-    assert "In 1 of 1 runs the step limit was reached, first at t =" in result.message
-    assert np.isnan(result.loss[-1])
+    assert result.message == Status.STEPS.value
+    assert np.isnan(result.total[-1])
     assert result.polysemantic[-1] == -1
     assert np.isfinite(result.W).all()
 
 
 def test_weights_too_large_for_any_step_are_told():
     result = flow(np.full((2, 2), 1e120), 0.1, 1.0)  # the fourth power overflows
-    assert result.status == 2
-    assert "no step was small enough" in result.message
+    assert (result.status, result.reached, result.steps) == (Status.DIVERGED, 0.0, 0)
+    np.testing.assert_array_equal(result.W, np.full((2, 2), 1e120))
+
+
+def test_a_tolerance_below_rounding_is_told():
+    result = flow(normal_weights(0, 3, 5), 0.02, [1.0], tol=1e-300)
+    assert result.status is Status.STALLED
+    assert np.isfinite(result.W).all()
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-200, 1e3])
 def test_extreme_sizes(scale):
     result = flow(scale * normal_weights(0, 2, 3), 0.01, 50.0)
-    assert result.status == 0
+    assert result.status is Status.REACHED
     assert np.isfinite(result.W).all()
     assert bool(result.W.any()) == (scale > 1)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.02])
+def test_what_rests_is_not_followed(lam):
+    W0 = normal_weights(3, 3, 5)
+    late, later = flow(W0, lam, 1e5), flow(W0, lam, [1e5, 1e300])
+    assert later.status is Status.REACHED
+    assert later.reached == 1e300
+    assert later.steps < 100_000
+    np.testing.assert_allclose(later.W, late.W, rtol=0, atol=1e-14)
+
+
+def test_decay_too_fast_for_the_steps_is_told():
+    result = flow_untied(np.eye(2), np.eye(2), 0.01, 1.0, weight_decay=1e10, steps=2000)
+    assert result.status is Status.STEPS
+    assert 0 < result.reached < 1
+    assert np.isfinite(result.W).all()
 
 
 def test_owners_and_polysemantic_neurons():
@@ -114,16 +138,17 @@ def test_owners_and_polysemantic_neurons():
         ({"W0": [["a"]]}, r"`W0` must be real numbers; got \[\['a'\]\]"),
         ({"lam": -0.1}, r"`lam` must lie in \[0, inf\); got -0.1"),
         ({"lam": [0.1, 0.2]}, r"`lam` must be one number; got shape \(2,\)"),
-        ({"t": [1.0, 0.5]}, r"`t` must be sorted; got 1 before 0.5"),
+        ({"t": [1.0, 0.5]}, "`t` must be sorted; got 0.5 after a larger one"),
         ({"t": [-1.0, 0.5]}, r"`t` must lie in \[0, inf\); got -1"),
         ({"t": [0.0, np.inf]}, r"`t` must lie in \[0, inf\); got inf"),
         ({"t": []}, r"`t` must not be empty; got shape \(0,\)"),
         ({"t": [[1.0]]}, r"`t` must have shape \(any\); got \(1, 1\)"),
-        ({"rtol": 0.0}, r"`rtol` must lie in \(0, 0.1\]; got 0"),
-        ({"rtol": 0.2}, r"`rtol` must lie in \(0, 0.1\]; got 0.2"),
+        ({"tol": 0.0}, r"`tol` must lie in \(0, 0.1\]; got 0"),
+        ({"tol": 0.2}, r"`tol` must lie in \(0, 0.1\]; got 0.2"),
+        ({"interference": "no"}, r"`interference` must be True or False; got 'no'"),
         ({"threshold": -1.0}, r"`threshold` must lie in \[0, inf\); got -1"),
         ({"workers": 0}, r"`workers` must be an integer of at least 1; got 0"),
-        ({"max_steps": 0}, r"`max_steps` must be an integer of at least 1; got 0"),
+        ({"steps": 0}, r"`steps` must be an integer of at least 1; got 0"),
     ],
 )
 def test_bad_input_is_refused(change, message):
@@ -151,12 +176,12 @@ def test_collisions_end_as_the_flow_does(w1, w2, winner):
     lam = 0.02
     result = collide(w1, w2, lam)
     assert result.winner == winner
-    W = flow([[w1], [w2]], lam, 600.0, rtol=1e-8).W[:, 0]
+    W = flow([[w1], [w2]], lam, 600.0, tol=1e-8).W[:, 0]
     np.testing.assert_array_equal(W != 0, np.isinf(result.drop_times))
     for w in W[W != 0]:
         assert abs(w) == pytest.approx(theory.surviving_weight(lam), abs=ERRORS * 1e-8)
     for drop in result.drop_times[np.isfinite(result.drop_times) & (result.drop_times > 0)]:
-        around = flow([[w1], [w2]], lam, [drop * (1 - 1e-5), drop * (1 + 1e-5)], rtol=1e-8).nonzeros.sum(
+        around = flow([[w1], [w2]], lam, [drop * (1 - 1e-5), drop * (1 + 1e-5)], tol=1e-8).nonzeros.sum(
             axis=1
         )
         assert around[0] == around[1] + 1
@@ -191,9 +216,9 @@ def test_tied_starts_stay_tied():
     W0, lam, t = normal_weights(5, 4, 6), 0.02, [3.0, 40.0]
     untied = flow_untied(W0, W0, lam, t, decoder_lam=lam)
     tied = flow(W0, lam, t)
-    np.testing.assert_allclose(untied.encoder, untied.decoder, atol=1e-12)
-    np.testing.assert_allclose(untied.encoder, tied.W, atol=2 * ERRORS * 1e-6)
-    np.testing.assert_allclose(untied.loss, 2 * tied.loss, rtol=1e-4)
+    np.testing.assert_allclose(untied.W, untied.W_out, atol=1e-12)
+    np.testing.assert_allclose(untied.W, tied.W, atol=2 * ERRORS * 1e-6)
+    np.testing.assert_allclose(untied.loss, 2 * tied.loss, tol=1e-4)
 
 
 def untied_source_loss(A, D, Q, lam, decoder_lam, decay):
@@ -214,7 +239,7 @@ def test_untied_velocity_is_half_of_the_gradient_for_any_orthonormal_inputs():
     D, h, eps = D[:3], 1e-4, 1e-6
     strengths = (0.02, 0.01, 0.03)
     result = flow_untied(A, D, 0.02, h, decoder_lam=0.01, weight_decay=0.03, inputs=Q)
-    for moved, start, place in ((result.encoder, A, 0), (result.decoder, D, 1)):
+    for moved, start, place in ((result.W, A, 0), (result.W_out, D, 1)):
         for at in np.ndindex(start.shape):
             both = []
             for sign in (1, -1):
@@ -236,22 +261,22 @@ def test_features_with_a_negative_response_do_not_learn():
     assert result.nonzeros[-1].tolist() == [0, 1]
     assert math.isnan(result.cosine[-1, 0])
     assert result.cosine[-1, 1] > 0.9  # not 1: the decoder feels no l1 force
-    assert np.all(np.diff(result.loss) < 0)
+    assert np.all(np.diff(result.total) < 0)
 
 
 def test_l1_on_activations_alone_keeps_moving_length_into_the_decoder():
     W0 = normal_weights(5, 3, 12)
     for decay, kept in ((0.0, False), (0.02, True)):
-        result = flow_untied(W0, W0, 0.01, [100.0, 2000.0], weight_decay=decay, rtol=1e-5)
-        ratio = result.encoder_norm / result.decoder_norm
+        result = flow_untied(W0, W0, 0.01, [100.0, 2000.0], weight_decay=decay, tol=1e-5)
+        ratio = result.l2_norm / result.out_norm
         assert np.all(ratio[1] < 0.5) == (not kept)
 
 
 def test_untied_step_limit():
-    result = flow_untied(np.eye(2), np.eye(2) / 2, 0.01, [0.0, 50.0], max_steps=5)
-    assert result.status == 1
+    result = flow_untied(np.eye(2), np.eye(2) / 2, 0.01, [0.0, 50.0], steps=5)
+    assert result.status is Status.STEPS
     assert result.nonzeros[-1].tolist() == [-1, -1]
-    assert "step limit" in result.message
+    assert result.message == Status.STEPS.value
 
 
 @pytest.mark.parametrize(
@@ -268,9 +293,9 @@ def test_untied_step_limit():
         ({"lam": -1.0}, r"`lam` must lie in \[0, inf\); got -1"),
         ({"decoder_lam": -1.0}, r"`decoder_lam` must lie in \[0, inf\); got -1"),
         ({"weight_decay": -1.0}, r"`weight_decay` must lie in \[0, inf\); got -1"),
-        ({"t": [2.0, 1.0]}, r"`t` must be sorted; got 2 before 1"),
-        ({"rtol": 1.0}, r"`rtol` must lie in \(0, 0.1\]; got 1"),
-        ({"max_steps": 0}, r"`max_steps` must be an integer of at least 1; got 0"),
+        ({"t": [2.0, 1.0]}, "`t` must be sorted; got 1 after a larger one"),
+        ({"tol": 1.0}, r"`tol` must lie in \(0, 0.1\]; got 1"),
+        ({"steps": 0}, r"`steps` must be an integer of at least 1; got 0"),
     ],
 )
 def test_bad_untied_input_is_refused(change, message):

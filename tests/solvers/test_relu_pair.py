@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
+from superposition.solvers.relu import certify, solve_pair
 from superposition.solvers.relu.pair import kernels
-from superposition.solvers.relu.pair.certificates import certify, solve_pair
 from superposition.solvers.relu.pair.diagram import PHASES, families, phase_diagram
 from superposition.solvers.rug import exact_loss
 

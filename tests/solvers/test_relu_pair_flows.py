@@ -81,7 +81,7 @@ def test_the_flow_ends_where_a_general_integrator_ends(bias):
 
 def test_half_of_the_starts_have_the_wrong_sign():
     """At p = 0.1 the encodings keep their signs: best with probability 1/2. False alarm: one in 15,000."""
-    found = pair_basins(0.1, 1.0, 400, rng=5)
+    found = pair_basins(0.1, 1.0, starts=400, rng=5)
     assert abs(found.best - 200) <= 4 * 0.5 * np.sqrt(400)
     assert found.best == found.antipodal
     assert found.antipodal + found.dropped + found.same_sign + found.unresolved == 400
@@ -89,7 +89,7 @@ def test_half_of_the_starts_have_the_wrong_sign():
 
 
 def test_the_interval_is_wilsons():
-    found = pair_basins(0.3, 0.25, 200, rng=1, confidence=0.9)
+    found = pair_basins(0.3, 0.25, starts=200, rng=1, confidence=0.9)
     z, f = norm.ppf(0.95), found.fraction
     middle = (f + z * z / 400) / (1 + z * z / 200)
     half = z / (1 + z * z / 200) * np.sqrt(f * (1 - f) / 200 + z * z / 160_000)
@@ -97,7 +97,7 @@ def test_the_interval_is_wilsons():
 
 
 def test_basins_are_reproducible():
-    one, two = (pair_basins(0.5, 0.6, 50, rng=rng) for rng in (3, np.random.default_rng(3)))
+    one, two = (pair_basins(0.5, 0.6, starts=50, rng=rng) for rng in (3, np.random.default_rng(3)))
     np.testing.assert_array_equal(one.W, two.W)
     assert np.all(one.loss >= phase_diagram([0.5], [0.6]).loss[0, 0] * (1 - 1e-12))
     assert np.sum(families(one.W, True) == 0) == one.antipodal
@@ -108,14 +108,23 @@ def test_basins_are_reproducible():
     [
         (lambda: pair_transitions([2.0]), r"`p` must lie in \[0.0001, 1\]; got 2\."),
         (lambda: pair_transitions([0.5], lowest=0.9), r"`lowest` must lie in \[0.0001, 0.5\]; got 0.9\."),
-        (lambda: pair_basins(0.0, 1.0, 10), r"`p` must lie in \[0.0001, 1\]; got 0\."),
-        (lambda: pair_basins(0.1, -1.0, 10), r"`importance` must lie .*; got -1\."),
-        (lambda: pair_basins(0.1, 1.0, 0), r"`starts` must .*; got 0\."),
-        (lambda: pair_basins(0.1, 1.0, 10, init_std=0.0), r"`init_std` must lie in \[0.01, 10\]; got 0\."),
-        (lambda: pair_basins(0.1, 1.0, 10, confidence=1.0), r"`confidence` must lie in \(0, 1\); got 1\."),
-        (lambda: pair_basins(0.1, 1.0, 10**12), r"`starts` must .* at most 1000000; got 1000000000000\."),
-        (lambda: pair_basins(0.1, 1.0, 10, rng=-1), r"`rng` must be .*; got -1\."),
-        (lambda: pair_basins(0.1, 1.0, 10, bias="no"), r"`bias` must be True or False; got 'no'\."),
+        (lambda: pair_basins(0.0, 1.0, starts=10), r"`p` must lie in \[0.0001, 1\]; got 0\."),
+        (lambda: pair_basins(0.1, -1.0, starts=10), r"`importance` must lie .*; got -1\."),
+        (lambda: pair_basins(0.1, 1.0, starts=0), r"`starts` must .*; got 0\."),
+        (
+            lambda: pair_basins(0.1, 1.0, starts=10, init_std=0.0),
+            r"`init_std` must lie in \[0.01, 10\]; got 0\.",
+        ),
+        (
+            lambda: pair_basins(0.1, 1.0, starts=10, confidence=1.0),
+            r"`confidence` must lie in \(0, 1\); got 1\.",
+        ),
+        (
+            lambda: pair_basins(0.1, 1.0, starts=10**12),
+            r"`starts` must .* at most 1000000; got 1000000000000\.",
+        ),
+        (lambda: pair_basins(0.1, 1.0, starts=10, rng=-1), r"`rng` must be .*; got -1\."),
+        (lambda: pair_basins(0.1, 1.0, starts=10, bias="no"), r"`bias` must be True or False; got 'no'\."),
         (lambda: pair_transitions([0.5], bias=0), r"`bias` must be True or False; got 0\."),
     ],
 )

@@ -10,14 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superposition.solvers import rug
-from superposition.solvers.relu import curvature, geometry, thomson
+from superposition.solvers.minimise import minimise
+from superposition.solvers.relu import curvature, geometry, represented, sphere_check, thomson
 from superposition.solvers.relu.sphere import bounds
 from superposition.solvers.relu.sphere.bounds import capacity_limit, programmed_bound
 from superposition.solvers.relu.sphere.kernels import energy_and_gradient, hessian, project
-from superposition.solvers.relu.sphere.limit import (
-    sparse_model,
-    sphere_check,
-)
 from superposition.theory.loss import class_loss
 from superposition.theory.relu import (
     antipodal_energy,
@@ -264,7 +261,7 @@ def test_capacity():
         assert lower < capacity_limit(m) < upper
         assert capacity_limit(m, degree=3) >= capacity_limit(m) - 1e-7
     for n, m in [(7, 2), (10, 3)]:
-        reached = n - 3 * sparse_model(n, m, bias="none", starts=2).loss
+        reached = n - 3 * n * minimise(n, m, 0, bias=False, starts=2).loss
         assert capacity_bounds(m)[0] < reached < capacity_limit(m) + 1e-9
 
 
@@ -278,55 +275,55 @@ def test_a_program_that_is_not_solved_is_no_bound(monkeypatch):
 # --- True minimisers ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bias", ["none", "common", "each"])
-def test_sparse_model_is_stationary_and_says_its_loss(bias):
-    found = sparse_model(6, 2, bias=bias, starts=4)
+@pytest.mark.parametrize("bias", [False, "common", True])
+def test_minimisers_of_rare_features_are_stationary_and_say_their_loss(bias):
+    found = minimise(6, 2, 0, bias=bias, starts=4)
     assert found.gradient_norm < 1e-6
-    assert found.loss == pytest.approx(class_loss(found.W, found.b, 1), rel=1e-13)
+    assert 6 * found.loss == pytest.approx(class_loss(found.W, found.b, 1), rel=1e-13)
     assert np.all(found.b <= 0)
-    assert {"none": np.all(found.b == 0), "common": np.ptp(found.b) == 0, "each": True}[bias]
-    assert found.losses.shape == (4,)
-    assert found.losses.min() == found.loss
+    assert {False: np.all(found.b == 0), "common": np.ptp(found.b) == 0, True: True}[bias]
+    assert found.losses.min() == pytest.approx(found.loss, rel=1e-12)
     rng = np.random.default_rng(0)
     for scale in (1e-3, 1e-1):
         W = found.W + scale * rng.normal(size=found.W.shape)
-        assert class_loss(W, found.b, 1) >= found.loss - 1e-12
+        assert class_loss(W, found.b, 1) >= 6 * found.loss - 1e-12
 
 
 def test_without_bias_the_loss_stops_gaining():
     """Beyond five features in two dimensions each further one costs a third, as if it were dropped."""
-    five = sparse_model(5, 2, bias="none", starts=4).loss
+    five = 5 * minimise(5, 2, 0, bias=False, starts=4).loss
     assert five == pytest.approx(common_norm_loss(5, PENTAGON), abs=1e-10)
     for n in (6, 9):
-        assert sparse_model(n, 2, bias="none", starts=2).loss == pytest.approx(five + (n - 5) / 3, abs=1e-9)
+        more = n * minimise(n, 2, 0, bias=False, starts=2).loss
+        assert more == pytest.approx(five + (n - 5) / 3, abs=1e-9)
 
 
 @pytest.mark.parametrize("p", [0.02, 0.3])
 def test_loss_of_sparse_data_by_another_method(p):
     n, m = 4, 2
-    found = sparse_model(n, m, p, starts=3)
+    found = minimise(n, m, p, starts=3)
     exact = rug.exact_loss(found.W @ found.W.T, found.b, p)
-    zero = (1 - p) ** n * np.sum(np.maximum(found.b, 0) ** 2)
-    whole = found.loss * p * (1 - p) ** (n - 1)
-    assert whole == pytest.approx(n * exact.loss, rel=1e-10)
-    assert 0 <= zero < whole
+    zero = (1 - p) ** n * np.sum(np.maximum(found.b, 0) ** 2) / n
+    assert found.loss == pytest.approx(exact.loss, rel=1e-10)
+    assert 0 <= zero < found.loss
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 2), (4, 3)])
 def test_the_second_class_decides_where_the_energy_does_not(n, m):
     p = 0.1
-    found = sparse_model(n, m, p, starts=2)
+    found = minimise(n, m, p, starts=2)
     # p^2 (n - m)/3, up to corrections of relative order p.
-    assert found.loss * (1 - p) ** (n - 1) / p == pytest.approx((n - m) / 3, rel=p)
-    assert found.geometry.parts.count("antipodal pair") == n - m
-    assert found.norms == pytest.approx(np.ones(n), abs=0.01)
+    assert n * found.loss / p**2 == pytest.approx((n - m) / 3, rel=p)
+    assert geometry(found.W).parts.count("antipodal pair") == n - m
+    assert np.linalg.norm(found.W, axis=1) == pytest.approx(np.ones(n), abs=0.01)
 
 
 def test_features_that_are_too_many_are_dropped():
-    found = sparse_model(5, 2, 0.3, starts=6)
-    assert found.kept in (4, 5)
-    assert found.geometry.antipodal == 2
-    assert sparse_model(3, 1, 0.9, starts=2, W0=np.ones((3, 1))).losses.shape == (3,)
+    found = minimise(5, 2, 0.3, starts=6)
+    kept = represented(found.W, found.b)
+    assert kept.sum() in (4, 5)
+    assert geometry(found.W[kept]).antipodal == 2
+    np.testing.assert_array_equal(represented([[1.0], [1e-4], [0.1]], [0.0, 1.0, 0.0]), [True, False, True])
 
 
 @pytest.mark.parametrize(
@@ -342,12 +339,12 @@ def test_sphere_check(n, m, starts, same, with_bias):
     found = sphere_check(n, m, starts=starts)
     losses = [found.biased.loss, found.unbiased.loss, found.common_loss, found.unit_loss]
     assert all(a <= b + 1e-12 for a, b in itertools.pairwise(losses))
-    assert found.unit_loss == pytest.approx(class_loss(found.sphere.W, 0.0, 1), rel=1e-12)
+    assert n * found.unit_loss == pytest.approx(class_loss(found.sphere.W, 0.0, 1), rel=1e-12)
     assert (found.unbiased_gap < 1e-4) == same
-    assert found.biased.geometry.name == with_bias
-    W = found.biased.W[found.biased.norms > 0]
+    assert geometry(found.biased.W).name == with_bias
+    W = found.biased.W[np.linalg.norm(found.biased.W, axis=1) > 0]
     mu = np.max(np.triu(geometry(W).inner, 0))
-    assert found.biased.loss <= code_loss(n, mu)
+    assert n * found.biased.loss <= code_loss(n, mu)
 
 
 def test_gap_is_undefined_when_features_are_dropped():
@@ -381,15 +378,9 @@ def test_gap_is_undefined_when_features_are_dropped():
         (lambda: geometry(np.ones((10**5, 1))), r"`W` must be smaller: .*; got 'shape \(100000, 1\)'"),
         (lambda: curvature(np.ones((10**5, 2))), "`W` must be smaller: .*"),
         (lambda: capacity_limit(1, degree=0), "`degree` must be an integer of at least 1 .*; got 0"),
-        (lambda: sparse_model(2, 1, 1.0), r"`p` must lie in \[0, 1\); got 1"),
-        (lambda: sparse_model(10, 1, 0.1), "`n_features` must be .* at most 9; got 10"),
-        (
-            lambda: sparse_model(2, 1, bias="some"),
-            "`bias` must be one of 'none', 'common', 'each'; got 'some'",
-        ),
-        (lambda: sparse_model(2, 1, starts=0), "`starts` must be an integer of at least 1; got 0"),
-        (lambda: sparse_model(2, 1, W0=[[1.0]]), r"`W0` must have shape \(2, 1\); got \(1, 1\)"),
-        (lambda: sphere_check(1, 1), "`n_features` must be an integer of at least 2; got 1"),
+        (lambda: represented([[1.0]], [0.0, 1.0]), r"`b` must have shape \(1\); got \(2,\)"),
+        (lambda: sphere_check(10**6, 2), "`n_features` must be .* at most 64; got 1000000"),
+        (lambda: sphere_check(1, 1), "`n_features` must be an integer of at least 2 .*; got 1"),
     ],
 )
 def test_bad_input(call, message):

@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 
 from superposition.solvers import rug
 from superposition.theory import codes
-from superposition.theory.codes.interference import derive_pair_cost
-from superposition.theory.codes.pairs import derive_antipodal
-from superposition.theory.codes.priority import derive_skew_pair
 
 PAIR = np.array([[1.0, -1.0], [-1.0, 1.0]])
 P = (1e-8, 1e-4, 0.01, 0.1, 0.4, 0.7, 0.95, 1.0)
@@ -22,13 +19,19 @@ P = (1e-8, 1e-4, 0.01, 0.1, 0.4, 0.7, 0.95, 1.0)
 
 @pytest.fixture(scope="module")
 def antipodal():
-    return derive_antipodal()
+    """Cross and square, the coefficients of the derived loss p/3 - 2 a cross + a² square."""
+    found = codes.derive_antipodal_loss()
+    p, a, beta = found.symbols
+    loss = sp.Poly(found.expression, a)
+    assert sp.expand(loss.coeff_monomial(1) - p / 3) == 0
+    return {"cross": -loss.coeff_monomial(a) / 2, "square": loss.coeff_monomial(a**2), "symbols": (beta, p)}
 
 
 @pytest.mark.parametrize("p", P)
 def test_antipodal_optimum_is_the_derived_loss_at_its_minimum(antipodal, p):
-    _, beta, on = sorted(antipodal["loss"].free_symbols, key=str)
-    cross, square = (sp.lambdify((beta, on), antipodal[name], "mpmath") for name in ("cross", "square"))
+    cross, square = (
+        sp.lambdify(antipodal["symbols"], antipodal[name], "mpmath") for name in ("cross", "square")
+    )
     with mpmath.workdps(50):
         exact = mpmath.mpf(p)
 
@@ -45,8 +48,7 @@ def test_antipodal_optimum_is_the_derived_loss_at_its_minimum(antipodal, p):
 
 
 def test_antipodal_slope_by_the_bias_changes_sign_once(antipodal):
-    _, beta, on = sorted(antipodal["loss"].free_symbols, key=str)
-    profile = sp.lambdify((beta, on), antipodal["cross"] ** 2 / antipodal["square"], "numpy")
+    profile = sp.lambdify(antipodal["symbols"], antipodal["cross"] ** 2 / antipodal["square"], "numpy")
     shifts = np.geomspace(1e-6, 1.0, 4001)
     for p in (0.05, 0.3, 0.6, 0.9, 0.99):
         rises = np.diff(profile(shifts, p)) > 0
@@ -62,11 +64,22 @@ def test_antipodal_loss_is_the_exact_loss_of_the_pair(p):
 
 def test_antipodal_loss_lies_below_both_printed_forms(antipodal):
     p = np.linspace(0.001, 1.0, 200)
-    (symbol,) = antipodal["unbiased"].free_symbols
-    unbiased = sp.lambdify(symbol, antipodal["unbiased"])(p)
+    beta, symbol = antipodal["symbols"]
+    cross, square = (antipodal[name].subs(beta, 0) for name in ("cross", "square"))
+    printed = symbol**2 * (32 - 25 * symbol) / (48 * (4 - 3 * symbol))
+    assert sp.simplify(symbol / 3 - cross**2 / square - printed) == 0
+    assert sp.expand(symbol / 3 - 2 * cross + square - symbol**2 / 6) == 0
+    unbiased = sp.lambdify(symbol, printed)(p)
     assert np.all(codes.antipodal_loss(p) < unbiased)
     assert np.all(unbiased < p**2 / 6)
-    assert antipodal["unit"] == symbol**2 / 6
+
+
+def test_antipodal_pair_of_the_rarest_features_is_finite():
+    for p in (5e-324, 1e-320, 1e-200, 1e-155):
+        a, b = codes.antipodal_optimum(p)
+        assert a == 1.0
+        assert b == 0.0 or b == pytest.approx(5 * p * p / 48, rel=1e-9)
+        assert codes.antipodal_loss(p) == pytest.approx(p * p / 6, abs=1e-320)
 
 
 def test_antipodal_series():
@@ -83,7 +96,7 @@ def test_dropped_loss_is_the_exact_loss_of_a_constant():
 
 
 def test_skew_pair_beats_the_antipodal_pair():
-    assert derive_skew_pair() == (sp.Rational(1, 3), sp.Rational(25, 162))
+    assert list(codes.derive_skew_pair().expression) == [sp.Rational(1, 3), sp.Rational(25, 162)]
     for p in (0.01, 0.3):
         exact = rug.exact_loss([[1.0, -1 / 3], [-3.0, 1.0]], 0.0, p).loss
         assert codes.skew_pair_loss(p) == pytest.approx(exact, rel=1e-11)
@@ -94,12 +107,11 @@ def test_skew_pair_beats_the_antipodal_pair():
 
 
 def test_pair_cost_is_the_derived_one():
-    weak, strong = derive_pair_cost()
-    (c,) = weak.free_symbols
-    assert sp.simplify((weak - strong).subs(c, 1)) == 0
+    found = codes.derive_pair_cost()
+    (weak, _), (strong, _) = found.expression.args
+    assert sp.simplify((weak - strong).subs(found.symbols[0], 1)) == 0
     for value in (1e-8, 0.3, 1.0, 1.7, 1e6):
-        exact = (weak if value <= 1 else strong).subs(c, sp.Rational(value)).evalf(40)
-        assert codes.pair_cost(value) == pytest.approx(float(exact), rel=1e-14)
+        assert codes.pair_cost(value) == pytest.approx(float(found.evaluate({"c": value})), rel=1e-14)
 
 
 @given(st.floats(0, 1e6))
@@ -148,6 +160,14 @@ def test_priority_loss_counts_silencing_features():
     assert codes.priority_loss(p, n) == pytest.approx(p / 3 * np.mean(1 - (1 - p) ** larger), rel=1e-14)
     assert codes.priority_constant(n) == pytest.approx(larger.sum() / (3 * n), rel=1e-14)
     assert codes.priority_loss(1e-7, n) / 1e-14 == pytest.approx(codes.priority_constant(n), rel=1e-5)
+
+
+@pytest.mark.parametrize("p", P)
+def test_priority_loss_is_the_derived_sum(p):
+    derived = codes.derive_priority_loss()
+    for n in (4, 5, 37, 2000):
+        exact = derived.evaluate({"p": p, "n": n})
+        assert codes.priority_loss(p, n) == pytest.approx(float(exact), rel=1e-12)
 
 
 def test_priority_loss_at_ratio_proportional_to_p():
@@ -257,8 +277,11 @@ def test_decoder_bound_at_no_measurement():
         (lambda: codes.small_p_constant([[1.0, 0.25], [0, 1]]), r"`M` must have no positive entry.*got 0.25"),
         (lambda: codes.cut_polygon(2), r"`n_features`.*got 2"),
         (lambda: codes.collision_loss(0.1, 1.5), r"`n_features` must be whole; got 1.5"),
-        (lambda: codes.priority_constant(3), r"`n_features` must be at least 4; got 3"),
-        (lambda: codes.priority_loss(0.1, [5, 2]), r"`n_features` must be at least 4; got 2"),
+        (lambda: codes.priority_constant(3), r"`n_features` must lie in \[4, .*got 3"),
+        (lambda: codes.priority_loss(0.1, [5, 2]), r"`n_features` must lie in \[4, .*got 2"),
+        (lambda: codes.priority_loss(0.1, 1e9), r"`n_features`.*got 1e\+09"),
+        (lambda: codes.cut_polygon(10**6), r"`n_features` must be smaller.*got 1000000"),
+        (lambda: codes.quadrangle(10**6), r"`q`.*got 1000000"),
         (lambda: codes.priority_map(5, 0.5), r"`spread`.*got 0.5"),
         (lambda: codes.interference_bound(0.0), r"`ratio`.*got 0"),
         (lambda: codes.loss_bound(1.0, 0.5), r"`p`.*got 1"),

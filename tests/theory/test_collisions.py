@@ -24,12 +24,13 @@ ROUNDING = 1e-13
 
 @pytest.mark.parametrize(("n", "m", "s"), [(1, 1, 0.3), (2, 3, 0.5), (256, 1024, 0.9 / 32), (7, 5, 0.0)])
 def test_initial_means_are_the_derived_ones(n, m, s):
-    derived = theory.derive_initial_moments()
     at = {
         sympy.Symbol("m", integer=True, positive=True): m,
         sympy.Symbol("s", positive=True): sympy.Rational(s),
     }
-    overlap, square, fourth = (float(derived[key].subs(at)) for key in ("overlap", "square", "fourth"))
+    overlap, square, fourth = (
+        float(moment.subs(at)) for moment in theory.derive_initial_moments().expression
+    )
     assert theory.initial_interference(n, m, s) == pytest.approx((n - 1) * overlap / 2, rel=ROUNDING)
     # The difference of two terms of size m s^2.
     assert theory.feature_benefit(m, s) == pytest.approx(
@@ -73,16 +74,16 @@ def test_initial_means_agree_with_samples():
 
 
 def test_overlap_rates_are_the_derived_ones():
-    derived = theory.derive_overlap()
+    rate, interference, turning = theory.derive_overlap().expression
     a, b, x = sympy.symbols("a b x", positive=True)
-    assert sympy.simplify(derived["interference_rate"] + a + b) == 0  # the source's, without feature benefit
+    assert sympy.simplify(interference + a + b) == 0  # the source's, without feature benefit
     c = x / sympy.sqrt(a * b)
-    assert sympy.simplify(derived["cosine_rate"] + (a + b) * (1 - c**2)) == 0
+    assert sympy.simplify(turning + (a + b) * (1 - c**2)) == 0
     for p, q, r in [(0.2, 0.3, 0.1), (1.0, 1.0, 0.5), (0.9, 0.1, 0.05)]:
         at = {a: p, b: q, x: r}
-        assert theory.overlap_rate(p, q) == pytest.approx(float(derived["rate"].subs(at)), rel=ROUNDING)
+        assert theory.overlap_rate(p, q) == pytest.approx(float(rate.subs(at)), rel=ROUNDING)
         cosine = r / math.sqrt(p * q)
-        expected = float(derived["cosine_rate"].subs(at))
+        expected = float(turning.subs(at))
         assert theory.overlap_rate(p, q, cosine) == pytest.approx(expected, rel=ROUNDING)
 
 
@@ -131,12 +132,15 @@ def test_pair_flow_ends_orthonormal_and_survives_long_times_and_parallel_rows():
 
 
 def test_shared_neuron_derivation():
-    derived = theory.derive_shared_neuron()
+    ratio, gap = theory.derive_shared_neuron().expression
     w1, w2, lam = sympy.symbols("w1 w2 lam", positive=True)
-    assert sympy.simplify(derived["ratio_rate"] + lam * (1 - w2 / w1) / w1) == 0
-    assert derived["ratio_rate"].subs(lam, 0) == 0
-    assert sympy.simplify(derived["gap_rate"] - (1 - w1**2 - w2**2)) == 0
-    assert derived["drop_residual"] == 0
+    assert sympy.simplify(ratio + lam * (1 - w2 / w1) / w1) == 0
+    assert ratio.subs(lam, 0) == 0
+    assert sympy.simplify(gap - (1 - w1**2 - w2**2)) == 0
+    # The closed form of the drop time has the slope 1/((1 - r) sqrt(1 + r^2)); both are positive on (0, 1).
+    r = sympy.Symbol("r", positive=True)
+    time = sympy.asinh((1 + r) / (1 - r)) / sympy.sqrt(2)
+    assert sympy.simplify(sympy.diff(time, r) ** 2 - 1 / ((1 - r) ** 2 * (1 + r**2))) == 0
 
 
 @pytest.mark.parametrize("r", [0.0, 1e-9, 0.3, 0.8, 0.999, 1 - 1e-12])
@@ -154,9 +158,8 @@ def test_rest_points_are_roots(lam):
             mpmath.findroot(lambda w: w * (1 - w * w) - mpmath.mpf(lam), start)
             for start in (theory.surviving_weight(lam), theory.escape_weight(lam))
         )
-    # The condition number of a root is 1/(1 - 3 w^2), below 60 for the last lam.
-    assert theory.surviving_weight(lam) == pytest.approx(float(stable), rel=1e-14)
-    assert theory.escape_weight(lam) == pytest.approx(float(unstable), abs=1e-14)
+    assert theory.surviving_weight(lam) == pytest.approx(float(stable), rel=4e-15)
+    assert theory.escape_weight(lam) == pytest.approx(float(unstable), rel=4e-15)
     assert unstable <= mpmath.sqrt(mpmath.mpf(1) / 3) <= stable
 
 
@@ -172,10 +175,12 @@ def test_critical_lam():
 
 
 def test_conflict_derivation_and_outcome():
-    derived = theory.derive_conflict()
-    y1, y2 = sympy.symbols("y1 y2", positive=True)
-    assert sympy.simplify(derived["ratio_rate"] - y2**2 + y1**2) == 0
-    assert derived["invariant_rate"] == 0
+    x1, x2, y1, y2 = sympy.symbols("x1 x2 y1 y2", positive=True)
+    assert sympy.simplify(theory.derive_conflict().expression - y2**2 + y1**2) == 0
+    # On the unit spheres, by the interference less its part along the encoding, (1 - x1^2)/(1 - x2^2) rests.
+    u1, u2 = (-2 * x1**2 * x2**2 * (1 - x**2) for x in (x1, x2))
+    q = (1 - x1**2) / (1 - x2**2)
+    assert sympy.simplify(sympy.diff(q, x1) * u1 / (2 * x1) + sympy.diff(q, x2) * u2 / (2 * x2)) == 0
 
     def slope(_, x):
         return [-x[0] * x[1] ** 2 * (1 - x[0] ** 2), -x[1] * x[0] ** 2 * (1 - x[1] ** 2)]
@@ -250,6 +255,13 @@ def test_expected_collisions_counts_pairs():
     assert agrees(theory.expected_collisions(n, m), pairs)
     assert not agrees(2 * theory.expected_collisions(n, m), pairs)
     assert theory.expected_collisions([1, 2], 1).tolist() == [0, 1]
+
+
+def test_a_huge_preference_fills_every_neuron_in_use_first():
+    # Of 8 features 3.2 stayed, in pairs or not; the others join until no single one is left.
+    assert theory.displaced_polysemantic(8, 16, stayed=0.4, preference=1e308) == pytest.approx(
+        theory.displaced_polysemantic(8, 16, stayed=0.4, preference=1e30), rel=1e-13
+    )
 
 
 @pytest.mark.parametrize(("n", "m"), [(32, 32), (40, 100), (60, 30)])

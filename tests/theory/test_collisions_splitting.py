@@ -6,6 +6,7 @@ import pytest
 import sympy
 from scipy import integrate, stats
 
+from superposition.theory import collisions
 from superposition.theory.collisions import splitting, untied
 from superposition.theory.collisions.neuron import critical_lam, shared_drop_time
 
@@ -16,23 +17,37 @@ LAM, W = sympy.symbols("lam w", positive=True)
 
 
 def test_derived_rates_are_those_of_the_closed_form():
-    derived = splitting.derive_split()
-    assert derived["benign"] == 0
-    # alpha' = r beta, beta' = r alpha: the sum grows at the rate r, whatever the weights are.
-    assert derived["untied"] == sympy.Matrix([[0, 1], [1, 0]])
+    rest, difference, total = collisions.derive_split().expression
+    assert sympy.simplify(rest - W * difference) == 0
     for lam in (1e-6, 0.01, 0.2, 0.27):
         with mpmath.workdps(50):
             roots = mpmath.polyroots([-2, 0, 1, -mpmath.mpf(lam)], maxsteps=200, extraprec=200)
             w = max(mpmath.re(root) for root in roots)
             rate = mpmath.mpf(lam) / w
-            assert abs(derived["difference"].subs(W, w) - rate) < 1e-40
-            assert derived["sum"].subs(W, w) < 0
+            assert abs(difference.subs(W, w) - rate) < 1e-40
+            assert total.subs(W, w) < 0
         # A few roundings; the condition number of the root is below 10 at 0.27, where it is nearly double.
         assert splitting.split_rate(lam) == pytest.approx(float(rate), rel=1e-14)
     assert splitting.split_rate(0.0) == 0
     # At the end the root is double, so an error of eps in lam is one of sqrt(eps) in w.
     end = critical_lam(2)
     assert splitting.split_rate(end) == pytest.approx(end * np.sqrt(6), rel=1e-7)
+
+
+def test_features_of_opposite_signs_do_not_feel_each_other_on_either_copy():
+    w1, w2, v1, v2 = sympy.symbols("w1 w2 v1 v2", positive=True)
+    assert sympy.Max(0, -w1 * v1 - w2 * v2) == 0
+
+
+def test_copies_with_an_encoder_and_a_decoder_of_their_own_part_at_one_rate():
+    lam, a1, a2, b1, b2, a, b = sympy.symbols("lam a1 a2 b1 b2 a b", positive=True)
+    benefit = 1 - a1 * b1 - a2 * b2
+    flow = sympy.Matrix([benefit * b1 - lam, benefit * b2 - lam, benefit * a1, benefit * a2])
+    linear = flow.jacobian([a1, a2, b1, b2]).subs({a1: a, a2: a, b1: b, b2: b})
+    moved = linear * sympy.Matrix([[1, 0], [-1, 0], [0, 1], [0, -1]])  # differences of encoders, of decoders
+    gaps = sympy.Matrix([moved[0, :] - moved[1, :], moved[2, :] - moved[3, :]]) / 2
+    # alpha' = r beta, beta' = r alpha: the sum grows at the rate r = 1 - a.b, whatever the weights are.
+    assert sympy.simplify(gaps / (1 - 2 * a * b)) == sympy.Matrix([[0, 1], [1, 0]])
 
 
 def lost_time(difference, lam):
@@ -123,10 +138,27 @@ def test_bad_arguments(call, message):
 
 
 def test_derived_untied_dynamics():
-    derived = untied.derive_untied()
-    assert derived["balance"] == 0
-    assert derived["drift"] == 0
-    assert derived["inputs"] == sympy.zeros(2, 2)
+    e1, e2 = sympy.symbols("e1 e2", positive=True)
+    assert sympy.expand(collisions.derive_untied().expression - 2 * LAM * (e1 + e2)) == 0
+    # D = u, E = 1/u on one neuron: d(u^2 - u^-2)/dt = 2 lam / u, and u^3/3 - 1/u is lam t up to a constant.
+    u = sympy.Symbol("u", positive=True)
+    speed = (2 * LAM / u) / sympy.diff(u**2 - u**-2, u)
+    assert sympy.simplify(sympy.diff(u**3 / 3 - 1 / u, u) * speed - LAM) == 0
+
+
+def test_inputs_only_set_the_clock_of_each_encoding():
+    # Features shown as (a, b) and c (-b, a), orthogonal. Encodings are Q A; all outputs are positive.
+    a, b, c = sympy.symbols("a b c", positive=True)
+    A, D = (sympy.Matrix(2, 2, sympy.symbols(f"{name}:2:2")) for name in ("A", "D"))
+    Q = sympy.Matrix([[a, b], [-c * b, c * a]])
+
+    def slope(encodings):
+        loss = sum(x**2 for x in encodings * D.T - sympy.eye(2)) + LAM * sum(encodings)
+        return A.applyfunc(lambda x: sympy.diff(loss, x))
+
+    at_basis = slope(A).subs(dict(zip(A, Q * A, strict=True)), simultaneous=True)
+    moved = Q * slope(Q * A) - (a**2 + b**2) * sympy.diag(1, c**2) * at_basis
+    assert moved.applyfunc(sympy.expand) == sympy.zeros(2, 2)
 
 
 def test_untied_ratio_solves_its_equation_everywhere():

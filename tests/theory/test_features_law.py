@@ -302,20 +302,20 @@ TABLE = [[0, 0], [1, 1]]
         ({"importance": [1, -1, 0]}, r"`importance` must lie in \[0, inf\); got -1"),
         ({"importance": 0}, "`importance` must not be all 0"),
         ({"groups": 5}, "`groups` must be a sequence; got 5"),
-        ({"groups": [5]}, r"`groups\[0\]` must be \(indices, patterns, probabilities\); got 5"),
+        ({"groups": [5]}, r"`groups` must hold \(indices, patterns, probabilities\); got 5"),
         (
             {"groups": [([0, 3], TABLE, [0.5, 0.5])]},
-            r"`groups\[0\]` indices must be integers from 0 to 2; got 3",
+            r"`groups\[0\] indices` must be integers from 0 to 2; got 3",
         ),
-        ({"groups": [([0, 0], TABLE, [0.5, 0.5])]}, r"`groups\[0\]` indices must be distinct; got \[0, 0\]"),
+        ({"groups": [([0, 0], TABLE, [0.5, 0.5])]}, r"`groups\[0\] indices` must be distinct; got \[0, 0\]"),
         (
             {"groups": [([0], TABLE, [0.5, 0.5])]},
             r"`groups\[0\] patterns` must have shape \(any, 1\); got \(2, 2\)",
         ),
-        ({"groups": [([0, 1], [[0, 2]], [1])]}, r"`groups\[0\]` patterns must be 0 or 1; got 2"),
+        ({"groups": [([0, 1], [[0, 2]], [1])]}, r"`groups\[0\] patterns` must be 0 or 1; got 2"),
         (
             {"groups": [([0, 1], [[0, 1], [0, 1]], [0.5, 0.5])]},
-            r"`groups\[0\]` patterns must be distinct; got \[0, 1\] twice",
+            r"`groups\[0\] patterns` must be distinct; got \[0, 1\] twice",
         ),
         (
             {"groups": [([0, 1], TABLE, [0.5])]},
@@ -323,9 +323,9 @@ TABLE = [[0, 0], [1, 1]]
         ),
         (
             {"groups": [([0, 1], TABLE, [1.5, -0.5])]},
-            r"`groups\[0\] probabilities` must lie in \[0, inf\); got -0\.5",
+            r"`groups\[0\] probabilities` must lie in \[0, 2\]; got -0\.5",
         ),
-        ({"groups": [([0, 1], TABLE, [0.5, 0.4])]}, r"`groups\[0\]` probabilities must sum to 1; got 0\.9"),
+        ({"groups": [([0, 1], TABLE, [0.5, 0.4])]}, r"`groups\[0\] probabilities` must sum to 1; got 0\.9"),
         (
             {"groups": [([0, 1], TABLE, [0.5, 0.5]), ([2, 1], TABLE, [0.5, 0.5])]},
             "`groups` must not overlap; got feature 1 in two",
@@ -358,17 +358,17 @@ def test_laws_are_checked(arguments, message):
         ),
         (
             lambda: Features(3, 0.1, "exponential").transform(1),
-            r"`real part of z` must lie in \(-inf, 1\); got 1",
+            r"`s` must have a real part \(times scale\) below 1; got 1",
         ),
-        (lambda: Features(3, 0.1, "normal").transform(1e3), "`z` must be smaller: the transform overflows"),
+        (lambda: Features(3, 0.1, "normal").transform(1e3), "`s` must be smaller: the transform overflows"),
         (lambda: as_features(Features(3, 0.1), 4), "`law` must be for 4 features; got one for 3"),
         (lambda: as_features([0.1, 0.2], 2), r"`law` must be one number; got shape \(2,\)"),
         (lambda: as_features("x", 2), "`law` must be real numbers; got 'x'"),
-        (lambda: exclusive([0, 1], 0.6), r"`sum of p` must lie in \[0, 1\]; got 1\.2"),
+        (lambda: exclusive([0, 1], 0.6), r"`p` must sum to at most 1; got 1\.2"),
         (lambda: synchronous([0, 1], 0), r"`p` must lie in \(0, 1\]; got 0"),
         (
             lambda: parent_child(0, np.arange(1, 20), 0.5, 0.5),
-            "`number of children` must be.*at most 16; got 19",
+            "`children` must be at most 16; got 19",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_derived_moments_are_enumerated(points, m):
             p * sum(x * y for x, y in zip(w, xi, strict=True)) ** a * sum(x * x for x in xi) ** b
             for xi, p in states(points, m)
         )
-        derived = theory.derive_moment(a, b)
+        derived = theory.derive_moment(a, b).expression
         assert (derived == 0) if exact == 0 else (derived.subs(values_of(w, mu)) == exact)
 
 
@@ -78,11 +78,9 @@ def test_step_and_next_loss_are_enumerated(points, m):
         square += p * length
         fourth += p * sum(x**4 for x in after)
         loss += p * ((length - 1) ** 2 + mu[0] * length)
-    derived = theory.derive_next_step_loss()
-    assert derived["square"].subs(at) == square
-    assert derived["loss"].subs(at) == loss
-    assert derived["split"] == 0
-    assert theory.derive_fourth_norm_step().subs(at) == fourth
+    assert theory.derive_next_step_square().expression.subs(at) == square
+    assert theory.derive_next_step_loss().expression.subs(at) == loss
+    assert theory.derive_fourth_norm_step().expression.subs(at) == fourth
 
 
 def test_new_noise_is_averaged_too():
@@ -98,13 +96,60 @@ def test_new_noise_is_averaged_too():
     assert got == pytest.approx(float(total), rel=ROUNDING)
 
 
-def test_derived_gradient_and_norm():
-    assert theory.derive_gradient(3, 3) == sympy.zeros(3, 3)
-    assert theory.derive_gradient(2, 4) == sympy.zeros(2, 4)
+def test_the_loss_after_a_step_splits_into_the_old_error_and_the_new_noise():
+    square = theory.derive_squared_norm().expression
+    error = theory.expectation((square - 1) ** 2)
+    parts = error + sympy.Symbol("mu2") * theory.derive_next_step_square().expression
+    assert sympy.expand(theory.derive_next_step_loss().expression - parts) == 0
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (2, 4), (1, 1)])
+def test_derived_gradient(n, m):
+    gradient = theory.derive_gradient(n, m).expression
+    W, xi = (sympy.Matrix(1, m, lambda _, j, s=s: sympy.Symbol(f"{s}{j}", real=True)) for s in ("W_0", "xi_"))
+    step = 2 * (W.dot(W) - 1 + W.dot(xi)) * (2 * W + xi)
+    assert (gradient.row(0) - step).applyfunc(sympy.expand) == sympy.zeros(1, m)
+    assert gradient[1:, :] == sympy.zeros(n - 1, m)
+
+
+def test_derived_norm():
     eta, u, R = sympy.symbols("eta u R")
     printed = 1 - 4 * eta * u * (2 + u) + 4 * eta**2 * u**2 * (4 + 4 * u + R)
-    assert sympy.expand(theory.derive_squared_norm().subs(P2, 1) - printed) == 0
-    assert theory.expectation(u**2 * R - u**3) == theory.derive_moment(2, 1)
+    assert sympy.expand(theory.derive_squared_norm().expression.subs(P2, 1) - printed) == 0
+    assert theory.expectation(u**2 * R - u**3) == theory.derive_moment(2, 1).expression
+    assert theory.expectation(3) == 3
+
+
+@pytest.mark.parametrize("bad", ["u", "__import__('pathlib').Path('x').touch()", None, [1], 0.5])
+def test_only_sympy_is_an_expression(bad, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"`expression` must be a SymPy polynomial in u and R; got"):
+        theory.expectation(bad)
+    assert not any(tmp_path.iterdir())
+
+
+def test_only_a_polynomial_has_a_mean():
+    with pytest.raises(ValueError, match=r"`expression` must be a SymPy polynomial .*; got sin\(u\)"):
+        theory.expectation(sympy.sin(sympy.Symbol("u")))
+
+
+def test_numbers_are_the_derivations_at_50_digits():
+    """Weights, deviations and rates over decades; Derivation.evaluate computes without rounding."""
+    rng = np.random.default_rng(12)
+    moment, loss = theory.derive_moment(4), theory.derive_next_step_loss()
+    for scale, std, rate in ((1.0, 0.1, 0.02), (1e-3, 2.0, 0.5), (30.0, 1e-4, 1e-6)):
+        w = rng.normal(size=6) * scale
+        mu = theory.noise_moments("uniform", std)
+        with mpmath.workdps(60):
+            exact = [mpmath.mpf(float(x)) for x in w]
+            at = {f"p{k}": sum(x**k for x in exact) for k in (2, 4, 6)} | {"m": 6, "eta": rate}
+        at |= {f"mu{2 * k + 2}": float(value) for k, value in enumerate(mu)}
+        for derived, got in (
+            (moment, theory.fourth_moment(w, std, mu[1])),
+            (loss, theory.next_step_loss(w, "uniform", std, rate)),
+        ):
+            known = derived.evaluate({str(s): at[str(s)] for s in derived.symbols})
+            assert got == pytest.approx(float(known), rel=ROUNDING)
 
 
 @pytest.mark.parametrize(("noise", "kurtosis"), FAMILIES)
@@ -156,7 +201,7 @@ def test_fourth_moment_by_sampling():
         mu = theory.noise_moments(noise, std, excess_kurtosis=kurtosis)
         u = xi @ w
         right = theory.fourth_moment(w, std, mu[1])
-        mixed = float(theory.derive_moment(2, 1).subs(values_of(w, mu)))
+        mixed = float(theory.derive_moment(2, 1).expression.subs(values_of(w, mu)))
         for sample, mean in ((u**4, right), (u**2 * np.sum(xi**2, axis=1), mixed)):
             error = sample.std(ddof=1) / math.sqrt(sample.size)
             assert abs(sample.mean() - mean) < limit * error
@@ -210,20 +255,21 @@ def test_drift_and_diffusion_are_limits_of_enumerated_steps(noise, kurtosis):
 
 @pytest.mark.parametrize(("noise", "kurtosis"), FAMILIES)
 def test_drift_is_the_derived_one(noise, kurtosis):
-    derived = theory.derive_fourth_norm_drift()
-    assert derived["first"] == 0
+    drift, diffusion = theory.derive_fourth_norm_drift(), theory.derive_fourth_norm_diffusion()
+    eta = sympy.Symbol("eta")
+    assert drift.expression.coeff(eta, 1) == 0
     w, std = np.array([0.7, 0.5, -0.3, 0.2]), 0.3
     at = values_of([sympy.Rational(x) for x in w], theory.noise_moments(noise, std, excess_kurtosis=kurtosis))
-    for name, function in (("second", theory.fourth_norm_drift), ("variance", theory.fourth_norm_diffusion)):
+    for derived, function in ((drift, theory.fourth_norm_drift), (diffusion, theory.fourth_norm_diffusion)):
         got = function(w, noise, std, 1.0, excess_kurtosis=kurtosis)
-        assert got == pytest.approx(float(derived[name].subs(at)), rel=1e-12)
+        assert got == pytest.approx(float(derived.expression.subs(at | {eta: 1})), rel=1e-12)
 
 
 def test_drift_has_the_sign_of_the_kurtosis_on_average():
     """Random unit encodings; false alarms 1e-4. The source infers the opposite sign."""
-    m, k, mu2, mu4 = 16, *sympy.symbols("m mu2 mu4")
-    formula = 48 * k * (k - 1) * (mu4 - 3 * mu2**2) / ((k + 2) * (k + 4) * (k + 6))
-    assert sympy.simplify(theory.derive_random_drift() - formula) == 0
+    m, k, mu2, mu4, eta = 16, *sympy.symbols("m mu2 mu4 eta")
+    formula = 48 * eta**2 * k * (k - 1) * (mu4 - 3 * mu2**2) / ((k + 2) * (k + 4) * (k + 6))
+    assert sympy.simplify(theory.derive_random_drift().expression - formula) == 0
     w = np.random.default_rng(8).normal(size=(20_000, m))
     w /= np.linalg.norm(w, axis=1)[:, None]
     for noise, sign in (("bipolar", -1), ("laplace", 1)):
@@ -271,7 +317,7 @@ def test_shape_is_scale_free_and_diffusion_not_negative(w, kurtosis, scale):
 
 
 def test_random_fourth_norm():
-    assert theory.derive_random_fourth_norm() == 3 / (sympy.Symbol("m") + 2)
+    assert theory.derive_random_fourth_norm().expression == 3 / (sympy.Symbol("m") + 2)
     x = np.random.default_rng(4).normal(size=(20_000, 16))
     shape = np.sum(x**4, axis=1) / np.sum(x**2, axis=1) ** 2
     # False alarms 1e-4.
@@ -305,8 +351,11 @@ def test_random_fourth_norm():
             lambda: theory.noise_moments("bipolar", 1.0, excess_kurtosis=-1.0),
             r"`excess_kurtosis` must be given.*and for no other; got -1.0 with 'bipolar'",
         ),
-        (lambda: theory.derive_moment(-1), r"`power` must be an integer of at least 0; got -1"),
-        (lambda: theory.derive_moment(2, 0.5), r"`square_power` must be an integer of at least 0; got 0.5"),
+        (
+            lambda: theory.derive_moment(-1),
+            r"`power` must be an integer of at least 0 and at most 12; got -1",
+        ),
+        (lambda: theory.derive_moment(2, 0.5), r"`square_power` must be an integer .* at most 4; got 0.5"),
         (lambda: theory.next_step_loss([], "normal", 0.1, 0.1), r"`w` must not be empty; got shape \(0,\)"),
         (
             lambda: theory.next_step_loss([1.0], "normal", 0.1, np.inf),

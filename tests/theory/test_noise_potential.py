@@ -120,8 +120,8 @@ def test_products_with_noise_are_derivatives(noise, method):
 
 
 def test_normal_closed_form_at_50_digits():
-    on, mean, second = theory.derive_normal_relu()
-    functions = [sympy.lambdify(sorted(e.free_symbols, key=str), e, "mpmath") for e in (on, mean, second)]
+    derived = theory.derive_normal_relu()
+    functions = [sympy.lambdify(derived.symbols, e, "mpmath") for e in derived.expression]
     g = np.concatenate([-np.geomspace(30, 1e-12, 12), np.geomspace(1e-12, 30, 12)])
     got = theory.relu_moments(g, [1.0], "normal", 1.0)
     with mpmath.workdps(800):  # the derived forms cancel e^-450
@@ -135,16 +135,19 @@ def test_normal_closed_form_at_50_digits():
 
 def test_edgeworth_is_derived_and_of_first_order():
     derived = theory.derive_edgeworth()
-    assert derived["residual"] == 0
-    assert theory.derive_sparsifying_rate() == 0
-    names = {s.name: s for s in derived["correction"].free_symbols}
-    at = {names[k]: v for k, v in {"g": -0.1, "s": 1.0, "sigma": 0.2, "F": 0.25, "kurtosis": -2.0}.items()}
+    names = {s.name: s for s in derived.symbols}
+    g, s, sigma, kurtosis, p4 = (names[name] for name in ("g", "s", "sigma", "kurtosis", "p4"))
+    z = g / (sigma * sympy.sqrt(s))
+    density = sympy.exp(-(z**2) / 2) / sympy.sqrt(2 * sympy.pi)
+    formula = -kurtosis * sigma**2 * p4 / (12 * s) * z * density
+    assert sympy.simplify(derived.expression - formula) == 0
+    at = {"g": -0.1, "s": 1.0, "sigma": 0.2, "p4": 0.25, "kurtosis": -2.0}
     w = np.full(4, 0.5)
     edgeworth, normal = (
         theory.relu_moments(-0.1, w, "bipolar", 0.2, method=method).second
         for method in ("edgeworth", "normal")
     )
-    assert float(edgeworth - normal) == pytest.approx(float(derived["correction"].subs(at)), rel=1e-12)
+    assert float(edgeworth - normal) == pytest.approx(float(derived.evaluate(at)), rel=1e-12)
     # Weights in general position: what is left falls like the fourth norm squared, 1/m^2.
     errors = []
     for m in (16, 64):
@@ -154,6 +157,16 @@ def test_edgeworth_is_derived_and_of_first_order():
         ]
         errors.append(float(parts[0] - parts[1]))
     assert errors[0] / errors[1] == pytest.approx(16, rel=0.2)
+
+
+def test_the_sparsifying_rate_is_the_derived_one():
+    derived = theory.derive_sparsifying_rate()
+    for g, s, sigma, kurtosis in ((-0.3, 0.8, 0.2, -2.0), (0.05, 1.0, 0.1, 3.0), (-2.0, 4.0, 1.0, 0.5)):
+        # Two encodings of one squared length s and overlap g.
+        W = np.array([[s**0.5, 0.0], [g / s**0.5, (s - g**2 / s) ** 0.5]])
+        exact = float(derived.evaluate({"g": g, "s": s, "sigma": sigma, "kurtosis": kurtosis}))
+        # The exponent z^2/2 is at most 3 here; lengths have a rounding or two.
+        np.testing.assert_allclose(theory.sparsifying_rate(W, sigma, kurtosis), exact, rtol=ROUNDING)
 
 
 # --- Many encodings ---------------------------------------------------------------------------------------
@@ -256,6 +269,27 @@ def test_potential_is_what_noise_adds_to_spread_encodings(m):
         rate = np.sum(force * shape, axis=1) / np.sum(shape**2, axis=1)
         np.testing.assert_allclose(rate, theory.sparsifying_rate(W, std, kurtosis), rtol=12 / m)
     assert np.all(theory.sparsifying_rate(-W[[0, 1]] * [[1], [-1]], std, -2.0) < 0)  # positive overlaps
+
+
+def test_noise_that_reaches_nothing_leaves_the_plain_loss():
+    # The overlap is 1e130 standard deviations from the threshold.
+    for noise in ("normal", "bipolar", "uniform", "laplace"):
+        assert theory.noise_averaged_loss([[2.0, 0.0]], noise, 1e-130) == 9.0
+    gradient = theory.noise_averaged_gradient([[2.0, 0.0]], "normal", 1e-130)
+    np.testing.assert_array_equal(gradient, [[24.0, 0.0]])
+    moments = theory.relu_moments([1e100, -1e100, 1.0], [1e-200], "normal", 1.0, method="edgeworth")
+    np.testing.assert_array_equal(moments.mean, [1e100, 0.0, 1.0])
+    np.testing.assert_array_equal(moments.on, [1.0, 0.0, 1.0])
+
+
+def test_long_encodings_have_a_potential():
+    assert theory.effective_potential([[1e80, 0.0], [0.0, 1.0]], 0.1, -1.0) == 0.0
+    W = np.array([[0.6, -0.8], [-0.8, 0.6]])
+    for scale in (1e-60, 1e60):  # z stays if the noise grows with the weights
+        grown = theory.effective_potential(scale * W, scale * 0.5, -1.0)
+        assert grown == pytest.approx(scale**4 * theory.effective_potential(W, 0.5, -1.0), rel=ROUNDING)
+    with pytest.raises(ValueError, match=r"`W` must have finite lengths; got 1e\+308"):
+        theory.sparsifying_rate(np.full((2, 9), 1e308), 0.1, -1.0)
 
 
 def test_one_encoding_feels_no_axes():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import sympy
 from scipy.integrate import solve_ivp
 
 from superposition.theory import noise as theory
@@ -16,8 +17,31 @@ def spread_simplex(n, m, seed=0):
     return np.hstack([corners, np.zeros((n, m - n))]) @ np.linalg.qr(rng.normal(size=(m, m)))[0]
 
 
+@pytest.mark.parametrize("n", [2, 4])
+def test_the_derived_quartic_flow_solves_its_equation(n):
+    derived = theory.derive_quartic_flow(n)
+    tau, *free = derived.symbols
+    clock, *x = derived.expression
+    first = [*free, 1 - sum(free)]
+    square = sum(y**2 for y in x)
+    speed = sympy.diff(clock, tau)
+    for one, begin in zip(x, first, strict=True):
+        assert sympy.simplify(one.subs(tau, 0) - begin) == 0
+    # dx_j/d(Bt) = 2 x_j (x_j - sum_k x_k^2), for one of them; the others follow by symmetry.
+    assert sympy.simplify(sympy.diff(x[0], tau) / speed - 2 * x[0] * (x[0] - square)) == 0
+
+
+def test_quartic_flow_is_the_derived_one():
+    derived = theory.derive_quartic_flow(3)
+    squares = [0.5, 0.3]
+    w = np.sqrt([*squares, 1 - sum(squares)])
+    for tau in (0.1, 1.0, 1.9):
+        clock, *x = derived.evaluate({"tau": tau, "x1": squares[0], "x2": squares[1]})
+        got = theory.quartic_flow(w, float(clock))
+        np.testing.assert_allclose(got**2, [float(y) for y in x], rtol=1e-9)  # as it is documented
+
+
 def test_quartic_flow_is_the_solution():
-    assert theory.derive_quartic_flow(4) == (0, 0)
     rng = np.random.default_rng(9)
     for m, length in ((2, 1.0), (6, 1.0), (30, 0.8)):
         w = rng.normal(size=m)
@@ -142,6 +166,10 @@ def test_silent_states_keep_the_bound(noise, size):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (
+            lambda: theory.derive_quartic_flow(None),
+            r"`n_weights` must be an integer of at least 2 and at most 20; got None",
+        ),
         (lambda: theory.quartic_flow([0.0], 1.0), r"`w0` must not be 0.*got length 0"),
         (lambda: theory.quartic_flow([1.0], -1.0), r"`reduced_time` must lie in \[0, inf\); got -1"),
         (lambda: theory.quartic_time([1.0], 1.0), r"`fourth_norm` must lie in \(0, 1\); got 1"),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from superposition.theory import relu
-from superposition.theory.loss import derive
 from superposition.theory.loss.cube import pattern_gradient, pattern_loss
 
 # Digits lost by the vertex sum: weights down to 1e-18 of the largest, up to the power k.
@@ -24,8 +23,8 @@ def oracle():
     """Loss of a pattern as derived by SymPy, evaluated by mpmath; `own` is None for an output that is off."""
     functions = {}
     for k in range(1, 6):
-        derived, (b, g) = derive.derive_class_loss(k), derive.symbols(k)
-        functions[k] = [sp.lambdify((b, *g), e, "mpmath") for e in (derived.off, derived.on)]
+        derived = relu.derive_class_loss(k)
+        functions[k] = [sp.lambdify(derived.symbols, e, "mpmath") for e in derived.expression]
 
     def evaluate(g, b, own):
         on = own is not None
@@ -95,7 +94,7 @@ def recursion_residual(k, q):
     checked in all regions at once. Applied around a point of the plane z = 0 the first term on the right
     vanishes: the form that the kernels use.
     """
-    b, g = derive.symbols(k)
+    b, *g = relu.derive_class_loss(k).symbols
 
     def mean(q, free, base, held):
         total = sp.Integer(0)

@@ -62,10 +62,10 @@ def test_corner_vanishes_where_the_first_class_does_not(n):
 
 
 def test_bias_trade_off_is_what_the_kernels_give():
-    terms = derive.derive_bias_trade_off()
-    t, c, m = sp.symbols("t c m", positive=True)
+    derived = derive.derive_bias_trade_off()
+    t, c, m = derived.symbols
     for values in ({t: 0.1, c: 0.4, m: 0.9}, {t: 0.3, c: 0.31, m: 1.4}):
-        kept, own = (float(terms[name].subs(values)) for name in ("kept", "own"))
+        own, kept = (float(term.subs(values)) for term in derived.expression[:2])
         assert relu.interference(values[c], -values[t]) == pytest.approx(kept, rel=1e-12)
         assert 1 / 3 - relu.feature_benefit(values[m], -values[t]) == pytest.approx(own, rel=1e-12)
     assert relu.interference(0.2, -0.2) == 0.0
@@ -83,9 +83,7 @@ def test_slope_by_the_bias_is_minus_the_positive_overlaps():
 @given(st.floats(0.001, 1), st.integers(1, 9))
 def test_best_bias_of_a_feature_that_is_not_represented(p, n):
     """p/2 by all classes; the first two alone place it lower."""
-    solved = derive.derive_truncated_bias()
-    at = dict(zip(sp.symbols("p n", positive=True), (p, n), strict=True))
-    full, cut = (float(solved[name].subs(at)) for name in ("full", "truncated"))
+    full, cut = map(float, derive.derive_truncated_bias().evaluate({"p": p, "n": n}))
     W = np.zeros((n, 1))
     _, slope = relu.mixture_loss_gradient(W, full, p)
     assert slope == pytest.approx(np.zeros(n), abs=1e-13)
@@ -94,8 +92,8 @@ def test_best_bias_of_a_feature_that_is_not_represented(p, n):
 
 
 def test_projection_holds_for_positive_inputs_only():
-    gain = derive.derive_projection()["gain"]
-    x, z = sp.Symbol("x", real=True), sp.Symbol("z", positive=True)
+    derived = derive.derive_projection()
+    gain, (x, z) = derived.expression, derived.symbols
     positive = sp.Symbol("positive", nonnegative=True)
     assert gain.subs(x, positive).is_positive
     assert gain.subs({x: -1, z: 1}) == -1

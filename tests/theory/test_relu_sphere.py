@@ -75,12 +75,12 @@ def test_one_sparse_loss_on_the_sphere(seed, n, dropped, m):
 
 
 def test_derived_losses():
-    found = relu.derive_sphere_losses()
-    a, c = sympy.symbols("a c", positive=True)
-    assert found["kept"] == 0
-    assert found["dropped"] == sympy.Rational(1, 3)
-    assert sympy.simplify(found["overlap"] - c**2 / 3) == 0
-    assert sympy.simplify(found["pair"] - (a**2 / 3 - a**3 / 6)) == 0
+    derived = relu.derive_sphere_losses()
+    (kept, dropped, overlap, pair), (a, c) = derived.expression, derived.symbols
+    assert kept == 0
+    assert dropped == sympy.Rational(1, 3)
+    assert sympy.simplify(overlap - c**2 / 3) == 0
+    assert sympy.simplify(pair - (a**2 / 3 - a**3 / 6)) == 0
 
 
 @pytest.mark.parametrize("c", [-1.0, -0.7, -0.2, 0.0])
@@ -140,17 +140,14 @@ def test_no_block_is_cheaper_than_an_antipodal_pair(k):
     assert 1 / 3 - 1e-9 < least < 1 / 3 + 1e-4
 
 
-COMMON_NORM = {
-    key: sympy.lambdify(sympy.symbols("n E", positive=True), value)
-    for key, value in relu.derive_common_norm().items()
-}
+COMMON_NORM = relu.derive_common_norm().numeric()
 
 
 @given(SEEDS, st.integers(1, 6), st.integers(1, 3))
 def test_common_norm(seed, n, m):
     W = random_points(seed, n, m)
     energy = sphere.thomson_energy(W)
-    square, loss = COMMON_NORM["square"](n, energy), COMMON_NORM["loss"](n, energy)
+    square, loss = COMMON_NORM(n, energy).ravel()
     assert sphere.common_norm_loss(n, energy) == pytest.approx(loss, abs=1e-14 * n)
     assert class_loss(W * math.sqrt(square), 0.0, 1) == pytest.approx(loss, abs=ROUNDING * n * n)
     for factor in (0.9, 1.1):
@@ -173,16 +170,11 @@ def test_equal_interference_does_not_make_equal_lengths_best():
 def test_code_loss(k):
     W = polytopes.polygon(k)
     mu = math.cos(2 * math.pi / k)
-    found = {key: float(value.subs("mu", mu)) for key, value in _code().items()}
-    assert sphere.code_loss(k, mu) == pytest.approx(k * found["loss"], rel=1e-14)
-    at_best = class_loss(W * math.sqrt(found["square"]), found["bias"], 1)
+    square, bias, loss = map(float, relu.derive_code_loss().evaluate({"mu": mu}))
+    assert sphere.code_loss(k, mu) == pytest.approx(k * loss, rel=1e-14)
+    at_best = class_loss(W * math.sqrt(square), bias, 1)
     assert at_best == pytest.approx(sphere.code_loss(k, mu), rel=1e-12)
     assert at_best < k / 3
-
-
-def _code():
-    (mu,) = relu.derive_code_loss()["loss"].free_symbols
-    return {key: value.subs(mu, sympy.Symbol("mu")) for key, value in relu.derive_code_loss().items()}
 
 
 # --- Bounds ------------------------------------------------------------------------------------------------
@@ -199,17 +191,16 @@ def test_no_arrangement_goes_below_the_bound(seed, m, n, bias, clustered):
 
 
 def test_bound_is_the_derived_one():
-    found = relu.derive_thomson_bound()
-    n, m, t, u, c = sympy.symbols("n m t u c", positive=True)
+    derived = relu.derive_thomson_bound()
+    (h, _, bound), (n, m, t, u, c) = derived.expression, derived.symbols
     closed = n * (n * (1 - m * t) - 2 * m * (1 - t)) ** 2 / (m * (n * (m + 1) - 4 * m))
-    assert sympy.simplify(found["bound"] - closed) == 0
+    assert sympy.simplify(bound - closed) == 0
     for values in [(5, 2, 0), (9, 3, 0), (40, 4, 0.125), (7, 1, 0.25)]:
-        exact = found["bound"].subs(zip((n, m, t), map(sympy.nsimplify, values), strict=True))
+        exact = bound.subs(zip((n, m, t), map(sympy.nsimplify, values), strict=True))
         assert sphere.thomson_bound(values[0], values[1], -values[2]) == pytest.approx(
             float(exact), rel=1e-14
         )
     # The parabola: 0 at -1, and the kernel's tangent at c = 1/u - 1.
-    h = found["parabola"]
     touch = 1 / u - 1
     assert sympy.simplify(h.subs(c, -1)) == 0
     assert sympy.simplify((h - (c - t) ** 2).subs(c, touch)) == 0
@@ -302,12 +293,12 @@ def test_polytopes(name):
 
 
 def test_heights():
-    antiprism = relu.derive_antiprism()
-    prism = relu.derive_tricapped_prism()
+    bare, bare_energy, capped, capped_energy = relu.derive_antiprism().expression
+    prism, prism_energy = relu.derive_tricapped_prism().expression
     for name, square, energy in [
-        ("square antiprism", antiprism["bare"], antiprism["bare energy"]),
-        ("bicapped antiprism", antiprism["capped"], antiprism["capped energy"]),
-        ("tricapped prism", prism["square"], prism["energy"]),
+        ("square antiprism", bare, bare_energy),
+        ("bicapped antiprism", capped, capped_energy),
+        ("tricapped prism", prism, prism_energy),
     ]:
         W = polytopes.polytope(name)
         assert np.isclose(np.abs(W[:, 2]), math.sqrt(square), rtol=0, atol=1e-15).any()

@@ -11,7 +11,6 @@ from scipy.special import erfcinv
 from superposition.theory.sparsification import (
     derive,
     ideal_weights,
-    limit_law,
     limiting_relative_variance,
     parametric_law,
     relative_variance,
@@ -107,60 +106,6 @@ def test_constants_of_the_middle_regime():
     assert limiting_relative_variance(1.0) == pytest.approx(np.pi / 2 - 1, rel=1e-15)
 
 
-def test_limit_law_tends_to_the_parametric_law():
-    # At a fixed place on the curve, lam sqrt(m) -> 0 at fixed lam sqrt(m) t: the transient of the length
-    # costs a time of order 1 and balance a length of order lam |W|_1, both of first order in lam sqrt(m).
-    m = 10**8
-    curve = parametric_law(np.array([0.5, 1.5, 2.5]))
-    gaps = []
-    for strength in (1e-2, 1e-3, 1e-4):
-        law = limit_law(curve.scaled_time / strength, strength / m**0.5, m, 0.5)
-        gaps.append(
-            [
-                np.max(np.abs(law.nonzeros / m / curve.nonzero_share - 1)),
-                np.max(np.abs(law.l1_norm / m**0.5 / curve.scaled_l1_norm - 1)),
-                np.max(np.abs(law.relative_variance - curve.relative_variance)),
-            ]
-        )
-    gaps = np.array(gaps)
-    orders = np.log10(gaps[:-1] / gaps[1:])
-    np.testing.assert_allclose(orders, 1, atol=0.1)
-
-
-def test_limit_law_at_the_ends():
-    law = limit_law([[0.0, 1e8], [1e300, 1e8]], 1e-4, 10_000, 0.7)
-    assert law.nonzeros.shape == (2, 2)
-    assert law.nonzeros[0, 0] == 10_000
-    assert law.l1_norm[0, 0] == pytest.approx(0.7 * np.sqrt(2 / np.pi * 10_000), rel=1e-12)
-    # One is left, at the stable length of 1 - w^2 = lam/w; the quadrature rule may hold a tie or two.
-    np.testing.assert_allclose(law.nonzeros[1], 1, atol=1e-3)
-    np.testing.assert_allclose(law.l1_norm[1], 1 - 0.5e-4, atol=1e-3)
-    np.testing.assert_array_equal(law.nonzeros[0, 1], law.nonzeros[1, 1])
-
-
-def test_limit_law_without_and_with_too_much_force():
-    t = np.array([0.0, 1.0, 50.0])
-    free = limit_law(t, 0.0, 1000, 0.5)
-    np.testing.assert_array_equal(free.nonzeros, 1000)
-    length = 1 / np.sqrt(1 + (1 / 0.25 - 1) * np.exp(-2 * t))
-    np.testing.assert_allclose(free.l1_norm, length * np.sqrt(2 / np.pi * 1000), rtol=1e-8)
-    dead = limit_law(t, 0.5, 1000, 0.9)
-    assert dead.nonzeros[-1] == 0
-    assert dead.l1_norm[-1] == 0
-
-
-def test_spread_begins_as_that_of_the_sample():
-    # At t = 0 the l1 norm is a sum of m independent sizes, with variance scale^2 (1 - 2/pi).
-    law = limit_law(0.0, 1e-5, 100_000, 0.9)
-    assert law.nonzeros_std == 0
-    assert law.l1_norm_std == pytest.approx(0.9 * np.sqrt(1 - 2 / np.pi), rel=1e-10)
-    # In the tail the number is Poisson to this order (derived), 4/zeta^2 or so away at a finite threshold.
-    tail = limit_law(np.array([2e-4, 1e-2]) / 1e-8, 1e-8, 10**12, 0.9)
-    zeta = np.sqrt(2) * erfcinv(tail.nonzeros / 1e12)
-    gap = (tail.nonzeros_std**2 / tail.nonzeros - 1) * zeta**2
-    np.testing.assert_allclose(gap, -4, atol=1)
-
-
 @given(st.integers(0, 2**32), st.integers(1, 40), st.booleans())
 def test_relative_variance_lies_between_its_bounds(seed, m, heavy):
     rng = np.random.default_rng(seed)
@@ -213,11 +158,6 @@ def test_scaling_law_has_three_regimes():
         (lambda: truncated_moments(1, 2.5), r"`order` must be an integer of at least 0.*; got 2.5"),
         (lambda: parametric_law(-1), r"`zeta` must lie in \[0, 37\]; got -1"),
         (lambda: limiting_relative_variance(0), r"`share` must lie in \[1e-290, 1\]; got 0"),
-        (lambda: limit_law([1, -1], 0.1, 100, 1), r"`t` must lie in \[0, inf\); got -1"),
-        (lambda: limit_law(1, -0.1, 100, 1), r"`lam` must lie in \[0, inf\); got -0.1"),
-        (lambda: limit_law(1, 0.1, 7, 1), r"`m` must be an integer of at least 8; got 7"),
-        (lambda: limit_law(1, 0.1, 100, 0), r"`scale` must lie in \(0, inf\); got 0"),
-        (lambda: limit_law(1, [0.1, 0.2], 100, 1), r"`lam` must be one number; got shape \(2,\)"),
         (lambda: scaling_law(1, 0, 100), r"`lam` must lie in \(0, inf\); got 0"),
         (lambda: scaling_law(-1, 1, 100), r"`t` must lie in \[0, inf\); got -1"),
         (lambda: scaling_law(1, 1, 0), r"`m` must be an integer of at least 1; got 0"),

@@ -19,7 +19,7 @@ def double_count(quick):
     """Take n^2/(2m) for the number of polysemantic neurons."""
     n, m, runs = 32, 64, 20
     W0 = np.stack([start(seed, n, m) for seed in range(runs)])
-    ratios = solvers.flow(W0, 3e-3, 2000.0, rtol=1e-4).polysemantic[:, -1] / (n * n / (2 * m))
+    ratios = solvers.flow(W0, 3e-3, 2000.0, tol=1e-4).polysemantic[:, -1] / (n * n / (2 * m))
     return Evidence("", [Finding("printed", "experiment", "upper limit", limit(ratios, 1), ">=", 1.0)])
 
 

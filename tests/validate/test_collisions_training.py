@@ -184,7 +184,7 @@ def test_adamw_is_that_of_torch_on_the_printed_loss():
 def test_gradient_descent_follows_the_flow_of_the_normal_form():
     n, m, lam, until = 6, 8, 0.08, 6.0
     start = weights(24, n, m, seed=7)
-    exact = solvers.flow(start, lam / 4, [until], rtol=1e-8).W
+    exact = solvers.flow(start, lam / 4, [until], tol=1e-8).W
     errors = []
     for rate in (0.01, 0.005, 0.0025):
         steps = round(until / (4 * rate))

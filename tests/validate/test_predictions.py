@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from superposition.theory import collisions, sparsification
+from superposition.solvers import sparsification
+from superposition.theory import collisions
 from superposition.validate.predictions import PREDICTIONS, predict
 
 

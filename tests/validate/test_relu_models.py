@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from superposition.solvers.relu import Certificate, SmallModel
-from superposition.validate.models import load_models, save_models
+from superposition.solvers.minimise import minimise
+from superposition.solvers.relu import Certificate, solve_pair
+from superposition.theory.features import Features
+from superposition.validate.models import SmallModel, load_models, save_models, small_model
 
 PAIR = SmallModel(
     W=np.array([[1.0], [-1.0]]),
@@ -49,6 +51,25 @@ def test_models_come_back(path):
         np.testing.assert_array_equal(loaded.b, model.b)
         np.testing.assert_array_equal(loaded.importance, model.importance)
         assert (loaded.p, loaded.loss, loaded.certificate) == (model.p, model.loss, model.certificate)
+
+
+def test_minima_become_models(tmp_path):
+    law = Features(2, 0.1, importance=[1.0, 0.5])
+    models = [
+        small_model(solve_pair(0.1, 0.5, gap=0.1), law),
+        small_model(minimise(3, 2, 0.3, starts=2), 0.3),
+    ]
+    save_models(tmp_path / "models.npz", models)
+    assert load_models(tmp_path / "models.npz") == models
+    assert [model.certificate.kind for model in models] == ["branch and bound", "many starts"]
+
+
+def test_only_what_the_file_has_a_place_for_becomes_a_model():
+    found = minimise(2, 1, 0.1, starts=1)
+    with pytest.raises(ValueError, match=r"`law` must be of independent features .* alike; got Features"):
+        small_model(found, Features(2, [0.1, 0.2]))
+    with pytest.raises(ValueError, match=r"`found` must be tied"):
+        small_model(minimise(2, 1, 0.1, tied=False, starts=1), 0.1)
 
 
 def test_no_models(tmp_path):

@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
-from superposition.solvers.relu import pair_basins, solve_small
+from superposition.solvers.minimise import minimise
+from superposition.solvers.relu import pair_basins
 from superposition.theory.relu import onset_importance
 from superposition.validate import files, relu, report
 from superposition.validate.relu import findings, pair_findings, section, trained
@@ -75,7 +76,7 @@ def test_a_pair_keeps_the_sign_that_it_starts_with(models):
 
 def test_two_routes_of_the_flow_agree():
     p, seeds, std = 0.2, 6, 0.5
-    basins = pair_basins(p, 1.0, seeds, init_std=std, rng=3)
+    basins = pair_basins(p, 1.0, starts=seeds, init_std=std, rng=3)
     W0 = std * np.random.default_rng(3).standard_normal((seeds, 2))
     exact = trained._Exact(2, 1, p)
     losses = [exact.flow(np.concatenate([w, np.zeros(2)])) * p / 2 for w in W0]
@@ -85,7 +86,7 @@ def test_two_routes_of_the_flow_agree():
 
 def test_the_minimum_is_that_of_the_solver():
     exact = trained._Exact(3, 2, 0.3)
-    model = solve_small(3, 2, 0.3, starts=2)
+    model = minimise(3, 2, 0.3, starts=2)
     x = np.concatenate([model.W.ravel(), model.b])
     assert exact.value(x) * 0.3 / 3 == pytest.approx(model.loss, rel=1e-10)
     assert np.linalg.norm(exact.gradient(x)) < 1e-6

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
+from superposition.solvers.sparsification import limit_law
 from superposition.theory import sparsification as theory
 from superposition.validate import files, sparsification
 from superposition.validate.sparsification import section
@@ -42,7 +43,7 @@ def test_limit_law_is_the_mean_of_exact_runs(fig2, name):
     # standard error here, which is 1 % of the number where a hundred are left and 3 % where three are.
     assert worst_z(fig2, name, law) < limit
     # Canaries: a law with lam off by a tenth is seen, and so are the source's curves.
-    wrong = theory.limit_law(TIMES, 1.1 * LAM, M, SCALE)
+    wrong = limit_law(TIMES, 1.1 * LAM, M, SCALE)
     assert worst_z(fig2, name, getattr(wrong, name)) > limit
     if name != "relative_variance":
         assert worst_z(fig2, name, fig2[f"source_{name}"].values) > 5 * limit

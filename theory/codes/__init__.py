@@ -1,6 +1,8 @@
 """Structured codes beside the Persian rug: blocks, pairs, dropping, mixtures, and proved lower bounds."""
 
+from . import derive
 from .bounds import decoder_bound, interference_bound, loss_bound
+from .derive import derive_antipodal_loss, derive_pair_cost, derive_priority_loss, derive_skew_pair
 from .interference import collision_loss, cut_polygon, pair_cost, small_p_constant
 from .overlaps import CODES, Overlaps, overlaps, quadrangle, shifted, strongly_regular
 from .pairs import antipodal_loss, antipodal_optimum, dropped_loss
@@ -14,6 +16,11 @@ __all__ = [
     "collision_loss",
     "cut_polygon",
     "decoder_bound",
+    "derive",
+    "derive_antipodal_loss",
+    "derive_pair_cost",
+    "derive_priority_loss",
+    "derive_skew_pair",
     "dropped_loss",
     "interference_bound",
     "loss_bound",

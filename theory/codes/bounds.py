@@ -50,23 +50,7 @@ def interference_bound(ratio: npt.ArrayLike) -> Real:
     for every real matrix with positive diagonal and rank n_hidden at most (step 4 of the module's proof
     with all rows good).
 
-    Parameters
-    ----------
-    ratio : array_like of float
-        n_hidden/n_features, in (0, 1].
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If `ratio` lies outside (0, 1].
-
-    Notes
-    -----
-    Without the cap the bound is 1/ratio - 1 (Cowsik et al. 2024, Eq. 6), but one huge entry may meet that.
+    `ratio` is as for `loss_bound`. Without the cap the bound is 1/ratio - 1 (Cowsik et al. 2024, Eq. 6), but one huge entry may meet that.
 
     Examples
     --------
@@ -149,22 +133,7 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     .. math:: L \ge \frac{p - r}{2 \pi e} \left(\frac{6}{\pi e}\right)^{r/(p - r)}
               \quad (r = \mathrm{ratio} < p), \qquad L \ge 0 \text{ else.}
 
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
-    ratio : array_like of float
-        n_hidden/n_features, in [0, 1]. Broadcasts with `p`.
-
-    Returns
-    -------
-    float or ndarray of float64
-        Per feature, at every n_features.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Per feature, at every n_features. Arguments are as for `loss_bound`; p = 1 and ratio = 0 are allowed too.
 
     Notes
     -----

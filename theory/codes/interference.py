@@ -12,47 +12,16 @@ logarithm of p. A tied model (M = W W') has room for two features a dimension at
 W_out ≠ W_in' three dimensions do for any number of features: `cut_polygon`.
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray, Real, plain
 
-__all__ = [
-    "collision_loss",
-    "cut_polygon",
-    "derive_pair_cost",
-    "pair_cost",
-    "small_p_constant",
-]
+__all__ = ["collision_loss", "cut_polygon", "pair_cost", "small_p_constant"]
 
 # Inner products that should vanish are rounded to either side.
 _ROUNDING = 1e-12
-
-
-def derive_pair_cost() -> tuple[Any, Any]:
-    """Integrate the cost of a pair of features that are on together, with SymPy.
-
-    Returns
-    -------
-    weak, strong : sympy.Expr
-        In the symbol c, for c <= 1 and c >= 1.
-
-    Examples
-    --------
-    >>> derive_pair_cost()
-    (-c**3/6 + c**2/3, 1/3 - 1/(6*c))
-    """
-    import sympy as sp
-
-    x, y, c = sp.symbols("x y c", positive=True)
-    # The output is 0 for x < c y, and x - c y above.
-    given_y = sp.integrate(x**2, (x, 0, c * y)) + sp.integrate((c * y) ** 2, (x, c * y, 1))
-    weak = sp.expand(sp.integrate(sp.expand(given_y), (y, 0, 1)))
-    strong = sp.integrate(sp.expand(given_y), (y, 0, 1 / c)) + (1 - 1 / c) / 3
-    return weak, sp.expand(strong)
 
 
 def pair_cost(c: npt.ArrayLike) -> Real:
@@ -158,6 +127,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     (3, 2.755983)
     """
     n = arguments.integer("n_features", n_features, 3)
+    arguments.fits("n_features", n, 3.0 * n * n)
     j = np.arange(n)
     # 1 - cos(t) = 2 sin²(t/2) keeps large polygons accurate
     height = np.sin(np.pi / n * (j[:, None] - j)) ** 2 / np.sin(np.pi / n) ** 2

@@ -8,19 +8,18 @@ leaves a model without positive interference.
 """
 
 import math
-from dataclasses import dataclass
-
 import numpy as np
 
 from .. import arguments
 from ..arguments import FloatArray
 from ..relu import polygon, polytope, simplex
+from ..results import result
 from .interference import pair_cost
 
 __all__ = ["CODES", "Overlaps", "overlaps", "quadrangle", "shifted", "strongly_regular"]
 
 
-@dataclass(frozen=True)
+@result
 class Overlaps:
     """What one feature of a code sees of the others.
 
@@ -43,6 +42,7 @@ class Overlaps:
 
     def row(self) -> FloatArray:
         """Return the row of the Gram matrix, the feature's own 1 first."""
+        arguments.fits("n_features", self.n_features, self.n_features)
         return np.concatenate([[1.0], np.repeat(self.values, self.counts)])
 
 
@@ -97,19 +97,14 @@ def quadrangle(q: int) -> Overlaps:
     It has (q + 1)(q³ + 1) points in q (q² - q + 1) dimensions; they exist for every prime power q (an
     elliptic quadric in five dimensions over the field of q elements). Shifted, with one dimension more, F
     ratio → 1/3 for large q: the loss tends to p sigma², what rank alone leaves of the interference, without
-    a logarithm.
-
-    Raises
-    ------
-    ValueError
-        If `q` is not a whole number of at least 2.
+    a logarithm. `q` is a whole number from 2 to 1000, and the result as for `overlaps`.
 
     Examples
     --------
     >>> quadrangle(2).n_features, quadrangle(2).n_hidden
     (27, 6)
     """
-    q = arguments.integer("q", q, 2)
+    q = arguments.integer("q", q, 2, 1000)
     return strongly_regular(f"quadrangle {q}", (q + 1) * (q**3 + 1), q * (q * q + 1), q - 1, q * q + 1)
 
 
@@ -196,14 +191,7 @@ def shifted(code: Overlaps) -> tuple[int, float]:
     n_hidden + 1 at most (n_hidden if mu = 0), so the model without bias has the loss F p² + O(p³); see
     `small_p_constant`.
 
-    Parameters
-    ----------
-    code : Overlaps
-
-    Returns
-    -------
-    n_hidden : int
-    constant : float
+    `code` is what `overlaps` returns.
 
     Examples
     --------

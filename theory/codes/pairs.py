@@ -13,52 +13,7 @@ from .. import arguments
 from ..kernels import kernel, ufunc
 from ..rug import zero_ratio_loss
 
-__all__ = ["antipodal_loss", "antipodal_optimum", "derive_antipodal", "dropped_loss"]
-
-
-def derive_antipodal() -> dict[str, Any]:
-    r"""Integrate the loss of one output of an antipodal pair, with SymPy.
-
-    Returns
-    -------
-    dict of str to sympy.Expr
-        In the symbols p, beta (0 <= beta <= 1), a. ``"cross"`` = E[x R] and ``"square"`` = E[R²] with
-        R = ReLU(x_1 - x_2 + beta); ``"loss"`` = p/3 - 2 a cross + a² square; ``"unbiased"`` its minimum over
-        a at beta = 0; ``"unit"`` its value at a = 1, beta = 0.
-
-    Examples
-    --------
-    >>> parts = derive_antipodal()
-    >>> parts["unit"], parts["unbiased"]
-    (p**2/6, p**2*(25*p - 32)/(48*(3*p - 4)))
-    """
-    import sympy as sp
-
-    p, beta, a, u, v = sp.symbols("p beta a u v", positive=True)
-    q = 1 - p
-
-    def both(power: int, factor: Any) -> Any:
-        """Mean of factor (u - v + beta)_+^power: v up to u + beta while that is below 1, then up to 1."""
-        inner = factor * (u - v + beta) ** power
-        low = sp.integrate(sp.expand(sp.integrate(sp.expand(inner), (v, 0, u + beta))), (u, 0, 1 - beta))
-        high = sp.integrate(sp.expand(sp.integrate(sp.expand(inner), (v, 0, 1))), (u, 1 - beta, 1))
-        return sp.expand(low + high)
-
-    own = sp.integrate(sp.expand(u * (u + beta)), (u, 0, 1))
-    own_square = sp.integrate(sp.expand((u + beta) ** 2), (u, 0, 1))
-    other = sp.integrate(sp.expand((beta - v) ** 2), (v, 0, beta))
-    cross = p * q * own + p**2 * both(1, u)
-    square = q**2 * beta**2 + p * q * (own_square + other) + p**2 * both(2, sp.Integer(1))
-    loss = p / 3 - 2 * a * cross + a**2 * square
-    bare = loss.subs(beta, 0)
-    (best,) = sp.solve(sp.diff(bare, a), a)
-    return {
-        "cross": cross,
-        "square": square,
-        "loss": loss,
-        "unbiased": sp.factor(bare.subs(a, best)),
-        "unit": sp.expand(bare.subs(a, 1)),
-    }
+__all__ = ["antipodal_loss", "antipodal_optimum", "dropped_loss"]
 
 
 @kernel
@@ -77,23 +32,23 @@ def _both_on(beta: float) -> tuple[float, float, float, float]:
 
 @kernel
 def _excess(beta: float, p: float) -> float:
-    """Best scale less 1 at the shift beta, from the difference of both moments, which does not cancel."""
+    """Best scale less 1 at the shift beta, from the difference of both moments over p: no digit cancels."""
     q = 1.0 - p
     cross, square, _, _ = _both_on(beta)
-    off = q * q * beta * beta + p * q * beta**3 / 3.0
-    total = off + p * q * (1.0 / 3.0 + beta + beta * beta) + p * p * square
-    return (p * p * (cross - square) - p * q * beta * (0.5 + beta) - off) / total
+    off = q * q * beta * (beta / p) + q * beta**3 / 3.0
+    total = off + q * (1.0 / 3.0 + beta + beta * beta) + p * square
+    return (p * (cross - square) - q * beta * (0.5 + beta) - off) / total
 
 
 @kernel
 def _slope(beta: float, p: float) -> float:
-    """Half the slope of the loss by the bias at the best scale."""
+    """Half the slope of the loss by the bias at the best scale, over p."""
     q = 1.0 - p
     s = _excess(beta, p)
     a = 1.0 + s
     _, _, mean, own = _both_on(beta)
-    off = q * q * a * beta + 0.5 * p * q * a * beta * beta
-    return off + p * q * (0.5 * s + a * beta) + p * p * (a * mean - own)
+    off = q * q * a * (beta / p) + 0.5 * q * a * beta * beta
+    return off + q * (0.5 * s + a * beta) + p * (a * mean - own)
 
 
 @kernel
@@ -178,30 +133,8 @@ def antipodal_loss(p: npt.ArrayLike) -> Any:
     .. math:: L \le \frac{p^2 (32 - 25 p)}{48 (4 - 3p)} \le \frac{p^2}{6},
               \qquad L = \frac{p^2}{6} - \frac{p^3}{192} + O(p^4).
 
-    The first bound is the best loss without bias, the second the loss at unit weights without bias.
-
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
-
-    Returns
-    -------
-    float or ndarray of float64
-        At the best scale and bias; relative error 1e-13.
-
-    Raises
-    ------
-    ValueError
-        If `p` lies outside (0, 1].
-
-    See Also
-    --------
-    antipodal_optimum : The scale and the bias.
-
-    References
-    ----------
-    Elhage et al. (2022): antipodal pairs as the first geometry of superposition.
+    The first bound is the best loss without bias, the second the loss at unit weights without bias. `p` is
+    as for `antipodal_optimum`; the relative error is 1e-13.
 
     Examples
     --------
@@ -212,22 +145,9 @@ def antipodal_loss(p: npt.ArrayLike) -> Any:
 
 
 def dropped_loss(p: npt.ArrayLike) -> Any:
-    """Loss of a feature that is not represented: the best output is the constant p/2.
+    """Loss of a feature that is not represented, p/3 - p²/4: the best output is the constant p/2.
 
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
-
-    Returns
-    -------
-    float or ndarray of float64
-        p/3 - p²/4, exact.
-
-    Raises
-    ------
-    ValueError
-        If `p` lies outside (0, 1].
+    It is what `zero_ratio_loss` of the rug is.
 
     Examples
     --------

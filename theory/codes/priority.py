@@ -7,62 +7,25 @@ lies outside the cone of the corners before it. In the limit of a wide spread of
 unless a larger feature is on that it is not orthogonal to.
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray, Real, plain
+from ..kernels import ufunc
 
-__all__ = ["derive_skew_pair", "priority_constant", "priority_loss", "priority_map", "skew_pair_loss"]
+__all__ = ["priority_constant", "priority_loss", "priority_map", "skew_pair_loss"]
 
-
-def derive_skew_pair() -> tuple[Any, Any]:
-    """Minimise the cost of the pair [[1, -c], [-1/c, 1]], a matrix of rank 1, over c, with SymPy.
-
-    Returns
-    -------
-    c, constant : sympy.Expr
-        The best c below 1, and F of the loss F p² there. c = 1, the antipodal pair, is a maximum of the
-        cost, 1/6, between two minima.
-
-    Examples
-    --------
-    >>> derive_skew_pair()
-    (1/3, 25/162)
-    """
-    import sympy as sp
-
-    from .interference import derive_pair_cost
-
-    weak, strong = derive_pair_cost()
-    (c,) = weak.free_symbols
-    cost = (weak + strong.subs(c, 1 / c)) / 2
-    best = [root for root in sp.solve(sp.diff(cost, c), c) if sp.diff(cost, c, 2).subs(c, root) > 0]
-    return best[0], cost.subs(c, best[0])
+# Most features of a code whose loss is summed.
+_MOST = 1e6
 
 
 def skew_pair_loss(p: npt.ArrayLike) -> Real:
     r"""Loss per feature of two features on one direction whose encodings differ in length by 3: 25 p²/162.
 
     The outputs are ReLU(x_1 - x_2/3) and ReLU(x_2 - 3 x_1), without bias. It is 7 % below the p²/6 of
-    antipodal pairs of equal lengths, which are a saddle for models whose decoder is free.
-
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
-
-    Returns
-    -------
-    float or ndarray of float64
-        Exact at every p for these weights; bias and scale would lower it a little.
-
-    Raises
-    ------
-    ValueError
-        If `p` lies outside (0, 1].
+    antipodal pairs of equal lengths, which are a saddle for models whose decoder is free. Exact at every p
+    for these weights; bias and scale would lower it a little. `p` is as for `priority_loss`.
 
     Examples
     --------
@@ -76,21 +39,7 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
 def priority_constant(n_features: npt.ArrayLike) -> Real:
     r"""Return F of the law L = F p² + O(p³) of a priority code, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
-    At ratio 2/n it is about 1/(3 ratio) - 1/2.
-
-    Parameters
-    ----------
-    n_features : array_like of int
-        Features on two dimensions, at least 4.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is not whole or below 4.
+    At ratio 2/n it is about 1/(3 ratio) - 1/2. `n_features` is as for `priority_loss`.
 
     Examples
     --------
@@ -103,9 +52,7 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
 
 def _checked(n_features: npt.ArrayLike) -> FloatArray:
     n = arguments.whole("n_features", n_features)
-    if np.any(n < 4):
-        raise ValueError(f"`n_features` must be at least 4; got {n[n < 4].flat[0]:g}.")
-    return n
+    return arguments.real("n_features", n, 4, _MOST)
 
 
 def priority_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
@@ -122,7 +69,7 @@ def priority_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     p : array_like of float
         Probability that a feature is on, in (0, 1].
     n_features : array_like of int
-        n, the features on two dimensions, at least 4. Broadcasts with `p`.
+        n, the features on two dimensions, from 4 to 1e6. Broadcasts with `p`.
 
     Returns
     -------
@@ -140,15 +87,16 @@ def priority_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     0.820937
     """
     on = arguments.real("p", p, 0, 1, brackets="(]")
-    n = _checked(n_features)
-    on, n = np.broadcast_arrays(on, n)
-    found = np.empty(on.shape)
-    for place in np.ndindex(on.shape):
-        silencing = np.arange(int(n[place]) - 2, dtype=np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            kept_out = -np.expm1(np.where(silencing > 0.0, silencing * np.log1p(-on[place]), 0.0))
-        found[place] = on[place] / (3.0 * n[place]) * (kept_out.sum() + kept_out[-1])
-    return plain(found)
+    return plain(np.asarray(_priority(on, _checked(n_features))))
+
+
+@ufunc
+def _priority(p: float, n: float) -> float:
+    """Return the loss, term by term: its closed form cancels for small p."""
+    stay, total = np.log1p(-p), 0.0
+    for k in range(1, int(n) - 2):
+        total -= np.expm1(k * stay)
+    return float(p / (3.0 * n) * (total - np.expm1((n - 3.0) * stay)))
 
 
 def priority_map(n_features: int, spread: float) -> FloatArray:

@@ -16,25 +16,18 @@ from .counts import (
     polysemantic_pmf,
     quoted_polysemantic,
 )
-from .neuron import (
-    critical_lam,
+from .derive import (
     derive_conflict,
-    derive_shared_neuron,
-    escape_weight,
-    kept_after_conflict,
-    shared_drop_time,
-    surviving_weight,
-)
-from .overlaps import (
     derive_initial_moments,
     derive_overlap,
-    feature_benefit,
-    initial_interference,
-    overlap_rate,
-    pair_flow,
+    derive_shared_neuron,
+    derive_split,
+    derive_untied,
 )
-from .splitting import derive_split, separated_share, split_rate
-from .untied import derive_untied, untied_length_ratio
+from .neuron import critical_lam, escape_weight, kept_after_conflict, shared_drop_time, surviving_weight
+from .overlaps import feature_benefit, initial_interference, overlap_rate, pair_flow
+from .splitting import separated_share, split_rate
+from .untied import untied_length_ratio
 
 __all__ = [
     "critical_lam",

@@ -4,54 +4,21 @@ Flows are in the normal form, constants 4 dropped; see the package.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..arguments import Real, plain
+from ..arguments import FloatArray, Real, plain
+from ..special import cubic_roots
 
 __all__ = [
     "critical_lam",
-    "derive_conflict",
-    "derive_shared_neuron",
     "escape_weight",
     "kept_after_conflict",
     "shared_drop_time",
     "surviving_weight",
 ]
-
-
-# --- One neuron, two encodings
-# ----------------------------------------------------------------------------------
-
-
-def derive_shared_neuron() -> dict[str, Any]:
-    r"""Derive the motion of two equal-signed weights that are all their encodings have, with SymPy.
-
-    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` is the flow of *one* encoding with these two weights.
-
-    Returns
-    -------
-    dict of str to sympy.Expr
-        In the symbols w1, w2, lam: ``"ratio_rate"``, the derivative of w2/w1, 0 at lam = 0, and
-        ``"gap_rate"``, that of ln(w1 - w2). In r: ``"drop_residual"``, 0 if :func:`shared_drop_time` is the
-        integral of 1/((1 - r) sqrt(1 + r^2)).
-    """
-    import sympy
-
-    w1, w2, lam = sympy.symbols("w1 w2 lam", positive=True)
-    r = sympy.Symbol("r", positive=True)
-    d1, d2 = (w * (1 - w1**2 - w2**2) - lam for w in (w1, w2))
-    time = sympy.asinh((1 + r) / (1 - r)) / sympy.sqrt(2)
-    slope = 1 / ((1 - r) * sympy.sqrt(1 + r**2))
-    return {
-        "ratio_rate": sympy.factor(sympy.simplify((d2 * w1 - w2 * d1) / w1**2)),
-        "gap_rate": sympy.factor(sympy.simplify((d1 - d2) / (w1 - w2))),
-        # Both are positive on (0, 1), so equal squares suffice, and squares simplify.
-        "drop_residual": sympy.simplify(sympy.diff(time, r) ** 2 - slope**2),
-    }
 
 
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:
@@ -117,17 +84,8 @@ def critical_lam(sharing: int = 1) -> float:
     return 2 / math.sqrt(27 * arguments.integer("sharing", sharing, 1))
 
 
-def _root(lam: npt.ArrayLike, branch: int) -> Real:
-    top = critical_lam()
-    strength = arguments.real("lam", lam, 0.0, top, hint="Beyond it no weight survives.")
-    # w (1 - w^2) = lam by w = (2/sqrt 3) cos v: cos 3v = -lam sqrt(27)/2.
-    angle = np.arccos(np.clip(-strength / top, -1.0, 1.0)) / 3 - branch * 2 * math.pi / 3
-    w = 2 / math.sqrt(3) * np.cos(angle)
-    # One step of Newton's method: the cosine of an angle near a right one has an absolute error only.
-    slope = 1 - 3 * w * w
-    with np.errstate(divide="ignore", invalid="ignore"):
-        better = w - np.where(np.abs(slope) > 1e-3, (w * (1 - w * w) - strength) / slope, 0.0)
-    return plain(np.asarray(better))
+def _held(lam: npt.ArrayLike) -> FloatArray:
+    return arguments.real("lam", lam, 0.0, critical_lam(), hint="Beyond it no weight survives.")
 
 
 def surviving_weight(lam: npt.ArrayLike) -> Real:
@@ -141,7 +99,7 @@ def surviving_weight(lam: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        1 - lam/2 - ... for small lam. Relative error 1e-15, at the upper end 1e-8 (a double root).
+        1 - lam/2 - ... for small lam. Relative error 2e-15.
 
     Raises
     ------
@@ -153,58 +111,20 @@ def surviving_weight(lam: npt.ArrayLike) -> Real:
     >>> round(surviving_weight(0.01), 6)
     0.994962
     """
-    return _root(lam, 0)
+    return plain(cubic_roots(_held(lam)).high.real)
 
 
 def escape_weight(lam: npt.ArrayLike) -> Real:
     r"""Weight below which a lone weight dies: exact, the unstable root of w (1 - w^2) = lam.
 
-    Parameters
-    ----------
-    lam : array_like of float
-        Strength of the l1 force, from 0 to 2/sqrt(27).
-
-    Returns
-    -------
-    float or ndarray of float64
-        lam + lam^3 + ... for small lam. Absolute error 1e-16, at the upper end 1e-8 (a double root).
-
-    Raises
-    ------
-    ValueError
-        If `lam` is out of range.
+    It is lam + lam^3 + ... for small lam. See :func:`surviving_weight`.
 
     Examples
     --------
     >>> round(escape_weight(0.01), 9)
     0.010001
     """
-    return _root(lam, 1)
-
-
-def derive_conflict() -> dict[str, Any]:
-    r"""Derive who gives way when encodings (x1, y1) and (x2, y2) share only the neuron of x, with SymPy.
-
-    Each has the norm y of weights of its own; lam = 0, and zero weights are held at zero, as the source
-    assumes (it takes a lam above x1 x2 y to hold them).
-
-    Returns
-    -------
-    dict of str to sympy.Expr
-        ``"ratio_rate"`` = (ln(x1/x2))': of the shared weights that one gains whose *own* weights are
-        smaller, which is the larger one only if both encodings are equally long. ``"invariant_rate"``: the
-        rate of (1 - x1^2)/(1 - x2^2) at unit lengths, 0.
-    """
-    import sympy
-
-    x1, x2, y1, y2 = sympy.symbols("x1 x2 y1 y2", positive=True)
-    d1 = x1 * (1 - x1**2 - y1**2) - x1 * x2**2
-    d2 = x2 * (1 - x2**2 - y2**2) - x2 * x1**2
-    # On the unit spheres: the interference, less its component along the encoding.
-    u1, u2 = (-2 * x1**2 * x2**2 * (1 - x**2) for x in (x1, x2))
-    q = (1 - x1**2) / (1 - x2**2)
-    rate = sympy.diff(q, x1) * u1 / (2 * x1) + sympy.diff(q, x2) * u2 / (2 * x2)
-    return {"ratio_rate": sympy.simplify(d1 / x1 - d2 / x2), "invariant_rate": sympy.simplify(rate)}
+    return plain(cubic_roots(_held(lam)).middle.real)
 
 
 def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Real]:

@@ -4,7 +4,6 @@ Flows are in the normal form, constants 4 dropped; see the package.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,37 +12,11 @@ from .. import arguments
 from ..arguments import FloatArray, Real, number, plain, whole
 
 __all__ = [
-    "derive_initial_moments",
-    "derive_overlap",
     "feature_benefit",
     "initial_interference",
     "overlap_rate",
     "pair_flow",
 ]
-
-
-# --- At initialisation
-# ------------------------------------------------------------------------------------------
-
-
-def derive_initial_moments() -> dict[str, Any]:
-    """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4 for independent normal weights, with SymPy.
-
-    Returns
-    -------
-    dict of str to sympy.Expr
-        ``"overlap"``, ``"square"`` and ``"fourth"``, in the symbols m (neurons) and s (standard deviation).
-        Exact.
-    """
-    import sympy
-
-    m = sympy.Symbol("m", integer=True, positive=True)
-    s = sympy.Symbol("s", positive=True)
-    y = sympy.Symbol("y", real=True)
-    density = sympy.exp(-(y**2) / (2 * s**2)) / (s * sympy.sqrt(2 * sympy.pi))
-    second, fourth = (sympy.integrate(y**k * density, (y, -sympy.oo, sympy.oo)) for k in (2, 4))
-    # Products of different neurons' weights have mean 0: only m squares of products are left.
-    return {"overlap": m * second**2, "square": m * second, "fourth": m * fourth + m * (m - 1) * second**2}
 
 
 def initial_interference(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
@@ -119,36 +92,6 @@ def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
     """
     m, s = whole("n_hidden", n_hidden), arguments.real("std", std, 0.0)
     return plain(np.asarray(m * s**2 * (1 - (m + 2) * s**2)))
-
-
-# --- Overlaps
-# ---------------------------------------------------------------------------------------------------
-
-
-def derive_overlap() -> dict[str, Any]:
-    r"""Derive how a positive overlap x = W_1.W_2 moves at lam = 0, with SymPy.
-
-    Coordinates are not needed: :math:`dW_1 = (1 - a) W_1 - x W_2`, and likewise for 2,
-    give closed equations for :math:`a = |W_1|^2`, :math:`b = |W_2|^2` and x.
-
-    Returns
-    -------
-    dict of str to sympy.Expr
-        In the symbols a, b, x: ``"rate"`` = x'/x with the feature benefit, ``"interference_rate"`` without
-        it (the source's), and ``"cosine_rate"`` = (ln(x/sqrt(a b)))'. Exact.
-    """
-    import sympy
-
-    a, b, x = sympy.symbols("a b x", positive=True)
-    # Inner products of the velocities with W_1 and W_2, from (W_1.W_1, W_1.W_2, W_2.W_2) = (a, x, b).
-    da = 2 * ((1 - a) * a - x * x)
-    db = 2 * ((1 - b) * b - x * x)
-    dx = ((1 - a) * x - x * b) + ((1 - b) * x - x * a)
-    return {
-        "rate": sympy.factor(sympy.simplify(dx / x)),
-        "interference_rate": sympy.simplify((-x * b - x * a) / x),
-        "cosine_rate": sympy.simplify(dx / x - da / (2 * a) - db / (2 * b)),
-    }
 
 
 def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:

@@ -1,8 +1,9 @@
 """Laws of the data: sparse features, alike or not, independent or in groups."""
 
-from .groups import exclusive, parent_child, synchronous
-from .law import VALUES, Features, Group, as_features
-from .sparse import SparseUniform, derive_chernoff_bound, derive_eigenvalues, derive_moments
+from .derive import derive_chernoff_bound, derive_eigenvalues, derive_moments
+from .groups import Group, exclusive, parent_child, synchronous
+from .law import VALUES, Features, as_features
+from .sparse import SparseUniform
 
 __all__ = [
     "VALUES",

@@ -1,6 +1,8 @@
 """Groups of features that are not independent, as `Features` takes them."""
 
+from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,14 +10,71 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray
 
-__all__ = ["exclusive", "parent_child", "synchronous"]
+__all__ = ["Group", "each", "exclusive", "group", "parent_child", "synchronous"]
 
 IntArray = npt.NDArray[np.int64]
 Group = tuple[IntArray, IntArray, FloatArray]
 
+_MOST_FEATURES = 2**31
+
+
+def each(name: str, value: npt.ArrayLike, n: int, low: float, high: float, **how: str) -> FloatArray:
+    """Return one number for each of n features, from one number or from n."""
+    array = arguments.real(name, value, low, high, **how)
+    return np.full(n, float(array)) if array.ndim == 0 else arguments.vector(name, array, n).copy()
+
+
+def _indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
+    found = arguments.vector(name, value)
+    wrong = found[(found < 0) | (found >= n) | (found != np.floor(found))]
+    if wrong.size:
+        raise ValueError(f"`{name}` must be integers from 0 to {n - 1}; got {wrong[0]:g}.")
+    if np.unique(found).size < found.size:
+        raise ValueError(f"`{name}` must be distinct; got {arguments.shown(found.astype(int).tolist())}.")
+    return found.astype(np.int64)
+
+
+def group(name: str, value: Any, n: int) -> Group:
+    """Return indices, patterns and probabilities after checking them."""
+    if not isinstance(value, Sequence) or len(value) != 3:
+        raise ValueError(
+            f"`groups` must hold (indices, patterns, probabilities); got {arguments.shown(value)}."
+        )
+    indices = _indices(f"{name} indices", value[0], n)
+    table = arguments.matrix(f"{name} patterns", value[1], (None, indices.size))
+    wrong = table[(table != 0) & (table != 1)]
+    if wrong.size:
+        raise ValueError(f"`{name} patterns` must be 0 or 1; got {wrong[0]:g}.")
+    rows, times = np.unique(table, axis=0, return_counts=True)
+    if len(rows) < len(table):
+        twice = rows[times > 1][0].astype(int).tolist()
+        raise ValueError(f"`{name} patterns` must be distinct; got {twice} twice.")
+    chances = arguments.vector(f"{name} probabilities", value[2], len(table))
+    total = float(arguments.real(f"{name} probabilities", chances, 0, 2).sum())
+    if abs(total - 1) > 1e-12:
+        raise ValueError(f"`{name} probabilities` must sum to 1; got {total!r}.")
+    return indices, table.astype(np.int64), chances / total
+
 
 def synchronous(indices: npt.ArrayLike, p: float) -> Group:
-    """Features that are on together, with probability p, or off together.
+    """Features that are on together, or off together.
+
+    Parameters
+    ----------
+    indices : (g,) array_like of int
+        Which features.
+    p : float
+        Probability that they are on.
+
+    Returns
+    -------
+    indices, patterns, probabilities : ndarray
+        One of the `groups` of `Features`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -23,13 +82,20 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
     (array([0, 3]), array([[0, 0],
            [1, 1]]), array([0.75, 0.25]))
     """
-    members = np.asarray(indices)
+    members = _indices("indices", indices)
     p = arguments.number("p", p, 0, 1, brackets="(]")
     return members, np.outer([0, 1], np.ones(members.size, np.int64)), np.array([1 - p, p])
 
 
 def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
-    """Features of which at most one is on: each with probability p, or its own p; their sum is at most 1.
+    """Features of which at most one is on; see `synchronous`.
+
+    Parameters
+    ----------
+    indices : (g,) array_like of int
+        Which features.
+    p : float or (g,) array_like of float
+        Probability of each that it is the one; their sum is at most 1.
 
     Examples
     --------
@@ -38,15 +104,28 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
            [1, 0],
            [0, 1]]), array([0.25, 0.25, 0.5 ]))
     """
-    members = np.asarray(indices)
-    chances = np.broadcast_to(arguments.real("p", p, 0, 1), members.shape)
-    total = float(arguments.number("sum of p", chances.sum(), 0, 1 + 1e-12))
+    members = _indices("indices", indices)
+    chances = each("p", p, members.size, 0, 1)
+    total = float(chances.sum())
+    if total > 1 + 1e-12:
+        raise ValueError(f"`p` must sum to at most 1; got {total:g}.")
     table = np.eye(members.size + 1, members.size, -1, dtype=np.int64)
     return members, table, np.concatenate([[max(1 - total, 0.0)], chances])
 
 
 def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child: npt.ArrayLike) -> Group:
-    """Features that can be on only if their parent is: then independently, each with probability p_child.
+    """Features that can be on only if another is, and then independently; see `synchronous`.
+
+    Parameters
+    ----------
+    parent : int
+        The other feature.
+    children : (g,) array_like of int
+        At most 16, as all their patterns are listed.
+    p_parent : float
+        Probability that the parent is on.
+    p_child : float or (g,) array_like of float
+        Probability of each child to be on, given that the parent is.
 
     Examples
     --------
@@ -55,11 +134,13 @@ def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child:
            [1, 0],
            [1, 1]]), array([0.5 , 0.25, 0.25]))
     """
-    young = np.atleast_1d(children)
-    arguments.integer("number of children", young.size, 1, 16)  # a table of 2^16 patterns
+    young = _indices("children", children)
+    if young.size > 16:
+        raise ValueError(f"`children` must be at most 16; got {young.size}.")
+    members = np.append(arguments.integer("parent", parent, 0, _MOST_FEATURES - 1), young)
     p = arguments.number("p_parent", p_parent, 0, 1, brackets="(]")
-    q = np.broadcast_to(arguments.real("p_child", p_child, 0, 1), young.shape)
+    q = each("p_child", p_child, young.size, 0, 1)
     below = np.array(list(product((0, 1), repeat=young.size)), np.int64)
     table = np.zeros((len(below) + 1, young.size + 1), np.int64)
     table[1:, 0], table[1:, 1:] = 1, below
-    return np.append(parent, young), table, np.append(1 - p, p * np.where(below, q, 1 - q).prod(axis=1))
+    return members, table, np.append(1 - p, p * np.where(below, q, 1 - q).prod(axis=1))

@@ -10,48 +10,16 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray
 from ..results import frozen, result
-from ..special import VALUES, value_moment, value_transform
+from ..special import VALUES, value_moment
+from ..special.values import complex_numbers, value_transforms
 from .counts import Block, count_polynomial, draw_given, possible, probabilities_given
+from .groups import Group, each, group
 from .sparse import SparseUniform
 
 __all__ = ["VALUES", "Features", "Group", "as_features"]
 
-Group = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
-
 _HINT = "For sparsity S pass 1 - S."
 _SMALLEST, _LARGEST = 1e-100, 1e100  # scales whose squares are doubles
-
-
-def _each(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
-    """Return one finite number for each feature."""
-    array = arguments.real(name, value)
-    return np.full(n, float(array)) if array.ndim == 0 else arguments.vector(name, array, n).copy()
-
-
-def _group(name: str, group: Any, n: int) -> Group:
-    """Check indices, patterns and probabilities of one group."""
-    if not isinstance(group, Sequence) or len(group) != 3:
-        raise ValueError(f"`{name}` must be (indices, patterns, probabilities); got {group!r}.")
-    indices = arguments.vector(f"{name} indices", group[0])
-    wrong = indices[(indices < 0) | (indices >= n) | (indices != np.floor(indices))]
-    if wrong.size:
-        raise ValueError(f"`{name}` indices must be integers from 0 to {n - 1}; got {wrong[0]:g}.")
-    if np.unique(indices).size < indices.size:
-        raise ValueError(f"`{name}` indices must be distinct; got {indices.astype(int).tolist()}.")
-    table = arguments.matrix(f"{name} patterns", group[1], (None, indices.size))
-    wrong = table[(table != 0) & (table != 1)]
-    if wrong.size:
-        raise ValueError(f"`{name}` patterns must be 0 or 1; got {wrong[0]:g}.")
-    rows, times = np.unique(table, axis=0, return_counts=True)
-    if len(rows) < len(table):
-        twice = rows[times > 1][0].astype(int).tolist()
-        raise ValueError(f"`{name}` patterns must be distinct; got {twice} twice.")
-    chances = arguments.vector(f"{name} probabilities", group[2], len(table))
-    arguments.real(f"{name} probabilities", chances, 0)
-    total = float(chances.sum())
-    if abs(total - 1) > 1e-12:
-        raise ValueError(f"`{name}` probabilities must sum to 1; got {total!r}.")
-    return indices.astype(np.int64), table.astype(np.int64), chances / total
 
 
 @result
@@ -117,21 +85,22 @@ class Features:
 
     def __post_init__(self) -> None:
         n = arguments.integer("n_features", self.n_features, 1)
-        arguments.fits("n_features", n, 8.0 * n)
+        arguments.fits("n_features", n, 8.0 * min(n, 2**62))
         if not isinstance(self.groups, Sequence):
-            raise ValueError(f"`groups` must be a sequence; got {self.groups!r}.")
-        groups = tuple(_group(f"groups[{i}]", group, n) for i, group in enumerate(self.groups))
+            raise ValueError(f"`groups` must be a sequence; got {arguments.shown(self.groups)}.")
+        groups = tuple(group(f"groups[{i}]", one, n) for i, one in enumerate(self.groups))
         members = np.concatenate([np.empty(0, np.int64), *(indices for indices, _, _ in groups)])
         if np.unique(members).size < members.size:
             shared = int(np.flatnonzero(np.bincount(members) > 1)[0])
             raise ValueError(f"`groups` must not overlap; got feature {shared} in two.")
-        p, scale, importance = (_each(name, getattr(self, name), n) for name in ("p", "scale", "importance"))
+        p = each("p", self.p, n, -np.inf, np.inf)
         arguments.real("p", np.delete(p, members), 0, 1, brackets="(]", hint=_HINT)
+        scale = each("scale", self.scale, n, _SMALLEST, _LARGEST)
+        importance = each("importance", self.importance, n, 0, np.inf)
+        if not np.any(importance):
+            raise ValueError("`importance` must not be all 0.")
         for indices, patterns, probabilities in groups:
             p[indices] = np.minimum(probabilities @ patterns, 1.0)
-        arguments.real("scale", scale, _SMALLEST, _LARGEST)
-        if not np.any(arguments.real("importance", importance, 0)):
-            raise ValueError("`importance` must not be all 0.")
         arguments.choice("values", self.values, VALUES)
         exactly = None if self.exactly is None else arguments.integer("exactly", self.exactly, 0, n)
         checked = {"n_features": n, "p": p, "scale": scale, "importance": importance, "groups": groups}
@@ -221,7 +190,13 @@ class Features:
     # --- Moments --------------------------------------------------------------------------------------------
 
     def moment(self, k: int) -> FloatArray:
-        """E x_i^k for an integer k of at least 1, shape (n_features,), as `SparseUniform.moment`."""
+        """E x_i^k for an integer k of at least 1, shape (n_features,), as `SparseUniform.moment`.
+
+        Examples
+        --------
+        >>> Features(2, 0.1, "exponential").moment(3).round(12)
+        array([0.6, 0.6])
+        """
         k = arguments.integer("k", k, 1, 150)
         with np.errstate(over="ignore"):
             found = self._on * (value_moment(self.values, k) * self.scale**k)
@@ -284,14 +259,14 @@ class Features:
         >>> Features(2, [0.5, 1.0], "binary").transform(1j * np.pi).round(12)
         array([ 0.+0.j, -1.+0.j])
         """
-        at = np.asarray(s, np.complex128)
+        at = complex_numbers("s", s)
         which: Any = slice(None)
         if feature is None:
             at = at[..., None]
         else:
             which = arguments.integer("feature", feature, 0, self.n_features - 1)
         on = self._on[which]
-        return np.asarray(1 - on + on * value_transform(self.values, at * self.scale[which])[0])
+        return np.asarray(1 - on + on * value_transforms("s", self.values, at * self.scale[which])[0])
 
     # --- Samples --------------------------------------------------------------------------------------------
 
@@ -308,7 +283,7 @@ class Features:
                [1., 0., 1., 1.]])
         """
         size = arguments.integer("size", size, 1)
-        arguments.fits("size", size, 3.0 * size * self.n_features)
+        arguments.fits("size", size, 3.0 * min(size, 2**62) * self.n_features)
         generator = arguments.generator("rng", rng)
         if self.exactly is not None:
             self._affords(self.exactly + 1)

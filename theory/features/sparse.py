@@ -1,6 +1,6 @@
 """The data of every model here: independent features, off with probability 1 - p, else uniform on [0, 1]."""
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,19 @@ from .. import arguments
 from ..arguments import FloatArray, Real
 from ..results import result
 
-__all__ = ["SparseUniform", "derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
+__all__ = ["SparseUniform"]
 
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
+
+
+def _countable(name: str, value: int) -> int:
+    """Check an integer from 1 to where doubles no longer count."""
+    number = arguments.integer(name, value, 1)
+    if number > 2**53:
+        raise ValueError(f"`{name}` must be at most 2^53; got {arguments.shown(number)}.")
+    return number
 
 
 @result
@@ -31,7 +39,7 @@ class SparseUniform:
     Raises
     ------
     ValueError
-        If `p` is not in (0, 1].
+        If `p` is not in (0, 1]. Methods raise it if `n` or `k` is not a whole number in range.
 
     Notes
     -----
@@ -55,13 +63,18 @@ class SparseUniform:
     p: npt.ArrayLike
 
     def __post_init__(self) -> None:
-        p = arguments.real("p", self.p, 0, 1, brackets="(]", hint="For sparsity S pass 1 - S.").copy()
-        p.flags.writeable = False
-        object.__setattr__(self, "p", float(p) if p.ndim == 0 else p)
+        p = arguments.real("p", self.p, 0, 1, brackets="(]", hint="For sparsity S pass 1 - S.")
+        object.__setattr__(self, "p", arguments.plain(p))
 
     @property
     def _p(self) -> Real:
         return cast(Real, self.p)
+
+    def _fitting(self, n: int, power: int) -> int:
+        """Check a number of features, and that n^power doubles for each p fit into memory."""
+        n = _countable("n", n)
+        arguments.fits("n", n, float(n) ** power * np.size(self.p))
+        return n
 
     @property
     def mean(self) -> Real:
@@ -81,17 +94,12 @@ class SparseUniform:
     def moment(self, k: int) -> Real:
         """E x^k = p/(k + 1), for an integer k of at least 1.
 
-        Raises
-        ------
-        ValueError
-            If `k` is not such an integer.
-
         Examples
         --------
         >>> SparseUniform(0.5).moment(4)
         0.1
         """
-        return self._p / (arguments.integer("k", k, 1) + 1)
+        return self._p / (_countable("k", k) + 1)
 
     @property
     def pair_moment(self) -> Real:
@@ -106,42 +114,26 @@ class SparseUniform:
     def covariance(self, n: int) -> FloatArray:
         """Covariance matrix of n features, shape (..., n, n): diagonal, as features are independent.
 
-        Raises
-        ------
-        ValueError
-            If `n` is not an integer of at least 1.
-
         Examples
         --------
         >>> SparseUniform(1.0).covariance(2) * 12
         array([[1., 0.],
                [0., 1.]])
         """
-        n = arguments.integer("n", n, 1)
-        return np.expand_dims(self.variance, (-2, -1)) * np.eye(n)
+        return np.expand_dims(self.variance, (-2, -1)) * np.eye(self._fitting(n, 2))
 
     def covariance_eigenvalues(self, n: int) -> FloatArray:
         """Eigenvalues of `covariance`, shape (..., n): all equal to the variance.
-
-        Raises
-        ------
-        ValueError
-            If `n` is not an integer of at least 1.
 
         Examples
         --------
         >>> SparseUniform(1.0).covariance_eigenvalues(3) * 12
         array([1., 1., 1.])
         """
-        return np.expand_dims(self.variance, -1) * np.ones(arguments.integer("n", n, 1))
+        return np.expand_dims(self.variance, -1) * np.ones(self._fitting(n, 1))
 
     def second_moment_matrix(self, n: int) -> FloatArray:
         """E x x' of n features, shape (..., n, n): p/3 on the diagonal, p²/4 off it.
-
-        Raises
-        ------
-        ValueError
-            If `n` is not an integer of at least 1.
 
         Examples
         --------
@@ -149,7 +141,7 @@ class SparseUniform:
         array([[4., 3.],
                [3., 4.]])
         """
-        n = arguments.integer("n", n, 1)
+        n = self._fitting(n, 2)
         diagonal = np.expand_dims(self.second_moment, (-2, -1))
         return np.where(np.eye(n, dtype=np.bool_), diagonal, np.expand_dims(self.pair_moment, (-2, -1)))
 
@@ -157,11 +149,6 @@ class SparseUniform:
         """Eigenvalues of `second_moment_matrix`, shape (..., n), largest first.
 
         The first, p/3 - p²/4 + n p²/4, belongs to the vector of ones; the others equal the variance.
-
-        Raises
-        ------
-        ValueError
-            If `n` is not an integer of at least 1.
 
         Examples
         --------
@@ -178,11 +165,6 @@ class SparseUniform:
         Relative error below 2e-14 n^(1/2) where the result is above 1e-290 (measured up to n = 100000, p from
         1e-12 to 1); smaller ones may underflow.
 
-        Raises
-        ------
-        ValueError
-            If `n` is not an integer of at least 1.
-
         Examples
         --------
         >>> SparseUniform(0.5).sparsity_pmf(2).round(12)
@@ -190,7 +172,7 @@ class SparseUniform:
         """
         from scipy.stats import binom  # a quarter of a second of import, which only this method needs
 
-        k = np.arange(arguments.integer("n", n, 1) + 1)
+        k = np.arange(self._fitting(n, 1) + 1)
         return np.asarray(binom.pmf(k, n, np.expand_dims(self._p, -1)))
 
     def tail(self, n: int, k: npt.ArrayLike) -> Real:
@@ -208,11 +190,6 @@ class SparseUniform:
         probability : float or ndarray of float64
             Relative error, however far in the tail, below 2e-14 n^(1/2) where the result is above 1e-290
             (measured as for `sparsity_pmf`).
-
-        Raises
-        ------
-        ValueError
-            If `n` is not an integer of at least 1, or `k` not integers of at least 0.
 
         Examples
         --------
@@ -244,11 +221,6 @@ class SparseUniform:
         bound : float or ndarray of float64
             In [0, 1].
 
-        Raises
-        ------
-        ValueError
-            If `n` is not an integer of at least 1, or `k` not integers of at least 0.
-
         Examples
         --------
         >>> x = SparseUniform(0.01)
@@ -268,95 +240,9 @@ class SparseUniform:
 
     @staticmethod
     def _class(n: int, k: npt.ArrayLike) -> tuple[int, FloatArray]:
-        n = arguments.integer("n", n, 1)
+        n = _countable("n", n)
         array = arguments.real("k", k, 0)
         whole = array == np.floor(array)
         if not np.all(whole):
             raise ValueError(f"`k` must be integers; got {array[~whole].flat[0]:g}.")
         return n, array
-
-
-def derive_moments() -> dict[str, Any]:
-    """Derive the moments of one feature and of a pair by integrating over the definition.
-
-    Returns
-    -------
-    dict of str to sympy.Expr
-        `moment` (a function of the symbols p and k), `mean`, `second_moment`, `variance`, `pair_moment` and
-        `pair_zero_probability` (functions of p).
-
-    Examples
-    --------
-    >>> derive_moments()["moment"]
-    p/(k + 1)
-    """
-    import sympy as sp
-
-    p, u, k = sp.symbols("p u k", positive=True)
-    moment = (1 - p) * 0 + p * sp.integrate(u**k, (u, 0, 1))  # off: x^k = 0; on: x = u
-    mean, second = moment.subs(k, 1), moment.subs(k, 2)
-    return {
-        "moment": sp.simplify(moment),
-        "mean": mean,
-        "second_moment": second,
-        "variance": sp.expand(second - mean**2),
-        "pair_moment": mean * mean,  # independent
-        "pair_zero_probability": sp.expand((1 - p) ** 2 + 2 * p * (1 - p)),
-    }
-
-
-def derive_eigenvalues() -> dict[str, dict[Any, Any]]:
-    """Derive the eigenvalues, with multiplicities, of both matrices of n features.
-
-    E x x' is Var x times the identity plus (E x)² times the matrix of ones. That maps a vector v to
-    Var x v + (E x)² (sum of v) 1, so the vector of ones and the n - 1 dimensions of vectors that sum to
-    zero are its eigenspaces.
-
-    Returns
-    -------
-    dict of str to dict
-        `covariance` and `second_moment`; each maps an eigenvalue (in the symbols p and n) to its
-        multiplicity.
-
-    Examples
-    --------
-    >>> derive_eigenvalues()["second_moment"]
-    {n*p**2/4 - p**2/4 + p/3: 1, -p**2/4 + p/3: n - 1}
-    """
-    import sympy as sp
-
-    moments = derive_moments()
-    n, i = sp.symbols("n i", positive=True, integer=True)
-    sum_of_ones = sp.Sum(1, (i, 1, n)).doit()
-    along = sp.expand(moments["variance"] + moments["pair_moment"] * sum_of_ones)
-    return {
-        "covariance": {moments["variance"]: n},
-        "second_moment": {along: sp.Integer(1), moments["variance"]: n - 1},
-    }
-
-
-def derive_chernoff_bound() -> Any:
-    """Derive the logarithm of Chernoff's bound on P(at least k of n features are on), for k > n p.
-
-    For every t > 0 that probability is at most E exp(t (K - k)) by Markov's inequality; the best t is where
-    the derivative of its logarithm vanishes.
-
-    Returns
-    -------
-    sympy.Expr
-        In the positive symbols n, k, p; equal to -n KL(k/n, p) for n p < k < n.
-
-    Examples
-    --------
-    >>> import sympy as sp
-    >>> n, k, p = sp.symbols("n k p", positive=True)
-    >>> sp.simplify(derive_chernoff_bound().subs(k, n * p))
-    0
-    """
-    import sympy as sp
-
-    n, k, p, s = sp.symbols("n k p s", positive=True)  # s = exp(t)
-    one_feature = (1 - p) + p * s
-    log_bound = n * sp.log(one_feature) - k * sp.log(s)
-    (best,) = sp.solve(sp.numer(sp.together(sp.diff(log_bound, s))), s)
-    return log_bound.subs(s, best)

@@ -131,7 +131,7 @@ def class_loss_of_map(
 ) -> float:
     """Exact loss L_k of any model ReLU(M x + b): the sum of `class_loss_per_feature`, weighted.
 
-    Parameters and errors are those of `class_loss`, with M (n, n) of entries up to 1e50.
+    Parameters and errors are those of `class_loss_per_feature` and `class_loss`.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def class_loss_gradient_of_map(
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient of `class_loss_of_map` with respect to M and b, exact.
 
-    Parameters and errors are those of `class_loss_of_map`; here k is at most 11.
+    Parameters and errors are those of `class_loss_per_feature` and `class_loss`; here k is at most 11.
 
     Returns
     -------
@@ -287,7 +287,7 @@ def mixture_loss_of_map(
 ) -> Mixture:
     """Exact loss of any model ReLU(M x + b) over sparse data, as the mixture of its classes.
 
-    Parameters, errors and accuracy are those of `mixture_loss`, with M (n, n) of entries up to 1e50.
+    Parameters, errors and accuracy are those of `mixture_loss`, M is that of `class_loss_per_feature`.
 
     Examples
     --------

@@ -19,15 +19,7 @@ import numpy.typing as npt
 
 from ..kernels import kernel, ufunc
 
-__all__ = [
-    "class_gradient",
-    "class_losses",
-    "other_loss",
-    "own_loss",
-    "pattern_gradient",
-    "pattern_loss",
-    "pattern_sums",
-]
+__all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_gradient", "pattern_loss"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -319,35 +311,3 @@ def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, Fl
                 by_row[i, on[j]] -= 2.0 * slope[j]
         if not _next_pattern(on, n):
             return by_row, by_bias
-
-
-@kernel
-def pattern_sums(
-    M: FloatArray, b: FloatArray, patterns: IntArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return each output's loss, and its derivatives by its row and bias, summed over weighted patterns.
-
-    Row s of `patterns` is 1 where a feature is on, with probability `weights[s]`.
-    """
-    n = b.size
-    losses, by_row, by_bias = np.zeros(n), np.zeros((n, n)), np.zeros(n)
-    most = 0
-    for s in range(weights.size):
-        most = max(most, patterns[s].sum())
-    down, up = np.zeros((3, 3**most)), np.zeros((2 * most + 4, 3**most))
-    slope = np.empty(most)
-    for s in range(weights.size):
-        weight, on = weights[s], np.flatnonzero(patterns[s])
-        k = on.size
-        g = np.empty(k)
-        for i in range(n):
-            if k == 0:
-                losses[i] += weight * max(b[i], 0.0) ** 2
-                by_bias[i] += 2.0 * weight * max(b[i], 0.0)
-                continue
-            own = _restrict(M[i], on, i, g)
-            losses[i] += weight * pattern_loss(g, b[i], own, down)
-            by_bias[i] -= 2.0 * weight * pattern_gradient(g, b[i], own, up[: 2 * k + 4], slope[:k])
-            for j in range(k):
-                by_row[i, on[j]] -= 2.0 * weight * slope[j]
-    return losses, by_row, by_bias

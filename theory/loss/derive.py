@@ -2,26 +2,10 @@
 
 from typing import Any
 
-from ..results import result
+from ..arguments import integer
+from ..derivation import Derivation
 
-__all__ = ["ClassLoss", "derive_class_loss", "symbols"]
-
-
-@result
-class ClassLoss:
-    """Mean squared errors of an output over a pattern with k features on, in `symbols(k)`."""
-
-    off: Any
-    """E ReLU(b + g.u)², the output's own feature is off"""
-    on: Any
-    """E (u_1 - ReLU(b + g.u))², the output's own feature is the first"""
-
-
-def symbols(k: int) -> tuple[Any, list[Any]]:
-    """Return the bias b and the weights g1, ..., gk of all derivations here, real."""
-    import sympy as sp
-
-    return sp.Symbol("b", real=True), list(sp.symbols(f"g1:{k + 1}", real=True))
+__all__ = ["derive_class_loss"]
 
 
 def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tuple[Any, int], Any]:
@@ -37,18 +21,28 @@ def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tup
     return out
 
 
-def derive_class_loss(k: int) -> ClassLoss:
+def derive_class_loss(k: int) -> Derivation:
     r"""Integrate the squared error of an output over the cube of the k features that are on.
 
     Coordinates are integrated one after the other; the factor u_1 of the cross term goes by parts, from
     :math:`2 g_1 u_1 (z)_+ = \partial_1 (u_1 (z)_+^2) - (z)_+^2`.
 
+    Parameters
+    ----------
+    k : int
+        From 1 to 8; the terms double with each feature.
+
     Returns
     -------
-    ClassLoss
-        Signed sums over the vertices of the cube, with ReLU as ``Max``. Exact for weights that are not
-        zero, but they cancel in floating point. Evaluated with enough digits they are the oracle for
-        `class_loss`.
+    Derivation
+        A column: E ReLU(b + g.u)², of an output whose own feature is off, and E (u_1 - ReLU(b + g.u))², whose
+        own feature is the first. Signed sums over the vertices of the cube, with ReLU as ``Max``. They cancel
+        in floating point; evaluated with enough digits they are the oracle for `class_loss`.
+
+    Raises
+    ------
+    ValueError
+        If `k` is out of range.
 
     References
     ----------
@@ -56,12 +50,13 @@ def derive_class_loss(k: int) -> ClassLoss:
 
     Examples
     --------
-    >>> derive_class_loss(1).off
+    >>> derive_class_loss(1).expression[0]
     (-Max(0, b)**3 + Max(0, b + g1)**3)/(3*g1)
     """
     import sympy as sp
 
-    b, g = symbols(k)
+    k = integer("k", k, 1, 8)
+    b, g = sp.Symbol("b", real=True), list(sp.symbols(f"g1:{k + 1}", real=True))
     u = list(sp.symbols(f"u1:{k + 1}"))
     z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
 
@@ -73,4 +68,5 @@ def derive_class_loss(k: int) -> ClassLoss:
 
     off = over({(z, 2): sp.Integer(1)}, 0)
     cross = (over({(z.subs(u[0], 1), 2): sp.Integer(1)}, 1) - off) / (2 * g[0])
-    return ClassLoss(off, sp.Rational(1, 3) - 2 * cross + off)
+    column = sp.Matrix([off, sp.Rational(1, 3) - 2 * cross + off])
+    return Derivation(column, (b, *g), ("No weight is 0.",))

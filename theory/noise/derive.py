@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation
+from ..derivation import Derivation, derived
 
 __all__ = [
     "derive_edgeworth",
@@ -39,11 +39,6 @@ SYMMETRIC = "The noise is independent on each neuron and symmetric about 0."
 LONE = "The encoding's own ReLU is on, all others are off."
 
 Table = Callable[[int, int], Any]
-
-
-def _derived(expression: Any, *assumptions: str) -> Derivation:
-    symbols = tuple(sorted(expression.free_symbols, key=str))
-    return Derivation(expression, symbols, assumptions)
 
 
 # --- Moments ----------------------------------------------------------------------------------------------
@@ -144,7 +139,7 @@ def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
     m*mu2**2*p2 - mu2**2*p2 + mu4*p2
     """
     a, b = arguments.integer("power", power, 0, 12), arguments.integer("square_power", square_power, 0, 4)
-    return _derived(_projection()(a, b).as_expr(), SYMMETRIC)
+    return derived(_projection()(a, b).as_expr(), SYMMETRIC)
 
 
 def expectation(expression: Any) -> Any:
@@ -188,7 +183,7 @@ def derive_random_fourth_norm() -> Derivation:
     m, t = sympy.symbols("m t")
     fourth = sympy.diff(sympy.exp(t**2 / 2), t, 4).subs(t, 0)
     length = sympy.diff((1 - 2 * t) ** (-m / 2), t, 2).subs(t, 0)  # of the chi-squared law
-    return _derived(sympy.simplify(m * fourth / length), "All directions of W are equally likely.")
+    return derived(sympy.simplify(m * fourth / length), "All directions of W are equally likely.")
 
 
 # --- One step ---------------------------------------------------------------------------------------------
@@ -223,7 +218,7 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     on = [sympy.Symbol(f"on_{i}") for i in range(n)]
     loss = sum((on[i] * W.row(i).dot(W.row(0) + noise) - int(i == 0)) ** 2 for i in range(n))
     switched = {gate: int(i == 0) for i, gate in enumerate(on)}
-    return _derived(W.applyfunc(lambda w: sympy.expand(sympy.diff(loss, w).subs(switched))), LONE)
+    return derived(W.applyfunc(lambda w: sympy.expand(sympy.diff(loss, w).subs(switched))), LONE)
 
 
 def derive_squared_norm() -> Derivation:
@@ -244,12 +239,12 @@ def derive_squared_norm() -> Derivation:
     square = _power_sum(2)
     error = square - 1 + u
     along, noisy = 1 - 4 * eta * error, -2 * eta * error  # W' = along W + noisy xi
-    return _derived(sympy.expand(along**2 * square + 2 * along * noisy * u + noisy**2 * R), LONE)
+    return derived(sympy.expand(along**2 * square + 2 * along * noisy * u + noisy**2 * R), LONE)
 
 
 def derive_next_step_square() -> Derivation:
     """Derive the mean squared length after one step, a polynomial in eta."""
-    return _derived(expectation(derive_squared_norm().expression), LONE, SYMMETRIC)
+    return derived(expectation(derive_squared_norm().expression), LONE, SYMMETRIC)
 
 
 @cache
@@ -272,7 +267,7 @@ def derive_next_step_loss() -> Derivation:
     new = sympy.Symbol("v")  # v is W'.xi', of variance mu2 |W'|^2
     part = sympy.Poly(sympy.expand((square - 1 + new) ** 2), new).coeff_monomial
     loss = expectation(part(1) + _noise_moment(2).as_expr() * square * part(new**2))
-    return _derived(
+    return derived(
         loss, LONE, SYMMETRIC, "The noise of the loss has the law of the step's, independent of it."
     )
 
@@ -291,7 +286,7 @@ def derive_fourth_norm_step() -> Derivation:
 
     eta, u, x, w = sympy.symbols("eta u x w")
     after = (w - 2 * eta * (_power_sum(2) - 1 + u) * (2 * w + x)) ** 4
-    return _derived(_over_entries(after), LONE, SYMMETRIC)
+    return derived(_over_entries(after), LONE, SYMMETRIC)
 
 
 def _mean(expression: Any, other: str, moment: Table) -> Any:
@@ -354,7 +349,7 @@ def derive_fourth_norm_drift() -> Derivation:
     spread = _mean(16 * error**2 * (2 * p2 + u) ** 2, "v", _cubes())
     first = p4_first / p2**2 - 2 * p4 * p2_first / p2**3
     second = p4_second / p2**2 - 2 * p4 * p2_second / p2**3 - 2 * cross / p2**3 + 3 * p4 * spread / p2**4
-    return _derived(
+    return derived(
         sympy.expand(eta * first + eta**2 * second), LONE, SYMMETRIC, "Terms in eta^3 are left out."
     )
 
@@ -367,7 +362,7 @@ def derive_fourth_norm_diffusion() -> Derivation:
     p2, p4 = (_power_sum(k) for k in (2, 4))
     eta, u, v = sympy.symbols("eta u v")
     variance = _mean(64 * eta**2 * (p2 - 1 + u) ** 2 * (v - p4 * u / p2) ** 2, "v", _cubes()) / p2**4
-    return _derived(sympy.expand(variance), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
+    return derived(sympy.expand(variance), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
 
 
 def derive_random_drift() -> Derivation:
@@ -389,7 +384,7 @@ def derive_random_drift() -> Derivation:
     drift = sympy.Poly(sympy.expand(derive_fourth_norm_drift().expression.subs(p2, 1)), p4, p6)
     over = zip((p4, p6, p4**2), means, strict=True)
     mean = drift.coeff_monomial(1) + sum(drift.coeff_monomial(part) * value for part, value in over)
-    return _derived(sympy.factor(mean), LONE, SYMMETRIC, "All directions of W are equally likely.")
+    return derived(sympy.factor(mean), LONE, SYMMETRIC, "All directions of W are equally likely.")
 
 
 # --- Many encodings ---------------------------------------------------------------------------------------

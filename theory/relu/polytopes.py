@@ -25,12 +25,7 @@ __all__ = [
 
 
 def polygon(n_features: int) -> FloatArray:
-    """Return the regular polygon with n corners on the unit circle, shape (n, 2).
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is not a whole number of at least 1.
+    """Return the regular polygon with n corners on the unit circle, shape (n, 2); see `polygon_energy`.
 
     Examples
     --------
@@ -47,12 +42,22 @@ def polygon(n_features: int) -> FloatArray:
 
 
 def simplex(n_hidden: int) -> FloatArray:
-    """Return the m + 1 corners of the regular simplex, inner products -1/m, shape (m + 1, m). Energy 0.
+    """Return the m + 1 corners of the regular simplex, inner products -1/m, energy 0.
+
+    Parameters
+    ----------
+    n_hidden : int
+        m, at least 1.
+
+    Returns
+    -------
+    ndarray of float64
+        Unit vectors, one a row: shape (m + 1, m).
 
     Raises
     ------
     ValueError
-        If `n_hidden` is not a whole number of at least 1.
+        If `n_hidden` is not a whole number of at least 1, or too large.
 
     Examples
     --------
@@ -74,10 +79,7 @@ def simplex(n_hidden: int) -> FloatArray:
 def cross_polytope(n_hidden: int) -> FloatArray:
     """Return the m axes and their negatives, the only 2m unit vectors with energy 0, shape (2m, m).
 
-    Raises
-    ------
-    ValueError
-        If `n_hidden` is not a whole number of at least 1.
+    The argument is that of `simplex`.
 
     Examples
     --------

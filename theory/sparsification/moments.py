@@ -8,20 +8,19 @@ at :math:`\zeta = c/s`:
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcinv
 
 from .. import arguments
+from ..arguments import FloatArray
 from ..kernels import kernel
+from ..results import result
 
 __all__ = ["ParametricLaw", "limiting_relative_variance", "parametric_law", "truncated_moments"]
 
-FloatArray = npt.NDArray[np.float64]
-
-_LARGEST = 37.0  # beyond it the moments underflow
+LARGEST = 37.0  # beyond it the moments underflow
 _SWITCH = 1.1  # forward recursion loses digits above, the continued fraction needs more terms below
 
 
@@ -81,14 +80,14 @@ def truncated_moments(zeta: npt.ArrayLike, order: int) -> FloatArray:
     >>> truncated_moments(0, 2).round(6)
     array([1.      , 0.797885, 1.      ])
     """
-    zeta = arguments.real("zeta", zeta, 0, _LARGEST)
+    zeta = arguments.real("zeta", zeta, 0, LARGEST)
     order = arguments.integer("order", order, 0, 20)
     out = np.empty((zeta.size, order + 1))
     _all_moments(zeta.ravel(), out)
     return out.reshape((*zeta.shape, order + 1))
 
 
-@dataclass(frozen=True)
+@result
 class ParametricLaw:
     """The limit law as curves in the threshold; see :func:`parametric_law`."""
 
@@ -160,7 +159,7 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
     >>> law.relative_variance.round(6)
     array([0.570796, 0.880396])
     """
-    zeta = arguments.real("zeta", zeta, 0, _LARGEST)
+    zeta = arguments.real("zeta", zeta, 0, LARGEST)
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     return ParametricLaw(
         scaled_time=_time_integral(zeta),

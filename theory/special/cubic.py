@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray
-from ..kernels import kernel
+from ..kernels import kernel, shared
 
 __all__ = ["CRITICAL", "CubicRoots", "cubic", "cubic_roots"]
 
@@ -40,7 +40,7 @@ class CubicRoots(NamedTuple):
     """high - middle, without cancellation."""
 
 
-@kernel
+@shared
 def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
     """Return low, middle, high and high - middle for kappa >= 0; see `cubic_roots`."""
     gap = (CRITICAL - kappa) + _REST

@@ -39,7 +39,8 @@ def derive_cubic_roots() -> Derivation:
 
     Examples
     --------
-    >>> derive_cubic_roots().expression.subs("kappa", 0).T
+    >>> roots = derive_cubic_roots()
+    >>> roots.expression.subs(roots.symbols[0], 0).T
     Matrix([[-1, 0, 1, 1]])
     """
     import sympy as sp

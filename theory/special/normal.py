@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray
-from ..kernels import kernel
+from ..kernels import kernel, shared
 
 __all__ = ["POINTS", "WEIGHTS", "all_tails", "ramp_moments", "ramps", "tails"]
 
@@ -41,7 +41,7 @@ _FRACTION_FROM = 2.0
 _VANISHED = 39.0  # from here on the normal density is below the smallest double
 
 
-@kernel
+@shared
 def tails(x: float) -> tuple[float, float, float, float]:
     """T_0, T_1, T_2, T_3 at x >= 0, each to about 1e-14 relative."""
     density = _INV_SQRT_2PI * math.exp(-0.5 * x * x)
@@ -70,7 +70,7 @@ def tails(x: float) -> tuple[float, float, float, float]:
     return t0, t1, t2, t2 * r3
 
 
-@kernel
+@shared
 def ramps(x: float) -> tuple[float, float, float, float]:
     """H_0, H_1, H_2, H_3 at any x: the tails for x < 0, a polynomial less the tails for x > 0."""
     t0, t1, t2, t3 = tails(abs(x))
@@ -79,7 +79,7 @@ def ramps(x: float) -> tuple[float, float, float, float]:
     return 1.0 - t0, x + t1, 0.5 * (x * x + 1.0) - t2, x * (x * x + 3.0) / 6.0 + t3
 
 
-@kernel
+@shared
 def all_tails(x: float, out: FloatArray) -> None:
     """Write T_0, T_1, ... (at most T_30) at x >= 0 into `out`; relative error 3e-15 max(1, x^2).
 

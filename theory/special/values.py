@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..kernels import kernel
+from ..kernels import kernel, shared
 from .normal import POINTS, WEIGHTS
 
 __all__ = ["VALUES", "transforms", "value_moment", "value_transform"]
@@ -31,7 +31,7 @@ _HALF_SERIES = np.array(
 )
 
 
-@kernel
+@shared
 def _uniform(z: complex) -> Three:
     """Uniform on [0, 1]: (e^z - 1)/z and its derivatives."""
     if abs(z) > 1.5:
@@ -48,7 +48,7 @@ def _uniform(z: complex) -> Three:
     return a, b, c
 
 
-@kernel
+@shared
 def _symmetric(z: complex) -> Three:
     """Uniform on [-1, 1]: sinh(z)/z and its derivatives."""
     if abs(z) > 2.0:
@@ -66,14 +66,14 @@ def _symmetric(z: complex) -> Three:
     return a, b, c
 
 
-@kernel
+@shared
 def _normal(z: complex) -> Three:
     """N(0, 1): exp(z^2/2) and its derivatives."""
     value = np.exp(0.5 * z * z)
     return value, z * value, (1.0 + z * z) * value
 
 
-@kernel
+@shared
 def _half_normal(z: complex) -> Three:
     r"""|N(0, 1)|: exp(z^2/2) erfc(-z/sqrt(2)) and its derivatives.
 
@@ -113,7 +113,7 @@ def _half_normal(z: complex) -> Three:
     return 2.0 * whole[0] - a, 2.0 * whole[1] + b, 2.0 * whole[2] - c
 
 
-@kernel
+@shared
 def transforms(kind: int, z: complex) -> Three:
     """Return E v^r exp(z v) for r = 0, 1, 2 and the law VALUES[kind]; see `value_transform`."""
     if kind == 0:
@@ -164,25 +164,51 @@ def value_transform(values: str, z: npt.ArrayLike) -> npt.NDArray[np.complex128]
     >>> value_transform("uniform", 0.0)
     array([1.        +0.j, 0.5       +0.j, 0.33333333+0.j])
     """
-    kind = VALUES.index(arguments.choice("values", values, VALUES))
+    return value_transforms("z", values, complex_numbers("z", z))
+
+
+def complex_numbers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
+    """Return finite complex numbers."""
     try:
-        at = np.array(z, np.complex128)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`z` must be complex numbers; got {z!r}.") from error
-    if not np.all(np.isfinite(at)):
-        raise ValueError(f"`z` must be finite; got {at[~np.isfinite(at)].flat[0]}.")
-    if kind == 3:
-        arguments.real("real part of z", at.real, -np.inf, 1, brackets="[)")
-    out = np.empty((3, at.size), np.complex128)
-    _all_transforms(kind, at.ravel(), out)
+        found = np.array(value, np.complex128)
+    except Exception:
+        found = arguments.real(name, value).astype(np.complex128)  # which says what is wrong
+    if not np.all(np.isfinite(found)):
+        raise ValueError(f"`{name}` must be finite; got {found[~np.isfinite(found)].flat[0]}.")
+    return found
+
+
+def value_transforms(name: str, values: str, z: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
+    """Evaluate `value_transform` for a caller who calls z by another name."""
+    kind = VALUES.index(arguments.choice("values", values, VALUES))
+    if kind == 3 and np.any(z.real >= 1):
+        raise ValueError(f"`{name}` must have a real part (times scale) below 1; got {z.real.max():g}.")
+    out = np.empty((3, z.size), np.complex128)
+    _all_transforms(kind, z.ravel(), out)
     if not np.all(np.isfinite(out)):
-        worst = at.ravel()[~np.isfinite(out).all(axis=0)][0]
-        raise ValueError(f"`z` must be smaller: the transform overflows; got {worst}.")
-    return out.reshape((3, *at.shape))
+        worst = z.ravel()[~np.isfinite(out).all(axis=0)][0]
+        raise ValueError(f"`{name}` must be smaller: the transform overflows; got {worst}.")
+    return out.reshape((3, *z.shape))
 
 
 def value_moment(values: str, k: int) -> float:
-    """Moment E v^k of the value of a feature that is on, at scale 1, for 0 <= k <= 150; a few roundings off.
+    """Moment E v^k of the value of a feature that is on, at scale 1; a few roundings off.
+
+    Parameters
+    ----------
+    values : str
+        One of `VALUES`.
+    k : int
+        From 0 to 150.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------

@@ -6,7 +6,7 @@ import sympy as sp
 from scipy import integrate
 
 from ...solvers.rug import exact_loss
-from ...theory import loss, relu
+from ...theory import relu
 from ...theory.relu import code_loss, common_norm_loss, derive, obtuse_pair_loss, thomson_energy
 from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
 
@@ -133,11 +133,12 @@ def e5(quick: bool) -> Evidence:
     for W, b, importance in random_models(10 if quick else 60, 5):
         exact = relu.class_loss(W, b, 1, importance)
         gap = max(gap, abs(exact - printed_first_class(W, b, importance)) / (1 + exact))
-    derived, (b1, (g1,)) = loss.derive_class_loss(1), loss.derive.symbols(1)
-    closed = float(derived.on.subs({b1: -0.25, g1: 0.75}))
+    derived = derive.derive_class_loss(1)
+    off, own = derived.expression
+    closed = float(own.subs(dict(zip(derived.symbols, (-0.25, 0.75), strict=True))))
     return Evidence(
         "The integrals as printed are the loss on inputs with one feature on, summed over features. They "
-        f"have closed forms: {derived.off} for interference, and 1/3 less the feature benefit, for example "
+        f"have closed forms: {off} for interference, and 1/3 less the feature benefit, for example "
         f"{closed:.6g} at |W_i|^2 = 3/4 and b = -1/4.",
         [
             numeric("printed", "gap between closed form and quadrature, 1 + L_1 as unit", gap, "<=", 1e-10),
@@ -171,7 +172,7 @@ def e6(quick: bool) -> Evidence:
     mu = np.cos(2 * np.pi / 5)
     W, c = polygon(5) / np.sqrt(1 - mu), -mu / (1 - mu)
     corner, first = relu.corner_class_loss(W, c), relu.class_loss(W, c, 1)
-    ratio = derive.derive_bias_trade_off()["corner"]
+    ratio = derive.derive_bias_trade_off().expression[4]
     return Evidence(
         f"With a bias -t, 3 times the interference of an overlap c is only {ratio} of its value at x = "
         f"1. A pentagon of |W_i|^2 = {1 / (1 - mu):.4g} with b = {c:.4g} has no loss at x = 1 and L_1 = "
@@ -194,7 +195,7 @@ def e6(quick: bool) -> Evidence:
 )
 def e7(quick: bool) -> Evidence:
     x, z = sp.Symbol("x", real=True), sp.Symbol("z", positive=True)
-    gain = derive.derive_projection()["gain"]
+    gain = derive.derive_projection().expression
     overlaps = -np.geomspace(1e-6, 1e3, 50)
     free = max(float(np.max(relu.interference(overlaps, b))) for b in (0.0, -0.1, -10.0))
     worse = -np.inf
@@ -240,8 +241,8 @@ def e8(quick: bool) -> Evidence:
         W[kept:] = 0
         energy = thomson_energy(W[:kept])
         gap = max(gap, abs(relu.class_loss(W, 0.0, 1) - (energy + n - kept) / 3))
-    parts = derive.derive_sphere_losses()
-    c = sp.Symbol("c", positive=True)
+    derived = derive.derive_sphere_losses()
+    (own, dropped, overlap, _), (_, c) = derived.expression, derived.symbols
     W = polygon(5)
     energy = thomson_energy(W)
     lengths = float(common_norm_loss(5, energy))
@@ -253,9 +254,9 @@ def e8(quick: bool) -> Evidence:
         f"falls to {lengths:.4g} with the best common length and to {silent:.4g} at most with a bias too, "
         "and below n = 2m the energy is 0 for a continuum of arrangements.",
         [
-            symbolic("printed", "own loss at norm 1", parts["kept"]),
-            symbolic("printed", "own loss at norm 0, less 1/3", parts["dropped"] - sp.Rational(1, 3)),
-            symbolic("printed", "interference less c^2/3", parts["overlap"] - c**2 / 3),
+            symbolic("printed", "own loss at norm 1", own),
+            symbolic("printed", "own loss at norm 0, less 1/3", dropped - sp.Rational(1, 3)),
+            symbolic("printed", "interference less c^2/3", overlap - c**2 / 3),
             numeric("printed", "largest |L_1 - (E + dropped)/3|", gap, "<=", 1e-12),
         ],
         {"pentagon, unit norms": energy / 3, "best length": lengths, "length and bias": silent},
@@ -269,9 +270,9 @@ def e8(quick: bool) -> Evidence:
     "a negative bias turns small positive interference into free interference",
 )
 def e9(quick: bool) -> Evidence:
-    terms = derive.derive_bias_trade_off()
-    t, c = sp.symbols("t c", positive=True)
-    own_cost = sp.expand(terms["own"].subs(sp.Symbol("m", positive=True), 1))
+    derived = derive.derive_bias_trade_off()
+    (own, left, own_slope, left_slope, _), (t, c, m) = derived.expression, derived.symbols
+    own_cost = sp.expand(own.subs(m, 1))
     overlaps = np.linspace(0.01, 0.3, 30)
     free = float(np.max(relu.interference(overlaps, -overlaps)))
     partly = max(
@@ -291,11 +292,11 @@ def e9(quick: bool) -> Evidence:
             symbolic(
                 "printed",
                 "interference of c > t less (c - t)^3/(3 c)",
-                terms["kept"] - (c - t) ** 3 / (3 * c),
+                left - (c - t) ** 3 / (3 * c),
             ),
             numeric("printed", "largest |share left - (1 - t/c)^3|", partly, "<=", 1e-12),
-            symbolic("printed", "cost to the own output at first order", terms["own_slope"]),
-            symbolic("printed", "gain at first order, plus c", terms["kept_slope"] + c),
+            symbolic("printed", "cost to the own output at first order", own_slope),
+            symbolic("printed", "gain at first order, plus c", left_slope + c),
         ],
         {"dL_1/db at 0, pentagon": slope},
     )

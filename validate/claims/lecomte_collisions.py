@@ -111,12 +111,12 @@ def l2(quick: bool) -> Evidence:
 def l14(quick: bool) -> Evidence:
     import sympy
 
-    derived = theory.derive_initial_moments()
+    overlap, squared, fourth = theory.derive_initial_moments().expression
     m, s = sympy.Symbol("m", integer=True, positive=True), sympy.Symbol("s", positive=True)
     c, n = sympy.symbols("c n", positive=True)
     at = {s: c / sympy.sqrt(m)}
-    interference = ((n - 1) * derived["overlap"] / 2).subs(at)
-    benefit = (derived["square"] - derived["fourth"]).subs(at)
+    interference = ((n - 1) * overlap / 2).subs(at)
+    benefit = (squared - fourth).subs(at)
     size, hidden, runs = 24, 48, 60 if quick else 600
     sampled = np.empty((runs, 2))
     for row, seed in zip(sampled, range(runs), strict=True):
@@ -165,7 +165,7 @@ def l14(quick: bool) -> Evidence:
 def l15(quick: bool) -> Evidence:
     import sympy
 
-    derived = theory.derive_overlap()
+    overlap_rate, interference_rate, cosine_rate = theory.derive_overlap().expression
     a, b, x = sympy.symbols("a b x", positive=True)
     worst = 0.0
     for seed in range(20):
@@ -182,7 +182,7 @@ def l15(quick: bool) -> Evidence:
         "follow from the closed equations of the three inner products; the whole motion of a pair is "
         "theory.pair_flow.",
         [
-            symbolic("printed", "rate under interference alone", derived["interference_rate"] + a + b),
+            symbolic("printed", "rate under interference alone", interference_rate + a + b),
             numeric(
                 "printed",
                 "rate of an overlap in the flow at lengths 0.5",
@@ -190,10 +190,8 @@ def l15(quick: bool) -> Evidence:
                 "<",
                 0.0,
             ),
-            symbolic("corrected", "rate of the overlap", derived["rate"] - 2 * (1 - a - b)),
-            symbolic(
-                "corrected", "rate of the cosine", derived["cosine_rate"] + (a + b) * (1 - x**2 / (a * b))
-            ),
+            symbolic("corrected", "rate of the overlap", overlap_rate - 2 * (1 - a - b)),
+            symbolic("corrected", "rate of the cosine", cosine_rate + (a + b) * (1 - x**2 / (a * b))),
             # Over a time of 1e-6: rounding 1e-10 and the change of the rate.
             numeric("corrected", "rate of the cosine against the flow, 20 pairs", worst, "<=", 1e-4),
         ],
@@ -217,14 +215,14 @@ def l16(quick: bool) -> Evidence:
     pair = np.array([[0.8, 0.6, 0], [-0.6, 0, 0.8]])
     apart = solvers.flow(pair, 0.01, [5.0, 500.0], interference=False).W
     benign = float(np.abs(solvers.flow(pair, 0.01, [5.0, 500.0]).W - apart).max())
-    counter = solvers.flow([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3, 5e3, rtol=1e-5).W
+    counter = solvers.flow([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3, 5e3, tol=1e-5).W
     rng = np.random.default_rng(16)
     smaller = 0
     for _ in range(30 if quick else 300):
         lam = 10 ** rng.uniform(-3, -1)
         x1, x2 = np.sort(rng.uniform(0.05, 0.99, 2))[::-1]
         W0 = [[x1, np.sqrt(1 - x1 * x1), 0], [x2, 0, np.sqrt(1 - x2 * x2)]]
-        neuron, _ = solvers.owners(solvers.flow(W0, lam, 20 / lam, rtol=1e-4).W)
+        neuron, _ = solvers.owners(solvers.flow(W0, lam, 20 / lam, tol=1e-4).W)
         smaller += int(neuron[1] == 0)
     alone = [
         solvers.collide(w, r * w, lam).winner for w in (0.3, 0.9) for r in (0.2, 0.99) for lam in (1e-4, 0.05)
@@ -247,7 +245,7 @@ def l16(quick: bool) -> Evidence:
             symbolic(
                 "corrected",
                 "(ln x1/x2)' less y2^2 - y1^2",
-                theory.derive_conflict()["ratio_rate"] - y2**2 + y1**2,
+                theory.derive_conflict().expression - y2**2 + y1**2,
             ),
             bound("corrected", "equally long pairs that the smaller wins", smaller, "==", 0),
             numeric("corrected", "pairs alone on a neuron that the smaller wins", sum(alone), "==", 0),

@@ -5,10 +5,9 @@ import numpy.typing as npt
 from scipy import stats
 from scipy.integrate import solve_ivp
 
-from ...solvers.sparsification import Sparsification, solve, weights_at
+from ...solvers.sparsification import Sparsification, limit_law, solve, weights_at
 from ...theory.sparsification import (
     derive,
-    limit_law,
     limiting_relative_variance,
     parametric_law,
     relative_variance_bounds,

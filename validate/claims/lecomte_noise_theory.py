@@ -29,6 +29,26 @@ def _unit(expression: Any) -> Any:
     return expression.subs(_symbols()[4], 1)
 
 
+def _gradient_residual(n: int, m: int) -> Any:
+    """Return the gradient on input e_1 less the printed 2 (W_1.xi)(2 W_1 + xi), where |W_1| = 1."""
+    import sympy
+
+    gradient = noise.derive_gradient(n, m).expression
+    W, xi = (sympy.Matrix(1, m, lambda _, j, s=s: sympy.Symbol(f"{s}{j}", real=True)) for s in ("W_0", "xi_"))
+    printed = sympy.zeros(n, m)
+    printed[0, :] = 2 * W.dot(xi) * (2 * W + xi)
+    # A rational unit vector: the projection of a point of a plane on the sphere.
+    plane = sympy.symbols(f"t1:{m}", real=True)
+    height = sum(t**2 for t in plane)
+    unit = [(1 - height) / (1 + height), *(2 * t / (1 + height) for t in plane)]
+    return (gradient - printed).subs(dict(zip(W, unit, strict=True))).applyfunc(sympy.simplify)
+
+
+def _next_step_error() -> Any:
+    """Return E (|W'|^2 - 1)^2 at |W| = 1."""
+    return _unit(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
+
+
 def _samples(name: str, quick: bool) -> tuple[FloatArray, FloatArray]:
     """Return a unit encoding and noise of unit variance on its neurons."""
     rng = np.random.default_rng([SEED, len(name)])
@@ -63,21 +83,20 @@ def l21(quick: bool) -> Evidence:
         f"|W|^2/((n-1)c), at n = 8 and bipolar noise of 0.1 {bound:.2f}: random encodings are not in such a "
         "state, and from a noise of 1/7 on none is. In the chain rule of C.1 the Jacobian of h is I_m, not "
         "I_n.",
-        [
-            symbolic(
-                "printed", "gradient on the unit sphere less the printed one", noise.derive_gradient(n, m)
-            )
-        ],
+        [symbolic("printed", "gradient on the unit sphere less the printed one", _gradient_residual(n, m))],
         {"largest mean l1 norm of a silent state, n = 8, bipolar noise of 0.1": bound},
     )
 
 
 @claim("L22", SOURCE, "C.2", "expected next-step loss splits into E[(|W'|^2-1)^2] + sigma^2 E|W'|^2")
 def l22(quick: bool) -> Evidence:
+    *_, mu2, _ = _symbols()
+    error = noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)
+    whole, square = noise.derive_next_step_loss().expression, noise.derive_next_step_square().expression
     return Evidence(
         "The new noise is independent of the step, of mean 0 and variance sigma^2 on each neuron. Exact for "
         "any number of neurons, length of W and learning rate, while the ReLU is on.",
-        [symbolic("printed", "whole loss less the two parts", noise.derive_next_step_loss()["split"])],
+        [symbolic("printed", "whole loss less the two parts", (whole - error - mu2 * square).expand())],
     )
 
 
@@ -89,7 +108,9 @@ def l23(quick: bool) -> Evidence:
         "At |W| = 1. (The loss averaged over the noise is stationary at |W|^2 = 1 - sigma^2/2.)",
         [
             symbolic(
-                "printed", "squared length less the printed one", _unit(noise.derive_squared_norm()) - printed
+                "printed",
+                "squared length less the printed one",
+                _unit(noise.derive_squared_norm().expression) - printed,
             )
         ],
     )
@@ -98,7 +119,7 @@ def l23(quick: bool) -> Evidence:
 @claim("L24", SOURCE, "C.2", "E|W'|^2 = 1 - 4 eta(1-4 eta) E(W.xi)^2 + 4 eta^2 E[(W.xi)^2 |xi|^2]")
 def l24(quick: bool) -> Evidence:
     eta, *_ = _symbols()
-    second, mixed = _unit(noise.derive_moment(2)), _unit(noise.derive_moment(2, 1))
+    second, mixed = _unit(noise.derive_moment(2).expression), _unit(noise.derive_moment(2, 1).expression)
     printed = 1 - 4 * eta * (1 - 4 * eta) * second + 4 * eta**2 * mixed
     return Evidence(
         "Odd moments vanish by symmetry.",
@@ -106,7 +127,7 @@ def l24(quick: bool) -> Evidence:
             symbolic(
                 "printed",
                 "mean squared length less the printed one",
-                noise.derive_next_step_loss()["square"].subs(_symbols()[4], 1) - printed,
+                noise.derive_next_step_square().expression.subs(_symbols()[4], 1) - printed,
             )
         ],
     )
@@ -115,7 +136,7 @@ def l24(quick: bool) -> Evidence:
 @claim("L25", SOURCE, "C.2", "E[(W.xi)^2 |xi|^2] = |W|^2 (mu4 + (m-1) sigma^4)")
 def l25(quick: bool) -> Evidence:
     eta, _, _, m, p2, p4, mu2, mu4 = _symbols()
-    part = _unit(mu2 * noise.derive_next_step_loss()["square"])
+    part = _unit(mu2 * noise.derive_next_step_square().expression)
     right = mu2 * (1 - 4 * eta * (1 - 4 * eta) * mu2 + 4 * eta**2 * (mu4 + (m - 1) * mu2**2))
     return Evidence(
         "The display after it, sigma^2 (1 - 4 eta(1 - 4 eta) sigma^2 +- 4 eta^2 (mu4 + (m-1) sigma^4)), "
@@ -124,7 +145,7 @@ def l25(quick: bool) -> Evidence:
             symbolic(
                 "printed",
                 "moment less the printed one",
-                noise.derive_moment(2, 1) - p2 * (mu4 + (m - 1) * mu2**2),
+                noise.derive_moment(2, 1).expression - p2 * (mu4 + (m - 1) * mu2**2),
             ),
             symbolic("printed", "what the part with new noise knows of |W|_4", part.diff(p4)),
             symbolic("corrected", "part with new noise, + for +-, less the derivation", part - right),
@@ -141,7 +162,7 @@ def l25(quick: bool) -> Evidence:
 )
 def l26(quick: bool) -> Evidence:
     eta, u, *_ = _symbols()
-    error = _unit(noise.derive_squared_norm()) - 1
+    error = _unit(noise.derive_squared_norm().expression) - 1
     printed, right = (error + 4 * eta * (2 * u + factor * u**2) for factor in (eta, 1))
     return Evidence(
         "The coefficient of eta. With the print's factor eta the square is of the order that is dropped, and "
@@ -157,8 +178,11 @@ def l26(quick: bool) -> Evidence:
 @claim("L27", SOURCE, "C.2", "E[(|W'|^2-1)^2] = 16 eta^2 (4 sigma^2 + E(W.xi)^4) ± O(eta^3)")
 def l27(quick: bool) -> Evidence:
     eta, _, _, _, _, _, mu2, _ = _symbols()
-    error = _unit(noise.derive_next_step_loss()["error"]).expand()
-    fourth, with_square = _unit(noise.derive_moment(4)), _unit(noise.derive_moment(4, 1))
+    error = _next_step_error()
+    fourth, with_square = (
+        _unit(noise.derive_moment(4).expression),
+        _unit(noise.derive_moment(4, 1).expression),
+    )
     findings = [symbolic("printed", f"coefficient of eta^{k}", error.coeff(eta, k)) for k in (0, 1)]
     findings.append(
         symbolic(
@@ -194,7 +218,7 @@ def l27(quick: bool) -> Evidence:
 )
 def l28(quick: bool) -> Evidence:
     *_, p2, p4, mu2, mu4 = _symbols()
-    exact = noise.derive_moment(4)
+    exact = noise.derive_moment(4).expression
     findings = [
         symbolic(
             about, f"moment less the formula with {factor}", exact - mu4 * p4 - factor * mu2**2 * (p2**2 - p4)
@@ -214,7 +238,7 @@ def l28(quick: bool) -> Evidence:
 @claim("L29", SOURCE, "C.2", "E(W.xi)^4 = 3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)")
 def l29(quick: bool) -> Evidence:
     *_, p2, p4, mu2, mu4 = _symbols()
-    residual = noise.derive_moment(4) - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
+    residual = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
     return Evidence(
         "By the cumulants of W.xi, for any m.", [symbolic("printed", "moment less the print", residual)]
     )
@@ -230,7 +254,7 @@ def l29(quick: bool) -> Evidence:
 )
 def l30(quick: bool) -> Evidence:
     *_, p2, p4, mu2, mu4 = _symbols()
-    exact, kurtosis = noise.derive_moment(4), mu4 - 3 * mu2**2
+    exact, kurtosis = noise.derive_moment(4).expression, mu4 - 3 * mu2**2
     findings = [
         symbolic("printed", "moment less the print", exact - 3 * mu2**2 * (p2**2 + p4 * kurtosis)),
         symbolic("corrected", "moment less the correction", exact - 3 * mu2**2 * p2**2 - p4 * kurtosis),
@@ -262,7 +286,7 @@ def l32(quick: bool) -> Evidence:
     import sympy
 
     m = sympy.Symbol("m")
-    mean = noise.derive_random_fourth_norm()
+    mean = noise.derive_random_fourth_norm().expression
     return Evidence(
         f"The mean for a random unit vector is {mean} for every m.",
         [

@@ -90,7 +90,7 @@ def l19(quick: bool) -> Evidence:
     )
     for n, m in sizes:
         W0 = np.stack([start(seed, n, m) for seed in range(runs)])
-        neuron, _ = solvers.owners(solvers.flow(W0, lam, 6 / lam, rtol=1e-4).W)
+        neuron, _ = solvers.owners(solvers.flow(W0, lam, 6 / lam, tol=1e-4).W)
         ends = np.take_along_axis(np.abs(W0), np.maximum(neuron, 0)[..., None], axis=2)
         rank = np.sum(np.abs(W0) > ends, axis=2)
         share = np.stack([np.mean(rank == r, axis=1) for r in range(m)], axis=1)
@@ -133,13 +133,13 @@ def l20(quick: bool) -> Evidence:
         alive = []
         for seed in range(runs):
             E, D = np.random.default_rng(seed).normal(scale=0.9 / np.sqrt(m), size=(2, n, m))
-            end = solvers.flow_untied(E, D, lam, 6 / lam, rtol=1e-4, **options)
+            end = solvers.flow_untied(E, D, lam, 6 / lam, tol=1e-4, **options)
             lives = end.response[-1] > 0.25
             alive.append(lives)
             cosine[name] = [*cosine.get(name, []), *end.cosine[-1][lives]]
             length[name] = [
                 *length.get(name, []),
-                *(end.encoder_norm[-1][lives] / end.decoder_norm[-1][lives]),
+                *(end.l2_norm[-1][lives] / end.out_norm[-1][lives]),
             ]
         silent[name] = 1 - float(np.mean(alive))
     rng = np.random.default_rng(20)
@@ -147,10 +147,7 @@ def l20(quick: bool) -> Evidence:
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     rotated = solvers.flow_untied(A, D, lam, 20.0, inputs=Q)
     straight = solvers.flow_untied(Q @ A, D, lam, 20.0)
-    inputs = float(
-        np.abs(Q @ rotated.encoder - straight.encoder).max()
-        + np.abs(rotated.decoder - straight.decoder).max()
-    )
+    inputs = float(np.abs(Q @ rotated.W - straight.W).max() + np.abs(rotated.W_out - straight.W_out).max())
     gradient = _gradient_gap(A, D, Q)
     return Evidence(
         f"Independent normal starts of s.d. 0.9/sqrt(m), n = {n}, m = {m}, lam = {lam}, to t = 6/lam, "

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from ...solvers.relu.classes import cost_of_dropping
+from ...solvers.relu import cost_of_dropping
 from ...theory import features, relu
 from ...theory.relu import obtuse_pair_loss, thomson_energy
 from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
@@ -24,7 +24,6 @@ Array = npt.NDArray[np.float64]
 )
 def b7(quick: bool) -> Evidence:
     p, S = sp.Symbol("p", positive=True), sp.Symbol("S", positive=True)
-    moments = {name: moment.subs(p, 1 - S) for name, moment in features.derive_moments().items()}
     printed = {
         "mean": (1 - S) / 2,
         "second_moment": (1 - S) / 3,
@@ -35,7 +34,11 @@ def b7(quick: bool) -> Evidence:
         "All four follow from the definition. E x x' is therefore no multiple of the identity at any S < 1: "
         "its entries off the diagonal are 3 (1-S)/4 of those on it.",
         [
-            symbolic("printed", f"{name} less the print", sp.expand(moments[name] - value))
+            symbolic(
+                "printed",
+                f"{name} less the print",
+                sp.expand(features.derive_moments(name).expression.subs(p, 1 - S) - value),
+            )
             for name, value in printed.items()
         ],
     )

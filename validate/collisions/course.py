@@ -81,7 +81,7 @@ def run_course(
     at, rows = 0.0, []
     for stop in stops:
         if stop > at:
-            W = solvers.flow(W, lam, (stop - at) / lam, rtol=_RTOL).W
+            W = solvers.flow(W, lam, (stop - at) / lam, tol=_RTOL).W
             at = stop
         overlaps = np.einsum("rik,rjk->rij", W, W)[:, others]
         rows.append(

@@ -130,7 +130,7 @@ def _runs(
     n: int, m: int, runs: int, lam: float, scale: float, threshold: float, seed: int, workers: int
 ) -> dict[str, npt.NDArray[np.float64]]:
     W0 = first_weights(n, m, runs, scale, seed)
-    result = solvers.flow(W0, lam, _UNTIL / lam, rtol=_RTOL, threshold=threshold, workers=workers)
+    result = solvers.flow(W0, lam, _UNTIL / lam, tol=_RTOL, threshold=threshold, workers=workers)
     neuron, _ = solvers.owners(result.W, threshold)
     size = np.abs(W0)
     ends = np.take_along_axis(size, np.maximum(neuron, 0)[..., None], axis=2)

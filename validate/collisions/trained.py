@@ -116,7 +116,7 @@ def run_trained(
             common: dict[str, Any] = {"scale": scale, "device": device, "keep_weights": True}
             if optimiser == "flow":
                 first = train_l1(n_features, m, lam, seeds, steps=0, **common)["W"].values[0]
-                end = solvers.flow(first.astype(float), lam / 4, time / (lam / 4), rtol=FLOW_RTOL).W
+                end = solvers.flow(first.astype(float), lam / 4, time / (lam / 4), tol=FLOW_RTOL).W
                 # No step: the end of the flow, counted as the others are.
                 ds = train_l1(n_features, m, lam, seeds, steps=0, start=end, **common)
             else:

@@ -10,7 +10,8 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.optimize import brentq
 
-from ...solvers.relu import geometry, polygon, solve_small
+from ...solvers.minimise import minimise
+from ...solvers.relu import geometry, polygon
 from ...theory import arguments
 from ..drawing import check_axes
 
@@ -69,7 +70,7 @@ def shapes(W: np.ndarray) -> str:
     """
     kept = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~kept)} dropped"] if not kept.all() else []
-    return ", ".join(([geometry(W[kept], _SAME).name] if kept.any() else []) + dropped)
+    return ", ".join(([geometry(W[kept], tol=_SAME).name] if kept.any() else []) + dropped)
 
 
 def run_polygons(
@@ -135,7 +136,7 @@ def run_polygons(
     best, shape = np.empty((len(sizes), on.size)), np.empty((len(sizes), on.size), dtype=object)
     for i, size in enumerate(sizes):
         for j, x in enumerate(on):
-            model = solve_small(size, 2, x, starts=starts, seed=seed)
+            model = minimise(size, 2, x, starts=starts, rng=seed)
             best[i, j] = size * (1.0 - model.loss / dropped[j])
             shape[i, j] = shapes(model.W)
     return xr.Dataset(

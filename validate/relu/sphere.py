@@ -7,9 +7,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from ...solvers.relu import sparse_model, sphere_check
+from ...solvers.minimise import Minimum, minimise
+from ...solvers.relu import geometry, represented, sphere_check
 from ...theory import arguments
-from ...theory.relu import polygon
 from ..drawing import check_axes
 
 __all__ = ["plot_thomson", "run_thomson"]
@@ -20,6 +20,12 @@ LOSSES = {
     "unbiased": "minimiser without bias",
     "biased": "minimiser with biases",
 }
+
+
+def _shape(model: Minimum) -> tuple[str, int]:
+    """Return what the features that a model represents look like, and how many they are."""
+    kept = represented(model.W, model.b)
+    return geometry(model.W[kept]).name if kept.any() else "nothing", int(kept.sum())
 
 
 def run_thomson(
@@ -77,24 +83,15 @@ def run_thomson(
     names: dict[str, list[str]] = {name: [] for name in ("sphere", "without_bias", "with_bias")}
     for n, m in pairs:
         found = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
-        biased = found.biased
-        if m == 2:
-            # Regular polygons, the best spherical codes of the plane, are hard to hit from random starts.
-            regular = sparse_model(n, m, starts=1, rng=0, W0=polygon(n))
-            biased = min(biased, regular, key=lambda model: model.loss)
-        values = (
-            found.sphere.energy,
-            found.unit_loss,
-            found.common_loss,
-            found.unbiased.loss,
-            biased.loss,
-        )
+        losses = (found.unit_loss, found.common_loss, found.unbiased.loss, found.biased.loss)
+        values = (found.sphere.energy, *(n * loss for loss in losses))
         for name, value in zip(numbers, values, strict=True):
             rows[name].append(float(value))
-        shapes = (found.sphere.geometry, found.unbiased.geometry, biased.geometry)
-        kept.append((found.unbiased.kept, biased.kept))
+        models = [_shape(model) for model in (found.unbiased, found.biased)]
+        kept.append([count for _, count in models])
+        shapes = (found.sphere.geometry.name, *(shape for shape, _ in models))
         for name, shape in zip(names, shapes, strict=True):
-            names[name].append(shape.name)
+            names[name].append(shape)
     ds = xr.Dataset(
         {
             **{name: ("size", values) for name, values in (rows | names).items()},
@@ -110,14 +107,17 @@ def run_thomson(
         },
         {"starts": starts, "seed": seed},
     )
-    models = [
-        [sparse_model(n, m, x, starts=starts, rng=np.random.default_rng([seed, n, m])) for x in probabilities]
+    axes = ("full", "p")
+    full_models = [
+        [minimise(n, m, x, starts=starts, rng=np.random.default_rng([seed, n, m])) for x in probabilities]
         for n, m in full
     ]
-    axes = ("full", "p")
-    ds["full_name"] = (axes, np.array([[one.geometry.name for one in row] for row in models]))
-    ds["full_kept"] = (axes, np.array([[one.kept for one in row] for row in models]))
-    ds["full_loss"] = (axes, np.array([[one.loss for one in row] for row in models]))
+    found_shapes = [[_shape(one) for one in row] for row in full_models]
+    ds["full_name"] = (axes, np.array([[name for name, _ in row] for row in found_shapes]))
+    ds["full_kept"] = (axes, np.array([[count for _, count in row] for row in found_shapes]))
+    totals = np.array([[len(one.b) * one.loss for one in row] for row in full_models])
+    ones = np.array([[x * (1 - x) ** (n - 1) for x in probabilities] for n, _ in full])
+    ds["full_loss"] = (axes, totals / ones)
     return ds
 
 

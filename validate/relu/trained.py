@@ -11,7 +11,8 @@ from scipy import optimize
 from scipy.integrate import solve_ivp
 from scipy.stats import binomtest
 
-from ...solvers.relu import pair_basins, phase_diagram, solve_small
+from ...solvers.minimise import minimise
+from ...solvers.relu import pair_basins, phase_diagram
 from ...theory import arguments
 from ...theory.relu import mixture_loss, mixture_loss_gradient
 from ..drawing import check_axes
@@ -151,7 +152,7 @@ def run_trained(
     Notes
     -----
     For two features in one dimension flow and minimum come from `solvers.relu.pair_basins` and
-    `phase_diagram`, for others from the exact gradient, SciPy's BDF and BFGS, and from `solve_small`.
+    `phase_diagram`, for others from the exact gradient, SciPy's BDF and BFGS, and `solvers.minimise`.
 
     Examples
     --------
@@ -183,12 +184,12 @@ def run_trained(
             settled[i, j] = [exact.settled(x) * p / n for x in ends]
         if (n, m) == (2, 1):
             rng = np.random.default_rng([seed, i, 0])
-            flow[i] = pair_basins(p, 1.0, seeds, init_std=std, rng=rng).loss
+            flow[i] = pair_basins(p, 1.0, starts=seeds, init_std=std, rng=rng).loss
             least[i] = float(phase_diagram([p], [1.0]).loss[0, 0])
         else:
             starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)
             flow[i] = [exact.flow(x) * p / n for x in starts]
-            least[i] = solve_small(n, m, p, starts=8, seed=seed).loss
+            least[i] = minimise(n, m, p, starts=8, rng=seed).loss
     axes = ("case", "optimiser", "run")
     return xr.Dataset(
         {

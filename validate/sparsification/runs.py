@@ -5,7 +5,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import collisions
-from ...solvers.sparsification import solve
+from ...solvers.sparsification import limit_law, solve
 from ...theory import arguments, sparsification
 from ...theory.arguments import choice, integer
 from ..training.engine import load_torch
@@ -109,7 +109,7 @@ def run_fig2(
     m = integer("m", m, 8)
     runs = integer("runs", runs, 2)
     t = default_times(m, lam) if times is None else arguments.vector("times", times)
-    law = sparsification.limit_law(t, lam, m, scale)
+    law = limit_law(t, lam, m, scale)
     source_nonzeros, source_l1_norm = sparsification.scaling_law(t, lam, m)
     results = [solve(_initial(m, scale, seed, run), lam, t) for run in range(runs)]
     nonzeros, l1, l2 = (

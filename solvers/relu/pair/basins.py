@@ -61,9 +61,9 @@ class Basins:
 
 def pair_basins(
     p: float,
-    importance: float,
-    starts: int,
+    importance: float = 1.0,
     *,
+    starts: int = 400,
     bias: bool = True,
     init_std: float = 0.5,
     confidence: float = 0.95,
@@ -75,9 +75,9 @@ def pair_basins(
     ----------
     p : float
         Probability that a feature is on, in [1e-4, 1].
-    importance : float
+    importance : float, optional
         Importance of the second feature, in [1e-4, 1e4]; the first one's is 1.
-    starts : int
+    starts : int, optional
         Number of starts, up to a million.
     bias : bool, optional
         Whether the biases flow. Otherwise they stay zero.
@@ -106,7 +106,7 @@ def pair_basins(
 
     Examples
     --------
-    >>> found = pair_basins(0.1, 1.0, 200, rng=0)  # encodings keep the signs they start with
+    >>> found = pair_basins(0.1, starts=200, rng=0)  # encodings keep the signs they start with
     >>> found.best, found.dropped, found.same_sign, found.unresolved
     (103, 0, 97, 0)
     """

@@ -1,11 +1,13 @@
 """Certificates: a proven lower bound of the loss of every model of two features in one dimension."""
 
+from dataclasses import replace
+
 import numpy as np
-import numpy.typing as npt
 
 from ....theory import arguments
-from ...minimise import Certificate
-from ..models import SmallModel
+from ....theory.arguments import FloatArray
+from ....theory.features import Features
+from ...minimise import Certificate, Minimum, descend
 from .diagram import phase_diagram
 from .kernels import bound_below
 
@@ -82,14 +84,14 @@ def certify(
     judged = arguments.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
     # An output whose part of the loss is at most `judged` has (a - 1)/(a + 1) <= kappa.
     kappa = np.sqrt(np.minimum(judged * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
-    edges: npt.NDArray[np.float64] = np.sqrt((1.0 + kappa) / (1.0 - kappa))
+    edges: FloatArray = np.sqrt((1.0 + kappa) / (1.0 - kappa))
     lower, boxes = bound_below(judged, r, on, bias, wanted * judged, edges, most)
     lower = min(lower, judged)
     kind = "branch and bound" if bias else "branch and bound, zero bias"
     return Certificate(kind, float(lower), float(judged - lower), int(boxes))
 
 
-def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> SmallModel:
+def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
     """Find the best model of two features in one dimension and prove how good it is.
 
     Parameters
@@ -105,7 +107,7 @@ def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: flo
 
     Returns
     -------
-    SmallModel
+    Minimum
         With its certificate.
 
     Raises
@@ -121,6 +123,7 @@ def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: flo
     """
     r = arguments.number("importance", importance, 1e-4, 1e4)
     found = phase_diagram([arguments.number("p", p, 1e-4, 1)], [r], bias=bias)
-    loss = float(found.loss[0, 0])
-    proof = certify(loss, p, r, bias=bias, gap=gap)
-    return SmallModel(found.W[0, 0], found.b[0, 0], np.array([1.0, r]), float(found.p[0]), loss, proof)
+    W, b = found.W[0, 0], found.b[0, 0]
+    law = Features(2, float(found.p[0]), importance=[1.0, r])
+    model = descend(W, W.T, b, law, tied=True, bias=bias)
+    return replace(model, certificate=certify(model.loss, p, r, bias=bias, gap=gap))

@@ -2,17 +2,15 @@
 
 from .arrange import Curvature, Thomson, curvature, thomson
 from .bounds import capacity_limit, programmed_bound
-from .limit import SparseModel, SphereCheck, sparse_model, sphere_check
+from .check import SphereCheck, sphere_check
 
 __all__ = [
     "Curvature",
-    "SparseModel",
     "SphereCheck",
     "Thomson",
     "capacity_limit",
     "curvature",
     "programmed_bound",
-    "sparse_model",
     "sphere_check",
     "thomson",
 ]

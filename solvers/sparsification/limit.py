@@ -7,21 +7,20 @@ the influence of one weight, for few weights by the same quadrature.
 """
 
 import math
-from dataclasses import dataclass
+import warnings
 
 import numpy as np
 import numpy.typing as npt
 from scipy.integrate import cumulative_simpson, solve_ivp
 from scipy.special import betaincinv, erfcinv
 
-from .. import arguments
-from ..arguments import number
-from ..kernels import kernel
-from .moments import moments, truncated_moments
+from ...theory import arguments
+from ...theory.arguments import FloatArray, number
+from ...theory.kernels import kernel
+from ...theory.sparsification.moments import LARGEST, moments, truncated_moments
+from ..results import Status, result
 
 __all__ = ["LimitLaw", "limit_law"]
-
-FloatArray = npt.NDArray[np.float64]
 
 _TOP = 128  # largest weights that are followed one by one
 _EARLY = 16  # they are set free when this many times as many are left
@@ -29,13 +28,18 @@ _POINTS = 4096  # of the quadrature rule over their order statistics
 _PANELS = 48  # for the way from there to the largest weights
 _PARTS = 8  # steps while Q falls by a factor e, once few are left
 _LAST, _SHRINK = 64, 0.85  # steps of the last weight, and by how much each brings it nearer to the threshold
-_LARGEST = 37.0  # thresholds beyond, in standard deviations, are those of a dead encoding
+# No encoding is trained at a strength or a length beyond these; LSODA gives up far beyond them.
+_SMALLEST, _GREATEST = 1e-30, 1e6
+# Tails of the largest of more weights are beyond the inverse of the incomplete beta function.
+_MOST_WEIGHTS = 10**15
 
 
-@dataclass(frozen=True)
+@result
 class LimitLaw:
     """Expected course of the l1 flow for normal initial weights; see :func:`limit_law`."""
 
+    t: FloatArray
+    """Times asked for; all arrays have their shape."""
     nonzeros: FloatArray
     """Expected number of nonzero weights."""
     l1_norm: FloatArray
@@ -46,40 +50,68 @@ class LimitLaw:
     """Standard deviation of the number in a single run."""
     l1_norm_std: FloatArray
     """Standard deviation of the l1 norm in a single run."""
+    status: Status
+    """Whether the integration succeeded; what it did not reach is nan."""
+
+    @property
+    def message(self) -> str:
+        """The status as a sentence."""
+        return self.status.value
 
 
 # --- many weights -------------------------------------------------------------------------------------------
 
 
 def _mean_course(
-    t: FloatArray, lam: float, m: int, scale: float, stop: float
-) -> tuple[FloatArray, FloatArray, float, float]:
-    r"""Follow the mean: threshold and v = 2 log(g/scale) at the times before `stop` is reached; when; v then.
+    t: FloatArray, force: float, scale: float, stop: float
+) -> tuple[FloatArray, FloatArray, float, float, bool]:
+    r"""Follow the mean: threshold and y = (g/scale)^2 at the times before `stop` is reached; when; y then.
 
-    In units of the initial standard deviation, dc/dt = lam g and d(g²)/dt = 2 (Q - g²) become
-    d zeta/dt = lam sqrt(m) exp(v/2), dv/dt = 2 (M_2(zeta) exp(-v) - 1).
+    In units of the initial standard deviation, dc/dt = lam g and d(g^2)/dt = 2 (Q - g^2) become
+    d zeta/dt = force sqrt(y), dy/dt = 2 (M_2(zeta) - y), force = lam sqrt(m). The last answer says whether
+    the integration went as far as it should.
     """
+    start = scale**-2.0
+    if force == 0.0:
+        return np.zeros_like(t), 1 + (start - 1) * np.exp(-2 * np.minimum(t, 1e3)), math.inf, 1.0, True
     q = np.empty(3)
 
-    def slope(_: float, y: FloatArray) -> list[float]:
-        moments(min(max(float(y[0]), 0.0), _LARGEST), q)
-        return [lam * m**0.5 * math.exp(y[1] / 2), 2 * (q[2] * math.exp(-y[1]) - 1)]
+    def slope(_: float, state: FloatArray) -> tuple[float, float]:
+        zeta, y = state.tolist()
+        moments(min(max(zeta, 0.0), LARGEST), q)
+        return force * math.sqrt(max(y, 0.0)), 2 * (float(q[2]) - y)
 
-    def arrival(_: float, y: FloatArray) -> float:
-        return float(y[0]) - stop
+    def arrival(_: float, state: FloatArray) -> float:
+        return float(state[0]) - stop
 
     arrival.terminal = True  # type: ignore[attr-defined]
-    start = [0.0, -2 * math.log(scale)]
-    span = (0.0, max(float(t[-1]), 1e-9))
+    # As y is at least its start times exp(-2 t), and M_2(stop) times what of 1 - exp(-2 t) is there, the
+    # threshold arrives by the earliest of these times.
+    least = float(truncated_moments(stop, 2)[2])
+    slowest = stop / (force * math.sqrt(0.86 * least))
+    early = min((1.5 * slowest) ** (2 / 3), math.e * stop * scale / force)
+    latest = early if early < 1 else 1 + slowest
+    span = (0.0, min(float(t[-1]), 1.1 * latest) or 1e-9 * latest)
     # LSODA: stiff when lam is small (the length relaxes at rate 2, everything else in times 1/lam). The
     # law needs a few digits less than this.
-    run = solve_ivp(
-        slope, span, start, method="LSODA", rtol=1e-9, atol=1e-11, dense_output=True, events=arrival
-    )
-    end = float(run.t[-1]) if run.status == 1 else math.inf
-    before = t[t < end]
-    zeta, v = run.sol(before) if run.sol is not None and before.size else np.empty((2, 0))
-    return np.clip(zeta, 0, stop), v, end, float(run.y[1, -1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the status says it
+        run = solve_ivp(
+            slope,
+            span,
+            (0.0, start),
+            method="LSODA",
+            rtol=1e-9,
+            atol=(1e-11, 1e-11 * least),
+            dense_output=True,
+            events=arrival,
+            first_step=1e-3 * min(1.0, span[1], start, 1 / (force * start**0.5)),
+        )
+    end = float(run.t[-1])
+    good = run.status == 1 or (run.status == 0 and t[-1] <= span[1])
+    before = t[t < end] if run.status else t[t <= end]
+    zeta, y = run.sol(before) if run.sol is not None and before.size else np.empty((2, 0))
+    return np.clip(zeta, 0, stop), y, end, float(run.y[1, -1]), good
 
 
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
@@ -103,15 +135,15 @@ def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
     return tuple(np.interp(zeta, z, curve) for curve in curves)
 
 
-def _spread_of_many(t: FloatArray, zeta: FloatArray, v: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
+def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
     """Return the standard deviations of number and l1 norm to first order in 1/m, near balance."""
     moments = truncated_moments(zeta, 4)
     share, first, second = moments[:, 0], moments[:, 1], moments[:, 2]
     k0, k1, k2, j1, j2 = _influence(zeta)
     moved = np.sqrt(second) / 2
     density = math.sqrt(2 / math.pi) * np.exp(-(zeta**2) / 2)
-    g = np.exp(v / 2)
-    relaxed = -np.expm1(-2 * t)  # how far the length has followed Q by now
+    g = np.sqrt(y)
+    relaxed = -np.expm1(-2 * np.minimum(t, 1e3))  # how far the length has followed Q by now
     slope = first**2 / second**1.5 - share / np.sqrt(second)  # of the l1 norm in the threshold
 
     def deviation(direct: FloatArray, through: FloatArray) -> FloatArray:
@@ -131,32 +163,32 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, v: FloatArray, m: int) -> t
     return m**0.5 * number, norm
 
 
-def _many(t: FloatArray, zeta: FloatArray, v: FloatArray, m: int) -> FloatArray:
+def _many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
     """Rows of the law while many weights are left."""
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     spread = share * second / first**2 - 1
     # What fluctuations add to the means: in the tail 1 and a share 4/(3 m') (derived), at the start nothing.
     number = m * share + (1 - share)
-    norm = m**0.5 * first * np.exp(-v / 2) * (1 + 4 / 3 * (1 - share) / number)
-    return np.vstack((number, norm, spread, *_spread_of_many(t, zeta, v, m)))
+    norm = m**0.5 * first / np.sqrt(y) * (1 + 4 / 3 * (1 - share) / number)
+    return np.vstack((number, norm, spread, *_spread_of_many(t, zeta, y, m)))
 
 
 # --- few weights --------------------------------------------------------------------------------------------
 
 
-def _few_left(t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, v: float) -> FloatArray:
+def _few_left(t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, y: float) -> FloatArray:
     """Rows of the law from when the threshold reaches `stop`."""
     largest, tails = _largest_weights(top, m)
-    edges = truncated_moments(np.minimum(largest[:, -1], _LARGEST), 2)
+    edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
     nodes = np.linspace(stop, max(stop, float(largest[:, -1].max())), _PANELS)
     at_nodes = truncated_moments(nodes, 2)
-    means = _follow(largest, tails, edges, nodes, at_nodes, m, lam, begin, m * math.exp(v), t).T
+    means = _follow(largest, tails, edges, nodes, at_nodes, float(m), lam, begin, m * y, t).T
     number, norm = means[0], means[2]
     rows = np.vstack((number, norm, means[4], _deviation(means[1], number), _deviation(means[3], norm)))
     # With many left, most of the spread is from weights that are not followed.
-    many = number > top / 4
-    zeta = math.sqrt(2) * erfcinv(np.clip((number[many] - 1) / m, 1e-290, 1))
-    rows[3:, many] = _spread_of_many(t[many], zeta, np.log(truncated_moments(zeta, 2)[:, 2]), m)
+    many = number > max(top / 4, 2)
+    zeta = math.sqrt(2) * erfcinv(np.minimum((number[many] - 1) / m, 1))
+    rows[3:, many] = _spread_of_many(t[many], zeta, truncated_moments(zeta, 2)[:, 2], m)
     return rows
 
 
@@ -305,7 +337,7 @@ def _follow(
     edges: FloatArray,
     nodes: FloatArray,
     at_nodes: FloatArray,
-    m: int,
+    m: float,
     lam: float,
     begin: float,
     y: float,
@@ -346,11 +378,11 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     t : array_like of float
         Flow times, not negative, any shape and order.
     lam : float
-        Strength of the l1 force, at least 0; the theory is for lam <= 1/sqrt(m).
+        Strength of the l1 force, 0 or from 1e-30 to 1e6; the theory is for lam <= 1/sqrt(m).
     m : int
-        Number of weights, at least 8.
+        Number of weights, from 8 to 1e15.
     scale : float
-        Initial length, positive.
+        Initial length, from 1e-6 to 1e6.
 
     Returns
     -------
@@ -361,8 +393,7 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     Raises
     ------
     ValueError
-        If `t` or `lam` is negative or not finite, `m` is not an integer of at least 8 or `scale` is not
-        positive.
+        If an argument is outside its interval, or `t` is empty.
 
     Notes
     -----
@@ -373,8 +404,8 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1, up to twice too large (of the l1 norm; a quarter, of
     the number) at 1. If lam is so large that all weights die, the expected number goes to 0.
 
-    In the limit of small lam sqrt(m) it becomes the closed curve of :func:`parametric_law`. In the middle
-    regime m' = 2/(lam t)² + 1, with Poisson spread, and |W|_1 = 1/(lam t), up to logarithms.
+    In the limit of small lam sqrt(m) it becomes the closed curve of
+    :func:`superposition.theory.sparsification.parametric_law`. In the middle regime m' = 2/(lam t)² + 1, with Poisson spread, and |W|_1 = 1/(lam t), up to logarithms.
 
     References
     ----------
@@ -389,14 +420,21 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     array([227.1,  11.4,   1. ])
     """
     t = arguments.real("t", t, 0)
-    lam = number("lam", lam, 0)
-    m = arguments.integer("m", m, 8)
-    scale = number("scale", scale, 0, brackets="()")
+    if t.size == 0:
+        raise ValueError(f"`t` must not be empty; got shape {t.shape}.")
+    lam = number("lam", lam, 0, _GREATEST)
+    if 0 < lam < _SMALLEST:
+        raise ValueError(f"`lam` must be 0 or at least {_SMALLEST:g}; got {lam:g}.")
+    m = arguments.integer("m", m, 8, _MOST_WEIGHTS)
+    scale = number("scale", scale, 1 / _GREATEST, _GREATEST)
     times, place = np.unique(t, return_inverse=True)
     top = min(_TOP, m // 4)
     stop = math.sqrt(2) * float(erfcinv(min(_EARLY * top / m, 0.5)))
-    zeta, v, begin, v_begin = _mean_course(times, lam, m, scale, stop)
-    columns = _many(times[: zeta.size], zeta, v, m)
+    zeta, y, begin, y_begin, good = _mean_course(times, lam * m**0.5, scale, stop)
+    columns = _many(times[: zeta.size], zeta, y, m)
     if zeta.size < times.size:
-        columns = np.hstack((columns, _few_left(times[zeta.size :], lam, m, top, stop, begin, v_begin)))
-    return LimitLaw(*(column[place].reshape(t.shape) for column in columns))
+        late = times[zeta.size :]
+        rest = _few_left(late, lam, m, top, stop, begin, y_begin) if good else np.full((5, late.size), np.nan)
+        columns = np.hstack((columns, rest))
+    shaped = (column[place].reshape(t.shape) for column in columns)
+    return LimitLaw(t, *shaped, Status.REACHED if good else Status.STALLED)

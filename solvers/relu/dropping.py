@@ -1,21 +1,19 @@
 """When the classes of many features on may be dropped: their share of the loss, and what dropping costs."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
-from ...theory.arguments import FloatArray, integer, matrix, number, real, vector
+from ...theory.arguments import FloatArray, fits, generator, integer, matrix, number, real, vector
 from ...theory.features import Features, SparseUniform
-from ...theory.loss import class_loss_per_feature, dropped_bound, mixture_loss, mixture_loss_gradient
+from ...theory.loss import class_loss_per_feature, dropped_bound
 from ..loss import exact_loss
-from ..results import result
+from ..minimise import Minimum, minimise
+from ..results import Status, result
 
 __all__ = ["ClassShares", "Dropping", "DroppingTable", "class_shares", "cost_of_dropping", "dropping_table"]
 
-# The gradient of all classes is summed for so many features.
-LARGEST = 11
+# So many truncated minimisers are starts for the full loss.
+FURTHER = 8
 # Losses this close, in units of p times the loss of the zero model, count as one minimum.
 SAME = 1e-4
 
@@ -120,6 +118,8 @@ def class_shares(
 class Dropping:
     """What it costs to choose a model by its loss on the classes 0, ..., K alone; see `cost_of_dropping`.
 
+    All losses are per feature.
+
     Attributes
     ----------
     W : (n_features, n_hidden) ndarray of float64
@@ -127,17 +127,17 @@ class Dropping:
     b : (n_features,) ndarray of float64
         Its biases.
     truncated : float
-        Its truncated loss, a total over features.
+        Its truncated loss.
     loss : float
         Its full loss.
     left_out : float
         Rigorous bound on `loss` - `truncated`, hence on what can be gained by not truncating.
-    best_W, best_b
+    best : Minimum
         Minimiser found of the full loss.
-    best_loss : float
-        Its full loss.
-    ends : int
+    hits : int
         Starts that ended in a minimum of the truncated loss as low as the least one found.
+    status : Status
+        How the minimisation of the truncated loss ended; `best` has its own.
     """
 
     W: FloatArray
@@ -145,47 +145,19 @@ class Dropping:
     truncated: float
     loss: float
     left_out: float
-    best_W: FloatArray
-    best_b: FloatArray
-    best_loss: float
-    ends: int
+    best: Minimum
+    hits: int
+    status: Status
 
     @property
     def regret(self) -> float:
         """Loss above that of the best model, relative to it (0 if both vanish)."""
-        return self.loss / self.best_loss - 1.0 if self.best_loss > 0.0 else float(self.loss > 0.0)
+        return self.loss / self.best.loss - 1.0 if self.best.loss > 0.0 else float(self.loss > 0.0)
 
-
-def _axes(n: int, m: int) -> FloatArray:
-    """Return unit vectors along the axes: one on each, then the opposite ones, then none."""
-    W = np.zeros((n, m))
-    for i in range(min(n, 2 * m)):
-        W[i, i % m] = 1.0 if i < m else -1.0
-    return W
-
-
-def _descend(
-    starts: FloatArray, n: int, p: float, importance: FloatArray, up_to: int
-) -> list[tuple[float, FloatArray, FloatArray]]:
-    """Return the ends of the descents from all starts (x = W, b in a row): losses, W and b."""
-    scale = 1.0 / (p * (1.0 - p) ** (n - 1) * importance.sum() / 3.0)
-
-    def split(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return x[:-n].reshape(n, -1), x[-n:]
-
-    def loss(x: FloatArray) -> tuple[float, FloatArray]:
-        W, b = split(x)
-        by_W, by_b = mixture_loss_gradient(W, b, p, importance, up_to)
-        value = float(mixture_loss(W, b, p, importance, up_to).terms.sum())
-        return scale * value, scale * np.concatenate([by_W.ravel(), by_b])
-
-    options = {"maxiter": 500, "maxfun": 800, "ftol": 1e-14, "gtol": 1e-8, "maxcor": 20}
-    minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
-    ends = []
-    for x in starts:
-        found = minimize(loss, x, jac=True, method="L-BFGS-B", options=options)
-        ends.append((float(found.fun) / scale, *split(found.x)))
-    return ends
+    @property
+    def message(self) -> str:
+        """The status as a sentence."""
+        return self.status.value
 
 
 def cost_of_dropping(
@@ -196,30 +168,29 @@ def cost_of_dropping(
     importance: npt.ArrayLike | None = None,
     *,
     starts: int = 16,
-    rng: np.random.Generator | int = 0,
+    rng: np.random.Generator | int | None = 0,
 ) -> Dropping:
     """Compare the minimiser of the loss on few-sparse inputs with that of the full loss.
 
-    The question behind "ignore two-sparse inputs" is not how rare they are, but whether the model found
-    without them is as good as the best.
+    Whether inputs with more features on may be dropped does not depend on how rare they are, but on whether
+    the model found without them is as good as the best.
 
     Parameters
     ----------
-    n_features : int
-        Number of features, from 1 to 11.
-    n_hidden : int
-        Number of hidden neurons, at least 1.
+    n_features, n_hidden : int
+        From 1 to 64.
     p : float
-        Probability that a feature is on, in (0, 1).
+        Probability that a feature is on, in (0, 1). One number: a class weighs all patterns alike.
     up_to : int, optional
-        The last class K that is kept, 1 <= K <= n_features.
+        The last class K that is kept, 1 <= K <= n_features. Below n_features it is at most 9, and there may
+        be 16,384 patterns of the classes kept.
     importance : (n_features,) array_like of float, optional
         Weights of the features' errors, at least 0 and not all 0; 1 by default.
     starts : int, optional
-        Random starts of the descent beside unit vectors along the axes, m antipodal pairs at most. Those for
-        the full loss also go on from the ends of the truncated one.
-    rng : Generator or int, optional
-        Generator, or seed of one, that draws the starts.
+        Random starts of each minimisation beside ordered ones. The full loss is also descended from the
+        truncated minimisers.
+    rng : Generator, int or None, optional
+        Draws the starts.
 
     Returns
     -------
@@ -233,37 +204,40 @@ def cost_of_dropping(
 
     Notes
     -----
-    L-BFGS on exact losses and gradients. Minima are the least of many starts, not proved; `left_out` bounds
-    the regret rigorously wherever `truncated` is the true minimum. Truncated minimisers are equal up to
-    1e-4 p of the loss of the zero model.
+    Minima are the least of many starts of `superposition.solvers.minimise.minimise`, not proved; `left_out`
+    bounds the regret rigorously wherever `truncated` is the true minimum. Truncated minimisers are equal up
+    to 1e-4 p of the loss of the zero model.
 
     Examples
     --------
     >>> found = cost_of_dropping(2, 1, 0.01, starts=4)
-    >>> round(found.truncated, 9), round(found.loss / (0.01**2 / 3), 3)          # an antipodal pair
+    >>> round(found.truncated, 9), round(found.loss / (0.01**2 / 6), 3)          # an antipodal pair
     (0.0, 1.0)
     """
-    n = integer("n_features", n_features, 1, LARGEST)
-    m = integer("n_hidden", n_hidden, 1)
+    n = integer("n_features", n_features, 1)
     p = number("p", p, 0, 1, brackets="()")
     up_to = integer("up_to", up_to, 1, n)
-    weights = np.ones(n) if importance is None else real("importance", vector("importance", importance, n), 0)
-    if not weights.any():
-        raise ValueError("`importance` must not be 0 for all features; got 0 for all.")
-    generator = np.random.default_rng(rng)
-    begin = generator.normal(scale=m**-0.5, size=(integer("starts", starts, 0) + 1, n * (m + 1)))
-    begin[:, -n:] *= 0.1
-    begin[0] = np.concatenate([_axes(n, m).ravel(), np.zeros(n)])
-    ends = _descend(begin, n, p, weights, up_to)
-    limit = min(end[0] for end in ends) + SAME * p * p * weights.sum() / 3.0
-    minima = [(mixture_loss(W, b, p, weights).total, low, W, b) for low, W, b in ends if low <= limit]
-    loss, truncated, W, b = max(minima, key=lambda minimum: minimum[0])
-    further = np.array([np.concatenate([W.ravel(), b]) for _, W, b in ends])
-    best_loss, best_W, best_b = min(
-        _descend(np.concatenate([begin, further]), n, p, weights, n), key=lambda end: end[0]
+    weights = _weights(importance, n)
+    law = Features(n, p, importance=weights)
+    rng = generator("rng", rng)
+    cut = minimise(n, n_hidden, law, classes=up_to if up_to < n else None, starts=starts, rng=rng)
+    limit = cut.objective + SAME * p * p * float(weights.mean()) / 3.0
+    ends = [one for one in cut.minima if one.objective <= limit]
+    full = [exact_loss(one.W_out @ one.W_in, one.b, law).loss for one in ends]
+    order = np.argsort(full)
+    worst = ends[order[-1]]
+    first = [(ends[k].W_out, ends[k].W_in, ends[k].b) for k in [order[-1], *order[: FURTHER - 1]]]
+    best = minimise(n, n_hidden, law, starts=starts, first=first, rng=rng)
+    return Dropping(
+        W=worst.W_in.T,
+        b=worst.b,
+        truncated=worst.objective,
+        loss=full[order[-1]],
+        left_out=dropped_bound(worst.W_out @ worst.W_in, worst.b, p, up_to, weights) / n,
+        best=best,
+        hits=sum(one.hits for one in ends),
+        status=cut.status,
     )
-    left_out = dropped_bound(W @ W.T, b, p, up_to, weights)
-    return Dropping(W, b, truncated, loss, left_out, best_W, best_b, best_loss, len(minima))
 
 
 @result
@@ -301,7 +275,7 @@ def dropping_table(
     up_to: int = 1,
     *,
     starts: int = 8,
-    rng: np.random.Generator | int = 0,
+    rng: np.random.Generator | int | None = 0,
 ) -> DroppingTable:
     """Tabulate four measures of what inputs with more than `up_to` features on matter, importances 1.
 
@@ -333,12 +307,14 @@ def dropping_table(
     (array([0.01]), array([1.]))
     """
     grid = real("p", vector("p", p), 0, 1, brackets="()")
-    generator = np.random.default_rng(rng)
+    fits("p", grid.size, 1e5 * grid.size)
+    rng = generator("rng", rng)
     rows = []
     for q in map(float, grid):
-        found = cost_of_dropping(n_features, n_hidden, q, up_to, starts=starts, rng=generator)
-        shares = class_shares(found.best_W @ found.best_W.T, found.best_b, q, up_to)
+        found = cost_of_dropping(n_features, n_hidden, q, up_to, starts=starts, rng=rng)
+        best = found.best
+        shares = class_shares(best.W_out @ best.W_in, best.b, q, up_to)
         beyond = shares.probabilities[-1]
         given_on = beyond / SparseUniform(q).tail(n_features, 1)
-        rows.append((beyond, given_on, shares.shares[-1], found.left_out / found.best_loss, found.regret))
+        rows.append((beyond, given_on, shares.shares[-1], found.left_out / best.loss, found.regret))
     return DroppingTable(grid, *np.array(rows).T)

@@ -1,0 +1,209 @@
+r"""Exact Hessian of the loss of one output by its own weights and bias."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory.arguments import FloatArray, integer, number, vector
+from ...theory.features import Features, as_features
+from ...theory.results import result
+from ...theory.special import VALUES, value_transform
+from .exact import row_gradient
+from .few import one_on, pointwise
+from .lattice import SILENT, plan
+
+__all__ = ["RowDerivatives", "row_hessian"]
+
+ComplexArray = npt.NDArray[np.complex128]
+
+CHUNK = 512
+FREQUENCIES = 8192
+# Where the transform is smaller, no higher frequency counts.
+GONE = 1e-18
+# Step of the differences, in units of the largest weight.
+STEP = 1e-3
+
+
+@result
+class RowDerivatives:
+    """Loss of one output and its derivatives; coordinates are the row's entries, then the bias.
+
+    Attributes
+    ----------
+    loss : float
+        E (x_i - ReLU(row . x + b))^2, without importance.
+    gradient : (n + 1,) ndarray of float64
+    hessian : (n + 1, n + 1) ndarray of float64
+        Symmetric.
+    """
+
+    loss: float
+    gradient: FloatArray
+    hessian: FloatArray
+
+
+def row_hessian(
+    row: npt.ArrayLike, i: int, b: float, law: Any, *, frequencies: int = FREQUENCIES
+) -> RowDerivatives:
+    r"""Exact loss of one output with its gradient and Hessian.
+
+    Parameters
+    ----------
+    row : (n,) array_like of float
+        The output's weights. Not modified.
+    i : int
+        The feature that the output is to reconstruct.
+    b : float
+        Bias of the output.
+    law : float or Features
+        As for `exact_loss`.
+    frequencies : int, optional
+        Terms of the lattice sum, the only approximation.
+
+    Returns
+    -------
+    RowDerivatives
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape, is not finite or lies outside its range.
+
+    Notes
+    -----
+    For independent features with values uniform on [0, scale] or [-scale, scale], derivatives pass under the
+    sum of `exact_loss`. Patterns with at most one other feature on are integrated exactly, whatever the
+    weights. What the sum leaves out falls like frequencies^-4 in the loss and frequencies^-2 in the Hessian;
+    double `frequencies` to see it. In rugs of 16 to 64 features with 8192 of them the Hessian is good to
+    about 1e-7 of its largest entry. Where entries differ by factors of a hundred and more, more are needed.
+    The cost is n² times `frequencies`, 0.1 s for 64 features.
+
+    For all other laws it is the fourth-order central difference of the exact gradient, with steps of a
+    thousandth of the largest weight: good to about 1e-8 of the largest entry where the loss is smooth, at the
+    cost of 4 n + 4 gradients. The loss is twice differentiable where b, M_ii + b and the row's entries are
+    not 0 at once; for binary values it is so nowhere, as their sums have atoms.
+
+    Examples
+    --------
+    >>> found = row_hessian([1.0, -0.2, 0.1, -0.1], 0, -0.1, 0.1)
+    >>> round(found.loss, 6), found.hessian.shape, bool(np.allclose(found.hessian, found.hessian.T))
+    (0.001255, (5, 5), True)
+    """
+    row = vector("row", row)
+    i = integer("i", i, 0, row.size - 1)
+    b, law = number("b", b), as_features(law, row.size)
+    frequencies = integer("frequencies", frequencies, 1, 2**24)
+    if law.exactly is not None or law.groups or law.values not in ("uniform", "symmetric"):
+        return _by_differences(row, i, b, law)
+    unit = float(law.scale[i])
+    stretch = np.append(law.scale / unit, 1.0 / unit)
+    found = _derivatives(row * stretch[:-1], i, b / unit, law, frequencies)
+    scales = stretch * unit
+    hessian = found.hessian * np.outer(scales, scales)
+    return RowDerivatives(found.loss * unit**2, found.gradient * scales * unit, hessian)
+
+
+def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDerivatives:
+    """Differentiate the exact gradient by four points, errors of order STEP^4."""
+    at = np.append(row, b)
+    step = STEP * max(float(np.abs(at).max()), 1e-3)
+    loss, gradient = row_gradient(at[:-1], i, b, law)
+    hessian = np.empty((at.size, at.size))
+    for j in range(at.size):
+        ends = []
+        for far in (-2.0, -1.0, 1.0, 2.0):
+            moved = at.copy()
+            moved[j] += far * step
+            ends.append(row_gradient(moved[:-1], i, float(moved[-1]), law)[1])
+        hessian[j] = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
+    return RowDerivatives(loss, gradient, 0.5 * (hessian + hessian.T))
+
+
+def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: int) -> RowDerivatives:
+    n, own = row.size, float(law.p[i])
+    mean, square = (0.0, 1.0 / 3.0) if law.values == "symmetric" else (0.5, 1.0 / 3.0)
+    heard = np.abs(row) > SILENT
+    heard[i] = False
+    loss, (by_b, by_a), by_m, corner, sides, block = _of_heard(
+        row[heard], law.p[heard], float(row[i]), own, b, law.values, frequencies
+    )
+    # A feature of weight 0 is independent of the output's noise: in place of x_j stand its moments.
+    other = np.flatnonzero(np.arange(n) != i)
+    silent = other[~heard[other]]
+    index = np.append(np.flatnonzero(heard), n)
+    spread = np.zeros((index.size, n + 1))
+    spread[np.arange(index.size), index] = 1.0
+    spread[-1, silent] = mean * law.p[silent]
+    gradient = np.append(by_m, by_b) @ spread
+    hessian = spread.T @ np.block([[block, sides[:1].T], [sides[:1], corner[:1, :1]]]) @ spread
+    hessian[silent, silent] = square * law.p[silent] * corner[0, 0]
+    gradient[i] = by_a
+    hessian[i] = hessian[:, i] = np.append(sides[1], corner[0, 1]) @ spread
+    hessian[i, i] = corner[1, 1]
+    return RowDerivatives(loss, gradient, hessian)
+
+
+def _transforms(values: str, z: ComplexArray) -> ComplexArray:
+    """Return phi_0, ..., phi_3 of a law that is uniform on [0, 1] or [-1, 1]."""
+    found = value_transform(values, z)
+    last = np.empty_like(z)
+    far = np.abs(z) > 0.5
+    edge = np.exp(z[far]) if values == "uniform" else np.cosh(z[far])
+    last[far] = (edge - 3.0 * found[2][far]) / z[far]
+    near, term = z[~far], np.ones_like(z[~far])
+    last[~far] = 0.0
+    for k in range(14):  # moments of order k + 3: 1/(k + 4), or 0 where odd orders vanish
+        if values == "uniform" or k % 2:
+            last[~far] += term / (k + 4)
+        term = term * near / (k + 1)
+    return np.concatenate([found, last[None]])
+
+
+def _of_heard(
+    m: FloatArray, p: FloatArray, a: float, own: float, b: float, values: str, frequencies: int
+) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the loss, its derivatives by (b, a) and by m, and the second ones.
+
+    These are by pairs of (b, a), by one of (b, a) and one of m, and by pairs of m. No entry of `m` is 0.
+    """
+    kind = VALUES.index(values)
+    off = np.concatenate([[1.0], np.cumprod(1.0 - p)])
+    none = float(off[-1])
+    alone = p * off[:-1] * np.concatenate([np.cumprod((1.0 - p)[::-1])[::-1][1:], [1.0]])[: p.size]
+    whole = none * np.array(pointwise(b, a, own, kind))
+    by_m, second = np.zeros(m.size), np.zeros((3, m.size))
+    for j in range(m.size):
+        more, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, own, kind)
+        whole += alone[j] * np.array(more)
+        by_m[j], second[:, j] = alone[j] * d_m, alone[j] * np.array([d_mm, d_bm, d_am])
+    c, h = plan(kind, m, p, a, b, own)
+    loss = whole[0] + own / 3.0 * (1.0 - none - alone.sum())
+    by_ba, corner = whole[1:3].copy(), np.array([[whole[3], whole[4]], [whole[4], whole[5]]])
+    sides, block = second[1:].copy(), np.diag(second[0])
+    for start in range(0, frequencies, CHUNK):
+        k = np.arange(start, min(start + CHUNK, frequencies))
+        s = c + 1j * h * k
+        f, mine = _transforms(values, s[:, None] * m), _transforms(values, s * a)
+        weight = np.exp(s * b) * h / np.pi * np.where(k == 0, 0.5, 1.0)
+        K = weight * (2.0 * (1.0 - own + own * mine[0]) / s - 2.0 * own * mine[1]) / s**2
+        K_a = weight * 2.0 * own * (mine[1] / s - mine[2]) / s
+        K_aa = weight * 2.0 * own * (mine[2] / s - mine[3])
+        factors = 1.0 - p + p * f[0]
+        product = factors.prod(axis=1)
+        rest = product - none - (alone * f[0]).sum(axis=1)
+        left = p * (product[:, None] / factors) - alone  # where a factor is replaced
+        loss += float((K * rest).real.sum())
+        by_ba += [(s * K * rest).real.sum(), (K_a * rest).real.sum()]
+        slopes = left * f[1] * s[:, None]
+        by_m += (K @ slopes).real
+        across = (s * K_a * rest).real.sum()
+        corner += [[(s * s * K * rest).real.sum(), across], [across, (K_aa * rest).real.sum()]]
+        sides += (np.array([s * K, K_a]) @ slopes).real
+        ratio = p * f[1] * s[:, None] / factors
+        pairs = (((K * product)[:, None] * ratio).T @ ratio).real
+        np.fill_diagonal(pairs, ((K * s * s) @ (left * f[2])).real)
+        block += pairs
+        if np.abs(product).max() + none + float(np.sum(alone)) < GONE:
+            break
+    return float(loss), by_ba, by_m, corner, sides, block

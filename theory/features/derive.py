@@ -1,0 +1,118 @@
+"""SymPy derivations for independent features that are uniform on [0, 1] when on.
+
+Those of other laws of values are in `theory.special.derive`.
+"""
+
+from typing import Any
+
+from .. import arguments
+from ..derivation import Derivation
+
+__all__ = ["derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
+
+_INDEPENDENT = "Features are independent, each is on with probability p and then uniform on [0, 1]."
+
+
+def derive_moments(name: str) -> Derivation:
+    """Derive a moment of one feature or of a pair by integrating over the definition.
+
+    Parameters
+    ----------
+    name : {"moment", "mean", "second_moment", "variance", "pair_moment", "pair_zero_probability"}
+        As in `SparseUniform`.
+
+    Returns
+    -------
+    Derivation
+        A function of p, for "moment" of p and of the power k.
+
+    Raises
+    ------
+    ValueError
+        If `name` is another word.
+
+    Examples
+    --------
+    >>> derive_moments("variance").expression
+    -p**2/4 + p/3
+    """
+    import sympy as sp
+
+    p, u, k = sp.symbols("p u k", positive=True)
+    moment = sp.simplify((1 - p) * 0 + p * sp.integrate(u**k, (u, 0, 1)))  # off: x^k = 0; on: x = u
+    mean, second = moment.subs(k, 1), moment.subs(k, 2)
+    found = {
+        "moment": moment,
+        "mean": mean,
+        "second_moment": second,
+        "variance": sp.expand(second - mean**2),
+        "pair_moment": mean * mean,  # independent
+        "pair_zero_probability": sp.expand((1 - p) ** 2 + 2 * p * (1 - p)),
+    }
+    name = arguments.choice("name", name, tuple(found))
+    return Derivation(found[name], (p, k) if name == "moment" else (p,), (_INDEPENDENT,))
+
+
+def derive_eigenvalues(matrix: str) -> Derivation:
+    """Derive the eigenvalues, with multiplicities, of a matrix of n features.
+
+    E x x' is Var x times the identity plus (E x)² times the matrix of ones. That maps a vector v to
+    Var x v + (E x)² (sum of v) 1, so the vector of ones and the n - 1 dimensions of vectors that sum to
+    zero are its eigenspaces.
+
+    Parameters
+    ----------
+    matrix : {"covariance", "second_moment"}
+
+    Returns
+    -------
+    Derivation
+        Rows of an eigenvalue and its multiplicity, functions of p and n.
+
+    Raises
+    ------
+    ValueError
+        If `matrix` is another word.
+
+    Examples
+    --------
+    >>> derive_eigenvalues("second_moment").expression
+    Matrix([
+    [n*p**2/4 - p**2/4 + p/3,     1],
+    [          -p**2/4 + p/3, n - 1]])
+    """
+    import sympy as sp
+
+    variance, pair = (derive_moments(name).expression for name in ("variance", "pair_moment"))
+    p, n = sp.Symbol("p", positive=True), sp.Symbol("n", positive=True, integer=True)
+    rows: list[Any] = [[variance, n]]
+    if arguments.choice("matrix", matrix, ("covariance", "second_moment")) == "second_moment":
+        rows = [[sp.expand(variance + n * pair), 1], [variance, n - 1]]
+    return Derivation(sp.Matrix(rows), (p, n), (_INDEPENDENT,))
+
+
+def derive_chernoff_bound() -> Derivation:
+    """Derive the logarithm of Chernoff's bound on P(at least k of n features are on), for k > n p.
+
+    For every t > 0 that probability is at most E exp(t (K - k)) by Markov's inequality; the best t is where
+    the derivative of its logarithm vanishes.
+
+    Returns
+    -------
+    Derivation
+        Equal to -n KL(k/n, p).
+
+    Examples
+    --------
+    >>> bound = derive_chernoff_bound()
+    >>> n, k, p = bound.symbols
+    >>> bound.expression.subs(k, n * p).simplify()
+    0
+    """
+    import sympy as sp
+
+    n, k, p, s = sp.symbols("n k p s", positive=True)  # s = exp(t)
+    one_feature = (1 - p) + p * s
+    log_bound = n * sp.log(one_feature) - k * sp.log(s)
+    (best,) = sp.solve(sp.numer(sp.together(sp.diff(log_bound, s))), s)
+    return Derivation(log_bound.subs(s, best), (n, k, p), (_INDEPENDENT, "n p < k < n."))
