@@ -46,7 +46,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
 }
 
 # Rooms whose derivations are not in this form yet.
-PENDING = {"codes", "collisions", "features", "linear", "loss", "relu", "rug", "sparsification"}
+PENDING = {"features", "linear", "rug", "sparsification"}
 
 # --- Ties ---------------------------------------------------------------------------------------------------
 
