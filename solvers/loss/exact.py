@@ -9,7 +9,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, each, integer, matrix, number, real, vector
+from ...theory import arguments
+from ...theory.arguments import FloatArray, integer, matrix, number, real, vector
 from ...theory.features import Features, as_features
 from ...theory.results import result
 from ...theory.special import VALUES, value_moment
@@ -259,7 +260,7 @@ def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, Fl
     n = M.shape[1]
     if M.shape[0] != n:
         raise ValueError(f"`M` must be square; got shape {M.shape}.")
-    b = each("b", b, n)
+    b = arguments.each("b", b, n)
     return M, real("b", b, -LARGEST, LARGEST), as_features(law, n)
 
 
