@@ -11,8 +11,9 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.loss.classes import gradient_of_map, per_feature
+from ...theory.special import VALUES
 from ..loss import exact_loss, value_and_gradient
-from ..loss.exact import BOUNDED
+from ..loss.exact import FEW
 from ..loss.patterns import by_patterns, chances
 
 __all__ = ["BIASES", "Objective", "Penalty"]
@@ -71,7 +72,7 @@ class _Patterns:
         self.share = law.importance * law.scale**2 / law.n_features
 
     def _parts(self, M: FloatArray, b: FloatArray) -> tuple[FloatArray, ...]:
-        rows, values = np.arange(b.size), BOUNDED[self.law.values]
+        rows, values = np.arange(b.size), VALUES.index(self.law.values)
         return by_patterns(M * self.stretch, rows, b / self.law.scale, self.chances, values)
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -148,7 +149,7 @@ class Objective:
 
     def _backend(self) -> Any:
         law, n = self.features, self.n
-        few = n <= (_FEW if self.rough else _MOST_ON) and law.values in BOUNDED
+        few = n <= (_FEW if self.rough else _MOST_ON) and law.values in FEW
         if self.classes is None and not few and not self.limit:
             return _Transform(law, self.unit)
         if self.limit:

@@ -6,7 +6,6 @@ import pytest
 import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import erfcinv
 
 from superposition.theory.sparsification import (
     derive,
