@@ -185,7 +185,7 @@ def flow(
 
     together = np.zeros(shape, np.int64)
     found = [
-        integrate(velocity, one, t, group=together, rtol=rtol, floor=1.0, max_steps=max_steps) for one in W
+        integrate(velocity, one, t, group=together, rtol=rtol, floor=1.0, steps=max_steps) for one in W
     ]
     times = found[0].t
     table, reached = Table(W.shape, times.size, True), np.zeros(len(W))
