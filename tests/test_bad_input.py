@@ -61,6 +61,7 @@ CALLS: dict[str, str] = {
 
 # Rooms that do not refuse all bad input yet.
 PENDING = set(ROOMS)
+OPEN = [room for room in ROOMS if room not in PENDING]
 
 # --- Valid calls --------------------------------------------------------------------------------------------
 
@@ -362,14 +363,13 @@ def test_every_function_has_a_valid_call(room):
     assert wrong == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", OPEN)
 def test_bad_input_is_refused_by_name_or_answered_well(room):
-    faults = _faults(room, ORDINARY, seed=0)
-    assert room in PENDING or faults == []
+    assert _faults(room, ORDINARY, seed=0) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", OPEN)
 def test_much_bad_input_is_refused_by_name_or_answered_well(room):
     seed = random.SystemRandom().randrange(2**32)
-    assert room in PENDING or (seed, _faults(room, MANY, seed)) == (seed, [])
+    assert (seed, _faults(room, MANY, seed)) == (seed, [])

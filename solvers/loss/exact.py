@@ -135,7 +135,7 @@ def _cases(law: Features, i: int, kept: npt.NDArray[np.bool_]) -> Iterator[_Case
 
 
 def _by_transforms(
-    law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray
+    law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray, work: float
 ) -> _Outputs:
     """Integrate the transform of each output, for each state of its own feature where that is needed.
 
@@ -159,7 +159,7 @@ def _by_transforms(
             if bounded:
                 on = own if independent else float(one.on)
                 found, by_m, error = lattice.case(
-                    kind, m, a, b[k], on, alone, one.units, counted, one.total, allowed[k], WORK
+                    kind, m, a, b[k], on, alone, one.units, counted, one.total, allowed[k], work
                 )
             else:
                 found, by_m, error = wedge.case(
@@ -203,7 +203,13 @@ def _with_squares(
 
 
 def _outputs(
-    law: Features, M: FloatArray, features: IntArray, b: FloatArray, tol: float, slopes: bool
+    law: Features,
+    M: FloatArray,
+    features: IntArray,
+    b: FloatArray,
+    tol: float,
+    slopes: bool,
+    most: int | None = None,
 ) -> _Outputs:
     """Return the outputs asked for; row k of `M` and b[k] make the output that wants features[k].
 
@@ -229,12 +235,13 @@ def _outputs(
         losses, errors = rows_uniform(rows, features, bias, p, tol)
         found = _Outputs(losses, errors, np.empty((0, 0)), np.empty(0))
     else:
-        found = _by_transforms(law, rows, features, bias, allowed)
+        work = WORK if most is None else float(most) * law.n_features
+        found = _by_transforms(law, rows, features, bias, allowed, work)
         if law.values not in FEW:
             found = _with_squares(law, rows, features, bias, found)
     losses, errors = found.losses * units**2, found.errors * units**2
     lost = ~(errors <= max(LOST, 2.0 * tol) * (np.abs(losses) + law.second_moment.max()))
-    if np.any(lost):
+    if most is None and np.any(lost):
         k = int(np.flatnonzero(lost)[0])
         raise ValueError(
             f"`M` must have entries that double precision can tell apart; the loss of row {k}, "
