@@ -12,9 +12,9 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
 from ...theory.special import VALUES
-from ..codes.hessian_kernels import loss_and_gradient
 from ..loss import exact_loss, value_and_gradient
 from ..loss.patterns import by_patterns, chances
+from .lattice import lattice_loss
 
 __all__ = ["BIASES", "Objective", "Penalty"]
 
@@ -88,12 +88,7 @@ class _Patterns:
 
 
 class _Transform:
-    """The loss of many features, from its transform.
-
-    For alike features it is summed over a lattice of fixed length: at 16 features whose weights are almost
-    those of antipodal pairs that takes 0.2 s, where `value_and_gradient`, which keeps a proved bound, takes
-    0.4 s to 8 s. The bound is wanted at the end alone.
-    """
+    """The loss of many features, from its transform; the proved error bound is wanted at the end alone."""
 
     def __init__(self, law: Features):
         self.law = law
@@ -103,7 +98,7 @@ class _Transform:
         if not law.alike or law.p[0] == 1.0:
             return value_and_gradient(M, b, law, tol=_DESCENT)
         scale, share = float(law.scale[0]), law.importance * law.scale**2 / law.n_features
-        losses, by_M, by_u = loss_and_gradient(M, b / scale, float(law.p[0]), _FREQUENCIES)
+        losses, by_M, by_u = lattice_loss(M, b / scale, float(law.p[0]), _FREQUENCIES)
         return float(share @ losses), share[:, None] * by_M, share * by_u / scale
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
