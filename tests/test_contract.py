@@ -83,17 +83,13 @@ ALLOWED: dict[str, str] = {
 # Rooms that do not keep the contract yet.
 PENDING: set[str] = {
     "theory.codes",
-    "theory.collisions",
     "theory.linear",
-    "theory.noise",
     "theory.sparsification",
     "solvers.codes",
-    "solvers.collisions",
     "solvers.integrate",
     "solvers.linear",
     "solvers.loss",
     "solvers.minimise",
-    "solvers.noise",
     "solvers.rug",
 }
 
