@@ -131,9 +131,9 @@ def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray
     directions = W / size / norm
     with np.errstate(over="ignore", invalid="ignore"):
         z = np.clip(W @ directions.T / noise_std, -40.0, 40.0)
+        length = (size * norm)[:, 0]
     np.fill_diagonal(z, 0.0)
     pull = np.sum(z * np.exp(-0.5 * z**2), axis=0) / math.sqrt(2 * math.pi)
-    length = (size * norm)[:, 0]
     if not np.all(np.isfinite(length) & np.isfinite(pull)):
         raise ValueError(f"`W` must have finite lengths; got {np.max(size):g} as an entry.")
     return np.asarray(pull), length, np.asarray(np.sum(directions**4, axis=1))

@@ -172,7 +172,7 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     >>> round(simplex_square(1, 0.1), 6)
     0.995
     """
-    n, std = integer("n_features", n_features, 1), number("noise_std", noise_std, 0.0, brackets="(]")
+    n, std = integer("n_features", n_features, 1), number("noise_std", noise_std, 0.0, 1e30, brackets="(]")
 
     def loss(s: float) -> float:
         overlaps = [s, -s / max(n - 1, 1)]
@@ -213,7 +213,10 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
     """
     n = integer("n_features", n_features, 2)
     kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
-    std, length = number("noise_std", noise_std, 0.0, brackets="(]"), math.sqrt(simplex_square(n, noise_std))
+    std, length = (
+        number("noise_std", noise_std, 0.0, 1e30, brackets="(]"),
+        math.sqrt(simplex_square(n, noise_std)),
+    )
     z = -length / ((n - 1) * std)
     return -kurtosis * std / (3 * length) * math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
 
@@ -291,7 +294,7 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
     1.28e-06
     """
     kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
-    std, rate = number("noise_std", noise_std, 0.0), number("learning_rate", learning_rate, 0.0)
+    std, rate = number("noise_std", noise_std, 0.0, 1e30), number("learning_rate", learning_rate, 0.0, 1e60)
     return -64 * rate**2 * std**4 * kurtosis
 
 
