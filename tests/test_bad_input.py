@@ -46,15 +46,12 @@ ROOMS = {
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what
 # the function's own module sees, and `np`.
 _MODEL = "np.eye(3) - 0.2, np.full(3, -0.1), 0.3"
-_PAIR = "SmallModel(np.eye(2, 1), np.zeros(2), np.ones(2), 0.1, 0.01, Certificate('boxes', 0.0, 0.1, 1))"
 CALLS: dict[str, str] = {
     "solvers.loss.exact_gradient": f"exact_gradient({_MODEL})",
     "solvers.loss.exact_loss": f"exact_loss({_MODEL})",
     "solvers.loss.value_and_gradient": f"value_and_gradient({_MODEL})",
     "solvers.noise.descend": "descend(np.eye(3), 'normal', 0.1, 0.01, 20, 0)",
-    "solvers.relu.load_models": "load_models('no-folder/no-file.npz')",
     "solvers.relu.pair_transitions": "pair_transitions([0.2], lowest=0.5)",
-    "solvers.relu.save_models": f"save_models('no-folder/no-file.npz', [{_PAIR}])",
     "solvers.rug.RugMatrix.matvec": "(np.ones(4))",
     "theory.features.Features": "Features(3, 0.3)",
     "theory.features.as_features": "as_features(0.3, 3)",
@@ -64,6 +61,7 @@ CALLS: dict[str, str] = {
 
 # Rooms that do not refuse all bad input yet.
 PENDING = set(ROOMS) - {"theory.collisions", "theory.noise", "solvers.collisions", "solvers.noise"}
+OPEN = [room for room in ROOMS if room not in PENDING]
 
 # --- Valid calls --------------------------------------------------------------------------------------------
 
@@ -365,14 +363,13 @@ def test_every_function_has_a_valid_call(room):
     assert wrong == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", OPEN)
 def test_bad_input_is_refused_by_name_or_answered_well(room):
-    faults = _faults(room, ORDINARY, seed=0)
-    assert room in PENDING or faults == []
+    assert _faults(room, ORDINARY, seed=0) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", OPEN)
 def test_much_bad_input_is_refused_by_name_or_answered_well(room):
     seed = random.SystemRandom().randrange(2**32)
-    assert room in PENDING or (seed, _faults(room, MANY, seed)) == (seed, [])
+    assert (seed, _faults(room, MANY, seed)) == (seed, [])

@@ -6,16 +6,12 @@ from .graphs import adjacency, block_model
 from .hessian import RowDerivatives, row_derivatives
 from .hessian_model import Curvatures, curvatures
 from .hessian_rug import RugHessian, RugPoint, rug_hessian, rug_point
-from .polish import Polished, loss_gradient, polish
-from .search import FoundBlock, find_block
 
 __all__ = [
     "MODELS",
     "Block",
     "Curvatures",
     "Envelope",
-    "FoundBlock",
-    "Polished",
     "RowDerivatives",
     "RugHessian",
     "RugPoint",
@@ -27,9 +23,6 @@ __all__ = [
     "curvatures",
     "envelope",
     "envelopes",
-    "find_block",
-    "loss_gradient",
-    "polish",
     "row_derivatives",
     "rug_hessian",
     "rug_point",

@@ -61,11 +61,6 @@ class Trajectory:
     status: Status
     """Why it ended."""
 
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
-
 
 @kernel
 def _combine(y: FloatArray, slopes: FloatArray, weights: FloatArray, step: float, out: FloatArray) -> None:
@@ -212,7 +207,7 @@ def integrate(
     group: npt.ArrayLike | None = None,
     rtol: float = 1e-10,
     floor: float = 0.0,
-    max_steps: int = 100_000,
+    steps: int = 100_000,
 ) -> Trajectory:
     r"""Integrate :math:`\dot y = v(t, y)` from time 0, to a tolerance.
 
@@ -237,7 +232,7 @@ def integrate(
     floor : float, optional
         A group whose entries are all smaller is held to the absolute error ``rtol * floor``. At 0 entries
         that pass through zero force very short steps.
-    max_steps : int, optional
+    steps : int, optional
         Steps after which the run stops, with a status instead of an exception.
 
     Returns
@@ -290,10 +285,10 @@ def integrate(
             )
     rtol = arguments.number("rtol", rtol, 1e-13, 1e-2)
     floor = arguments.number("floor", floor, 0.0, 1e300)
-    max_steps = min(arguments.integer("max_steps", max_steps, 1), 2**62)
+    most = min(arguments.integer("steps", steps, 1), 2**62)
     path = np.full((times.size, y.size), np.nan)
     scales = np.full((3, int(groups.max()) + 1), max(floor, _NOTHING))
-    rest = (y, constants, groups, scales, times, rtol, max_steps, path)
+    rest = (y, constants, groups, scales, times, rtol, most, path)
     if is_jitted(velocity):
         velocity.compile(_VELOCITY)
         reached, kept, rejected, end = _compiled_march()(velocity, *rest)

@@ -38,11 +38,6 @@ class Flow:
     status: Status = Status.REACHED
     """Why it ended."""
 
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
-
 
 @result
 class PairFlow:
@@ -64,11 +59,6 @@ class PairFlow:
     """Steps that were made and taken back."""
     status: Status = Status.REACHED
     """Why it ended."""
-
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
 
 
 @kernel
@@ -110,7 +100,8 @@ def flow(
     t: npt.ArrayLike,
     rule: str = "tied",
     rtol: float = 1e-10,
-    max_steps: int = 100_000,
+    *,
+    steps: int = 100_000,
 ) -> Flow:
     r"""Integrate tied weights under one of three flows.
 
@@ -139,7 +130,7 @@ def flow(
     rtol : float, optional
         Error allowed in each step, from 1e-13 to 1e-2: the largest entry of any row's error beside the
         row's largest entry, in the eigenbasis of the covariance.
-    max_steps : int, optional
+    steps : int, optional
         Steps after which the run stops, with a status instead of an exception.
 
     Returns
@@ -150,7 +141,7 @@ def flow(
     ------
     ValueError
         If a shape does not fit, `covariance` is not symmetric or has a negative eigenvalue, `t` is empty,
-        unsorted or negative, `rule` is unknown, or `rtol` or `max_steps` is out of range.
+        unsorted or negative, `rule` is unknown, or `rtol` or `steps` is out of range.
 
     Notes
     -----
@@ -190,7 +181,7 @@ def flow(
         parameters=np.append(share, found.eigenvalues),
         group=group,
         rtol=rtol,
-        max_steps=max_steps,
+        steps=steps,
     )
     return Flow(run.t, U @ run.y, losses(run.y, run.y, found), *_end(run))
 
@@ -201,7 +192,8 @@ def flow_pair(
     covariance: Covariance,
     t: npt.ArrayLike,
     rtol: float = 1e-10,
-    max_steps: int = 100_000,
+    *,
+    steps: int = 100_000,
 ) -> PairFlow:
     r"""Integrate the gradient flow of decoder and encoder.
 
@@ -214,7 +206,7 @@ def flow_pair(
         Initial decoder, entries up to 1e50.
     B0 : (n_hidden, n_features) array_like of float
         Initial encoder, entries up to 1e50.
-    covariance, t, rtol, max_steps
+    covariance, t, rtol, steps
         As for `flow`; the rows held to `rtol` are those of A and B' together.
 
     Returns
@@ -251,9 +243,7 @@ def flow_pair(
     U = found.eigenvectors
     group = np.tile(np.repeat(np.arange(n), hidden), 2)
     X = np.vstack((U.T @ A, U.T @ B.T))
-    run = integrate(
-        _pair_velocity, X, t, parameters=found.eigenvalues, group=group, rtol=rtol, max_steps=max_steps
-    )
+    run = integrate(_pair_velocity, X, t, parameters=found.eigenvalues, group=group, rtol=rtol, steps=steps)
     A, C = run.y[:, :n], run.y[:, n:]
     return PairFlow(run.t, U @ A, np.swapaxes(U @ C, 1, 2), losses(A, C, found), *_end(run))
 

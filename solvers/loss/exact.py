@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from ...theory import arguments
 from ...theory.arguments import FloatArray, integer, matrix, number, real, vector
 from ...theory.features import Features, as_features
 from ...theory.results import result

@@ -75,8 +75,8 @@ class Minimum:
         model that always answers 0. With an l1 penalty that of the shortest subgradient.
     curvature : float or None
         Least eigenvalue of the objective's Hessian, divided in the same way, without the zeros that the
-        symmetries of hidden space make. None where the objective has no second derivative there, or the
-        model has too many weights for a Hessian.
+        symmetries of hidden space make. None where the objective has no second derivative there, or from
+        8 features on: see `solvers.codes.curvatures`.
     minima : tuple of Local
         The distinct minima of all starts, best first. Two are the same if their objectives are and their
         matrices W_out W_in and biases are, up to the order of features that the law leaves alike.
@@ -86,7 +86,7 @@ class Minimum:
         Starts that ended within 1e-6 of the least objective, in units of the loss of the zero model.
     starts : int
         Starts in all: random ones, ordered ones and given ones.
-    converged : int
+    arrived : int
         Starts whose gradient became as small as was asked for.
     steps : int
         Steps of all descents.
@@ -108,7 +108,7 @@ class Minimum:
     losses: FloatArray
     hits: int
     starts: int
-    converged: int
+    arrived: int
     steps: int
     status: Status
     certificate: Certificate
@@ -121,4 +121,4 @@ class Minimum:
     @property
     def message(self) -> str:
         """What `status` means, and how many starts converged."""
-        return f"{self.status.value} {self.converged} of {self.starts} starts converged."
+        return f"{self.status.value} {self.arrived} of {self.starts} starts converged."

@@ -21,8 +21,8 @@ __all__ = ["descend", "minimise"]
 _MOST_FEATURES, _LARGEST = 64, 1024
 # Largest weight that is given: the loss holds fourth powers of it.
 _HUGE = 1e20
-# A Hessian by differences takes two gradients for each free weight.
-_MOST_FREE = 160
+# Steps of 50 ns in a Hessian by differences: two gradients for each free weight, each of n 5^n steps.
+_WORK = 2e8
 # Steps of these differences: of the weights, and of a bias relative to it, since the loss bends at bias 0.
 _STEP, _LEAST_STEP = 1e-5, 1e-10
 # Differences to both sides that disagree by this share of the largest curvature are those of a kink.
@@ -33,8 +33,6 @@ _FLAT = 1e-8
 _KICK = 0.05
 # Encodings shorter than this count as dropped when their biases are set.
 _SMALL = 0.1
-# Gradient at which a descent on the transform hands over to the sum over all patterns.
-_ROUGH = 1e-4
 # Objectives, in units of the zero model, and invariants of M and b that count as the same.
 _SAME, _ALIKE = 1e-6, 1e-3
 
@@ -109,8 +107,6 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
 
 def _from(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
     """Descend, and once more with dead outputs revived if that ends lower."""
-    if aim.begin is not None:
-        x = _descent(aim.begin, x, steps, max(tol, _ROUGH)).x
     end = _descent(aim, x, steps, tol)
     again = _revive(aim, end.x) if np.isfinite(end.value) else None
     if again is None:
@@ -142,7 +138,8 @@ def _bend(aim: Objective, x: FloatArray) -> FloatArray | None:
 
 def _polish(aim: Objective, end: _End, steps: int, tol: float) -> _End:
     """Finish by Newton's method where the objective is smooth, and leave saddles."""
-    if aim.size > _MOST_FREE or aim.l1 or not np.isfinite(end.value):
+    dear = 2.0 * aim.size * aim.n * 5.0**aim.n > _WORK
+    if not aim.exact or dear or aim.l1 or not np.isfinite(end.value):
         return end
     for _ in range(3):
         end, vector = _newton(aim, end, tol)
@@ -245,7 +242,7 @@ def _minimum(aim: Objective, best: _End, ends: list[_End]) -> Minimum:
         losses=np.sort([end.value * aim.unit for end in ends]),
         hits=sum(end.value <= best.value + _SAME for end in ends),
         starts=len(ends),
-        converged=sum(end.status is Status.CONVERGED for end in ends),
+        arrived=sum(end.status is Status.CONVERGED for end in ends),
         steps=sum(end.steps for end in ends),
         status=best.status,
         certificate=_certificate(aim, loss, len(ends)),
@@ -337,7 +334,7 @@ def minimise(
     a negative eigenvalue, the descent leaves the saddle. That no minimum is lower is not proved, except by
     `certificate`.
 
-    The loss of up to 9 features with uniform values, or of few classes, is summed over all patterns; of
+    The loss of up to 8 features with uniform values, or of few classes, is summed over all patterns; of
     others it comes from `solvers.loss`.
 
     Examples

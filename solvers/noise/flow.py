@@ -185,7 +185,7 @@ def flow(
             out[:] = np.nan  # no step that meets it is kept
 
     together = np.zeros(shape, np.int64)
-    found = [integrate(velocity, one, t, group=together, rtol=tol, floor=1.0, max_steps=most) for one in W]
+    found = [integrate(velocity, one, t, group=together, rtol=tol, floor=1.0, steps=most) for one in W]
     times = found[0].t
     table, reached = Table(W.shape, times.size, True), np.zeros(len(W))
     for run, course in enumerate(found):

@@ -7,7 +7,7 @@ with many features on. Minimisers of other sizes and laws come from `superpositi
 
 from ..minimise import Certificate
 from .arrangement import Geometry, geometry, represented, structure
-from .dropping import ClassShares, Dropping, DroppingTable, class_shares, cost_of_dropping, dropping_table
+from .dropping import ClassShares, Dropping, class_shares, cost_of_dropping
 from .pair import (
     PHASES,
     Basins,
@@ -22,12 +22,10 @@ from .pair import (
 from .polygons import Polygon, polygon
 from .sphere import (
     Curvature,
-    SphereCheck,
     Thomson,
     capacity_limit,
     curvature,
     programmed_bound,
-    sphere_check,
     thomson,
 )
 
@@ -38,11 +36,9 @@ __all__ = [
     "ClassShares",
     "Curvature",
     "Dropping",
-    "DroppingTable",
     "Geometry",
     "PhaseDiagram",
     "Polygon",
-    "SphereCheck",
     "Thomson",
     "Transitions",
     "capacity_limit",
@@ -50,7 +46,6 @@ __all__ = [
     "class_shares",
     "cost_of_dropping",
     "curvature",
-    "dropping_table",
     "geometry",
     "pair_basins",
     "pair_transitions",
@@ -59,7 +54,6 @@ __all__ = [
     "programmed_bound",
     "represented",
     "solve_pair",
-    "sphere_check",
     "structure",
     "thomson",
 ]

@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ...theory.loss import checks
 from ...theory.relu import POLYTOPES, feature_dimensionality, polygon, polytope, simplex
 from ..results import result
 
@@ -101,11 +102,13 @@ def _checked(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
     return W, arguments.number("tol", tol, 0, 0.5, brackets="(]")
 
 
-def _units(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     """Return the directions of all rows longer than `least`, and which rows those are."""
-    lengths = np.linalg.norm(W, axis=1)
-    kept = lengths > least
-    return np.asarray(W[kept] / lengths[kept, None]), kept
+    size = max(float(np.abs(W).max()), np.finfo(np.float64).tiny)  # squares of large entries overflow
+    rows = W / size
+    lengths = np.linalg.norm(rows, axis=1)
+    kept = lengths > least / size
+    return np.asarray(rows[kept] / lengths[kept, None]), kept
 
 
 def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
@@ -147,7 +150,7 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     (array([-1.,  0.,  1.]), array([1, 4, 1]))
     """
     W, tol = _checked(W, tol)
-    units, kept = _units(W, 0.0)
+    units, kept = units_of(W, 0.0)
     if not kept.any():
         raise ValueError(f"`W` must have a row that is not zero; got {len(W)} zero rows.")
     inner = _inner(units)
@@ -168,14 +171,10 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 
 
 def structure(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
-    """Say which features of a model hang together, and how, in the words of :func:`geometry`.
+    """Say which features of a model hang together, and how, in the words of `geometry`.
 
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, one a row.
-    tol : float, optional
-        Lengths, and differences of inner products of directions, up to this count as zero, in (0, 0.5].
+    Arguments and errors are those of `geometry`, but all rows may be zero: rows no longer than `tol` count as
+    zero.
 
     Returns
     -------
@@ -183,18 +182,13 @@ def structure(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
         Groups of features that are orthogonal to all others, by name, features counted from 0. Features
         without a length are "dropped".
 
-    Raises
-    ------
-    ValueError
-        If an argument is misshapen or out of range.
-
     Examples
     --------
     >>> structure([[1, 0], [0, 1.0], [0, -1.0], [0, 0]])
     'single 0, antipodal pair 1-2, dropped 3'
     """
     W, tol = _checked(W, tol)
-    units, kept = _units(W, tol)
+    units, kept = units_of(W, tol)
     rows = np.flatnonzero(kept)
     groups = [(rows[members].tolist(), name) for name, members in _parts(units, tol)[1]]
     groups += [([int(i)], "dropped") for i in np.flatnonzero(~kept)]
@@ -226,6 +220,6 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     >>> represented([[1.0], [-1.0], [0.1]], [0.0, 0.0, -0.1])
     array([ True,  True, False])
     """
-    W = arguments.matrix("W", W)
+    W = checks.encodings(W)
     square = np.square(W).sum(axis=1)
     return np.asarray((square + arguments.vector("b", b, len(W)) > KEPT) & (square > KEPT**2))

@@ -3,15 +3,17 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, fits, generator, integer, matrix, number, real, vector
+from ...theory.arguments import FloatArray, generator, integer, matrix, number, real, vector
 from ...theory.features import Features, SparseUniform
 from ...theory.loss import class_loss_per_feature, dropped_bound
 from ..loss import exact_loss
 from ..minimise import Minimum, minimise
 from ..results import Status, result
 
-__all__ = ["ClassShares", "Dropping", "DroppingTable", "class_shares", "cost_of_dropping", "dropping_table"]
+__all__ = ["LEAST_P", "ClassShares", "Dropping", "class_shares", "cost_of_dropping"]
 
+# Below, the loss leaves the range that the minimiser takes.
+LEAST_P = 1e-100
 # So many truncated minimisers are starts for the full loss.
 FURTHER = 8
 # Losses this close, in units of p times the loss of the zero model, count as one minimum.
@@ -55,28 +57,12 @@ def class_shares(
 ) -> ClassShares:
     """Share of each class of inputs in the exact loss of the model ReLU(M x + b).
 
-    Parameters
-    ----------
-    M : (n, n) array_like of float
-        Decoder times encoder, row i makes output i. Not modified.
-    b : float or (n,) array_like of float
-        Bias of the outputs.
-    p : float
-        Probability that a feature is on, in (0, 1].
-    up_to : int, optional
-        The last class K that is shown by itself, 0 <= K <= n and at most 14.
-    importance : (n,) array_like of float, optional
-        Weights of the features' errors, at least 0 and not all 0; 1 by default.
+    Arguments and errors are those of `dropped_bound`, but `up_to` is at most 14 and an importance positive.
 
     Returns
     -------
     ClassShares
         All shares are 0 if the loss is.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape, is not finite or lies outside its range.
 
     See Also
     --------
@@ -180,7 +166,7 @@ def cost_of_dropping(
     n_features, n_hidden : int
         From 1 to 64.
     p : float
-        Probability that a feature is on, in (0, 1). One number: a class weighs all patterns alike.
+        Probability that a feature is on, in [1e-100, 1). One number: a class weighs all patterns alike.
     up_to : int, optional
         The last class K that is kept, 1 <= K <= n_features. Below n_features it is at most 9, and there may
         be 16,384 patterns of the classes kept.
@@ -214,8 +200,8 @@ def cost_of_dropping(
     >>> round(found.truncated, 9), round(found.loss / (0.01**2 / 6), 3)          # an antipodal pair
     (0.0, 1.0)
     """
-    n = integer("n_features", n_features, 1)
-    p = number("p", p, 0, 1, brackets="()")
+    n = integer("n_features", n_features, 1, 64)
+    p = number("p", p, LEAST_P, 1, brackets="[)")
     up_to = integer("up_to", up_to, 1, n)
     weights = _weights(importance, n)
     law = Features(n, p, importance=weights)
@@ -238,83 +224,3 @@ def cost_of_dropping(
         hits=sum(one.hits for one in ends),
         status=cut.status,
     )
-
-
-@result
-class DroppingTable:
-    """When the classes above K may be dropped, over a grid of p; see `dropping_table`. Arrays have its size.
-
-    Attributes
-    ----------
-    p : ndarray of float64
-        Probability that a feature is on.
-    probability : ndarray of float64
-        P(more than K features on).
-    given_on : ndarray of float64
-        The same among inputs with a feature on at all.
-    share : ndarray of float64
-        Share of those inputs in the loss of the best model found.
-    left_out : ndarray of float64
-        Rigorous bound on the loss that the truncated minimiser leaves out, relative to the best loss found.
-    regret : ndarray of float64
-        What choosing the model without those inputs costs, relative to the best loss found.
-    """
-
-    p: FloatArray
-    probability: FloatArray
-    given_on: FloatArray
-    share: FloatArray
-    left_out: FloatArray
-    regret: FloatArray
-
-
-def dropping_table(
-    n_features: int,
-    n_hidden: int,
-    p: npt.ArrayLike,
-    up_to: int = 1,
-    *,
-    starts: int = 8,
-    rng: np.random.Generator | int | None = 0,
-) -> DroppingTable:
-    """Tabulate four measures of what inputs with more than `up_to` features on matter, importances 1.
-
-    Parameters
-    ----------
-    n_features, n_hidden, up_to, starts, rng
-        As for `cost_of_dropping`.
-    p : (size,) array_like of float
-        Probabilities that a feature is on, in (0, 1).
-
-    Returns
-    -------
-    DroppingTable
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
-
-    Notes
-    -----
-    `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does not: for n_features
-    below 2 n_hidden it may be small where the regret is not.
-
-    Examples
-    --------
-    >>> table = dropping_table(2, 1, [0.1], starts=2)
-    >>> table.probability.round(12), table.share.round(2)
-    (array([0.01]), array([1.]))
-    """
-    grid = real("p", vector("p", p), 0, 1, brackets="()")
-    fits("p", grid.size, 1e5 * grid.size)
-    rng = generator("rng", rng)
-    rows = []
-    for q in map(float, grid):
-        found = cost_of_dropping(n_features, n_hidden, q, up_to, starts=starts, rng=rng)
-        best = found.best
-        shares = class_shares(best.W_out @ best.W_in, best.b, q, up_to)
-        beyond = shares.probabilities[-1]
-        given_on = beyond / SparseUniform(q).tail(n_features, 1)
-        rows.append((beyond, given_on, shares.shares[-1], found.left_out / best.loss, found.regret))
-    return DroppingTable(grid, *np.array(rows).T)

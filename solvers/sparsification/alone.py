@@ -15,27 +15,11 @@ from collections.abc import Callable
 import numpy as np
 
 from ...theory.arguments import FloatArray
+from ...theory.special.cubic import cubic
 
 __all__ = ["alone"]
 
-# The largest kappa for which x - x^3 = kappa has a positive zero, 2/sqrt(27), and what rounding leaves out.
-_CRITICAL, _CRITICAL_REST = 0.3849001794597505, -1.470724699460099e-17
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-
-
-def _middle(kappa: float) -> tuple[float, float]:
-    """Return m and e of the cubic; e to its own relative precision, also where the zeros all but meet."""
-    below, least = (_CRITICAL - kappa) + _CRITICAL_REST, 3**-0.5
-    shift = max(0.0, min(-below / 6, float(np.cbrt(-below / 8))))
-    for _ in range(
-        60
-    ):  # Newton's method from the right of a convex branch: 8 m^3 - 2 m = kappa, m = least + shift
-        value = shift * (6 + 24 * least * shift + 8 * shift**2) + below
-        new = shift - value / (6 + 48 * least * shift + 24 * shift**2)
-        if abs(new - shift) <= 2e-16 * abs(new):
-            break
-        shift = new
-    return least + shift, -3 * shift * (2 * least + shift)
 
 
 def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
@@ -71,10 +55,10 @@ def alone(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
         return _from_far(start, far, kappa, t)
-    m, e = _middle(kappa)
-    root = math.sqrt(abs(e))
-    high = m + root
-    middle = kappa / (2 * m * high)  # the product of the three zeros is -kappa
+    low, *pair, apart = cubic(kappa)
+    m, root = -low / 2, abs(apart) / 2
+    e = -root * root if apart.imag else root * root
+    middle, high = pair[0].real, pair[1].real
     if e >= 0.0 and start == middle:  # the unstable equilibrium itself
         return np.full_like(t, start), math.inf
     dies = e < 0.0 or start < middle

@@ -29,7 +29,7 @@ _PANELS = 48  # for the way from there to the largest weights
 _PARTS = 8  # steps while Q falls by a factor e, once few are left
 _LAST, _SHRINK = 64, 0.85  # steps of the last weight, and by how much each brings it nearer to the threshold
 # No encoding is trained at a strength or a length beyond these; LSODA gives up far beyond them.
-_SMALLEST, _GREATEST = 1e-30, 1e6
+_SMALLEST, _GREATEST = 1e-12, 1e6
 # Tails of the largest of more weights are beyond the inverse of the incomplete beta function.
 _MOST_WEIGHTS = 10**15
 
@@ -53,11 +53,6 @@ class LimitLaw:
     status: Status
     """Whether the integration succeeded; what it did not reach is nan."""
 
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
-
 
 # --- many weights -------------------------------------------------------------------------------------------
 
@@ -68,8 +63,8 @@ def _mean_course(
     r"""Follow the mean: threshold and y = (g/scale)^2 at the times before `stop` is reached; when; y then.
 
     In units of the initial standard deviation, dc/dt = lam g and d(g^2)/dt = 2 (Q - g^2) become
-    d zeta/dt = force sqrt(y), dy/dt = 2 (M_2(zeta) - y), force = lam sqrt(m). The last answer says whether
-    the integration went as far as it should.
+    d zeta/dt = force sqrt(y), dy/dt = 2 (M_2(zeta) - y), force = lam sqrt(m); log y is integrated. The last
+    answer says whether the integration went as far as it should.
     """
     start = scale**-2.0
     if force == 0.0:
@@ -77,9 +72,9 @@ def _mean_course(
     q = np.empty(3)
 
     def slope(_: float, state: FloatArray) -> tuple[float, float]:
-        zeta, y = state.tolist()
+        zeta, v = state.tolist()
         moments(min(max(zeta, 0.0), LARGEST), q)
-        return force * math.sqrt(max(y, 0.0)), 2 * (float(q[2]) - y)
+        return force * math.exp(v / 2), 2 * (float(q[2]) * math.exp(-v) - 1)
 
     def arrival(_: float, state: FloatArray) -> float:
         return float(state[0]) - stop
@@ -99,10 +94,10 @@ def _mean_course(
         run = solve_ivp(
             slope,
             span,
-            (0.0, start),
+            (0.0, math.log(start)),
             method="LSODA",
             rtol=1e-9,
-            atol=(1e-11, 1e-11 * least),
+            atol=1e-11,
             dense_output=True,
             events=arrival,
             first_step=1e-3 * min(1.0, span[1], start, 1 / (force * start**0.5)),
@@ -110,8 +105,8 @@ def _mean_course(
     end = float(run.t[-1])
     good = run.status == 1 or (run.status == 0 and t[-1] <= span[1])
     before = t[t < end] if run.status else t[t <= end]
-    zeta, y = run.sol(before) if run.sol is not None and before.size else np.empty((2, 0))
-    return np.clip(zeta, 0, stop), y, end, float(run.y[1, -1]), good
+    zeta, v = run.sol(before) if run.sol is not None and before.size else np.empty((2, 0))
+    return np.clip(zeta, 0, stop), np.exp(v), end, math.exp(run.y[1, -1]), good
 
 
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
@@ -378,7 +373,7 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     t : array_like of float
         Flow times, not negative, any shape and order.
     lam : float
-        Strength of the l1 force, 0 or from 1e-30 to 1e6; the theory is for lam <= 1/sqrt(m).
+        Strength of the l1 force, 0 or from 1e-12 to 1e6; the theory is for lam <= 1/sqrt(m).
     m : int
         Number of weights, from 8 to 1e15.
     scale : float
@@ -405,7 +400,8 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     the number) at 1. If lam is so large that all weights die, the expected number goes to 0.
 
     In the limit of small lam sqrt(m) it becomes the closed curve of
-    :func:`superposition.theory.sparsification.parametric_law`. In the middle regime m' = 2/(lam t)² + 1, with Poisson spread, and |W|_1 = 1/(lam t), up to logarithms.
+    :func:`superposition.theory.sparsification.parametric_law`. In the middle regime m' = 2/(lam t)² + 1,
+    with Poisson spread, and |W|_1 = 1/(lam t), up to logarithms.
 
     References
     ----------

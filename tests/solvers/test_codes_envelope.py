@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superposition.solvers import codes, rug
+from superposition.solvers.minimise import minimise
 from superposition.theory import codes as theory
 
 SMALL = ("pair", "triangle", "pentagon", "Petersen")
@@ -174,13 +175,13 @@ def test_crossings_are_where_both_losses_agree():
 
 
 def test_search_finds_pairs_and_better():
-    tied = codes.find_block(2, 1, 0.1, tied=True, starts=3)
+    tied = minimise(2, 1, 0.1, starts=3)
     assert tied.loss == pytest.approx(theory.antipodal_loss(0.1), rel=1e-6)
-    free = codes.find_block(2, 1, 0.1, starts=3)
+    free = minimise(2, 1, 0.1, tied=False, starts=3)
     assert free.loss < theory.skew_pair_loss(0.1)
     exact = rug.exact_loss(free.W_out @ free.W_in, free.b, 0.1)
     assert exact.loss == pytest.approx(free.loss, rel=1e-9)
-    assert codes.find_block(2, 1, 0.1, starts=3).loss == free.loss
+    assert minimise(2, 1, 0.1, tied=False, starts=3).loss == free.loss
 
 
 @pytest.mark.parametrize(
@@ -199,10 +200,6 @@ def test_search_finds_pairs_and_better():
         (lambda: codes.crossings(0.5, low=0.2, high=0.1), r"`high`.*got 0.1"),
         (lambda: codes.crossings(0.5, points=1), r"`points`.*got 1"),
         (lambda: codes.crossings(0.5, models="big"), r"`models`.*got 'big'"),
-        (lambda: codes.find_block(9, 1, 0.1), r"`n_features`.*got 9"),
-        (lambda: codes.find_block(3, 4, 0.1), r"`n_hidden`.*got 4"),
-        (lambda: codes.find_block(3, 1, 1.0), r"`p`.*got 1"),
-        (lambda: codes.find_block(3, 1, 0.1, starts=0), r"`starts`.*got 0"),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -139,7 +139,7 @@ def test_shapes_and_times():
 
 
 def test_budget():
-    found = integrate(growing, [1.0], [1.0, 2.0, 1e6], rtol=1e-6, max_steps=40)
+    found = integrate(growing, [1.0], [1.0, 2.0, 1e6], rtol=1e-6, steps=40)
     assert found.status is Status.STEPS
     assert "budget" in found.message
     assert found.steps + found.rejected == 40
@@ -188,7 +188,7 @@ def test_velocities_that_are_not_finite(velocity):
         ({"group": [0, 2]}, "`group` must number the 2 entries of `y0`"),
         ({"rtol": 1e-14}, r"`rtol` must lie in \[1e-13, 0.01\]; got 1e-14"),
         ({"floor": -1.0}, r"`floor` must lie in \[0, 1e\+300\]; got -1"),
-        ({"max_steps": 0}, "`max_steps` must be an integer of at least 1; got 0"),
+        ({"steps": 0}, "`steps` must be an integer of at least 1; got 0"),
         ({"velocity": 3}, "`velocity` must be a function; got 3"),
     ],
 )

@@ -1,5 +1,9 @@
 """Flows of linear autoencoders: against SciPy, against closed forms, and against what they must conserve."""
 
+import itertools
+import time
+
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +12,7 @@ from scipy.integrate import solve_ivp
 
 from superposition.solvers import linear
 from superposition.solvers.results import Status
+from superposition.theory.features import Features
 from superposition.theory.linear import (
     aligned_mode,
     aligned_pair,
@@ -146,6 +151,55 @@ def test_decoder_flow_in_closed_form(n, hidden):
     np.testing.assert_allclose(gram[1], grown @ np.linalg.solve(K, grown.T), atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_decoder_flow_keeps_the_digits_of_every_direction(seed):
+    # The Riccati formula at 900 digits: rows of M from 1 down to 1e-300, at times when e^(2 lam t) is 1e500.
+    rng = np.random.default_rng(seed)
+    n, hidden = [(4, 2), (3, 1), (3, 4), (5, 3), (2, 2), (4, 4)][seed]
+    lam = np.sort(rng.uniform(0.05, 2, n))[::-1]
+    lam[-1] = 0.0 if seed % 2 else lam[-1]
+    W0 = rng.normal(size=(n, hidden)) * 10.0 ** rng.uniform(-8, 1, size=(n, 1))
+    times = [0.0, 1e-3, 0.5, 20.0, 300.0]
+    found = linear.exact_decoder_flow(W0, np.diag(lam), times)
+    with mp.workdps(900):
+        start = mp.matrix(W0.tolist())
+        for t, W in zip(times, found.W, strict=True):
+            grown = mp.diag([mp.exp(mp.mpf(x) * t) for x in lam]) * start
+            M = grown * (mp.eye(hidden) + grown.T * grown - start.T * start) ** -1 * grown.T
+            size = [mp.sqrt(M[i, i]) for i in range(n)]
+            for i, j in itertools.product(range(n), repeat=2):
+                if size[i] > 1e-140 and size[j] > 1e-140:  # smaller entries have subnormal squares
+                    gap = abs(mp.fdot(W[i], W[j]) - M[i, j]) / (size[i] * size[j])
+                    assert gap < 1e-13 * (1 + lam[0] * t)
+
+
+@pytest.mark.parametrize("t", [1e9, 1e100, 1.7e308])
+def test_closed_forms_saturate(t):
+    W0, _, sigma = start(2, 6, 3)
+    for scale in (1.0, 1e45):
+        begin = time.perf_counter()
+        found = linear.exact_decoder_flow(W0, scale * sigma, [0.0, t])
+        assert found.loss[1] == pytest.approx(critical_loss(scale * sigma, range(3)), rel=1e-12)
+        np.testing.assert_allclose(np.linalg.svd(found.W[1])[1], 1.0, rtol=1e-12)
+        common = linear.exact_white_flow(W0, (np.diag([-1, 1, 1, 1, 1, 1]) @ W0).T, scale, [t])
+        product = common.A[0] @ common.B[0]
+        # What both have in common is left: a projection on the columns of A + B'.
+        np.testing.assert_allclose(product @ product, product, atol=1e-12)
+        assert np.trace(product) == pytest.approx(3.0, rel=1e-12)
+        assert time.perf_counter() - begin < 2
+    # Equal eigenvalues stay equal however late: the direction of the start is kept.
+    white = linear.exact_decoder_flow(W0[:, :1], np.eye(6), t).W[0, :, 0]
+    np.testing.assert_allclose(np.abs(white), np.abs(W0[:, 0]) / np.linalg.norm(W0[:, 0]), rtol=1e-13)
+
+
+def test_flows_take_a_law():
+    law = Features(3, [0.1, 0.5, 0.9])
+    W0, B0, _ = start(0, 3, 2)
+    assert linear.flow(W0, law, [1.0]) == linear.flow(W0, law.covariance(), [1.0])
+    assert linear.flow_pair(W0, B0, law, 1.0) == linear.flow_pair(W0, B0, law.covariance(), 1.0)
+    assert linear.exact_decoder_flow(W0, law, 1.0) == linear.exact_decoder_flow(W0, law.covariance(), 1.0)
+
+
 def test_white_flow_in_closed_form():
     rng = np.random.default_rng(5)
     n, hidden, lam = 5, 3, 0.7
@@ -175,7 +229,7 @@ def test_where_the_source_flow_ends(seed, n, scale):
     sigma += 0.2 * np.eye(n)
     end = linear.encoder_limit(W0[:, 0], sigma)
     t = 25 / spectrum(sigma).eigenvalues[-1]  # e^-50 of the length is left
-    found = linear.flow(W0, sigma, t, "encoder", rtol=1e-12, max_steps=10**6)
+    found = linear.flow(W0, sigma, t, "encoder", rtol=1e-12, steps=10**6)
     np.testing.assert_allclose(end, found.W[0, :, 0], atol=1e-9)
     assert np.linalg.norm(end) == pytest.approx(1.0, rel=1e-14)
     turned = linear.encoder_limit(-end, sigma)
@@ -185,7 +239,7 @@ def test_where_the_source_flow_ends(seed, n, scale):
 def test_the_source_flow_forgets_the_spectrum():
     W0, _, sigma = start(1, 6, 3, 0.5)
     sigma += 0.1 * np.eye(6)
-    ends = {rule: linear.flow(W0, sigma, 400.0, rule, max_steps=10**6) for rule in RULES}
+    ends = {rule: linear.flow(W0, sigma, 400.0, rule, steps=10**6) for rule in RULES}
     for rule in RULES:
         W = ends[rule].W[0]
         np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-9)
@@ -217,7 +271,7 @@ def test_escape_from_a_saddle_has_the_predicted_rate():
 
 def test_stops_with_a_status():
     W0, B0, sigma = start(0, 3, 2)
-    found = linear.flow(W0, sigma, [0.0, 0.01, 1e6], max_steps=30)
+    found = linear.flow(W0, sigma, [0.0, 0.01, 1e6], steps=30)
     assert found.status is Status.STEPS
     assert "budget" in found.message
     assert found.steps + found.rejected == 30
@@ -225,7 +279,7 @@ def test_stops_with_a_status():
     assert np.isfinite(found.W[1]).all()
     assert np.isnan(found.W[2]).all()
     assert np.isnan(found.loss[2])
-    pair = linear.flow_pair(W0, B0, sigma, 1e6, max_steps=5)
+    pair = linear.flow_pair(W0, B0, sigma, 1e6, steps=5)
     assert pair.status is Status.STEPS
     assert np.isnan(pair.A).all()
     rest = linear.flow(W0, np.zeros((3, 3)), [0.0, 1e9])
@@ -259,7 +313,7 @@ def test_nothing_is_changed_or_shared():
         ({"t": []}, r"`t` must not be empty; got shape \(0,\)"),
         ({"rule": "oja"}, "`rule` must be one of 'tied', 'encoder', 'decoder'; got 'oja'"),
         ({"rtol": 1e-14}, r"`rtol` must lie in \[1e-13, 0.01\]; got 1e-14"),
-        ({"max_steps": 0}, "`max_steps` must be an integer of at least 1; got 0"),
+        ({"steps": 0}, "`steps` must be an integer of at least 1; got 0"),
     ],
 )
 def test_bad_arguments(change, message):
@@ -269,7 +323,7 @@ def test_bad_arguments(change, message):
     if not change.keys() - {"W0", "covariance", "t"}:
         with pytest.raises(ValueError, match=message):
             linear.exact_decoder_flow(**{**good, **change})
-    if not change.keys() - {"covariance", "t", "rtol", "max_steps"}:
+    if not change.keys() - {"covariance", "t", "rtol", "steps"}:
         pair = {"A0": [[0.5], [0.1]], "B0": [[0.5, 0.1]], "covariance": np.eye(2), "t": [1.0]}
         with pytest.raises(ValueError, match=message):
             linear.flow_pair(**{**pair, **change})

@@ -331,6 +331,7 @@ TABLE = [[0, 0], [1, 1]]
             "`groups` must not overlap; got feature 1 in two",
         ),
         ({"exactly": 4}, "`exactly` must be an integer of at least 0 and at most 3; got 4"),
+        ({"n_features": 10**6, "exactly": 1}, "`n_features` must be at most 100,000 given `exactly`"),
         ({"p": [1, 1, 0.5], "exactly": 1}, "`exactly` must have a positive probability; got 1"),
         (
             {"p": 1, "groups": [synchronous([0, 1], 0.5)], "exactly": 2},

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from superposition.theory import rug
-from superposition.theory.features import SparseUniform
+from superposition.theory.features import Features, SparseUniform
 from superposition.theory.linear import (
     RULES,
     critical_hessian,
@@ -18,6 +18,7 @@ from superposition.theory.linear import (
     growth_rates,
     reconstruction_loss,
     spectrum,
+    weighted_optimum,
 )
 from superposition.theory.linear.spectrum import checked_spectrum
 
@@ -47,6 +48,27 @@ def jacobian(rule, sigma, X, hidden):
     h = 1e-30
     steps = 1j * h * np.eye(X.size)
     return np.stack([velocity(rule, sigma, X + step, hidden).imag / h for step in steps], axis=1)
+
+
+@pytest.mark.parametrize("tied", [2, 1, 0, "no", None, 1.0])
+def test_a_flag_is_true_or_false(tied):
+    with pytest.raises(ValueError, match="`tied` must be True or False; got"):
+        critical_hessian([[2.0, 0.0], [0.0, 1.0]], [0], tied=tied)
+
+
+def test_a_law_stands_for_its_covariance():
+    law = Features(
+        4, [0.1, 0.2, 0.3, 0.9], scale=[1.0, 2.0, 1.0, 0.5], groups=[([0, 1], [[1, 0], [0, 1]], [0.3, 0.7])]
+    )
+    sigma, W = law.covariance(), np.random.default_rng(0).normal(size=(4, 2))
+    assert critical_loss(law, [0, 1]) == critical_loss(sigma, [0, 1])
+    assert critical_hessian(law, [1, 2]) == critical_hessian(sigma, [1, 2])
+    assert reconstruction_loss(W, W.T, law) == reconstruction_loss(W, W.T, sigma)
+    assert weighted_optimum(law, np.ones(4), 2) == weighted_optimum(sigma, np.ones(4), 2)
+    np.testing.assert_array_equal(growth_rates(law, [0]), growth_rates(sigma, [0]))
+    np.testing.assert_array_equal(critical_point(law, [0])[0], critical_point(sigma, [0])[0])
+    with pytest.raises(ValueError, match=r"`covariance` must have shape \(3, 3\); got \(4, 4\)"):
+        reconstruction_loss(W[:3], W[:3].T, law)
 
 
 # Small integers: eigenvalues coincide often, and then exactly.

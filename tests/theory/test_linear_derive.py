@@ -1,57 +1,156 @@
-"""Derivations leave nothing over, and what the print gets wrong stays."""
+"""Derivations of the linear autoencoder: each beside its kernel at 50 digits, and beside the prints."""
 
+import mpmath as mp
+import numpy as np
+import pytest
 import sympy as sp
 
-from superposition.theory.linear import derive, growth_rates, second_order, solutions
+from superposition.solvers.linear import exact_decoder_flow
+from superposition.theory.linear import (
+    RULES,
+    aligned_mode,
+    aligned_pair,
+    critical_loss,
+    derive,
+    growth_rates,
+    importance_loss,
+    overlap_energy,
+    reconstruction_loss,
+    sparse_loss,
+)
+
+W, SIGMA, FLOWS = derive.matrix_of("w", 3, 2), derive.symmetric(3), derive.derive_tied_flows().expression
+
+
+def named(name, array):
+    return {f"{name}_{i + 1}{j + 1}": float(x) for (i, j), x in np.ndenumerate(array)}
+
+
+def close(found, derivation, values, rel=1e-14):
+    assert found == pytest.approx(float(derivation.evaluate(values)), rel=rel)
+
+
+def test_losses():
+    rng = np.random.default_rng(0)
+    loss, weighted, energy = derive.derive_loss(), derive.derive_importance_loss(), derive.derive_energy()
+    for size in (1e-3, 0.5, 3.0, 1e6):
+        A, B, root = size * rng.normal(size=(3, 2)), rng.normal(size=(2, 3)), rng.normal(size=(3, 3))
+        sigma = root @ root.T
+        upper = {name: x for name, x in named("s", sigma).items() if name[2] <= name[3]}
+        close(3 * reconstruction_loss(A, B, sigma), loss, named("a", A) | named("b", B) | upper, 1e-13)
+        close(overlap_energy(A) * 0.7, energy, named("w", A) | {"lambda": 0.7}, 1e-12)
+        I, p = rng.uniform(0, 2, 3), 0.3
+        moments = {"m": mp.mpf(p) / 2, "v": mp.mpf(p) / 3 - mp.mpf(p) ** 2 / 4}
+        values = named("w", A) | {f"I{i + 1}": x for i, x in enumerate(I)} | moments
+        without, best = (float(x) for x in weighted.evaluate(values))
+        assert 3 * sparse_loss(A, p, I, "none") == pytest.approx(without, rel=1e-12)
+        assert 3 * sparse_loss(A, p, I) == pytest.approx(best, rel=1e-12)
+        assert 3 * importance_loss(A, I) * float(moments["v"]) == pytest.approx(best, rel=1e-12)
 
 
 def test_gradients_and_flows():
-    by_encoder, by_decoder = derive.derive_gradients()
-    assert by_encoder.is_zero_matrix
-    assert by_decoder.is_zero_matrix
-    chain_rule, encoder, decoder = derive.derive_tied_flow()
-    assert chain_rule.is_zero_matrix
-    assert encoder.is_zero_matrix
-    assert not decoder.is_zero_matrix  # Eq. 21 does not reduce to Eq. 22
-    assert derive.derive_commutator().is_zero_matrix
-    assert derive.derive_conservation().is_zero_matrix
-    assert derive.derive_mode_equations().is_zero_matrix
+    A, B, x = (derive.matrix_of(*shape) for shape in (("a", 3, 2), ("b", 2, 3), ("x", 3, 2)))
+    rest = x * x.T - A * B * x * x.T
+    printed = sp.Matrix.vstack(-2 * rest * B.T, -2 * (A.T * rest).T)
+    assert (derive.derive_gradients().expression - printed).expand().is_zero_matrix
+    slow, oja = derive.tied_flows(W, SIGMA)
+    assert (FLOWS - sp.Matrix.hstack(slow, oja, slow + oja)).expand().is_zero_matrix
+    assert not (FLOWS[:, 2:4] - FLOWS[:, :2]).expand().is_zero_matrix  # Eq. 21 does not reduce to Eq. 22
+    # A = B' breaks at the rate (Sigma M - M Sigma) W.
+    M = W * W.T
+    assert (oja - slow - (SIGMA * M - M * SIGMA) * W).expand().is_zero_matrix
+
+
+def test_what_the_pair_conserves():
+    A, B = derive.matrix_of("a", 3, 2), derive.matrix_of("b", 2, 3)
+    rest = SIGMA - A * B * SIGMA
+    d_A, d_B = rest * B.T, A.T * rest
+    assert (d_A.T * A + A.T * d_A - d_B * B.T - B * d_B.T).expand().is_zero_matrix
+
+
+def test_mode_equations():
+    lam = sp.symbols("lambda1:4", positive=True)
+    flow, _ = derive.tied_flows(W, sp.diag(*lam))
+    for j in range(3):
+        others = sum((W.row(k).dot(W.row(j)) * W.row(k) for k in range(3) if k != j), sp.zeros(1, 2))
+        printed = lam[j] * ((1 - W.row(j).dot(W.row(j))) * W.row(j) - others)
+        assert (flow.row(j) - printed).expand().is_zero_matrix
 
 
 def test_energies():
-    printed, corrected, closed = derive.derive_energy()
-    assert not printed.is_zero_matrix
-    assert corrected.is_zero_matrix
-    assert closed == 0
-    residual, curl = derive.derive_metric()
-    assert residual.is_zero_matrix
-    assert curl != 0
+    lam = sp.Symbol("lambda", positive=True)
+    M, derived = W * W.T, derive.derive_energy().expression
+    flow, _ = derive.tied_flows(W, lam * sp.eye(3))
+    assert (flow + derive.gradient(derived, W)).expand().is_zero_matrix
+    # The print has 1/2 in the place of 1/4 and counts each pair twice.
+    cross = sum(M[i, j] ** 2 for i in range(3) for j in range(3) if i != j)
+    assert not (flow + derive.gradient(derived + lam * cross / 4, W)).expand().is_zero_matrix
+    # For any Sigma the flow descends |1 - WW'|^2/4 in another metric, and has no energy in the usual one.
+    slow, _ = derive.tied_flows(W, SIGMA)
+    rest = sp.eye(3) - M
+    assert (slow + SIGMA * derive.gradient((rest * rest).trace() / 4, W)).expand().is_zero_matrix
+    assert derive.derive_curl().expression != 0
 
 
 def test_solutions():
-    assert solutions.derive_singular_values() == (0, 0)
-    assert solutions.derive_modes() == (0, (0, 0), 0)
-    assert all(residual.is_zero_matrix for residual in solutions.derive_riccati())
+    s1, s11 = sp.Symbol("s1", positive=True), SIGMA[0, 0]
+    rates = derive.derive_singular_values().expression
+    assert (rates - s1 * (1 - s1**2) * s11 * sp.ones(1, 2)).expand().is_zero_matrix
+    mode, pair = derive.derive_aligned_mode(), derive.derive_aligned_pair()
+    for w0, lam, t in ((1e-9, 2.0, 3.0), (0.3, 1.0, 1e-8), (7.0, 0.5, 4.0), (1e-30, 1.0, 80.0)):
+        values = {"lambda": lam, "t": t}
+        close(aligned_mode(w0, lam, t, "encoder"), mode, values | {"w0": w0}, 1e-15 * (10 + lam * t))
+        b0 = w0 / 2 + 0.125
+        a, b = aligned_pair(w0, b0, lam, t)
+        k = abs(mp.mpf(w0) ** 2 - mp.mpf(b0) ** 2)
+        q0 = (mp.mpf(w0) + mp.mpf(b0)) ** 2
+        close((a + b) ** 2, pair, values | {"q0": q0, "k": k}, 1e-14 * (1 + lam * t))
 
 
-def test_second_order():
-    diagonal, gain = second_order.derive_rotation()
-    assert diagonal.is_zero_matrix
-    assert gain == 0
-    assert second_order.derive_filling() == 0
-    # Eigenvalues of the derived Jacobians, exactly, beside the closed forms.
-    at = {sp.Symbol("lambda_i", positive=True): 3, sp.Symbol("lambda_o", positive=True): 4}
-    for rule, jacobian in second_order.derive_second_order().items():
-        exact = sorted(
-            (float(v) for v, times in jacobian.subs(at).eigenvals().items() for _ in range(times)),
-            reverse=True,
-        )
-        found = growth_rates([[4.0, 0.0], [0.0, 3.0]], [1], 2, rule)
-        assert max(abs(a - b) for a, b in zip(exact, found, strict=True)) < 1e-14
+def test_riccati_flows():
+    riccati = derive.derive_riccati()
+    for t in (1e-9, 0.5, 30.0, 200.0):
+        x, y, s = 0.01, 0.5, (2.0, 1.0)
+        found = exact_decoder_flow([[x], [y]], np.diag(s), t).W[0]
+        exact = riccati.evaluate({"t": t, "x": x, "y": y, "s1": s[0], "s2": s[1]})
+        np.testing.assert_allclose(found @ found.T, np.array(exact.tolist(), float), rtol=1e-13 * (1 + t))
+    # One neuron under Eq. 22 runs along exp(Sigma tau) w0 with d tau/dt = 1 - |w|^2.
+    t, x, y, s1, s2, lam = sp.symbols("t x y s1 s2 lambda", positive=True)
+    sigma = sp.diag(s1, s2)
+    grown = (sigma * t).exp() * sp.Matrix([x, y])
+    slow, _ = derive.tied_flows(grown, sigma)
+    assert sp.simplify(sp.diff(grown, t) * (1 - (grown.T * grown)[0]) - slow).is_zero_matrix
+    # Sigma = lambda 1, A'A = BB', Q = (A; B'): d(QQ')/dt = lambda (J QQ' + QQ' J - (QQ')^2).
+    a, (c, s) = sp.Matrix(sp.symbols("a1 a2", real=True)), sp.symbols("c s", real=True)
+    b = sp.Matrix([[c, -s], [s, c]]) * a  # of the length of a, where c^2 + s^2 = 1
+    rest = lam * (sp.eye(2) - a * b.T)
+    Q, d_Q = sp.Matrix([a, b]), sp.Matrix([rest * b, rest.T * a])
+    J = sp.Matrix(sp.BlockMatrix([[sp.zeros(2), sp.eye(2)], [sp.eye(2), sp.zeros(2)]]))
+    X = Q * Q.T
+    white = (d_Q * Q.T + Q * d_Q.T - lam * (J * X + X * J - X * X)).subs(s, sp.sqrt(1 - c**2))
+    assert white.applyfunc(sp.expand).is_zero_matrix
 
 
-def test_importance():
-    without_bias, best_bias, extra = derive.derive_importance_loss()
-    assert without_bias == 0
-    assert best_bias == 0
-    assert extra != 0
+def test_around_critical_points():
+    eps, *lam = sp.symbols("epsilon lambda_i lambda_j lambda_k lambda_l", positive=True)
+    share = eps**2 / (1 + eps**2)
+    printed = sp.Matrix([1, 1 - share, share, 0, share * (lam[2] - lam[1])])
+    rotation, filling = derive.derive_rotation(), derive.derive_filling()
+    assert sp.simplify(rotation.expression - printed).is_zero_matrix
+    assert sp.expand(filling.expression - (2 * eps**2 - eps**4) * lam[2]) == 0
+    # To second order the falls are the rates, and a whole turn is the difference of two critical losses.
+    whole = sp.limit(rotation.expression[4], eps, sp.oo).subs({lam[1]: 1, lam[2]: 3})
+    wrong, right = (critical_loss(np.diag([3.0, 1.0]), [kept]) for kept in (1, 0))
+    assert 2 * (wrong - right) == float(whole)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rates_at_critical_points(rule):
+    jacobian = derive.derive_critical_rates(rule)
+    for inner, outer in ((3.0, 4.0), (1.0, 1e-8), (1e-5, 7.0)):
+        matrix = jacobian.evaluate({"lambda_i": inner, "lambda_o": outer})
+        with mp.workdps(50):
+            exact = sorted((float(mp.re(x)) for x in mp.eig(matrix, right=False)), reverse=True)
+        kept = int(inner < outer)
+        found = growth_rates(np.diag(sorted((inner, outer), reverse=True)), [kept], 2, rule)
+        np.testing.assert_allclose(found, exact, rtol=1e-14, atol=1e-20)

@@ -28,12 +28,10 @@ SIZE = 120
 @pytest.fixture(scope="module")
 def oracle():
     """Off- and on-loss as derived by SymPy, evaluated by mpmath on the exact binary arguments."""
-    derived = derive.derive_loss()
     a, b, sigma, p = derive.symbols()
     functions = {
-        "off": sp.lambdify((a, b, sigma), derived.off, "mpmath", cse=True),
-        "on": sp.lambdify((a, b, sigma), derived.on, "mpmath", cse=True),
-        "loss": sp.lambdify((a, b, sigma, p), derived.loss, "mpmath", cse=True),
+        part: sp.lambdify(names, derive.derive_loss(part).expression, "mpmath", cse=True)
+        for part, names in (("off", (a, b, sigma)), ("on", (a, b, sigma)), ("loss", (a, b, sigma, p)))
     }
 
     def evaluate(name, *arguments):
@@ -103,7 +101,9 @@ def test_the_textbook_form_would_miss_the_bar(oracle):
     a, b, sigma, _ = derive.symbols()
     from scipy import special
 
-    plain = sp.lambdify((a, b, sigma), derive.derive_loss().off, ["numpy", {"erfc": special.erfc}])
+    plain = sp.lambdify(
+        (a, b, sigma), derive.derive_loss("off").expression, ["numpy", {"erfc": special.erfc}]
+    )
     point = (1.0, -9.0, 1.0)
     assert relative_error(plain(*point), oracle("off", *point)) > 1e-3
     assert relative_error(rug.off_loss(*point), oracle("off", *point)) < BAR
@@ -148,14 +148,15 @@ def test_monte_carlo():
 
 
 def test_gradient_matches_differences(oracle):
-    gradient = derive.derive_gradient()
     names = derive.symbols()
     point = (1.1, -0.2, 0.3, 0.05)
     h = mp.mpf("1e-30")
     with mp.workdps(100):
         for k, name in enumerate(("a", "b", "sigma")):
-            exact = sp.lambdify(names, gradient[name], "mpmath", cse=True)(*map(mp.mpf, point))
-            derived = sp.lambdify(names, derive.derive_loss().loss, "mpmath", cse=True)
+            exact = sp.lambdify(names, derive.derive_gradient(str(name)).expression, "mpmath", cse=True)(
+                *map(mp.mpf, point)
+            )
+            derived = sp.lambdify(names, derive.derive_loss().expression, "mpmath", cse=True)
             steps = [[mp.mpf(x) + (i == k) * sign * h for i, x in enumerate(point)] for sign in (1, -1)]
             difference = (derived(*steps[0]) - derived(*steps[1])) / (2 * h)
             # Central differences err by h² times the third derivative, here of order 1e-57.
@@ -163,7 +164,7 @@ def test_gradient_matches_differences(oracle):
 
 
 def scale_oracle():
-    scale, least = derive.derive_optimal_scale()
+    scale, least = derive.derive_optimal_scale().expression
     _, b, sigma, p = derive.symbols()
     return sp.lambdify((b, sigma, p), scale, "mpmath", cse=True), sp.lambdify((b, sigma, p), least, "mpmath")
 
@@ -186,7 +187,7 @@ def test_optimal_scale_reaches_its_bar():
 def test_derived_scale_is_the_minimum():
     """The derivation takes the loss to be quadratic in a: its least value must be the loss at its scale."""
     scale, least = SCALE
-    loss = sp.lambdify(derive.symbols(), derive.derive_loss().loss, "mpmath", cse=True)
+    loss = sp.lambdify(derive.symbols(), derive.derive_loss().expression, "mpmath", cse=True)
     for row in [("-0.3", "0.2", "0.05"), ("0.1", "2.5", "0.7"), ("-0.9", "0.3", "1"), ("0.5", "0.01", "0.2")]:
         with mp.workdps(80):
             beta, sigma, p = map(mp.mpf, row)
@@ -223,11 +224,12 @@ def test_slope_is_the_derivative_by_the_bias(shift, log_sigma, log_p):
 
 
 SCALE = scale_oracle()
-SLOPE = sp.lambdify(derive.symbols(), derive.derive_gradient()["b"], "mpmath", cse=True)
+SLOPE = sp.lambdify(derive.symbols(), derive.derive_gradient("b").expression, "mpmath", cse=True)
 
 
 def test_zero_ratio_limit():
-    limit, infimum, z = derive.derive_zero_ratio_limit()
+    derived = derive.derive_zero_ratio_limit()
+    (limit, infimum), z = derived.expression, derived.symbols[0]
     p = derive.symbols()[3]
     assert sp.simplify(infimum - (p / 3 - p**2 / 4)) == 0
     assert rug.zero_ratio_loss(0.3) == pytest.approx(float(infimum.subs(p, sp.Rational(3, 10))), rel=1e-15)
@@ -242,7 +244,7 @@ def test_zero_ratio_limit():
 
 
 def test_linear_optimum():
-    a, b, loss = derive.derive_linear_optimum()
+    a, b, loss = derive.derive_linear_optimum().expression
     p, ratio = derive.symbols()[3], sp.Symbol("ratio", positive=True)
     assert sp.simplify(loss - (p / 3 - p**2 / 4) * (1 - ratio)) == 0
     assert sp.simplify(b - (1 - a) * p / 2) == 0
@@ -250,7 +252,7 @@ def test_linear_optimum():
 
 
 def test_variance_bound():
-    bound, eigenvalue = derive.derive_variance_bound()
+    bound, eigenvalue = derive.derive_variance_bound().expression
     p = derive.symbols()[3]
     n_features, n_hidden = sp.symbols("n_features n_hidden", positive=True)
     printed = (4 * p - 3 * p**2) / 12 * (n_features / n_hidden - 1)
@@ -276,7 +278,7 @@ def test_no_matrix_beats_the_variance_bound(seed, n, p):
 def test_finite_size_correction_is_the_first_edgeworth_term():
     """Its derivatives by the bias against those of the derived loss at 60 digits."""
     names = derive.symbols()
-    loss = derive.derive_loss().loss
+    loss = derive.derive_loss().expression
     point = ("1.2", "-0.3", "0.25", "0.1")
     with mp.workdps(60):
         third, fourth = (
@@ -325,9 +327,52 @@ def test_asymptotic_shift_solves_its_equation():
         assert abs(t - float(exact)) < 1e-6
 
 
+@pytest.mark.parametrize("p", [1e-2, 1e-4, 1e-8, 1e-30, 1e-100, 1e-300, 1e-320, 5e-324])
+def test_asymptotic_laws_are_the_derived_ones(p):
+    """At 50 digits; p = 1e-320 gave nan and a warning."""
+    t = rug.asymptotic_shift(p)
+    slope, loss = derive.derive_asymptotic_shift(), derive.derive_asymptotic_loss()
+    at = {"t": t, "p": p}
+    with mp.workdps(400):  # the terms are larger than what is left by exp(t^2/2)
+        f = sp.lambdify(slope.symbols, slope.expression, "mpmath")
+        # Newton's step from t to the zero: the stated error.
+        step = f(mp.mpf(t), mp.mpf(p)) / mp.diff(lambda x: f(x, mp.mpf(p)), mp.mpf(t))
+        assert abs(step) < 1e-6
+    for ratio in (0.03, 0.25, 0.8):
+        sigma = float(rug.sigma(p, ratio))
+        exact = loss.evaluate({**at, "sigma": sigma}, digits=400)
+        if exact > 1e-290:
+            assert relative_error(rug.asymptotic_loss(p, ratio), exact) < 1e-13 * max(1, t * t / 10)
+        else:
+            assert 0 <= rug.asymptotic_loss(p, ratio) < 1e-289
+
+
+def test_finite_size_correction_is_the_derived_one():
+    derived = derive.derive_finite_size_correction()
+    names = [str(symbol) for symbol in derived.symbols]
+    for values in (
+        (1.2, -0.3, 0.25, 0.1, 0.7, 0.2),
+        (0.8, 0.1, 2.0, 1.0, -0.3, 1.0),
+        (3.0, -2.0, 0.5, 1e-6, 1, 0),
+    ):
+        exact = derived.evaluate(dict(zip(names, values, strict=True)))
+        assert relative_error(rug.finite_size_correction(*values), exact) < 1e-12
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (
+            lambda: rug.on_loss(1e300, 0.0, 1.0),
+            "`a`, `b` and `sigma` must be closer to 1: the loss is too large",
+        ),
+        (
+            lambda: rug.finite_size_correction(1e300, 0, 1, 0.5, 1, 1),
+            "`a`, `b` and `sigma` must be closer to 1",
+        ),
+        (lambda: rug.asymptotic_loss(0.1, 5e-324), "`ratio` must be larger"),
+        (lambda: derive.derive_loss("of"), "`part` must be one of 'loss', 'on', 'off'; got 'of'"),
+        (lambda: derive.derive_gradient("p"), "`by` must be one of 'a', 'b', 'sigma'; got 'p'"),
         (lambda: rug.sigma(0.0, 0.5), r"`p` must lie in \(0, 1\]; got 0\."),
         (lambda: rug.sigma(1.2, 0.5), r"`p` must lie in \(0, 1\]; got 1\.2\. For sparsity S pass p = 1 - S"),
         (lambda: rug.sigma(np.nan, 0.5), r"`p` must lie in \(0, 1\]; got nan"),
@@ -340,7 +385,7 @@ def test_asymptotic_shift_solves_its_equation():
         (lambda: rug.loss(1.0, 0.0, 1.0, [0.5, 2.0]), r"`p` must lie in \(0, 1\]; got 2"),
         (lambda: rug.loss("x", 0.0, 1.0, 0.5), r"`a` must be real numbers; got 'x'"),
         (lambda: rug.optimal_scale(0.0, 0.0, 0.5), r"`sigma` must lie in \(0, inf\); got 0"),
-        (lambda: rug.optimal_scale(-37.0, 1.0, 0.5), r"`beta / sigma` must lie in \[-36, inf\); got -37"),
+        (lambda: rug.optimal_scale(-37.0, 1.0, 0.5), r"`beta` must be at least -36 sigma; got -37 sigma"),
         (
             lambda: rug.finite_size_correction(1, 0, 1, 0.5, 0, -1),
             r"`sum_of_fourths` must lie in \[0, inf\); got -1",

@@ -6,7 +6,6 @@ import pytest
 import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import erfcinv
 
 from superposition.theory.sparsification import (
     derive,
@@ -43,8 +42,8 @@ def test_the_printed_variance_is_a_mean_not_a_sum():
     assert omitted.subs({lam: sp.Rational(1, 10), **dict.fromkeys(w, sp.Rational(1, 4))}) != 0
 
 
-# Another method takes over at 1.55563.
-ZETAS = [0, 1e-12, 0.3, 1.0, 1.5, 1.5556, 1.5557, 1.6, 2.5, 5, 10, 20, 30, 37]
+# Another method takes over at 1.41421.
+ZETAS = [0, 1e-12, 0.3, 1.0, 1.4142, 1.4143, 1.5, 1.5556, 1.6, 2.5, 5, 10, 20, 30, 37]
 
 
 @pytest.mark.parametrize("zeta", ZETAS)
@@ -62,6 +61,20 @@ def test_moments_are_the_derived_ones(zeta):
     np.testing.assert_allclose(
         truncated_moments(zeta, 4), [float(x) for x in expected], rtol=2e-14 + 2e-16 * zeta**2
     )
+
+
+def test_moments_of_all_orders_over_the_whole_interval():
+    with mp.workdps(80):
+        for zeta in [0.01, 0.2, 0.3535, 0.3536, 0.5, 0.6, 0.8, 1.1, 1.3, 1.4142, 1.4143, 1.5, 1.5556, 2, 4.9]:
+            z = mp.mpf(zeta)
+            tail = mp.erfc(z / mp.sqrt(2))
+            expected = [tail, mp.sqrt(2 / mp.pi) * mp.exp(-z * z / 2) - z * tail]
+            for k in range(2, 21):
+                expected.append((k - 1) * expected[k - 2] - z * expected[k - 1])
+            for order in (2, 3, 4, 5, 10, 20):
+                found = truncated_moments(zeta, order)
+                exact = np.array([float(x) for x in expected[: order + 1]])
+                np.testing.assert_allclose(found, exact, rtol=1e-14, err_msg=f"{zeta}, order {order}")
 
 
 def test_parametric_time_is_the_integral():

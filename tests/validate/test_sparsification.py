@@ -6,7 +6,6 @@ from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
 from superposition.solvers.sparsification import limit_law
-from superposition.theory import sparsification as theory
 from superposition.validate import files, sparsification
 from superposition.validate.sparsification import section
 

@@ -8,6 +8,7 @@ leaves a model without positive interference.
 """
 
 import math
+
 import numpy as np
 
 from .. import arguments

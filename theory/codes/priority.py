@@ -93,7 +93,7 @@ def priority_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 @ufunc
 def _priority(p: float, n: float) -> float:
     """Return the loss, term by term: its closed form cancels for small p."""
-    stay, total = np.log1p(-p), 0.0
+    stay, total = np.log1p(-min(p, 1.0 - 2.0**-53)), 0.0
     for k in range(1, int(n) - 2):
         total -= np.expm1(k * stay)
     return float(p / (3.0 * n) * (total - np.expm1((n - 3.0) * stay)))

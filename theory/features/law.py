@@ -48,7 +48,7 @@ class Features:
         `parent_child`. The probabilities must sum to 1 to within 1e-12, and then are made to. Groups must
         not overlap, and are independent of all else.
     exactly : int, optional
-        Condition the law on so many features on in all.
+        Condition the law on so many features on in all; for at most 100,000 features.
 
     Attributes
     ----------
@@ -106,6 +106,8 @@ class Features:
         checked = {"n_features": n, "p": p, "scale": scale, "importance": importance, "groups": groups}
         for name, value in {**checked, "exactly": exactly}.items():
             object.__setattr__(self, name, value)
+        if exactly is not None and n > 100_000:  # they are taken one by one
+            raise ValueError(f"`n_features` must be at most 100,000 given `exactly`; got {n}.")
         sure = int(np.count_nonzero(np.delete(p, members) == 1))
         if exactly is not None and not possible(self._groups, sure, n - sure - int(members.size), exactly):
             raise ValueError(f"`exactly` must have a positive probability; got {exactly}.")

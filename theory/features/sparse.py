@@ -176,20 +176,10 @@ class SparseUniform:
         return np.asarray(binom.pmf(k, n, np.expand_dims(self._p, -1)))
 
     def tail(self, n: int, k: npt.ArrayLike) -> Real:
-        """P(at least k of n features are on), exact.
+        """P(at least k of n features are on), for integers k >= 0 that broadcast against `p`.
 
-        Parameters
-        ----------
-        n : int
-            Number of features, at least 1.
-        k : array_like of int
-            At least 0, broadcast against `p`. k = 0 gives 1, k > n gives 0. For "more than k" pass k + 1.
-
-        Returns
-        -------
-        probability : float or ndarray of float64
-            Relative error, however far in the tail, below 2e-14 n^(1/2) where the result is above 1e-290
-            (measured as for `sparsity_pmf`).
+        Relative error, however far in the tail, below 2e-14 n^(1/2), as for `sparsity_pmf`. For "more than k"
+        pass k + 1.
 
         Examples
         --------
@@ -204,22 +194,9 @@ class SparseUniform:
     def chernoff_bound(self, n: int, k: npt.ArrayLike) -> Real:
         """Chernoff's upper bound exp(-n KL(k/n, p)) on `tail`; 1 where k is at most n p.
 
-        Never below the exact tail: rounding is bounded and added, which raises the bound by a relative
-        1e-15 (n + exponent) or so, and where it would underflow the smallest normal number is
-        returned. KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). Sharp at k = n, where both are p^n;
-        for n p < k < n too large by a factor of at most (2 n)^(1/2).
-
-        Parameters
-        ----------
-        n : int
-            Number of features, at least 1.
-        k : array_like of int
-            At least 0, broadcast against `p`; k > n gives 0.
-
-        Returns
-        -------
-        bound : float or ndarray of float64
-            In [0, 1].
+        KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). Sharp at k = n, where both are p^n; for
+        n p < k < n too large by a factor of at most (2 n)^(1/2). Never below the exact tail: a bound on the
+        rounding is added, a relative 1e-15 (n + exponent) or so. At least the smallest normal number.
 
         Examples
         --------

@@ -1,9 +1,9 @@
 """Linear autoencoders (Notes 2022): critical points, saddles, gradient flows, energies.
 
-The derivations are in the modules `derive`, `second_order` and `solutions`, which import SymPy when they are
-asked for something.
+The derivations are in the module `derive`, which imports SymPy when it is asked for something.
 """
 
+from . import derive
 from .critical import RULES, CriticalPoint, critical_hessian, critical_loss, critical_point, growth_rates
 from .losses import (
     WeightedOptimum,
@@ -26,6 +26,7 @@ __all__ = [
     "critical_hessian",
     "critical_loss",
     "critical_point",
+    "derive",
     "growth_rates",
     "importance_loss",
     "overlap_energy",

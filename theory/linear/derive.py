@@ -1,28 +1,36 @@
-"""SymPy derivations for linear autoencoders: gradients, flows, energies, the loss on sparse inputs.
+"""SymPy derivations for linear autoencoders: losses, flows, energies, critical points, solutions.
 
-Each function derives a statement from the definitions and returns what is left when it is compared with the
-closed form or the print: zero, if that is right. Weights are W (n_features, n_hidden), the transpose of
-the source's; A is the decoder, B the encoder.
+Weights are W (n_features, n_hidden), the transpose of the source's; A is the decoder, B the encoder. Symbols
+of a matrix called a are a_11, a_12, ...; those of a covariance are s_11, s_12, ...
 """
 
 from typing import Any
 
+from ..derivation import Derivation, derived
+
 __all__ = [
-    "derive_commutator",
-    "derive_conservation",
+    "derive_aligned_mode",
+    "derive_aligned_pair",
+    "derive_critical_rates",
+    "derive_curl",
     "derive_energy",
+    "derive_filling",
     "derive_gradients",
     "derive_importance_loss",
-    "derive_metric",
-    "derive_mode_equations",
-    "derive_tied_flow",
+    "derive_loss",
+    "derive_riccati",
+    "derive_rotation",
+    "derive_singular_values",
+    "derive_tied_flows",
+    "matrix_of",
     "symmetric",
     "tied_flows",
     "total_loss",
 ]
 
 
-def _matrix(name: str, rows: int, columns: int) -> Any:
+def matrix_of(name: str, rows: int, columns: int) -> Any:
+    """Return a matrix of real symbols."""
     import sympy as sp
 
     return sp.Matrix(rows, columns, lambda i, j: sp.Symbol(f"{name}_{i + 1}{j + 1}", real=True))
@@ -35,7 +43,8 @@ def symmetric(n: int) -> Any:
     return sp.Matrix(n, n, lambda i, j: sp.Symbol(f"s_{min(i, j) + 1}{max(i, j) + 1}", real=True))
 
 
-def _gradient(expression: Any, weights: Any) -> Any:
+def gradient(expression: Any, weights: Any) -> Any:
+    """Return the derivatives of an expression by each entry of a matrix."""
     import sympy as sp
 
     return sp.Matrix(*weights.shape, lambda i, j: sp.diff(expression, weights[i, j]))
@@ -57,15 +66,30 @@ def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
     return sigma * rest * W, rest * sigma * W
 
 
-def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> tuple[Any, Any]:
-    r"""Differentiate the loss, a sum over data points, and subtract the gradient in the source's form.
+def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
+    r"""Derive the mean of :math:`|x - ABx|^2`, summed over features, from E x_i x_j = s_ij.
 
-    Returns
-    -------
-    by_encoder : Matrix (n_hidden, n_features)
-        :math:`\partial L/\partial B + 2(A'\Sigma - A'AB\Sigma)`: zero.
-    by_decoder : Matrix (n_features, n_hidden)
-        :math:`\partial L/\partial A + 2(\Sigma B' - AB\Sigma B')`: zero.
+    Examples
+    --------
+    >>> derive_loss(1, 1).expression.factor()
+    s_11*(a_11*b_11 - 1)**2
+    """
+    import sympy as sp
+
+    A, B = matrix_of("a", n_features, n_hidden), matrix_of("b", n_hidden, n_features)
+    x = sp.Matrix(sp.symbols(f"x1:{n_features + 1}", real=True))
+    errors = x - A * B * x
+    square = sp.Poly(sp.expand(sum(e**2 for e in errors)), *x)
+    moments = symmetric(n_features)
+    total = 0
+    for powers, factor in square.terms():
+        i, j = (k for k, power in enumerate(powers) for _ in range(power))
+        total += factor * moments[i, j]
+    return derived(total)
+
+
+def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
+    r"""Differentiate the loss, a sum over the data points x_ij: by A, and below it by B'.
 
     References
     ----------
@@ -73,33 +97,23 @@ def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) ->
 
     Examples
     --------
-    >>> derive_gradients(2, 1, 1)
-    (Matrix([[0, 0]]), Matrix([
-    [0],
-    [0]]))
+    >>> derive_gradients(1, 1, 1).expression.applyfunc(lambda entry: entry.factor())
+    Matrix([
+    [2*b_11*x_11**2*(a_11*b_11 - 1)],
+    [2*a_11*x_11**2*(a_11*b_11 - 1)]])
     """
-    A, B = _matrix("a", n_features, n_hidden), _matrix("b", n_hidden, n_features)
-    data = _matrix("x", n_features, n_data)
-    sigma = data * data.T
-    errors = data - A * B * data
-    loss = sum(e**2 for e in errors)
-    by_encoder = _gradient(loss, B) + 2 * (A.T * sigma - A.T * A * B * sigma)
-    by_decoder = _gradient(loss, A) + 2 * (sigma * B.T - A * B * sigma * B.T)
-    return by_encoder.expand(), by_decoder.expand()
+    import sympy as sp
+
+    A, B = matrix_of("a", n_features, n_hidden), matrix_of("b", n_hidden, n_features)
+    data = matrix_of("x", n_features, n_data)
+    loss = sum(e**2 for e in data - A * B * data)
+    return derived(sp.Matrix.vstack(gradient(loss, A), gradient(loss, B).T).expand())
 
 
-def derive_tied_flow(n_features: int = 3, n_hidden: int = 2) -> tuple[Any, Any, Any]:
-    r"""Compare the gradient of the tied loss :math:`E|x-WW'x|^2` with the flows of encoder and decoder.
+def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
+    r"""Derive three flows at A = B' = W, each minus half a gradient, side by side.
 
-    Returns
-    -------
-    chain_rule : Matrix (n_features, n_hidden)
-        :math:`-\frac12\nabla L` less :math:`\Sigma(1-WW')W + (1-WW')\Sigma W`: zero. Half the gradient of
-        the tied loss is the sum of both flows at A = B' = W.
-    encoder : Matrix
-        The flow of B at A = B' = W, transposed, less that of Eq. 22: zero.
-    decoder : Matrix
-        The flow of A at A = B' = W less that of Eq. 22: not zero.
+    First that of B, transposed; then that of A; then that of the tied loss :math:`E|x-WW'x|^2`.
 
     References
     ----------
@@ -107,127 +121,24 @@ def derive_tied_flow(n_features: int = 3, n_hidden: int = 2) -> tuple[Any, Any, 
 
     Examples
     --------
-    >>> chain_rule, encoder, decoder = derive_tied_flow(2, 1)
-    >>> chain_rule.is_zero_matrix, encoder.is_zero_matrix
-    (True, True)
-    >>> decoder[0].factor()
-    w_21*(s_11*w_11*w_21 - s_12*w_11**2 + s_12*w_21**2 - s_22*w_11*w_21)
+    >>> derive_tied_flows(1, 1).expression
+    Matrix([[-s_11*w_11**3 + s_11*w_11, -s_11*w_11**3 + s_11*w_11, -2*s_11*w_11**3 + 2*s_11*w_11]])
     """
     import sympy as sp
 
-    W, sigma = _matrix("w", n_features, n_hidden), symmetric(n_features)
-    slow, oja = tied_flows(W, sigma)
-    half = -_gradient(total_loss(W * W.T, sigma), W) / 2
-    A, B = _matrix("a", n_features, n_hidden), _matrix("b", n_hidden, n_features)
+    W, sigma = matrix_of("w", n_features, n_hidden), symmetric(n_features)
+    A, B = matrix_of("a", n_features, n_hidden), matrix_of("b", n_hidden, n_features)
     loss = total_loss(A * B, sigma)
     at = dict(zip([*A, *B.T], [*W, *W], strict=True))
-    by_b, by_a = (sp.Matrix(-_gradient(loss, X) / 2).subs(at) for X in (B, A))
-    return (half - slow - oja).expand(), (by_b.T - slow).expand(), (by_a - slow).expand()
+    by_b, by_a = (sp.Matrix(gradient(loss, X)).subs(at) for X in (B, A))
+    both = gradient(total_loss(W * W.T, sigma), W)
+    return derived((-sp.Matrix.hstack(by_b.T, by_a, both) / 2).expand())
 
 
-def derive_commutator(n_features: int = 3, n_hidden: int = 2) -> Any:
-    r"""Rate at which A = B' breaks: :math:`\dot A - \dot B'` at A = B' = W, less :math:`(\Sigma M-M\Sigma)W`.
+def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
+    r"""Integrate the flow of Eq. 22 for :math:`\Sigma = \lambda 1` along the ray to W: its energy.
 
-    Returns
-    -------
-    residual : Matrix (n_features, n_hidden)
-        Zero, with M = WW'. So A = B' lasts only if :math:`\Sigma M W = M\Sigma W`; multiplied by W' this says
-        that :math:`\Sigma M^2` is symmetric, so M and :math:`\Sigma` commute.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20-22.
-
-    Examples
-    --------
-    >>> derive_commutator(2, 1)
-    Matrix([
-    [0],
-    [0]])
-    """
-    W, sigma = _matrix("w", n_features, n_hidden), symmetric(n_features)
-    slow, oja = tied_flows(W, sigma)
-    M = W * W.T
-    return (oja - slow - (sigma * M - M * sigma) * W).expand()
-
-
-def derive_conservation(n_features: int = 3, n_hidden: int = 2) -> Any:
-    r"""Rate of change of the imbalance A'A - BB' under the flow of the pair.
-
-    Returns
-    -------
-    residual : Matrix (n_hidden, n_hidden)
-        Zero: the imbalance is conserved.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20, 21; Saxe et al. (2014).
-
-    Examples
-    --------
-    >>> derive_conservation(2, 1)
-    Matrix([[0]])
-    """
-    import sympy as sp
-
-    A, B = _matrix("a", n_features, n_hidden), _matrix("b", n_hidden, n_features)
-    sigma = symmetric(n_features)
-    rest = sigma - A * B * sigma
-    d_A, d_B = rest * B.T, A.T * rest
-    return sp.Matrix(d_A.T * A + A.T * d_A - d_B * B.T - B * d_B.T).expand()
-
-
-def derive_mode_equations(n_features: int = 3, n_hidden: int = 2) -> Any:
-    r"""Write Eq. 22 in the eigenbasis of :math:`\Sigma`, row by row, less the print.
-
-    Returns
-    -------
-    residual : Matrix (n_features, n_hidden)
-        :math:`\dot{\bar w}_j - (1-|\bar w_j|^2)\lambda_j\bar w_j
-        + \sum_{k\ne j}(\bar w_k\cdot\bar w_j)\lambda_j\bar w_k`: zero.
-
-    References
-    ----------
-    Notes (2022), Eqs. 23-27.
-
-    Examples
-    --------
-    >>> derive_mode_equations(2, 1)
-    Matrix([
-    [0],
-    [0]])
-    """
-    import sympy as sp
-
-    W = _matrix("w", n_features, n_hidden)
-    lam = sp.symbols(f"lambda1:{n_features + 1}", positive=True)
-    flow, _ = tied_flows(W, sp.diag(*lam))
-    rows = [W.row(j) for j in range(n_features)]
-    printed = sp.Matrix.vstack(
-        *(
-            (1 - rows[j].dot(rows[j])) * lam[j] * rows[j]
-            - sum(
-                (rows[k].dot(rows[j]) * lam[j] * rows[k] for k in range(n_features) if k != j),
-                sp.zeros(1, n_hidden),
-            )
-            for j in range(n_features)
-        )
-    )
-    return (flow - printed).expand()
-
-
-def derive_energy(n_features: int = 3, n_hidden: int = 2) -> tuple[Any, Any, Any]:
-    r"""Flow of Eq. 22 for :math:`\Sigma = \lambda 1` plus the gradient of the energy, both ways.
-
-    Returns
-    -------
-    printed : Matrix (n_features, n_hidden)
-        With :math:`\frac14` and, on ordered pairs, :math:`\frac12` as printed:
-        :math:`\lambda\sum_{i\ne j}(w_i\cdot w_j)w_i` is left, interference counted twice.
-    corrected : Matrix
-        With :math:`\frac14` on ordered pairs: zero.
-    closed : Expr
-        The corrected energy less :math:`\frac\lambda4|1-WW'|^2`: zero.
+    The constant is that of :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0.
 
     References
     ----------
@@ -235,42 +146,22 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> tuple[Any, Any, Any
 
     Examples
     --------
-    >>> printed, corrected, closed = derive_energy(2, 1)
-    >>> print(printed[0], corrected.is_zero_matrix, closed)
-    lambda*w_11*w_21**2 True 0
+    >>> derive_energy(1, 1).expression.factor()
+    lambda*(w_11 - 1)**2*(w_11 + 1)**2/4
     """
     import sympy as sp
 
-    lam = sp.Symbol("lambda", positive=True)
-    W = _matrix("w", n_features, n_hidden)
-    flow, _ = tied_flows(W, lam * sp.eye(n_features))
-    M = W * W.T
-    own = sum((1 - M[i, i]) ** 2 for i in range(n_features))
-    cross = sum(M[i, j] ** 2 for i in range(n_features) for j in range(n_features) if i != j)
-
-    def energy(c: Any) -> Any:
-        return lam * (own / 4 + c * cross)
-
-    half, quarter = energy(sp.Rational(1, 2)), energy(sp.Rational(1, 4))
-    rest = sp.eye(n_features) - M
-    return (
-        (flow + _gradient(half, W)).expand(),
-        (flow + _gradient(quarter, W)).expand(),
-        sp.expand(quarter - lam / 4 * (rest * rest).trace()),
-    )
+    lam, along = sp.symbols("lambda r", positive=True)
+    W = matrix_of("w", n_features, n_hidden)
+    flow, _ = tied_flows(along * W, lam * sp.eye(n_features))
+    work = sp.integrate(sp.expand(sum(f * w for f, w in zip(flow, W, strict=True))), (along, 0, 1))
+    return derived(sp.expand(n_features * lam / 4 - work))
 
 
-def derive_metric(n_features: int = 3, n_hidden: int = 2) -> tuple[Any, Any]:
-    r"""Find what Eq. 22 descends for any :math:`\Sigma`.
+def derive_curl() -> Derivation:
+    r"""Antisymmetric part of the Jacobian of Eq. 22, two features on one neuron, :math:`\Sigma` diagonal.
 
-    Returns
-    -------
-    residual : Matrix (n_features, n_hidden)
-        The flow plus :math:`\Sigma\,\nabla\frac14|1-WW'|^2`: zero. It is a gradient flow in the metric
-        :math:`\mathrm{tr}\,\delta'\Sigma^{-1}\delta`, of an energy without :math:`\Sigma`.
-    curl : Expr
-        Antisymmetric part of the flow's Jacobian, one entry, for :math:`\Sigma` diagonal: not zero for
-        different eigenvalues, so there is no energy in the usual metric.
+    Not zero for different eigenvalues: then no energy has this flow as its gradient in the usual metric.
 
     References
     ----------
@@ -278,33 +169,20 @@ def derive_metric(n_features: int = 3, n_hidden: int = 2) -> tuple[Any, Any]:
 
     Examples
     --------
-    >>> residual, curl = derive_metric(2, 1)
-    >>> residual.is_zero_matrix, curl
-    (True, -2*w_11*w_21*(s_11 - s_22))
+    >>> derive_curl().expression
+    -2*w_11*w_21*(s_11 - s_22)
     """
     import sympy as sp
 
-    W, sigma = _matrix("w", n_features, n_hidden), symmetric(n_features)
-    flow, _ = tied_flows(W, sigma)
-    rest = sp.eye(n_features) - W * W.T
-    residual = flow + sigma * _gradient((rest * rest).trace() / 4, W)
-    diagonal = {sigma[i, j]: 0 for i in range(n_features) for j in range(i)}
-    curl = sp.diff(flow[0, 0], W[1, 0]) - sp.diff(flow[1, 0], W[0, 0])
-    return residual.expand(), sp.factor(sp.expand(curl.subs(diagonal)))
+    W, sigma = matrix_of("w", 2, 1), symmetric(2)
+    flow, _ = tied_flows(W, sp.diag(sigma[0, 0], sigma[1, 1]))
+    return derived(sp.factor(sp.diff(flow[0], W[1]) - sp.diff(flow[1], W[0])))
 
 
-def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> tuple[Any, Any, Any]:
-    r"""Expand the weighted loss of the tied linear model on independent inputs by their moments.
+def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
+    r"""Derive the weighted loss of the tied linear model on independent inputs of mean m and variance v.
 
-    Returns
-    -------
-    without_bias : Expr
-        The expected loss less :math:`v F + m^2\sum_i I_i(1-\sum_j W_i\cdot W_j)^2` with mean m, variance v
-        and F the source's form: zero.
-    best_bias : Expr
-        The same for the model with its best bias, less :math:`v F`: zero.
-    extra : Expr
-        What the source leaves out, in units of :math:`m^2`.
+    A column: without bias, and with the best bias; both are sums over features.
 
     References
     ----------
@@ -312,41 +190,198 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> tuple[Any,
 
     Examples
     --------
-    >>> without_bias, best_bias, extra = derive_importance_loss(2, 1)
-    >>> without_bias, best_bias
-    (0, 0)
+    >>> derive_importance_loss(1, 1).expression.applyfunc(lambda entry: entry.factor())
+    Matrix([
+    [I1*(m**2 + v)*(w_11 - 1)**2*(w_11 + 1)**2],
+    [         I1*v*(w_11 - 1)**2*(w_11 + 1)**2]])
     """
     import sympy as sp
 
-    W = _matrix("w", n_features, n_hidden)
-    I = sp.symbols(f"I1:{n_features + 1}", positive=True)
-    b = sp.symbols(f"b1:{n_features + 1}", real=True)
+    W, n = matrix_of("w", n_features, n_hidden), n_features
+    I = sp.symbols(f"I1:{n + 1}", positive=True)
+    b = sp.symbols(f"b1:{n + 1}", real=True)
     m, v = sp.symbols("m v", positive=True)
-    M = W * W.T
-    rest = sp.eye(n_features) - M
-    moments = v * sp.eye(n_features) + m**2 * sp.ones(n_features, n_features)
-    mean = m * sp.ones(n_features, 1)
-    others = [(i, j) for i in range(n_features) for j in range(n_features) if i != j]
-    form = sum(I[i] * (1 - M[i, i]) ** 2 for i in range(n_features)) + sum(
-        I[j] * M[j, i] ** 2 for i, j in others
-    )
-    extra = sum(I[i] * (1 - sum(M.row(i))) ** 2 for i in range(n_features))
+    rest = sp.eye(n) - W * W.T
+    moments = v * sp.eye(n) + m**2 * sp.ones(n, n)
+    square, mean = rest * moments * rest.T, rest * (m * sp.ones(n, 1))
 
     def loss(bias: Any) -> Any:  # E (rest x - b)_i^2, with the weights
-        return sum(
-            I[i]
-            * (
-                (rest.row(i) * moments * rest.row(i).T)[0]
-                - 2 * bias[i] * (rest.row(i) * mean)[0]
-                + bias[i] ** 2
-            )
-            for i in range(n_features)
-        )
+        return sp.expand(sum(I[i] * (square[i, i] - 2 * bias[i] * mean[i] + bias[i] ** 2) for i in range(n)))
 
-    general = loss(b)
-    best = [sp.solve(sp.diff(general, x), x)[0] for x in b]
-    return (
-        sp.expand(loss([0] * n_features) - v * form - m**2 * extra),
-        sp.expand(loss(best) - v * form),
-        sp.expand(extra),
-    )
+    best = [sp.solve(sp.diff(loss(b), x), x)[0] for x in b]
+    return derived(sp.Matrix([loss([0] * n), loss(best)]), "Inputs are independent.")
+
+
+def derive_rotation() -> Derivation:
+    r"""Rotate a kept eigenvector j by eps towards one left out, k.
+
+    With eigenvectors as coordinates, four of them: one kept and left alone, j, k, and one left out. A column:
+    the diagonal of the rotated projection, and what the loss falls by.
+
+    References
+    ----------
+    Notes (2022), Prop. 3 and Eq. 18.
+
+    Examples
+    --------
+    >>> derive_rotation().expression[4]
+    -epsilon**2*(lambda_j - lambda_k)/(epsilon**2 + 1)
+    """
+    import sympy as sp
+
+    eps = sp.Symbol("epsilon", positive=True)
+    sigma = sp.diag(*sp.symbols("lambda_i lambda_j lambda_k lambda_l", positive=True))
+    kept = sp.Matrix([[1, 0], [0, 1], [0, 0], [0, 0]])
+    rotated = sp.Matrix([[1, 0], [0, 1], [0, eps], [0, 0]]) * sp.diag(1, 1 / sp.sqrt(1 + eps**2))
+    projection = rotated * rotated.T
+    fall = total_loss(kept * kept.T, sigma) - total_loss(projection, sigma)
+    return derived(sp.Matrix([*projection.diagonal(), sp.factor(sp.simplify(fall))]))
+
+
+def derive_filling() -> Derivation:
+    r"""Let a spare hidden neuron take up an eigenvector k that is left out, with weights eps: the fall.
+
+    Critical points of rank below n_hidden need this direction: if they keep the largest eigenvalues, no
+    rotation helps.
+
+    References
+    ----------
+    Notes (2022), Prop. 3, which has none of these points.
+
+    Examples
+    --------
+    >>> derive_filling().expression
+    -epsilon**4*lambda_k + 2*epsilon**2*lambda_k
+    """
+    import sympy as sp
+
+    eps = sp.Symbol("epsilon", positive=True)
+    sigma = sp.diag(*sp.symbols("lambda_j lambda_k", positive=True))
+    fall = total_loss(sp.diag(1, 0), sigma) - total_loss(sp.diag(1, eps**2), sigma)
+    return derived(sp.expand(fall))
+
+
+def derive_critical_rates(rule: str) -> Derivation:
+    r"""Linearise a flow at a critical point that keeps i, leaves o out, and has a spare neuron.
+
+    Two features and two hidden neurons, A = B' = (1 0; 0 0) in the eigenbasis, hold every kind of deviation
+    once. The Jacobian of the flow by the deviations, entry by entry; decoder, then transposed encoder.
+
+    Parameters
+    ----------
+    rule : {"pair", "encoder", "decoder", "tied"}
+        The flow; for ``pair`` and ``tied`` the matrix is minus half the Hessian of the loss.
+
+    References
+    ----------
+    Notes (2022), Eqs. 19-22.
+
+    Examples
+    --------
+    >>> derive_critical_rates("tied").expression
+    Matrix([
+    [-4*lambda_i, 0,                    0,          0],
+    [          0, 0,                    0,          0],
+    [          0, 0, -lambda_i + lambda_o,          0],
+    [          0, 0,                    0, 2*lambda_o]])
+    """
+    import sympy as sp
+
+    sigma = sp.diag(*sp.symbols("lambda_i lambda_o", positive=True))
+    a, b, start = matrix_of("a", 2, 2), matrix_of("b", 2, 2), sp.diag(1, 0)
+    rest = sp.eye(2) - (start + a) * (start + b).T
+    slow, oja = tied_flows(start + a, sigma)
+    pair = sp.Matrix.vstack(rest * sigma * (start + b), sigma * rest.T * (start + a))
+    velocity = {"pair": pair, "encoder": slow, "decoder": oja, "tied": slow + oja}[rule]
+    deviation = [*a, *b] if rule == "pair" else [*a]
+    jacobian = sp.Matrix(list(velocity)).jacobian(deviation)
+    return derived(jacobian.subs(dict.fromkeys(deviation, 0)), "Both eigenvalues are positive.")
+
+
+def derive_singular_values() -> Derivation:
+    r"""Rates of one singular value of tied weights under the flows of encoder and decoder, a row.
+
+    With :math:`W = \sum_k s_k u_k v_k'` the rate of s is u' (dW/dt) v. In the basis of the u's and v's W is
+    diagonal and :math:`\Sigma` any symmetric matrix; two of each suffice. No singular value crosses 1, all
+    grow or fall to 1 at least as fast as :math:`\lambda_{\min}` allows.
+
+    Examples
+    --------
+    >>> derive_singular_values().expression.applyfunc(lambda entry: entry.factor())
+    Matrix([[-s1*s_11*(s1 - 1)*(s1 + 1), -s1*s_11*(s1 - 1)*(s1 + 1)]])
+    """
+    import sympy as sp
+
+    sigma, s = symmetric(3), sp.symbols("s1 s2", positive=True)
+    slow, oja = tied_flows(sp.Matrix(3, 2, lambda i, j: s[j] if i == j else 0), sigma)
+    return derived(sp.Matrix([[sp.expand(slow[0, 0]), sp.expand(oja[0, 0])]]))
+
+
+def derive_aligned_mode() -> Derivation:
+    r"""Solve :math:`\dot w = \lambda w(1-w^2)`: linear in :math:`w^{-2}`.
+
+    References
+    ----------
+    Saxe et al. (2014), Eq. 12.
+
+    Examples
+    --------
+    >>> derive_aligned_mode().expression
+    1/sqrt(1 - exp(-2*lambda*t) + exp(-2*lambda*t)/w0**2)
+    """
+    import sympy as sp
+
+    lam, t, w0 = sp.symbols("lambda t w0", positive=True)
+    u = sp.Function("u")
+    solved = sp.dsolve(u(t).diff(t) + 2 * lam * (u(t) - 1), u(t), ics={u(0): w0**-2})
+    return derived(1 / sp.sqrt(sp.expand(solved.rhs)), "The weight is positive.")
+
+
+def derive_aligned_pair() -> Derivation:
+    r"""Solve the Riccati equation of :math:`q = (a+b)^2` along the flow of an aligned pair.
+
+    From :math:`\dot a = \lambda(1-ab)b` and :math:`\dot b = \lambda(1-ab)a` with :math:`k = a^2-b^2`,
+    :math:`\dot q = \lambda(2q - q^2/2 + k^2/2)`. With :math:`q = 2\dot u/(\lambda u)` it is linear.
+
+    References
+    ----------
+    Saxe et al. (2014), appendix A.
+
+    Examples
+    --------
+    >>> float(derive_aligned_pair().evaluate({"lambda": 1, "t": 100, "q0": 3, "k": 0}))  # ab tends to 1
+    4.0
+    """
+    import sympy as sp
+
+    lam, t, q0, k = sp.symbols("lambda t q0 k", positive=True)
+    rate = sp.Symbol("r")
+    up, down = sp.solve(rate**2 - 2 * lam * rate - lam**2 * k**2 / 4, rate)
+    share = (q0 * lam / 2 - down) / (up - down)  # u = share e^(up t) + (1 - share) e^(down t)
+    u = share * sp.exp(up * t) + (1 - share) * sp.exp(down * t)
+    return derived(2 * sp.diff(u, t) / (lam * u), "The conserved k is positive.")
+
+
+def derive_riccati() -> Derivation:
+    r"""Solve the decoder's flow on tied weights for M = WW', two features on one hidden neuron.
+
+    :math:`\dot M = \Sigma M + M\Sigma - 2M\Sigma M` is linear in two matrices with M = Y X^-1:
+    :math:`\dot Y = \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, in the eigenbasis row by row.
+
+    References
+    ----------
+    Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE Trans. Neural Networks 5 (1994) 674.
+
+    Examples
+    --------
+    >>> float(derive_riccati().evaluate({"t": 99, "x": 1, "y": 1, "s1": 2, "s2": 1})[0, 0])
+    1.0
+    """
+    import sympy as sp
+
+    t, x, y, *s = sp.symbols("t x y s1 s2", positive=True)
+    w = sp.Matrix([x, y])
+    start = w * w.T
+    Y = sp.Matrix(2, 2, lambda i, j: sp.exp(s[i] * t) * start[i, j])
+    X = sp.Matrix(2, 2, lambda i, j: sp.exp(-s[i] * t) * int(i == j) + 2 * sp.sinh(s[i] * t) * start[i, j])
+    return derived(Y * X.inv(), "Both eigenvalues are positive.")

@@ -6,11 +6,13 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray
 
-__all__ = ["LARGEST_ENTRY", "biases", "encodings", "importances", "square"]
+__all__ = ["LARGEST_ENTRY", "MOST", "biases", "encodings", "importances", "square", "together"]
 
 # The kernels form squares of sums of entries, and entries are sums of products of encodings.
 LARGEST_ENTRY = 1e50
 LARGEST_WEIGHT = 1e20
+# Counts of features and neurons in closed forms, of which third powers are formed.
+MOST = 1e50
 
 
 def _contiguous(array: FloatArray) -> FloatArray:
@@ -45,3 +47,13 @@ def importances(importance: npt.ArrayLike | None, n: int) -> FloatArray:
     if importance is None:
         return np.ones(n)
     return arguments.real("importance", arguments.vector("importance", importance, n), 0, LARGEST_ENTRY)
+
+
+def together(**arrays: FloatArray) -> None:
+    """Check that arrays, given by their names, broadcast against each other."""
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError as error:
+        names = " and ".join(f"`{name}`" for name in arrays)
+        shapes = " and ".join(str(array.shape) for array in arrays.values())
+        raise ValueError(f"{names} must have shapes that fit each other; got {shapes}.") from error

@@ -287,7 +287,7 @@ def mixture_loss_of_map(
 ) -> Mixture:
     """Exact loss of any model ReLU(M x + b) over sparse data, as the mixture of its classes.
 
-    Parameters, errors and accuracy are those of `mixture_loss`, M is that of `class_loss_per_feature`.
+    Arguments, errors and accuracy are those of `mixture_loss`, `class_loss_per_feature` and `class_loss`.
 
     Examples
     --------
@@ -317,16 +317,12 @@ def mixture_loss(
     .. math:: L = \sum_{k=0}^n p^k (1-p)^{n-k} L_k
                 = E \sum_i I_i\,(x_i - \mathrm{ReLU}((W W^\top x + b)_i))^2
 
+    Arguments are those of `class_loss`, and:
+
     Parameters
     ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, one a row; entries up to 1e20. Not modified.
-    b : float or (n_features,) array_like of float
-        Bias of the outputs.
     p : float
         Probability that a feature is on, in (0, 1]; p = 1 - S. One number: a class weighs all patterns alike.
-    importance : (n_features,) array_like of float, optional
-        Weights of the features' errors, at least 0; 1 by default.
     up_to : int, optional
         The last class that is summed; all by default, for at most 14 features.
 
@@ -380,7 +376,8 @@ def mixture_loss_gradient(
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient of `mixture_loss(...).total` with respect to W and b, exact.
 
-    Parameters and errors are those of `mixture_loss`; here all classes are summed for at most 11 features.
+    Arguments and errors are those of `mixture_loss` and `class_loss`; all classes are summed for at most 11
+    features.
 
     Returns
     -------

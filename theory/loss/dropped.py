@@ -165,7 +165,7 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     >>> round(worst_dropped_bound(100, 1e-5, 1) / zero_model, 3)
     0.172
     """
-    n = integer("n_features", n_features, 1)
+    n = integer("n_features", n_features, 1, 10**15)
     p = number("p", p, 0, 1, brackets="(]")
     up_to = integer("up_to", up_to, 0, n)
     overlap = number("norm", norm, 0, checks.LARGEST_ENTRY**0.5) ** 2

@@ -51,6 +51,7 @@ def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     """
     square = real("square", square, -LARGEST_ENTRY, LARGEST_ENTRY)
     b = real("b", b, -LARGEST_ENTRY, LARGEST_ENTRY)
+    checks.together(square=square, b=b)
     return plain(np.asarray(1.0 / 3.0 - own_loss(square, b)))
 
 
@@ -92,7 +93,9 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     array([0.        , 0.08333333, 0.01041667])
     """
     overlap = real("overlap", overlap, -LARGEST_ENTRY, LARGEST_ENTRY)
-    return plain(np.asarray(other_loss(overlap, real("b", b, -LARGEST_ENTRY, LARGEST_ENTRY))))
+    b = real("b", b, -LARGEST_ENTRY, LARGEST_ENTRY)
+    checks.together(overlap=overlap, b=b)
+    return plain(np.asarray(other_loss(overlap, b)))
 
 
 def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:

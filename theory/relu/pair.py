@@ -6,8 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
+from ..loss import checks
 
 __all__ = ["checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
+
+
+# Below, squares of p leave the range of doubles.
+_LEAST_P = 1e-150
 
 
 def checked_sign(sign: int) -> int:
@@ -39,7 +44,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     Parameters
     ----------
     p : array_like of float
-        Probability that a feature is on, in (0, 1].
+        Probability that a feature is on, in [1e-150, 1].
     sign : {-1, 1}
         Sign of the product of the two encodings: -1 antipodal, 1 same sign.
 
@@ -64,7 +69,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     >>> round(onset_importance(0.6, -1), 9), round(onset_importance(0.6, 1), 9)
     (0.665398849, 0.745454545)
     """
-    on = arguments.real("p", p, 0, 1, brackets="(]")
+    on = arguments.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
     _, delta, mean = _state(on, sign)
     q = 1.0 - on
@@ -80,36 +85,24 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
 
     Where it is positive, the dropped feature can enter continuously, with \|w2\| proportional to the
     distance from the onset. Where it is negative the new state is lower already before the onset: a jump.
-
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
-    sign : {-1, 1}
-        As for `onset_importance`.
+    Arguments and errors are those of `onset_importance`.
 
     Returns
     -------
     float or ndarray of float64
         Absolute error below 1e-14.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Notes
     -----
     A positive coefficient excludes a jump to a nearby state, not one to a distant state. For sign -1 it is
-    positive
-    for 0.5202 < p < 0.8373 only.
+    positive for 0.5202 < p < 0.8373 only.
 
     Examples
     --------
     >>> [round(onset_coefficient(p, -1), 6) for p in (0.6, 1.0)]
     [0.002458, -0.010417]
     """
-    on = arguments.real("p", p, 0, 1, brackets="(]")
+    on = arguments.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
     alpha, delta, mean = _state(on, sign)
     q = 1.0 - on
@@ -160,4 +153,5 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     """
     steep = arguments.real("a", a, 1)
     on = arguments.real("p", p, 0, 1)
+    checks.together(a=steep, p=on)
     return arguments.plain(np.asarray(on / 3.0 * ((steep - 1.0) / (steep + 1.0)) ** 2))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, Real, choice, fits, integer, plain, whole
+from ..loss.checks import MOST
 
 __all__ = [
     "POLYTOPES",
@@ -128,9 +129,7 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     >>> round(polygon_energy(5), 6), polygon_energy(6)
     (0.954915, 3.0)
     """
-    n = whole("n_features", n_features)
-    if np.any(n < 3):
-        raise ValueError(f"`n_features` must be at least 3; got {n[n < 3].flat[0]:g}.")
+    n = whole("n_features", n_features, 3, MOST)
     turn = np.cos(np.pi / n)
     odd = np.where(n % 4 == 1, n - 3 - 1 / turn, n - 5 + 1 / turn)
     return plain(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))

@@ -11,7 +11,9 @@ the loss makes of it. The module `polytopes` has arrangements with a closed form
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Real, fits, matrix, number, plain, real, whole
+from ..arguments import Real, number, plain, real, whole
+from ..loss import checks
+from ..loss.checks import MOST
 
 __all__ = [
     "antipodal_energy",
@@ -57,9 +59,8 @@ def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
     >>> thomson_energy([[1, 0], [0, 1], [0.6, 0.8], [-1, 0]])
     2.0
     """
-    W = matrix("W", W)
-    fits("W", f"shape {W.shape}", 2.0 * len(W) ** 2)
-    G = W @ W.T + number("bias", bias)
+    W = checks.encodings(W)
+    G = W @ W.T + number("bias", bias, -checks.LARGEST_ENTRY, checks.LARGEST_ENTRY)
     np.fill_diagonal(G, 0.0)
     return float(np.sum(np.square(np.maximum(G, 0.0))))
 
@@ -109,8 +110,9 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     >>> thomson_bound(5, 2), thomson_bound(4, 2)
     (0.35714285714285715, 0.0)
     """
-    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
     t = -real("bias", bias, -1.0, 0.0)
+    checks.together(n_features=n, n_hidden=m, bias=t)
     excess = np.asarray(n * (1 - m * t) - 2 * m * (1 - t))
     excess = np.where(excess > 0, excess, 0.0)
     # Positive wherever the excess is: n > 2m there.
@@ -123,22 +125,13 @@ def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real
 
     In such a set half of the sum of all squared inner products belongs to positive ones, so the energy is
     half the frame potential, at least n^2/(2m), less the n terms with i = j. Tight frames reach it: antipodal
-    regular polygons, cube, icosahedron, dodecahedron, 24-cell, 600-cell.
-
-    Parameters
-    ----------
-    n_features, n_hidden : array_like of int
-        n and m, at least 1. An odd n has no such set: the value then only interpolates.
+    regular polygons, cube, icosahedron, dodecahedron, 24-cell, 600-cell. Arguments are those of
+    `thomson_bound`; an odd n has no such set, the value then only interpolates.
 
     Returns
     -------
     float or ndarray of float64
         0 for n up to 2m.
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole or below 1.
 
     Notes
     -----
@@ -150,7 +143,8 @@ def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real
     >>> antipodal_energy(12, 3)
     12.0
     """
-    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
+    checks.together(n_features=n, n_hidden=m)
     return plain(np.asarray(np.maximum(n * (n - 2 * m), 0.0) / (2 * m)))
 
 
@@ -163,27 +157,18 @@ def capacity_bounds(n_hidden: npt.ArrayLike) -> tuple[Real, Real]:
     of two points drawn independently from one law on the sphere. It does not grow with n: beyond it features
     can be dropped, or share the directions of those that are kept, and this loss is the same.
 
-    Parameters
-    ----------
-    n_hidden : array_like of int
-        m, at least 1.
-
     Returns
     -------
     lower, upper : float or ndarray of float64
-        2m, from antipodal pairs on the axes, and m (m + 1), from the limit of :func:`thomson_bound`.
-
-    Raises
-    ------
-    ValueError
-        If `n_hidden` is not whole or below 1.
+        2m, from antipodal pairs on the axes, and m (m + 1), from the limit of `thomson_bound`, whose
+        argument and errors it has.
 
     Examples
     --------
     >>> capacity_bounds(3)
     (6.0, 12.0)
     """
-    m = whole("n_hidden", n_hidden)
+    m = whole("n_hidden", n_hidden, 1, MOST)
     return plain(np.asarray(2 * m)), plain(np.asarray(m * (m + 1)))
 
 
@@ -227,7 +212,8 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     >>> common_norm_loss(2, 2.0)
     0.3333333333333333
     """
-    n, energy = whole("n_features", n_features), real("energy", energy, 0.0)
+    n, energy = whole("n_features", n_features, 1, MOST), real("energy", energy, 0.0, 1e100)
+    checks.together(n_features=n, energy=energy)
     return plain(np.asarray(n * energy / (3 * (n + energy))))
 
 
@@ -264,7 +250,8 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     >>> code_loss(5, 0.25)
     0.08463541666666667
     """
-    n, mu = whole("n_features", n_features), real("largest", largest, 0.0, 1.0, brackets="[)")
+    n, mu = whole("n_features", n_features, 1, MOST), real("largest", largest, 0.0, 1.0, brackets="[)")
+    checks.together(n_features=n, largest=mu)
     return plain(np.asarray(n * mu**2 * (3 + mu) / 12))
 
 
@@ -302,22 +289,13 @@ def obtuse_second_class(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 
     Up to n = 2m the energy is 0 for every set without acute angles, and the loss with two features on
     decides: the sum over ordered pairs of :func:`obtuse_pair_loss`. Its minimum is (n - m)/3, or 0 up to
-    n = m, attained by n - m antipodal pairs and 2m - n more features, all orthogonal.
-
-    Parameters
-    ----------
-    n_features, n_hidden : array_like of int
-        n and m, at least 1, n at most 2m.
+    n = m, attained by n - m antipodal pairs and 2m - n more features, all orthogonal. Arguments and errors
+    are those of `thomson_bound`, with n at most 2m.
 
     Returns
     -------
     float or ndarray of float64
         Summed over features and pairs, importances 1. Exact.
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole or below 1, or n is above 2m.
 
     Notes
     -----
@@ -343,7 +321,8 @@ def obtuse_second_class(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     >>> obtuse_second_class(5, 3)
     0.6666666666666666
     """
-    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
+    checks.together(n_features=n, n_hidden=m)
     if np.any(n > 2 * m):
         n, m = np.broadcast_arrays(n, m)
         bad = n > 2 * m

@@ -1,12 +1,36 @@
-"""The Persian rug (Cowsik et al. 2024): macroscopic loss, variance bound, limits, sharp asymptotics."""
+"""The Persian rug (Cowsik et al. 2024): macroscopic loss, variance bound, limits, sharp asymptotics.
+
+All of it takes a number p, and no other law: a rug treats all features alike, and the closed forms integrate over
+values that are uniform on [0, 1]. `superposition.solvers.loss` has the loss at any law.
+"""
 
 from .asymptotics import asymptotic_loss, asymptotic_shift
+from .derive import (
+    derive_asymptotic_loss,
+    derive_asymptotic_shift,
+    derive_finite_size_correction,
+    derive_gradient,
+    derive_linear_optimum,
+    derive_loss,
+    derive_optimal_scale,
+    derive_variance_bound,
+    derive_zero_ratio_limit,
+)
 from .finite import finite_size_correction
 from .loss import linear_loss, loss, off_loss, on_loss, optimal_scale, sigma, zero_ratio_loss
 
 __all__ = [
     "asymptotic_loss",
     "asymptotic_shift",
+    "derive_asymptotic_loss",
+    "derive_asymptotic_shift",
+    "derive_finite_size_correction",
+    "derive_gradient",
+    "derive_linear_optimum",
+    "derive_loss",
+    "derive_optimal_scale",
+    "derive_variance_bound",
+    "derive_zero_ratio_limit",
     "finite_size_correction",
     "linear_loss",
     "loss",

@@ -93,7 +93,7 @@ def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     Raises
     ------
     ValueError
-        As in `sigma`.
+        As in `sigma`, or if the ratio is so small that the law, far from its range, overflows.
 
     References
     ----------
@@ -106,7 +106,11 @@ def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     """
     s = sigma(p, ratio)
     t = asymptotic_shift(p)
-    on_loss = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
-    off_loss = ramp_moments(-t, 2)[..., 2] * (1.0 + 3.0 * t * s)
     on = np.asarray(p, dtype=np.float64)
-    return (s * s * (on * on_loss + (1.0 - on) * off_loss))[()]
+    with np.errstate(over="ignore", invalid="ignore"):
+        on_loss = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
+        off_loss = ramp_moments(-t, 2)[..., 2] * (1.0 + 3.0 * t * s)
+        loss = s * s * (on * on_loss + (1.0 - on) * off_loss)
+    if not np.all(np.isfinite(loss)):
+        raise ValueError("`ratio` must be larger: the law is for small sigma, and overflows here.")
+    return loss[()]

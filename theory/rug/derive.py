@@ -1,10 +1,18 @@
-"""SymPy derivations: the definitions integrated, with nothing taken from print."""
+"""SymPy derivations: the definitions integrated, with nothing taken from print.
 
-from dataclasses import dataclass
+Equations and sections are those of Cowsik et al. (2024).
+"""
+
+from functools import cache
 from typing import Any
 
+from .. import arguments
+from ..derivation import Derivation
+
 __all__ = [
-    "MacroscopicLoss",
+    "derive_asymptotic_loss",
+    "derive_asymptotic_shift",
+    "derive_finite_size_correction",
     "derive_gradient",
     "derive_linear_optimum",
     "derive_loss",
@@ -14,21 +22,21 @@ __all__ = [
     "symbols",
 ]
 
-
-@dataclass(frozen=True)
-class MacroscopicLoss:
-    """SymPy expressions in `symbols()`."""
-
-    off: Any
-    """E ReLU(a nu + b)²"""
-    on: Any
-    """E (u - ReLU(a (u + nu) + b))²"""
-    loss: Any
-    """(1 - p) off + p on"""
+_NORMAL = "The interference is normal with standard deviation sigma, in units of the diagonal a."
 
 
 def symbols() -> tuple[Any, Any, Any, Any]:
-    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
+    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here.
+
+    Returns
+    -------
+    tuple of sympy.Symbol
+
+    Examples
+    --------
+    >>> symbols()
+    (a, b, sigma, p)
+    """
     import sympy as sp
 
     a, sigma, p = sp.symbols("a sigma p", positive=True)
@@ -46,25 +54,8 @@ def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
     return first.subs(at), second.subs(at)
 
 
-def derive_loss() -> MacroscopicLoss:
-    """Integrate the definition of the macroscopic loss over nu ~ N(0, sigma²) and u ~ U[0, 1].
-
-    Returns
-    -------
-    MacroscopicLoss
-        Closed forms in erfc and exp: exact, but they cancel in floating point for small sigma or large
-        shifts. Evaluated with enough digits they are the oracle for `on_loss`, `off_loss` and `loss`.
-
-    References
-    ----------
-    Cowsik et al. (2024), Eq. 5 and §4.1.
-
-    Examples
-    --------
-    >>> a, b, sigma, p = symbols()
-    >>> derive_loss().off.subs(b, 0)
-    a**2*sigma**2/2
-    """
+@cache
+def _losses() -> dict[str, Any]:
     import sympy as sp
 
     a, b, sigma, p = symbols()
@@ -76,80 +67,110 @@ def derive_loss() -> MacroscopicLoss:
     integrand = sp.expand((u**2 - 2 * u * first + second).subs(u, width * x - b / a)) * width
     ends = (x, b / (a * width), (a + b) / (a * width))
     on = sp.integrate(sp.expand(integrand), ends)
-    return MacroscopicLoss(off, on, (1 - p) * off + p * on)
+    return {"off": off, "on": on, "loss": (1 - p) * off + p * on}
 
 
-def derive_gradient() -> dict[str, Any]:
-    """Differentiate the macroscopic loss.
+def derive_loss(part: str = "loss") -> Derivation:
+    """Integrate the definition of the macroscopic loss (Eq. 5) over nu ~ N(0, sigma²) and u ~ U[0, 1].
+
+    Parameters
+    ----------
+    part : {"loss", "on", "off"}
+        E (u - ReLU(a (u + nu) + b))² of a feature that is on, E ReLU(a nu + b)² of one that is off, or
+        the mean of both, (1 - p) off + p on.
 
     Returns
     -------
-    dict of str to SymPy expression
-        The derivatives by ``"a"``, ``"b"`` and ``"sigma"``.
+    Derivation
+        Closed forms in erfc and exp: exact, but they cancel in floating point for small sigma or large
+        shifts. Evaluated with enough digits they are the oracle for `on_loss`, `off_loss` and `loss`.
 
-    References
-    ----------
-    Cowsik et al. (2024), Eq. 15 for the derivative by a.
+    Raises
+    ------
+    ValueError
+        If `part` is another word.
 
     Examples
     --------
-    >>> sorted(derive_gradient())
-    ['a', 'b', 'sigma']
+    >>> a, b, sigma, p = symbols()
+    >>> derive_loss("off").expression.subs(b, 0)
+    a**2*sigma**2/2
+    """
+    expression = _losses()[arguments.choice("part", part, ("loss", "on", "off"))]
+    return Derivation(expression, symbols(), (_NORMAL,))
+
+
+def derive_gradient(by: str) -> Derivation:
+    """Differentiate the macroscopic loss.
+
+    Parameters
+    ----------
+    by : {"a", "b", "sigma"}
+        The variable; the derivative by a is Eq. 15.
+
+    Returns
+    -------
+    Derivation
+
+    Raises
+    ------
+    ValueError
+        If `by` is another word.
+
+    Examples
+    --------
+    >>> a, b, sigma, p = symbols()
+    >>> derive_gradient("b").expression.subs({b: 0, p: 0})
+    sqrt(2)*a*sigma/sqrt(pi)
     """
     import sympy as sp
 
-    a, b, sigma, _ = symbols()
-    loss = derive_loss().loss
-    return {name: sp.diff(loss, by) for name, by in (("a", a), ("b", b), ("sigma", sigma))}
+    name = arguments.choice("by", by, ("a", "b", "sigma"))
+    variable = next(symbol for symbol in symbols() if str(symbol) == name)
+    return Derivation(sp.diff(_losses()["loss"], variable), symbols(), (_NORMAL,))
 
 
-def derive_optimal_scale() -> tuple[Any, Any]:
-    """Minimise over a at fixed beta = b/a, where the loss is a quadratic polynomial in a.
+def derive_optimal_scale() -> Derivation:
+    """Minimise over a at fixed beta = b/a, where the loss is a quadratic polynomial in a (Eq. 16).
 
     Returns
     -------
-    scale, loss : SymPy expressions in b (which stands for beta), sigma and p
-        E[x R] / E[R²] and the loss there, E x² - E[x R]² / E[R²], with R = ReLU(x + nu + beta).
-
-    References
-    ----------
-    Cowsik et al. (2024), Eq. 16.
+    Derivation
+        A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there,
+        E x² - E[x R]² / E[R²]; the symbol b stands for beta.
 
     Examples
     --------
-    >>> scale, _ = derive_optimal_scale()
+    >>> scale = derive_optimal_scale().expression[0]
     >>> round(scale.subs(dict(zip(symbols(), (1, 0, 1, 1)))).evalf(), 6)
     0.376597
     """
     import sympy as sp
 
-    a, b, _, p = symbols()
-    loss = derive_loss().loss
+    a, b, sigma, p = symbols()
+    loss = _losses()["loss"]
     # The loss is c0 + c1 a + c2 a² in a at fixed beta = b/a; values at a = 1, 2 and the limit a → 0
     # (E x² = p/3) give the coefficients.
     at_1, at_2 = (loss.subs({a: k, b: k * b}, simultaneous=True) for k in (1, 2))
     c0 = p / sp.Integer(3)
     c2 = sp.expand((at_2 - 2 * at_1 + c0) / 2)
     c1 = sp.expand(at_1 - c0 - c2)
-    return -c1 / (2 * c2), c0 - c1**2 / (4 * c2)
+    column = sp.Matrix([-c1 / (2 * c2), c0 - c1**2 / (4 * c2)])
+    return Derivation(column, (b, sigma, p), (_NORMAL, "b stands for beta = b/a."))
 
 
-def derive_zero_ratio_limit() -> tuple[Any, Any, Any]:
+def derive_zero_ratio_limit() -> Derivation:
     """Let sigma → ∞ at a fixed shift z = b/(a sigma), the scale optimal.
 
     Returns
     -------
-    loss, infimum, z : SymPy expressions
-        The limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] as a function of the shift, its
-        infimum p/3 - p²/4, reached as z → ∞, and the symbol z.
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.3.1, which prints p/3 - p²/9.
+    Derivation
+        A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
+        reached as z → ∞; §4.3.1 prints p/3 - p²/9.
 
     Examples
     --------
-    >>> derive_zero_ratio_limit()[1]
+    >>> derive_zero_ratio_limit().expression[1]
     -p**2/4 + p/3
     """
     import sympy as sp
@@ -162,11 +183,12 @@ def derive_zero_ratio_limit() -> tuple[Any, Any, Any]:
     # Once sigma dwarfs u, the output does not depend on u: x and R are independent.
     loss = p * square - p**2 * mean**2 * first**2 / second
     # The share first²/second is at most 1 (Jensen) and tends to 1 as the ReLU stops clipping.
-    return loss, sp.expand(sp.simplify(sp.limit(loss, z, sp.oo))), z
+    infimum = sp.expand(sp.simplify(sp.limit(loss, z, sp.oo)))
+    return Derivation(sp.Matrix([loss, infimum]), (z, p), (_NORMAL, "sigma is infinite."))
 
 
-def derive_variance_bound() -> tuple[Any, Any]:
-    """Bound the mean interference variance of unit-diagonal matrices of rank at most n_hidden.
+def derive_variance_bound() -> Derivation:
+    """Bound the mean interference variance of unit-diagonal matrices of rank at most n_hidden (App. C).
 
     The squared Frobenius norm is at least the sum of squared eigenvalues (Schur). With n_hidden
     eigenvalues that sum to n_features, the stationary point of that sum under the constraint is where
@@ -174,17 +196,13 @@ def derive_variance_bound() -> tuple[Any, Any]:
 
     Returns
     -------
-    bound, eigenvalue : SymPy expressions in p, n_features, n_hidden
-        Least mean variance, and the common eigenvalue n_features/n_hidden of the matrices that attain
-        it (not 1, as the source says).
-
-    References
-    ----------
-    Cowsik et al. (2024), App. C, Eqs. 18-22.
+    Derivation
+        A column of the least mean variance, and of the common eigenvalue n_features/n_hidden of the
+        matrices that attain it (not 1, as the source says).
 
     Examples
     --------
-    >>> derive_variance_bound()[1]
+    >>> derive_variance_bound().expression[1]
     n_features/n_hidden
     """
     import sympy as sp
@@ -199,24 +217,22 @@ def derive_variance_bound() -> tuple[Any, Any]:
     )[0]
     least = n_hidden * stationary[eigenvalue] ** 2
     variance = p * sp.integrate(u**2, (u, 0, 1)) - (p * sp.integrate(u, (u, 0, 1))) ** 2
-    return sp.factor(variance * (least - n_features) / n_features), stationary[eigenvalue]
+    bound = sp.factor(variance * (least - n_features) / n_features)
+    diagonal = "The diagonal of decoder times encoder is 1, its rank at most n_hidden."
+    return Derivation(sp.Matrix([bound, stationary[eigenvalue]]), (p, n_features, n_hidden), (diagonal,))
 
 
-def derive_linear_optimum() -> tuple[Any, Any, Any]:
+def derive_linear_optimum() -> Derivation:
     """Minimise the loss of the affine output a (x + nu) + b over a and b at the least interference.
 
     Returns
     -------
-    a, b, loss : SymPy expressions in p and ratio
-        ratio, (1 - ratio) p/2 and (p/3 - p²/4)(1 - ratio).
-
-    References
-    ----------
-    Cowsik et al. (2024), §2 (the loss falls linearly in n_hidden).
+    Derivation
+        A column of a, b and the loss: ratio, (1 - ratio) p/2 and (p/3 - p²/4)(1 - ratio).
 
     Examples
     --------
-    >>> derive_linear_optimum()[0]
+    >>> derive_linear_optimum().expression[0]
     ratio
     """
     import sympy as sp
@@ -228,5 +244,106 @@ def derive_linear_optimum() -> tuple[Any, Any, Any]:
     # E (x - a x - a nu - b)², with nu of mean zero and uncorrelated with x
     loss = (1 - a) ** 2 * square - 2 * (1 - a) * b * mean + b**2 + a**2 * noise
     best = sp.solve([sp.diff(loss, a), sp.diff(loss, b)], [a, b], dict=True)[0]
-    best = {name: sp.factor(value) for name, value in best.items()}
-    return best[a], best[b], sp.factor(loss.subs(best))
+    column = sp.Matrix([sp.factor(value) for value in (best[a], best[b], loss.subs(best))])
+    return Derivation(column, (p, ratio), ("The interference has the least variance.",))
+
+
+# --- Small p ------------------------------------------------------------------------------------------------
+
+
+@cache
+def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
+    """Return t, the on-loss as sigma² (c2 + c3 sigma), and off-loss over a² sigma², at b = -a t sigma."""
+    import sympy as sp
+
+    a, b, sigma, _ = symbols()
+    t, slope = sp.Symbol("t", positive=True), sp.Symbol("alpha", real=True)
+    left, right = (sp.sqrt(2) * end / (2 * a * sigma) for end in (b, a + b))
+    # At u = 1 the ReLU is on but for exp(-1/(2 sigma²)). At u = 0, where the pre-activation is -a t sigma,
+    # its chance to be on is that of a feature that is off, of order p: times p, that is dropped.
+    far = {sp.erfc(left): 2, sp.erf(left): -1, sp.erfc(right): 0, sp.erf(right): 1}
+    on = _losses()["on"].subs(far).replace(sp.exp, lambda _: sp.Integer(0))
+    scale = 1 + slope * sigma
+    on = sp.expand(sp.cancel(on.subs(b, -a * t * sigma).subs(a, scale) / sigma**2))
+    series = [on.coeff(sigma, k) for k in (0, 1)]
+    best = sp.solve(sp.diff(series[0], slope), slope)[
+        0
+    ]  # 3 t/2; what is of order sigma² there does not count
+    off = sp.expand(_losses()["off"].subs(b, -a * t * sigma) / (a * sigma) ** 2)
+    return t, *(sp.expand(c.subs(slope, best)) for c in series), off, scale.subs(slope, best)
+
+
+def derive_asymptotic_loss() -> Derivation:
+    """Expand the loss at b = -a t sigma and the best a in sigma, to next-to-leading order.
+
+    Returns
+    -------
+    Derivation
+        A function of the shift t, sigma and p.
+
+    Examples
+    --------
+    >>> t, sigma, p = derive_asymptotic_loss().symbols
+    >>> derive_asymptotic_loss().expression.subs(p, 1)
+    sigma**2*(sigma*(t**3/12 + t) + t**2/4 + 1)
+    """
+    import sympy as sp
+
+    _, _, sigma, p = symbols()
+    t, second, third, off, scale = _small_sigma()
+    square = sp.series(scale**2, sigma, 0, 2).removeO()
+    loss = p * sigma**2 * (second + sigma * third) + (1 - p) * sigma**2 * off * square
+    return Derivation(
+        loss, (t, sigma, p), (_NORMAL, "sigma is small, and so is the chance to be on of order p.")
+    )
+
+
+def derive_asymptotic_shift() -> Derivation:
+    """Differentiate the leading order of the loss by the shift t, over sigma²: its zero is the best shift.
+
+    Returns
+    -------
+    Derivation
+        A function of t and p: p t/2 - 2 H_1(-t), as p → 0.
+
+    Examples
+    --------
+    >>> derive_asymptotic_shift().expression
+    p*t/2 + t*erfc(sqrt(2)*t/2) - sqrt(2)*exp(-t**2/2)/sqrt(pi)
+    """
+    import sympy as sp
+
+    p = symbols()[-1]
+    t, second, _, off, _ = _small_sigma()
+    slope = sp.expand(sp.simplify(sp.diff(p * second + off, t)))
+    return Derivation(slope, (t, p), (_NORMAL, "p is small against 1, and so is sigma."))
+
+
+def derive_finite_size_correction() -> Derivation:
+    r"""Add the first terms of Edgeworth's expansion of the interference to the loss.
+
+    If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by :math:`\kappa_3/6\; E f''' +
+    \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The cumulants of :math:`\sum_j m_j
+    x_j` are those of x times power sums of m; those of x come from the logarithm of its transform.
+
+    Returns
+    -------
+    Derivation
+
+    Examples
+    --------
+    >>> [str(symbol) for symbol in derive_finite_size_correction().symbols]
+    ['a', 'b', 'sigma', 'p', 'sum_of_cubes', 'sum_of_fourths']
+    """
+    import sympy as sp
+
+    a, b, _, p = symbols()
+    s = sp.Symbol("s")
+    sums = sp.symbols("sum_of_cubes sum_of_fourths", real=True)
+    transform = sum(p / (k + 1) * s**k / sp.factorial(k) for k in range(1, 5))  # less 1, to order s^4
+    log = sp.expand(sum((-1) ** (j + 1) * transform**j / sp.Integer(j) for j in range(1, 5)))
+    change = sum(
+        log.coeff(s, k) * a**k * total * sp.diff(_losses()["loss"], b, k)  # kappa_k / k! is the coefficient
+        for k, total in zip((3, 4), sums, strict=True)
+    )
+    return Derivation(change, (*symbols(), *sums), (_NORMAL, "To first order in the cumulants 3 and 4."))

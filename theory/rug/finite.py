@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
+from .loss import evaluated
 
 __all__ = ["finite_size_correction"]
 
@@ -56,25 +57,28 @@ def finite_size_correction(
     >>> round(float(finite_size_correction(1.2, -0.3, s, 0.1, np.sum(row**3), np.sum(row**4))), 7)
     2.52e-05
     """
-    from scipy.special import ndtr
-
     scale = arguments.real("a", a, 0, brackets="()")
     deviation = arguments.real("sigma", sigma, 0, brackets="()")
     on = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
     cubes = arguments.real("sum_of_cubes", sum_of_cubes)
     fourths = arguments.real("sum_of_fourths", sum_of_fourths, 0)
-    s = scale * deviation
-    z = arguments.real("b", b) / s
-    x1 = z + 1.0 / deviation
-    density, density1 = (np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi) for x in (z, x1))
-    # Off: 2 s² H_2(z); on: -2 s sigma H_2(x1) + 2 s sigma² (1 + a) (H_3(x1) - H_3(z)); each d/db is 1/s.
-    step = 2.0 * s * deviation**2 * (1.0 + scale)
-    slope1 = 2.0 * s * deviation * density1
-    third = (1.0 - on) * 2.0 * s**2 * density + on * (step * (ndtr(x1) - ndtr(z)) - slope1)
-    fourth = -(1.0 - on) * 2.0 * s**2 * z * density + on * (step * (density1 - density) + slope1 * x1)
     # Cumulants of x from its moments p/2, p/3, p/4, p/5. The powers of a cancel but for those of sigma.
     third_cumulant = on / 4.0 - on**2 / 2.0 + on**3 / 4.0
     fourth_cumulant = on / 5.0 - 5.0 * on**2 / 6.0 + on**3 - 3.0 * on**4 / 8.0
-    skewness = third_cumulant * cubes / deviation**3
-    excess_kurtosis = fourth_cumulant * fourths / deviation**4
-    return (skewness / 6.0 * third + excess_kurtosis / 24.0 * fourth)[()]
+    values = scale, arguments.real("b", b), deviation, on, third_cumulant * cubes, fourth_cumulant * fourths
+    return evaluated(_correction, *values)
+
+
+def _correction(a: Any, b: Any, sigma: Any, p: Any, third_sum: Any, fourth_sum: Any) -> Any:
+    from scipy.special import ndtr
+
+    s = a * sigma
+    z = b / s
+    x1 = z + 1.0 / sigma
+    density, density1 = (np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi) for x in (z, x1))
+    # Off: 2 s² H_2(z); on: -2 s sigma H_2(x1) + 2 s sigma² (1 + a) (H_3(x1) - H_3(z)); each d/db is 1/s.
+    step = 2.0 * s * sigma**2 * (1.0 + a)
+    slope1 = 2.0 * s * sigma * density1
+    third = (1.0 - p) * 2.0 * s**2 * density + p * (step * (ndtr(x1) - ndtr(z)) - slope1)
+    fourth = -(1.0 - p) * 2.0 * s**2 * z * density + p * (step * (density1 - density) + slope1 * x1)
+    return (third_sum / sigma**3 / 6.0 * third + fourth_sum / sigma**4 / 24.0 * fourth)[()]

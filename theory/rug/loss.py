@@ -1,4 +1,7 @@
-"""Macroscopic loss of a statistically symmetric autoencoder, and the limits around it."""
+"""Macroscopic loss of a statistically symmetric autoencoder, and the limits around it.
+
+Equations and sections are those of Cowsik et al. (2024).
+"""
 
 from typing import Any
 
@@ -30,6 +33,15 @@ def _macroscopic(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> tu
     )
 
 
+def evaluated(kernel: Any, *values: Any) -> Any:
+    """Evaluate where a result that is too large for a double is no answer."""
+    with np.errstate(all="ignore"):
+        found = kernel(*values)
+    if not np.all(np.isfinite(found)):
+        raise ValueError("`a`, `b` and `sigma` must be closer to 1: the loss is too large for a double.")
+    return found
+
+
 def _probability(p: npt.ArrayLike) -> Any:
     return arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
 
@@ -45,7 +57,7 @@ def _fraction(ratio: npt.ArrayLike) -> Any:
 
 
 def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
-    r"""Least standard deviation of the interference, in units of the diagonal.
+    r"""Least standard deviation of the interference, in units of the diagonal (Eqs. 6 and 21).
 
     .. math:: \sigma^2 = \operatorname{Var}(x) \, (1/\mathrm{ratio} - 1), \qquad
               \operatorname{Var}(x) = p/3 - p^2/4
@@ -70,21 +82,17 @@ def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     ValueError
         If `p` or `ratio` lies outside (0, 1] or is not finite.
 
-    References
-    ----------
-    Cowsik et al. (2024), Eqs. 6 and 21.
-
     Examples
     --------
     >>> round(sigma(0.05, 0.25), 6)
     0.219374
     """
     fraction = _fraction(ratio)
-    return np.sqrt(_variance(p) * ((1.0 - fraction) / fraction))[()]
+    return (np.sqrt(_variance(p) * (1.0 - fraction)) / np.sqrt(fraction))[()]  # 1/ratio may overflow
 
 
 def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
-    r"""Loss of a feature that is off, :math:`E\,\mathrm{ReLU}(a\nu + b)^2` with nu ~ N(0, sigma²).
+    r"""Loss of a feature that is off, :math:`E\,\mathrm{ReLU}(a\nu + b)^2` with nu ~ N(0, sigma²) (§4.1).
 
     Parameters
     ----------
@@ -104,87 +112,51 @@ def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
     Raises
     ------
     ValueError
-        If `a` is not positive, `sigma` is negative, or an entry is not finite.
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.1.
+        If `a` is not positive, `sigma` is negative, or an entry or the loss is not finite.
 
     Examples
     --------
     >>> round(off_loss(1.0, 0.0, 2.0), 12)      # half of the variance at zero bias
     2.0
     """
-    return off_kernel(*_macroscopic(a, b, sigma))
+    return evaluated(off_kernel, *_macroscopic(a, b, sigma))
 
 
 def on_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
-    r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1].
+    r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1] (§4.1).
 
-    Parameters
-    ----------
-    a, b, sigma : array_like of float
-        As in `off_loss`.
-
-    Returns
-    -------
-    float or ndarray of float64
-        Broadcast shape. Relative error below 1e-12 on the domain given in `off_loss`, also where the
-        loss itself is of order sigma².
-
-    Raises
-    ------
-    ValueError
-        As in `off_loss`.
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.1.
+    Arguments and accuracy are those of `off_loss`, also where the loss itself is of order sigma².
 
     Examples
     --------
     >>> on_loss(1.0, 0.0, 0.0)                  # no interference, no bias: a perfect output
     0.0
     """
-    return on_kernel(*_macroscopic(a, b, sigma))
+    return evaluated(on_kernel, *_macroscopic(a, b, sigma))
 
 
 def loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -> Any:
-    r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}`.
+    r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
     Exact for Gaussian interference, which is the limit of large n_features.
 
+    Arguments and accuracy are those of `off_loss`.
+
     Parameters
     ----------
-    a, b, sigma : array_like of float
-        As in `off_loss`.
     p : array_like of float
         Probability that a feature is on, in (0, 1].
-
-    Returns
-    -------
-    float or ndarray of float64
-        Broadcast shape; relative error below 1e-12 on the domain given in `off_loss`.
-
-    Raises
-    ------
-    ValueError
-        As in `off_loss`, or if `p` lies outside (0, 1].
-
-    References
-    ----------
-    Cowsik et al. (2024), Eq. 5.
 
     Examples
     --------
     >>> round(loss(1.2, -0.15, sigma(0.05, 0.25), 0.05), 6)
     0.014841
     """
-    return loss_kernel(*_macroscopic(a, b, sigma), _probability(p))
+    return evaluated(loss_kernel, *_macroscopic(a, b, sigma), _probability(p))
 
 
 def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -> Any:
-    r"""Scale a that minimises the loss at a fixed ratio beta = b/a.
+    r"""Scale a that minimises the loss at a fixed ratio beta = b/a (Eqs. 9 and 16).
 
     .. math:: a = E[x R] / E[R^2], \qquad R = \mathrm{ReLU}(x + \nu + \beta)
 
@@ -209,45 +181,26 @@ def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -
     ValueError
         If `sigma` is not positive, `beta` is below -36 sigma, or `p` lies outside (0, 1].
 
-    References
-    ----------
-    Cowsik et al. (2024), Eqs. 9 and 16.
-
     Examples
     --------
     >>> round(optimal_scale(-0.35, sigma(0.05, 0.25), 0.05), 4)
     1.2508
     """
     deviation = arguments.real("sigma", sigma, 0, brackets="()")
-    shift = arguments.real("beta", beta) / deviation
-    arguments.real("beta / sigma", shift, _LOWEST_SHIFT)
-    return scale_kernel(shift, deviation, _probability(p))
+    with np.errstate(over="ignore"):
+        shift = arguments.real("beta", beta) / deviation
+    low = np.min(shift, initial=0.0)
+    if low < _LOWEST_SHIFT:
+        raise ValueError(f"`beta` must be at least {_LOWEST_SHIFT:g} sigma; got {low:g} sigma.")
+    return evaluated(scale_kernel, shift, deviation, _probability(p))
 
 
 def linear_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
-    r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio).
+    r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
 
     Exact at every n_features: the covariance of the data is Var(x) times the identity, so that any
     n_hidden directions serve. Without a bias the matrix of second moments counts instead, whose one
-    large eigenvalue makes the first hidden neuron worth more than the others.
-
-    Parameters
-    ----------
-    p, ratio : array_like of float
-        As in `sigma`.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        As in `sigma`.
-
-    References
-    ----------
-    Cowsik et al. (2024), §2; Notes (2022), Cor. 2.
+    large eigenvalue makes the first hidden neuron worth more than the others. Arguments as in `sigma`.
 
     Examples
     --------
@@ -260,26 +213,8 @@ def linear_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
 def zero_ratio_loss(p: npt.ArrayLike) -> Any:
     r"""Least loss per feature when nothing is transmitted (ratio → 0): Var(x) = p/3 - p²/4.
 
-    The best output is then the constant p/2. The source prints the bound p/3 - p²/9, which takes
-    1/3 for the mean of u; the mean is 1/2.
-
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If `p` lies outside (0, 1].
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.3.1, corrected.
+    The best output is then the constant p/2. The source prints (§4.3.1) the bound p/3 - p²/9, which takes
+    1/3 for the mean of u; the mean is 1/2. The argument is that of `sigma`.
 
     Examples
     --------

@@ -21,7 +21,9 @@ from ..results import result
 __all__ = ["ParametricLaw", "limiting_relative_variance", "parametric_law", "truncated_moments"]
 
 LARGEST = 37.0  # beyond it the moments underflow
-_SWITCH = 1.1  # forward recursion loses digits above, the continued fraction needs more terms below
+# Forward recursion loses digits above, the more the higher the order; the continued fraction needs more
+# terms below. The second place is for orders beyond 4.
+_SWITCH, _HIGH_SWITCH = 1.0, 0.25
 
 
 @kernel
@@ -30,7 +32,7 @@ def moments(zeta: float, out: FloatArray) -> None:
     x = zeta / math.sqrt(2.0)
     integral = 2 / math.sqrt(math.pi) * math.exp(-0.5 * zeta * zeta)  # i^-1 erfc
     factor = 1.0
-    if x < _SWITCH:
+    if x < (_SWITCH if out.size <= 5 else _HIGH_SWITCH):
         before, integral = integral, math.erfc(x)
         out[0] = integral
         for k in range(1, out.size):

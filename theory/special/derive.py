@@ -12,6 +12,21 @@ __all__ = ["derive_cubic_roots", "derive_ramp_moment", "derive_value_moment", "d
 def derive_ramp_moment(order: int) -> Derivation:
     """Integrate E (Z - w)_+^order over a standard normal Z.
 
+    Parameters
+    ----------
+    order : int
+        From 0 to 30.
+
+    Returns
+    -------
+    Derivation
+        A function of w.
+
+    Raises
+    ------
+    ValueError
+        If `order` is out of range.
+
     Examples
     --------
     >>> derive_ramp_moment(1).expression
@@ -74,6 +89,20 @@ def _density(values: str) -> Any:
 def derive_value_moment(values: str) -> Derivation:
     """Integrate E v^k over the value of a feature that is on, at scale 1, for any k.
 
+    Parameters
+    ----------
+    values : str
+        One of `VALUES`.
+
+    Returns
+    -------
+    Derivation
+
+    Raises
+    ------
+    ValueError
+        If `values` is another word.
+
     Examples
     --------
     >>> derive_value_moment("uniform").expression
@@ -88,7 +117,7 @@ def derive_value_moment(values: str) -> Derivation:
 
 
 def derive_value_transform(values: str) -> Derivation:
-    """Integrate E exp(z v) over the value of a feature that is on, at scale 1.
+    """Integrate E exp(z v) instead, with the argument of `derive_value_moment`.
 
     Examples
     --------

@@ -25,7 +25,15 @@ SOURCE = "elhage2022"
     "negligible for n p << 1 only",
 )
 def e1(quick: bool) -> Evidence:
-    without, best, _ = derive.derive_importance_loss(3, 2)
+    import sympy as sp
+
+    W, weights = derive.matrix_of("w", 3, 2), sp.symbols("I1:4", positive=True)
+    m, v = sp.symbols("m v", positive=True)
+    M = W * W.T
+    form = sum(weights[i] * (int(i == j) - M[i, j]) ** 2 for i in range(3) for j in range(3))
+    added = sum(weights[i] * (1 - sum(M.row(i))) ** 2 for i in range(3))
+    derived = derive.derive_importance_loss(3, 2).expression
+    without, best = derived[0] - v * form - m**2 * added, derived[1] - v * form
     one, other = np.array([[0.8], [0.6]]), np.array([[0.8], [-0.6]])
     ratio = theory.sparse_loss(one, 1.0, bias="none") / theory.sparse_loss(other, 1.0, bias="none")
     n, p = 100, 0.05

@@ -8,7 +8,7 @@ from scipy import linalg, optimize
 
 from ...theory import linear as theory
 from ...theory.features import SparseUniform
-from ...theory.linear import derive, second_order
+from ...theory.linear import derive
 from .ledger import Claim, Evidence, bound, claim, experiment, numeric, symbolic
 
 __all__ = ["NOTES_CRITICAL", "SOURCE"]
@@ -33,7 +33,10 @@ def _gradient(A: Array, B: Array, sigma: Array) -> float:
 
 @claim("B1", SOURCE, "1.1", "the two gradient conditions A'Sigma = A'AB Sigma and Sigma B' = A B Sigma B'")
 def b1(quick: bool) -> Evidence:
-    by_encoder, by_decoder = derive.derive_gradients(3, 2, 2)
+    A, B, x = (derive.matrix_of(*shape) for shape in (("a", 3, 2), ("b", 2, 3), ("x", 3, 2)))
+    rest = x * x.T - A * B * x * x.T
+    gradients = derive.derive_gradients(3, 2, 2).expression
+    by_decoder, by_encoder = gradients[:3, :] + 2 * rest * B.T, gradients[3:, :] + 2 * (A.T * rest).T
     return Evidence(
         "The loss, written as a sum over data points and differentiated entry by entry.",
         [
@@ -174,7 +177,11 @@ def b4(quick: bool) -> Evidence:
     "lowers the loss by (2 eps^2 - eps^4) lambda_k",
 )
 def b5(quick: bool) -> Evidence:
-    _, gain = second_order.derive_rotation()
+    import sympy as sp
+
+    eps, j, k = sp.symbols("epsilon lambda_j lambda_k", positive=True)
+    gain = derive.derive_rotation().expression[4] - eps**2 / (1 + eps**2) * (k - j)
+    filling = derive.derive_filling().expression - (2 * eps**2 - eps**4) * k
     values = np.array([5.0, 4.0, 3.0, 2.0, 1.0])
     sigma, hidden = np.diag(values), 2
     points = {
@@ -201,7 +208,7 @@ def b5(quick: bool) -> Evidence:
         [
             symbolic("printed", "loss lost by the rotation", gain),
             numeric("printed", "critical points, not minima, that no rotation leaves", helpless, "==", 0),
-            symbolic("corrected", "loss lost by a spare neuron", second_order.derive_filling()),
+            symbolic("corrected", "loss lost by a spare neuron", filling),
             numeric("corrected", "least index of other points", min(p.index for p in others), ">=", 1),
             numeric(
                 "corrected", "wrong indices and nullities, 16 exact Hessians, D = 5, d = 2", wrong, "==", 0
@@ -231,7 +238,11 @@ def _half_hessian(A: Array, B: Array, sigma: Array) -> Array:
 
 @claim("B6", SOURCE, "Eq. 18", "diagonal of the rotated projection: 0, 1, 1/(1+eps^2), eps^2/(1+eps^2)")
 def b6(quick: bool) -> Evidence:
-    diagonal, _ = second_order.derive_rotation()
+    import sympy as sp
+
+    eps = sp.Symbol("epsilon", positive=True)
+    printed = sp.Matrix([1, 1 / (1 + eps**2), eps**2 / (1 + eps**2), 0])
+    diagonal = derive.derive_rotation().expression[:4, :] - printed
     return Evidence(
         "Four eigenvectors: kept, kept and rotated (j), rotated towards (k), left out.",
         [symbolic("printed", "diagonal less the printed one", diagonal)],

@@ -4,7 +4,7 @@ import numpy as np
 
 from ...solvers import linear as solvers
 from ...theory import linear as theory
-from ...theory.linear import derive, solutions
+from ...theory.linear import derive
 from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
 from .notes_critical import SOURCE
 
@@ -21,7 +21,16 @@ __all__ = ["NOTES_FLOWS"]
     "conserves is A'A - BB'",
 )
 def b10(quick: bool) -> Evidence:
-    _, encoder, decoder = derive.derive_tied_flow(2, 1)
+    w, sigma = derive.matrix_of("w", 2, 1), derive.symmetric(2)
+    encoder, _ = derive.tied_flows(w, sigma)
+    flows = derive.derive_tied_flows(2, 1).expression
+    W, wide = derive.matrix_of("w", 3, 2), derive.symmetric(3)
+    derived = derive.derive_tied_flows(3, 2).expression
+    M = W * W.T
+    breaking = derived[:, 2:4] - derived[:, :2] - (wide * M - M * wide) * W
+    A, B = derive.matrix_of("a", 3, 2), derive.matrix_of("b", 2, 3)
+    rest = wide - A * B * wide
+    drift = (B * rest.T * A + A.T * rest * B.T) - (A.T * rest * B.T + B * rest.T * A)
     run = solvers.flow_pair([[0.6], [0.8]], [[0.6, 0.8]], np.diag([2.0, 1.0]), [1.0, 60.0])
     parted = np.abs(run.A - np.swapaxes(run.B, 1, 2)).max(axis=(1, 2))
     return Evidence(
@@ -29,10 +38,10 @@ def b10(quick: bool) -> Evidence:
         "dA/dt = Sigma w - (w'Sigma w) w = (-1, -2). From w = (0.6, 0.8) A and B' part, to meet again at "
         "the leading eigenvector; Eq. 22 does not move from there at all.",
         [
-            symbolic("printed", "B's flow at A = B', transposed, less Eq. 22", encoder),
-            symbolic("printed", "A's flow at A = B' less Eq. 22", decoder),
-            symbolic("corrected", "dA/dt - dB'/dt less (Sigma M - M Sigma) W'", derive.derive_commutator()),
-            symbolic("corrected", "d(A'A - BB')/dt", derive.derive_conservation()),
+            symbolic("printed", "B's flow at A = B', transposed, less Eq. 22", flows[:, :1] - encoder),
+            symbolic("printed", "A's flow at A = B' less Eq. 22", (flows[:, 1:2] - encoder).expand()),
+            symbolic("corrected", "dA/dt - dB'/dt less (Sigma M - M Sigma) W'", breaking),
+            symbolic("corrected", "d(A'A - BB')/dt", drift),
         ],
         {
             "largest difference of A and B' from w = (0.6, 0.8), t = 1": float(parted[0]),
@@ -49,10 +58,17 @@ def b10(quick: bool) -> Evidence:
     "in the eigenbasis dw_j/dt = (1-|w_j|^2) lambda_j w_j - sum_{k!=j} <w_k,w_j> lambda_j w_k",
 )
 def b11(quick: bool) -> Evidence:
+    import sympy as sp
+
+    W, lam = derive.matrix_of("w", 3, 2), sp.symbols("lambda1:4", positive=True)
+    flow, _ = derive.tied_flows(W, sp.diag(*lam))
+    rows = [W.row(j) for j in range(3)]
+    others = [sum((w.dot(one) * w for w in rows if w != one), sp.zeros(1, 2)) for one in rows]
+    printed = [lam[j] * ((1 - one.dot(one)) * one - others[j]) for j, one in enumerate(rows)]
     return Evidence(
         "Eq. 22 in the eigenbasis, column by column. Every term carries lambda_j of the column that moves: "
         "the eigenvalues set how fast each direction moves, not where it rests.",
-        [symbolic("printed", "Eq. 22 less the components", derive.derive_mode_equations(3, 2))],
+        [symbolic("printed", "Eq. 22 less the components", flow - sp.Matrix.vstack(*printed))],
     )
 
 
@@ -66,14 +82,22 @@ def b11(quick: bool) -> Evidence:
     "delta'; in the usual one it has no energy",
 )
 def b12(quick: bool) -> Evidence:
-    printed, corrected, closed = derive.derive_energy(2, 1)
-    metric, _ = derive.derive_metric(3, 2)
+    import sympy as sp
+
+    lam, w = sp.Symbol("lambda", positive=True), derive.matrix_of("w", 2, 1)
+    flow, _ = derive.tied_flows(w, lam * sp.eye(2))
+    own, cross = sum((1 - x**2) ** 2 for x in w), 2 * (w[0] * w[1]) ** 2
+    printed, corrected = (flow + derive.gradient(lam * (own / 4 + cross / c), w) for c in (2, 4))
+    closed = lam * (own + cross) / 4 - derive.derive_energy(2, 1).expression
+    W, sigma = derive.matrix_of("w", 3, 2), derive.symmetric(3)
+    rest = sp.eye(3) - W * W.T
+    metric = derive.tied_flows(W, sigma)[0] + sigma * derive.gradient((rest * rest).trace() / 4, W)
     return Evidence(
         "Each pair occurs twice in the sum over i != j. With two features on one neuron the printed energy "
         "leaves the force w_1 w_2^2: interference is counted twice. The energy does not know Sigma: the "
         "eigenvalues do not average out, they drop out of what is descended.",
         [
-            symbolic("printed", "flow plus gradient of the printed energy, D = 2, d = 1", printed),
+            symbolic("printed", "flow plus gradient of the printed energy, D = 2, d = 1", printed.expand()),
             symbolic("corrected", "flow plus gradient with 1/4", corrected),
             symbolic("corrected", "that energy less lambda/4 |1 - W'W|^2", closed),
             symbolic(
@@ -90,7 +114,13 @@ def b12(quick: bool) -> Evidence:
     "the tied loss sum |x - W'W x|^2 has another gradient; how do the two flows differ?",
 )
 def b13(quick: bool) -> Evidence:
-    chain_rule, _, _ = derive.derive_tied_flow(3, 2)
+    import sympy as sp
+
+    flows = derive.derive_tied_flows(3, 2).expression
+    slow, oja = derive.tied_flows(derive.matrix_of("w", 3, 2), derive.symmetric(3))
+    chain_rule = flows[:, 4:] - slow - oja
+    s, s11 = sp.Symbol("s1", positive=True), derive.symmetric(3)[0, 0]
+    lengths = derive.derive_singular_values().expression - s * (1 - s**2) * s11 * sp.ones(1, 2)
     sigma = np.diag([2.0, 1.0])
     w0 = [[0.6], [0.8]]
     ends = {rule: solvers.flow(w0, sigma, 40.0, rule) for rule in ("encoder", "tied")}
@@ -137,7 +167,7 @@ def b13(quick: bool) -> Evidence:
             symbolic(
                 "printed",
                 "rates of singular values under both parts, less s(1-s^2) u'Sigma u",
-                sum(solutions.derive_singular_values()),
+                lengths,
             ),
         ],
         {

@@ -8,7 +8,7 @@ import xarray as xr
 from ...solvers import rug as solvers
 from ...solvers.codes.hessian_model import curvatures
 from ...solvers.codes.hessian_rug import RugPoint, rug_hessian, rug_point
-from ...solvers.codes.polish import polish
+from ...solvers.minimise import descend
 from ...theory import arguments
 from .runs import SHARES, run_structure
 from .structure import structure
@@ -56,7 +56,8 @@ def run_polished(
         model = trained.isel(end=-1, model=k)
         m, on = int(model["n_hidden"]), float(model["p"])
         W_out, W_in = (model[name].values.astype(float) for name in ("W_out", "W_in"))
-        end = polish(W_out[:, :m], W_in[:m], model["bias"].values.astype(float), on, steps=steps)
+        start = W_out[:, :m], W_in[:m], model["bias"].values.astype(float)
+        end = descend(*start, on, steps=steps)
         bent = curvatures(end.W_out, end.W_in, end.b, on, frequencies=1024)
         code = structure(end.W_out @ end.W_in)
         rows.append(
@@ -66,9 +67,9 @@ def run_polished(
                 "ratio": float(model["ratio"]),
                 "seed": int(model["seed"]),
                 "optimum": float(model["optimum"]),
-                "before": end.start,
+                "before": solvers.exact_loss(start[0] @ start[1], start[2], on, tol=1e-8).loss,
                 "after": end.loss,
-                "slope": end.slope,
+                "slope": end.gradient_norm * n / 3.0,  # of the sum over features, in units of p
                 "lowest": bent.values[0] / on,
                 "lowest_error": bent.errors[0] / on,
                 "negative": bent.negative,
@@ -190,7 +191,7 @@ def run_departure(
         point = rug_point(n_features, m, p, seed, frequencies=2048)
         rng = np.random.default_rng([seed, n_features, m])
         W_out, W_in = (W + kick * rng.standard_normal(W.shape) for W in _factors(point))
-        end = polish(W_out, W_in, np.full(n_features, point.b), p, steps=steps)
+        end = descend(W_out, W_in, np.full(n_features, point.b), p, steps=steps)
         M, best = end.W_out @ end.W_in, float(solvers.optimum(p, m / n_features).loss)
         code = structure(M)
         off = M - np.diag(np.diagonal(M))
@@ -201,7 +202,7 @@ def run_departure(
                 "start": point.loss / best,
                 "end": end.loss / best,
                 "moved": float(np.linalg.norm(M - point.matrix()) / np.linalg.norm(point.matrix())),
-                "slope": end.slope,
+                "slope": end.gradient_norm * n_features / 3.0,
                 "largest": float(np.abs(off).max()),
                 **{name: getattr(code, name) for name in (*SHARES, "skew")},
             }

@@ -8,11 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from ...solvers.minimise import Minimum, minimise
-from ...solvers.relu import geometry, represented, sphere_check
+from ...solvers.relu import Thomson, geometry, represented, thomson
+from ...solvers.results import result
 from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.relu import common_norm_loss
 from ..drawing import check_axes
 
-__all__ = ["plot_thomson", "run_thomson"]
+__all__ = ["SphereCheck", "plot_thomson", "run_thomson", "sphere_check"]
 
 LOSSES = {
     "unit": "sphere, unit lengths",
@@ -20,6 +23,85 @@ LOSSES = {
     "unbiased": "minimiser without bias",
     "biased": "minimiser with biases",
 }
+
+
+@result
+class SphereCheck:
+    """The sphere picture beside the loss with one feature on; see :func:`sphere_check`.
+
+    Attributes
+    ----------
+    sphere : Thomson
+        The best arrangement of unit vectors.
+    unit_loss : float
+        L_1/n, per feature, of it as it is: a third of its energy over n.
+    common_loss : float
+        The same with the best common length.
+    unbiased, biased : Minimum
+        The minimisers of L_1/n without bias, and with a bias for each output.
+    unbiased_gap, biased_gap : float
+        Largest difference between sorted inner products of their directions and the sphere's; nan if some
+        features are not represented.
+    """
+
+    sphere: Thomson
+    unit_loss: float
+    common_loss: float
+    unbiased: Minimum
+    biased: Minimum
+    unbiased_gap: float
+    biased_gap: float
+
+
+def _gap(sphere: FloatArray, model: Minimum) -> float:
+    if not represented(model.W, model.b).all():
+        return float("nan")
+    directions = model.W / np.linalg.norm(model.W, axis=1, keepdims=True)
+    pairs = np.triu_indices(len(sphere), 1)
+    return float(
+        np.max(np.abs(np.sort((sphere @ sphere.T)[pairs]) - np.sort((directions @ directions.T)[pairs])))
+    )
+
+
+def sphere_check(
+    n_features: int, n_hidden: int, *, starts: int = 32, rng: np.random.Generator | int | None = 0
+) -> SphereCheck:
+    """Compare the best arrangement on the sphere with the minimisers of L_1, with and without bias.
+
+    Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64.
+
+    Returns
+    -------
+    SphereCheck
+
+    Notes
+    -----
+    All losses are upper bounds on minima. The documentation of the small ReLU models lists what was found for
+    a dozen sizes.
+
+    Examples
+    --------
+    >>> found = sphere_check(5, 2, starts=4)
+    >>> losses = found.unit_loss, found.common_loss, found.unbiased.loss, found.biased.loss
+    >>> print(" ".join(f"{5 * loss:.4f}" for loss in losses))
+    0.3183 0.2673 0.2673 0.0791
+    """
+    n, m = arguments.integer("n_features", n_features, 2, 64), arguments.integer("n_hidden", n_hidden, 1, 64)
+    starts = arguments.integer("starts", starts, 1)
+    rng = arguments.generator("rng", rng)
+    sphere = thomson(n, m, starts=starts, rng=rng)
+    unbiased, biased = (
+        minimise(n, m, 0, bias=bias, starts=starts, rng=rng, first=[sphere.W]) for bias in (False, True)
+    )
+    return SphereCheck(
+        sphere=sphere,
+        unit_loss=sphere.energy / (3 * n),
+        common_loss=float(common_norm_loss(n, sphere.energy)) / n,
+        unbiased=unbiased,
+        biased=biased,
+        unbiased_gap=_gap(sphere.W, unbiased),
+        biased_gap=_gap(sphere.W, biased),
+    )
 
 
 def _shape(model: Minimum) -> tuple[str, int]:
@@ -55,7 +137,7 @@ def run_thomson(
     -------
     xarray.Dataset
         Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
-        as in `solvers.relu.sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how
+        as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how
         many features those minimisers represent; names of the arrangements ``sphere``, ``without_bias``,
         ``with_bias``. Of (full, p): ``full_name``,
         ``full_kept``, how many features are represented, and ``full_loss``, over p (1 - p)^(n-1).

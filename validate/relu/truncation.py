@@ -3,18 +3,22 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
 from ...solvers import rug
-from ...solvers.relu import class_shares, dropping_table
+from ...solvers.relu import class_shares, cost_of_dropping
+from ...solvers.relu.dropping import LEAST_P
+from ...solvers.results import result
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ...theory.relu import worst_dropped_bound
 from ..drawing import check_axes
 from .polygons import plain_log
 
-__all__ = ["plot_cost", "plot_shares", "run_truncation"]
+__all__ = ["DroppingTable", "dropping_table", "plot_cost", "plot_shares", "run_truncation"]
 
 MODELS = ("antipodal pairs", "Persian rug")
 
@@ -28,6 +32,81 @@ def _map(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[np.ndarr
     matrix = rug.rug_matrix(n, n_hidden, np.random.default_rng([seed, n]))
     bias = best.b - best.a * rug.row_statistics(matrix, p).interference_mean
     return best.a * matrix.todense(), np.broadcast_to(bias, n).copy()
+
+
+@result
+class DroppingTable:
+    """When the classes above K may be dropped, over a grid of p; see `dropping_table`. Arrays have its size.
+
+    Attributes
+    ----------
+    p : ndarray of float64
+        Probability that a feature is on.
+    probability : ndarray of float64
+        P(more than K features on).
+    given_on : ndarray of float64
+        The same among inputs with a feature on at all.
+    share : ndarray of float64
+        Share of those inputs in the loss of the best model found.
+    left_out : ndarray of float64
+        Rigorous bound on the loss that the truncated minimiser leaves out, relative to the best loss found.
+    regret : ndarray of float64
+        What choosing the model without those inputs costs, relative to the best loss found.
+    """
+
+    p: FloatArray
+    probability: FloatArray
+    given_on: FloatArray
+    share: FloatArray
+    left_out: FloatArray
+    regret: FloatArray
+
+
+def dropping_table(
+    n_features: int,
+    n_hidden: int,
+    p: npt.ArrayLike,
+    up_to: int = 1,
+    *,
+    starts: int = 8,
+    rng: np.random.Generator | int | None = 0,
+) -> DroppingTable:
+    """Tabulate four measures of what inputs with more than `up_to` features on matter, importances 1.
+
+    Arguments and errors are those of `cost_of_dropping`, but for p.
+
+    Parameters
+    ----------
+    p : (size,) array_like of float
+        Probabilities that a feature is on, in [1e-100, 1).
+
+    Returns
+    -------
+    DroppingTable
+
+    Notes
+    -----
+    `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does not: for n_features
+    below 2 n_hidden it may be small where the regret is not.
+
+    Examples
+    --------
+    >>> table = dropping_table(2, 1, [0.1], starts=2)
+    >>> table.probability.round(12), table.share.round(2)
+    (array([0.01]), array([1.]))
+    """
+    grid = arguments.real("p", arguments.vector("p", p), LEAST_P, 1, brackets="[)")
+    arguments.fits("p", grid.size, 1e5 * grid.size)
+    rng = arguments.generator("rng", rng)
+    rows = []
+    for q in map(float, grid):
+        found = cost_of_dropping(n_features, n_hidden, q, up_to, starts=starts, rng=rng)
+        best = found.best
+        shares = class_shares(best.W_out @ best.W_in, best.b, q, up_to)
+        beyond = shares.probabilities[-1]
+        given_on = beyond / SparseUniform(q).tail(n_features, 1)
+        rows.append((beyond, given_on, shares.shares[-1], found.left_out / best.loss, found.regret))
+    return DroppingTable(grid, *np.array(rows).T)
 
 
 def run_truncation(

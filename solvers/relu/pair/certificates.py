@@ -94,26 +94,12 @@ def certify(
 def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
     """Find the best model of two features in one dimension and prove how good it is.
 
-    Parameters
-    ----------
-    p : float
-        Probability that a feature is on, in [1e-4, 1].
-    importance : float, optional
-        Importance of the second feature, in [1e-4, 1e4]; the first one's is 1.
-    bias : bool, optional
-        Whether the biases are free. Otherwise they are zero.
-    gap : float, optional
-        Relative gap of the certificate, as for `certify`.
+    Arguments and errors are those of `certify`.
 
     Returns
     -------
     Minimum
         With its certificate.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from ....theory import arguments
 from ....theory.arguments import FloatArray, number
 from ...results import Status, result
-from ..arrangement import Geometry, geometry
+from ..arrangement import Geometry, geometry, units_of
 from .kernels import descend_all
 
 __all__ = ["SAME", "Curvature", "Thomson", "curvature", "thomson"]
@@ -211,10 +211,9 @@ def curvature(W: npt.ArrayLike, bias: float = 0.0) -> Curvature:
     W = arguments.matrix("W", W)
     arguments.fits("W", W.shape, float(W.size) ** 2 * 3)
     b = number("bias", bias, -1.0, 0.0)
-    lengths = np.linalg.norm(W, axis=1)
-    if not np.all(lengths > 0):
-        raise ValueError(f"`W` must have no zero row; got one at index {int(np.argmin(lengths))}.")
-    units = np.asarray(W / lengths[:, None])
+    units, kept = units_of(W, 0.0)
+    if not kept.all():
+        raise ValueError(f"`W` must have no zero row; got one at index {int(np.argmin(kept))}.")
     n, m = units.shape
     C = units @ units.T + b
     np.fill_diagonal(C, -1.0)

@@ -131,27 +131,13 @@ def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
     r"""Upper bound on the capacity of :func:`superposition.theory.relu.capacity_bounds`, by programming.
 
     However many features there are, and whatever their directions and lengths, without bias
-    :math:`3 L_1 \ge n - C` with this C.
-
-    Parameters
-    ----------
-    n_hidden : int
-        m, from 1 to 1e5.
-    degree : int, optional
-        Largest degree of the polynomial, from 1 to 30.
+    :math:`3 L_1 \ge n - C` with this C. Arguments and errors are those of `programmed_bound`.
 
     Returns
     -------
     float
         C, valid to about 1e-10. The capacity itself for m = 1 (2) and m = 2 (4.198213, the pentagon), to
         1e-7.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    RuntimeError
-        If the linear program is not solved.
 
     Examples
     --------
