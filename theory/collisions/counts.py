@@ -153,10 +153,7 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
 
     .. math:: P(x) = \binom{m}{x} \binom{m - x}{n - 2x} 2^{n - 2x} \Big/ \binom{2m}{n}.
 
-    Parameters
-    ----------
-    n_features, n_hidden : int
-        n and m, at least 1, n at most 2m.
+    The arguments, each one number, are those of :func:`expected_polysemantic`.
 
     Returns
     -------
@@ -164,11 +161,6 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
         All x from max(0, n - m) to n // 2.
     probability : ndarray of float64
         P(x), relative error 1e-13 times m or less (a difference of log-gamma functions).
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole or out of range.
 
     Notes
     -----
@@ -202,8 +194,8 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
 
     Parameters
     ----------
-    n_features, n_hidden : int
-        n and m, at least 1, n at most 2m.
+    n_features, n_hidden
+        As in :func:`expected_polysemantic`, each one number.
     stayed : float
         Share of the features that did not move, from 0 to 1.
     preference : float

@@ -66,21 +66,7 @@ def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
     It is Theta(1) for s = c/sqrt(m) with c < 1, but vanishes at c = 1: interference then outweighs it for
     any n.
 
-    Parameters
-    ----------
-    n_hidden : array_like of int
-        m, at least 1.
-    std : array_like of float
-        Standard deviation s of the initial weights, not negative.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole, too small or not finite.
+    The arguments are those of :func:`initial_interference`.
 
     References
     ----------

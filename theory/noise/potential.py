@@ -48,13 +48,7 @@ def noise_averaged_loss(
     ----------
     W : array_like of float, shape (n_features, n_hidden)
         Encodings, one a row.
-    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Noise on the hidden neurons, independent on each.
-    noise_std : float
-        Its standard deviation, not negative.
-    excess_kurtosis : float, optional
-        For ``"three-point"`` noise only.
-    method : {"exact", "edgeworth", "normal"}, optional
+    noise, noise_std, excess_kurtosis, method
         As in :func:`relu_moments`: exact, first order in the excess kurtosis, or normal noise instead.
 
     Returns
@@ -92,7 +86,7 @@ def noise_averaged_gradient(
     Parameters
     ----------
     W, noise, noise_std, excess_kurtosis, method
-        As in :func:`noise_averaged_loss`.
+        As in :func:`noise_averaged_loss` and :func:`relu_moments`.
 
     Notes
     -----
