@@ -46,7 +46,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
 }
 
 # Rooms whose derivations are not in this form yet.
-PENDING = {"features", "linear", "rug", "sparsification"}
+PENDING = {"linear", "rug", "sparsification"}
 
 # --- Ties ---------------------------------------------------------------------------------------------------
 
