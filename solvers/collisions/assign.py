@@ -1,17 +1,16 @@
 """Places without interference: every feature on its largest free weight."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from ...theory.kernels import kernel
+from ..results import result
 from .flow import checked_encodings
 
 __all__ = ["Assignment", "assign"]
 
 
-@dataclass(frozen=True)
+@result
 class Assignment:
     """Where each feature ends if a place (neuron and sign) goes to the feature with the largest weight.
 

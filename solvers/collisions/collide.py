@@ -1,23 +1,21 @@
 """Two encodings on one neuron: who keeps it, and when the other leaves."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from ...theory import arguments
 from ...theory.arguments import number
 from .. import sparsification
+from ..results import result
 from .steps import FloatArray
 
 __all__ = ["Collision", "collide"]
 
 
-@dataclass(frozen=True)
+@result
 class Collision:
     """Outcome of two encodings that have one neuron and nothing else; see :func:`collide`."""
 
     kind: str
-    """"benign" (opposite signs), "malign" (equal signs) or "none" (one of the weights is zero)."""
+    """'benign' (opposite signs), 'malign' (equal signs) or 'none' (one of the weights is zero)."""
     winner: int
     """0 or 1: the encoding that keeps the neuron; 2: both, for ever; -1: none."""
     drop_times: FloatArray
@@ -64,21 +62,13 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     >>> collide(0.5, -0.4, lam=0.01).kind, collide(0.5, -0.4, lam=0.01).winner
     ('benign', 2)
     """
-    w = (
-        np.array([arguments.real("w1", w1), arguments.real("w2", w2)])
-        if np.ndim(w1) == np.ndim(w2) == 0
-        else None
-    )
-    if w is None:
-        raise ValueError(
-            f"`w1` and `w2` must be single numbers; got shapes {np.shape(w1)} and {np.shape(w2)}."
-        )
+    w = np.array([number("w1", w1), number("w2", w2)])
     lam = number("lam", lam, 0.0)
-    if w[0] * w[1] > 0.0:
-        kind, drops = "malign", sparsification.solve(w, lam, [0.0]).drop_times
+    if np.sign(w[0]) * np.sign(w[1]) > 0.0:
+        kind, parts = "malign", [w]
     else:
-        kind = "benign" if w[0] * w[1] < 0.0 else "none"
-        drops = np.array([sparsification.solve(w[i : i + 1], lam, [0.0]).drop_times[0] for i in range(2)])
+        kind, parts = "benign" if w.all() else "none", [w[:1], w[1:]]
+    drops = np.concatenate([sparsification.solve(part, lam, [0.0]).drop_times for part in parts])
     stays = np.isinf(drops)
     winner = 2 if stays.all() else int(np.argmax(stays)) if stays.any() else -1
     return Collision(kind=kind, winner=winner, drop_times=drops)

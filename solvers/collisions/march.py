@@ -51,6 +51,8 @@ class March:
     """Error allowed in each step."""
     most: int
     """Steps that it may make."""
+    curve: float = 0.0
+    """Error of the last step over the cube of its length."""
     steps: int = 0
     rejected: int = 0
     code: int = ARRIVED
@@ -126,7 +128,7 @@ def dense_run(
         arrive(W, F1, F2, F3, lam, h, end)
         force(end, F4)
         error = judge(W, F1, F2, F3, F4, lam, h, end)
-        proposed = next_step(h, error, march.tol)
+        proposed, curve = next_step(h, error, march.tol, march.curve)
         if not error <= march.tol:
             march.rejected += 1
             march.h = proposed
@@ -136,6 +138,7 @@ def dense_run(
             continue
         march.steps += 1
         kept += 1
+        march.curve = max(march.curve, curve) if last else curve
         march.t = until if last else march.t + h
         march.h = max(march.h, proposed) if last else proposed
         W[...] = end
@@ -175,8 +178,8 @@ def _packed_run(W: FloatArray, force: Force, lam: float, meet: bool, march: Marc
         first, rows, columns = pack(listed)
         before = W[rows, columns]
         w = before.copy()
-        t, h, steps, rejected, march.code = packed_run(
-            first, rows, w, G, lam, meet, march.t, until, march.h, march.tol, min(span, left)
+        t, h, curve, steps, rejected, march.code = packed_run(
+            first, rows, w, G, lam, meet, march.t, until, march.h, march.tol, min(span, left), march.curve
         )
         G[:] = 0.0  # the next list clears its own overlaps only
         W[rows, columns] = w
@@ -193,7 +196,7 @@ def _packed_run(W: FloatArray, force: Force, lam: float, meet: bool, march: Marc
             continue
         if peak < 0.5 * (1.0 + _WATCHED) * lam:
             span *= 2
-        march.t, march.h = t, h
+        march.t, march.h, march.curve = t, h, curve
         march.steps += steps
         march.rejected += rejected
 

@@ -56,6 +56,9 @@ LONGEST_STEP = 1.2
 
 # Step-size control, as usual: an estimate of third order, a margin of 0.9, changes between 0.2 and 4.
 _MARGIN, _LEAST, _MOST = 0.9, 0.2, 4.0
+# An estimate may vanish by accident, above all that of a single weight, and a step far too long would follow.
+# So the next step is chosen as if the error, over the cube of the step, fell at most to this share at a time.
+_TRUST = 0.5
 
 ARRIVED, STEP_LIMIT, NOT_FINITE, TOO_FINE = 0, 1, 2, 3
 
@@ -105,13 +108,18 @@ def _woken(f1: float, f4: float, lam: float, h: float) -> float:
 
 
 @kernel
-def next_step(h: float, error: float, tolerance: float) -> float:
-    """Length of the step after one of length h with that error; nan counts as large."""
+def next_step(h: float, error: float, tolerance: float, curve: float) -> tuple[float, float]:
+    """Return the length of the step after one of length h with that error, and the error over h^3.
+
+    `curve` is that of the last step that was kept. An error of nan counts as large.
+    """
+    if error <= tolerance:
+        error = max(error, _TRUST * curve * h**3)
     if not error > 0.0:
         factor = _MOST if error == 0.0 else _LEAST
     else:
         factor = min(_MOST, max(_LEAST, _MARGIN * (tolerance / error) ** (1.0 / 3.0)))
-    return min(h * factor, LONGEST_STEP)
+    return min(h * factor, LONGEST_STEP), error / h**3
 
 
 @kernel
@@ -302,10 +310,12 @@ def packed_run(
     h: float,
     tol: float,
     most: int,
-) -> tuple[float, float, int, int, int]:
+    curve: float,
+) -> tuple[float, float, float, int, int, int]:
     """Integrate the listed weights `w` in place till `until`, or for `most` steps; all others rest at zero.
 
-    Returns the time reached, the next step's length, the numbers of steps taken and rejected, and a code.
+    Returns the time reached, the next step's length, the last error over the cube of its step, the numbers of
+    steps taken and rejected, and a code.
     """
     size, n = rows.size, G.shape[0]
     f1, f2, f3, f4 = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
@@ -335,14 +345,15 @@ def packed_run(
                 end[e] = _woken(f1[e], f4[e], lam, step)
             f2[e] = _E1 * f1[e] + _E2 * f2[e] + _E3 * f3[e] + _E4 * f4[e] if s[e] != 0.0 else 0.0
         error = step * _largest(rows, f2, square, total)
-        proposed = next_step(step, error, tol)
         if not error <= tol:
             rejected += 1
-            h = proposed
+            h = next_step(step, error, tol, curve)[0]
             if not t + h > t:
-                return t, h, steps, rejected, TOO_FINE if math.isfinite(error) else NOT_FINITE
+                return t, h, curve, steps, rejected, TOO_FINE if math.isfinite(error) else NOT_FINITE
             continue
         steps += 1
+        proposed, fresh = next_step(step, error, tol, curve)
+        curve = max(curve, fresh) if last else fresh
         t = until if last else t + step
         h = max(h, proposed) if last else proposed
         w[:], f1[:] = end, f4
@@ -354,4 +365,4 @@ def packed_run(
             quiet += 1
             if quiet & (quiet - 1) == 0:
                 seen[:] = w
-    return t, h, steps, rejected, ARRIVED
+    return t, h, curve, steps, rejected, ARRIVED

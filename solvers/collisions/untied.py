@@ -102,7 +102,7 @@ def flow_untied(
     lam, decoder_lam = number("lam", lam, 0.0), number("decoder_lam", decoder_lam, 0.0)
     decay = number("weight_decay", weight_decay, 0.0)
     times = checked_times(t)
-    tol = number("tol", tol, 0.0, 0.1, brackets="(]")
+    tol = number("tol", tol, 1e-13, 0.1)
     most = min(arguments.integer("steps", steps, 1), 2**62)
 
     X = np.concatenate([Q @ A, D])  # encodings above, decodings below: one array for the steps

@@ -115,8 +115,8 @@ def flow(
     t: npt.ArrayLike,
     *,
     excess_kurtosis: float | None = None,
-    rtol: float = 1e-6,
-    max_steps: int = 100_000,
+    tol: float = 1e-6,
+    steps: int = 100_000,
 ) -> Descent:
     r"""Gradient flow of the noise-averaged loss: where noisy descent goes if its steps are small.
 
@@ -138,10 +138,10 @@ def flow(
         Times at which weights are wanted, sorted, not negative; one number is one time.
     excess_kurtosis : float, optional
         Of three-point noise, at least -2.
-    rtol : float, optional
+    tol : float, optional
         Error allowed in each step, beside the largest weight or beside 1 if that is larger; from 1e-13 to
         0.01.
-    max_steps : int, optional
+    steps : int, optional
         Steps after which a run stops, with a status instead of an exception.
 
     Returns
@@ -175,6 +175,7 @@ def flow(
     shape = W.shape[1:]
     gradient = gradient_for(noise, noise_std, excess_kurtosis, shape[1])
     G = np.empty(shape)
+    tol, most = arguments.number("tol", tol, 1e-13, 1e-2), arguments.integer("steps", steps, 1)
 
     def velocity(_: float, w: FloatArray, __: FloatArray, out: FloatArray) -> None:
         if np.max(np.abs(w)) <= LONGEST**0.5:
@@ -184,9 +185,7 @@ def flow(
             out[:] = np.nan  # no step that meets it is kept
 
     together = np.zeros(shape, np.int64)
-    found = [
-        integrate(velocity, one, t, group=together, rtol=rtol, floor=1.0, steps=max_steps) for one in W
-    ]
+    found = [integrate(velocity, one, t, group=together, rtol=tol, floor=1.0, steps=most) for one in W]
     times = found[0].t
     table, reached = Table(W.shape, times.size, True), np.zeros(len(W))
     for run, course in enumerate(found):

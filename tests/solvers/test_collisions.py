@@ -116,6 +116,25 @@ def test_without_interference_each_encoding_is_solved_alone(n, m, lam):
         np.testing.assert_allclose(result.W[i], sparsification.weights_at(w0, lam, t[-1]), atol=ERRORS * rtol)
 
 
+@pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("lam", [0.003, 0.02, 0.1, 0.3])
+def test_the_error_is_a_few_tolerances_times_what_the_flow_makes_of_a_deviation(lam, tol):
+    # One weight, solved exactly. A deviation d at time s is d w'(T)/w'(s) at time T: 20 and more for a start
+    # close to the weight below which it dies.
+    t = np.sort([0.5, 2.0, 5.0, 20.0, 0.1 / lam, 1 / lam])
+    for w0 in np.concatenate(
+        [np.linspace(0.02, 1.3, 25), theory.escape_weight(lam) * (1 + np.geomspace(1e-2, 1, 8))]
+    ):
+        found = flow([[w0]], lam, t, tol=tol).l2_norm[:, 0]
+        path = sparsification.solve([w0], lam, np.linspace(0.0, t[-1], 400)).l2_norm
+        exact = sparsification.solve([w0], lam, t).l2_norm
+        for at, got, known in zip(t, found, exact, strict=True):
+            before = np.append(path[: int(at / t[-1] * 399) + 1], known)
+            speeds = np.abs(before * (1 - before**2) - lam)[before > 0]
+            growth = 1.0 if known == 0 else max(1.0, speeds[-1] / speeds.min())
+            assert abs(got - known) <= 10 * tol * growth, (w0, at, abs(got - known) / tol / growth)
+
+
 def test_wrong_on_purpose_is_noticed():
     W0 = normal_weights(0, 4, 5)
     (exact,), _ = integrate(W0, 0.05, [12.0])
@@ -154,7 +173,7 @@ def packed_steps(W0, lam, t, number):
     first, rows, columns = steps.pack(np.ones(W0.shape, bool))
     w, G, h = W0[rows, columns], np.zeros((len(W0), len(W0))), t / number
     for _ in range(number):
-        steps.packed_run(first, rows, w, G, lam, True, 0.0, h, h, np.inf, 1)
+        steps.packed_run(first, rows, w, G, lam, True, 0.0, h, h, np.inf, 1, 0.0)
     W = np.empty_like(W0)
     W[rows, columns] = w
     return W

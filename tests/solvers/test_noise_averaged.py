@@ -166,7 +166,7 @@ def test_descent_follows_the_gradient(noise):
 
 def test_small_steps_follow_the_flow_to_first_order():
     W0 = weights(4, 6)
-    end = flow(W0, "normal", 0.3, 4.0, rtol=1e-10).W
+    end = flow(W0, "normal", 0.3, 4.0, tol=1e-10).W
     errors = []
     for steps in (250, 500, 1000):  # the flow's time is 4 learning_rate steps
         errors.append(np.abs(descend_averaged(W0, "normal", 0.3, 1 / steps, steps).W - end).max())
@@ -176,11 +176,11 @@ def test_small_steps_follow_the_flow_to_first_order():
 
 def test_flow_without_noise_is_that_of_the_collisions():
     W0 = weights(6, 8)
-    result = flow(W0, "bipolar", 0.0, [0.0, 2.0, 20.0], rtol=1e-9)
-    expected = collisions.flow(W0, 0.0, [0.0, 2.0, 20.0], rtol=1e-9)
+    result = flow(W0, "bipolar", 0.0, [0.0, 2.0, 20.0], tol=1e-9)
+    expected = collisions.flow(W0, 0.0, [0.0, 2.0, 20.0], tol=1e-9)
     np.testing.assert_allclose(result.W, expected.W, rtol=0, atol=1e-6)
     np.testing.assert_allclose(result.l2_norm, expected.l2_norm, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(result.total, 4 * expected.loss, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result.total, 4 * expected.total, rtol=0, atol=1e-5)
 
 
 def test_a_flow_of_no_time_stays():
@@ -214,7 +214,7 @@ def test_the_mean_effect_alone_gathers_weights_under_bipolar_noise_and_not_under
 
 def test_uniform_noise_has_a_flow_too():
     W0 = weights(3, 3)
-    result = flow(W0, "uniform", 0.3, [0.0, 1.0], rtol=1e-3)
+    result = flow(W0, "uniform", 0.3, [0.0, 1.0], tol=1e-3)
     assert result.status is Status.REACHED
     assert result.total[1] < result.total[0]
 
@@ -231,7 +231,7 @@ def test_what_goes_wrong_is_a_status():
         result = descend_averaged(np.full((2, 3), 1e29), "bipolar", std, rate, 3, record=[0, 3])
         assert (result.steps, result.status) == (0, Status.DIVERGED)
         assert np.isfinite(result.total[0])
-    stiff = flow(weights(2, 3), "normal", 1e9, [0.0, 1.0], max_steps=100)
+    stiff = flow(weights(2, 3), "normal", 1e9, [0.0, 1.0], steps=100)
     assert (stiff.status, stiff.reached) == (Status.STEPS, 0.0)
     assert 0 < stiff.steps <= 100
     np.testing.assert_array_equal(stiff.W, weights(2, 3))
@@ -273,8 +273,8 @@ def test_rejects(call, change, message):
         (descend_averaged, {"record": [2, 2]}, r"`record` must be increasing .*; got \[2, 2\]"),
         (flow, {"t": -1.0}, r"`t` must lie in \[0, inf\); got -1"),
         (flow, {"t": [1.0, 0.5]}, "`t` must be sorted; got 0.5 after a larger one"),
-        (flow, {"max_steps": 0}, "`max_steps` must be an integer of at least 1; got 0"),
-        (flow, {"rtol": 0.0}, r"`rtol` must lie in \[1e-13, 0.01\]; got 0"),
+        (flow, {"steps": 0}, "`steps` must be an integer of at least 1; got 0"),
+        (flow, {"tol": 0.0}, r"`tol` must lie in \[1e-13, 0.01\]; got 0"),
     ],
 )
 def test_rejects_of_one_function(call, change, message):

@@ -143,9 +143,22 @@ def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
 
 
 def expectation(expression: Any) -> Any:
-    """Mean over the noise of a SymPy polynomial in u and R, for any number of neurons: exact.
+    """Mean over the noise of a polynomial in u and R, for any number of neurons: exact.
 
-    Text is not an expression: SymPy would run it as code.
+    Parameters
+    ----------
+    expression : SymPy expression
+        A polynomial in the symbols u and R. Text is not one: SymPy would run it as code.
+
+    Returns
+    -------
+    SymPy expression
+        In power sums of the weights and moments of the noise.
+
+    Raises
+    ------
+    ValueError
+        If it is no SymPy expression, or no polynomial.
 
     Examples
     --------

@@ -44,6 +44,11 @@ def next_step_loss(
     float
         Rounding only; the ReLU counts as on, which it is if |w.xi| stays below |w|^2.
 
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or a moment too large for a float.
+
     References
     ----------
     Lecomte et al. (2024), App. C.2.
@@ -124,7 +129,7 @@ def fourth_norm_diffusion(
     Parameters
     ----------
     w, noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`fourth_norm_drift`.
+        As in :func:`fourth_norm_drift` and :func:`next_step_loss`.
 
     Returns
     -------
@@ -161,7 +166,7 @@ def random_fourth_norm_drift(
     n_hidden : array_like of int
         m, at least 1.
     noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`fourth_norm_drift`.
+        As in :func:`next_step_loss`.
 
     Examples
     --------

@@ -60,6 +60,11 @@ def three_point(excess_kurtosis: float) -> tuple[float, float]:
     probability : float
         Probability of not being 0, 1/(excess_kurtosis + 3).
 
+    Raises
+    ------
+    ValueError
+        If the excess kurtosis is below -2, which no distribution has.
+
     Examples
     --------
     >>> three_point(1.0)
@@ -85,6 +90,11 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
     -------
     ndarray of float64, shape (4,)
         Relative error 1e-15.
+
+    Raises
+    ------
+    ValueError
+        If the noise has another name, a number is out of range, or one is missing or given in vain.
 
     Examples
     --------

@@ -156,6 +156,11 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     float or ndarray of float64
         V of the module's first lines, linear in the excess kurtosis.
 
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, an encoding is 0 or the result too large for a float.
+
     Notes
     -----
     Asymptotic: relative errors of order |W_k|_4^4 (times powers of z), so it describes spread encodings,

@@ -82,6 +82,11 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
     ndarray of float64, shape (..., m), the shape of the times in front
         Relative error 1e-9 while a weight is above 1e-140.
 
+    Raises
+    ------
+    ValueError
+        If `w0` is 0 or a time negative.
+
     Notes
     -----
     Encodings that are tied together by their overlaps cannot all turn freely, so the same force sparsifies
@@ -156,6 +161,11 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     -------
     float
         s, near 1 - sigma^2/2 for weak noise. Absolute error 1e-7.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -313,6 +323,11 @@ def silent_l1_norm(
         :math:`(1 - \sigma^2/2)/((n - 1) c)`, with the squared length at which encodings without interference
         rest. Below :math:`\sqrt{1 - \sigma^2/2}`, the least l1 norm there is, no state is silent. 0 for noise
         without bound.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Notes
     -----
