@@ -84,9 +84,7 @@ ALLOWED: dict[str, str] = {
 PENDING: set[str] = {
     "theory.codes",
     "solvers.codes",
-    "solvers.loss",
     "solvers.noise",
-    "solvers.rug",
 }
 
 
