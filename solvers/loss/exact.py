@@ -412,8 +412,9 @@ def value_and_gradient(
     b: npt.ArrayLike,
     law: Any,
     *,
-    tol: float = 1e-9,
+    tol: float = 1e-7,
     rows: npt.ArrayLike | None = None,
+    frequencies: int | None = None,
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the exact loss with its derivatives by M and by b, for descents.
 
@@ -422,9 +423,12 @@ def value_and_gradient(
     M, b, law
         As for `exact_loss`.
     tol : float, optional
-        Error of loss and gradient to aim at, in units of E x_i^2.
+        Error of the loss to aim at, in units of E x_i^2. Its bound is far from sharp: at the default the
+        gradient of models of 16 to 128 features is good to 1e-10.
     rows : sequence of int, optional
         Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
+    frequencies : int, optional
+        Terms of a lattice sum at most, whatever the bound; by default some 2^26/n_features.
 
     Returns
     -------
@@ -448,7 +452,8 @@ def value_and_gradient(
     """
     M, b, law = _model(M, b, law)
     picked = _picked(rows, law.n_features)
-    found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), True)
+    most = None if frequencies is None else integer("frequencies", frequencies, 1, 2**24)
+    found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), True, most)
     weights = law.importance[picked] / picked.size
     return float(weights @ found.losses), weights[:, None] * found.by_M, weights * found.by_b
 
