@@ -82,14 +82,11 @@ ALLOWED: dict[str, str] = {
 
 # Rooms that do not keep the contract yet.
 PENDING: set[str] = {
-    "theory.codes",
     "theory.linear",
     "theory.sparsification",
-    "solvers.codes",
     "solvers.integrate",
     "solvers.linear",
     "solvers.loss",
-    "solvers.minimise",
     "solvers.rug",
 }
 
