@@ -73,8 +73,7 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     Examples
     --------
     >>> strongly_regular("Petersen", 10, 3, 0, 1)
-    Overlaps(name='Petersen', n_features=10, n_hidden=4, values=(-0.6666666666666666, 0.16666666666666666),
-    counts=(3, 6))
+    Overlaps(name='Petersen', n_features=10, n_hidden=4, values=(-0.666666667, 0.166666667), counts=(3, 6))
     """
     n = arguments.integer("n", n, 3)
     d = arguments.integer("degree", degree, 1, n - 2)
