@@ -82,9 +82,6 @@ ALLOWED: dict[str, str] = {
 
 # Rooms that do not keep the contract yet.
 PENDING: set[str] = {
-    "theory.codes",
-    "solvers.codes",
-    "solvers.noise",
 }
 
 
