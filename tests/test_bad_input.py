@@ -60,7 +60,7 @@ CALLS: dict[str, str] = {
 }
 
 # Rooms that do not refuse all bad input yet.
-PENDING = set(ROOMS)
+PENDING = set(ROOMS) - {"theory.collisions", "theory.noise", "solvers.collisions", "solvers.noise"}
 OPEN = [room for room in ROOMS if room not in PENDING]
 
 # --- Valid calls --------------------------------------------------------------------------------------------

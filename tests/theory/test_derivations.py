@@ -47,7 +47,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
 }
 
 # Rooms whose derivations are not in this form yet.
-PENDING = {"features", "rug"}
+PENDING = {"rug"}
 
 # --- Ties ---------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,8 @@ def interference_bound(ratio: npt.ArrayLike) -> Real:
     for every real matrix with positive diagonal and rank n_hidden at most (step 4 of the module's proof
     with all rows good).
 
-    `ratio` is as for `loss_bound`. Without the cap the bound is 1/ratio - 1 (Cowsik et al. 2024, Eq. 6), but one huge entry may meet that.
+    `ratio` is as for `loss_bound`. Without the cap the bound is 1/ratio - 1 (Cowsik et al. 2024, Eq. 6), but
+    one huge entry may meet that.
 
     Examples
     --------
