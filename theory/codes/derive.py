@@ -8,7 +8,7 @@ __all__ = ["derive_antipodal_loss", "derive_pair_cost", "derive_priority_loss", 
 
 
 def derive_pair_cost() -> Derivation:
-    r"""Integrate f(c), the cost of a pair of features that are on together, of which one lowers the other by c.
+    r"""Integrate f(c), the cost of two features that are on together, one of which lowers the other by c.
 
     Returns
     -------

@@ -76,7 +76,8 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     Overlaps(name='Petersen', n_features=10, n_hidden=4, values=(-0.6666666666666666, 0.16666666666666666),
     counts=(3, 6))
     """
-    n = arguments.integer("n", n, 3)
+    arguments.instance("name", name, str)
+    n = arguments.integer("n", n, 3, 10**15)
     d = arguments.integer("degree", degree, 1, n - 2)
     common = arguments.integer("common", common, 0, d - 1)
     apart = arguments.integer("apart", apart, 0, d)
@@ -200,6 +201,7 @@ def shifted(code: Overlaps) -> tuple[int, float]:
     >>> m, round(constant, 9)
     (23, 1.375)
     """
+    arguments.instance("code", code, Overlaps)
     mu = max(0.0, *code.values)
     strength = np.maximum(mu - np.asarray(code.values), 0.0) / (1.0 - mu)
     return code.n_hidden + (mu > 0.0), float(np.dot(code.counts, pair_cost(strength)))

@@ -13,6 +13,7 @@ __all__ = ["ideal_weights", "relative_variance", "relative_variance_bounds", "sc
 FloatArray = npt.NDArray[np.float64]
 
 
+@arguments.finite
 def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
     r"""Return the source's own curves, with the constants that it leaves open set to 1.
 
@@ -55,6 +56,7 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     return l1_norm**2, l1_norm
 
 
+@arguments.finite
 def relative_variance(w: npt.ArrayLike) -> float:
     """Variance of the absolute weights that are not zero, over their squared mean.
 
@@ -115,6 +117,7 @@ def ideal_weights(m: int, scale: float) -> FloatArray:
     array([0.798, 0.389, 0.121])
     """
     m = arguments.integer("m", m, 1)
+    arguments.fits("m", m, 10 * m)
     scale = number("scale", scale, 0, brackets="()")
     return np.asarray(scale * (2 / m) ** 0.5 * erfcinv((np.arange(m) + 0.5) / m))
 
