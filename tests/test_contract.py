@@ -83,10 +83,7 @@ ALLOWED: dict[str, str] = {
 # Rooms that do not keep the contract yet.
 PENDING: set[str] = {
     "theory.codes",
-    "theory.linear",
-    "theory.noise",
     "solvers.codes",
-    "solvers.collisions",
     "solvers.loss",
     "solvers.noise",
     "solvers.rug",

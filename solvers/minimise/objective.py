@@ -12,7 +12,6 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
 from ...theory.special import VALUES
-from ..codes.hessian_kernels import loss_and_gradient
 from ..loss import exact_loss, value_and_gradient
 from ..loss.patterns import by_patterns, chances
 
@@ -26,7 +25,7 @@ Penalty = tuple[str, float] | Callable[..., Any] | None
 _FEW = {"uniform": 8, "binary": 12, "symmetric": 4}
 # Patterns that may be summed for a loss on few classes, and features that may be on.
 _PATTERNS, _MOST_ON = 20_000, 11
-# Frequencies of the lattice for alike features: losses good to 1e-8 or so.
+# Frequencies of the lattice at most: losses good to 1e-8 or so.
 _FREQUENCIES = 1024
 # Tolerances of the transform in a descent, and of the loss that is returned, in units of E x_i².
 _DESCENT, _END = 1e-5, 1e-9
@@ -90,21 +89,15 @@ class _Patterns:
 class _Transform:
     """The loss of many features, from its transform.
 
-    For alike features it is summed over a lattice of fixed length: at 16 features whose weights are almost
-    those of antipodal pairs that takes 0.2 s, where `value_and_gradient`, which keeps a proved bound, takes
-    0.4 s to 8 s. The bound is wanted at the end alone.
+    The sum has a fixed number of frequencies at most: where weights are almost 0, a proved bound would take
+    many times as many. The bound is wanted at the end alone.
     """
 
     def __init__(self, law: Features):
         self.law = law
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        law = self.law
-        if not law.alike or law.p[0] == 1.0:
-            return value_and_gradient(M, b, law, tol=_DESCENT)
-        scale, share = float(law.scale[0]), law.importance * law.scale**2 / law.n_features
-        losses, by_M, by_u = loss_and_gradient(M, b / scale, float(law.p[0]), _FREQUENCIES)
-        return float(share @ losses), share[:, None] * by_M, share * by_u / scale
+        return value_and_gradient(M, b, self.law, tol=_DESCENT, frequencies=_FREQUENCIES)
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what it is off by."""

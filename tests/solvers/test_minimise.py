@@ -277,7 +277,7 @@ def test_extremes_are_finite_and_quiet(importance, p):
         (lambda: minimise(0, 1, 0.1), r"`n_features`.*got 0"),
         (lambda: minimise(65, 1, 0.1), r"`n_features`.*got 65"),
         (lambda: minimise(2, 0, 0.1), r"`n_hidden`.*got 0"),
-        (lambda: minimise(2, 1, 1.5), r"`p`.*got 1.5"),
+        (lambda: minimise(2, 1, 1.5), r"`law`.*got 1.5"),
         (lambda: minimise(2, 1, Features(3, 0.1)), r"`law`.*2 features.*3"),
         (lambda: minimise(2, 1, Features(2, 0.1, importance=0.0)), r"`importance`.*0"),
         (lambda: minimise(2, 1, Features(2, 1e-305)), r"`law`.*got 3\.3"),

@@ -32,6 +32,16 @@ LAWS = {
     "all": {"p": P, "exactly": 5},
     "sure": {"p": [1.0, 0.2, 1.0, 0.3, 1e-9], "exactly": 3},
     "exactly and a group": {"p": P, "exactly": 3, "groups": [synchronous([3, 1], 1e-8)], "scale": SCALES},
+    "none of a group": {"p": 0.3, "exactly": 0, "groups": [synchronous([0, 1, 2, 4], 0.2)]},
+    "fewer than a group": {"p": 0.3, "exactly": 1, "groups": [synchronous([0, 1, 2, 4], 0.2)]},
+    "only what a group allows": {
+        "p": 0.5,
+        "exactly": 3,
+        "groups": [
+            ([0, 1], [[0, 0], [1, 1], [0, 1]], [0.0, 1.0, 0.0]),
+            exclusive([2, 3, 4], [0.2, 0.3, 0.5]),
+        ],
+    },
     "exactly and a table": {
         "p": 0.2,
         "values": "normal",
@@ -210,15 +220,17 @@ def test_samples_match_moments(name):
         assert np.all(np.count_nonzero(x, axis=1) == law.exactly)
 
 
-@pytest.mark.parametrize("name", ["exactly", "exactly and a table", "two groups", "parent and child"])
+@pytest.mark.parametrize(
+    "name", ["exactly", "exactly and a table", "two groups", "parent and child", "only what a group allows"]
+)
 def test_samples_have_the_patterns(name):
-    """Chi-square of all patterns; false alarm 1 in 1000 for the four."""
+    """Chi-square of all patterns; false alarm 1 in 1000 for the five."""
     x = Features(5, **LAWS[name]).sample(100_000, np.random.default_rng(3)) != 0
     expected = {on: float(100_000 * chance) for on, chance in patterns(name).items()}
     common = [on for on in expected if expected[on] > 10]
     seen = {on: np.count_nonzero((x == np.array(on, bool)).all(axis=1)) for on in common}
     statistic = sum((seen[on] - expected[on]) ** 2 / expected[on] for on in common)
-    assert statistic < stats.chi2.isf(1e-3 / 4, len(common))
+    assert statistic < stats.chi2.isf(1e-3 / 5, len(common))
     assert 100_000 - sum(seen.values()) < 40
 
 

@@ -130,7 +130,7 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
     array([ 0. ,  0.1,  0. , -0.4])
     """
     n = arguments.integer("n_features", n_features, 4)
-    arguments.fits("n_features", n_features, float(n) ** 2)
+    arguments.fits("n_features", n_features, n**2)
     spread = arguments.number("spread", spread, 1)
     angle = np.concatenate([np.linspace(0.0, 0.5 * np.pi, n - 2), [np.pi, 1.5 * np.pi]])
     # Orthogonal to the feature before it and away from those before that one.

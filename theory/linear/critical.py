@@ -110,7 +110,7 @@ def critical_point(
     found = spectrum(covariance)
     kept = checked_indices(indices, found.eigenvalues.size)
     hidden = _hidden(n_hidden, kept.size)
-    fits("n_hidden", n_hidden, float(hidden) * found.eigenvalues.size)
+    fits("n_hidden", n_hidden, hidden * found.eigenvalues.size)
     basis = found.eigenvectors[:, kept]
     if mixing is None:
         C = np.eye(kept.size, hidden)
@@ -131,7 +131,7 @@ class CriticalPoint:
     """
 
     loss: float
-    """Per feature, as `critical_loss`."""
+    """Loss per feature, as `critical_loss`."""
     rank: int
     """Number of directions kept."""
     index: int

@@ -49,13 +49,7 @@ def noise_averaged_loss(
     ----------
     W : array_like of float, shape (n_features, n_hidden)
         Encodings, one a row.
-    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Noise on the hidden neurons, independent on each.
-    noise_std : float
-        Its standard deviation, not negative.
-    excess_kurtosis : float, optional
-        For ``"three-point"`` noise only.
-    method : {"exact", "edgeworth", "normal"}, optional
+    noise, noise_std, excess_kurtosis, method
         As in :func:`relu_moments`: exact, first order in the excess kurtosis, or normal noise instead.
 
     Returns
@@ -77,7 +71,7 @@ def noise_averaged_loss(
     >>> round(noise_averaged_loss([[1.0, 0.0], [0.0, 1.0]], "bipolar", 0.1), 12)
     0.03
     """
-    return _loss(matrix("W", W), noise, noise_std, excess_kurtosis, method)[0]
+    return _loss(real("W", matrix("W", W), -1e150, 1e150), noise, noise_std, excess_kurtosis, method)[0]
 
 
 @finite
@@ -94,7 +88,7 @@ def noise_averaged_gradient(
     Parameters
     ----------
     W, noise, noise_std, excess_kurtosis, method
-        As in :func:`noise_averaged_loss`.
+        As in :func:`noise_averaged_loss` and :func:`relu_moments`.
 
     Notes
     -----
@@ -107,7 +101,7 @@ def noise_averaged_gradient(
     array([[0.03, 0.2 ],
            [0.2 , 0.03]])
     """
-    return _loss(matrix("W", W), noise, noise_std, excess_kurtosis, method)[1]
+    return _loss(real("W", matrix("W", W), -1e150, 1e150), noise, noise_std, excess_kurtosis, method)[1]
 
 
 def _loss(
@@ -133,9 +127,9 @@ def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray
     directions = W / size / norm
     with np.errstate(over="ignore", invalid="ignore"):
         z = np.clip(W @ directions.T / noise_std, -40.0, 40.0)
+        length = (size * norm)[:, 0]
     np.fill_diagonal(z, 0.0)
     pull = np.sum(z * np.exp(-0.5 * z**2), axis=0) / math.sqrt(2 * math.pi)
-    length = (size * norm)[:, 0]
     if not np.all(np.isfinite(length) & np.isfinite(pull)):
         raise ValueError(f"`W` must have finite lengths; got {np.max(size):g} as an entry.")
     return np.asarray(pull), length, np.asarray(np.sum(directions**4, axis=1))

@@ -96,7 +96,8 @@ def derive_loss(part: str = "loss") -> Derivation:
     >>> derive_loss("off").expression.subs(b, 0)
     a**2*sigma**2/2
     """
-    expression = _losses()[arguments.choice("part", part, ("loss", "on", "off"))]
+    part = arguments.choice("part", part, ("loss", "on", "off"))
+    expression = _losses()[part]
     return Derivation(expression, symbols(), (_NORMAL,))
 
 
@@ -181,10 +182,10 @@ def derive_zero_ratio_limit() -> Derivation:
     first, second = _ramp_moments(z, sp.Integer(1))
     mean, square = (sp.integrate(u**k, (u, 0, 1)) for k in (1, 2))
     # Once sigma dwarfs u, the output does not depend on u: x and R are independent.
-    loss = p * square - p**2 * mean**2 * first**2 / second
-    # The share first²/second is at most 1 (Jensen) and tends to 1 as the ReLU stops clipping.
-    infimum = sp.expand(sp.simplify(sp.limit(loss, z, sp.oo)))
-    return Derivation(sp.Matrix([loss, infimum]), (z, p), (_NORMAL, "sigma is infinite."))
+    # The share is at most 1 (Jensen) and tends to 1 as the ReLU stops clipping.
+    share = first**2 / second
+    losses = [p * square - p**2 * mean**2 * part for part in (share, sp.limit(share, z, sp.oo))]
+    return Derivation(sp.Matrix(losses), (z, p), (_NORMAL, "sigma is infinite."))
 
 
 def derive_variance_bound() -> Derivation:

@@ -168,7 +168,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     >>> lower.round(6), upper.round(6)
     (array([0.166667, 0.111111]), array([0.666667, 1.      ]))
     """
-    sizes = np.sort(np.abs(arguments.vector("w0", w0)))[::-1]
+    sizes = np.sort(np.abs(arguments.real("w0", arguments.vector("w0", w0), -1e150, 1e150)))[::-1]
     sizes = np.append(sizes[sizes > 0], 0.0)
     count = arguments.real("nonzeros", nonzeros, 1, sizes.size - 1)
     if not np.all(count == np.floor(count)):
