@@ -81,8 +81,7 @@ ALLOWED: dict[str, str] = {
 }
 
 # Rooms that do not keep the contract yet.
-PENDING: set[str] = {
-}
+PENDING: set[str] = set()
 
 
 def classes(room: Any) -> Iterator[tuple[str, type]]:

@@ -17,6 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 _MOST = 10**8
 
 
+@arguments.finite
 def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
     r"""Return the source's own curves, with the constants that it leaves open set to 1.
 
@@ -59,6 +60,7 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     return l1_norm**2, l1_norm
 
 
+@arguments.finite
 def relative_variance(w: npt.ArrayLike) -> float:
     """Variance of the absolute weights that are not zero, over their squared mean.
 
