@@ -81,13 +81,7 @@ ALLOWED: dict[str, str] = {
 }
 
 # Rooms that do not keep the contract yet.
-PENDING: set[str] = {
-    "theory.codes",
-    "solvers.codes",
-    "solvers.loss",
-    "solvers.noise",
-    "solvers.rug",
-}
+PENDING: set[str] = set()
 
 
 def classes(room: Any) -> Iterator[tuple[str, type]]:

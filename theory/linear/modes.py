@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, choice, plain, real
+from ..arguments import FloatArray, Real, choice, finite, plain, real
 from ..loss.checks import together
 
 __all__ = ["aligned_mode", "aligned_pair"]
@@ -12,6 +12,7 @@ __all__ = ["aligned_mode", "aligned_pair"]
 _LARGEST = 1e75
 
 
+@finite
 def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, rule: str = "tied") -> Real:
     r"""Singular value of tied weights along one eigenvector at time t.
 
@@ -59,6 +60,7 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     return plain(np.asarray(w / np.hypot(w * np.sqrt(gone), np.where(w == 0, 1.0, left))))
 
 
+@finite
 def aligned_pair(
     a: npt.ArrayLike, b: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike
 ) -> tuple[Real, Real]:
