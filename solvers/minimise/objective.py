@@ -26,7 +26,7 @@ Penalty = tuple[str, float] | Callable[..., Any] | None
 _FEW = {"uniform": 8, "binary": 12, "symmetric": 4}
 # Patterns that may be summed for a loss on few classes, and features that may be on.
 _PATTERNS, _MOST_ON = 20_000, 11
-# Frequencies of the lattice for alike features: losses good to 1e-8 or so.
+# Frequencies of the lattice for independent features: losses good to 1e-8 or so.
 _FREQUENCIES = 1024
 # Tolerances of the transform in a descent, and of the loss that is returned, in units of E x_i².
 _DESCENT, _END = 1e-5, 1e-9
@@ -95,11 +95,12 @@ class _Transform:
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         law = self.law
-        if not law.alike or law.p[0] == 1.0:
+        if law.values != "uniform" or law.groups or law.exactly is not None:
             return value_and_gradient(M, b, law, tol=_DESCENT)
-        scale, share = float(law.scale[0]), law.importance * law.scale**2 / law.n_features
-        losses, by_M, by_u = lattice_loss(M, b / scale, float(law.p[0]), _FREQUENCIES)
-        return float(share @ losses), share[:, None] * by_M, share * by_u / scale
+        scale, share = law.scale, law.importance * law.scale**2 / law.n_features
+        stretch = scale / scale[:, None]
+        losses, by_M, by_u = lattice_loss(M * stretch, b / scale, np.array(law.p), _FREQUENCIES)
+        return float(share @ losses), share[:, None] * stretch * by_M, share * by_u / scale
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what it is off by."""
