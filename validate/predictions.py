@@ -157,8 +157,9 @@ def _relu(p: Any, importance: Any) -> Columns:
 def _noise(**given: Any) -> Columns:
     import numpy as np
 
-    from ..theory import noise
+    from ..theory import arguments, noise
 
+    arguments.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
     points = list(zip(*(given[name].tolist() for name in names), strict=True))
     rates = [noise.simplex_rate(n, sigma, kappa) for n, _, sigma, kappa, _ in points]

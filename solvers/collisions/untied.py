@@ -26,7 +26,7 @@ def flow_untied(
     weight_decay: float = 0.0,
     inputs: npt.ArrayLike | None = None,
     tol: float = 1e-6,
-    steps: int = 100_000,
+    steps: int = 50_000,
 ) -> Flow:
     r"""Gradient flow of the autoencoder y = ReLU(D E' x) whose encoder E and decoder D are separate.
 

@@ -14,7 +14,6 @@ from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
 from ...theory.special import VALUES
 from ..loss import exact_loss, value_and_gradient
 from ..loss.patterns import by_patterns, chances
-from .lattice import lattice_loss
 
 __all__ = ["BIASES", "Objective", "Penalty"]
 
@@ -26,7 +25,7 @@ Penalty = tuple[str, float] | Callable[..., Any] | None
 _FEW = {"uniform": 8, "binary": 12, "symmetric": 4}
 # Patterns that may be summed for a loss on few classes, and features that may be on.
 _PATTERNS, _MOST_ON = 20_000, 11
-# Frequencies of the lattice for independent features: losses good to 1e-8 or so.
+# Frequencies of the lattice at most: losses good to 1e-8 or so.
 _FREQUENCIES = 1024
 # Tolerances of the transform in a descent, and of the loss that is returned, in units of E x_i².
 _DESCENT, _END = 1e-5, 1e-9
@@ -88,19 +87,17 @@ class _Patterns:
 
 
 class _Transform:
-    """The loss of many features, from its transform; the proved error bound is wanted at the end alone."""
+    """The loss of many features, from its transform.
+
+    The sum has a fixed number of frequencies at most: where weights are almost 0, a proved bound would take
+    many times as many. The bound is wanted at the end alone.
+    """
 
     def __init__(self, law: Features):
         self.law = law
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        law = self.law
-        if law.values != "uniform" or law.groups or law.exactly is not None:
-            return value_and_gradient(M, b, law, tol=_DESCENT)
-        scale, share = law.scale, law.importance * law.scale**2 / law.n_features
-        stretch = scale / scale[:, None]
-        losses, by_M, by_u = lattice_loss(M * stretch, b / scale, np.array(law.p), _FREQUENCIES)
-        return float(share @ losses), share[:, None] * stretch * by_M, share * by_u / scale
+        return value_and_gradient(M, b, self.law, tol=_DESCENT, frequencies=_FREQUENCIES)
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what it is off by."""

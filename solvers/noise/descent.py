@@ -78,7 +78,7 @@ class Table:
         self.made = np.zeros(runs, np.int64)
         self.status = np.full(runs, Status.REACHED)
 
-    def descent(self, W0: npt.ArrayLike, t: FloatArray, W: FloatArray, reached: FloatArray) -> Descent:
+    def descent(self, W0: npt.ArrayLike, t: Any, W: FloatArray, reached: Any) -> Descent:
         """Return the result, for one run where `W0` is one."""
         one: Any = 0 if np.ndim(W0) == 2 else slice(None)
         keep = slice(t.shape[-1])
@@ -245,7 +245,7 @@ def descend(
     runs, n, _ = W.shape
     arguments.choice("noise", noise, tuple(KINDS))
     rates = arguments.real("learning_rate", learning_rate, 0.0, brackets="()")
-    settings = [
+    kurtosis, std, rate, l1 = (
         _per_run(name, value, runs)
         for name, value in (
             ("excess_kurtosis", given_kurtosis(noise, excess_kurtosis)),
@@ -253,7 +253,7 @@ def descend(
             ("learning_rate", rates),
             ("lam", arguments.real("lam", lam, 0.0)),
         )
-    ]
+    )
     rows = 1 if arguments.flag("shared", shared) else n
     steps = min(arguments.integer("steps", steps, 0), 2**53)
     draws = min(arguments.integer("draws", draws, 1), 2**53)
@@ -265,7 +265,7 @@ def descend(
 
     def run(at: int) -> tuple[int, int]:
         made: tuple[int, int] = kernels.run(
-            W[at], generators[at], KINDS[noise], *(value[at] for value in settings), rows, draws, stops,
+            W[at], generators[at], KINDS[noise], kurtosis[at], std[at], rate[at], l1[at], rows, draws, stops,
             table.fourth[at], table.length[at], table.total[at], table.path[at],
         )  # fmt: skip
         return made
@@ -278,4 +278,4 @@ def descend(
     table.made[:] = [made for made, _ in ends]
     table.status[[code == kernels.DIVERGED for _, code in ends]] = Status.DIVERGED
     t = 4.0 * rates[..., None] * wanted
-    return table.descent(W0, t, W, 4.0 * settings[2] * table.made)
+    return table.descent(W0, t, W, 4.0 * rate * table.made)

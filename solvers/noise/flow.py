@@ -127,17 +127,11 @@ def flow(
 
     Parameters
     ----------
-    W0 : (n_features, n_hidden) or (runs, n_features, n_hidden) array_like of float
-        Initial encodings. Not modified.
-    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Law of each component of the noise. Uniform and Laplace noise cost a hundred times as much.
-    noise_std : float
-        Standard deviation of each component of the noise, from 0 to 1e30. At 0 this is the flow of
+    W0, noise, noise_std, excess_kurtosis
+        As in :func:`descend_averaged`. Without noise this is the flow of
         :func:`superposition.solvers.collisions.flow` with lam = 0.
     t : (n_times,) array_like of float
         Times at which weights are wanted, sorted, not negative; one number is one time.
-    excess_kurtosis : float, optional
-        Of three-point noise, at least -2.
     tol : float, optional
         Error allowed in each step, beside the largest weight or beside 1 if that is larger; from 1e-13 to
         0.01.
@@ -148,11 +142,6 @@ def flow(
     -------
     Descent
         With the weights at all times in `path`; its `total` is averaged over the noise.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of its range.
 
     Notes
     -----

@@ -211,3 +211,14 @@ def test_dense_step(benchmark, n, m):
     benchmark.extra_info.update(times_products=share)
     print(f"\ndense steps at n = {n}, m = {m}: {share:.2f} times their products")
     assert share < 2
+
+
+@pytest.mark.benchmark(group="collisions: runs shared by threads")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers(benchmark, workers):
+    """Wall time of four runs: kernels give the interpreter's lock back, so two threads take about half."""
+    W0 = np.random.default_rng(0).normal(scale=0.9 / 16, size=(4, 64, 256))
+    flow(W0[:1], 1e-2, 3.0, tol=1e-4)  # compile first
+    found = benchmark.pedantic(flow, (W0, 1e-2, 300.0), {"tol": 1e-4, "workers": workers}, rounds=5)
+    print(f"\n{workers} threads: {benchmark.stats.stats.median:.3f} s for four runs")
+    assert all(status is Status.REACHED for status in found.status)

@@ -18,6 +18,14 @@ __all__ = [
 ]
 
 
+def counted(name: str, value: npt.ArrayLike) -> FloatArray:
+    """Check whole numbers of at least 1 whose fourth powers are floats."""
+    array = whole(name, value)
+    if np.any(array > 1e75):
+        raise ValueError(f"`{name}` must be at most 1e75; got {array.max():g}.")
+    return array
+
+
 def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
@@ -44,7 +52,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     >>> expected_collisions(256, 1024)
     31.875
     """
-    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
     return plain(np.asarray(n * (n - 1) / (2 * m)))
 
 
@@ -62,7 +70,7 @@ def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     >>> quoted_polysemantic(256, 1024)
     16.0
     """
-    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
     return plain(np.asarray(n * n / (4 * m)))
 
 
@@ -117,7 +125,7 @@ def expected_polysemantic(
     >>> round(expected_polysemantic(256, 256, exclusive=False), 2)
     39.6
     """
-    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
     if not exclusive:
         # With x = (1-q)^n and rho = q^2/(1-q)^2 the three terms are (1-x)^2 - x^2 (1 - (1-rho)^n): both
         # parts are small where m is much larger than n, as the sum is.
@@ -145,10 +153,7 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
 
     .. math:: P(x) = \binom{m}{x} \binom{m - x}{n - 2x} 2^{n - 2x} \Big/ \binom{2m}{n}.
 
-    Parameters
-    ----------
-    n_features, n_hidden : int
-        n and m, at least 1, n at most 2m.
+    The arguments, each one number, are those of :func:`expected_polysemantic`.
 
     Returns
     -------
@@ -156,11 +161,6 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
         All x from max(0, n - m) to n // 2.
     probability : ndarray of float64
         P(x), relative error 1e-13 times m or less (a difference of log-gamma functions).
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole or out of range.
 
     Notes
     -----
@@ -194,8 +194,8 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
 
     Parameters
     ----------
-    n_features, n_hidden : int
-        n and m, at least 1, n at most 2m.
+    n_features, n_hidden
+        As in :func:`expected_polysemantic`, each one number.
     stayed : float
         Share of the features that did not move, from 0 to 1.
     preference : float

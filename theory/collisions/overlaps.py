@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..arguments import FloatArray, Real, number, plain, whole
+from ..arguments import FloatArray, Real, number, plain
+from .counts import counted
 
 __all__ = [
     "feature_benefit",
@@ -52,7 +53,7 @@ def initial_interference(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std
     >>> initial_interference(3, 4, 0.5)
     0.25
     """
-    n, m = whole("n_features", n_features), whole("n_hidden", n_hidden)
+    n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
     s = arguments.real("std", std, 0.0)
     return plain(np.asarray(0.5 * (n - 1) * m * s**4))
 
@@ -65,21 +66,7 @@ def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
     It is Theta(1) for s = c/sqrt(m) with c < 1, but vanishes at c = 1: interference then outweighs it for
     any n.
 
-    Parameters
-    ----------
-    n_hidden : array_like of int
-        m, at least 1.
-    std : array_like of float
-        Standard deviation s of the initial weights, not negative.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole, too small or not finite.
+    The arguments are those of :func:`initial_interference`.
 
     References
     ----------
@@ -90,7 +77,7 @@ def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
     >>> feature_benefit(4, 0.25)
     0.15625
     """
-    m, s = whole("n_hidden", n_hidden), arguments.real("std", std, 0.0)
+    m, s = counted("n_hidden", n_hidden), arguments.real("std", std, 0.0)
     return plain(np.asarray(m * s**2 * (1 - (m + 2) * s**2)))
 
 

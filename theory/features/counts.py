@@ -108,7 +108,7 @@ def _left(block: Block, after: FloatArray) -> FloatArray:
     """Return at [pattern, c] the probability that c before the block, the pattern and what follows make k."""
     k = after.size - 1
     missing = k - np.arange(k + 1) - block.patterns.sum(axis=1)[:, None]
-    return np.where(missing >= 0, after[missing], 0.0)  # a negative index is read, and not used
+    return np.where(missing >= 0, after[np.maximum(missing, 0)], 0.0)
 
 
 def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArray:

@@ -130,7 +130,7 @@ class CriticalPoint:
     """
 
     loss: float
-    """Per feature, as `critical_loss`."""
+    """Loss per feature, as `critical_loss`."""
     rank: int
     """Number of directions kept."""
     index: int

@@ -82,6 +82,10 @@ def _shape(
     return squares, square, np.sum(squares**2, axis=-1), std**2, ratio - 3
 
 
+def _rate(learning_rate: float) -> float:
+    return number("learning_rate", learning_rate, -1e60, 1e60)
+
+
 def fourth_norm_drift(
     w: npt.ArrayLike,
     noise: str,
@@ -113,7 +117,7 @@ def fourth_norm_drift(
     m, sixth = squares.shape[-1], np.sum(squares**3, axis=-1)
     isotropic = ((s - 1) ** 2 / s + variance) * variance * (3 - (m + 2) * F)
     shaped = 2 * kurtosis * variance**2 * (F - 4 * sixth + 3 * F**2)
-    return plain(np.asarray(8 * number("learning_rate", learning_rate) ** 2 * (isotropic + shaped)))
+    return plain(np.asarray(8 * _rate(learning_rate) ** 2 * (isotropic + shaped)))
 
 
 def fourth_norm_diffusion(
@@ -146,7 +150,7 @@ def fourth_norm_diffusion(
     isotropic = ((s - 1) ** 2 / s + variance) * variance * np.sum(squares * gap**2, axis=-1)
     shaped = kurtosis * variance**2 * np.sum(squares**2 * gap**2, axis=-1)
     total = np.maximum(isotropic + shaped, 0.0)
-    return plain(np.asarray(64 * number("learning_rate", learning_rate) ** 2 * total))
+    return plain(np.asarray(64 * _rate(learning_rate) ** 2 * total))
 
 
 def random_fourth_norm_drift(
@@ -175,5 +179,5 @@ def random_fourth_norm_drift(
     """
     m = whole("n_hidden", n_hidden)
     _, std, ratio = family(noise, noise_std, excess_kurtosis)
-    share = m * (m - 1) / ((m + 2) * (m + 4) * (m + 6))
-    return plain(np.asarray(48 * number("learning_rate", learning_rate) ** 2 * (ratio - 3) * std**4 * share))
+    share = m / (m + 2) * ((m - 1) / (m + 4)) / (m + 6)
+    return plain(np.asarray(48 * _rate(learning_rate) ** 2 * (ratio - 3) * std**4 * share))

@@ -17,6 +17,7 @@ __all__ = [
 
 _KURTOSIS = {"bipolar": -2.0, "uniform": -1.2, "normal": 0.0, "laplace": 3.0}
 NOISES = (*_KURTOSIS, "three-point")
+_LARGEST = 1e30  # eighth powers are formed
 _SLACK = 1e-12  # a moment that a user computed in another order may be a few roundings lower
 
 
@@ -128,6 +129,8 @@ def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatAr
 def family(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
     """Check the arguments that describe a noise; return its name, deviation and mu4/sigma^4."""
     name, std = choice("noise", noise, NOISES), number("noise_std", noise_std, 0.0)
+    if std > _LARGEST:
+        raise ValueError(f"`noise_std` must be at most {_LARGEST:g}; got {std:g}.")
     return name, std, number("excess_kurtosis", given_kurtosis(name, excess_kurtosis)) + 3
 
 

@@ -48,13 +48,7 @@ def noise_averaged_loss(
     ----------
     W : array_like of float, shape (n_features, n_hidden)
         Encodings, one a row.
-    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Noise on the hidden neurons, independent on each.
-    noise_std : float
-        Its standard deviation, not negative.
-    excess_kurtosis : float, optional
-        For ``"three-point"`` noise only.
-    method : {"exact", "edgeworth", "normal"}, optional
+    noise, noise_std, excess_kurtosis, method
         As in :func:`relu_moments`: exact, first order in the excess kurtosis, or normal noise instead.
 
     Returns
@@ -92,7 +86,7 @@ def noise_averaged_gradient(
     Parameters
     ----------
     W, noise, noise_std, excess_kurtosis, method
-        As in :func:`noise_averaged_loss`.
+        As in :func:`noise_averaged_loss` and :func:`relu_moments`.
 
     Notes
     -----
@@ -131,9 +125,9 @@ def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray
     directions = W / size / norm
     with np.errstate(over="ignore", invalid="ignore"):
         z = np.clip(W @ directions.T / noise_std, -40.0, 40.0)
+        length = (size * norm)[:, 0]
     np.fill_diagonal(z, 0.0)
     pull = np.sum(z * np.exp(-0.5 * z**2), axis=0) / math.sqrt(2 * math.pi)
-    length = (size * norm)[:, 0]
     if not np.all(np.isfinite(length) & np.isfinite(pull)):
         raise ValueError(f"`W` must have finite lengths; got {np.max(size):g} as an entry.")
     return np.asarray(pull), length, np.asarray(np.sum(directions**4, axis=1))

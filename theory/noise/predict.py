@@ -172,16 +172,17 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     >>> round(simplex_square(1, 0.1), 6)
     0.995
     """
-    n, std = integer("n_features", n_features, 1), number("noise_std", noise_std, 0.0, brackets="(]")
+    n, std = integer("n_features", n_features, 1), number("noise_std", noise_std, 0.0, 1e30, brackets="(]")
 
     def loss(s: float) -> float:
         overlaps = [s, -s / max(n - 1, 1)]
         y = relu_moments(overlaps, [math.sqrt(s)], "normal", std)
         return float(y.second[0] - 2 * y.mean[0] + (n - 1) * y.second[1])
 
-    return float(
-        optimize.minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).x
-    )
+    found = optimize.minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
+    if not found.success:
+        raise ValueError(f"`noise_std` must leave a loss that can be minimised; got {std:g}.")
+    return float(found.x)
 
 
 def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
@@ -194,17 +195,15 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
 
     Parameters
     ----------
-    n_features : int
-        n, at least 2.
-    noise_std : float
-        sigma, positive.
+    n_features, noise_std
+        As in :func:`simplex_square`, but at least 2 features.
     excess_kurtosis : float
         kappa, at least -2.
 
     Returns
     -------
     float
-        B > 0 sparsifies. With s of :func:`simplex_square`; first order in the kurtosis.
+        B > 0 sparsifies. First order in the kurtosis.
 
     Examples
     --------
@@ -213,7 +212,7 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
     """
     n = integer("n_features", n_features, 2)
     kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
-    std, length = number("noise_std", noise_std, 0.0, brackets="(]"), math.sqrt(simplex_square(n, noise_std))
+    length, std = math.sqrt(simplex_square(n, noise_std)), float(noise_std)
     z = -length / ((n - 1) * std)
     return -kurtosis * std / (3 * length) * math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
 
@@ -229,12 +228,10 @@ def sparsification_time(
 
     Parameters
     ----------
-    n_features, n_hidden : int
-        n, at least 2, and m, at least n - 1 and 2.
-    noise_std : float
-        sigma, positive.
-    excess_kurtosis : float
-        kappa, at least -2.
+    n_features, noise_std, excess_kurtosis
+        As in :func:`simplex_square` and :func:`simplex_rate`.
+    n_hidden : int
+        m, at least n - 1 and 2.
     fourth_norm : float, optional
         Level of :math:`|W|_4^4/|W|_2^4`, in (0, 1).
 
@@ -291,7 +288,7 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
     1.28e-06
     """
     kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
-    std, rate = number("noise_std", noise_std, 0.0), number("learning_rate", learning_rate, 0.0)
+    std, rate = number("noise_std", noise_std, 0.0, 1e30), number("learning_rate", learning_rate, 0.0, 1e60)
     return -64 * rate**2 * std**4 * kurtosis
 
 

@@ -174,8 +174,8 @@ def feature_dimensionality(W: npt.ArrayLike) -> FloatArray:
     -----
     The values add up to the rank of W at most: with G = W' W, Cauchy and Schwarz give D_i = |W_i|⁴ / (W_i' G
     W_i) <= W_i' G⁺ W_i, and these leverages add up to the rank. Both are equal if and only if each W_i is an
-    eigenvector of G: for regular polytopes, blocks of such in orthogonal dimensions, and every tight frame,
-    whatever the loss thinks of them. The relative error is a few 1e-16 n_features.
+    eigenvector of G. That is so for regular polytopes, blocks of such in orthogonal dimensions, and every
+    tight frame, also for those that no loss favours. The relative error is a few 1e-16 n_features.
 
     References
     ----------

@@ -221,26 +221,7 @@ POLYTOPES: tuple[str, ...] = tuple(_MAKERS)
 def polytope(name: str) -> FloatArray:
     r"""Return the unit vectors of an arrangement by its name.
 
-    ====================  ======= ==========  ==============================================================
-    name                  n in m  energy      remarks
-    ====================  ======= ==========  ==============================================================
-    triangle              3 in 2  0           simplex
-    pentagon              5 in 2  0.95492     :math:`5 (3 - \sqrt5)/4`, least for n = 5, proved
-    hexagon               6 in 2  3
-    heptagon              7 in 2  5.44238     the least known is 5.43198
-    tetrahedron           4 in 3  0           simplex
-    square antiprism      8 in 3  2.04383     :math:`(80 - 32\sqrt2)/17` at its best height
-    tricapped prism       9 in 3  3.70588     63/17 at its best height
-    bicapped antiprism    10 in 3 5.95617     :math:`(56 + 32\sqrt2)/17` at its best height
-    cube                  8 in 3  8/3
-    icosahedron           12 in 3 12          the least known is 11.09741
-    cuboctahedron         12 in 3 12
-    dodecahedron          20 in 3 140/3
-    5-cell                5 in 4  0           simplex
-    rectified 5-cell      10 in 4 5/3         inner products 1/6 and -2/3
-    24-cell               24 in 4 48
-    demipenteract         16 in 5 32/5        inner products 1/5 and -3/5
-    ====================  ======= ==========  ==============================================================
+    The documentation of the small ReLU models lists their energies.
 
     Parameters
     ----------

@@ -299,22 +299,7 @@ def obtuse_second_class(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 
     Notes
     -----
-    A set of unit vectors without acute angles falls into blocks, orthogonal to each other, within which
-    neighbours in the graph of negative inner products are connected. In a block I - N is the Gram matrix, N
-    has no negative entry and is irreducible, so its largest eigenvalue is simple (Perron and Frobenius): each
-    block has at most one linear dependency. Hence n - m blocks or more have one, with two vectors at
-    least, and n <= 2m. Up to n = m + 1 one block may do, an open set of arrangements; at n = 2m only the
-    m antipodal pairs on orthogonal axes are left.
-
-    Each dependent block costs at least 1/3, what a pair does. Let v > 0 be its dependency with |v| = 1, so
-    that Nv = v. By Cauchy and Schwarz
-
-    .. math:: 1 = v'Nv \le \Big(\sum_{i \ne j} N_{ij}^2 (2 - N_{ij})\Big)^{1/2}
-              \Big(\sum_{i \ne j} \frac{v_i^2 v_j^2}{2 - N_{ij}}\Big)^{1/2},
-
-    and the last sum is at most 1/2: 1/(2 - N) <= (1 + N)/2, and q'Nq <= |q|^2 for q = v^2, since I - N has
-    no negative eigenvalue. Hence the first sum is at least 2, and the block's loss, a sixth of it, at least
-    1/3.
+    Proved in the documentation of the small ReLU models.
 
     Examples
     --------

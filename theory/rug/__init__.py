@@ -1,7 +1,7 @@
 """The Persian rug (Cowsik et al. 2024): macroscopic loss, variance bound, limits, sharp asymptotics.
 
-All of it takes a number p, and no other law: a rug treats all features alike, and the closed forms integrate over
-values that are uniform on [0, 1]. `superposition.solvers.loss` has the loss at any law.
+All of it takes a number p and no other law: a rug treats all features alike, and the closed forms are
+those of values uniform on [0, 1]. `superposition.solvers.loss` has the loss at any law.
 """
 
 from .asymptotics import asymptotic_loss, asymptotic_shift

@@ -26,17 +26,7 @@ _NORMAL = "The interference is normal with standard deviation sigma, in units of
 
 
 def symbols() -> tuple[Any, Any, Any, Any]:
-    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here.
-
-    Returns
-    -------
-    tuple of sympy.Symbol
-
-    Examples
-    --------
-    >>> symbols()
-    (a, b, sigma, p)
-    """
+    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
     import sympy as sp
 
     a, sigma, p = sp.symbols("a sigma p", positive=True)
@@ -181,10 +171,10 @@ def derive_zero_ratio_limit() -> Derivation:
     first, second = _ramp_moments(z, sp.Integer(1))
     mean, square = (sp.integrate(u**k, (u, 0, 1)) for k in (1, 2))
     # Once sigma dwarfs u, the output does not depend on u: x and R are independent.
-    loss = p * square - p**2 * mean**2 * first**2 / second
-    # The share first²/second is at most 1 (Jensen) and tends to 1 as the ReLU stops clipping.
-    infimum = sp.expand(sp.simplify(sp.limit(loss, z, sp.oo)))
-    return Derivation(sp.Matrix([loss, infimum]), (z, p), (_NORMAL, "sigma is infinite."))
+    # The share is at most 1 (Jensen) and tends to 1 as the ReLU stops clipping.
+    share = first**2 / second
+    losses = [p * square - p**2 * mean**2 * part for part in (share, sp.limit(share, z, sp.oo))]
+    return Derivation(sp.Matrix(losses), (z, p), (_NORMAL, "sigma is infinite."))
 
 
 def derive_variance_bound() -> Derivation:

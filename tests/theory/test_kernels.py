@@ -1,0 +1,38 @@
+"""How kernels compile: other Python threads run while they do."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from superposition.solvers.collisions import steps as collisions
+from superposition.solvers.noise import steps as noise
+from superposition.theory.kernels import kernel
+
+SPINS = 2_000_000_000  # a few seconds: after that the flag was not seen
+
+
+@kernel
+def spin(flag, count, most):
+    """Count until another thread raises the flag."""
+    for _ in range(most):
+        count[0] += 1
+        if flag[0] > 0:
+            return
+
+
+def test_another_thread_runs_while_a_kernel_does():
+    flag, count = np.zeros(1), np.zeros(1, np.int64)
+    spin(np.ones(1), count, 1)  # compiled
+    count[0] = 0
+    worker = threading.Thread(target=spin, args=(flag, count, SPINS))
+    worker.start()
+    # With the interpreter's lock held by the kernel this line would wait for its end.
+    flag[0] = 1.0
+    worker.join()
+    assert 0 < count[0] < SPINS
+
+
+@pytest.mark.parametrize("function", [collisions.packed_run, collisions.move, collisions.judge, noise.run])
+def test_kernels_give_the_lock_back(function):
+    assert function.targetoptions["nogil"]
