@@ -81,9 +81,7 @@ ALLOWED: dict[str, str] = {
 }
 
 # Rooms that do not keep the contract yet.
-PENDING: set[str] = {
-    "solvers.noise",
-}
+PENDING: set[str] = set()
 
 
 def classes(room: Any) -> Iterator[tuple[str, type]]:
