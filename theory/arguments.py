@@ -507,7 +507,7 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise ValueError(_beyond("of shapes that broadcast together", given)) from error
         parts = found if isinstance(found, tuple) else (found,)
-        if not all(np.all(np.isfinite(part)) for part in parts):  # type: ignore[call-overload]
+        if not all(np.all(np.isfinite(part)) for part in parts):  # type: ignore[arg-type]
             raise ValueError(_beyond("such that the result is a finite double", given))
         return found
 

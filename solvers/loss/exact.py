@@ -40,7 +40,7 @@ class Loss:
     Attributes
     ----------
     loss : float
-        Mean over the outputs of importance times `per_feature`.
+        Loss per feature: the mean over the outputs of importance times `per_feature`.
     error_estimate : float
         What `loss` is off by at most.
     per_feature : (n,) ndarray of float64

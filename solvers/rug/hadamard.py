@@ -292,12 +292,12 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
     n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
     m = arguments.integer("n_hidden", n_hidden, 1, n)
     first = 0 if constant_row or m == n else 1
-    rows = np.random.default_rng(rng).choice(n - first, size=m, replace=False, shuffle=False) + first
+    rows = arguments.generator("rng", rng).choice(n - first, size=m, replace=False, shuffle=False) + first
     return RugMatrix(n, rows)
 
 
 def random_projector(
-    n_features: int, n_hidden: int, rng: Seed = None, *, unit_diagonal: bool = False
+    n_features: int, n_hidden: int, *, rng: Seed = None, unit_diagonal: bool = False
 ) -> FloatArray:
     """Random matrix (n_features/n_hidden) O P O', to compare the rug with.
 
@@ -344,7 +344,7 @@ def random_projector(
     """
     n = arguments.integer("n_features", n_features, 2)
     m = arguments.integer("n_hidden", n_hidden, 1, n)
-    rng = np.random.default_rng(rng)
+    rng = arguments.generator("rng", rng)
     if m == n:
         return np.eye(n)
     if unit_diagonal:

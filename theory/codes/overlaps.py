@@ -75,7 +75,8 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     >>> strongly_regular("Petersen", 10, 3, 0, 1)
     Overlaps(name='Petersen', n_features=10, n_hidden=4, values=(-0.666666667, 0.166666667), counts=(3, 6))
     """
-    n = arguments.integer("n", n, 3)
+    arguments.instance("name", name, str)
+    n = arguments.integer("n", n, 3, 10**15)
     d = arguments.integer("degree", degree, 1, n - 2)
     common = arguments.integer("common", common, 0, d - 1)
     apart = arguments.integer("apart", apart, 0, d)
@@ -208,6 +209,7 @@ def shifted(code: Overlaps) -> tuple[int, float]:
     >>> m, round(constant, 9)
     (23, 1.375)
     """
+    arguments.instance("code", code, Overlaps)
     mu = max(0.0, *code.values)
     strength = np.maximum(mu - np.asarray(code.values), 0.0) / (1.0 - mu)
     return code.n_hidden + (mu > 0.0), float(np.dot(code.counts, pair_cost(strength)))

@@ -86,7 +86,8 @@ def derive_loss(part: str = "loss") -> Derivation:
     >>> derive_loss("off").expression.subs(b, 0)
     a**2*sigma**2/2
     """
-    expression = _losses()[arguments.choice("part", part, ("loss", "on", "off"))]
+    part = arguments.choice("part", part, ("loss", "on", "off"))
+    expression = _losses()[part]
     return Derivation(expression, symbols(), (_NORMAL,))
 
 
