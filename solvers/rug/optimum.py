@@ -1,6 +1,5 @@
 """The optimal scale and bias of the macroscopic loss, over whole grids of (p, ratio)."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy.optimize import elementwise
 
 from ...theory import arguments
 from ...theory import rug as theory
+from ...theory.results import result
 from ...theory.rug.closed import profile_kernel, scale_kernel, slope_kernel
 
 __all__ = ["Optimum", "crossover_ratio", "optimum"]
@@ -31,7 +31,7 @@ _LEAST_SIGMA, _GREATEST_SIGMA = 1e-8, 1e3
 _TOLERANCES: Any = {"xatol": 1e-10, "xrtol": 1e-10, "fatol": 0.0, "frtol": 0.0}
 
 
-@dataclass(frozen=True)
+@result
 class Optimum:
     """Global minimum of the macroscopic loss; arrays of one shape, or floats."""
 
