@@ -150,7 +150,7 @@ def _shift(low: float, high: float, sigma: float, p: float) -> float:
         share = 0.5
         if 1.0 - np.sqrt(1.0 - along) < across < np.sqrt(along):
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-            if abs(share * (b - a)) < 1e-7 * (1.0 + abs(a)):  # the next step would be of its power 1.8
+            if abs(share * (b - a)) < 3e-6 * (1.0 + abs(a)):  # the next step would be of its power 1.8
                 return a + share * (b - a)
         share = min(max(share, nearest), 1.0 - nearest)
     return np.nan
