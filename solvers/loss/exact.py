@@ -25,6 +25,8 @@ IntArray = npt.NDArray[np.int64]
 
 # The kernels form fourth powers of entries and of their inverses.
 LARGEST = 1e50
+# Losses of rarer features leave the range of doubles.
+LEAST = 1e-290
 # Values with bounds; up to so many features, all patterns are summed.
 FEW = {"uniform": 6, "symmetric": 4, "binary": 14}
 # Factors that a row's lattice sum may take: a second or two.
@@ -262,13 +264,21 @@ def _tolerance(tol: float) -> float:
     return number("tol", tol, 0.0, 1.0, brackets="()")
 
 
+def _law(law: Any, n: int) -> Features:
+    law = as_features(law, n)
+    least = law.p[law.p > 0.0].min(initial=1.0)
+    if least < LEAST:
+        raise ValueError(f"`law` must have probabilities of 0 or at least {LEAST:g}; got {least:g}.")
+    return law
+
+
 def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, FloatArray, Features]:
     M = real("M", matrix("M", M), -LARGEST, LARGEST)
     n = M.shape[1]
     if M.shape[0] != n:
         raise ValueError(f"`M` must be square; got shape {M.shape}.")
     b = arguments.each("b", b, n)
-    return M, real("b", b, -LARGEST, LARGEST), as_features(law, n)
+    return M, real("b", b, -LARGEST, LARGEST), _law(law, n)
 
 
 def _picked(rows: npt.ArrayLike | None, n: int) -> IntArray:
@@ -396,7 +406,7 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
     0.026922302302
     """
     row = real("row", vector("row", row), -LARGEST, LARGEST)
-    law = as_features(law, row.size)
+    law = _law(law, row.size)
     feature = np.array([integer("i", i, 0, row.size - 1)])
     bias = np.array([number("b", b, -LARGEST, LARGEST)])
     found = _outputs(law, row[np.newaxis], feature, bias, _tolerance(tol), False)

@@ -217,15 +217,16 @@ GROUPS = [
     ],
     ids=lambda law: f"{law.values}-{len(law.groups)}-{law.exactly}",
 )
-def test_samples_of_64_features(law, request):
-    """A false alarm in 1e-3 for each law: loss and directional derivative, two-sided."""
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("batches", [40, pytest.param(2000, marks=pytest.mark.slow)])
+def test_samples_of_64_features(law, batches):
+    """A false alarm in 1e-3 for each law: loss and directional derivative, two-sided; 10^7 samples in all."""
+    rng = np.random.default_rng(batches)
     W = rng.normal(size=(64, 16)) / 4
     M, b = W @ W.T, np.full(64, -0.1)
     rows = np.arange(0, 64, 8)
     D, d = rng.normal(size=(rows.size, 64)), rng.normal(size=rows.size)
     losses, slopes = [], []
-    for _ in range(40):
+    for _ in range(batches):
         x = law.sample(5000, rng)
         y = x @ M[rows].T + b[rows]
         error = x[:, rows] - np.maximum(y, 0)
@@ -268,7 +269,7 @@ def test_hessian_is_the_derivative_of_the_gradient(values, n):
 def test_where_digits_are_lost_the_loss_is_refused():
     row = np.r_[1.0, np.full(59, 1e9)]
     with pytest.raises(ValueError, match="`M` must have entries that double precision can tell apart"):
-        row_loss(row, 0, -3e10, 0.5)
+        row_loss(row, 0, -5.8e10, 0.5)
 
 
 def test_value_and_gradient_are_those_of_the_loss():
@@ -280,3 +281,19 @@ def test_value_and_gradient_are_those_of_the_loss():
     tight = exact_gradient(M, b, law, tol=1e-12)
     assert np.abs(by_M - tight[0]).max() < 1e-7
     assert np.abs(by_b - tight[1]).max() < 1e-7
+
+
+@pytest.mark.parametrize("p", [1e-200, 1e-240, 1e-290])
+def test_the_rarest_features(p):
+    """One feature on at a time: the loss is p times a number, and the estimate knows it."""
+    row = np.r_[1.0, 0.5, -0.3, 0.2, 0.4, 0.1, 0.3, 0.2]
+    rare, rarer = row_loss(row, 0, -0.1, 1e-100), row_loss(row, 0, -0.1, p)
+    assert rarer.loss / p == pytest.approx(rare.loss / 1e-100, rel=1e-14)
+    assert rarer.error_estimate < 1e-9 * rarer.loss
+
+
+def test_features_rarer_than_doubles_are_refused():
+    with pytest.raises(
+        ValueError, match="`law` must have probabilities of 0 or at least 1e-290; got 4.94066e-324"
+    ):
+        row_loss([1.0, 0.5], 0, 0.0, 5e-324)
