@@ -82,7 +82,7 @@ ALLOWED: dict[str, str] = {
 }
 
 # Rooms that do not keep the contract yet.
-PENDING: set[str] = {"theory.codes"}
+PENDING: set[str] = set()
 
 
 def classes(room: Any) -> Iterator[tuple[str, type]]:

@@ -268,11 +268,8 @@ def crossings(
     models = arguments.choice("models", models, MODELS)
 
     def excess(log_p: npt.ArrayLike) -> FloatArray:
-        p = np.atleast_1d(np.exp(log_p))
-        found = blocks(p, codes, tied=models == "tied")
-        _, ratios, losses = _points(p, found, models)
-        mixed = [_mix(np.array([at]), ratios, losses[:, k])[0][0] for k in range(p.size)]
-        return np.asarray(np.log(np.array(mixed) / rug.optimum(p, at).loss))
+        found = envelope(np.atleast_1d(np.exp(log_p)), at, codes, models=models)
+        return np.asarray(np.log(found.structured / found.rug))
 
     grid = np.linspace(np.log(low), np.log(high), count)
     values = excess(grid)

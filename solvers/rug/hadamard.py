@@ -291,7 +291,7 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
 
 
 def random_projector(
-    n_features: int, n_hidden: int, rng: Seed = None, *, unit_diagonal: bool = False
+    n_features: int, n_hidden: int, *, rng: Seed = None, unit_diagonal: bool = False
 ) -> FloatArray:
     """Random matrix (n_features/n_hidden) O P O', to compare the rug with.
 

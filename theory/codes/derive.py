@@ -108,8 +108,7 @@ def derive_priority_loss() -> Derivation:
     """
     import sympy as sp
 
-    p = sp.Symbol("p", positive=True)
-    n = sp.Symbol("n", integer=True, positive=True)
+    p, n = sp.symbols("p n")
     geometric = (1 - (1 - p) ** (n - 2)) / p  # the sum of (1 - p)^k over k = 0, ..., n - 3
     lost = (n - 2) - geometric + 1 - (1 - p) ** (n - 3)
     return Derivation(p / (3 * n) * lost, (p, n), ("An infinite spread of lengths, and n >= 4.",))

@@ -149,7 +149,7 @@ def antipodal_loss(p: npt.ArrayLike) -> Any:
 def dropped_loss(p: npt.ArrayLike) -> Any:
     """Loss of a feature that is not represented, p/3 - p²/4: the best output is the constant p/2.
 
-    It is what `zero_ratio_loss` of the rug is.
+    `p` is as for `antipodal_optimum`.
 
     Examples
     --------

@@ -110,7 +110,7 @@ def critical_point(
     found = spectrum(covariance)
     kept = checked_indices(indices, found.eigenvalues.size)
     hidden = _hidden(n_hidden, kept.size)
-    fits("n_hidden", n_hidden, hidden * found.eigenvalues.size)
+    fits("n_hidden", hidden, hidden * found.eigenvalues.size * 4)
     basis = found.eigenvectors[:, kept]
     if mixing is None:
         C = np.eye(kept.size, hidden)

@@ -162,9 +162,9 @@ def profile_kernel(z: float, sigma: float, p: float) -> float:
     return (1.0 - p) * _off(a, b, sigma) + p * _on(a, shrink, b, sigma)
 
 
-@ufunc
-def slope_kernel(z: float, sigma: float, p: float) -> float:
-    """Slope by the bias at the optimal scale, divided by 2 sigma, at bias a sigma z.
+@kernel
+def slopes(z: float, sigma: float, p: float) -> tuple[float, float]:
+    """Slope by the bias at the optimal scale, divided by 2 sigma, at bias a sigma z: of features off, and on.
 
     dL/db = 2 E[(ReLU(y) - x) 1(y > 0)], arranged so that only small terms remain for small sigma.
     """
@@ -173,4 +173,11 @@ def slope_kernel(z: float, sigma: float, p: float) -> float:
     off = (1.0 - p) * 2.0 * h2
     square = off + 2.0 * p * sigma * d3
     shrink = (off + p * sigma * (d1 + z * d2)) / square
-    return (1.0 - p) * (p * first / square) * h1 + p * sigma * (d0 + z * d1 - shrink * d2)
+    return (1.0 - p) * (p * first / square) * h1, p * sigma * (d0 + z * d1 - shrink * d2)
+
+
+@ufunc
+def slope_kernel(z: float, sigma: float, p: float) -> float:
+    """Slope by the bias, the sum of `slopes`."""
+    off, on = slopes(z, sigma, p)
+    return off + on

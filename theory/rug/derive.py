@@ -26,17 +26,7 @@ _NORMAL = "The interference is normal with standard deviation sigma, in units of
 
 
 def symbols() -> tuple[Any, Any, Any, Any]:
-    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here.
-
-    Returns
-    -------
-    tuple of sympy.Symbol
-
-    Examples
-    --------
-    >>> symbols()
-    (a, b, sigma, p)
-    """
+    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
     import sympy as sp
 
     a, sigma, p = sp.symbols("a sigma p", positive=True)
