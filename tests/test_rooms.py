@@ -26,7 +26,7 @@ def _told(program):
 
 def test_importing_all_of_theory_and_solvers_loads_no_more_than_they_compute_with():
     loaded = _told(ALL_ROOMS)
-    assert "superposition.solvers.rug.exact" in loaded
+    assert "superposition.solvers.loss.exact" in loaded
     heavy = {
         "torch",
         "matplotlib",

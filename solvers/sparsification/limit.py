@@ -432,5 +432,6 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
         late = times[zeta.size :]
         rest = _few_left(late, lam, m, top, stop, begin, y_begin) if good else np.full((5, late.size), np.nan)
         columns = np.hstack((columns, rest))
-    shaped = (column[place].reshape(t.shape) for column in columns)
-    return LimitLaw(t, *shaped, status=Status.REACHED if good else Status.STALLED)
+    count, norm, spread, count_std, norm_std = (column[place].reshape(t.shape) for column in columns)
+    status = Status.REACHED if good else Status.STALLED
+    return LimitLaw(t, count, norm, spread, count_std, norm_std, status)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ..integrate.explicit import checked_times
-from ..results import result
+from ..results import frozen, result
 from .alone import alone
 from .march import N_COLUMNS, START, TIME, block_sums, drop_times, march, norms, states, sums
 
@@ -115,7 +115,7 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     -----
     Times, norms and drop times are good to a relative 1e-10, commonly to 1e-13, as far as the numbers given
     determine them: while a dying encoding shrinks through zero, its norms are that good beside lam times t;
-    initial lengths beyond a thousand cost digits. The work is that of sorting and of reading off one time a
+    initial lengths beyond a thousand cost digits, unless the weights are equal or one. The work is that of sorting and of reading off one time a
     weight, O(m log m), about three times a NumPy sort for ten million weights; the memory beside `w0` and the
     result is that of one sorted copy.
 
@@ -139,7 +139,7 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
         nonzeros=motion.sizes.size - motion.first,
         l1_norm=l1_norm,
         l2_norm=l2_norm,
-        drop_times=drop_times(w0, motion.steps, motion.death),
+        drop_times=frozen(drop_times(w0, motion.steps, motion.death)),
         died=math.isfinite(motion.death),
     )
 
