@@ -184,7 +184,7 @@ def _of_heard(
     sides, block = second[1:].copy(), np.diag(second[0])
     for start in range(0, frequencies, CHUNK):
         k = np.arange(start, min(start + CHUNK, frequencies))
-        s = c + 1j * h * k
+        s = np.asarray(c + 1j * h * k, np.complex128)
         f, mine = _transforms(values, s[:, None] * m), _transforms(values, s * a)
         weight = np.exp(s * b) * h / np.pi * np.where(k == 0, 0.5, 1.0)
         K = weight * (2.0 * (1.0 - own + own * mine[0]) / s - 2.0 * own * mine[1]) / s**2

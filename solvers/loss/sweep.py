@@ -119,7 +119,7 @@ def sweep(
                     meets += ahead[up + t + on] * states[u, level * wide + t]
             _spread(units, u, q, meets, phi, slope)
         ahead[:size] = fresh
-    return answer
+    return complex(answer)
 
 
 @kernel

@@ -293,7 +293,7 @@ def _lattice_sum(
     """Return the sum over the lattice, and the sum of sizes that its rounding errors are units of."""
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
-    noise = _noise(m.size, 2.0 * np.mean(p))
+    noise = _noise(m.size, 2.0 * float(np.mean(p)))
     none = _all_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     for start in range(0, blocks, CHUNK):
