@@ -109,8 +109,11 @@ def cases(room_name: str) -> Iterator[Case]:
         if not callable(public) or not hasattr(public, "__module__"):
             continue
         bound = _first_call(key, name, public, public)
-        if bound is None and inspect.isfunction(public) and not inspect.signature(public).parameters:
-            bound = inspect.signature(public).bind()
+        if bound is None and inspect.isfunction(public):
+            parameters = inspect.signature(public).parameters.values()
+            if all(one.default is not one.empty for one in parameters):
+                bound = inspect.signature(public).bind()
+                bound.apply_defaults()
         if bound is not None or inspect.isfunction(public):
             yield Case(key, public, bound, _documents(public))
         if inspect.isclass(public) and bound is not None:
