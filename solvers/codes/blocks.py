@@ -170,7 +170,7 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
     on = arguments.real("p", arguments.vector("p", p), LEAST_P, 1)
     tied = arguments.flag("tied", tied)
     found = []
-    for name in names:
+    for name in arguments.choices("names", names, CODES):
         code = overlaps(name)
         if code.name == "pair":
             scale, bias = antipodal_optimum(on)
@@ -207,6 +207,7 @@ def block(name: str, p: float, *, shift: bool = False) -> Block:
     (0.23, 1.403)
     """
     on, shift = arguments.number("p", p, LEAST_P, 1), arguments.flag("shift", shift)
+    arguments.choice("name", name, CODES)
     found = blocks([on], [name], tied=not shift)
     if shift and len(found) == 1:
         raise ValueError(f"`shift` must be False for a code without positive interference; got {shift!r}.")

@@ -162,7 +162,7 @@ def envelope(
     >>> found.names[found.first], found.names[found.second], round(found.share, 3)
     ('rug', 'rug', 0.0)
     """
-    models = arguments.choice("models", models, MODELS)
+    models, codes = arguments.choice("models", models, MODELS), arguments.choices("codes", codes, CODES)
     on, r = _plane(p, ratio)
     return _envelope(on, r, blocks(np.unique(on), codes, tied=models == "tied"), models)
 
@@ -177,7 +177,7 @@ def envelopes(p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = COD
     [1.0, 0.999, 0.234]
     """
     on, r = _plane(p, ratio)
-    found = blocks(np.unique(on), codes)
+    found = blocks(np.unique(on), arguments.choices("codes", codes, CODES))
     return {models: _envelope(on, r, found, models) for models in MODELS}
 
 
@@ -265,7 +265,7 @@ def crossings(
     low = arguments.number("low", low, LEAST_P, 1, brackets="[)")
     high = arguments.number("high", high, low, 1, brackets="()")
     count = arguments.integer("points", points, 2, 10_000)
-    models = arguments.choice("models", models, MODELS)
+    models, codes = arguments.choice("models", models, MODELS), arguments.choices("codes", codes, CODES)
 
     def excess(log_p: npt.ArrayLike) -> FloatArray:
         found = envelope(np.atleast_1d(np.exp(log_p)), at, codes, models=models)

@@ -203,6 +203,6 @@ def block_model(block: Block) -> tuple[FloatArray, float]:
     array([[ 1.0116, -1.0116],
            [-1.0116,  1.0116]])
     """
-    name = block.name.removesuffix(" shifted")
+    name = arguments.instance("block", block, Block).name.removesuffix(" shifted")
     gram = _gram(name)
     return block.a * (gram - block.shift) / (1.0 - block.shift), block.b

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
-from ...theory.arguments import FloatArray, generator, integer, number, power_of_two, vector
+from ...theory.arguments import FloatArray, generator, instance, integer, number, power_of_two, vector
 from ..loss import RowDerivatives, row_hessian
 from ..results import Status, result
 from ..rug import optimum as rug_optimum
@@ -242,6 +242,7 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
     >>> len(found.curvatures), found.lowest + found.error_estimate < 0
     (16, True)
     """
+    instance("point", point, RugPoint)
     p = number("p", p, 0, 1, brackets="()")
     frequencies = integer("frequencies", frequencies, 1)
     row = vector("point.row", point.row)

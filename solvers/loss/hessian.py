@@ -32,7 +32,7 @@ class RowDerivatives:
     Attributes
     ----------
     loss : float
-        E (x_i - ReLU(row . x + b))^2, per feature and without importance.
+        Of this output alone, so per feature: E (x_i - ReLU(row . x + b))^2, without importance.
     gradient : (n + 1,) ndarray of float64
     hessian : (n + 1, n + 1) ndarray of float64
         Symmetric.

@@ -188,7 +188,7 @@ def test_search_finds_pairs_and_better():
     ("call", "message"),
     [
         (lambda: codes.blocks([0.0]), r"`p`.*got 0"),
-        (lambda: codes.blocks([0.1], ["sphere"]), r"`name`.*got 'sphere'"),
+        (lambda: codes.blocks([0.1], ["sphere"]), r"`names`.*got \['sphere'\]"),
         (lambda: codes.block("pair", 2.0), r"`p`.*got 2"),
         (lambda: codes.block("pair", 0.1, shift=True), r"`shift` must be False.*got True"),
         (lambda: codes.adjacency("cube"), r"`name`.*got 'cube'"),
