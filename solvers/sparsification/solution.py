@@ -115,9 +115,9 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     -----
     Times, norms and drop times are good to a relative 1e-10, commonly to 1e-13, as far as the numbers given
     determine them: while a dying encoding shrinks through zero, its norms are that good beside lam times t;
-    initial lengths beyond a thousand cost digits, unless the weights are equal or one. The work is that of sorting and of reading off one time a
-    weight, O(m log m), about three times a NumPy sort for ten million weights; the memory beside `w0` and the
-    result is that of one sorted copy.
+    initial lengths beyond a thousand cost digits, unless the weights are equal or one. The work is that of
+    sorting and of reading off one time a weight, O(m log m), about three times a NumPy sort for ten million
+    weights; the memory beside `w0` and the result is that of one sorted copy.
 
     References
     ----------
