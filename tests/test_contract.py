@@ -73,6 +73,7 @@ ALLOWED: dict[str, str] = {
     "solvers.noise.descend(rng) is not keyword-only": _PLACE,
     "solvers.noise.descend(steps) is not keyword-only": _PLACE,
     "solvers.noise.descend_averaged(steps) is not keyword-only": "as in descend",
+    "solvers.rug.random_projector(rng) is not keyword-only": "as in rug_matrix",
     "solvers.rug.rug_matrix(rng) is not keyword-only": _PLACE,
     "theory.codes.strongly_regular(n): n_features": "the first of the graph's parameters (n, k, lambda, mu)",
     "theory.sparsification.ideal_weights(m): n_hidden": _ONE_ENCODING,

@@ -26,6 +26,7 @@ __all__ = [
     "fits",
     "flag",
     "generator",
+    "indices",
     "instance",
     "integer",
     "matrix",
@@ -306,6 +307,26 @@ def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArr
         If it has another shape, is empty or has an entry that is not finite.
     """
     return _shaped(name, value, (size,))
+
+
+def indices(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
+    """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector.
+
+    Raises
+    ------
+    ValueError
+        If an entry is no such integer, or there is none.
+
+    Examples
+    --------
+    >>> indices("rows", [2, 0], 3)
+    array([2, 0])
+    """
+    array = each(name, value)
+    return np.array(
+        [integer(name, int(one) if one == int(one) else float(one), 0, size - 1) for one in array],
+        dtype=np.int64,
+    )
 
 
 def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:

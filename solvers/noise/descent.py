@@ -239,7 +239,7 @@ def descend(
     ...     result = descend(W0, noise, 0.15, 0.05, 20_000, rng=1, record=[0, 20_000])
     ...     print(noise, result.neurons.mean(axis=(0, 2)).round(1))
     bipolar [6.6 1.9]
-    normal [6.6 6.6]
+    normal [6.6 6.7]
     """
     W = checked_start(W0)
     runs, n, _ = W.shape

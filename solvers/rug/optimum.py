@@ -10,7 +10,7 @@ from ...theory import arguments
 from ...theory import rug as theory
 from ...theory.kernels import kernel
 from ...theory.results import result
-from ...theory.rug.closed import profile_kernel, scale_kernel, slope_kernel, slopes
+from ...theory.rug.closed import profile, slope_kernel, slopes
 
 __all__ = ["Optimum", "crossover_ratio", "optimum"]
 
@@ -104,15 +104,13 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     s, q = sigma[clipped], on[clipped]
     # Clipping only lowers the root below that of the affine model. The half added keeps the sign at the upper
     # end safe from rounding where the clipping is too rare to show.
-    z = _shifts(-np.sqrt(-2.0 * np.log(q)) - 3.0, highest[clipped] + 0.5, s, q)
+    z, a[clipped], loss[clipped] = _minima(-np.sqrt(-2.0 * np.log(q)) - 3.0, highest[clipped] + 0.5, s, q)
     if np.any(np.isnan(z)):
         k = int(np.flatnonzero(np.isnan(z))[0])
         raise ValueError(
             f"`p` and `ratio` must give a slope that changes sign; got p = {q[k]:g}, sigma = {s[k]:g}."
         )
-    a[clipped] = scale_kernel(z, s, q)
     b[clipped] = a[clipped] * s * z
-    loss[clipped] = profile_kernel(z, s, q)
     return Optimum(*(array.reshape(shape)[()] for array in (a, b, sigma, loss)))
 
 
@@ -159,11 +157,15 @@ def _shift(low: float, high: float, sigma: float, p: float) -> float:
 
 
 @kernel
-def _shifts(low: FloatArray, high: FloatArray, sigma: FloatArray, p: FloatArray) -> FloatArray:
-    found = np.empty(p.size)
+def _minima(
+    low: FloatArray, high: FloatArray, sigma: FloatArray, p: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the shifts, scales and losses of the minima."""
+    z, a, loss = np.empty(p.size), np.empty(p.size), np.empty(p.size)
     for k in range(p.size):
-        found[k] = _shift(low[k], high[k], sigma[k], p[k])
-    return found
+        z[k] = _shift(low[k], high[k], sigma[k], p[k])
+        a[k], loss[k] = profile(z[k], sigma[k], p[k])
+    return z, a, loss
 
 
 def _slope_without_bias(log_sigma: FloatArray, *p: Any) -> FloatArray:

@@ -103,7 +103,7 @@ def derive_priority_loss() -> Derivation:
     --------
     >>> import sympy as sp
     >>> found = derive_priority_loss()
-    >>> sp.series(found.expression.subs("n", 6), "p", 0, 3)
+    >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)
     p**2/2 + O(p**3)
     """
     import sympy as sp
