@@ -56,7 +56,7 @@ CALLS: dict[str, str] = {
     "theory.features.Features": "Features(3, 0.3)",
     "theory.features.as_features": "as_features(0.3, 3)",
     "theory.noise.expectation": "expectation(sympy.Symbol('u') ** 2)",
-    "theory.sparsification.limit_law": "limit_law([1.0], 0.1, 100, 0.9)",
+    "solvers.sparsification.limit_law": "limit_law([1.0], 0.1, 100, 0.9)",
 }
 
 # Rooms that do not refuse all bad input yet.

@@ -26,6 +26,7 @@ __all__ = [
     "fits",
     "flag",
     "generator",
+    "indices",
     "instance",
     "integer",
     "matrix",
@@ -308,6 +309,26 @@ def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArr
     return _shaped(name, value, (size,))
 
 
+def indices(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
+    """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector.
+
+    Raises
+    ------
+    ValueError
+        If an entry is no such integer, or there is none.
+
+    Examples
+    --------
+    >>> indices("rows", [2, 0], 3)
+    array([2, 0])
+    """
+    array = each(name, value)
+    return np.array(
+        [integer(name, int(one) if one == int(one) else float(one), 0, size - 1) for one in array],
+        dtype=np.int64,
+    )
+
+
 def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
     """Return a vector of finite numbers, one for each; a single number stands for all of them.
 
@@ -474,7 +495,8 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function refuse arguments for which its result leaves the range of doubles.
 
     It is for functions of numbers whose arguments may be anything finite: where a product overflows on the
-    way, the caller gets a ``ValueError`` that names the arguments, not a warning with inf or nan.
+    way, the caller gets a ``ValueError`` that names the arguments, not a warning with inf or nan. So does one
+    whose arguments do not broadcast together.
 
     Raises
     ------
@@ -495,14 +517,24 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        with np.errstate(all="ignore"):
-            found = function(*args, **kwargs)
-        for part in found if isinstance(found, tuple) else (found,):
-            if not np.all(np.isfinite(part)):  # type: ignore[arg-type]
-                given = dict(zip(names, args, strict=False)) | kwargs
-                which = ", ".join(f"`{name}`" for name in given)
-                got = ", ".join(f"{name} = {shown(value, 40)}" for name, value in given.items())
-                raise ValueError(f"{which} must be such that the result is a finite double; got {got}.")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        try:
+            with np.errstate(all="ignore"):
+                found = function(*args, **kwargs)
+        except ArithmeticError as error:
+            raise ValueError(_beyond("such that the result is a finite double", given)) from error
+        except ValueError as error:
+            if "broadcast" not in str(error):
+                raise
+            raise ValueError(_beyond("of shapes that broadcast together", given)) from error
+        parts = found if isinstance(found, tuple) else (found,)
+        if not all(np.all(np.isfinite(part)) for part in parts):  # type: ignore[arg-type]
+            raise ValueError(_beyond("such that the result is a finite double", given))
         return found
 
     return checked
+
+
+def _beyond(rule: str, given: dict[str, Any]) -> str:
+    which = ", ".join(f"`{name}`" for name in given)
+    return f"{which} must be {rule}; got {', '.join(f'{n} = {shown(v, 40)}' for n, v in given.items())}."

@@ -87,7 +87,9 @@ class Derivation:
         for guard in _GUARDS:
             with mpmath.workdps(digits + guard):
                 found = function(*(_number(values[name]) for name in names))
-                if before is not None and _agree(before, found, digits):
+                # 0 may be what cancelled, so the most digits that are tried decide on it
+                sure = guard == _GUARDS[-1] or not _vanishes(found)
+                if before is not None and sure and _agree(before, found, digits):
                     return found
             before = found
         raise ValueError(f"`digits` must be fewer for {self.expression}; got {digits}.")
@@ -118,10 +120,22 @@ def _number(value: Any) -> Any:
     return mpmath.mpmathify(value)
 
 
+def _entries(value: Any) -> list[Any]:
+    import mpmath
+
+    return [*value] if isinstance(value, mpmath.matrix) else [value]
+
+
+def _vanishes(value: Any) -> bool:
+    return any(entry == 0 for entry in _entries(value))
+
+
 def _agree(one: Any, other: Any, digits: int) -> bool:
     import mpmath
 
-    left, right = ([*value] if isinstance(value, mpmath.matrix) else [value] for value in (one, other))
     small = mpmath.mpf(10) ** -digits
     nothing = small * mpmath.mpf(10) ** -600  # what shrinks as digits are added is zero
-    return all(abs(a - b) <= max(small * abs(b), nothing) for a, b in zip(left, right, strict=True))
+    return all(
+        abs(a - b) <= max(small * abs(b), nothing)
+        for a, b in zip(_entries(one), _entries(other), strict=True)
+    )

@@ -3,7 +3,6 @@
 from .blocks import Block, block, blocks
 from .envelope import MODELS, Envelope, crossings, envelope, envelopes
 from .graphs import adjacency, block_model
-from .hessian import RowDerivatives, row_derivatives
 from .hessian_model import Curvatures, curvatures
 from .hessian_rug import RugHessian, RugPoint, rug_hessian, rug_point
 
@@ -12,7 +11,6 @@ __all__ = [
     "Block",
     "Curvatures",
     "Envelope",
-    "RowDerivatives",
     "RugHessian",
     "RugPoint",
     "adjacency",
@@ -23,7 +21,6 @@ __all__ = [
     "curvatures",
     "envelope",
     "envelopes",
-    "row_derivatives",
     "rug_hessian",
     "rug_point",
 ]

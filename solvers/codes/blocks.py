@@ -1,7 +1,6 @@
 """Blocks of alike features: the best scale, bias and shift, by the exact loss of one output."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ from scipy import interpolate, optimize
 
 from ...theory import arguments
 from ...theory.codes import CODES, Overlaps, antipodal_loss, antipodal_optimum, overlaps
-from ..rug import row_loss
+from ..loss import row_loss
+from ..results import result
 
 __all__ = ["Block", "block", "blocks"]
 
@@ -29,7 +29,7 @@ _SHIFTED = " shifted"
 _NODES = 16
 
 
-@dataclass(frozen=True)
+@result
 class Block:
     """A code at its best parameters: outputs ReLU(a (G - shift)/(1 - shift) x + b), G the Gram matrix.
 
@@ -121,18 +121,8 @@ def _blocks_of(code: Overlaps, p: FloatArray, free: bool) -> list[Block]:
     for one, x in zip(p, _parameters(code, p, free), strict=True):
         a, shift = float(np.exp(x[0])), float(x[2]) if free else 0.0
         least = one * _loss(code, float(one), x)
-        found.append(
-            Block(
-                name,
-                code.n_features,
-                code.n_hidden + free,
-                float(one),
-                a,
-                a * float(x[1]),
-                shift,
-                float(least),
-            )
-        )
+        sizes = name, code.n_features, code.n_hidden + free
+        found.append(Block(*sizes, float(one), a, a * float(x[1]), shift, float(least)))
     return found
 
 
@@ -178,7 +168,7 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
     [1.6661e-05, 0.001659742]
     """
     on = arguments.real("p", arguments.vector("p", p), LEAST_P, 1)
-    tied = bool(tied)
+    tied = arguments.flag("tied", tied)
     found = []
     for name in names:
         code = overlaps(name)
@@ -205,16 +195,10 @@ def block(name: str, p: float, *, shift: bool = False) -> Block:
     p : float
         Probability that a feature is on, in [1e-6, 1].
     shift : bool, optional
-        Whether a multiple of the all-ones matrix may be subtracted, at the price of one dimension.
+        Whether a multiple of the all-ones matrix may be subtracted, at the price of one dimension. The code
+        must have positive interference then.
 
-    Returns
-    -------
-    Block
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the code has no positive interference to subtract.
+    Returns, Raises and Notes are those of `blocks`.
 
     Examples
     --------
@@ -222,7 +206,7 @@ def block(name: str, p: float, *, shift: bool = False) -> Block:
     >>> one.ratio, round(one.loss / 0.01**2, 3)
     (0.23, 1.403)
     """
-    on = arguments.number("p", p, LEAST_P, 1)
+    on, shift = arguments.number("p", p, LEAST_P, 1), arguments.flag("shift", shift)
     found = blocks([on], [name], tied=not shift)
     if shift and len(found) == 1:
         raise ValueError(f"`shift` must be False for a code without positive interference; got {shift!r}.")

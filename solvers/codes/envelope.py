@@ -1,7 +1,6 @@
 """The lower envelope of structured codes, dropping and the rug on the (p, ratio) plane."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ...theory.codes import (
 )
 from ...theory.rug import linear_loss
 from .. import rug
+from ..results import result
 from .blocks import LEAST_P, Block, blocks
 
 __all__ = ["MODELS", "Envelope", "crossings", "envelope", "envelopes"]
@@ -38,7 +38,7 @@ _SIZES = np.unique(np.geomspace(5, 30000, 60).astype(np.int64))
 _ALONE = 1e-9
 
 
-@dataclass(frozen=True)
+@result
 class Envelope:
     """The least loss of all codes and mixtures of two; arrays have the shape of p and ratio together.
 
@@ -168,22 +168,7 @@ def envelope(
 
 
 def envelopes(p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = CODES) -> dict[str, Envelope]:
-    """Find the envelope for each kind of model; faster than one after the other.
-
-    Parameters
-    ----------
-    p, ratio, codes
-        As for `envelope`.
-
-    Returns
-    -------
-    dict of str to Envelope
-        By the names in `MODELS`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    """Find the envelope for each kind of model in `MODELS`; faster than `envelope` one after the other.
 
     Examples
     --------
@@ -279,15 +264,12 @@ def crossings(
     at = arguments.number("ratio", ratio, 0, 1, brackets="()")
     low = arguments.number("low", low, LEAST_P, 1, brackets="[)")
     high = arguments.number("high", high, low, 1, brackets="()")
-    count = arguments.integer("points", points, 2)
+    count = arguments.integer("points", points, 2, 10_000)
     models = arguments.choice("models", models, MODELS)
 
     def excess(log_p: npt.ArrayLike) -> FloatArray:
-        p = np.atleast_1d(np.exp(log_p))
-        found = blocks(p, codes, tied=models == "tied")
-        _, ratios, losses = _points(p, found, models)
-        mixed = [_mix(np.array([at]), ratios, losses[:, k])[0][0] for k in range(p.size)]
-        return np.asarray(np.log(np.array(mixed) / rug.optimum(p, at).loss))
+        found = envelope(np.atleast_1d(np.exp(log_p)), at, codes, models=models)
+        return np.asarray(np.log(found.structured / found.rug))
 
     grid = np.linspace(np.log(low), np.log(high), count)
     values = excess(grid)

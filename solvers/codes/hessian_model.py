@@ -5,22 +5,24 @@ dM = U X V' + U_0 Y V' + U Z V_0', and to second order U_0 Y Sigma^-1 Z V_0' com
 2 <U_0' G V_0, Y Sigma^-1 Z> to the quadratic form.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, integer, matrix, number, vector
-from .hessian import derivatives
+from ...theory.arguments import FloatArray, integer, matrix, vector
+from ...theory.features import Features, as_features
+from ..loss import row_hessian
+from ..results import result
 
 __all__ = ["Curvatures", "curvatures"]
 
 FREQUENCIES = 4096
+# Features at most: the Hessian of 64 at ratio 1/2 takes half a minute.
+_MOST = 64
 # Singular values below this share of the largest one count as rank that the model does not use.
 RANK = 1e-6
 
 
-@dataclass(frozen=True)
+@result
 class Curvatures:
     """Gradient and Hessian of the loss, summed over features, on matrices of one rank and biases.
 
@@ -50,22 +52,27 @@ class Curvatures:
 
 
 def curvatures(
-    W_out: npt.ArrayLike, W_in: npt.ArrayLike, b: npt.ArrayLike, p: float, *, frequencies: int = FREQUENCIES
+    W_out: npt.ArrayLike,
+    W_in: npt.ArrayLike,
+    b: npt.ArrayLike,
+    law: float | Features,
+    *,
+    frequencies: int = FREQUENCIES,
 ) -> Curvatures:
     """Exact Hessian of the expected loss at any weights.
 
     Parameters
     ----------
     W_out : (n_features, n_hidden) array_like of float
-        Decoder, n_features from 3 to 64. Not modified.
+        Decoder, of 64 features at most. Not modified.
     W_in : (n_hidden, n_features) array_like of float
         Encoder. Not modified.
     b : (n_features,) array_like of float
         Bias. Not modified.
-    p : float
-        Probability that a feature is on, in (0, 1).
+    law : float or Features
+        Probability that a feature is on, or any law; importances weigh the outputs.
     frequencies : int, optional
-        As for `row_derivatives`.
+        As for `row_hessian`.
 
     Returns
     -------
@@ -93,18 +100,18 @@ def curvatures(
     """
     W_out = matrix("W_out", W_out)
     n, m = W_out.shape
-    integer("n_features", n, 3, 64)
+    if n > _MOST:
+        raise ValueError(f"`W_out` must have at most {_MOST} rows; got shape {W_out.shape}.")
     W_in, b = matrix("W_in", W_in, (m, n)), vector("b", b, n)
-    p = number("p", p, 0, 1, brackets="()")
-    frequencies = integer("frequencies", frequencies, 1)
+    features, frequencies = as_features(law, n), integer("frequencies", frequencies, 1)
     M = W_out @ W_in
-    coarse, _, _ = _spectrum(M, m, b, p, frequencies)
-    values, slope, rank = _spectrum(M, m, b, p, 2 * frequencies)
+    coarse, _, _ = _spectrum(M, min(n, m), b, features, frequencies)
+    values, slope, rank = _spectrum(M, min(n, m), b, features, 2 * frequencies)
     return Curvatures(values, np.abs(values - coarse), slope, rank)
 
 
 def _spectrum(
-    M: FloatArray, m: int, b: FloatArray, p: float, frequencies: int
+    M: FloatArray, m: int, b: FloatArray, law: Features, frequencies: int
 ) -> tuple[FloatArray, float, int]:
     n = b.size
     left, sizes, right = np.linalg.svd(M)
@@ -118,12 +125,13 @@ def _spectrum(
     whole = np.zeros((count + n, count + n))
     G, by_b = np.empty((n, n)), np.empty(n)
     for i in range(n):
-        here = derivatives(M[i], i, float(b[i]), p, frequencies)
-        G[i], by_b[i] = here.gradient[:n], here.gradient[n]
-        whole[:count, :count] += steps[i].T @ here.hessian[:n, :n] @ steps[i]
-        cross = here.hessian[n, :n] @ steps[i]
+        here = row_hessian(M[i], i, float(b[i]), law, frequencies=frequencies)
+        gradient, hessian = law.importance[i] * here.gradient, law.importance[i] * here.hessian
+        G[i], by_b[i] = gradient[:n], gradient[n]
+        whole[:count, :count] += steps[i].T @ hessian[:n, :n] @ steps[i]
+        cross = hessian[n, :n] @ steps[i]
         whole[count + i, :count], whole[:count, count + i] = cross, cross
-        whole[count + i, count + i] = here.hessian[n, n]
+        whole[count + i, count + i] = hessian[n, n]
     push = U_0.T @ G @ V_0
     for s in range(rank):
         Z = s * n + rank + np.arange(n - rank)

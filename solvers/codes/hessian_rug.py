@@ -16,29 +16,31 @@ l in S are not free but follow to second order, D_NN = D_NS Lam^-1 D_SN. The gra
 S, pushes along them, and adds g_k / lam_l to the product of the modes (k, l) and (l, k).
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
-from ...theory.arguments import FloatArray, integer, number, power_of_two
+from ...theory.arguments import FloatArray, generator, integer, number, power_of_two, vector
+from ..loss import RowDerivatives, row_hessian
+from ..results import Status, result
 from ..rug import optimum as rug_optimum
 from ..rug import rug_matrix, walsh_hadamard
-from .hessian import FREQUENCIES, RowDerivatives, derivatives
 
 __all__ = ["RugHessian", "RugPoint", "rug_hessian", "rug_point"]
 
-Seed = np.random.Generator | int | None
-
+FREQUENCIES = 8192
+# Features at most: the Hessian of a row is a dense matrix, and every block has an eigenproblem.
+_MOST = 1024
 # Steps of the search at most; slope, in units of p, at which a point counts as critical.
 STEPS, NEAR = 200, 1e-9
 
 
-@dataclass(frozen=True)
+@result
 class RugPoint:
-    """The critical point beside a rug.
+    """The critical point beside a rug, for one p.
 
     Attributes
     ----------
@@ -54,8 +56,10 @@ class RugPoint:
         Loss per feature.
     rug_loss : float
         That of the rug itself at the macroscopic scale and bias, where the search began.
-    slope : float
+    gradient_norm : float
         Length of the gradient that is left, of the loss summed over features, on matrices of this rank.
+    status : Status
+        `Status.CONVERGED` where that is below 1e-9 p.
     """
 
     rows: npt.NDArray[np.int64]
@@ -64,7 +68,8 @@ class RugPoint:
     b: float
     loss: float
     rug_loss: float
-    slope: float
+    gradient_norm: float
+    status: Status
 
     def matrix(self) -> FloatArray:
         """Return M, shape (n_features, n_features)."""
@@ -72,7 +77,7 @@ class RugPoint:
         return np.asarray(self.row[index[:, None] ^ index])
 
 
-@dataclass(frozen=True)
+@result
 class RugHessian:
     """Curvatures of the loss, summed over features, at the critical point beside a rug.
 
@@ -85,14 +90,14 @@ class RugHessian:
     lowest : float
         The least of all.
     negative : int
-        How many are negative, beyond `error`.
+        How many are negative, beyond `error_estimate`.
     q : int
         The block of the least one. The step has the sign h_q(i) = (-1)^popcount(q AND i) in row i: q = 0
         keeps all features alike, q > 0 sets one half of them against the other.
     step_M : (n_features, n_features) ndarray of float64
         The step of least curvature, to first order.
     step_b : (n_features,) ndarray of float64
-    error : float
+    error_estimate : float
         Change of the least curvature on doubling the number of frequencies; what curvatures may be off by.
     """
 
@@ -103,7 +108,7 @@ class RugHessian:
     q: int
     step_M: FloatArray
     step_b: FloatArray
-    error: float
+    error_estimate: float
 
     @property
     def diagonal_share(self) -> float:
@@ -120,8 +125,8 @@ def rug_point(
     n_features: int,
     n_hidden: int,
     p: float,
-    rng: Seed = None,
     *,
+    rng: np.random.Generator | int | None = None,
     frequencies: int = FREQUENCIES,
 ) -> RugPoint:
     """Find the critical point of the exact loss beside a Persian rug, by Newton's method.
@@ -129,15 +134,15 @@ def rug_point(
     Parameters
     ----------
     n_features : int
-        Power of two, at least 4.
+        Power of two from 4 to 1024.
     n_hidden : int
         From 1 to n_features - 1.
     p : float
         Probability that a feature is on, in (0, 1).
-    rng : Generator or int, optional
+    rng : Generator, int or None, optional
         Draws the Hadamard rows.
     frequencies : int, optional
-        As for `row_derivatives`.
+        As for `row_hessian`.
 
     Returns
     -------
@@ -146,26 +151,26 @@ def rug_point(
     Raises
     ------
     ValueError
-        If an argument lies outside its range, or if Newton's method does not arrive.
+        If an argument lies outside its range.
 
     Examples
     --------
     >>> point = rug_point(16, 8, 0.1, rng=0)
-    >>> point.loss < point.rug_loss, point.slope < 1e-12
-    (True, True)
+    >>> point.loss < point.rug_loss, point.status.name
+    (True, 'CONVERGED')
     """
-    n = power_of_two("n_features", integer("n_features", n_features, 4))
+    n = power_of_two("n_features", integer("n_features", n_features, 4, _MOST))
     m = integer("n_hidden", n_hidden, 1, n - 1)
     p = number("p", p, 0, 1, brackets="()")
     frequencies = integer("frequencies", frequencies, 1)
-    rows = rug_matrix(n, m, rng).rows
+    rows = rug_matrix(n, m, generator("rng", rng)).rows
     best = rug_optimum(p, m / n)
     # Coordinates of length: lam_k for e_k e_k', and sqrt(n) b for a bias that all outputs share.
     E = linalg.block_diag(_basis(n)[:, rows], np.ones((1, 1)))
 
     def at(x: FloatArray) -> RowDerivatives:
         z = E @ x / np.sqrt(n)
-        return derivatives(z[:-1], 0, float(z[-1]), p, frequencies)
+        return row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
 
     seen: dict[bytes, RowDerivatives] = {}
 
@@ -193,10 +198,9 @@ def rug_point(
         x = x - np.linalg.solve(E.T @ here.hessian @ E, np.sqrt(n) * (E.T @ here.gradient))
     here = at(x)
     slope = float(np.linalg.norm(np.sqrt(n) * (E.T @ here.gradient)))
-    if not slope < NEAR * p:
-        raise ValueError(f"`p` must let Newton's method arrive; got p = {p:g} with a slope of {slope:.1e}.")
+    status = Status.CONVERGED if slope < NEAR * p else Status.STALLED
     z = E @ x / np.sqrt(n)
-    return RugPoint(rows, x[:-1], z[:-1], float(z[-1]), here.loss, before.loss, slope)
+    return RugPoint(rows, x[:-1], z[:-1], float(z[-1]), here.loss, before.loss, slope, status)
 
 
 def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) -> RugHessian:
@@ -209,7 +213,7 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
     p : float
         The probability that it was found for.
     frequencies : int, optional
-        As for `row_derivatives`; the error is estimated from twice as many.
+        As for `row_hessian`; the error is estimated from twice as many.
 
     Returns
     -------
@@ -218,13 +222,14 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
     Raises
     ------
     ValueError
-        If `p` or `frequencies` is out of range.
+        If an argument is out of range, or the fields of `point` do not belong together.
 
     Notes
     -----
     The Hessian on the manifold of matrices of rank n_hidden, in its Frobenius metric: of
     (W_out, W_in) it has the same signs, and lacks the zeros of (W_out C, C^-1 W_in). A negative curvature
-    proves a saddle, as `lowest` + `error` < 0 says; curvatures that are all positive prove a local minimum.
+    proves a saddle, as `lowest` + `error_estimate` < 0 says; curvatures that are all positive prove a local
+    minimum.
     The cost is that of n eigenproblems of size up to 2 n_hidden + 1: 0.2 s for 64 features.
 
     References
@@ -234,11 +239,18 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
     Examples
     --------
     >>> found = rug_hessian(rug_point(16, 8, 0.1, rng=0), 0.1)
-    >>> len(found.curvatures), found.lowest + found.error < 0
+    >>> len(found.curvatures), found.lowest + found.error_estimate < 0
     (16, True)
     """
     p = number("p", p, 0, 1, brackets="()")
     frequencies = integer("frequencies", frequencies, 1)
+    row = vector("point.row", point.row)
+    n = power_of_two("point.row.size", row.size)
+    rows = np.unique(point.rows)
+    if rows.size != np.size(point.rows) or not np.all((rows >= 0) & (rows < n)) or rows.dtype.kind != "i":
+        raise ValueError(f"`point.rows` must be distinct integers from 0 to {n - 1}; got {point.rows!r}.")
+    lam = vector("point.eigenvalues", point.eigenvalues, rows.size)
+    point = replace(point, row=row, rows=np.asarray(point.rows), eigenvalues=lam)
     fine = _curvatures(point, p, 2 * frequencies)
     coarse = _curvatures(point, p, frequencies)
     lowest = [float(values[0]) for values, _ in fine]
@@ -263,7 +275,7 @@ def _curvatures(point: RugPoint, p: float, frequencies: int) -> list[tuple[Float
     """Return eigenvalues and eigenvectors of every block."""
     n = point.row.size
     E = linalg.block_diag(_basis(n), np.ones((1, 1)))
-    here = derivatives(point.row, 0, point.b, p, frequencies)
+    here = row_hessian(point.row, 0, point.b, p, frequencies=frequencies)
     whole = E.T @ here.hessian @ E
     push = np.sqrt(n) * (E.T @ here.gradient)[:n]  # g_k
     lam = np.zeros(n)

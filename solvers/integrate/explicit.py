@@ -207,7 +207,7 @@ def integrate(
     group: npt.ArrayLike | None = None,
     rtol: float = 1e-10,
     floor: float = 0.0,
-    steps: int = 100_000,
+    steps: int = 30_000,
 ) -> Trajectory:
     r"""Integrate :math:`\dot y = v(t, y)` from time 0, to a tolerance.
 
@@ -274,15 +274,12 @@ def integrate(
     times = checked_times(t)
     arguments.fits("t", times.size, times.size * y.size)
     constants = np.array(arguments.real("parameters", parameters)).ravel()
-    if group is None:
-        groups = np.arange(y.size)
-    else:
-        groups = np.array(group, np.int64).ravel()
-        if groups.size != y.size or groups.min() < 0 or groups.max() >= y.size:
-            raise ValueError(
-                f"`group` must number the {y.size} entries of `y0` from 0 to {y.size - 1} at most; got "
-                f"{groups.size} from {groups.min(initial=0)} to {groups.max(initial=0)}."
-            )
+    groups = np.arange(y.size)
+    if group is not None:
+        numbers = arguments.whole("group", group, 0, y.size - 1)
+        if numbers.size != y.size:
+            raise ValueError(f"`group` must number the {y.size} entries of `y0`; got {numbers.size}.")
+        groups = numbers.ravel().astype(np.int64)
     rtol = arguments.number("rtol", rtol, 1e-13, 1e-2)
     floor = arguments.number("floor", floor, 0.0, 1e300)
     most = min(arguments.integer("steps", steps, 1), 2**62)
@@ -294,6 +291,11 @@ def integrate(
         reached, kept, rejected, end = _compiled_march()(velocity, *rest)
     else:
         with np.errstate(over="ignore", invalid="ignore"):  # in steps that are not kept
+            try:
+                velocity(0.0, y.copy(), constants, np.empty_like(y))
+            except Exception as error:
+                rule = "must take `parameters` and the state at its start"
+                raise ValueError(f"`velocity` {rule}; got {error!r}.") from error
             reached, kept, rejected, end = _march(velocity, *rest)
     states = frozen(path.reshape(times.size, *start.shape))
     return Trajectory(times, states, float(reached), kept, rejected, _ENDS[end])

@@ -40,7 +40,7 @@ class Loss:
     Attributes
     ----------
     loss : float
-        Mean over the outputs of importance times `per_feature`.
+        Loss per feature: the mean over the outputs of importance times `per_feature`.
     error_estimate : float
         What `loss` is off by at most.
     per_feature : (n,) ndarray of float64
@@ -275,10 +275,7 @@ def _picked(rows: npt.ArrayLike | None, n: int) -> IntArray:
     """Return the outputs asked for, all by default."""
     if rows is None:
         return np.arange(n)
-    wanted = np.atleast_1d(np.asarray(rows))
-    if wanted.size == 0:
-        raise ValueError("`rows` must not be empty; got shape (0,).")
-    return np.array([integer("rows", row, 0, n - 1) for row in wanted.flat], np.int64)
+    return arguments.indices("rows", rows, n)
 
 
 def exact_loss(

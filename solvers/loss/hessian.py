@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, integer, number, vector
+from ...theory.arguments import FloatArray, integer, number, real, vector
 from ...theory.features import Features, as_features
 from ...theory.results import result
 from ...theory.special import VALUES, value_transform
-from .exact import row_gradient
+from .exact import LARGEST, row_gradient
 from .few import one_on, pointwise
 from .lattice import SILENT, plan
 
@@ -32,7 +32,7 @@ class RowDerivatives:
     Attributes
     ----------
     loss : float
-        E (x_i - ReLU(row . x + b))^2, without importance.
+        E (x_i - ReLU(row . x + b))^2, per feature and without importance.
     gradient : (n + 1,) ndarray of float64
     hessian : (n + 1, n + 1) ndarray of float64
         Symmetric.
@@ -92,7 +92,8 @@ def row_hessian(
     """
     row = vector("row", row)
     i = integer("i", i, 0, row.size - 1)
-    b, law = number("b", b), as_features(law, row.size)
+    row = real("row", row, -LARGEST, LARGEST)
+    b, law = number("b", b, -LARGEST, LARGEST), as_features(law, row.size)
     frequencies = integer("frequencies", frequencies, 1, 2**24)
     if law.exactly is not None or law.groups or law.values not in ("uniform", "symmetric"):
         return _by_differences(row, i, b, law)

@@ -61,17 +61,6 @@ def _transform_rows(x: FloatArray) -> None:
         _levels(x[row], 0, n, block)
 
 
-def _real_array(name: str, x: npt.ArrayLike) -> FloatArray:
-    """Return float64, refusing complex numbers, of which NumPy would drop a part."""
-    try:
-        array = np.asarray(x)
-        if np.iscomplexobj(array):
-            raise TypeError("complex numbers")
-        return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must be real numbers; got {x!r}.") from error
-
-
 def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     r"""Walsh-Hadamard transform, unnormalised, in natural (Sylvester) order.
 
@@ -110,7 +99,7 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     >>> walsh_hadamard([1.0, 2.0, 3.0, 4.0])
     array([10., -2., -4.,  0.])
     """
-    x = _real_array("x", x)
+    x = arguments.real("x", x)
     if x.ndim == 0:
         raise ValueError(f"`x` must have at least one dimension; got {x}.")
     axis = arguments.integer("axis", axis, -x.ndim, x.ndim - 1)
@@ -171,9 +160,13 @@ class RugMatrix(LinearOperator):
 
     def __init__(self, n_features: int, rows: npt.ArrayLike) -> None:
         n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
-        chosen = np.asarray(rows)
+        rule = "`rows` must be a non-empty vector of integers"
+        try:
+            chosen = np.asarray(rows)
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(f"{rule}; got {arguments.shown(rows)}.") from error
         if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
-            raise ValueError(f"`rows` must be a non-empty vector of integers; got {rows!r}.")
+            raise ValueError(f"{rule}; got {arguments.shown(rows)}.")
         chosen = np.sort(chosen)
         if chosen[0] < 0 or chosen[-1] >= n:
             outside = chosen[0] if chosen[0] < 0 else chosen[-1]
@@ -189,7 +182,7 @@ class RugMatrix(LinearOperator):
 
     def _counts(self) -> FloatArray:
         """Row 0 times n_hidden: sums of signs, so whole numbers without rounding error."""
-        return walsh_hadamard(~self._left_out)
+        return walsh_hadamard((~self._left_out).astype(np.float64))
 
     def _permutation(self, i: int) -> npt.NDArray[np.int64]:
         return np.arange(self.shape[0]) ^ i
@@ -221,12 +214,13 @@ class RugMatrix(LinearOperator):
     def matvec(self, x: Any) -> Any:
         """Return R x for `x` of shape (n_features,) or (n_features, 1)."""
         n = self.shape[0]
-        if np.shape(x) not in ((n,), (n, 1)):
-            raise ValueError(f"`x` must have shape ({n},) or ({n}, 1); got {np.shape(x)}.")
+        x = arguments.real("x", x)
+        if x.shape not in ((n,), (n, 1)):
+            raise ValueError(f"`x` must have shape ({n},) or ({n}, 1); got {x.shape}.")
         return super().matvec(x)
 
     def _matmat(self, x: Any) -> FloatArray:
-        columns = np.array(_real_array("x", x).T, order="C")
+        columns = np.array(arguments.real("x", x).T, order="C")
         _transform_rows(columns)
         columns[:, self._left_out] = 0.0
         _transform_rows(columns)
@@ -291,13 +285,13 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
     """
     n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
     m = arguments.integer("n_hidden", n_hidden, 1, n)
-    first = 0 if constant_row or m == n else 1
-    rows = np.random.default_rng(rng).choice(n - first, size=m, replace=False, shuffle=False) + first
+    first = 0 if arguments.flag("constant_row", constant_row) or m == n else 1
+    rows = arguments.generator("rng", rng).choice(n - first, size=m, replace=False, shuffle=False) + first
     return RugMatrix(n, rows)
 
 
 def random_projector(
-    n_features: int, n_hidden: int, rng: Seed = None, *, unit_diagonal: bool = False
+    n_features: int, n_hidden: int, *, rng: Seed = None, unit_diagonal: bool = False
 ) -> FloatArray:
     """Random matrix (n_features/n_hidden) O P O', to compare the rug with.
 
@@ -344,10 +338,11 @@ def random_projector(
     """
     n = arguments.integer("n_features", n_features, 2)
     m = arguments.integer("n_hidden", n_hidden, 1, n)
-    rng = np.random.default_rng(rng)
+    arguments.fits("n_features", n_features, n**2)
+    rng, unit = arguments.generator("rng", rng), arguments.flag("unit_diagonal", unit_diagonal)
     if m == n:
         return np.eye(n)
-    if unit_diagonal:
+    if unit:
         from scipy.stats import random_correlation  # a quarter of a second of import, needed only here
 
         eigenvalues = np.zeros(n)

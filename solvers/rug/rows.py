@@ -1,12 +1,11 @@
 """Statistics of the rows of decoder times encoder, and of the interference that they make."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.features import SparseUniform
+from ...theory.results import result
 from .hadamard import RugMatrix, walsh_hadamard
 
 __all__ = ["RowStatistics", "row_statistics"]
@@ -15,7 +14,7 @@ FloatArray = npt.NDArray[np.float64]
 Real = float | FloatArray
 
 
-@dataclass(frozen=True)
+@result
 class RowStatistics:
     """Statistics over the entries of each row of M beside its diagonal.
 

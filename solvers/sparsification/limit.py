@@ -86,7 +86,7 @@ def _mean_course(
     slowest = stop / (force * math.sqrt(0.86 * least))
     early = min((1.5 * slowest) ** (2 / 3), math.e * stop * scale / force)
     latest = early if early < 1 else 1 + slowest
-    span = (0.0, min(float(t[-1]), 1.1 * latest) or 1e-9 * latest)
+    span = (0.0, min(max(float(t[-1]), 1e-9 * latest), 1.1 * latest))
     # LSODA: stiff when lam is small (the length relaxes at rate 2, everything else in times 1/lam). The
     # law needs a few digits less than this.
     with warnings.catch_warnings():
@@ -432,5 +432,6 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
         late = times[zeta.size :]
         rest = _few_left(late, lam, m, top, stop, begin, y_begin) if good else np.full((5, late.size), np.nan)
         columns = np.hstack((columns, rest))
-    shaped = (column[place].reshape(t.shape) for column in columns)
-    return LimitLaw(t, *shaped, Status.REACHED if good else Status.STALLED)
+    count, norm, spread, count_std, norm_std = (column[place].reshape(t.shape) for column in columns)
+    status = Status.REACHED if good else Status.STALLED
+    return LimitLaw(t, count, norm, spread, count_std, norm_std, status)

@@ -1,12 +1,13 @@
 """The exact derivatives of the loss, and the Hessian at the rug, against differences of the exact loss."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from superposition.solvers.codes.hessian import row_derivatives
 from superposition.solvers.codes.hessian_model import curvatures
 from superposition.solvers.codes.hessian_rug import rug_hessian, rug_point
-from superposition.solvers.loss import value_and_gradient
+from superposition.solvers.loss import row_hessian, value_and_gradient
 from superposition.solvers.minimise import descend
 from superposition.solvers.rug import exact_loss, row_loss, walsh_hadamard
 
@@ -28,7 +29,7 @@ def test_row_derivatives_are_those_of_the_exact_loss(p, zeros):
     row = 0.3 * rng.standard_normal(12)
     row[:zeros] = 0.0
     row[5], b = 1.2, -0.15
-    found = row_derivatives(row, 5, b, p)
+    found = row_hessian(row, 5, b, p)
     assert abs(found.loss - row_loss(row, 5, b, p).loss) < 1e-11
     z, h = np.append(row, b), 1e-3
     for _ in range(3):
@@ -46,9 +47,9 @@ def test_row_derivatives_are_those_of_the_exact_loss(p, zeros):
 
 def test_derivatives_by_silent_weights_are_the_limits_of_small_ones():
     row = np.array([1.1, 0.0, 0.0, 0.4, -0.3, 0.2])
-    at_zero = row_derivatives(row, 0, -0.1, 0.2, frequencies=2**15)
+    at_zero = row_hessian(row, 0, -0.1, 0.2, frequencies=2**15)
     row[1:3] = 1e-5, -1e-5
-    near = row_derivatives(row, 0, -0.1, 0.2, frequencies=2**15)
+    near = row_hessian(row, 0, -0.1, 0.2, frequencies=2**15)
     assert np.abs(at_zero.gradient - near.gradient).max() < 1e-5
     assert np.abs(at_zero.hessian - near.hessian)[np.ix_([0, 1, 3, 6], [0, 1, 3, 6])].max() < 1e-3
 
@@ -61,7 +62,7 @@ def test_both_routes_to_the_gradient_agree():
     exact = exact_loss(M, b, 0.2)
     assert abs(loss - exact.loss) < 1e-11
     for i in range(8):
-        one = row_derivatives(M[i], i, b[i], 0.2, frequencies=4096)
+        one = row_hessian(M[i], i, b[i], 0.2, frequencies=16384)
         assert abs(one.loss - exact.per_feature[i]) < 1e-11
         assert np.abs(8 * np.append(by_M[i], by_b[i]) - one.gradient).max() < 1e-12
 
@@ -92,7 +93,7 @@ def test_the_step_lowers_the_exact_loss_as_its_curvature_says(saddle):
 
     h = 3e-3
     bend = np.dot([-1, 16, -30, 16, -1], [total(s * h) for s in range(-2, 3)]) / (12 * h * h)
-    assert found.lowest + found.error < 0
+    assert found.lowest + found.error_estimate < 0
     assert abs(bend - found.lowest) < 1e-6
     assert total(0.3) < total(0.0)
 
@@ -121,23 +122,33 @@ def test_the_even_pair_is_the_worst_of_all_pairs_and_three_the_best():
     assert loss(1.0) > loss(1.2) > loss(2.9) > loss(3.0) < loss(3.1)
 
 
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [([-1, 3], "-1"), ([3, 16], "16"), ([3, 3], "3, 3"), ([0.5, 1.0], "0.5"), (np.arange(17), "16")],
+)
+def test_rows_that_are_none_of_the_rug_are_refused(saddle, rows, shown):
+    point = dataclasses.replace(saddle[0], rows=np.array(rows), eigenvalues=np.ones(len(rows)))
+    with pytest.raises(ValueError, match=r"`point\.rows` must be distinct integers from 0 to 15") as error:
+        rug_hessian(point, 0.1)
+    assert shown in str(error.value)
+
+
 GOOD = (np.eye(4), np.eye(4), np.zeros(4), 0.1)
 
 
 @pytest.mark.parametrize(
     ("call", "name", "value"),
     [
-        (lambda: row_derivatives([1.0, 0.2], 0, 0.0, 0.1), "row.size", "2"),
-        (lambda: row_derivatives([1.0, 0.2, 0.1], 3, 0.0, 0.1), "i", "3"),
-        (lambda: row_derivatives([1.0, 0.2, 0.1], 0, np.nan, 0.1), "b", "nan"),
-        (lambda: row_derivatives([1.0, 0.2, 0.1], 0, 0.0, 1.0), "p", "1"),
-        (lambda: row_derivatives([1.0, 0.2, 0.1], 0, 0.0, 0.1, frequencies=0), "frequencies", "0"),
+        (lambda: row_hessian([1.0, 0.2, 0.1], 3, 0.0, 0.1), "i", "3"),
+        (lambda: row_hessian([1.0, 0.2, 0.1], 0, np.nan, 0.1), "b", "nan"),
+        (lambda: row_hessian([1.0, 0.2, 0.1], 0, 0.0, 2.0), "law", "2"),
+        (lambda: row_hessian([1.0, 0.2, 0.1], 0, 0.0, 0.1, frequencies=0), "frequencies", "0"),
         (lambda: rug_point(12, 4, 0.1), "n_features", "12"),
         (lambda: rug_point(8, 8, 0.1), "n_hidden", "8"),
         (lambda: rug_point(8, 4, 0.0), "p", "0"),
-        (lambda: curvatures(np.eye(65), np.eye(65), np.zeros(65), 0.1), "n_features", "65"),
+        (lambda: curvatures(np.eye(65), np.eye(65), np.zeros(65), 0.1), "W_out", "(65, 65)"),
         (lambda: curvatures(np.eye(4), np.eye(3), np.zeros(4), 0.1), "W_in", "(3, 3)"),
-        (lambda: curvatures(*GOOD[:3], 1.5), "p", "1.5"),
+        (lambda: curvatures(*GOOD[:3], 1.5), "law", "1.5"),
     ],
 )
 def test_bad_input_is_named(call, name, value):

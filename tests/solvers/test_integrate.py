@@ -171,7 +171,7 @@ def test_velocities_that_are_not_finite(velocity):
     nowhere = integrate(decay, [1.0], 1.0, parameters=[1e300])
     assert nowhere.status in (Status.STALLED, Status.DIVERGED, Status.STEPS)
     assert nowhere.reached < 1e-290
-    assert nowhere.steps + nowhere.rejected <= 100_000
+    assert nowhere.steps + nowhere.rejected <= 30_000
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,9 @@ def test_velocities_that_are_not_finite(velocity):
         ({"t": [[1.0]]}, r"`t` must have shape \(any\); got \(1, 1\)"),
         ({"parameters": [np.inf]}, "`parameters` must be finite; got inf"),
         ({"group": [0]}, "`group` must number the 2 entries of `y0`"),
-        ({"group": [0, 2]}, "`group` must number the 2 entries of `y0`"),
+        ({"group": [0, 2]}, r"`group` must .*; got 2"),
+        ({"group": [0, 0.5]}, "`group` must be whole.*; got 0.5"),
+        ({"velocity": decay.py_func, "parameters": [1.0] * 3}, "`velocity` must take `parameters`"),
         ({"rtol": 1e-14}, r"`rtol` must lie in \[1e-13, 0.01\]; got 1e-14"),
         ({"floor": -1.0}, r"`floor` must lie in \[0, 1e\+300\]; got -1"),
         ({"steps": 0}, "`steps` must be an integer of at least 1; got 0"),

@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import pytest
 
-from superposition.solvers.minimise import Minimum, descend, minimise
+from superposition.solvers.loss import exact_loss, value_and_gradient
+from superposition.solvers.minimise import Minimum, descend, minimise, objective
 from superposition.solvers.minimise.objective import Objective
 from superposition.solvers.relu import solve_pair
 from superposition.solvers.results import Status
-from superposition.solvers.rug import exact_loss
 from superposition.theory import codes
 from superposition.theory.features import Features
 
@@ -179,6 +179,25 @@ def test_nine_features_descend_on_the_transform():
     assert found.loss == pytest.approx(exact.loss, abs=exact.error_estimate + found.error_estimate)
 
 
+@pytest.mark.parametrize("p", [0.15, np.append(np.geomspace(0.02, 0.5, 9), 1.0)], ids=["alike", "unlike"])
+def test_many_features_have_the_exact_loss_and_gradient(p, monkeypatch):
+    """The loss of the descent beside the one with the proved bound."""
+    rng = np.random.default_rng(7)
+    law = Features(10, p, scale=rng.uniform(0.5, 2, 10), importance=rng.uniform(0, 1, 10))
+    aim = Objective(10, 3, law, tied=False)
+    x = rng.normal(scale=0.6, size=aim.size)
+    x[:3] = 0.0  # an output that nothing reaches
+    W_out, W_in, b = aim.split(x)
+    M = W_out @ W_in
+    assert abs(aim.loss(M, b)[0] - exact_loss(M, b, law).loss) < 1e-8 * aim.unit
+    # what is left out of the gradient falls with the number of frequencies
+    monkeypatch.setattr(objective, "_FREQUENCIES", 2**14)
+    monkeypatch.setattr(objective, "_DESCENT", 1e-8)
+    _, by_M, by_b = aim.loss(M, b)
+    _, exact_M, exact_b = value_and_gradient(M, b, law, tol=1e-8)
+    assert max(np.abs(by_M - exact_M).max(), np.abs(by_b - exact_b).max()) < 1e-7 * aim.unit
+
+
 # --- How it searches ----------------------------------------------------------------------------------------
 
 
@@ -277,7 +296,7 @@ def test_extremes_are_finite_and_quiet(importance, p):
         (lambda: minimise(0, 1, 0.1), r"`n_features`.*got 0"),
         (lambda: minimise(65, 1, 0.1), r"`n_features`.*got 65"),
         (lambda: minimise(2, 0, 0.1), r"`n_hidden`.*got 0"),
-        (lambda: minimise(2, 1, 1.5), r"`p`.*got 1.5"),
+        (lambda: minimise(2, 1, 1.5), r"`law`.*got 1.5"),
         (lambda: minimise(2, 1, Features(3, 0.1)), r"`law`.*2 features.*3"),
         (lambda: minimise(2, 1, Features(2, 0.1, importance=0.0)), r"`importance`.*0"),
         (lambda: minimise(2, 1, Features(2, 1e-305)), r"`law`.*got 3\.3"),

@@ -229,3 +229,14 @@ def test_lists_of_words_and_objects_of_a_class():
 def test_other_lists_of_words_are_refused(value):
     with pytest.raises(ValueError, match="`codes` must be a list of words out of 'a', 'b'; got "):
         arguments.choices("codes", value, ("a", "b"))
+
+
+def test_what_overflows_in_python_or_does_not_broadcast_is_refused_by_the_names_of_the_arguments():
+    @arguments.finite
+    def power(x, y):
+        return x**y
+
+    with pytest.raises(ValueError, match=r"`x`, `y` must be such that .*; got x = 1e\+300, y = 2\.0\."):
+        power(1e300, 2.0)
+    with pytest.raises(ValueError, match="`x`, `y` must be of shapes that broadcast together; got x = array"):
+        power(np.ones(2), np.ones(3))

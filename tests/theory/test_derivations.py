@@ -38,6 +38,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         (name,)
         for name in ("moment", "mean", "second_moment", "variance", "pair_moment", "pair_zero_probability")
     ],
+    "linear.derive_critical_rates": [("pair",), ("encoder",), ("decoder",), ("tied",)],
     "loss.derive_class_loss": [(1,), (2,), (4,)],
     "relu.derive_onset": [(-1,), (1,)],
     "special.derive_ramp_moment": [(0,), (1,), (4,), (9,)],
@@ -46,7 +47,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
 }
 
 # Rooms whose derivations are not in this form yet.
-PENDING = {"features", "linear", "rug", "sparsification"}
+PENDING = {"rug"}
 
 # --- Ties ---------------------------------------------------------------------------------------------------
 
@@ -308,6 +309,19 @@ SHOWN: dict[str, str] = {
     "collisions.derive_conflict": "which of two shared weights gains: test_collisions",
     "collisions.derive_shared_neuron": "that the ratio of two weights rests without l1: test_collisions",
     "collisions.derive_untied": "that decoders outgrow encoders: test_collisions",
+    "linear.derive_aligned_mode": "tied in test_linear_derive",
+    "linear.derive_aligned_pair": "tied in test_linear_derive",
+    "linear.derive_critical_rates": "tied in test_linear_derive",
+    "linear.derive_curl": "that the flow has no energy: test_linear_derive",
+    "linear.derive_energy": "tied in test_linear_derive",
+    "linear.derive_filling": "the way down from low rank: test_linear_derive",
+    "linear.derive_gradients": "the gradient as printed: test_linear_derive",
+    "linear.derive_importance_loss": "tied in test_linear_derive",
+    "linear.derive_loss": "tied in test_linear_derive",
+    "linear.derive_riccati": "tied in test_linear_derive",
+    "linear.derive_rotation": "tied in test_linear_derive",
+    "linear.derive_singular_values": "the rate of lengths: test_linear_derive",
+    "linear.derive_tied_flows": "the flows as printed: test_linear_derive",
     "noise.derive_fourth_norm_step": "the mean of |W'|_4^4: brute force over signs in test_noise",
     "noise.derive_gradient": "the gradient of which a step is made: differences in test_noise",
     "noise.derive_next_step_square": "the mean of |W'|^2: brute force over signs in test_noise",
@@ -317,6 +331,13 @@ SHOWN: dict[str, str] = {
     "relu.derive_projection": "that ReLU never makes an output worse: test_relu_forces",
     "relu.derive_tricapped_prism": "heights of the points of a polytope: test_relu_sphere",
     "relu.derive_truncated_bias": "the bias that truncation gives: test_relu_forces",
+    "sparsification.derive_flow": "the flow as printed: test_sparsification",
+    "sparsification.derive_limit_law": "tied in test_sparsification, by differences",
+    "sparsification.derive_limit_moments": "tied in test_sparsification",
+    "sparsification.derive_rates": "balance and decay: test_sparsification",
+    "sparsification.derive_reduction": "the one equation that is integrated: test_sparsification",
+    "sparsification.derive_tail_fluctuations": "the corrections of the limit law: test_sparsification",
+    "sparsification.derive_winner": "tied in test_sparsification",
 }
 
 # --- The tests ----------------------------------------------------------------------------------------------

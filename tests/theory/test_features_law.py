@@ -169,6 +169,49 @@ def test_transforms_match_enumeration(name):
         close(found[:, i], exact, absolute=1e-15)
 
 
+def random_law(rng):
+    """Up to 6 features: some sure, some in groups by tables with zeros, for most laws exactly k."""
+    n, groups, start = int(rng.integers(1, 7)), [], 0
+    p, order = np.where(rng.random(n) < 0.2, 1.0, 10 ** rng.uniform(-8, 0, n)), rng.permutation(n)
+    while start < n and rng.random() < 0.6:
+        size = int(rng.integers(1, n - start + 1))
+        table = rng.permutation(np.array(list(product((0, 1), repeat=size))))
+        table = table[: rng.integers(1, len(table) + 1)]
+        weights = 10 ** rng.uniform(-8, 0, len(table)) * (rng.random(len(table)) < 0.8)
+        weights = np.full(len(table), 1 / len(table)) if weights.sum() == 0 else weights / weights.sum()
+        groups.append((order[start : start + size], table, weights))
+        start += size
+    exactly = int(rng.integers(0, n + 1)) if rng.random() < 0.7 else None
+    return {"n_features": n, "p": p, "groups": groups, "exactly": exactly}
+
+
+def test_random_laws_match_enumeration():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        given = random_law(rng)
+        n, chances = given["n_features"], {}
+        for on in product((0, 1), repeat=n):
+            chance, alone = 1.0, np.ones(n, bool)
+            for indices, table, weights in given["groups"]:
+                alone[indices] = False
+                chance *= weights[np.all(table == np.array(on)[indices], axis=1)].sum()
+            chance *= np.where(on, given["p"], 1 - given["p"])[alone].prod()
+            if given["exactly"] in (None, sum(on)) and chance:
+                chances[on] = chance
+        if not chances:
+            with pytest.raises(ValueError, match="`exactly` must have a positive probability"):
+                Features(**given)
+            continue
+        law, on = Features(**given), np.array(list(chances))
+        weights = np.array(list(chances.values())) / sum(chances.values())
+        assert law.on_probability() == pytest.approx(weights @ on, rel=2e-14, abs=0)
+        assert law.pair_probability() == pytest.approx((on.T * weights) @ on, rel=2e-14, abs=0)
+        assert law.sparsity_pmf() == pytest.approx(
+            np.bincount(on.sum(axis=1), weights, n + 1), rel=2e-14, abs=0
+        )
+        assert set(map(tuple, (law.sample(20, rng) != 0).astype(int).tolist())) <= set(chances)
+
+
 def test_many_features_match_sums_of_products():
     """Unequal p over 12 decades, 60 features: the number on, and exactly 25, at 50 digits."""
     p = 10.0 ** np.random.default_rng(1).uniform(-12, 0, 60)
@@ -189,17 +232,19 @@ def test_many_features_match_sums_of_products():
         )
         pair = p[0] * p[5] * polynomial(np.delete(p, [0, 5]))[23] / polynomial(p)[25]
         close(given.pair_probability()[0, 5], [pair])
-    assert given.on_probability().sum() == pytest.approx(25, rel=1e-13)
-    assert given.pair_probability().sum(axis=1) == pytest.approx(25 * given.on_probability(), rel=1e-12)
+    assert given.on_probability().sum() == pytest.approx(25, rel=1e-13, abs=0)
+    assert given.pair_probability().sum(axis=1) == pytest.approx(
+        25 * given.on_probability(), rel=1e-12, abs=0
+    )
 
 
 def test_rare_numbers_do_not_underflow():
     law = Features(400, 1e-3, exactly=390, groups=[synchronous(np.arange(8), 1e-200)])
     on = law.on_probability()
-    assert on.sum() == pytest.approx(390, rel=1e-12)
+    assert on.sum() == pytest.approx(390, rel=1e-12, abs=0)
     # With the group, 382 of 392; without it, 390 of 392: their odds are 1e-200 C(392, 382)/(C(392, 390) p^8).
     odds = mp.mpf(1e-200) * mp.binomial(392, 382) / mp.binomial(392, 390) * ((1 - mp.mpf(1e-3)) / 1e-3) ** 8
-    assert on[0] == pytest.approx(float(odds / (1 + odds)), rel=1e-11)
+    assert on[0] == pytest.approx(float(odds / (1 + odds)), rel=1e-11, abs=0)
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -260,12 +305,14 @@ def test_uniform_law_agrees_with_the_plain_one():
     assert not Features(2, 0.3, "binary").alike
     assert not Features(2, 0.3, exactly=1).alike
     assert not Features(2, 0.3, scale=[1, 2]).alike
-    assert law.variance == pytest.approx(np.full(7, plain.variance), rel=1e-15)
-    assert law.covariance() == pytest.approx(plain.covariance(7), rel=1e-15)
-    assert law.second_moment_matrix() == pytest.approx(plain.second_moment_matrix(7), rel=1e-15)
+    assert law.variance == pytest.approx(np.full(7, plain.variance), rel=1e-15, abs=0)
+    assert law.covariance() == pytest.approx(plain.covariance(7), rel=1e-15, abs=0)
+    assert law.second_moment_matrix() == pytest.approx(plain.second_moment_matrix(7), rel=1e-15, abs=0)
     assert np.array_equal(law.sparsity_pmf(), plain.sparsity_pmf(7))
     assert np.array_equal(law.moment(4), np.full(7, plain.moment(4)))
-    assert Features(7, [0.3] * 6 + [0.30000001]).sparsity_pmf() == pytest.approx(law.sparsity_pmf(), rel=1e-6)
+    assert Features(7, [0.3] * 6 + [0.30000001]).sparsity_pmf() == pytest.approx(
+        law.sparsity_pmf(), rel=1e-6, abs=0
+    )
 
 
 def test_a_law_is_a_value():

@@ -71,6 +71,19 @@ def test_bias_trade_off_is_what_the_kernels_give():
     assert relu.interference(0.2, -0.2) == 0.0
 
 
+def test_benefit_and_interference_are_the_derived_ones_at_50_digits():
+    derived = derive.derive_bias_trade_off()
+    rng = np.random.default_rng(6)
+    for _ in range(60):
+        t = 10 ** rng.uniform(-12, -0.001)
+        c = t * (1 + 10 ** rng.uniform(-6, 12))
+        own, kept, *_ = derived.evaluate({"t": t, "c": c, "m": c})
+        # c - t is rounded before its third power is taken
+        slack = 3 * 2.0**-53 * c / (c - t) + 1e-15
+        assert abs(relu.interference(c, -t) / kept - 1) <= slack
+        assert abs(1 / 3 - relu.feature_benefit(c, -t) - own) <= 1e-15 * (1 + c + t) ** 2
+
+
 def test_slope_by_the_bias_is_minus_the_positive_overlaps():
     rng = np.random.default_rng(1)
     W = rng.normal(size=(5, 2))

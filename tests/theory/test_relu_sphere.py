@@ -83,6 +83,17 @@ def test_derived_losses():
     assert sympy.simplify(pair - (a**2 / 3 - a**3 / 6)) == 0
 
 
+@pytest.mark.parametrize("a", [1e-150, 1e-12, 0.3, 0.999, 1.0])
+def test_pair_overlap_and_lengths_are_the_derived_ones_at_50_digits(a):
+    pair = relu.derive_sphere_losses().evaluate({"a": a, "c": a})[3]
+    assert abs(sphere.obtuse_pair_loss(-a) / pair - 1) < 1e-15
+    if a < 1:
+        code = relu.derive_code_loss().evaluate({"mu": a})[2]
+        assert abs(sphere.code_loss(7, a) / (7 * code) - 1) < 1e-15
+    common = relu.derive_common_norm().evaluate({"n": 7, "E": a})[1]
+    assert abs(sphere.common_norm_loss(7, a) / common - 1) < 1e-15
+
+
 @pytest.mark.parametrize("c", [-1.0, -0.7, -0.2, 0.0])
 def test_obtuse_pair_loss(c):
     # Below and above the kink apart, for quadrature's sake.

@@ -6,7 +6,9 @@ import pytest
 import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import erfcinv
 
+from superposition.solvers.sparsification import limit_law, solve
 from superposition.theory.sparsification import (
     derive,
     ideal_weights,
@@ -19,27 +21,77 @@ from superposition.theory.sparsification import (
 )
 
 
-def test_derivations_leave_nothing():
-    assert derive.derive_flow(3, 2).is_zero_matrix
-    assert derive.derive_rescaling() == 0
-    assert derive.derive_threshold() == 0
-    assert derive.derive_balance() == (0, 0)
-    assert derive.derive_growth() == 0
-    assert derive.derive_spacings() == (0, 0, 0)
-    residual, scalar = derive.derive_reduction()
-    assert residual.is_zero_matrix
-    assert scalar == 0
-    assert derive.derive_tail_fluctuations() == (1, 1, sp.Rational(4, 3), sp.Rational(1, 3))
-    assert derive.derive_winner() == (0, 2 / sp.sqrt(27))
+def test_the_flow_is_as_printed():
+    assert (derive.derive_flow().expression - derive.loss_flow(3, 2)).expand().is_zero_matrix
+    # Dropping the 4s: the loss's own flow at 4 lam, in a time four times slower, is the normal form.
+    lam, force, sign = sp.symbols("lambda F s")
+    assert sp.expand((4 * force - 4 * lam * sign) / 4 - (force - lam * sign)) == 0
+    lam, w, slopes = derive.encoding(3)
+    free = 1 - sum(x**2 for x in w)
+    assert sp.simplify(slopes[0] - free * (w[0] - lam / free)) == 0  # the threshold
 
 
-def test_the_printed_variance_is_a_mean_not_a_sum():
-    mean, omitted, ratio = derive.derive_l1_decay(4)
-    assert mean == 0
-    assert ratio == 4  # the print is off by the number of weights
-    # And what balance omits is not zero in general.
-    lam, *w = sorted(omitted.free_symbols, key=str)
+def test_rates_of_the_norms():
+    lam, w, _ = derive.encoding(4)
+    total, square = sum(w), sum(x**2 for x in w)
+    by_square, by_total = derive.derive_rates(4).expression
+    assert sp.expand(by_square - 2 * ((1 - square) * square - lam * total)) == 0
+    assert sp.simplify(1 - square - lam * total / square - by_square / (2 * square)) == 0
+    # The printed variance is a mean, not a sum; and what balance omits is not zero in general.
+    deviations = sum((x - total / 4) ** 2 for x in w)
+    omitted = -total / (2 * square) * by_square
+    assert sp.simplify(-by_total - lam * 16 / square * deviations / 4 - omitted) == 0
     assert omitted.subs({lam: sp.Rational(1, 10), **dict.fromkeys(w, sp.Rational(1, 4))}) != 0
+    # d(1/|W|_1)/dt at balance is lam times the relative variance over |W|^2.
+    growth = (-by_total - omitted) / total**2
+    assert sp.simplify(growth - lam * (deviations / 4 / (total / 4) ** 2) / square) == 0
+    # Relative spacings: d(1 - w_k/w_1)/dt = lam/w_1 (1 - w_k/w_1).
+    share = 1 - w[1] / w[0]
+    assert sp.simplify(derive.slope(share, 4) - lam / w[0] * share) == 0
+
+
+def test_the_flow_is_one_equation():
+    lam, g, c = sp.symbols("lambda g c", positive=True)
+    v = sp.symbols("v1:4", positive=True)
+    by_c, time_by_c = derive.derive_reduction(3).expression
+    q = sum((x - c) ** 2 for x in v)
+    assert sp.simplify(by_c - (q / g**2 - 1) / lam) == 0
+    assert sp.simplify(time_by_c - 1 / (lam * g)) == 0
+    for x in v:  # and it is the flow for each weight
+        w = (x - c) / g
+        rate = (sp.diff(w, g) * by_c + sp.diff(w, c)) / time_by_c
+        assert sp.simplify(rate - ((1 - q / g**2) * w - lam)) == 0
+
+
+def test_the_limit_law_is_the_derived_one():
+    derived = derive.derive_limit_law()
+    lam, m, scale = 1e-6, 10**10, 0.4
+    t, h = np.array([0.3, 1.0, 4.0, 10.0]), 1e-3
+    laws = [limit_law(t + shift, lam, m, scale) for shift in (-h, 0.0, h)]
+    zetas = [np.sqrt(2) * erfcinv((law.nonzeros - 1) / (m - 1)) for law in laws]
+    firsts = [truncated_moments(zeta, 1)[:, 1] for zeta in zetas]
+    # The norm is sqrt(m) M_1/sqrt(y), but for what fluctuations add, of relative order 1/m.
+    ys = [(m**0.5 * first / law.l1_norm) ** 2 for first, law in zip(firsts, laws, strict=True)]
+    for k in range(t.size):
+        values = {"lambda": lam, "m": m, "zeta": zetas[1][k], "y": ys[1][k]}
+        expected = [float(x) for x in derived.evaluate(values)]
+        found = [(zetas[2][k] - zetas[0][k]) / (2 * h), (ys[2][k] - ys[0][k]) / (2 * h)]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)  # h^2 times third derivatives
+
+
+def test_tail_and_winner():
+    column = derive.derive_tail_fluctuations().expression
+    assert list(column) == [1, 1, sp.Rational(4, 3), sp.Rational(1, 3)]
+    # Time of one weight, from the zeros: against the exact solution of equal weights.
+    time = derive.derive_winner()
+    for r, s, start, end in ((0.2, 0.3, 0.19, 0.0), (-1.05, 0.2, 0.5, 0.7), (-1.05, 0.2, 0.15, 0.01)):
+        # The cubic has to be x^3 - x + kappa: scale the zeros so that the linear term is -1.
+        unit = mp.sqrt(mp.mpf(r) ** 2 + mp.mpf(r) * mp.mpf(s) + mp.mpf(s) ** 2)
+        values = {name: mp.mpf(x) / unit for name, x in (("r", r), ("s", s), ("x", end), ("x0", start))}
+        kappa = values["r"] * values["s"] * (values["r"] + values["s"])
+        exact = float(mp.re(time.evaluate(values)))
+        length = solve([float(values["x0"])], float(kappa), [exact]).l2_norm[0]
+        assert length == pytest.approx(float(values["x"]), abs=1e-12)
 
 
 # Another method takes over at 1.41421.
@@ -52,7 +104,7 @@ def test_moments_are_the_derived_ones(zeta):
     symbol = sp.Symbol("zeta", positive=True)
     expected = [
         sp.lambdify(symbol, expression, "mpmath")(mp.mpf(zeta))
-        for expression in derive.derive_limit_moments()
+        for expression in derive.derive_limit_moments().expression
     ]
     # Higher ones by the recursion that integration by parts gives: k M_(k-2) - zeta M_(k-1), and (k-1) of it.
     for k in (3, 4):

@@ -152,7 +152,7 @@ def test_report_section(monkeypatch):
         ),
         (
             lambda: sparsification.run_fig2(100, 0.01, times=[2, 1], runs=2),
-            r"`t` must be sorted; got 2 before 1",
+            r"`t` must be sorted; got 1 after a larger one",
         ),
         (lambda: sparsification.run_fig7(100, 0.9), r"`lam` must leave a weight to the end.*; got 0.9"),
         (

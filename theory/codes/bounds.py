@@ -40,6 +40,7 @@ _LEVELS = np.geomspace(1e-15, 1.0 / 13.0, 160)
 _EDGES = np.geomspace(1e-4, 0.9, 120)
 
 
+@arguments.finite
 def interference_bound(ratio: npt.ArrayLike) -> Real:
     r"""Least mean over rows of the squared interference, each square counted as 1 at most.
 
@@ -72,6 +73,7 @@ def _cost(p: FloatArray) -> FloatArray:
     return np.asarray(cost.min(axis=-1))
 
 
+@arguments.finite
 def loss_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     r"""Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 

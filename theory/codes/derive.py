@@ -8,7 +8,7 @@ __all__ = ["derive_antipodal_loss", "derive_pair_cost", "derive_priority_loss", 
 
 
 def derive_pair_cost() -> Derivation:
-    r"""Integrate f(c), the cost of a pair of features that are on together, one of which lowers the other by c.
+    r"""Integrate f(c), the cost of two features that are on together, one of which lowers the other by c.
 
     Returns
     -------
@@ -103,13 +103,12 @@ def derive_priority_loss() -> Derivation:
     --------
     >>> import sympy as sp
     >>> found = derive_priority_loss()
-    >>> sp.series(found.expression.subs("n", 6), "p", 0, 3)
+    >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)
     p**2/2 + O(p**3)
     """
     import sympy as sp
 
-    p = sp.Symbol("p", positive=True)
-    n = sp.Symbol("n", integer=True, positive=True)
+    p, n = sp.symbols("p n")
     geometric = (1 - (1 - p) ** (n - 2)) / p  # the sum of (1 - p)^k over k = 0, ..., n - 3
     lost = (n - 2) - geometric + 1 - (1 - p) ** (n - 3)
     return Derivation(p / (3 * n) * lost, (p, n), ("An infinite spread of lengths, and n >= 4.",))

@@ -127,6 +127,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     (3, 2.755983)
     """
     n = arguments.integer("n_features", n_features, 3)
+    arguments.fits("n_features", n_features, n**2)
     arguments.fits("n_features", n, 3.0 * n * n)
     j = np.arange(n)
     # 1 - cos(t) = 2 sin²(t/2) keeps large polygons accurate

@@ -73,10 +73,10 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     Examples
     --------
     >>> strongly_regular("Petersen", 10, 3, 0, 1)
-    Overlaps(name='Petersen', n_features=10, n_hidden=4, values=(-0.6666666666666666, 0.16666666666666666),
-    counts=(3, 6))
+    Overlaps(name='Petersen', n_features=10, n_hidden=4, values=(-0.666666667, 0.166666667), counts=(3, 6))
     """
-    n = arguments.integer("n", n, 3)
+    arguments.instance("name", name, str)
+    n = arguments.integer("n", n, 3, 10**15)
     d = arguments.integer("degree", degree, 1, n - 2)
     common = arguments.integer("common", common, 0, d - 1)
     apart = arguments.integer("apart", apart, 0, d)
@@ -98,7 +98,12 @@ def quadrangle(q: int) -> Overlaps:
     It has (q + 1)(q³ + 1) points in q (q² - q + 1) dimensions; they exist for every prime power q (an
     elliptic quadric in five dimensions over the field of q elements). Shifted, with one dimension more, F
     ratio → 1/3 for large q: the loss tends to p sigma², what rank alone leaves of the interference, without
-    a logarithm. `q` is a whole number from 2 to 1000, and the result as for `overlaps`.
+    a logarithm. The rest is as for `overlaps`.
+
+    Parameters
+    ----------
+    q : int
+        From 2 to 1000.
 
     Examples
     --------
@@ -192,7 +197,11 @@ def shifted(code: Overlaps) -> tuple[int, float]:
     n_hidden + 1 at most (n_hidden if mu = 0), so the model without bias has the loss F p² + O(p³); see
     `small_p_constant`.
 
-    `code` is what `overlaps` returns.
+    The rest is as for `overlaps`.
+
+    Parameters
+    ----------
+    code : Overlaps
 
     Examples
     --------
@@ -200,6 +209,7 @@ def shifted(code: Overlaps) -> tuple[int, float]:
     >>> m, round(constant, 9)
     (23, 1.375)
     """
+    arguments.instance("code", code, Overlaps)
     mu = max(0.0, *code.values)
     strength = np.maximum(mu - np.asarray(code.values), 0.0) / (1.0 - mu)
     return code.n_hidden + (mu > 0.0), float(np.dot(code.counts, pair_cost(strength)))

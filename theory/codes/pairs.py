@@ -93,6 +93,7 @@ def _probability(p: npt.ArrayLike) -> Any:
     return arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
 
 
+@arguments.finite
 def antipodal_optimum(p: npt.ArrayLike) -> tuple[Any, Any]:
     r"""Best scale and bias of an antipodal pair.
 
@@ -127,6 +128,7 @@ def antipodal_optimum(p: npt.ArrayLike) -> tuple[Any, Any]:
     return _best_scale(on), _best_bias(on)
 
 
+@arguments.finite
 def antipodal_loss(p: npt.ArrayLike) -> Any:
     r"""Least loss per feature of an antipodal pair: two features at ratio 1/2.
 
@@ -147,7 +149,7 @@ def antipodal_loss(p: npt.ArrayLike) -> Any:
 def dropped_loss(p: npt.ArrayLike) -> Any:
     """Loss of a feature that is not represented, p/3 - p²/4: the best output is the constant p/2.
 
-    It is what `zero_ratio_loss` of the rug is.
+    `p` is as for `antipodal_optimum`.
 
     Examples
     --------

@@ -36,6 +36,7 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
     return plain(np.asarray(25.0 * on * on / 162.0))
 
 
+@arguments.finite
 def priority_constant(n_features: npt.ArrayLike) -> Real:
     r"""Return F of the law L = F p² + O(p³) of a priority code, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
@@ -99,6 +100,7 @@ def _priority(p: float, n: float) -> float:
     return float(p / (3.0 * n) * (total - np.expm1((n - 3.0) * stay)))
 
 
+@arguments.finite
 def priority_map(n_features: int, spread: float) -> FloatArray:
     r"""Return the matrix of rank 2 of a priority code with encodings of lengths 1, 1/spread, 1/spread², ....
 
@@ -128,6 +130,7 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
     array([ 0. ,  0.1,  0. , -0.4])
     """
     n = arguments.integer("n_features", n_features, 4)
+    arguments.fits("n_features", n_features, n**2)
     spread = arguments.number("spread", spread, 1)
     angle = np.concatenate([np.linspace(0.0, 0.5 * np.pi, n - 2), [np.pi, 1.5 * np.pi]])
     # Orthogonal to the feature before it and away from those before that one.

@@ -56,6 +56,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     return plain(np.asarray(n * (n - 1) / (2 * m)))
 
 
+@arguments.finite
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m): heuristic, for m much larger than n.
 
@@ -126,7 +127,7 @@ def expected_polysemantic(
     39.6
     """
     n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
-    if not exclusive:
+    if not arguments.flag("exclusive", exclusive):
         # With x = (1-q)^n and rho = q^2/(1-q)^2 the three terms are (1-x)^2 - x^2 (1 - (1-rho)^n): both
         # parts are small where m is much larger than n, as the sum is.
         q = 1 / (2 * m)
@@ -173,7 +174,8 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
     >>> count, probability.round(6)
     (array([0, 1]), array([0.666667, 0.333333]))
     """
-    n, m = arguments.integer("n_features", n_features, 1), arguments.integer("n_hidden", n_hidden, 1)
+    n = arguments.integer("n_features", n_features, 1, 10**8)
+    m = arguments.integer("n_hidden", n_hidden, 1, 10**15)
     _fits(np.asarray(float(n)), np.asarray(float(m)))
     x = np.arange(max(0, n - m), n // 2 + 1)
     ways = _log_binomial(m, x) + _log_binomial(m - x, n - 2 * x) + (n - 2 * x) * math.log(2)
@@ -185,6 +187,7 @@ def _log_binomial(n: npt.ArrayLike, k: npt.NDArray[np.int64]) -> FloatArray:
     return np.asarray(special.gammaln(top + 1) - special.gammaln(k + 1) - special.gammaln(top - k + 1))
 
 
+@arguments.finite
 def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, preference: float) -> float:
     r"""Mean number of polysemantic neurons if features that move avoid neurons in use: heuristic.
 
@@ -216,7 +219,8 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
     >>> round(displaced_polysemantic(64, 128, stayed=0.41, preference=0.7), 3)
     6.396
     """
-    n, m = arguments.integer("n_features", n_features, 1), arguments.integer("n_hidden", n_hidden, 1)
+    n = arguments.integer("n_features", n_features, 1, 10**6)
+    m = arguments.integer("n_hidden", n_hidden, 1, 10**15)
     _fits(np.asarray(float(n)), np.asarray(float(m)))
     share, weight = number("stayed", stayed, 0.0, 1.0), number("preference", preference, 0.0)
     # The two weights over the larger of them, so that nothing overflows.

@@ -57,6 +57,7 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     return plain(np.asarray((np.arcsinh((1 + r) / (1 - r)) - math.asinh(1)) / math.sqrt(2)))
 
 
+@arguments.finite
 def critical_lam(sharing: int = 1) -> float:
     r"""Largest lam at which equal weights of that many encodings on one neuron can rest: exact.
 

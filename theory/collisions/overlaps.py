@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 
+@arguments.finite
 def initial_interference(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
     r"""Mean of the interference's component along W_i at the start, times \|W_i\|: exact.
 
@@ -58,6 +59,7 @@ def initial_interference(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std
     return plain(np.asarray(0.5 * (n - 1) * m * s**4))
 
 
+@arguments.finite
 def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
     r"""Mean of the feature benefit's component along W_i at the start, times \|W_i\|: exact.
 
@@ -120,6 +122,7 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
     return plain(np.asarray(-(a + b) * (1 - c * c)))
 
 
+@arguments.finite
 def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     r"""Exact flow of two encodings at lam = 0, whatever the sign of their overlap.
 

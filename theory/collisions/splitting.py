@@ -53,6 +53,7 @@ def split_rate(lam: npt.ArrayLike) -> Real:
     return plain(np.asarray(math.sqrt(2.0) * strength / length))
 
 
+@arguments.finite
 def separated_share(
     t: npt.ArrayLike, lam: float, eps: float, *, correlation: float = 0.0, left: float = 0.0
 ) -> tuple[Real, Real]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, choice, flag, integer, matrix
+from ..arguments import FloatArray, choice, fits, flag, integer, matrix
 from ..results import result
 from .spectrum import EQUAL, Covariance, checked_indices, checked_spectrum, spectrum
 
@@ -110,6 +110,7 @@ def critical_point(
     found = spectrum(covariance)
     kept = checked_indices(indices, found.eigenvalues.size)
     hidden = _hidden(n_hidden, kept.size)
+    fits("n_hidden", hidden, hidden * found.eigenvalues.size * 4)
     basis = found.eigenvectors[:, kept]
     if mixing is None:
         C = np.eye(kept.size, hidden)
@@ -130,7 +131,7 @@ class CriticalPoint:
     """
 
     loss: float
-    """Per feature, as `critical_loss`."""
+    """Loss per feature, as `critical_loss`."""
     rank: int
     """Number of directions kept."""
     index: int

@@ -3,7 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, choice, plain, real
+from ..arguments import FloatArray, Real, choice, finite, plain, real
+from ..loss.checks import together
 
 __all__ = ["aligned_mode", "aligned_pair"]
 
@@ -11,6 +12,7 @@ __all__ = ["aligned_mode", "aligned_pair"]
 _LARGEST = 1e75
 
 
+@finite
 def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, rule: str = "tied") -> Real:
     r"""Singular value of tied weights along one eigenvector at time t.
 
@@ -52,12 +54,13 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     """
     double = 2.0 if choice("rule", rule, ("tied", "encoder", "decoder")) == "tied" else 1.0
     w = real("w", w, -_LARGEST, _LARGEST)
-    rate = _rate(eigenvalue, t)
+    rate = _rate(eigenvalue, t, w=w)
     gone, left = -np.expm1(-2 * double * rate), np.exp(-double * rate)
     # a hypotenuse, so that no square underflows before the weight has grown
     return plain(np.asarray(w / np.hypot(w * np.sqrt(gone), np.where(w == 0, 1.0, left))))
 
 
+@finite
 def aligned_pair(
     a: npt.ArrayLike, b: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike
 ) -> tuple[Real, Real]:
@@ -100,8 +103,8 @@ def aligned_pair(
     array([0.      , 0.876876, 1.      ])
     """
     a, b = real("a", a, -_LARGEST, _LARGEST), real("b", b, -_LARGEST, _LARGEST)
+    rate = _rate(eigenvalue, t, a=a, b=b)
     plus, minus = a + b, a - b
-    rate = _rate(eigenvalue, t)
     root = np.hypot(2.0, plus * minus)
     gone, left = np.sqrt(-np.expm1(-rate * root)), np.exp(-rate * root / 2)
     large = np.sqrt(2 + root)
@@ -117,6 +120,9 @@ def aligned_pair(
     return plain(np.asarray((up + down) / 2)), plain(np.asarray((up - down) / 2))
 
 
-def _rate(eigenvalue: npt.ArrayLike, t: npt.ArrayLike) -> FloatArray:
+def _rate(eigenvalue: npt.ArrayLike, t: npt.ArrayLike, **weights: FloatArray) -> FloatArray:
+    """Return eigenvalue times t after checking that both broadcast with the weights."""
+    lam, times = real("eigenvalue", eigenvalue, 0), real("t", t, 0)
+    together(**weights, eigenvalue=lam, t=times)
     with np.errstate(over="ignore"):  # an infinite exponent is the limit
-        return np.asarray(real("eigenvalue", eigenvalue, 0) * real("t", t, 0))
+        return np.asarray(lam * times)

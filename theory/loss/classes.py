@@ -100,21 +100,16 @@ def class_loss_per_feature(M: npt.ArrayLike, b: npt.ArrayLike, k: int) -> FloatA
 
     Notes
     -----
-    Over the cube, ReLU(b + g.u)^q integrates to a sum over vertices v,
-
-    .. math:: E\,(b + g\cdot u)_+^q = \frac{q!}{(q+k)!\,\prod_j g_j}
-              \sum_{v \in \{0,1\}^k} (-1)^{k-|v|} (b + g\cdot v)_+^{q+k},
-
-    which loses all digits where weights are small. A recursion over the faces of the cube replaces it. Its
-    terms are positive and it divides by no weight. The error of a pattern is below 1e-14 of
-    (\|b_i\| + sum_j \|M_ij\|)^2 + 1, with j over the features that are on; patterns are added with
-    compensation.
+    The sum over the vertices of the cube, which `derive_class_loss` gives, loses all digits where weights are
+    small. A recursion over the faces replaces it. Its terms are positive and it divides by no weight. The
+    error of a pattern is below 1e-14 of (\|b_i\| + sum_j \|M_ij\|)^2 + 1, with j over the features that are
+    on; patterns are added with compensation.
 
     An output costs about C(n, k) 4 2^k steps of 50 ns. Patterns whose pre-activation has one sign cost k.
 
     References
     ----------
-    Elhage et al. (2022), L_k of the expansion by sparsity; derived in `superposition.theory.loss.derive`.
+    Elhage et al. (2022), L_k of the expansion by sparsity; derived in the module `derive`.
 
     Examples
     --------

@@ -82,7 +82,8 @@ def dropped_bound(
     b : float or (n,) array_like of float
         Bias of the outputs.
     p : float
-        Probability that a feature is on, in (0, 1]; p = 1 - S.
+        Probability that a feature is on, in (0, 1]; p = 1 - S. One number: the tails of features that differ
+        are not binomial.
     up_to : int
         The last class K that is kept, 0 <= K <= n.
     importance : (n,) array_like of float, optional
@@ -100,10 +101,10 @@ def dropped_bound(
 
     Notes
     -----
-    Rigorous, rounding included. As x >= 0, each error is at most that of the linear output z = M x + b, and
-    an output whose feature is off is at most the positive part of z; the second moments of both over the
-    patterns with more than K features on are quadratic in M with binomial tails as coefficients. The smaller
-    of the two is taken, output by output. The cost is that of one look at each entry of M.
+    Rigorous, rounding included. As x >= 0, each error is at most that of the linear output z = M x + b. An
+    output whose feature is off is at most what the positive terms of z make alone. The second moments of both
+    over the patterns with more than K features on are quadratic in M with binomial tails as coefficients. The
+    smaller of the two is taken, output by output. The cost is that of one look at each entry of M.
 
     Examples
     --------
@@ -147,13 +148,15 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
 
     Notes
     -----
-    Rigorous, rounding included. Overlaps are at most norm². An output whose feature is off is at most bias +
-    norm² sum_j x_j; for one that is on, the squared error is at most x_i² (output too small) plus (bias +
-    (norm² - 1)_+ x_i + norm² sum_(j != i) x_j)² (output too large). The model with all W_i alike and unit
-    norms attains all but the term x_i². For norm 1, bias 0, K = 1 and D p << 1 the bound is D (D - 1)
-    (7 D - 6) p²/12: less than the loss D p/3 of the zero model only if D² p < 4/7 or so, since nothing here
-    keeps a model from having all overlaps 1. No assumption on the loss itself can give more: models whose
-    first two classes vanish exist for every D (antipodal pairs), and all of their loss is left out.
+    Rigorous, rounding included. Overlaps are at most norm². An output whose feature is off is at most
+    bias + norm² sum_j x_j. If it is on, the squared error is at most x_i² (output too small) plus
+    (bias + (norm² - 1)_+ x_i + norm² sum_(j != i) x_j)² (output too large). The model with all W_i alike and
+    unit norms attains all but the term x_i².
+
+    For norm 1, bias 0, K = 1 and D p << 1 the bound is D (D - 1) (7 D - 6) p²/12. That is less than the loss
+    D p/3 of the zero model only if D² p < 4/7 or so, because a model may have all overlaps 1. It would not
+    help to assume a small loss in the classes kept: antipodal pairs, which exist for every D, have none in
+    the first two classes, and all of their loss is left out.
 
     References
     ----------

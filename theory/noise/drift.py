@@ -9,13 +9,14 @@ random encoding flatter on average. See :func:`derive_fourth_norm_drift`.
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, number, plain, vector, whole
+from ..arguments import FloatArray, Real, finite, number, plain, vector, whole
 from .derive import derive_next_step_loss
 from .moments import encodings, family, noise_moments
 
 __all__ = ["fourth_norm_diffusion", "fourth_norm_drift", "next_step_loss", "random_fourth_norm_drift"]
 
 
+@finite
 def next_step_loss(
     w: npt.ArrayLike,
     noise: str,
@@ -86,6 +87,7 @@ def _rate(learning_rate: float) -> float:
     return number("learning_rate", learning_rate, -1e60, 1e60)
 
 
+@finite
 def fourth_norm_drift(
     w: npt.ArrayLike,
     noise: str,
@@ -120,6 +122,7 @@ def fourth_norm_drift(
     return plain(np.asarray(8 * _rate(learning_rate) ** 2 * (isotropic + shaped)))
 
 
+@finite
 def fourth_norm_diffusion(
     w: npt.ArrayLike,
     noise: str,
@@ -153,6 +156,7 @@ def fourth_norm_diffusion(
     return plain(np.asarray(64 * _rate(learning_rate) ** 2 * total))
 
 
+@finite
 def random_fourth_norm_drift(
     n_hidden: npt.ArrayLike,
     noise: str,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, choice, number, plain, real
+from ..arguments import FloatArray, Real, choice, finite, number, plain, real
 
 __all__ = [
     "NOISES",
@@ -75,6 +75,7 @@ def three_point(excess_kurtosis: float) -> tuple[float, float]:
     return math.sqrt(ratio), 1 / ratio
 
 
+@finite
 def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float | None = None) -> FloatArray:
     r"""Even moments :math:`E \xi^2, E \xi^4, E \xi^6, E \xi^8` of a noise: exact.
 
@@ -142,6 +143,7 @@ def encodings(w: npt.ArrayLike) -> FloatArray:
     return weights
 
 
+@finite
 def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) -> Real:
     r"""Fourth moment of the noise that reaches an output, :math:`E (W \cdot \xi)^4`: exact.
 

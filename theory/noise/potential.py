@@ -23,7 +23,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, matrix, number, plain, real
+from ..arguments import FloatArray, Real, finite, matrix, number, plain, real
 from .relu import relu_moments
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 
+@finite
 def noise_averaged_loss(
     W: npt.ArrayLike,
     noise: str,
@@ -70,9 +71,10 @@ def noise_averaged_loss(
     >>> round(noise_averaged_loss([[1.0, 0.0], [0.0, 1.0]], "bipolar", 0.1), 12)
     0.03
     """
-    return _loss(matrix("W", W), noise, noise_std, excess_kurtosis, method)[0]
+    return _loss(real("W", matrix("W", W), -1e150, 1e150), noise, noise_std, excess_kurtosis, method)[0]
 
 
+@finite
 def noise_averaged_gradient(
     W: npt.ArrayLike,
     noise: str,
@@ -99,7 +101,7 @@ def noise_averaged_gradient(
     array([[0.03, 0.2 ],
            [0.2 , 0.03]])
     """
-    return _loss(matrix("W", W), noise, noise_std, excess_kurtosis, method)[1]
+    return _loss(real("W", matrix("W", W), -1e150, 1e150), noise, noise_std, excess_kurtosis, method)[1]
 
 
 def _loss(
@@ -133,6 +135,7 @@ def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray
     return np.asarray(pull), length, np.asarray(np.sum(directions**4, axis=1))
 
 
+@finite
 def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt.ArrayLike) -> Real:
     r"""First-order effective potential V(W): what noise that is not normal adds to the averaged loss.
 
@@ -172,6 +175,7 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     return plain(np.asarray(-kurtosis / 12 * float(np.sum(scale * pull * scale * fourth))) + 0.0)
 
 
+@finite
 def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float) -> FloatArray:
     r"""Rate B at which noise sparsifies each encoding: first order in the learning rate and the kurtosis.
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from ..arguments import FloatArray, Real, integer, number, plain, real, vector
+from ..arguments import FloatArray, Real, finite, fits, integer, number, plain, real, vector
 from .moments import family
 from .relu import relu_moments
 
@@ -65,6 +65,7 @@ def _log_odds(time: float, first: FloatArray) -> float:
     return _root(lambda y: _clock(y, first) - time)
 
 
+@finite
 def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
     r"""Return the encoding at the times Bt under the first-order force of hidden noise; exact.
 
@@ -143,6 +144,7 @@ def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
 # --- Many encodings ---------------------------------------------------------------------------------------
 
 
+@finite
 def simplex_square(n_features: int, noise_std: float) -> float:
     r"""Squared length at which a regular simplex of encodings has the least loss under normal noise.
 
@@ -185,6 +187,7 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     return float(found.x)
 
 
+@finite
 def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
     r"""Rate B of :func:`sparsifying_rate` for encodings in a regular simplex, where normal noise leads them.
 
@@ -253,6 +256,7 @@ def sparsification_time(
     """
     n = integer("n_features", n_features, 2)
     m = integer("n_hidden", n_hidden, max(n - 1, 2))
+    fits("n_hidden", m, 10 * m)
     rate = simplex_rate(n, noise_std, excess_kurtosis)
     sizes = special.ndtri((np.arange(1, m + 1) / 2 + m / 2) / (m + 0.5))  # quantiles of |normal|
     length = math.sqrt(simplex_square(n, noise_std))
@@ -260,6 +264,7 @@ def sparsification_time(
     return time / rate if rate > 0 else math.inf
 
 
+@finite
 def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: float) -> float:
     r"""Rate B that the source's implicit regulariser would give, if encodings descended it.
 
@@ -292,6 +297,7 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
     return -64 * rate**2 * std**4 * kurtosis
 
 
+@finite
 def silent_l1_norm(
     n_features: int, noise: str, noise_std: npt.ArrayLike, *, excess_kurtosis: float | None = None
 ) -> Real:

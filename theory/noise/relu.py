@@ -97,7 +97,7 @@ def relu_moments(
     >>> round(float(moments.second), 12), round(float(moments.mean), 12)
     (0.0004, 0.01)
     """
-    overlap, weights = real("g", g), vector("w", w)
+    overlap, weights = real("g", g), real("w", vector("w", w), -1e150, 1e150)
     name, std, ratio = family(noise, noise_std, excess_kurtosis)
     choice("method", method, METHODS)
     flat = overlap.ravel()

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, plain, real
+from ..arguments import FloatArray, Real, finite, plain, real
 from ..loss import checks
 from ..loss.checks import LARGEST_ENTRY
 from ..loss.cube import other_loss, own_loss
@@ -11,6 +11,7 @@ from ..loss.cube import other_loss, own_loss
 __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "interference"]
 
 
+@finite
 def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     r"""How much an output lowers the loss on its own feature: 1/3 less its mean squared error.
 
@@ -55,6 +56,7 @@ def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     return plain(np.asarray(1.0 / 3.0 - own_loss(square, b)))
 
 
+@finite
 def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     r"""Mean squared value of an output whose feature is off while one other feature is on.
 

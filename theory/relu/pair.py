@@ -34,6 +34,7 @@ def _state(p: Any, sign: int) -> tuple[Any, Any, Any]:
     return -0.75 * mean, delta, mean
 
 
+@arguments.finite
 def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     r"""Relative importance at which a dropped feature starts to lower the loss with a small encoding.
 
@@ -80,6 +81,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     return arguments.plain(np.asarray(cost / (on / 3.0 - on * on / 4.0)))
 
 
+@arguments.finite
 def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     r"""Coefficient of \|w2\|³ in twice the loss per feature at the onset.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, choice, fits, integer, plain, whole
+from ..arguments import FloatArray, Real, choice, finite, fits, integer, plain, whole
 from ..loss.checks import MOST
 
 __all__ = [
@@ -96,6 +96,7 @@ def cross_polytope(n_hidden: int) -> FloatArray:
     return np.concatenate([axes, -axes])
 
 
+@finite
 def polygon_energy(n_features: npt.ArrayLike) -> Real:
     r"""Energy of the regular polygon with n corners: exact.
 

@@ -11,7 +11,7 @@ the loss makes of it. The module `polytopes` has arrangements with a closed form
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Real, number, plain, real, whole
+from ..arguments import Real, finite, number, plain, real, whole
 from ..loss import checks
 from ..loss.checks import MOST
 
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 
+@finite
 def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
     r"""Energy of the generalised Thomson problem, summed over ordered pairs.
 
@@ -65,6 +66,7 @@ def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
     return float(np.sum(np.square(np.maximum(G, 0.0))))
 
 
+@finite
 def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.ArrayLike = 0.0) -> Real:
     r"""Energy that no arrangement of unit vectors goes below: a proved bound in closed form.
 
@@ -120,6 +122,7 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     return plain(np.asarray(n * excess**2 / below))
 
 
+@finite
 def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     r"""Least energy, without bias, among sets that hold -W_i with every W_i: n (n - 2m)/(2m), exact.
 
@@ -148,6 +151,7 @@ def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real
     return plain(np.asarray(np.maximum(n * (n - 2 * m), 0.0) / (2 * m)))
 
 
+@finite
 def capacity_bounds(n_hidden: npt.ArrayLike) -> tuple[Real, Real]:
     r"""Bounds on how many features' worth of loss one-sparse inputs let a model without bias save: proved.
 

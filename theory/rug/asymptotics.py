@@ -74,6 +74,7 @@ def asymptotic_shift(p: npt.ArrayLike) -> Any:
     return t[()]
 
 
+@arguments.finite
 def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     r"""Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
 

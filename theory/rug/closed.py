@@ -21,6 +21,9 @@ _NODES = 0.5 * (_NODES + 1.0)
 _WEIGHTS = 0.5 * _WEIGHTS
 
 
+Four = tuple[float, float, float, float]
+
+
 @kernel
 def _off(a: float, b: float, sigma: float) -> float:
     """E ReLU(a nu + b)^2 = 2 s^2 H_2(b / s) with s = a sigma."""
@@ -110,14 +113,14 @@ def loss_kernel(a: float, b: float, sigma: float, p: float) -> float:
 
 
 @kernel
-def _rises(z: float, sigma: float) -> tuple[float, float, float, float, float]:
+def _rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, float, float]:
     r"""H_n(z + 1/sigma) - H_n(z) for n = 0..3 and :math:`\int_0^1 u H_1(z + u/\sigma) du / \sigma`.
 
     For sigma > 1 the differences would cancel, unless H_n grows by orders of magnitude (z < -2 sigma);
-    there each is the integral of H_(n-1), by quadrature.
+    there each is the integral of H_(n-1), by quadrature. `left` has H_n(z).
     """
     if sigma <= _QUADRATURE_FROM or z < -2.0 * sigma:
-        left0, left1, left2, left3 = ramps(z)
+        left0, left1, left2, left3 = left
         right0, right1, right2, right3 = ramps(z + 1.0 / sigma)
         d3 = right3 - left3
         return right0 - left0, right1 - left1, right2 - left2, d3, right2 - sigma * d3
@@ -141,8 +144,9 @@ def _scale(z: float, sigma: float, p: float) -> tuple[float, float]:
     With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] and 1 - a = E[(R - x) R] / E[R^2]; by parts,
     the integrals over u become rises of ramp moments.
     """
-    _, d1, d2, d3, first = _rises(z, sigma)
-    _, _, h2, _ = ramps(z)
+    left = ramps(z)
+    _, d1, d2, d3, first = _rises(z, sigma, left)
+    h2 = left[2]
     off = (1.0 - p) * 2.0 * h2
     square = off + 2.0 * p * sigma * d3  # E R^2 / sigma^2
     return p * first / square, (off + p * sigma * (d1 + z * d2)) / square
@@ -154,23 +158,31 @@ def scale_kernel(z: float, sigma: float, p: float) -> float:
     return _scale(z, sigma, p)[0]
 
 
-@ufunc
-def profile_kernel(z: float, sigma: float, p: float) -> float:
-    """Loss at the optimal scale and bias a sigma z; accurate also where the scale rounds to 1."""
+@kernel
+def profile(z: float, sigma: float, p: float) -> tuple[float, float]:
+    """Return the optimal scale, and the loss there with bias a sigma z; accurate also where a rounds to 1."""
     a, shrink = _scale(z, sigma, p)
     b = a * sigma * z
-    return (1.0 - p) * _off(a, b, sigma) + p * _on(a, shrink, b, sigma)
+    return a, (1.0 - p) * _off(a, b, sigma) + p * _on(a, shrink, b, sigma)
+
+
+@kernel
+def slopes(z: float, sigma: float, p: float) -> tuple[float, float]:
+    """Slope by the bias at the optimal scale, divided by 2 sigma, at bias a sigma z: of features off, and on.
+
+    dL/db = 2 E[(ReLU(y) - x) 1(y > 0)], arranged so that only small terms remain for small sigma.
+    """
+    left = ramps(z)
+    d0, d1, d2, d3, first = _rises(z, sigma, left)
+    h1, h2 = left[1], left[2]
+    off = (1.0 - p) * 2.0 * h2
+    square = off + 2.0 * p * sigma * d3
+    shrink = (off + p * sigma * (d1 + z * d2)) / square
+    return (1.0 - p) * (p * first / square) * h1, p * sigma * (d0 + z * d1 - shrink * d2)
 
 
 @ufunc
 def slope_kernel(z: float, sigma: float, p: float) -> float:
-    """Slope by the bias at the optimal scale, divided by 2 sigma, at bias a sigma z.
-
-    dL/db = 2 E[(ReLU(y) - x) 1(y > 0)], arranged so that only small terms remain for small sigma.
-    """
-    d0, d1, d2, d3, first = _rises(z, sigma)
-    _, h1, h2, _ = ramps(z)
-    off = (1.0 - p) * 2.0 * h2
-    square = off + 2.0 * p * sigma * d3
-    shrink = (off + p * sigma * (d1 + z * d2)) / square
-    return (1.0 - p) * (p * first / square) * h1 + p * sigma * (d0 + z * d1 - shrink * d2)
+    """Slope by the bias, the sum of `slopes`."""
+    off, on = slopes(z, sigma, p)
+    return off + on

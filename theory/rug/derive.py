@@ -26,17 +26,7 @@ _NORMAL = "The interference is normal with standard deviation sigma, in units of
 
 
 def symbols() -> tuple[Any, Any, Any, Any]:
-    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here.
-
-    Returns
-    -------
-    tuple of sympy.Symbol
-
-    Examples
-    --------
-    >>> symbols()
-    (a, b, sigma, p)
-    """
+    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
     import sympy as sp
 
     a, sigma, p = sp.symbols("a sigma p", positive=True)
@@ -96,7 +86,8 @@ def derive_loss(part: str = "loss") -> Derivation:
     >>> derive_loss("off").expression.subs(b, 0)
     a**2*sigma**2/2
     """
-    expression = _losses()[arguments.choice("part", part, ("loss", "on", "off"))]
+    part = arguments.choice("part", part, ("loss", "on", "off"))
+    expression = _losses()[part]
     return Derivation(expression, symbols(), (_NORMAL,))
 
 

@@ -21,6 +21,7 @@ from .loss import evaluated
 __all__ = ["finite_size_correction"]
 
 
+@arguments.finite
 def finite_size_correction(
     a: npt.ArrayLike,
     b: npt.ArrayLike,

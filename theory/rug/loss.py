@@ -56,6 +56,7 @@ def _fraction(ratio: npt.ArrayLike) -> Any:
     return arguments.real("ratio", ratio, 0, 1, brackets="(]")
 
 
+@arguments.finite
 def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     r"""Least standard deviation of the interference, in units of the diagonal (Eqs. 6 and 21).
 
@@ -91,6 +92,7 @@ def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     return (np.sqrt(_variance(p) * (1.0 - fraction)) / np.sqrt(fraction))[()]  # 1/ratio may overflow
 
 
+@arguments.finite
 def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
     r"""Loss of a feature that is off, :math:`E\,\mathrm{ReLU}(a\nu + b)^2` with nu ~ N(0, sigma²) (§4.1).
 
@@ -122,6 +124,7 @@ def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
     return evaluated(off_kernel, *_macroscopic(a, b, sigma))
 
 
+@arguments.finite
 def on_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
     r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1] (§4.1).
 
@@ -135,6 +138,7 @@ def on_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
     return evaluated(on_kernel, *_macroscopic(a, b, sigma))
 
 
+@arguments.finite
 def loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
@@ -155,6 +159,7 @@ def loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayL
     return evaluated(loss_kernel, *_macroscopic(a, b, sigma), _probability(p))
 
 
+@arguments.finite
 def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     r"""Scale a that minimises the loss at a fixed ratio beta = b/a (Eqs. 9 and 16).
 

@@ -1,66 +1,58 @@
-"""SymPy derivations of the l1 dynamics of Lecomte et al. (2024), §2.3, §2.4 and App. B.
+r"""SymPy derivations of the l1 dynamics of Lecomte et al. (2024), §2.3, §2.4 and App. B.
 
-Each function derives a statement from the definitions and returns what is left when it is compared with the
-print (zero, if the print is right) or, where the print leaves something open, the expression itself.
+An encoding of positive weights w1, w2, ... follows :math:`\dot w_k = (1-|W|^2)w_k - \lambda`.
 """
 
 from typing import Any
 
+from ..derivation import Derivation, derived
+
 __all__ = [
-    "derive_balance",
     "derive_flow",
-    "derive_growth",
-    "derive_l1_decay",
+    "derive_limit_law",
     "derive_limit_moments",
+    "derive_rates",
     "derive_reduction",
-    "derive_rescaling",
-    "derive_spacings",
     "derive_tail_fluctuations",
-    "derive_threshold",
     "derive_winner",
+    "encoding",
+    "loss_flow",
+    "slope",
 ]
 
 
-def _encoding(n_weights: int) -> tuple[Any, list[Any], list[Any], Any, Any]:
-    """Return lam, positive weights, their slopes under the flow, the squared length and the l1 norm."""
+def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
+    """Return lam, positive weights, and their slopes under the flow."""
     import sympy as sp
 
     lam = sp.Symbol("lambda", positive=True)
     w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
-    square = sum(x**2 for x in w)
-    return lam, w, [(1 - square) * x - lam for x in w], square, sum(w)
+    return lam, w, [(1 - sum(x**2 for x in w)) * x - lam for x in w]
 
 
-def _along(expression: Any, w: list[Any], slopes: list[Any]) -> Any:
-    """Time derivative along the flow."""
+def slope(expression: Any, n_weights: int) -> Any:
+    """Return the time derivative of an expression in the weights along the flow."""
     import sympy as sp
 
-    return sum(sp.diff(expression, x) * slope for x, slope in zip(w, slopes, strict=True))
+    _, w, slopes = encoding(n_weights)
+    return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
 
 
-def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Any:
-    r"""Minus gradient of the loss, less the flow as printed.
+def loss_flow(n_features: int, n_hidden: int) -> Any:
+    """Return the flow of the loss as printed, in the symbols of `derive_flow`."""
+    import sympy as sp
 
-    The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 +
-    \lambda|W_i|_1`. Its ReLU terms are smooth, so it is differentiated region by region: a symbol s = 0
-    or 1 for each pair says whether the overlap counts, a symbol for each weight is its sign.
+    lam, w, sign, on = _interfering(n_features, n_hidden)
+    overlap = w * w.T
 
-    Returns
-    -------
-    residual : Matrix (n_features, n_hidden)
-        Zero: the factors 4 are right, since each pair occurs twice in the sum.
+    def entry(i: int, k: int) -> Any:
+        interference = sum(on[i, j] * overlap[i, j] * w[j, k] for j in range(n_features) if j != i)
+        return 4 * (1 - overlap[i, i]) * w[i, k] - 4 * interference - lam * sign[i, k]
 
-    References
-    ----------
-    Lecomte et al. (2024), §2.3.
+    return sp.Matrix(n_features, n_hidden, entry)
 
-    Examples
-    --------
-    >>> derive_flow(2, 1)
-    Matrix([
-    [0],
-    [0]])
-    """
+
+def _interfering(n_features: int, n_hidden: int) -> tuple[Any, Any, Any, Any]:
     import sympy as sp
 
     lam = sp.Symbol("lambda", positive=True)
@@ -69,245 +61,117 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Any:
     on = sp.Matrix(
         n_features, n_features, lambda i, j: sp.Symbol(f"s_{min(i, j)}{max(i, j)}", nonnegative=True)
     )
+    return lam, w, sign, on
+
+
+def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
+    r"""Derive the flow with interference, minus the gradient of the loss.
+
+    The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 +
+    \lambda|W_i|_1`. Its ReLU terms are smooth, so it is differentiated region by region: a symbol s_ij = 0 or
+    1 for each pair says whether the overlap counts, a symbol e_ik for each weight is its sign. The factors 4
+    of the print are right, since each pair occurs twice in the sum.
+
+    References
+    ----------
+    Lecomte et al. (2024), §2.3.
+
+    Examples
+    --------
+    >>> derive_flow(1, 1).expression
+    Matrix([[-4*W_00**3 + 4*W_00 - e_00*lambda]])
+    """
+    import sympy as sp
+
+    lam, w, sign, on = _interfering(n_features, n_hidden)
     overlap = w * w.T
-    others = [[j for j in range(n_features) if j != i] for i in range(n_features)]
     loss = sum(
         (1 - overlap[i, i]) ** 2
-        + sum(on[i, j] * overlap[i, j] ** 2 for j in others[i])
+        + sum(on[i, j] * overlap[i, j] ** 2 for j in range(n_features) if j != i)
         + lam * sum(sign[i, k] * w[i, k] for k in range(n_hidden))
         for i in range(n_features)
     )
-
-    def printed(i: int, k: int) -> Any:
-        interference = sum(on[i, j] * overlap[i, j] * w[j, k] for j in others[i])
-        return 4 * (1 - overlap[i, i]) * w[i, k] - 4 * interference - lam * sign[i, k]
-
-    return sp.Matrix(n_features, n_hidden, lambda i, k: sp.expand(-sp.diff(loss, w[i, k]) - printed(i, k)))
+    return derived(sp.Matrix(n_features, n_hidden, lambda i, k: sp.expand(-sp.diff(loss, w[i, k]))))
 
 
-def derive_rescaling() -> Any:
-    """Compare the normal form at strength lam with the loss's own flow at 4 lam in a time four times slower.
+def derive_rates(n_weights: int = 3) -> Derivation:
+    r"""Derive the slopes of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
 
-    With F for the force without its factor 4 and s for the sign, the loss's flow is dW/dT = 4 F - lam' s. At
-    lam' = 4 lam and t = 4 T it becomes the normal form dW/dt = F - lam s.
-
-    Returns
-    -------
-    residual : Expr
-        Zero: dropping the 4s is lam four times larger and time four times slower.
+    At balance the first is zero: :math:`1-|W|^2 = \lambda|W|_1/|W|^2`, and the second
+    :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with the variance as a mean of squares.
 
     References
     ----------
-    Lecomte et al. (2024), §2.3, footnote 5.
+    Lecomte et al. (2024), §2.4 and App. B.
 
     Examples
     --------
-    >>> derive_rescaling()
-    0
+    >>> derive_rates(1).expression.T
+    Matrix([[-2*lambda*w1 - 2*w1**4 + 2*w1**2, -lambda - w1**3 + w1]])
     """
     import sympy as sp
 
-    lam, force, sign = sp.symbols("lambda F s")
-    own = 4 * force - (4 * lam) * sign  # dW/dT at four times the strength
-    return sp.expand(own / 4 - (force - lam * sign))
+    _, w, _ = encoding(n_weights)
+    norms = (sum(x**2 for x in w), sum(w))
+    return derived(sp.Matrix([sp.expand(slope(norm, n_weights)) for norm in norms]))
 
 
-def derive_threshold() -> Any:
-    """Slope of a weight that is not zero, less (1 - |W|²)(|w| - theta) with theta = lam/(1 - |W|²).
+def derive_reduction(n_weights: int = 3) -> Derivation:
+    """Reduce the flow to one equation: |w_k| = A (v_k - c) with g = 1/A; the column dg/dc, dt/dc.
 
-    Returns
-    -------
-    residual : Expr
-        Zero. It needs |W| < 1: at |W| = 1 there is no threshold, beyond it the two factors change sign.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.4.
+    A and c are solved for so that every weight has its slope; it is the same A and c for all of them.
 
     Examples
     --------
-    >>> derive_threshold()
-    0
+    >>> derive_reduction(2).expression[0]
+    (2*c**2/g**2 - 2*c*v1/g**2 - 2*c*v2/g**2 - 1 + v1**2/g**2 + v2**2/g**2)/lambda
     """
     import sympy as sp
 
-    lam, w, slopes, square, _ = _encoding(3)
-    return sp.simplify(slopes[0] - (1 - square) * (w[0] - lam / (1 - square)))
-
-
-def derive_balance(n_weights: int = 3) -> tuple[Any, Any]:
-    """Rate of change of the squared length, and what it adds to the balance 1 - |W|² = lam |W|_1/|W|².
-
-    Returns
-    -------
-    residual : Expr
-        d|W|²/dt less 2((1 - |W|²)|W|² - lam |W|_1): zero.
-    remainder : Expr
-        1 - |W|² - lam |W|_1/|W|² - (d|W|²/dt)/(2 |W|²): zero, so that the error of the balance is exactly the
-        last term.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.4.
-
-    Examples
-    --------
-    >>> derive_balance()
-    (0, 0)
-    """
-    import sympy as sp
-
-    lam, w, slopes, square, total = _encoding(n_weights)
-    rate = _along(square, w, slopes)
-    residual = sp.expand(rate - 2 * ((1 - square) * square - lam * total))
-    return residual, sp.simplify(1 - square - lam * total / square - rate / (2 * square))
-
-
-def derive_l1_decay(n_weights: int = 4) -> tuple[Any, Any, Any]:
-    """Decay of the l1 norm against the printed identity, with the variance as a mean and as a sum.
-
-    The last step of the print writes the sample variance of the m' nonzero weights as a sum of squared
-    deviations. The identity is that for the mean; and it is not exact, but takes the balance for granted.
-
-    Returns
-    -------
-    mean : Expr
-        -d|W|_1/dt - lam m'²/|W|² Var + (|W|_1/(2 |W|²)) d|W|²/dt with Var a mean: zero.
-    quasi_static : Expr
-        What the print omits, -(|W|_1/(2 |W|²)) d|W|²/dt: zero only at balance.
-    ratio : Expr
-        The printed right side (a sum) over the right one: m'.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. B.
-
-    Examples
-    --------
-    >>> mean, _, ratio = derive_l1_decay(4)
-    >>> mean, ratio
-    (0, 4)
-    """
-    import sympy as sp
-
-    lam, w, slopes, square, total = _encoding(n_weights)
-    decay = -sum(slopes)
-    average = total / n_weights
-    deviations = sum((x - average) ** 2 for x in w)
-    omitted = -total / (2 * square) * _along(square, w, slopes)
-    right = lam * n_weights**2 / square * (deviations / n_weights)
-    printed = lam * n_weights**2 / square * deviations
-    return sp.simplify(decay - right - omitted), sp.simplify(omitted), sp.simplify(printed / right)
-
-
-def derive_growth(n_weights: int = 3) -> Any:
-    """Growth of 1/|W|_1 at balance, less lam times the relative variance over |W|².
-
-    Returns
-    -------
-    residual : Expr
-        Zero: the constant that the print leaves open in d(1/|W|_1)/dt = Theta(lam) is the relative variance
-        (in the limit of few left from many, 1) over |W|².
-
-    References
-    ----------
-    Lecomte et al. (2024), App. B.
-
-    Examples
-    --------
-    >>> derive_growth()
-    0
-    """
-    import sympy as sp
-
-    lam, w, slopes, square, total = _encoding(n_weights)
-    omitted = -total / (2 * square) * _along(square, w, slopes)
-    at_balance = (-sum(slopes) - omitted) / total**2  # d(1/|W|_1)/dt without what balance takes to be zero
-    average = total / n_weights
-    relative_variance = sum((x - average) ** 2 for x in w) / n_weights / average**2
-    return sp.simplify(at_balance - lam * relative_variance / square)
-
-
-def derive_spacings() -> tuple[Any, Any, Any]:
-    """Check the affine invariance: the equation of gamma, the affine map, and gamma in terms of A.
-
-    Returns
-    -------
-    rate : Expr
-        d(1 - w_k/w_1)/dt less (lam/w_1)(1 - w_k/w_1): zero, as printed.
-    display : Expr
-        w_1(t)(1 - gamma) + gamma w_1(t)/w_1(0) w_k(0), less the affine map A (w_k(0) - c): zero.
-    gamma : Expr
-        Slope of A w_1(0)/w_1(t) less lam/w_1 times it: zero, so this is gamma.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. B.
-
-    Examples
-    --------
-    >>> derive_spacings()
-    (0, 0, 0)
-    """
-    import sympy as sp
-
-    lam, w, slopes, square, _ = _encoding(3)
-    share = 1 - w[1] / w[0]
-    rate = sp.simplify(_along(share, w, slopes) - lam / w[0] * share)
-    stretch, c, first, other = sp.symbols("A c w1_0 wk_0", positive=True)
-    largest = stretch * (first - c)
-    gamma = stretch * first / largest
-    display = largest * (1 - gamma) + gamma * largest / first * other - stretch * (other - c)
-    growth = sp.diff(gamma, stretch) * (1 - square) * stretch + sp.diff(gamma, c) * lam / stretch
-    return rate, sp.simplify(display), sp.simplify(growth - lam / largest * gamma)
-
-
-def derive_reduction(n_weights: int = 3) -> tuple[Any, Any]:
-    """Reduce the flow to one equation: |w_k| = A (|w_k(0)| - c) with A' = (1 - |W|²) A and c' = lam/A.
-
-    Returns
-    -------
-    residual : Matrix
-        d(A (v_k - c))/dt less the flow: zero for all k.
-    scalar : Expr
-        With g = 1/A and Q(c) = sum (v_k - c)², dg/dc less (Q/g² - 1)/lam: zero.
-
-    Examples
-    --------
-    >>> residual, scalar = derive_reduction(2)
-    >>> list(residual), scalar
-    ([0, 0], 0)
-    """
-    import sympy as sp
-
-    lam, stretch, c = sp.symbols("lambda A c", positive=True)
+    lam, g, c, d_stretch, d_c = sp.symbols("lambda g c A_t c_t", positive=True)
     v = sp.symbols(f"v1:{n_weights + 1}", positive=True)
-    q = sum((x - c) ** 2 for x in v)
-    square = stretch**2 * q
-    d_stretch, d_c = (1 - square) * stretch, lam / stretch
-    weights = [stretch * (x - c) for x in v]
-    slopes = [sp.diff(x, stretch) * d_stretch + sp.diff(x, c) * d_c for x in weights]
-    residual = sp.Matrix(
-        [sp.expand(s - ((1 - square) * x - lam)) for s, x in zip(slopes, weights, strict=True)]
-    )
-    g = 1 / stretch
-    return residual, sp.simplify(sp.diff(g, stretch) * d_stretch / d_c - (q / g**2 - 1) / lam)
+    square = sum((x - c) ** 2 for x in v) / g**2
+    # dw_k/dt = A_t (v_k - c) - A c_t has to be (1 - |W|^2) A (v_k - c) - lam for all k: powers of v_k.
+    x = sp.Symbol("x")
+    parts = sp.Poly(d_stretch * (x - c) - d_c / g - (1 - square) * (x - c) / g + lam, x).all_coeffs()
+    found = sp.solve(parts, [d_stretch, d_c], dict=True)[0]
+    speed = sp.simplify(found[d_c])
+    return derived(sp.Matrix([sp.expand(-(g**2) * found[d_stretch] / speed * lam) / lam, 1 / speed]))
 
 
-def derive_limit_moments() -> tuple[Any, Any, Any]:
-    """Integrate E(|x| - zeta)_+^k for a standard normal x and k = 0, 1, 2.
+def derive_limit_law() -> Derivation:
+    r"""Derive the motion of threshold and length when the sums over m normal weights are their means.
+
+    In units of the initial standard deviation, :math:`\zeta = c\sqrt m/s`, and with :math:`y = (g/s)^2`, the
+    reduced equations give :math:`\dot\zeta = \lambda\sqrt{my}` and :math:`\dot y = 2(M_2(\zeta) - y)`, the
+    column that is returned. `solvers.sparsification.limit_law` integrates it.
+
+    Examples
+    --------
+    >>> derive_limit_law().expression[0]
+    lambda*sqrt(m)*sqrt(y)
+    """
+    import sympy as sp
+
+    lam, g, m, s, y = sp.symbols("lambda g m s y", positive=True)
+    second = derive_limit_moments().expression[2]
+    q = s**2 * second  # m weights of deviation s/sqrt(m)
+    by_c, time_by_c = (q / g**2 - 1) / lam, 1 / (lam * g)  # derive_reduction, with the mean in the place of Q
+    d_zeta = sp.sqrt(m) / s / time_by_c
+    d_y = 2 * g / s**2 * by_c / time_by_c
+    column = sp.Matrix([d_zeta, d_y]).subs(g, s * sp.sqrt(y))
+    return derived(column.applyfunc(sp.expand), "The weights are many and normal.")
+
+
+def derive_limit_moments() -> Derivation:
+    """Integrate E(|x| - zeta)_+^k for a standard normal x and k = 0, 1, 2, a column.
 
     These are the m -> infinity limits of the share of nonzero weights, of the sum and of the sum of
     squares of what is left of them, in units of the initial standard deviation.
 
-    Returns
-    -------
-    count, first, second : Expr
-        In the symbol ``zeta``.
-
     Examples
     --------
-    >>> derive_limit_moments()[0]
+    >>> derive_limit_moments().expression[0]
     erfc(sqrt(2)*zeta/2)
     """
     import sympy as sp
@@ -317,11 +181,10 @@ def derive_limit_moments() -> tuple[Any, Any, Any]:
     density = sp.sqrt(2 / sp.pi) * sp.exp(-((x + zeta) ** 2) / 2)
     # Shifted to begin at 0, and with erf turned to erfc, SymPy gives plain closed forms.
     moments = [sp.integrate(sp.expand(x**k) * density, (x, 0, sp.oo)) for k in range(3)]
-    plain = [sp.simplify(m.rewrite(sp.erfc)) for m in moments]
-    return plain[0], plain[1], plain[2]
+    return derived(sp.Matrix([sp.simplify(m.rewrite(sp.erfc)) for m in moments]))
 
 
-def derive_tail_fluctuations() -> tuple[Any, Any, Any, Any]:
+def derive_tail_fluctuations() -> Derivation:
     r"""Expand mean and variance of number and l1 norm when many weights are left, all from the tail.
 
     The tail of the initial weights is a Poisson process with density :math:`e^{-x}` (in units of its own
@@ -329,17 +192,12 @@ def derive_tail_fluctuations() -> tuple[Any, Any, Any, Any]:
     :math:`Q = 2 e^{-c}`, so :math:`u = \sqrt2 e^{c/2}`, the number left is :math:`n = 2/u^2` and the l1 norm
     1/u. Fluctuations of Q move the threshold c, those of the sums move with it. To second order, for large n:
 
-    Returns
-    -------
-    mean, variance : Expr
-        E m' - n and Var m' / n: both exactly 1.
-    l1_mean, l1_variance : Expr
-        (u E|W|_1 - 1) n and Var |W|_1: 4/3 and 1/3.
+    A column: E m' - n and Var m'/n, both exactly 1; (u E|W|_1 - 1) n and Var |W|_1, 4/3 and 1/3.
 
     Examples
     --------
-    >>> derive_tail_fluctuations()
-    (1, 1, 4/3, 1/3)
+    >>> derive_tail_fluctuations().expression.T
+    Matrix([[1, 1, 4/3, 1/3]])
     """
     import sympy as sp
 
@@ -385,35 +243,25 @@ def derive_tail_fluctuations() -> tuple[Any, Any, Any, Any]:
     l1_variance = sp.diff(norm, c) ** 2 * first_square
     l1_variance -= 2 * sp.diff(norm, c) * (by_sum * with_sum - by_q * with_q) / rate
     l1_variance += number * tail((by_sum * x - by_q * x**2) ** 2)
-    return (
-        sp.simplify(mean),
-        sp.simplify(variance / number),
-        sp.simplify(l1_mean / norm * number),
-        sp.simplify(l1_variance),
-    )
+    column = sp.Matrix([mean, variance / number, l1_mean / norm * number, l1_variance])
+    return derived(column.applyfunc(sp.simplify), "The weights left are many, and all from the tail.")
 
 
-def derive_winner() -> tuple[Any, Any]:
-    """Solve the last stage, dx/dt = x - x³ - kappa: partial fractions and the largest kappa.
+def derive_winner() -> Derivation:
+    r"""Derive the time in which one weight goes from x0 to x, given the zeros r, s, -r - s of its speed.
 
-    Returns
-    -------
-    residual : Expr
-        1/(x - x³ - kappa) less sum over the zeros r of 1/((1 - 3 r²)(x - r)): zero, with two zeros free.
-    critical : Expr
-        The maximum of x - x³, 2/(3 sqrt 3): beyond it nothing survives.
+    By partial fractions :math:`\dot x = x - x^3 - \kappa` gives a sum of logarithms. Zeros are positive up to
+    :math:`\kappa = 2/\sqrt{27}`, the maximum of x - x^3: beyond it nothing survives.
 
     Examples
     --------
-    >>> derive_winner()
-    (0, 2*sqrt(3)/9)
+    >>> sorted(str(symbol) for symbol in derive_winner().symbols)
+    ['r', 's', 'x', 'x0']
     """
     import sympy as sp
 
-    x, r, s = sp.symbols("x r s", real=True)
+    x, x0, r, s = sp.symbols("x x0 r s", real=True)
     roots = [r, s, -r - s]  # the cubic has no square term
-    cubic = -(x - roots[0]) * (x - roots[1]) * (x - roots[2])
-    slope = sp.diff(cubic, x)
-    residual = 1 / cubic - sum(1 / (slope.subs(x, z) * (x - z)) for z in roots)
-    y = sp.Symbol("y", positive=True)
-    return sp.simplify(residual), (y - y**3).subs(y, sp.solve(sp.diff(y - y**3, y), y)[0])
+    slope_of_cubic = sp.diff(-(x - r) * (x - s) * (x + r + s), x)
+    terms = [sp.log((x - z) / (x0 - z)) / slope_of_cubic.subs(x, z) for z in roots]
+    return derived(sum(terms), "No zero lies between x0 and x.")

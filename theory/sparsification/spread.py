@@ -50,7 +50,8 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     t = arguments.real("t", t, 0)
     lam = number("lam", lam, 0, brackets="()")
     m = arguments.integer("m", m, 1)
-    with np.errstate(divide="ignore"):
+    number("m", m)  # a double holds it
+    with np.errstate(divide="ignore", over="ignore"):
         l1_norm = np.clip(1 / (lam * t), 1, m**0.5)
     return l1_norm**2, l1_norm
 
@@ -82,6 +83,7 @@ def relative_variance(w: npt.ArrayLike) -> float:
     left = np.abs(w[w != 0])
     if left.size == 0:
         raise ValueError("`w` must have a weight that is not zero; got only zeros.")
+    left = left / _unit(left.max())
     return float(np.var(left) / np.mean(left) ** 2)
 
 
@@ -91,7 +93,7 @@ def ideal_weights(m: int, scale: float) -> FloatArray:
     Parameters
     ----------
     m : int
-        Number of weights, at least 1.
+        Number of weights, from 1 to 2.6e8.
     scale : float
         Initial length, positive; the standard deviation is scale/sqrt(m).
 
@@ -115,8 +117,14 @@ def ideal_weights(m: int, scale: float) -> FloatArray:
     array([0.798, 0.389, 0.121])
     """
     m = arguments.integer("m", m, 1)
+    arguments.fits("m", m, 4 * m)
     scale = number("scale", scale, 0, brackets="()")
     return np.asarray(scale * (2 / m) ** 0.5 * erfcinv((np.arange(m) + 0.5) / m))
+
+
+def _unit(size: float) -> float:
+    """Return a power of two near a size: in such units no square overflows, and no digit changes."""
+    return float(2.0 ** np.floor(np.log2(size))) if size > 0 else 1.0
 
 
 @kernel
@@ -166,7 +174,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     (array([0.166667, 0.111111]), array([0.666667, 1.      ]))
     """
     sizes = np.sort(np.abs(arguments.vector("w0", w0)))[::-1]
-    sizes = np.append(sizes[sizes > 0], 0.0)
+    sizes = np.append(sizes[sizes > 0], 0.0) / _unit(sizes[0])
     count = arguments.real("nonzeros", nonzeros, 1, sizes.size - 1)
     if not np.all(count == np.floor(count)):
         raise ValueError(

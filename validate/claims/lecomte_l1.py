@@ -40,11 +40,12 @@ def _relative_variance(result: Sparsification) -> FloatArray:
 )
 def l3(quick: bool) -> Evidence:
     shape = (3, 2) if quick else (4, 3)
+    flow = derive.derive_flow(*shape).expression
     return Evidence(
         f"The loss was differentiated for {shape[0]} features and {shape[1]} neurons with symbols for the "
         "signs "
         "and for which overlaps are positive. The sum over i counts each pair twice, hence the second 4.",
-        [symbolic("printed", "minus gradient less the printed flow", derive.derive_flow(*shape))],
+        [symbolic("printed", "minus gradient less the printed flow", flow - derive.loss_flow(*shape))],
     )
 
 
@@ -55,6 +56,10 @@ def l3(quick: bool) -> Evidence:
     "dropping the 4s equals making lambda four times larger and time four times slower",
 )
 def l4(quick: bool) -> Evidence:
+    import sympy as sp
+
+    strength, force, sign = sp.symbols("lambda F s")
+    rescaled = (4 * force - (4 * strength) * sign) / 4 - (force - strength * sign)  # dW/dT at 4 lam, t = 4 T
     lam, t = 0.05, 3.0
     w0 = np.array([0.6, 0.5, 0.3])
 
@@ -68,7 +73,7 @@ def l4(quick: bool) -> Evidence:
         "normal "
         f"form dW/dt = F - lambda sign. Integrated, the two differ by {gap:.1e} (relative).",
         [
-            symbolic("printed", "normal form less the rescaled flow", derive.derive_rescaling()),
+            symbolic("printed", "normal form less the rescaled flow", rescaled),
             # The integration is good to about 100 times its rtol.
             numeric("printed", "largest relative difference of three weights, integrated", gap, "<=", 1e-10),
         ],
@@ -82,17 +87,24 @@ def l4(quick: bool) -> Evidence:
     "threshold theta = lambda/(1-|W_i|^2); d|W_ik|/dt = (1-|W_i|^2)(|W_ik| - theta) for nonzero weights",
 )
 def l5(quick: bool) -> Evidence:
+    strength, w, slopes = derive.encoding(3)
+    free = 1 - sum(x**2 for x in w)
+    residual = slopes[0] - free * (w[0] - strength / free)
     return Evidence(
         "An identity wherever |W_i| < 1, which the source assumes; from |W_i| = 1 on nothing grows and "
         "there is "
         "no threshold.",
-        [symbolic("printed", "slope of a weight less the printed one", derive.derive_threshold())],
+        [symbolic("printed", "slope of a weight less the printed one", residual)],
     )
 
 
 @claim("L6", SOURCE, "2.4", "quasi-static norm: 1-|W_i|^2 ~ lambda |W_i|_1 / |W_i|^2")
 def l6(quick: bool) -> Evidence:
-    residual, remainder = derive.derive_balance()
+    strength, w, _ = derive.encoding(3)
+    total, square = sum(w), sum(x**2 for x in w)
+    rate = derive.derive_rates(3).expression[0]
+    residual = rate - 2 * ((1 - square) * square - strength * total)
+    remainder = 1 - square - strength * total / square - rate / (2 * square)
     m = 10_000 if quick else 100_000
     findings = [
         symbolic("printed", "d|W|^2/dt less 2((1-|W|^2)|W|^2 - lambda |W|_1)", residual),
@@ -180,7 +192,7 @@ def l8(quick: bool) -> Evidence:
     ratios = np.array([_law_ratios(m, 1e-3)[1] for m in sizes])
     tail = parametric_law(np.array([6.0, 12.0, DEEP]))
     middle = tail.nonzero_share * tail.scaled_time**2
-    mean, variance, _, _ = derive.derive_tail_fluctuations()
+    mean, variance, _, _ = derive.derive_tail_fluctuations().expression
     left = [float(limit_law(1 / lam, lam, int(m), 0.9).nonzeros) for m, lam in ((1e4, 1e-4), (1e8, 1e-7))]
     return Evidence(
         f"The limit law over the source's curve with constants 1 stays between {ratios.min():.3f} and "
@@ -246,7 +258,12 @@ def l9(quick: bool) -> Evidence:
     "holds at balance (L6); exactly, -(|W_i|_1/(2|W_i|^2)) d|W_i|^2/dt is to be added on the right",
 )
 def l10(quick: bool) -> Evidence:
-    mean, _, ratio = derive.derive_l1_decay(3 if quick else 5)
+    n = 3 if quick else 5
+    strength, left, _ = derive.encoding(n)
+    sums, squares = sum(left), sum(x**2 for x in left)
+    by_square, by_sum = derive.derive_rates(n).expression
+    deviations = sum((x - sums / n) ** 2 for x in left)
+    mean = -by_sum - strength * n * deviations / squares + sums / (2 * squares) * by_square
     # For a state at balance, by choice of lambda: what the print gives over the true rate.
     w = np.abs(_normal(50))
     square, total = w @ w, w.sum()
@@ -255,7 +272,7 @@ def l10(quick: bool) -> Evidence:
     printed = lam * w.size**2 / square * np.sum((w - w.mean()) ** 2)
     corrected = lam * w.size**2 / square * np.var(w)
     return Evidence(
-        f"With {3 if quick else 5} weights the printed right side is {ratio} times the one that follows. "
+        f"With {n} weights the printed right side is {n} times the one that follows. "
         "For 50 weights "
         f"at balance it is {printed / rate:.6g} times the true rate.",
         [
@@ -280,11 +297,19 @@ def l10(quick: bool) -> Evidence:
 )
 def l11(quick: bool) -> Evidence:
     start, end = limiting_relative_variance([1.0, 1e-280])
+    strength, w, _ = derive.encoding(3)
+    total, square = sum(w), sum(x**2 for x in w)
+    by_square, by_total = derive.derive_rates(3).expression
+    at_balance = (
+        -by_total + total / (2 * square) * by_square
+    ) / total**2  # less what balance takes to be zero
+    variance = sum((x - total / 3) ** 2 for x in w) / 3 / (total / 3) ** 2
+    growth = at_balance - strength * variance / square
     return Evidence(
         f"For many normal weights the constant goes from {start:.4f} to 1 ({end:.4f} when a share of "
         "1e-280 is left).",
         [
-            symbolic("order", "growth of 1/|W|_1 at balance less the corrected form", derive.derive_growth()),
+            symbolic("order", "growth of 1/|W|_1 at balance less the corrected form", growth),
             numeric("order", "smallest constant, many normal weights", start, ">=", 0.5),
             numeric("order", "largest constant, many normal weights", end, "<=", 1.0),
         ],
@@ -300,8 +325,29 @@ def l11(quick: bool) -> Evidence:
     "spacings never change",
 )
 def l12(quick: bool) -> Evidence:
-    rate, display, gamma = derive.derive_spacings()
-    residual, scalar = derive.derive_reduction(3 if quick else 5)
+    import sympy as sp
+
+    n = 3 if quick else 5
+    lam, w, _ = derive.encoding(3)
+    share = 1 - w[1] / w[0]
+    rate = derive.slope(share, 3) - lam / w[0] * share
+    stretch, g, c, first, other, square = sp.symbols("A g c w1_0 wk_0 q", positive=True)
+    largest = stretch * (first - c)
+    turned = stretch * first / largest
+    display = largest * (1 - turned) + turned * largest / first * other - stretch * (other - c)
+    growing = sp.diff(turned, stretch) * (1 - square) * stretch + sp.diff(turned, c) * lam / stretch
+    gamma = growing - lam / largest * turned
+    by_c, time_by_c = derive.derive_reduction(n).expression
+    v = sp.symbols(f"v1:{n + 1}", positive=True)
+    q = sum((x - c) ** 2 for x in v)
+    weights = [(x - c) / g for x in v]
+    residual = sp.Matrix(
+        [
+            (sp.diff(one, g) * by_c + sp.diff(one, c)) / time_by_c - ((1 - q / g**2) * one - lam)
+            for one in weights
+        ]
+    )
+    scalar = by_c - (q / g**2 - 1) / lam
     return Evidence(
         "The same in two variables: |W_ik| = A (|W_ik(0)| - c) with dA/dt = (1-|W|^2) A and dc/dt = "
         "lambda/A, for all "

@@ -93,7 +93,7 @@ def run_hessian(
     seed : int
         Of the Hadamard rows.
     frequencies : int, optional
-        As for `row_derivatives`.
+        As for `row_hessian`.
 
     Returns
     -------
@@ -119,12 +119,12 @@ def run_hessian(
     for c, (p, ratio) in enumerate(cases):
         for i, n in enumerate(n_features):
             m = max(1, round(ratio * n))
-            point = rug_point(n, m, p, seed, frequencies=frequencies)
+            point = rug_point(n, m, p, rng=seed, frequencies=frequencies)
             found = rug_hessian(point, p, frequencies=frequencies)
             step, best = found.step_M, float(solvers.optimum(p, m / n).loss)
             here = (
                 found.lowest / p,
-                found.error / p,
+                found.error_estimate / p,
                 found.negative,
                 sum(block.size for block in found.curvatures),
                 found.curvatures[0][0] / p,
@@ -133,7 +133,7 @@ def run_hessian(
                 float(np.sum((step - step.T) ** 2) / 4.0),
                 point.loss / best,
                 point.rug_loss / best,
-                point.slope,
+                point.gradient_norm,
             )
             for name, value in zip(values, here, strict=True):
                 values[name][c, i] = value
@@ -188,7 +188,7 @@ def run_departure(
     rows = []
     for p, ratio in cases:
         m = max(1, round(ratio * n_features))
-        point = rug_point(n_features, m, p, seed, frequencies=2048)
+        point = rug_point(n_features, m, p, rng=seed, frequencies=2048)
         rng = np.random.default_rng([seed, n_features, m])
         W_out, W_in = (W + kick * rng.standard_normal(W.shape) for W in _factors(point))
         end = descend(W_out, W_in, np.full(n_features, point.b), p, steps=steps)

@@ -42,7 +42,7 @@ def certify(
     loss : float
         Loss per feature of the model to judge, (F1 + importance F2)/2, positive.
     p : float
-        Probability that a feature is on, in [1e-4, 1].
+        Probability that a feature is on, in [1e-4, 1]. One number, as in `phase_diagram`.
     importance : float, optional
         Importance of the second feature, in [1e-4, 1e4]; the first one's is 1.
     bias : bool, optional
