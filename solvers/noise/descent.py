@@ -18,6 +18,8 @@ __all__ = ["KINDS", "Descent", "checked_record", "checked_start", "descend"]
 
 LARGEST = 1e30  # entry of W0, and noise where it is averaged; fourth powers of both are formed
 
+MOST_STEPS = 10**8  # of one call; the next can go on from its weights
+
 KINDS = {
     "bipolar": kernels.BIPOLAR,
     "uniform": kernels.UNIFORM,
@@ -113,6 +115,13 @@ def checked_record(record: Any, steps: int) -> IntArray:
     if not wanted or any(b <= a for a, b in itertools.pairwise(wanted)):
         raise ValueError(f"`record` must be increasing and not empty; got {wanted}.")
     return np.array(wanted)
+
+
+def affordable(name: str, value: int, most: int) -> int:
+    """Return a number of steps or draws after checking that it ends within minutes at the smallest sizes."""
+    if value > most:
+        raise ValueError(f"`{name}` must be at most {most}; got {value}.")
+    return value
 
 
 def stops_of(wanted: IntArray, steps: int) -> IntArray:
@@ -255,8 +264,8 @@ def descend(
         )
     )
     rows = 1 if arguments.flag("shared", shared) else n
-    steps = min(arguments.integer("steps", steps, 0), 2**53)
-    draws = min(arguments.integer("draws", draws, 1), 2**53)
+    steps = affordable("steps", arguments.integer("steps", steps, 0), MOST_STEPS)
+    draws = affordable("draws", arguments.integer("draws", draws, 1), 10**6)
     wanted = checked_record(record, steps)
     stops = stops_of(wanted, steps)
     table = Table(W.shape, stops.size, arguments.flag("keep_weights", keep_weights))

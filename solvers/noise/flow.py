@@ -8,7 +8,7 @@ from ...theory.noise import noise_averaged_loss
 from ..integrate import integrate
 from ..results import Status
 from .averaged import Gradient, gradient_for
-from .descent import Descent, Table, checked_record, checked_start, stops_of
+from .descent import MOST_STEPS, Descent, Table, affordable, checked_record, checked_start, stops_of
 from .steps import LONGEST, FloatArray, IntArray, summarise
 
 __all__ = ["descend_averaged", "flow"]
@@ -80,7 +80,7 @@ def descend_averaged(
     W = checked_start(W0)
     gradient = gradient_for(noise, noise_std, excess_kurtosis, W.shape[2])
     rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="()")
-    steps = min(arguments.integer("steps", steps, 0), 2**53)
+    steps = affordable("steps", arguments.integer("steps", steps, 0), MOST_STEPS)
     wanted = checked_record(record, steps)
     stops = stops_of(wanted, steps)
     table = Table(W.shape, stops.size, arguments.flag("keep_weights", keep_weights))

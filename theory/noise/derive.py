@@ -477,6 +477,11 @@ def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     Derivation
         The column Bt, x_1, x_2, ... in the symbols tau, x1, x2, ... (starts of all but the last, which is one
         less their sum).
+
+    Examples
+    --------
+    >>> derive_quartic_flow(2).symbols
+    (tau, x1)
     """
     import sympy
 
