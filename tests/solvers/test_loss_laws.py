@@ -294,6 +294,6 @@ def test_the_rarest_features(p):
 
 def test_features_rarer_than_doubles_are_refused():
     with pytest.raises(
-        ValueError, match="`law` must have probabilities of 0 or at least 1e-290; got 4.94066e-324"
+        ValueError, match=r"`law` must have probabilities of 0 or at least 1e-290; got 4\.94066e-324"
     ):
         row_loss([1.0, 0.5], 0, 0.0, 5e-324)
