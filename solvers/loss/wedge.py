@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory.kernels import kernel
+from ...theory.special import VALUES
 from .sweep import Units, accumulate, fill
 
 __all__ = ["case"]
 
 FloatArray = npt.NDArray[np.float64]
 
+NORMAL = VALUES.index("normal")
 ANGLE = 0.375 * np.pi
 WIDTH = 0.34  # of the strip, a little less than pi/8
 STEP = 2.0 * np.pi * WIDTH / 39.0  # e^-39 is 1e-17
@@ -51,12 +53,16 @@ def case(
     side = 1.0 if b <= 0.0 else -1.0
     turned, a, b = side * m, side * a, side * b
     own = 1.0 if on else 0.0
-    longest, square = own * abs(a), own * a * a
+    # only what makes y larger bounds c: on the right the transforms of negative weights decay
+    both = kind == NORMAL
+    rise = abs(a) if both else max(a, 0.0)
+    longest, square = own * rise, own * rise * rise
     for j in range(n):
-        longest = max(longest, abs(m[j]))
-        square += marginal[j] * m[j] ** 2
+        rise = abs(turned[j]) if both else max(turned[j], 0.0)
+        longest = max(longest, rise)
+        square += marginal[j] * rise * rise
     found, by_m = np.zeros(4), np.zeros(n)
-    if not longest > 0.0:
+    if not longest > 0.0:  # y is never positive
         return found[:3], by_m, 0.0
     c = 0.5 / max(longest, np.sqrt(square))
     end = min(FAR, np.arccosh(max(45.0 / (abs(b) * c + 1e-300), 1.0)) + STEP)
