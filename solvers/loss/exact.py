@@ -355,8 +355,8 @@ def exact_loss(
     >>> result = exact_loss(pair, 0.0, 0.1)
     >>> round(result.loss, 12), result.error_estimate < 1e-14        # both on: E min(u, v)^2 = 1/6
     (0.001666666667, True)
-    >>> round(exact_loss(pair, 0.0, Features(2, 0.1, values="exponential")).loss, 12)
-    0.01
+    >>> round(exact_loss(pair, 0.0, Features(2, 0.1, values="exponential")).loss, 12)  # E min^2 = 1/2
+    0.005
     """
     M, b, law = _model(M, b, law)
     picked = _picked(rows, law.n_features)

@@ -122,9 +122,9 @@ class Objective:
 
     def __post_init__(self) -> None:
         n = self.n
-        if self.bias not in BIASES or type(self.bias) is int:
-            raise ValueError(f"`bias` must be True, False or 'common'; got {self.bias!r}.")
-        self.limit = np.ndim(self.law) == 0 and not isinstance(self.law, str) and self.law == 0
+        if not isinstance(self.bias, bool | str) or self.bias not in BIASES:
+            raise ValueError(f"`bias` must be True, False or 'common'; got {arguments.shown(self.bias)}.")
+        self.limit = isinstance(self.law, int | float) and not isinstance(self.law, bool) and self.law == 0
         features = as_features(1.0 if self.limit else self.law, n)
         self.features = features
         self.up_to = n if self.classes is None else arguments.integer("classes", self.classes, 1, n)

@@ -349,7 +349,9 @@ def minimise(
     tol = arguments.number("tol", tol, 0, brackets="()")
     generator = arguments.generator("rng", rng)
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes)
-    given = [_model("first", model, n, m) for model in (first if first is not None else ())]
+    if first is not None and not isinstance(first, list | tuple):
+        raise ValueError(f"`first` must be a list of models; got {arguments.shown(first)}.")
+    given = [_model("first", model, n, m) for model in first or ()]
     mean = np.zeros(n) if aim.limit else aim.mean
     worth = aim.features.importance * aim.second
     begin = [*given, *ordered(n, m, worth, mean, generator), *random(n, m, count, mean, generator)]

@@ -23,7 +23,7 @@ LAWS = {
     "exponential": Features(4, P, "exponential", SCALE, IMPORTANCE),
     "symmetric": Features(4, P, "symmetric", SCALE, IMPORTANCE),
     "normal": Features(4, P, "normal", SCALE, IMPORTANCE),
-    "half-normal": Features(3, P[:3], "half-normal", SCALE[:3], IMPORTANCE[:3]),
+    "half-normal": Features(2, P[:2], "half-normal", SCALE[:2], IMPORTANCE[:2]),
     "together": Features(4, P, groups=[TOGETHER]),
     "exclusive": Features(4, P, "exponential", groups=[EXCLUSIVE]),
     "parent and child": Features(4, P, "symmetric", groups=[PARENT]),
@@ -105,7 +105,7 @@ def moments(b, g, places):
 
 
 def by_rays(values, b, g):
-    """Do the same for half-normal values by Bromwich integrals along two rays, at 20 digits."""
+    """Do the same for half-normal values by Bromwich integrals along two rays, at 30 digits."""
     side = 1 if b <= 0 else -1
     turned, bias, root = [side * x for x in g], side * b, mp.sqrt(2 / mp.pi)
     sizes = {abs(x) for x in g} | {abs(b)}
@@ -125,7 +125,7 @@ def by_rays(values, b, g):
                 weight *= (part, first * s, (part + z * first) * s * s)[places.count(j)]
             return mp.im(weight * s ** places.count(len(g)))
 
-        return mp.quad(f, ends)
+        return mp.quad(f, ends, method="gauss-legendre", maxdegree=4)
 
     def derivative(*places):
         if not g:
@@ -139,7 +139,7 @@ def by_rays(values, b, g):
 def brute_force(row, i, b, law, slopes):
     """Loss of one output and its derivatives by the row and b: E x^2 - 2 E x R + E R^2, 2 E x R = dF/dg_i."""
     rays = law.values == "half-normal"
-    with mp.workdps(20 if rays else 150):
+    with mp.workdps(30 if rays else 150):
         n = row.size
         total, by = mpf(0), [mpf(0)] * (n + 1)
         for on, chance in patterns(law):
@@ -173,7 +173,7 @@ def wide(rng, n):
     ("seed", "gradients"),
     [
         (0, [0]),
-        pytest.param(0, [1, 2], marks=pytest.mark.slow),
+        pytest.param(0, [1], marks=pytest.mark.slow),
         pytest.param(1, [0, 1], marks=pytest.mark.slow),
     ],
 )
@@ -185,14 +185,12 @@ def test_brute_force_with_weights_over_twelve_decades(name, seed, gradients):
     M[1], b[1] = rng.normal(size=n), 0.3 * rng.normal()
     found = exact_loss(M, b, law)
     by_M, by_b = exact_gradient(M, b, law)
-    # the oracle for half-normal values takes a minute for a gradient
-    quick = law.values == "half-normal" and (seed, gradients) == (0, [0])
-    for i in range(1 if quick else n):
-        true, slopes = brute_force(M[i], i, b[i], law, i in gradients and not quick)
+    for i in range(n):
+        true, slopes = brute_force(M[i], i, b[i], law, i in gradients)
         error = abs(mpf(float(found.per_feature[i])) - true)
         assert error <= found.per_feature_error[i]
         assert error <= 1e-10 * true
-        if i in gradients and not quick:
+        if i in gradients:
             got = np.append(by_M[i], by_b[i]) * n / law.importance[i]
             assert np.abs(got - slopes).max() <= 1e-10 * np.abs(slopes).max()
     assert found.loss == pytest.approx(np.mean(law.importance * found.per_feature), rel=1e-14)
