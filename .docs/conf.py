@@ -42,10 +42,10 @@ toc_object_entries_show_parents = "hide"
 # --- What the pages of the reference list ------------------------------------------------------------------
 
 
-def _entry(value, target):
+def _entry(value, target, room):
     """Return directive, target and option; a value that is a path of this machine is not shown."""
-    if isinstance(value, type):
-        return "autoclass", target, "members"
+    if isinstance(value, type):  # a class that another room has too is indexed there
+        return "autoclass", target, "members" if value.__module__.startswith(room.__name__) else "no-index"
     if callable(value):
         return "autofunction", target, ""
     return "autodata", target, "no-value" if isinstance(value, PurePath) else ""
@@ -67,9 +67,9 @@ def _part(room, module):
         if is_type_alias(value):
             continue
         if name in exported and getattr(room, name) is value:
-            entries.append(_entry(value, f"{room.__name__}.{name}"))
+            entries.append(_entry(value, f"{room.__name__}.{name}", room))
         elif room is module or word == "derive" or name.startswith("derive_"):
-            entries.append(_entry(value, f"{module.__name__}.{name}"))
+            entries.append(_entry(value, f"{module.__name__}.{name}", room))
     return module.__name__, word in exported, entries
 
 

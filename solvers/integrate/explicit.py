@@ -51,7 +51,7 @@ class Trajectory:
     t: FloatArray
     """Times, shape (n_times,)."""
     y: FloatArray
-    """States at these times, shape (n_times, *shape of the start)."""
+    """States at these times, shape (n_times,) + that of the start."""
     reached: float
     """Time that the integration came to."""
     steps: int

@@ -265,11 +265,11 @@ def _tolerance(tol: float) -> float:
 
 
 def _law(law: Any, n: int) -> Features:
-    law = as_features(law, n)
-    least = law.p[law.p > 0.0].min(initial=1.0)
+    features = as_features(law, n)
+    least = features.p[features.p > 0.0].min(initial=1.0)
     if least < LEAST:
         raise ValueError(f"`law` must have probabilities of 0 or at least {LEAST:g}; got {least:g}.")
-    return law
+    return features
 
 
 def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, FloatArray, Features]:

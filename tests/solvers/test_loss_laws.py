@@ -125,7 +125,7 @@ def by_rays(values, b, g):
                 weight *= (part, first * s, (part + z * first) * s * s)[places.count(j)]
             return mp.im(weight * s ** places.count(len(g)))
 
-        return mp.quad(f, ends, method="gauss-legendre", maxdegree=4)
+        return mp.quad(f, ends, method="gauss-legendre", maxdegree=5)
 
     def derivative(*places):
         if not g:

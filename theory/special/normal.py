@@ -140,7 +140,7 @@ def ramp_moments(x: npt.ArrayLike, order: int) -> FloatArray:
 
     Returns
     -------
-    ndarray of float64, shape (*x.shape, order + 1)
+    ndarray of float64, shape x.shape + (order + 1,)
         The relative error is below 3e-15, for x < -1 below 3e-15 x^2, which is what a rounding of x does.
         Moments below 1e-290 may underflow.
 

@@ -150,7 +150,7 @@ def value_transform(values: str, z: npt.ArrayLike) -> npt.NDArray[np.complex128]
 
     Returns
     -------
-    ndarray of complex128, shape (3, *z.shape)
+    ndarray of complex128, shape (3,) + z.shape
         Each is the derivative of the one before. Relative error below 4e-15 times max(1, \|z\|) for
         normal and half-normal |z|^2, which is what a rounding of z does; absolute near zeros.
 
