@@ -3,8 +3,7 @@
 A valid call of each function is taken from its docstring, or from the table below. One argument after the
 other is then replaced by something absurd. What may happen: a `ValueError` or `TypeError` that names an
 argument in backquotes, finite numbers, or a result whose status says what went wrong. A warning, another
-exception, nan or inf that no docstring mentions, and more than ten seconds of
-processor time are faults.
+exception, nan or inf that no docstring mentions, and more than ten seconds of processor time are faults.
 """
 
 import contextlib
