@@ -20,7 +20,7 @@ from ...solvers.rug import optimum
 from ...theory import rug
 from ..codes.runs import read_symmetry, symmetry
 from ..files import read_dataset
-from ..intervals import power, student
+from ..statistics import Estimate, power, student
 from ..stored import REFERENCE
 from ..training import models_at
 from .ledger import Claim, Evidence, Finding, claim, experiment, numeric, symbolic
@@ -89,15 +89,15 @@ def _copies(p: float, ratio: float) -> float:
     return (1.0 + large[0] - large[1]) / (1.0 + small[0] + small[1]) - 1.0
 
 
-def _slope(name: str, end: str, p: float, ratio: float) -> tuple[float, float]:
-    """Return the slope of log statistic against log n_features and half of its confidence interval."""
+def _slope(name: str, end: str, p: float, ratio: float) -> Estimate:
+    """Return the slope of log statistic against log n_features."""
     ds = _cell(p, ratio)
     return power(ds["n_features"], ds[name].sel(end=end), TWO_SIDED)
 
 
 def _falls(name: str, text: str, end: str, cells: list[tuple[float, float]]) -> Finding:
     """Return the finding that a statistic falls with n_features in all cells: the worst upper limit."""
-    worst = max((sum(_slope(name, end, *cell)), cell) for cell in cells)
+    worst = max((_slope(name, end, *cell).high, cell) for cell in cells)
     where = f"p = {worst[1][0]:g}, ratio {worst[1][1]:g}"
     told = f"{text}, {end}: largest upper limit of d log / d log n ({where})"
     return experiment("corrected", told, worst[0], "<", 0.0)
@@ -105,7 +105,7 @@ def _falls(name: str, text: str, end: str, cells: list[tuple[float, float]]) -> 
 
 def _not_rising(name: str, text: str, end: str, limit: float = 0.0) -> Finding:
     """Return the finding that no cell breaks the print: the largest lower limit of a slope."""
-    worst = max((float(np.subtract(*_slope(name, end, *cell))), cell) for cell in CELLS)
+    worst = max((_slope(name, end, *cell).low, cell) for cell in CELLS)
     where = f"p = {worst[1][0]:g}, ratio {worst[1][1]:g}"
     told = f"{text}, {end}: largest lower limit of d log / d log n ({where})"
     return experiment("printed", told, worst[0], "<=", limit)
@@ -293,7 +293,7 @@ def c29(quick: bool) -> Evidence:
     quarter = [cell for cell in CELLS if cell[1] == 0.25]
     findings = [_not_rising(name, text, end) for name, text in names for end in ENDS]
     kept, half = _mean("diagonal_sd", CONVERGED, 0.1, 0.12)
-    rising = min(float(np.subtract(*_slope("bias_sd", CONVERGED, p, 0.5))) for p in (0.05, 0.1))
+    rising = min(_slope("bias_sd", CONVERGED, p, 0.5).low for p in (0.05, 0.1))
     findings += [
         _falls("bias_sd", "bias at ratio 0.25", STOP, quarter),
         _falls("bias_sd", "bias at ratio 0.25", CONVERGED, quarter),
@@ -357,7 +357,7 @@ def c31(quick: bool) -> Evidence:
     name, text = "lyapunov_max", "Lambda"
     eighth = [cell for cell in CELLS if cell[1] == 0.12]
     pairs = min(float(np.subtract(*_mean(name, CONVERGED, p, 0.5))) for p in (0.01, 0.05, 0.1))
-    steady = float(np.subtract(*_slope("lyapunov_scaled", CONVERGED, 0.1, 0.25)))
+    steady = _slope("lyapunov_scaled", CONVERGED, 0.1, 0.25).low
     findings = [_not_rising(name, text, end, -0.05) for end in ENDS]
     findings += [_falls(name, text + " at ratio 0.12", end, eighth) for end in ENDS]
     findings += [

@@ -7,8 +7,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import check_axes
-from ..intervals import LEVEL, student
 from ..section import Figure
+from ..statistics import LEVEL, student
 from ..training import models_at
 from .envelope import LABEL, plot_envelope
 from .runs import CELLS

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from ..intervals import mean_and_error, power
 from ..section import Table
+from ..statistics import mean_and_error, power
 from ..training import models_at
 from .runs import CELLS, SHARES
 
@@ -112,8 +112,8 @@ def trend_table(ds: xr.Dataset) -> Table:
         for end in range(ds.sizes["end"]):
             powers = []
             for name in TRENDS:
-                slope, half = power(sizes, ds[name].values[end, models])
-                powers.append(f"{slope:+.2f} ± {half:.2f}")
+                slope = power(sizes, ds[name].values[end, models])
+                powers.append(f"{slope.value:+.2f} ± {slope.high - slope.value:.2f}")
             rows.append((f"{p:g}", f"{ratio:g}", str(ds["end"].values[end]), *powers))
     columns = (
         "p",

@@ -10,7 +10,7 @@ from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
 from ..drawing import check_axes
-from ..intervals import student
+from ..statistics import student
 from .fig3 import first_weights
 
 __all__ = ["plot_course", "run_course"]

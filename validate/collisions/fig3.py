@@ -13,7 +13,7 @@ from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
 from ..drawing import check_axes
-from ..intervals import student
+from ..statistics import student
 
 __all__ = ["FIG3", "first_weights", "plot_fig3", "plot_ratio", "quoted_p_values", "run_fig3"]
 

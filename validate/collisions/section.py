@@ -11,8 +11,8 @@ from scipy import stats
 
 from ...theory.collisions import split_rate
 from ..files import read_dataset
-from ..intervals import LEVEL, student
 from ..section import Figure, Section, Table
+from ..statistics import LEVEL, student
 from ..stored import REFERENCE
 from ..training.engine import load_torch
 from . import tables, training_tables

@@ -5,8 +5,8 @@ import xarray as xr
 
 from ...solvers.collisions import collide
 from ...theory import collisions as theory
-from ..intervals import LEVEL, student
 from ..section import Table
+from ..statistics import LEVEL, student
 from .fig3 import quoted_p_values
 
 __all__ = ["count_table", "malign_table", "places_table", "winners_table", "with_error"]

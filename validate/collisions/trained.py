@@ -11,7 +11,7 @@ from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory.collisions import quoted_polysemantic
 from ..drawing import check_axes
-from ..intervals import student
+from ..statistics import student
 from .counts import ON, SHIFTED, collision_counts
 from .training import merged, train_l1
 

@@ -6,8 +6,8 @@ import xarray as xr
 from scipy import stats
 
 from ...theory import collisions as theory
-from ..intervals import LEVEL, student
 from ..section import Table
+from ..statistics import LEVEL, student
 from .counts import ZERO
 from .remedy import OUTCOMES
 from .tables import with_error

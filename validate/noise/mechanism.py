@@ -9,7 +9,7 @@ import xarray as xr
 from ...solvers import noise as solvers
 from ...theory import arguments
 from ...theory import noise as theory
-from ..intervals import student
+from ..statistics import student
 from .runs import LARGE_STEP, descend_from, jackknife, starts
 
 __all__ = ["MECHANISM", "judged", "run_mechanism"]

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from ..intervals import student
 from ..section import Figure, Section
+from ..statistics import student
 from ..training import models_at
 from . import plots, runs, tables
 from .tables import PANELS, RATIOS

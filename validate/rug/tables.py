@@ -3,8 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from ..intervals import mean_and_error
 from ..section import Table
+from ..statistics import mean_and_error
 from ..training import models_at
 
 __all__ = [

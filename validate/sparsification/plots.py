@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..intervals import LEVEL, student
+from ..statistics import LEVEL, student
 
 __all__ = ["plot_deviation", "plot_l1_norm", "plot_nonzeros", "plot_relative_variance"]
 

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from ..intervals import LEVEL, student
 from ..section import Figure, Section, Table
+from ..statistics import LEVEL, student
 from ..training.engine import load_torch
 from . import plots, runs
 

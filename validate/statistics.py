@@ -1,0 +1,322 @@
+"""What samples say: estimates with their limits, and families of tests that share one false-alarm rate.
+
+Every interval of the report and the ledger comes from here. A limit is one-sided: it is wrong by chance at a
+stated rate. Where several limits decide one question they form a `Family`, which shares the rate among them
+(Bonferroni), so that the rate of the family is that of any of its limits being wrong.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from ..theory.arguments import FloatArray, integer, number, vector
+
+__all__ = [
+    "LEVEL",
+    "Estimate",
+    "Family",
+    "combined_p",
+    "count",
+    "crossing",
+    "first_level",
+    "jackknife",
+    "mean",
+    "mean_and_error",
+    "one_constant_p",
+    "power",
+    "share",
+    "share_p",
+    "student",
+]
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number estimated from samples, between its limits.
+
+    Parameters
+    ----------
+    value : float
+        The estimate; nan where the samples have none.
+    low, high : float
+        Its limits. Each by itself is wrong at the rate (1 - level)/2.
+    level : float
+        Confidence of the interval from `low` to `high`.
+    runs : int
+        Independent samples behind it.
+    alarm : float or None
+        Rate at which any limit of its family is wrong; None if it belongs to none.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    runs: int
+    alarm: float | None = None
+
+    def __format__(self, digits: str) -> str:
+        """Write the estimate and its limits, each in this format.
+
+        Examples
+        --------
+        >>> f"{Estimate(1.0, 0.5, 1.5, 0.95, 3):.2f}"
+        '1.00 [0.50, 1.50]'
+        """
+        digits = digits or ".3g"
+        return f"{self.value:{digits}} [{self.low:{digits}}, {self.high:{digits}}]"
+
+    def __neg__(self) -> "Estimate":
+        return Estimate(-self.value, -self.high, -self.low, self.level, self.runs, self.alarm)
+
+    def over(self, scale: float) -> "Estimate":
+        """Return the estimate in units of `scale`, which is positive."""
+        return Estimate(
+            self.value / scale, self.low / scale, self.high / scale, self.level, self.runs, self.alarm
+        )
+
+
+@dataclass(frozen=True)
+class Family:
+    """Limits that decide together: each is wrong at the rate alarm/limits, any of them at most at `alarm`.
+
+    Parameters
+    ----------
+    alarm : float
+        False-alarm rate of the family, in (0, 1).
+    limits : int
+        How many one-sided limits it has.
+
+    Examples
+    --------
+    >>> family = Family(alarm=1e-3, limits=4)
+    >>> family.level
+    0.9995
+    >>> family.of(mean, [1.0, 2.0, 3.0]).alarm
+    0.001
+    """
+
+    alarm: float
+    limits: int
+
+    def __post_init__(self) -> None:
+        number("alarm", self.alarm, 0.0, 1.0, brackets="()")
+        integer("limits", self.limits, 1)
+
+    @property
+    def level(self) -> float:
+        """Confidence of the two-sided interval whose ends are limits of the family."""
+        return 1 - 2 * self.alarm / self.limits
+
+    def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
+        """Return an estimate by one of the functions of this room, at the level of the family."""
+        found = statistic(*samples, level=self.level, **options)
+        return Estimate(found.value, found.low, found.high, found.level, found.runs, self.alarm)
+
+
+def student(values: npt.ArrayLike, level: float = LEVEL, axis: int = -1) -> tuple[FloatArray, FloatArray]:
+    """Return means and half the widths of their two-sided Student intervals.
+
+    Parameters
+    ----------
+    values : array_like
+        Independent runs along `axis`, two or more.
+    level : float, optional
+        Confidence of the interval.
+    axis : int, optional
+
+    Returns
+    -------
+    mean, half : ndarray
+        Shape of `values` without `axis`; the interval is mean - half to mean + half.
+
+    Examples
+    --------
+    >>> mean, half = student([1.0, 2.0, 3.0])
+    >>> round(float(mean), 3), round(float(half), 3)
+    (2.0, 2.484)
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    half = stats.t.isf((1 - level) / 2, sample.shape[axis] - 1) * stats.sem(sample, axis=axis)
+    return sample.mean(axis=axis), np.asarray(half)
+
+
+def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
+    """Return the mean of independent runs with Student's interval.
+
+    Examples
+    --------
+    >>> f"{mean([1.0, 2.0, 3.0]):.2f}"
+    '2.00 [-0.48, 4.48]'
+    """
+    sample = vector("values", values)
+    middle, half = map(float, student(sample, level))
+    return Estimate(middle, middle - half, middle + half, level, sample.size)
+
+
+def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
+    """Return a share with its exact interval (Clopper and Pearson); without trials it is anything.
+
+    Examples
+    --------
+    >>> f"{share(5, 10):.3f}"
+    '0.500 [0.187, 0.813]'
+    """
+    if trials == 0:
+        return Estimate(float("nan"), 0.0, 1.0, level, 0)
+    interval = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
+    return Estimate(hits / trials, float(interval.low), float(interval.high), level, int(trials))
+
+
+def share_p(hits: int, trials: int, expected: float = 0.5) -> float:
+    """Return the two-sided p-value of the exact test that the share is `expected`."""
+    return float(stats.binomtest(int(hits), int(trials), expected).pvalue)
+
+
+def count(total: int, runs: int, level: float = LEVEL) -> Estimate:
+    """Return the mean count of a run with its exact interval, if counts are Poisson.
+
+    Examples
+    --------
+    >>> f"{count(20, 10):.2f}"
+    '2.00 [1.22, 3.09]'
+    """
+    tail = (1 - level) / 2
+    low = stats.chi2.ppf(tail, 2 * total) / 2 / runs if total else 0.0
+    high = stats.chi2.isf(tail, 2 * total + 2) / 2 / runs
+    return Estimate(total / runs, float(low), float(high), level, runs)
+
+
+def power(x: npt.ArrayLike, values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
+    """Return the power of `x` with which positive values go: the slope of a line through the logarithms.
+
+    Parameters
+    ----------
+    x, values : (n,) array_like of float
+        Positive, three or more.
+    level : float, optional
+
+    Examples
+    --------
+    >>> round(power([1, 2, 4, 8], [1.0, 0.5, 0.25, 0.125]).value, 12)
+    -1.0
+    """
+    log_x = np.log(np.asarray(x, dtype=np.float64))
+    fit = stats.linregress(log_x, np.log(np.asarray(values, dtype=np.float64)))
+    half = float(stats.t.isf((1 - level) / 2, log_x.size - 2) * fit.stderr)
+    slope = float(fit.slope)
+    return Estimate(slope, slope - half, slope + half, level, log_x.size)
+
+
+def jackknife(
+    samples: FloatArray, statistic: Callable[[FloatArray], float], level: float = LEVEL
+) -> Estimate:
+    """Return a statistic of all runs with Student's interval from the jackknife's standard error.
+
+    Parameters
+    ----------
+    samples : (runs, ...) ndarray
+        What belongs to one run stays together.
+    statistic : callable
+        Maps (runs, ...) to a number; smooth in means over runs.
+    level : float, optional
+
+    Examples
+    --------
+    >>> found = jackknife(np.array([1.0, 2.0, 3.0]), np.mean)
+    >>> f"{found:.2f}"  # of a mean, Student's interval itself
+    '2.00 [-0.48, 4.48]'
+    """
+    runs, whole = len(samples), float(statistic(samples))
+    without = [statistic(np.delete(samples, run, axis=0)) for run in range(runs)]
+    half = float(stats.t.isf((1 - level) / 2, runs - 1) * np.std(without) * np.sqrt(runs - 1))
+    return Estimate(whole, whole - half, whole + half, level, runs)
+
+
+def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
+    """Return where values first reach a level from below, linear between the points; nan if nowhere.
+
+    Examples
+    --------
+    >>> first_level([0.0, 1.0, 2.0], [0.0, 0.4, 0.8], 0.5)
+    1.25
+    """
+    x, values = np.asarray(x, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    reached = np.flatnonzero(values >= level)
+    if not reached.size:
+        return float("nan")
+    k = int(reached[0])
+    if k == 0:
+        return float(x[0])
+    part = (level - values[k - 1]) / (values[k] - values[k - 1])
+    return float(x[k - 1] + part * (x[k] - x[k - 1]))
+
+
+def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Estimate:
+    """Return where means over runs fall through 0, by the jackknife.
+
+    Parameters
+    ----------
+    x : (n,) array_like of float
+        Ascending.
+    samples : (runs, n) ndarray
+    level : float, optional
+
+    Returns
+    -------
+    Estimate
+        nan where the means do not fall through 0.
+    """
+    at = np.asarray(x, dtype=np.float64)
+
+    def place(chosen: FloatArray) -> float:
+        means = chosen.mean(axis=0)
+        falls = np.flatnonzero((means[:-1] > 0) & (means[1:] <= 0))
+        if not falls.size:
+            return float("nan")
+        k = int(falls[0])
+        return float(np.interp(0.0, -means[k : k + 2], at[k : k + 2]))
+
+    return jackknife(samples, place, level)
+
+
+def combined_p(groups: Sequence[FloatArray], expected: float) -> tuple[FloatArray, float]:
+    """Test whether groups have a mean; return the p-values of Student's tests, and Fisher's combination.
+
+    A group whose runs all agree cannot be tested: nan, left out of the combination, which is nan if nothing
+    is left. The tests take means as normal.
+    """
+    each = np.array([stats.ttest_1samp(g, expected).pvalue if np.ptp(g) > 0 else np.nan for g in groups])
+    tested = each[np.isfinite(each)]
+    return each, float(stats.combine_pvalues(tested).pvalue) if tested.size else float("nan")
+
+
+def one_constant_p(groups: Sequence[FloatArray]) -> float:
+    """Return the p-value of Alexander and Govern's test that groups have one mean, whichever it is.
+
+    It allows for variances that differ. Groups whose runs all agree are left out; nan if fewer than two stay.
+    """
+    tested = [group for group in groups if np.ptp(group) > 0]
+    if len(tested) < 2:
+        return float("nan")
+    # SciPy warns of lost precision where means agree to rounding; the p-value is 1 then, as it should.
+    with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):
+        return float(stats.alexandergovern(*tested).pvalue)
+
+
+def mean_and_error(values: npt.NDArray[np.float64], form: str = "+.1%") -> str:
+    """Write a relative mean, in the form given, and its standard error.
+
+    Examples
+    --------
+    >>> mean_and_error(np.array([0.01, 0.02, 0.03]))
+    '+2.0% ± 0.6%'
+    """
+    error = stats.sem(values) if values.size > 1 else np.nan
+    return f"{values.mean():{form}} ± {error:.1%}"
