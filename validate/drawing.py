@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from .section import Figure
+from .experiment import Figure
 
 __all__ = ["check_axes", "svg", "with_prefix"]
 

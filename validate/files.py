@@ -1,5 +1,6 @@
 """Results on disk: written whole or not at all, as netCDF, JSON or text; never pickles."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -8,7 +9,17 @@ from pathlib import Path
 
 import xarray as xr
 
-__all__ = ["output_folder", "read_dataset", "replacing", "write_dataset", "write_tables", "write_text"]
+__all__ = [
+    "digest",
+    "locked",
+    "output_file",
+    "output_folder",
+    "read_dataset",
+    "replacing",
+    "write_dataset",
+    "write_tables",
+    "write_text",
+]
 
 
 @contextmanager
@@ -18,9 +29,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
     Raises
     ------
     ValueError
-        If the folder of `path` does not exist or cannot be written.
+        If `path` is no place for a file: a folder, a device, a pipe or a link, or in a folder that does not
+        exist or cannot be written.
+    OSError
+        If the disk is full.
     """
-    path = Path(path)
+    path = output_file(path)
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as error:
@@ -35,6 +49,64 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def output_file(path: str | Path, name: str = "path") -> Path:
+    """Check that a file can be written at a path: there is none yet, or an ordinary one.
+
+    Links are not followed, so that nothing but the path itself is replaced.
+
+    Raises
+    ------
+    ValueError
+        If something else is there, or its folder is not.
+    """
+    found = Path(path)
+    if str(path) in ("", ".", "..") or str(path).endswith(os.sep):
+        raise ValueError(f"`{name}` must be the name of a file; got {str(path)!r}.")
+    try:
+        if found.is_symlink() or (found.exists() and not found.is_file()):
+            what = "link" if found.is_symlink() else "folder" if found.is_dir() else "device or pipe"
+            raise ValueError(f"`{name}` must be an ordinary file, or absent; got the {what} {str(path)!r}.")
+        if not found.parent.is_dir():
+            raise ValueError(f"`{name}` must lie in a folder that is there; got {str(path)!r}.")
+    except OSError as error:
+        raise ValueError(
+            f"`{name}` must be the name of a file; got {str(path)!r} ({error.strerror})."
+        ) from error
+    return found
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a folder to oneself: a second process that asks for it is refused. A kill frees it.
+
+    Raises
+    ------
+    ValueError
+        If another process has it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(
+                f"`out` must be a folder that no other report is writing to now; got {str(folder)!r}."
+            ) from error
+        yield
+
+
+def digest(path: Path) -> str:
+    """Return a checksum of a file's bytes; of a file that is missing, nothing."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _umask() -> int:
@@ -54,8 +126,9 @@ def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
 
     Complex numbers are not allowed in netCDF; attributes must be text or numbers.
     """
+    plain = {name: int(value) if isinstance(value, bool) else value for name, value in dataset.attrs.items()}
     with replacing(path) as part:
-        dataset.to_netcdf(part, engine="scipy", format="NETCDF3_64BIT")
+        dataset.assign_attrs(plain).to_netcdf(part, engine="scipy", format="NETCDF3_64BIT")
 
 
 def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:

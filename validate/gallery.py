@@ -13,7 +13,7 @@ from scipy import stats
 from ..theory.arguments import choice, integer
 from . import codes, collisions, files, linear, noise, relu, rug, sparsification
 from .drawing import svg
-from .section import Figure
+from .experiment import Figure
 from .stored import stored
 from .training.engine import load_torch
 

@@ -1,70 +1,53 @@
 """How far a long run is, and how long it may still take."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+
+from .tasks import Task
 
 __all__ = ["Clock"]
 
 
 class Clock:
-    """Tells of a run with several parts, each line with its time, its part and an estimate of what is left.
+    """Tells of a run of many tasks, each line with its time, the count and an estimate of what is left.
 
     Parameters
     ----------
-    parts : mapping from str to float or None
-        The parts in their order with the seconds that each took in an earlier run, None if there was none.
+    tasks : sequence of Task
+        With the seconds that each is expected to take on one core.
     tell : callable
         Called with each line.
 
     Notes
     -----
-    A part that never ran is taken to be as long as the mean of the others. As parts differ a lot, nothing is
-    said until half of them are known.
+    What is left is scaled by how long the finished ones took against what was expected of them. Nothing is
+    said of it before a tenth of all is finished.
     """
 
-    def __init__(self, parts: Mapping[str, float | None], tell: Callable[[str], None]) -> None:
-        self._seconds = dict(parts)
-        self._names = list(parts)
-        self._tell = tell
-        self._start = self._begun = time.perf_counter()
-        self._current = 0
+    def __init__(self, tasks: Sequence[Task], tell: Callable[[str], None]) -> None:
+        self._left = {task.name: task.seconds for task in tasks}
+        self._whole = sum(self._left.values())
+        self._count, self._tell = len(self._left), tell
+        self._start = time.perf_counter()
 
     @property
     def elapsed(self) -> float:
         """Seconds since the run began."""
         return time.perf_counter() - self._start
 
-    @property
-    def in_part(self) -> float:
-        """Seconds since the current part began."""
-        return time.perf_counter() - self._begun
-
-    def begin(self, name: str) -> None:
-        """Go on to a part."""
-        self._current = self._names.index(name)
-        self._begun = time.perf_counter()
-
-    def end(self, seconds: float) -> None:
-        """Finish the current part, which took so many seconds, now or in an earlier run."""
-        self._seconds[self._names[self._current]] = seconds
-
     def left(self) -> float | None:
         """Return an estimate of the seconds left, or None."""
-        known = [seconds for seconds in self._seconds.values() if seconds is not None]
-        if 2 * len(known) < len(self._seconds):
-            return None
-        mean = sum(known) / len(known)
-        ahead = [self._seconds[name] for name in self._names[self._current :]]
-        now, *later = [mean if seconds is None else seconds for seconds in ahead]
-        return max(now - self.in_part, 0.0) + sum(later)
+        ahead = sum(self._left.values())
+        done = self._whole - ahead
+        return None if done < 0.1 * self._whole or not done else self.elapsed * ahead / done
 
-    def __call__(self, line: str) -> None:
-        """Tell a line."""
+    def finished(self, task: Task, line: str) -> None:
+        """Note that a task is finished, and tell a line."""
+        self._left.pop(task.name, None)
         left = self.left()
-        estimate = "" if left is None else f", about {_duration(left)} left"
-        self._tell(
-            f"[{self.elapsed:5.0f} s, part {self._current + 1} of {len(self._names)}{estimate}] {line}"
-        )
+        estimate = "" if left is None or not self._left else f", about {_duration(left)} left"
+        done = self._count - len(self._left)
+        self._tell(f"[{self.elapsed:5.0f} s, {done} of {self._count}{estimate}] {line}")
 
 
 def _duration(seconds: float) -> str:

@@ -7,25 +7,38 @@ import xarray as xr
 
 from .files import read_dataset
 
-__all__ = ["REFERENCE", "stored"]
+__all__ = ["REFERENCE", "read_reference", "stored"]
 
 REFERENCE = Path(__file__).parent / "reference"
 
 
-def stored(name: str, compute: Callable[[], xr.Dataset]) -> xr.Dataset:
-    """Read a reference run, or compute it where the file is missing.
+def read_reference(name: str) -> xr.Dataset:
+    """Read a stored result; its attributes say where it comes from.
 
     Parameters
     ----------
     name : str
         File in ``validate/reference``, whose README says how each was made.
-    compute : callable
-        Returns the dataset.
+
+    Returns
+    -------
+    xarray.Dataset
+        With the attributes ``stored_file``, ``stored_date`` and ``stored_device`` added.
 
     Raises
     ------
     ValueError
-        If the file is there and cannot be read.
+        If the file is missing or cannot be read.
     """
-    path = REFERENCE / name
-    return read_dataset(path) if path.exists() else compute()
+    ds = read_dataset(REFERENCE / name)
+    facts = ds.attrs
+    return ds.assign_attrs(
+        stored_file=name,
+        stored_date=str(facts.get("finished", facts.get("made", "date unknown")))[:10],
+        stored_device=str(facts.get("device_name", "cpu")),
+    )
+
+
+def stored(name: str, compute: Callable[[], xr.Dataset]) -> xr.Dataset:
+    """Read a stored result, or compute it where the file is missing."""
+    return read_reference(name) if (REFERENCE / name).exists() else compute()

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import claims, parts, report
-from superposition.validate.section import Figure, Section, Table
+from superposition.validate.experiment import Figure, Section, Table
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor chromium-browser is installed")

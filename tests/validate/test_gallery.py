@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import cli, gallery, report, stored
-from superposition.validate.section import Figure
+from superposition.validate.experiment import Figure
 
 LIMIT = 160_000
 FAST = ("rug", "codes", "collisions", "noise")

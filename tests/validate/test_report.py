@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import claims, cli, files, page, parts, report
-from superposition.validate.section import Figure, Section, Table
+from superposition.validate.experiment import Figure, Section, Table
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 

@@ -1,8 +1,7 @@
 """The ledger of claims: every statement of the sources, checked, with a computed verdict."""
 
 from .catalogue import CLAIMS, judge, run, select
-from .errata import errata
-from .ledger import Checked, Claim, Evidence, Finding, Verdict, as_record, text, verdict
+from .ledger import Checked, Claim, Evidence, Finding, Statement, Verdict, as_record, text, verdict
 
 __all__ = [
     "CLAIMS",
@@ -10,9 +9,9 @@ __all__ = [
     "Claim",
     "Evidence",
     "Finding",
+    "Statement",
     "Verdict",
     "as_record",
-    "errata",
     "judge",
     "run",
     "select",

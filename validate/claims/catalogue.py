@@ -1,13 +1,15 @@
 """The ledger: every claim of every source, and the run that judges them."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ...theory.arguments import choice, integer
+from ..laboratory import Lab, pieces_of
+from ..tasks import Task, perform
 from . import cowsik, elhage, lecomte, notes
-from .ledger import Checked, Claim, Evidence, Verdict, verdict
+from .ledger import Checked, Claim, Evidence, Verdict
 
 __all__ = ["CLAIMS", "judge", "run", "select"]
 
@@ -42,33 +44,34 @@ def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple
     return tuple(c for c in CLAIMS if c.id in wanted and source in (None, c.source))
 
 
-def judge(claim: Claim, quick: bool = True) -> Checked:
-    """Run the check of one claim and read the verdict off its evidence.
+def judge(claim: Claim, lab: Lab) -> Checked:
+    """Run the check of one claim, with the datasets that it needs.
+
+    Where an experiment needs PyTorch and there is none, the row stays open and says so.
 
     Raises
     ------
     ValueError
-        If the evidence asks for a correction or a constant and the claim states none.
-
-    Examples
-    --------
-    >>> str(judge(select(["C1"])[0]).verdict)
-    'holds'
+        If the evidence asks for a correction or a constant and gives none.
     """
     start = time.perf_counter()
-    evidence = claim.check(quick)
-    checked = Checked(claim, evidence, verdict(evidence), time.perf_counter() - start)
-    if checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY) and not claim.correction:
+    missing = [name for name in claim.needs if not lab.available(name)]
+    if missing:
+        said = f"Not judged here: {', '.join(missing)} needs PyTorch (pip install 'superposition[torch]')."
+        return Checked(claim, Evidence(said, []), time.perf_counter() - start)
+    data = [lab[name] for name in claim.needs]
+    checked = Checked(claim, claim.check(lab.profile == "quick", *data), time.perf_counter() - start)
+    if checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY) and not checked.evidence.corrections:
         raise ValueError(
-            f"`correction` of {claim.id} must say what is true instead, as its evidence gives the "
-            f"verdict {str(checked.verdict)!r}; got {claim.correction!r}."
+            f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the "
+            f"verdict {str(checked.verdict)!r}; got none."
         )
     return checked
 
 
-def _judge_by_id(id: str, quick: bool) -> tuple[Evidence, Verdict, float]:
-    row = judge(select([id])[0], quick)
-    return row.evidence, row.verdict, row.seconds  # a claim holds its check, which cannot be sent back
+def _judge_by_id(id: str, folder: Path, profile: str) -> tuple[Evidence, float]:
+    row = judge(select([id])[0], Lab(folder, profile))
+    return row.evidence, row.seconds  # a claim holds its check, which cannot be sent back
 
 
 def run(
@@ -81,7 +84,8 @@ def run(
 ) -> tuple[Checked, ...]:
     """Judge claims and return the rows of the ledger, in its order.
 
-    Every check is seeded by itself, so the rows do not depend on `jobs` or on the selection.
+    Experiments run at seed 0, and every check is seeded by itself, so the rows do not depend on `jobs` or on
+    the selection.
 
     Parameters
     ----------
@@ -113,20 +117,29 @@ def run(
     if verdict is not None:
         choice("verdict", verdict, [str(v) for v in Verdict])
     jobs = integer("jobs", jobs, 1)
-    claims = select(ids, source)
-    rows: list[Checked] = []
-    for row in _judged(claims, quick, jobs):
-        if progress is not None:
-            progress(row)
-        rows.append(row)
-    return tuple(row for row in rows if verdict in (None, row.verdict))
+    chosen = select(ids, source)
+    rows: dict[str, Checked] = {}
+    by_name = {f"claim {claim.id}": claim for claim in chosen}
 
+    def reached(task: Task, found: tuple[Evidence, float] | None, seconds: float) -> None:
+        if found is not None:
+            claim = by_name[task.name]
+            rows[claim.id] = Checked(claim, *found)
+            if progress is not None:
+                progress(rows[claim.id])
 
-def _judged(claims: Sequence[Claim], quick: bool, jobs: int) -> Iterable[Checked]:
-    if jobs == 1:
-        yield from (judge(claim, quick) for claim in claims)
-        return
-    # A fresh interpreter for each worker: a forked one may inherit locks of torch's or Numba's threads.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        results = pool.map(_judge_by_id, [claim.id for claim in claims], [quick] * len(claims))
-        yield from (Checked(claim, *result) for claim, result in zip(claims, results, strict=True))
+    profile = "quick" if quick else "full"
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        pieces, by_experiment = pieces_of(Lab(place, profile), [name for one in chosen for name in one.needs])
+        judging = [
+            Task(
+                f"claim {claim.id}",
+                _judge_by_id,
+                (claim.id, place, profile),
+                [piece for name in claim.needs for piece in by_experiment[name]],
+            )
+            for claim in chosen
+        ]
+        perform([*pieces, *judging], jobs, reached)
+    return tuple(rows[claim.id] for claim in chosen if verdict in (None, rows[claim.id].verdict))

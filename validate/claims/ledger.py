@@ -1,37 +1,55 @@
 """What a claim, its evidence and its verdict are. The verdict follows from the evidence alone.
 
-A check never says "true": it hands in findings, each of which is a computed number beside the limit
-that it must keep. A finding is about the statement as printed, about the corrected statement, or
-about the order of magnitude where the print leaves a constant open; `verdict` reads them in that order.
+A check never says "true": it hands in findings, each of which is a computed number beside the limit that it
+must keep, with its origin and, where chance has a part, the confidence of the number and the false-alarm rate
+of the family of tests that it belongs to. A finding is about the statement as printed, about the corrected
+statement, about the order of magnitude where the print leaves a constant open, or the answer to a question.
+What is true instead is said in sentences, each of which names the findings that it rests on. `verdict` reads
+all findings, and one that fails always shows.
 """
 
+import functools
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import xarray as xr
+
 from ...theory.arguments import choice, integer
+from ..statistics import Estimate
 
 __all__ = [
     "Checked",
     "Claim",
     "Evidence",
     "Finding",
+    "Statement",
     "Verdict",
+    "allowed",
     "as_record",
     "bound",
     "claim",
     "experiment",
     "numeric",
+    "says",
+    "shown",
     "symbolic",
     "text",
     "verdict",
 ]
 
-ABOUT = ("printed", "corrected", "order")
+ABOUT = ("printed", "corrected", "order", "answer")
 KINDS = ("symbolic", "bound searched", "numeric", "experiment")
+# Where a number comes from if nothing else is said.
+_ORIGINS = {
+    "symbolic": "derived",
+    "bound searched": "computed now",
+    "numeric": "computed now",
+    "experiment": "run now",
+}
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "==": lambda value, limit: value == limit,
     "<=": lambda value, limit: value <= limit,
@@ -48,6 +66,8 @@ class Verdict(StrEnum):
     CORRECTED = "holds with a correction"
     FAILS = "fails"
     ORDER_ONLY = "order only"
+    ANSWERED = "question, answered"
+    UNSETTLED = "unsettled: a finding fails"
     OPEN = "open"
 
 
@@ -57,7 +77,7 @@ class Finding:
 
     Parameters
     ----------
-    about : {"printed", "corrected", "order"}
+    about : {"printed", "corrected", "order", "answer"}
         Which statement it tests.
     kind : {"symbolic", "bound searched", "numeric", "experiment"}
         How the number was found.
@@ -67,6 +87,13 @@ class Finding:
         The number and its limit.
     relation : {"==", "<=", "<", ">=", ">"}
         How `value` must stand to `limit`. A nan keeps no limit.
+    origin : str, optional
+        "derived", "computed now", "run now", or "stored" with file, date and device; by `kind` if not given.
+    alarm : float or None, optional
+        Where chance has a part: the rate at which the family of tests that this one belongs to rejects what
+        is true.
+    resolution : float or None, optional
+        How far the truth would have to be from the limit to be told from it: half the interval's width.
 
     Raises
     ------
@@ -75,8 +102,9 @@ class Finding:
 
     Examples
     --------
-    >>> Finding("printed", "numeric", "largest gap", 2e-16, "<=", 1e-15).passed
-    True
+    >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", 1e-15)
+    >>> found.passed, found.origin
+    (True, 'computed now')
     """
 
     about: str
@@ -85,6 +113,9 @@ class Finding:
     value: float
     relation: str
     limit: float
+    origin: str = ""
+    alarm: float | None = None
+    resolution: float | None = None
 
     def __post_init__(self) -> None:
         choice("about", self.about, ABOUT)
@@ -92,6 +123,8 @@ class Finding:
         choice("relation", self.relation, tuple(_RELATIONS))
         if math.isnan(self.limit):
             raise ValueError(f"`limit` must be a number; got {self.limit}.")
+        if not self.origin:
+            object.__setattr__(self, "origin", _ORIGINS[self.kind])
 
     @property
     def passed(self) -> bool:
@@ -103,6 +136,24 @@ class Finding:
         """How the finding is shown: a number that breaks the print is a counterexample to it."""
         return "counterexample" if self.about == "printed" and not self.passed else self.kind
 
+    @property
+    def chance(self) -> str:
+        """What is known of chance: the alarm rate and the resolution, or nothing."""
+        parts = [] if self.alarm is None else [f"alarm rate {self.alarm:.1g}"]
+        return ", ".join([*parts, *([] if self.resolution is None else [f"resolves {self.resolution:.2g}"])])
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence of what is true instead, with the findings that it rests on (one or more)."""
+
+    text: str
+    findings: Sequence[Finding]
+
+    def __post_init__(self) -> None:
+        if not self.findings:
+            raise ValueError(f"`findings` of the statement {self.text!r} must hold one or more; got none.")
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -112,15 +163,25 @@ class Evidence:
     ----------
     text : str
         The argument in words, with the computed numbers that matter.
-    findings : sequence of Finding
-        What the verdict follows from.
+    printed : sequence of Finding
+        Findings that belong to no sentence of a correction.
     numbers : mapping from str to float, optional
         Further computed numbers.
+    corrections : sequence of Statement, optional
+        What is true instead, or the constants that the print leaves open, sentence by sentence; the numbers
+        in them are formatted from what was computed. Shown only where the verdict asks for it.
     """
 
     text: str
-    findings: Sequence[Finding]
+    printed: Sequence[Finding]
     numbers: Mapping[str, float] = field(default_factory=dict)
+    corrections: Sequence[Statement] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings, each once, those of the corrections included."""
+        others = [finding for statement in self.corrections for finding in statement.findings]
+        return tuple(dict.fromkeys([*self.printed, *others]))
 
 
 @dataclass(frozen=True)
@@ -138,38 +199,50 @@ class Claim:
     statement : str
         The statement as printed, in formulas or in our own words.
     check : callable
-        ``check(quick)`` computes the evidence, the same on every call. `quick` asks for small sizes.
-    correction : str or None, optional
-        What is true instead, or the constant that the print leaves open. It is shown only if the
-        evidence says that it is needed.
+        ``check(quick, *datasets)`` computes the evidence, the same on every call. `quick` asks for small
+        sizes; the datasets are those of `needs`.
+    needs : tuple of str, optional
+        Experiments whose results the check reads, such as ``"noise.mechanism"``: those that the report shows.
     """
 
     id: str
     source: str
     where: str
     statement: str
-    check: Callable[[bool], Evidence]
-    correction: str | None = None
+    check: Callable[..., Evidence]
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A claim with its evidence, its verdict and the seconds that the check took."""
+    """A claim with its evidence and the seconds that the check took."""
 
     claim: Claim
     evidence: Evidence
-    verdict: Verdict
     seconds: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the evidence says."""
+        return verdict(self.evidence)
 
     @property
     def correction(self) -> str | None:
         """What is true instead, where the print does not hold by itself."""
-        return self.claim.correction if self.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY) else None
+        if self.verdict in (Verdict.HOLDS, Verdict.OPEN):
+            return None
+        return "; ".join(statement.text for statement in self.evidence.corrections) or None
 
 
 def claim(
-    id: str, source: str, where: str, statement: str, correction: str | None = None
-) -> Callable[[Callable[[bool], Evidence]], Claim]:
+    id: str,
+    source: str,
+    where: str,
+    statement: str,
+    correction: str | None = None,
+    *,
+    needs: Sequence[str] = (),
+) -> Callable[[Callable[..., Evidence]], Claim]:
     """Turn a check into the claim that it judges (a decorator).
 
     Examples
@@ -181,8 +254,17 @@ def claim(
     ('X1', 'holds')
     """
 
-    def decorate(check: Callable[[bool], Evidence]) -> Claim:
-        return Claim(id, source, where, statement, check, correction)
+    def decorate(check: Callable[..., Evidence]) -> Claim:
+        if correction is None:
+            return Claim(id, source, where, statement, check, tuple(needs))
+
+        @functools.wraps(check)
+        def whole(quick: bool, *datasets: xr.Dataset) -> Evidence:
+            found = check(quick, *datasets)
+            rest = [f for f in found.findings if f.about != "printed"]
+            return replace(found, corrections=[Statement(correction, rest)]) if rest else found
+
+        return Claim(id, source, where, statement, whole, tuple(needs))
 
     return decorate
 
@@ -190,11 +272,12 @@ def claim(
 def verdict(evidence: Evidence) -> Verdict:
     """Return what the evidence says; no other thing than its findings is looked at.
 
-    Findings about the print decide first. If all keep their limits, the statement holds. If one
-    does not, the statement holds with a correction when there are findings about the corrected
-    statement and all keep their limits, and fails otherwise. Without findings about the print (it
-    leaves a constant open) those about the order decide between "order only" and "fails". Without
-    any of these the claim is open.
+    Findings about the print decide first. If all keep their limits, the statement holds. If one does not, the
+    statement holds with a correction when there are findings about the corrected statement, and fails when
+    there are none. Without findings about the print (it leaves a constant open) those about the order decide
+    between "order only" and "fails"; those that answer a question come last. Without any finding the claim is
+    open. Whatever the print, a finding about a correction or an answer that does not keep its limit leaves
+    the claim unsettled.
 
     Examples
     --------
@@ -202,15 +285,33 @@ def verdict(evidence: Evidence) -> Verdict:
     >>> right = Finding("corrected", "numeric", "gap", 1e-16, "<=", 1e-9)
     >>> print(verdict(Evidence("", [wrong])), "/", verdict(Evidence("", [wrong, right])))
     fails / holds with a correction
+    >>> other = Finding("corrected", "numeric", "gap", 0.1, "<=", 1e-9)
+    >>> print(verdict(Evidence("", [wrong, other])), "/", verdict(Evidence("", [right, other])))
+    unsettled: a finding fails / unsettled: a finding fails
     """
-    passed = {about: [f.passed for f in evidence.findings if f.about == about] for about in ABOUT}
+    found = evidence.findings
+    passed = {about: [f.passed for f in found if f.about == about] for about in ABOUT}
+    if not all(passed["corrected"]) or not all(passed["answer"]):
+        return Verdict.UNSETTLED
     if passed["printed"]:
-        if all(passed["printed"]):
-            return Verdict.HOLDS
-        return Verdict.CORRECTED if passed["corrected"] and all(passed["corrected"]) else Verdict.FAILS
+        if not all(passed["printed"]):
+            return Verdict.CORRECTED if passed["corrected"] and all(passed["order"]) else Verdict.FAILS
+        return Verdict.HOLDS if all(passed["order"]) else Verdict.UNSETTLED
     if passed["order"]:
         return Verdict.ORDER_ONLY if all(passed["order"]) else Verdict.FAILS
-    return Verdict.OPEN
+    return Verdict.ANSWERED if passed["answer"] or passed["corrected"] else Verdict.OPEN
+
+
+def says(text: str, *findings: Finding) -> Statement:
+    """Return a sentence of a correction and what it rests on; numbers in it are formatted from values.
+
+    Examples
+    --------
+    >>> gap = numeric("corrected", "gap", 1e-16, "<=", 1e-9)
+    >>> says("both sides agree", gap).text
+    'both sides agree'
+    """
+    return Statement(text, findings)
 
 
 def symbolic(about: str, text: str, residual: Any) -> Finding:
@@ -251,9 +352,113 @@ def numeric(about: str, text: str, value: float, relation: str, limit: float) ->
     return Finding(about, "numeric", text, float(value), relation, float(limit))
 
 
-def experiment(about: str, text: str, value: float, relation: str, limit: float) -> Finding:
-    """Return the finding of an experiment: a confidence limit of what was measured, and its limit."""
-    return Finding(about, "experiment", text, float(value), relation, float(limit))
+def experiment(
+    about: str,
+    text: str,
+    value: float,
+    relation: str,
+    limit: float,
+    *,
+    alarm: float | None = None,
+    origin: str | xr.Dataset = "",
+) -> Finding:
+    """Return the finding of an experiment that is no confidence limit, such as a p-value or a count.
+
+    `alarm` is its false-alarm rate; None says that chance has no part in it. `origin` may be the dataset
+    that it was read off.
+    """
+    return Finding(about, "experiment", text, float(value), relation, float(limit), _origin(origin), alarm)
+
+
+def shown(
+    about: str,
+    text: str,
+    found: Estimate | Sequence[Estimate],
+    relation: str,
+    limit: float = 0.0,
+    *,
+    origin: str | xr.Dataset = "",
+) -> Finding:
+    """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
+
+    Parameters
+    ----------
+    about, text
+        As in `Finding`.
+    found : Estimate or sequence of Estimate
+        What was estimated, at the level of its family; of several the worst decides.
+    relation : {"<=", "<", ">=", ">"}
+    limit : float, optional
+    origin : str or xarray.Dataset, optional
+        As in `Finding`, or the dataset that it was read off.
+
+    Examples
+    --------
+    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
+    >>> shown("corrected", "growth", rise, ">").passed, shown("corrected", "growth", rise, ">=", 0.5).passed
+    (True, False)
+    """
+    return _limited(about, text, found, relation, limit, origin, near=True)
+
+
+def allowed(
+    about: str,
+    text: str,
+    found: Estimate | Sequence[Estimate],
+    relation: str,
+    limit: float,
+    *,
+    origin: str | xr.Dataset = "",
+) -> Finding:
+    """Return the finding that an estimate does not refute a limit: its farther end decides.
+
+    Examples
+    --------
+    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
+    >>> [allowed("printed", "growth", rise, ">=", limit).passed for limit in (1.5, 2.0)]
+    [True, False]
+    """
+    return _limited(about, text, found, relation, limit, origin, near=False)
+
+
+def _limited(
+    about: str,
+    text: str,
+    found: Estimate | Sequence[Estimate],
+    relation: str,
+    limit: float,
+    origin: str | xr.Dataset,
+    *,
+    near: bool,
+) -> Finding:
+    estimates = [found] if isinstance(found, Estimate) else list(found)
+    choice("relation", relation, ("<=", "<", ">=", ">"))
+    low = (relation[0] == ">") == near
+    ends = [one.low if low else one.high for one in estimates]
+    # The worst of several breaks the limit first; a nan breaks it at once.
+    worst = math.nan if any(map(math.isnan, ends)) else (min if relation[0] == ">" else max)(ends)
+    which = "lower" if low else "upper"
+    name = f"{text}: {'worst ' if len(ends) > 1 else ''}{which} limit"
+    return Finding(
+        about,
+        "experiment",
+        name,
+        float(worst),
+        relation,
+        float(limit),
+        _origin(origin),
+        max((one.alarm for one in estimates if one.alarm is not None), default=None),
+        max((one.high - one.low) / 2 for one in estimates),
+    )
+
+
+def _origin(origin: str | xr.Dataset) -> str:
+    """Say where a dataset comes from: stored with the project, or run now."""
+    if isinstance(origin, str):
+        return origin
+    facts = (str(origin.attrs.get(name, "")) for name in ("stored_date", "stored_device"))
+    file = origin.attrs.get("stored_file")
+    return "run now" if file is None else f"stored: {', '.join(filter(None, (str(file), *facts)))}"
 
 
 def as_record(checked: Checked) -> dict[str, Any]:
@@ -280,10 +485,17 @@ def as_record(checked: Checked) -> dict[str, Any]:
                     "relation": f.relation,
                     "limit": plain(f.limit),
                     "passed": f.passed,
+                    "origin": f.origin,
+                    "alarm_rate": f.alarm,
+                    "resolution": None if f.resolution is None else plain(f.resolution),
                 }
                 for f in checked.evidence.findings
             ],
             "numbers": {name: plain(value) for name, value in checked.evidence.numbers.items()},
+            "corrections": [
+                {"text": one.text, "findings": [f.text for f in one.findings]}
+                for one in checked.evidence.corrections
+            ],
         },
         "seconds": round(checked.seconds, 3),
     }

@@ -23,7 +23,8 @@ def add(add_command: Callable[..., Any]) -> None:
     claims.add_argument(
         "--verdict",
         help="only rows with this verdict: holds, 'holds with a correction', fails, "
-        "'order only', open (hyphens for spaces are fine)",
+        "'order only', 'question, answered', 'unsettled: a finding fails', open "
+        "(hyphens for spaces are fine)",
     )
     claims.add_argument("--evidence", action="store_true", help="print the computed evidence as well")
     claims.add_argument("--full", action="store_true", help="larger searches (minutes)")
@@ -35,7 +36,7 @@ def add(add_command: Callable[..., Any]) -> None:
 
 
 def _claims(options: argparse.Namespace) -> None:
-    from .. import claims
+    from .. import claims, page
 
     for name in ("json", "evidence", "verdict"):
         if options.errata and getattr(options, name):
@@ -53,7 +54,7 @@ def _claims(options: argparse.Namespace) -> None:
         print_json([claims.as_record(row) for row in rows])
         return
     if options.errata:
-        print(claims.errata(rows))
+        print(page.errata(rows))
         return
 
     def statement(row: claims.Checked) -> str:
@@ -64,7 +65,7 @@ def _claims(options: argparse.Namespace) -> None:
             lines.append(row.evidence.text)
             lines.extend(
                 f"  [{'kept' if f.passed else 'broken'}] {f.about}, {f.label}: {f.text}: {f.value:.6g} "
-                f"{f.relation} {f.limit:g}"
+                f"{f.relation} {f.limit:g} ({', '.join(filter(None, (f.origin, f.chance)))})"
                 for f in row.evidence.findings
             )
         return "\n".join(lines)

@@ -21,10 +21,12 @@ def add(add_command: Callable[..., Any]) -> None:
         "--profile", default="quick", help="quick (minutes on two cores, the default) or full (hours)"
     )
     report.add_argument(
-        "--only", metavar="PHENOMENON", help="one phenomenon, such as rug, with the ledger; or ledger"
+        "--only",
+        metavar="PHENOMENON",
+        help="one phenomenon, such as rug, with its rows of the ledger; or ledger; on a page of its own",
     )
     report.add_argument("--seed", type=int, default=0, help="seed of everything random (default: 0)")
-    report.add_argument("--jobs", type=int, default=1, help="processes for the ledger (default: 1)")
+    report.add_argument("--jobs", type=int, help="processes (default: one for each core)")
     report.add_argument(
         "--fresh", action="store_true", help="run everything, even what an earlier run has left finished"
     )

@@ -11,7 +11,7 @@ from scipy.ndimage import distance_transform_edt
 from ...solvers.codes import MODELS, envelopes
 from ...theory import arguments
 from ...theory.codes import CODES
-from ..section import Figure
+from ..experiment import Figure
 
 __all__ = ["envelope_figure", "plot_bracket", "plot_envelope", "run_envelope"]
 

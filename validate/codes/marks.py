@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import check_axes
-from ..section import Figure
+from ..experiment import Figure
 from ..statistics import LEVEL, student
 from ..training import models_at
 from .envelope import LABEL, plot_envelope

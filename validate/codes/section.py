@@ -5,8 +5,8 @@ from functools import partial
 
 import xarray as xr
 
+from ..experiment import Figure, Section
 from ..files import read_dataset
-from ..section import Figure, Section
 from ..stored import REFERENCE, stored
 from . import plots, runs, tables
 from .descent import run_departure, run_hessian, run_polished

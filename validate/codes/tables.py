@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from ..section import Table
+from ..experiment import Table
 from ..statistics import mean_and_error, power
 from ..training import models_at
 from .runs import CELLS, SHARES

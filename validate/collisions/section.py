@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from ...theory.collisions import split_rate
+from ..experiment import Figure, Section, Table
 from ..files import read_dataset
-from ..section import Figure, Section, Table
 from ..statistics import LEVEL, student
 from ..stored import REFERENCE
 from ..training.engine import load_torch

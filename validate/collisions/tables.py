@@ -5,7 +5,7 @@ import xarray as xr
 
 from ...solvers.collisions import collide
 from ...theory import collisions as theory
-from ..section import Table
+from ..experiment import Table
 from ..statistics import LEVEL, student
 from .fig3 import quoted_p_values
 

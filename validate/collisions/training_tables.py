@@ -6,7 +6,7 @@ import xarray as xr
 from scipy import stats
 
 from ...theory import collisions as theory
-from ..section import Table
+from ..experiment import Table
 from ..statistics import LEVEL, student
 from .counts import ZERO
 from .remedy import OUTCOMES

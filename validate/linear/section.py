@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..section import Figure, Section, Table
+from ..experiment import Figure, Section, Table
 from ..training.engine import load_torch
 from .flows import NAMES, plot_angles, plot_losses, run_flows
 from .plateaus import plot_escape, plot_plateaus, run_plateaus

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from ..section import Table
+from ..experiment import Table
 from .descent import LABELS
 from .flows import NAMES
 

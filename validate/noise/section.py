@@ -8,7 +8,7 @@ import xarray as xr
 from scipy import stats
 
 from ...theory import noise as theory
-from ..section import Figure, Section, Table
+from ..experiment import Figure, Section, Table
 from ..training.engine import load_torch
 from . import plots
 from .drop import run_drop

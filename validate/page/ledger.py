@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ..claims import Checked, Verdict
 from .text import formulas, paragraphs, slug, table
 
-__all__ = ["ledger"]
+__all__ = ["judged", "ledger"]
 
 _COLUMNS = ("id", "where", "statement as printed", "verdict")
 
@@ -36,6 +36,18 @@ def ledger(rows: Sequence[Checked]) -> str:
     )
 
 
+def judged(rows: Sequence[Checked]) -> str:
+    """Return the verdicts of some rows in one paragraph, each a link into the ledger."""
+    if not rows:
+        return ""
+    links = ", ".join(
+        f"<a href='#{slug(row.claim.id)}'>{html.escape(row.claim.id)}</a> "
+        f"<span class='{slug(row.verdict)}'>{row.verdict}</span>"
+        for row in rows
+    )
+    return f"<p class='soft'>Decided in the ledger, from these data: {links}.</p>"
+
+
 def _row(row: Checked) -> str:
     claim, correction = row.claim, ""
     if row.correction:
@@ -61,7 +73,7 @@ def _evidence(row: Checked) -> str:
         parts.append(
             table(
                 "",
-                ["about", "kind", "computed", "value", "must be", "kept"],
+                ["about", "kind", "computed", "value", "must be", "kept", "origin", "chance"],
                 [
                     (
                         f.about,
@@ -70,6 +82,8 @@ def _evidence(row: Checked) -> str:
                         float(f.value),
                         f"{f.relation} {f.limit:.4g}",
                         "yes" if f.passed else "no",
+                        f.origin,
+                        f.chance,
                     )
                     for f in row.evidence.findings
                 ],

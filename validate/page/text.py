@@ -8,7 +8,7 @@ from typing import Any
 
 from ..claims import Verdict
 
-__all__ = ["badges", "formulas", "paragraphs", "slug", "table"]
+__all__ = ["badges", "formulas", "headlines", "paragraphs", "slug", "table"]
 
 _NUMBER = " class='number'"
 
@@ -118,3 +118,22 @@ def badges(counts: Mapping[Verdict, int]) -> str:
         for verdict, count in counts.items()
     )
     return f"<ul class='counts'>{items}</ul>"
+
+
+def headlines(found: Sequence[tuple[str, str]]) -> str:
+    """Return results as cards, each a sentence over a small copy of the figure that it links to.
+
+    Parameters
+    ----------
+    found : sequence of (str, str)
+        A sentence, and the anchor of its figure on the page; empty if it has none.
+    """
+    cards = []
+    for sentence, anchor in found:
+        # The figure itself stands further down: a reference draws it again without a second copy of its data.
+        small = (
+            f"<svg class='small' aria-hidden='true'><use href='#{anchor}-drawing'/></svg>" if anchor else ""
+        )
+        said = f"<span>{formulas(sentence)}</span>"
+        cards.append(f"<li><a href='#{anchor}'>{small}{said}</a></li>" if anchor else f"<li>{said}</li>")
+    return f"<ul class='headlines'>{''.join(cards)}</ul>" if cards else ""

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from ..section import Figure, Table
+from ..experiment import Figure, Table
 from .pair_findings import Part, listed, percent
 from .polygons import plot_polygons
 from .sphere import plot_thomson

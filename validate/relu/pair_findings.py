@@ -7,7 +7,7 @@ import xarray as xr
 
 from ...solvers.relu import PHASES
 from ...theory.relu import onset_importance
-from ..section import Figure, Table
+from ..experiment import Figure, Table
 from .phases import MODELS, phases_figure, plot_pattern_excess
 
 __all__ = ["Part", "listed", "percent", "phases_part"]

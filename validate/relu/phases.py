@@ -14,7 +14,7 @@ from ...solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
 from ...theory import arguments
 from ...theory.relu import mixture_loss
 from ..drawing import check_axes
-from ..section import Figure
+from ..experiment import Figure
 
 __all__ = ["MODELS", "phases_figure", "plot_pattern_excess", "plot_phases", "run_phases"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..section import Section
+from ..experiment import Section
 from ..training.engine import load_torch
 from .findings import polygons_part, sphere_part, trained_part, truncation_part
 from .pair_findings import phases_part

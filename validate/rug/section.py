@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from ..section import Figure, Section
+from ..experiment import Figure, Section
 from ..statistics import student
 from ..training import models_at
 from . import plots, runs, tables

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from ..section import Table
+from ..experiment import Table
 from ..statistics import mean_and_error
 from ..training import models_at
 

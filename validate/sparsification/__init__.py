@@ -2,7 +2,6 @@
 
 from .plots import plot_deviation, plot_l1_norm, plot_nonzeros, plot_relative_variance
 from .runs import default_times, run_agreement, run_fig2, run_fig7
-from .section import report_section
 
 __all__ = [
     "default_times",
@@ -10,7 +9,6 @@ __all__ = [
     "plot_l1_norm",
     "plot_nonzeros",
     "plot_relative_variance",
-    "report_section",
     "run_agreement",
     "run_fig2",
     "run_fig7",

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from .ledger import Checked, Verdict
+from ..claims import Checked, Verdict
+from .text import formulas
 
 __all__ = ["errata"]
 
@@ -51,8 +52,8 @@ def errata(rows: Iterable[Checked]) -> str:
 
     Examples
     --------
-    >>> from superposition.validate import claims
-    >>> print(claims.errata(claims.run(ids=["E4", "E5"])))  # doctest: +ELLIPSIS
+    >>> from superposition.validate import claims, page
+    >>> print(page.errata(claims.run(ids=["E4", "E5"])))  # doctest: +ELLIPSIS
     <details>
     <summary><b>Elhage et al. (2022)</b>, 2 statements: 1 wrong or incomplete as printed</summary>
     <BLANKLINE>
@@ -72,7 +73,7 @@ def errata(rows: Iterable[Checked]) -> str:
 
 def _section(source: str, rows: Sequence[Checked]) -> str:
     title, letters = _SOURCES.get(source, (source, ""))
-    wrong = [row for row in rows if row.verdict in (Verdict.CORRECTED, Verdict.FAILS)]
+    wrong = [row for row in rows if row.verdict in (Verdict.CORRECTED, Verdict.FAILS, Verdict.UNSETTLED)]
     constants = [row for row in rows if row.verdict is Verdict.ORDER_ONLY]
     counts = {
         "wrong or incomplete as printed": len(wrong),
@@ -102,6 +103,4 @@ def _table(last: str, rows: Iterable[Checked]) -> str:
 
 def _cell(text: str) -> str:
     """Return text with its formulas set, and as character references what Markdown would read otherwise."""
-    from ..page import formulas  # the page shows checked rows and imports this package
-
     return formulas(text).translate(_SPECIAL)

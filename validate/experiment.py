@@ -1,0 +1,183 @@
+"""How an experiment is declared: settings, the Dataset that they give, and how the report shows it.
+
+A phenomenon's room has one `Section`. It names the room's experiments with their settings for each profile,
+and its topics: what the report shows of them. A topic gets datasets and returns text, figures and tables; it
+runs nothing, and it decides nothing: decisions are findings, which are made in the rows of the ledger that
+the topic names, from the same datasets.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ..theory.arguments import choice
+
+__all__ = ["PROFILES", "Draw", "Experiment", "Figure", "Section", "Shown", "Table", "Topic"]
+
+PROFILES = ("quick", "full")
+
+Draw = Callable[[xr.Dataset, Axes], Axes]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is run, with which settings.
+
+    Parameters
+    ----------
+    run : callable
+        Returns an `xarray.Dataset` for its settings. A setting ``seed`` that it has and that is not given is
+        the seed of the report; seeds that are given as ``seeds`` are counted from it.
+    quick, full : mapping from str to object
+        Settings for minutes on two cores, and for hours.
+    stored : str, optional
+        File in ``validate/reference`` that is read in place of running, where it is there.
+    apart : (str, str), optional
+        A setting that is a sequence, and a dimension. The run is made once for each entry, in processes of
+        their own, and the results are joined along the dimension.
+    torch : bool, optional
+        Whether it needs PyTorch.
+    seconds : float, optional
+        About how long a quick run of one piece takes on one core: the longest are started first.
+
+    Examples
+    --------
+    >>> def run_mean(size, seeds):
+    ...     return xr.Dataset({"mean": ("seed", [size / 2 for _ in seeds])})
+    >>> Experiment(run_mean, quick={"size": 4, "seeds": range(2)}).settings("quick", seed=5)
+    [{'size': 4, 'seeds': [5, 6]}]
+    """
+
+    run: Callable[..., xr.Dataset]
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    full: Mapping[str, Any] = field(default_factory=dict)
+    stored: str = ""
+    apart: tuple[str, str] | None = None
+    torch: bool = False
+    seconds: float = 1.0
+
+    def settings(self, profile: str, seed: int) -> list[dict[str, Any]]:
+        """Return the settings of each piece."""
+        given = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
+        if "seeds" in given:
+            given["seeds"] = [seed + k for k in given["seeds"]]
+        if "seed" in inspect.signature(self.run).parameters:
+            given.setdefault("seed", seed)
+        if self.apart is None:
+            return [given]
+        return [{**given, self.apart[0]: [entry]} for entry in given[self.apart[0]]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the report and the data behind it.
+
+    Parameters
+    ----------
+    name : str
+        Unique in its section; part of the name of the data file.
+    title, caption : str
+        Plain text.
+    dataset : xarray.Dataset
+        What is drawn; written as netCDF beside the page.
+    draw : callable or sequence of callable
+        ``draw(dataset, ax) -> ax``, one for each panel.
+    columns : int, optional
+        Panels in a row.
+    size : (float, float), optional
+        Width and height of one panel in inches.
+    """
+
+    name: str
+    title: str
+    caption: str
+    dataset: xr.Dataset
+    draw: Draw | Sequence[Draw]
+    columns: int = 2
+    size: tuple[float, float] = (4.6, 3.4)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report: cells are text or numbers."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+
+    @classmethod
+    def of(cls, title: str, frame: pd.DataFrame, caption: str = "") -> "Table":
+        """Return a data frame as a table; its index is not shown."""
+        return cls(
+            title, [str(name) for name in frame.columns], frame.astype(object).values.tolist(), caption
+        )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the report shows of a topic.
+
+    Parameters
+    ----------
+    text : str
+        Plain, with empty lines between paragraphs.
+    figures : sequence of Figure, optional
+    tables : sequence of Table, optional
+    headline : str, optional
+        A sentence for the first screen of the page; the first figure stands small beside it.
+    """
+
+    text: str
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    headline: str = ""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A part of a section: what is shown of some experiments.
+
+    Parameters
+    ----------
+    name : str
+        Unique in its section.
+    needs : sequence of str
+        Experiments of the section, or of others as ``"rug.trained"``.
+    show : callable
+        Takes their datasets, in this order, and returns `Shown`.
+    claims : sequence of str, optional
+        Rows of the ledger that decide what the topic is about; the page shows their verdicts there.
+    """
+
+    name: str
+    needs: Sequence[str]
+    show: Callable[..., Shown]
+    claims: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A phenomenon's part of the report.
+
+    Parameters
+    ----------
+    name : str
+        The room's.
+    title : str
+    text : str
+        Plain, with empty lines between paragraphs; what is true of any run.
+    experiments : mapping from str to Experiment
+    topics : sequence of Topic
+    """
+
+    name: str
+    title: str
+    text: str
+    experiments: Mapping[str, Experiment]
+    topics: Sequence[Topic]

@@ -1,0 +1,159 @@
+"""Independent work spread over processes, one thread each, in an order that dependencies allow.
+
+Two processes with a thread each share busy cores fairly; two threads that wait for each other at every matrix
+product do not. Results do not depend on the number of processes: a task is the same wherever it runs.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+from ..theory.arguments import integer
+
+__all__ = ["Task", "cores", "perform"]
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of work.
+
+    Parameters
+    ----------
+    name : str
+        Unique.
+    work : callable
+        A function of a module; called with `arguments`, in this process or another one.
+    arguments : tuple
+        What can be sent to another process.
+    after : sequence of str, optional
+        Tasks that must be finished before; names that are no task's count as finished.
+    seconds : float, optional
+        About how long it takes: of those that can start, the one with the longest way to the end is first.
+    """
+
+    name: str
+    work: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+    after: Sequence[str] = ()
+    seconds: float = 1.0
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def perform(tasks: Sequence[Task], jobs: int, reached: Callable[[Task, Any, float], None]) -> None:
+    """Do all tasks.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    jobs : int
+        Number of processes; with 1 all is done in this one.
+    reached : callable
+        Called in this process with each task, what it returned and the seconds it took, as it is finished.
+
+    Raises
+    ------
+    ValueError
+        If `jobs` is not a positive integer, or tasks wait for each other.
+    Exception
+        Whatever a task raises; what is running then is waited for, and nothing more is started.
+    """
+    jobs = integer("jobs", jobs, 1)
+    weight = _ways(tasks)
+    waiting = sorted(tasks, key=lambda task: -weight[task.name])
+    open_names = {task.name for task in tasks}
+
+    def next_ready() -> Task | None:
+        for task in waiting:
+            if not open_names.intersection(task.after):
+                waiting.remove(task)
+                return task
+        return None
+
+    def finish(task: Task, found: tuple[Any, float]) -> None:
+        open_names.discard(task.name)
+        reached(task, *found)
+
+    if jobs == 1:
+        while (task := next_ready()) is not None:
+            finish(task, _timed(task.work, task.arguments))
+        return
+    with _pool(min(jobs, max(len(tasks), 1))) as pool:
+        running: dict[Future[Any], Task] = {}
+        while waiting or running:
+            while len(running) < jobs and (task := next_ready()) is not None:
+                running[pool.submit(_timed, task.work, task.arguments)] = task
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                finish(running.pop(future), future.result())
+
+
+def _ways(tasks: Sequence[Task]) -> dict[str, float]:
+    """Return the seconds from the start of each task to the end of the last that waits for it."""
+    followers: dict[str, list[Task]] = {task.name: [] for task in tasks}
+    for task in tasks:
+        for name in task.after:
+            if name in followers:
+                followers[name].append(task)
+    found: dict[str, float] = {}
+
+    def way(task: Task, above: tuple[str, ...] = ()) -> float:
+        if task.name in above:
+            raise ValueError(f"`tasks` must not wait for each other; got the circle {above}.")
+        if task.name not in found:
+            later = [way(one, (*above, task.name)) for one in followers[task.name]]
+            found[task.name] = task.seconds + max(later, default=0.0)
+        return found[task.name]
+
+    for task in tasks:
+        way(task)
+    return found
+
+
+def _timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return work(*arguments), time.perf_counter() - start
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    # Fresh interpreters: a forked one may inherit locks of torch's or Numba's threads. Libraries read the
+    # number of threads when they are loaded, so it has to be in the environment that the processes get.
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_alone, initargs=(os.getpid(),)
+    )
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    finally:
+        pool.shutdown()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _alone(parent: int) -> None:
+    """End this process when the one that made it has gone, even if it was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
