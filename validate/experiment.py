@@ -61,9 +61,12 @@ class Experiment:
     torch: bool = False
     seconds: float = 1.0
 
-    def settings(self, profile: str, seed: int) -> list[dict[str, Any]]:
-        """Return the settings of each piece."""
+    def settings(
+        self, profile: str, seed: int, changed: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the settings of each piece; `changed` replaces those that it names."""
         given = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
+        given |= changed or {}
         if "seeds" in given:
             given["seeds"] = [seed + k for k in given["seeds"]]
         if "seed" in inspect.signature(self.run).parameters:

@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,8 @@ class Lab:
     profile : {"quick", "full"}, optional
     seed : int, optional
         Seed of everything random.
+    changed : mapping, optional
+        For experiments by name, settings in place of those of the profile.
 
     Examples
     --------
@@ -86,10 +88,21 @@ class Lab:
     40
     """
 
-    def __init__(self, folder: Path, profile: str = "quick", seed: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        profile: str = "quick",
+        seed: int = 0,
+        changed: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
         self.folder = folder
         self.profile = choice("profile", profile, PROFILES)
         self.seed = integer("seed", seed, 0)
+        self._changed = changed or {}
+
+    def settings(self, name: str) -> list[dict[str, Any]]:
+        """Return the settings of each piece of an experiment."""
+        return experiment(name).settings(self.profile, self.seed, self._changed.get(name))
 
     @staticmethod
     def available(name: str) -> bool:
@@ -101,13 +114,13 @@ class Lab:
         """Return the numbers of the pieces of an experiment that are still to be run."""
         if _is_stored(experiment(name)):
             return []
-        count = len(experiment(name).settings(self.profile, self.seed))
+        count = len(self.settings(name))
         return [k for k in range(count) if self._read(name, k) is None]
 
     def run(self, name: str, piece: int) -> None:
         """Run a piece of an experiment and keep its data."""
         made = experiment(name)
-        settings = made.settings(self.profile, self.seed)[piece]
+        settings = self.settings(name)[piece]
         ds = made.run(**settings).assign_attrs(key=self._key(name, piece))
         path = self._path(name, piece)
         path.parent.mkdir(exist_ok=True)
@@ -120,7 +133,7 @@ class Lab:
             return read_reference(made.stored)
         for piece in self.pieces(name):
             self.run(name, piece)
-        parts = [self._read(name, k) for k in range(len(made.settings(self.profile, self.seed)))]
+        parts = [self._read(name, k) for k in range(len(self.settings(name)))]
         read = [_without_key(part) for part in parts if part is not None]
         if made.apart is None:
             return read[0]
@@ -129,7 +142,7 @@ class Lab:
     def digest(self, name: str) -> str:
         """Return a short text that changes with the data of an experiment."""
         made = experiment(name)
-        count = len(made.settings(self.profile, self.seed))
+        count = len(self.settings(name))
         paths = [REFERENCE / made.stored] if _is_stored(made) else [self._path(name, k) for k in range(count)]
         return hashlib.sha256(b"".join(files.digest(path).encode() for path in paths)).hexdigest()
 
@@ -137,7 +150,7 @@ class Lab:
         return self.folder / "data" / f"{name.replace('.', '-')}-{piece}.nc"
 
     def _key(self, name: str, piece: int) -> str:
-        settings = experiment(name).settings(self.profile, self.seed)[piece]
+        settings = self.settings(name)[piece]
         text = json.dumps([code(), name, self.seed, settings], default=_plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure as Canvas
 from superposition.solvers import rug as solvers
 from superposition.theory import rug as theory
 from superposition.validate import files, rug
+from superposition.validate.experiment import Figure
 from superposition.validate.report import svg
 from superposition.validate.rug import section
-from superposition.validate.experiment import Figure
 
 P, RATIO = (0.05, 0.4), (0.25, 0.5)
 

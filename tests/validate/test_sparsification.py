@@ -7,7 +7,6 @@ from scipy import stats
 
 from superposition.solvers.sparsification import limit_law
 from superposition.validate import files, sparsification
-from superposition.validate.sparsification import section
 
 M, LAM, SCALE = 10_000, 1e-4, 0.9
 # From all weights to one: lam t from 1e-4 to 5.
@@ -128,16 +127,17 @@ def test_other_plots(fig2, ax):
     np.testing.assert_array_equal(ax.lines[4].get_ydata(), ds["limit"])
 
 
-def test_report_section(monkeypatch):
+def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
-    tiny = {"runs": 2, "agreement": {"m": 100, "lam": 2e-2, "runs": 2}}
-    monkeypatch.setitem(section.SIZES, "quick", tiny)
-    said = []
-    made = sparsification.report_section("quick", 0, said.append)
-    assert [figure.name for figure in made.figures] == ["fig2", "fig2-ratio", "fig7"]
-    assert all(len(row) == len(table.columns) for table in made.tables for row in table.rows)
-    assert "times the mean of 2 exact runs" in made.text
-    assert said
+    tiny = {
+        "fig2": {"m": 200, "lam": 1e-2, "runs": 8},
+        "fig7": {"m": 200, "lam": 1e-2},
+        "agreement": {"m": 100, "lam": 2e-2, "times": [1.0, 20.0], "runs": 2},
+    }
+    lab, shown = sections.show("sparsification", tiny, tmp_path)
+    assert "times the mean of 8 exact runs" in shown["curves"].text
+    row = sections.judge(lab, ["L9"])["L9"]
+    assert "Means of 8 exact runs" in row.evidence.text
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Experiments on one encoding without interference: exact solutions, the full flow, training with PyTorch."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
@@ -9,6 +11,7 @@ from ...solvers.sparsification import limit_law, solve
 from ...theory import arguments, sparsification
 from ...theory.arguments import choice, integer
 from ..training.engine import load_torch
+from ..training.loop import descend
 
 __all__ = ["default_times", "run_agreement", "run_fig2", "run_fig7"]
 
@@ -261,14 +264,11 @@ def _train(
     kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[optimizer]
     method = kind([W], lr=rate)
     nonzeros, norms = np.empty((first.shape[0], t.size)), np.empty((first.shape[0], t.size))
-    done = 0
-    for k, steps in enumerate(np.rint(t / rate).astype(int)):
-        for _ in range(done, steps):
-            method.zero_grad()
-            loss = ((1 - (W**2).sum(dim=1)) ** 2 / 4 + lam * W.abs().sum(dim=1)).sum()
-            loss.backward()
-            method.step()
-        done = steps
+
+    def loss() -> Any:
+        return ((1 - (W**2).sum(dim=1)) ** 2 / 4 + lam * W.abs().sum(dim=1)).sum()
+
+    for k, _ in enumerate(descend(method, loss, np.rint(t / rate).astype(int).tolist())):
         now = np.abs(W.detach().numpy())
         left = now > CHATTER * rate * lam
         nonzeros[:, k], norms[:, k] = left.sum(axis=1), np.where(left, now, 0).sum(axis=1)

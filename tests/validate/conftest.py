@@ -1,0 +1,50 @@
+"""What every section of the report has to do, at sizes of a test."""
+
+from types import SimpleNamespace
+
+import pytest
+from matplotlib.figure import Figure as Canvas
+
+from superposition.validate import claims, drawing, experiment, laboratory
+from superposition.validate.report import full_names
+
+
+def _show(room, tiny, folder):
+    """Run a room's experiments at tiny sizes and show all its topics; return the lab and what is shown."""
+    section = laboratory.section(room)
+    assert section.name == room
+    assert section.title
+    lab = laboratory.Lab(folder, changed={f"{room}.{name}": settings for name, settings in tiny.items()})
+    known = {claim.id for claim in claims.CLAIMS}
+    shown = {}
+    for topic in section.topics:
+        assert set(topic.claims) <= known
+        made = shown[topic.name] = topic.show(*(lab[name] for name in full_names(room, topic)))
+        assert isinstance(made, experiment.Shown)
+        assert made.text or made.figures or made.tables
+        for table in made.tables:
+            assert table.rows
+            assert {len(row) for row in table.rows} == {len(table.columns)}
+        for figure in made.figures:
+            panels = [figure.draw] if callable(figure.draw) else figure.draw
+            for panel in panels:
+                ax = panel(figure.dataset, Canvas().subplots())
+                assert ax.has_data()
+            assert drawing.svg(figure).startswith("<svg")
+    names = [figure.name for made in shown.values() for figure in made.figures]
+    assert len(names) == len(set(names))
+    assert set(section.experiments) >= {
+        name for topic in section.topics for name in topic.needs if "." not in name
+    }
+    return lab, shown
+
+
+def _judge(lab, ids):
+    """Judge rows of the ledger on the lab's data."""
+    return {id: claims.judge(claims.select([id])[0], lab) for id in ids}
+
+
+@pytest.fixture
+def sections():
+    """Functions that tests of a section use: `show` and `judge`."""
+    return SimpleNamespace(show=_show, judge=_judge)
