@@ -13,12 +13,11 @@ from ..results import frozen, result
 from ..special import VALUES, value_moment
 from ..special.values import complex_numbers, value_transforms
 from .counts import Block, count_polynomial, draw_given, possible, probabilities_given
-from .groups import Group, each, group
+from .groups import Group, group
 from .sparse import SparseUniform
 
 __all__ = ["VALUES", "Features", "Group", "as_features"]
 
-_HINT = "For sparsity S pass 1 - S."
 _SMALLEST, _LARGEST = 1e-100, 1e100  # scales whose squares are doubles
 
 
@@ -93,10 +92,10 @@ class Features:
         if np.unique(members).size < members.size:
             shared = int(np.flatnonzero(np.bincount(members) > 1)[0])
             raise ValueError(f"`groups` must not overlap; got feature {shared} in two.")
-        p = each("p", self.p, n, -np.inf, np.inf)
-        arguments.real("p", np.delete(p, members), 0, 1, brackets="(]", hint=_HINT)
-        scale = each("scale", self.scale, n, _SMALLEST, _LARGEST)
-        importance = each("importance", self.importance, n, 0, np.inf)
+        p = arguments.each("p", self.p, n).copy()  # the groups have their own
+        arguments.probability("p", np.delete(p, members))
+        scale = arguments.real("scale", arguments.each("scale", self.scale, n), _SMALLEST, _LARGEST)
+        importance = arguments.real("importance", arguments.each("importance", self.importance, n), 0)
         if not np.any(importance):
             raise ValueError("`importance` must not be all 0.")
         for indices, patterns, probabilities in groups:
@@ -117,19 +116,12 @@ class Features:
         return [Block(*group) for group in self.groups]
 
     @property
-    def _alone(self) -> npt.NDArray[np.int64]:
-        """Indices of the features in no group."""
-        members = [indices for indices, _, _ in self.groups]
-        return np.delete(np.arange(self.n_features), np.concatenate(members) if members else [])
-
-    @property
     def _blocks(self) -> list[Block]:
-        table = np.array([[0], [1]])
-        alone = self._alone
-        chances = np.stack([1 - self.p[alone], self.p[alone]], axis=1)
-        return self._groups + [
-            Block(i, table, weights) for i, weights in zip(alone[:, None], chances, strict=True)
-        ]
+        """The groups, and each other feature as a group of one."""
+        members = [np.empty(0, np.int64), *(indices for indices, _, _ in self.groups)]
+        alone = np.delete(np.arange(self.n_features)[:, None], np.concatenate(members), axis=0)
+        table, chances = np.array([[0], [1]]), np.stack([1 - self.p, self.p], axis=1)
+        return self._groups + [Block(one, table, chances[one[0]]) for one in alone]
 
     @property
     def alike(self) -> bool:
@@ -192,7 +184,7 @@ class Features:
     # --- Moments --------------------------------------------------------------------------------------------
 
     def moment(self, k: int) -> FloatArray:
-        """E x_i^k for an integer k of at least 1, shape (n_features,), as `SparseUniform.moment`.
+        """E x_i^k for an integer k of at least 1, shape (n_features,).
 
         Examples
         --------
