@@ -246,7 +246,7 @@ def relu_onset(draw, sign):
 
 
 def _rug_optimum(draw):
-    """A scale, a bias, the interference and a probability about where an optimum may be."""
+    """Draw a scale, a bias, the interference and a probability about where an optimum may be."""
     a, sigma, p = (_logarithmic(draw, low, high) for low, high in ((0.3, 3), (1e-4, 10), (1e-9, 1)))
     return {"a": a, "b": a * sigma * float(draw.uniform(-6, 3)), "sigma": sigma, "p": p}
 
