@@ -4,14 +4,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import Real
 from ...theory.features import SparseUniform
 from ...theory.results import result
 from .hadamard import RugMatrix, walsh_hadamard
 
 __all__ = ["RowStatistics", "row_statistics"]
-
-FloatArray = npt.NDArray[np.float64]
-Real = float | FloatArray
 
 
 @result
@@ -87,7 +85,7 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
     >>> dense.interference_variance.shape
     (1024,)
     """
-    p = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass 1 - S.")
+    p = arguments.probability("p", p)
     if isinstance(M, RugMatrix):
         drawn = np.zeros(M.shape[0])
         drawn[M.rows] = 1.0

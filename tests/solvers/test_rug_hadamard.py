@@ -226,12 +226,12 @@ def test_rug_matrix_rejects(arguments, message):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([], r"`rows` must be a non-empty vector of integers; got \[\]"),
-        ([1.0], r"`rows` must be a non-empty vector of integers; got \[1\.0\]"),
-        ([[1]], r"`rows` must be a non-empty vector of integers; got \[\[1\]\]"),
-        ([1, 8], r"`rows` must lie in \[0, 8\); got 8"),
-        ([1, -2], r"`rows` must lie in \[0, 8\); got -2"),
-        ([1, 3, 1], r"`rows` must be different from each other; got 1 twice"),
+        ([], r"`rows` must not be empty; got shape \(0,\)"),
+        ([1.5], r"`rows` must be integers from 0 to 7; got 1\.5"),
+        ([[1]], r"`rows` must have shape \(any\); got \(1, 1\)"),
+        ([1, 8], r"`rows` must be integers from 0 to 7; got 8"),
+        ([1, -2], r"`rows` must be integers from 0 to 7; got -2"),
+        ([1, 3, 1], r"`rows` must be distinct; got 1 twice"),
     ],
 )
 def test_rug_rejects_rows(rows, message):

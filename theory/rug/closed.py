@@ -20,7 +20,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _NODES = 0.5 * (_NODES + 1.0)
 _WEIGHTS = 0.5 * _WEIGHTS
 
-
 Four = tuple[float, float, float, float]
 
 

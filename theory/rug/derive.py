@@ -87,8 +87,7 @@ def derive_loss(part: str = "loss") -> Derivation:
     a**2*sigma**2/2
     """
     part = arguments.choice("part", part, ("loss", "on", "off"))
-    expression = _losses()[part]
-    return Derivation(expression, symbols(), (_NORMAL,))
+    return Derivation(_losses()[part], symbols(), (_NORMAL,))
 
 
 def derive_gradient(by: str) -> Derivation:
@@ -116,8 +115,8 @@ def derive_gradient(by: str) -> Derivation:
     """
     import sympy as sp
 
-    name = arguments.choice("by", by, ("a", "b", "sigma"))
-    variable = next(symbol for symbol in symbols() if str(symbol) == name)
+    variables = dict(zip(("a", "b", "sigma"), symbols(), strict=False))
+    variable = variables[arguments.choice("by", by, tuple(variables))]
     return Derivation(sp.diff(_losses()["loss"], variable), symbols(), (_NORMAL,))
 
 
@@ -257,9 +256,7 @@ def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
     scale = 1 + slope * sigma
     on = sp.expand(sp.cancel(on.subs(b, -a * t * sigma).subs(a, scale) / sigma**2))
     series = [on.coeff(sigma, k) for k in (0, 1)]
-    best = sp.solve(sp.diff(series[0], slope), slope)[
-        0
-    ]  # 3 t/2; what is of order sigma² there does not count
+    (best,) = sp.solve(sp.diff(series[0], slope), slope)  # 3 t/2; what is of order sigma² does not count
     off = sp.expand(_losses()["off"].subs(b, -a * t * sigma) / (a * sigma) ** 2)
     return t, *(sp.expand(c.subs(slope, best)) for c in series), off, scale.subs(slope, best)
 
@@ -284,9 +281,8 @@ def derive_asymptotic_loss() -> Derivation:
     t, second, third, off, scale = _small_sigma()
     square = sp.series(scale**2, sigma, 0, 2).removeO()
     loss = p * sigma**2 * (second + sigma * third) + (1 - p) * sigma**2 * off * square
-    return Derivation(
-        loss, (t, sigma, p), (_NORMAL, "sigma is small, and so is the chance to be on of order p.")
-    )
+    small = "sigma is small, and so is the chance to be on of order p."
+    return Derivation(loss, (t, sigma, p), (_NORMAL, small))
 
 
 def derive_asymptotic_shift() -> Derivation:
