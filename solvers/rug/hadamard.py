@@ -158,7 +158,7 @@ class RugMatrix(LinearOperator):
         self._left_out[self.rows] = False
 
     def _counts(self) -> FloatArray:
-        """Row 0 times n_hidden: sums of signs, so whole numbers without rounding error."""
+        """Return row 0 times n_hidden: sums of signs, so whole numbers without rounding error."""
         return walsh_hadamard((~self._left_out).astype(np.float64))
 
     def row(self, i: int) -> FloatArray:
@@ -175,7 +175,7 @@ class RugMatrix(LinearOperator):
         array([ 0.,  1., -1.,  0.])
         """
         i = arguments.integer("i", i, 0, self.shape[0] - 1)
-        return self._counts()[np.arange(self.shape[0]) ^ i] / self.rows.size
+        return np.asarray(self._counts()[np.arange(self.shape[0]) ^ i] / self.rows.size)
 
     def todense(self) -> FloatArray:
         """Return the matrix, shape (n_features, n_features): 8 n_features² bytes."""

@@ -8,13 +8,12 @@ from scipy.optimize import elementwise
 
 from ...theory import arguments
 from ...theory import rug as theory
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
 from ...theory.results import result
-from ...theory.rug.closed import profile, slope_kernel, slopes
+from ...theory.rug.closed import best_scale, profile, slope_kernel
 
 __all__ = ["Optimum", "crossover_ratio", "optimum"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # At a shift b/(a sigma) of 9 the ReLU clips with probability 1e-19, and the affine optimum is exact to
 # rounding.
@@ -106,7 +105,7 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 @kernel
 def _balance(z: float, sigma: float, p: float) -> float:
     """Return log of the part of the slope that rises over the one that falls: almost linear in z^2."""
-    off, on = slopes(z, sigma, p)
+    _, _, off, on = best_scale(z, sigma, p)
     return np.log(off) - np.log(-on) if on < 0.0 and off > 0.0 else (40.0 if on >= 0.0 else -800.0)
 
 
@@ -188,11 +187,12 @@ def crossover_ratio(p: npt.ArrayLike) -> Any:
     ratio = np.ones(on.size)
     # Within 3e-8 of p = 1 the bias is positive down to the least sigma tried: the crossing is at ratio 1.
     crossing = np.flatnonzero(slope_kernel(0.0, _LEAST_SIGMA, on) > 0.0)
-    found = elementwise.find_root(
-        lambda log_sigma, p: slope_kernel(0.0, np.exp(log_sigma), p),
-        tuple(np.full(crossing.size, np.log(end)) for end in (_LEAST_SIGMA, _GREATEST_SIGMA)),
-        args=(on[crossing],),
-    )
+
+    def slope_without_bias(log_sigma: FloatArray, *p: Any) -> FloatArray:
+        return np.asarray(slope_kernel(0.0, np.exp(log_sigma), *p))
+
+    ends = np.log(_LEAST_SIGMA), np.log(_GREATEST_SIGMA)
+    found = elementwise.find_root(slope_without_bias, ends, args=(on[crossing],))
     if not np.all(found.success):
         k = int(np.flatnonzero(~found.success)[0])
         raise ValueError(f"`p` must give a bias that changes sign; got {on[crossing][k]:g}.")

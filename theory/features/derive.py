@@ -56,9 +56,8 @@ def derive_moments(name: str) -> Derivation:
 def derive_eigenvalues(matrix: str) -> Derivation:
     """Derive the eigenvalues, with multiplicities, of a matrix of n features.
 
-    E x x' is Var x times the identity plus (E x)² times the matrix of ones. That maps a vector v to
-    Var x v + (E x)² (sum of v) 1, so the vector of ones and the n - 1 dimensions of vectors that sum to
-    zero are its eigenspaces.
+    E x x' is Var x times the identity plus (E x)² times the matrix of ones, so the vector of ones and the
+    n - 1 dimensions of vectors that sum to zero are its eigenspaces.
 
     Parameters
     ----------

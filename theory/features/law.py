@@ -33,7 +33,8 @@ class Features:
     n_features : int
         Number of features n.
     p : float or (n_features,) array_like
-        Probability that a feature is on, in (0, 1]. Entries of features in groups are not used.
+        Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Entries of features in
+        groups are not used: the attribute has what follows from the tables.
     values : {"uniform", "binary", "half-normal", "exponential", "symmetric", "normal"}, optional
         Value of a feature that is on: uniform on [0, scale]; always scale; scale times \|N(0, 1)\|;
         exponential with mean scale; uniform on [-scale, scale]; normal with standard deviation scale.
@@ -48,14 +49,6 @@ class Features:
         not overlap, and are independent of all else.
     exactly : int, optional
         Condition the law on so many features on in all; for at most 100,000 features.
-
-    Attributes
-    ----------
-    p : (n_features,) ndarray of float64
-        Probabilities before conditioning on `exactly`; in groups those that follow from the tables.
-    scale, importance : (n_features,) ndarray of float64
-    groups : tuple of (indices, patterns, probabilities)
-        Integer arrays of shapes (g,) and (k, g), and a float64 array of shape (k,).
 
     Raises
     ------
@@ -310,7 +303,6 @@ def as_features(law: Any, n_features: int, name: str = "law") -> Features:
     law : float, SparseUniform or Features
         A number is the probability p that a feature is on, in (0, 1].
     n_features : int
-        Number of features.
     name : str, optional
         What the caller calls the law, for messages.
 

@@ -35,13 +35,11 @@ class SparseUniform:
 
     Notes
     -----
-    Closed forms, accurate to a few 2^-53 unless a method says otherwise. A feature that is on has u = 0 with
-    probability 0, so "off" and "x = 0" mean the same.
+    Closed forms, accurate to a few 2^-53 unless a method says otherwise. "Off" and "x = 0" mean the same.
 
     References
     ----------
-    .. [1] Cowsik et al., "The Persian Rug" (2024), section 2 (the data) and appendix C (the variance).
-    .. [2] Elhage et al., "Toy Models of Superposition" (2022), section 2.
+    Cowsik et al. (2024), section 2 and appendix C; Elhage et al. (2022), section 2.
 
     Examples
     --------
@@ -153,8 +151,7 @@ class SparseUniform:
     def sparsity_pmf(self, n: int) -> FloatArray:
         """Probabilities that exactly 0, 1, ..., n of n features are on, shape (..., n + 1): binomial.
 
-        Relative error below 2e-14 n^(1/2) where the result is above 1e-290 (measured up to n = 100000, p from
-        1e-12 to 1); smaller ones may underflow.
+        Relative error below 2e-14 n^(1/2) where the result is above 1e-290; smaller ones may underflow.
 
         Examples
         --------

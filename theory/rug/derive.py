@@ -19,7 +19,6 @@ __all__ = [
     "derive_optimal_scale",
     "derive_variance_bound",
     "derive_zero_ratio_limit",
-    "symbols",
 ]
 
 _NORMAL = "The interference is normal with standard deviation sigma, in units of the diagonal a."
@@ -44,13 +43,21 @@ def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
     return first.subs(at), second.subs(at)
 
 
+def _moments(p: Any) -> tuple[Any, Any]:
+    """E x and E x²."""
+    import sympy as sp
+
+    u = sp.Symbol("u")
+    return p * sp.integrate(u, (u, 0, 1)), p * sp.integrate(u**2, (u, 0, 1))
+
+
 @cache
 def _losses() -> dict[str, Any]:
     import sympy as sp
 
     a, b, sigma, p = symbols()
     u, x = sp.symbols("u x", real=True)
-    off = _ramp_moments(b, a * sigma)[1]
+    _, off = _ramp_moments(b, a * sigma)
     first, second = _ramp_moments(a * u + b, a * sigma)
     # In x = (a u + b) / (sqrt(2) a sigma) the integrand has plain arguments, which SymPy integrates.
     width = sp.sqrt(2) * sigma
@@ -72,8 +79,7 @@ def derive_loss(part: str = "loss") -> Derivation:
     Returns
     -------
     Derivation
-        Closed forms in erfc and exp: exact, but they cancel in floating point for small sigma or large
-        shifts. Evaluated with enough digits they are the oracle for `on_loss`, `off_loss` and `loss`.
+        A closed form in erfc and exp, which cancels in doubles for small sigma or large shifts.
 
     Raises
     ------
@@ -142,7 +148,7 @@ def derive_optimal_scale() -> Derivation:
     # The loss is c0 + c1 a + c2 a² in a at fixed beta = b/a; values at a = 1, 2 and the limit a → 0
     # (E x² = p/3) give the coefficients.
     at_1, at_2 = (loss.subs({a: k, b: k * b}, simultaneous=True) for k in (1, 2))
-    c0 = p / sp.Integer(3)
+    c0 = _moments(p)[1]
     c2 = sp.expand((at_2 - 2 * at_1 + c0) / 2)
     c1 = sp.expand(at_1 - c0 - c2)
     column = sp.Matrix([-c1 / (2 * c2), c0 - c1**2 / (4 * c2)])
@@ -165,15 +171,13 @@ def derive_zero_ratio_limit() -> Derivation:
     """
     import sympy as sp
 
-    *_, p = symbols()
-    z = sp.Symbol("z", real=True)
-    u = sp.Symbol("u", positive=True)
+    p, z = symbols()[-1], sp.Symbol("z", real=True)
     first, second = _ramp_moments(z, sp.Integer(1))
-    mean, square = (sp.integrate(u**k, (u, 0, 1)) for k in (1, 2))
+    mean, square = _moments(p)
     # Once sigma dwarfs u, the output does not depend on u: x and R are independent.
     # The share is at most 1 (Jensen) and tends to 1 as the ReLU stops clipping.
     share = first**2 / second
-    losses = [p * square - p**2 * mean**2 * part for part in (share, sp.limit(share, z, sp.oo))]
+    losses = [square - mean**2 * part for part in (share, sp.limit(share, z, sp.oo))]
     return Derivation(sp.Matrix(losses), (z, p), (_NORMAL, "sigma is infinite."))
 
 
@@ -197,19 +201,14 @@ def derive_variance_bound() -> Derivation:
     """
     import sympy as sp
 
-    *_, p = symbols()
-    n_features, n_hidden = sp.symbols("n_features n_hidden", positive=True)
-    eigenvalue, multiplier, u = sp.symbols("lambda mu u", positive=True)
-    stationary = sp.solve(
-        [sp.diff(eigenvalue**2 - multiplier * eigenvalue, eigenvalue), n_hidden * eigenvalue - n_features],
-        [eigenvalue, multiplier],
-        dict=True,
-    )[0]
-    least = n_hidden * stationary[eigenvalue] ** 2
-    variance = p * sp.integrate(u**2, (u, 0, 1)) - (p * sp.integrate(u, (u, 0, 1))) ** 2
-    bound = sp.factor(variance * (least - n_features) / n_features)
+    p = symbols()[-1]
+    n_features, n_hidden, common, multiplier = sp.symbols("n_features n_hidden lambda mu", positive=True)
+    conditions = [sp.diff(common**2 - multiplier * common, common), n_hidden * common - n_features]
+    (found,) = sp.solve(conditions, [common, multiplier], dict=True)
+    mean, square = _moments(p)
+    bound = sp.factor((square - mean**2) * (n_hidden * found[common] ** 2 - n_features) / n_features)
     diagonal = "The diagonal of decoder times encoder is 1, its rank at most n_hidden."
-    return Derivation(sp.Matrix([bound, stationary[eigenvalue]]), (p, n_features, n_hidden), (diagonal,))
+    return Derivation(sp.Matrix([bound, found[common]]), (p, n_features, n_hidden), (diagonal,))
 
 
 def derive_linear_optimum() -> Derivation:
@@ -229,11 +228,11 @@ def derive_linear_optimum() -> Derivation:
 
     a, b, _, p = symbols()
     ratio = sp.Symbol("ratio", positive=True)
-    mean, square = p / sp.Integer(2), p / sp.Integer(3)
+    mean, square = _moments(p)
     noise = (square - mean**2) * (1 / ratio - 1)
     # E (x - a x - a nu - b)², with nu of mean zero and uncorrelated with x
     loss = (1 - a) ** 2 * square - 2 * (1 - a) * b * mean + b**2 + a**2 * noise
-    best = sp.solve([sp.diff(loss, a), sp.diff(loss, b)], [a, b], dict=True)[0]
+    (best,) = sp.solve([sp.diff(loss, a), sp.diff(loss, b)], [a, b], dict=True)
     column = sp.Matrix([sp.factor(value) for value in (best[a], best[b], loss.subs(best))])
     return Derivation(column, (p, ratio), ("The interference has the least variance.",))
 

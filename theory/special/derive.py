@@ -94,10 +94,6 @@ def derive_value_moment(values: str) -> Derivation:
     values : str
         One of `VALUES`.
 
-    Returns
-    -------
-    Derivation
-
     Raises
     ------
     ValueError
