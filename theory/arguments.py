@@ -411,14 +411,9 @@ def fits(name: str, value: Any, doubles: float) -> None:
 def finite(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function refuse arguments for which its result leaves the range of doubles.
 
-    It is for functions of numbers whose arguments may be anything finite: where a product overflows on the
-    way, the caller gets a ``ValueError`` that names the arguments, not a warning with inf or nan. So does one
-    whose arguments do not broadcast together.
-
-    Raises
-    ------
-    ValueError
-        If the result, a number, an array or a tuple of them, has an entry that is not finite.
+    It is for functions of numbers whose arguments may be anything finite. Where an entry of the result, a
+    number, an array or a tuple of them, would be inf or nan, the caller gets a ``ValueError`` that names the
+    arguments, and no warning; so too where arguments do not broadcast together.
 
     Examples
     --------

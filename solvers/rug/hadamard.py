@@ -57,6 +57,7 @@ def _transform_rows(x: FloatArray) -> None:
         _levels(x[row], 0, n, block)
 
 
+@arguments.finite
 def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     r"""Walsh-Hadamard transform, unnormalised, in natural (Sylvester) order.
 
@@ -79,7 +80,7 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     ------
     ValueError
         If `x` is a scalar, has an entry that is not a finite real number or a length along `axis` that is
-        not a power of two, or if `axis` does not exist.
+        not a power of two, if `axis` does not exist, or if a sum is too large for a double.
 
     References
     ----------
@@ -96,11 +97,7 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     axis = arguments.integer("axis", axis, -x.ndim, x.ndim - 1)
     n = arguments.power_of_two(f"x.shape[{axis}]", x.shape[axis])
     y = np.array(np.moveaxis(x, axis, -1), order="C")
-    rows = y.reshape(-1, n)
-    _transform_rows(rows)
-    # Entry 0 is the plain sum, so it tells of any nan or inf without a search through x.
-    if not np.all(np.isfinite(rows[:, 0])):
-        arguments.real("x", x)
+    _transform_rows(y.reshape(-1, n))
     return np.moveaxis(y, -1, axis)
 
 
@@ -207,8 +204,7 @@ class RugMatrix(LinearOperator):
     def _adjoint(self) -> "RugMatrix":
         return self
 
-    def _transpose(self) -> "RugMatrix":
-        return self
+    _transpose = _adjoint
 
 
 def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row: bool = False) -> RugMatrix:

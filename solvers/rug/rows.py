@@ -51,25 +51,21 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
     Parameters
     ----------
     M : RugMatrix or (n_features, n_features) array_like of float
-        Decoder times encoder, any scale. n_features is at least 2. Not modified. Of a rug only row 0 is
-        computed, in O(n_features log n_features).
+        Decoder times encoder, any scale, n_features at least 2. Of a rug only row 0 is computed.
     p : array_like of float
         Probability that a feature is on, in (0, 1]; p = 1 - S for the sparsity S.
 
     Returns
     -------
     RowStatistics
-        Relative rounding errors of a few 1e-16 times log2(n_features), but for sums that cancel.
+        Relative rounding errors of a few 1e-16 times log2(n_features), but for sums that cancel. The Lyapunov
+        ratio is nan for a row without interference. Where M_ii = 0 the output ignores its own feature, and
+        the interference relative to it is infinite or nan.
 
     Raises
     ------
     ValueError
         If `M` is not square, has fewer than 2 rows or an entry that is not finite, or `p` is out of range.
-
-    Notes
-    -----
-    The Lyapunov ratio is nan for a row without interference. Where M_ii = 0 the output ignores its own
-    feature, and the interference relative to it is infinite or nan.
 
     References
     ----------

@@ -85,6 +85,7 @@ def test_transform_of_float_vector_does_not_change_it():
         ((np.ones(4), 1), r"`axis` must be an integer of at least -1 and at most 0; got 1"),
         (([1.0, np.nan],), r"`x` must be finite; got nan"),
         (([[0.0, 1.0], [np.inf, 0.0]], 0), r"`x` must be finite; got inf"),
+        (([1.7e308, -1.7e308],), r"`x` must be such that .*; got x = \[1\.7e\+308"),
         (([1.0, 1j],), r"`x` must be real numbers; got \[1\.0, 1j\]"),
         ((["a", "b"],), r"`x` must be real numbers; got \['a', 'b'\]"),
     ],

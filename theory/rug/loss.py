@@ -173,8 +173,7 @@ def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
 
     Exact at every n_features: the covariance of the data is Var(x) times the identity, so that any
-    n_hidden directions serve. Without a bias the matrix of second moments counts instead, whose one
-    large eigenvalue makes the first hidden neuron worth more than the others. Arguments as in `sigma`.
+    n_hidden directions serve. Arguments as in `sigma`.
 
     Examples
     --------

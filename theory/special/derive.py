@@ -94,6 +94,11 @@ def derive_value_moment(values: str) -> Derivation:
     values : str
         One of `VALUES`.
 
+    Returns
+    -------
+    Derivation
+        A function of k.
+
     Raises
     ------
     ValueError
