@@ -148,7 +148,7 @@ def _march(
     return t, kept, rejected, 0
 
 
-_VECTOR = types.float64[::1]
+_VECTOR, _TABLE = types.float64[::1], types.float64[:, ::1]
 _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 
 
@@ -156,42 +156,15 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 def _compiled_march() -> Any:
     """Compile the loop when it is first needed, for any velocity of the one signature."""
     compiled: Any = kernel(_march)
-    make: Any = types.Tuple  # has no type hints
-    ends = make((types.float64, types.int64, types.int64, types.int64))
-    compiled.compile(
-        ends(
-            types.FunctionType(_VELOCITY),
-            _VECTOR,
-            _VECTOR,
-            types.int64[::1],
-            types.float64[:, ::1],
-            _VECTOR,
-            types.float64,
-            types.int64,
-            types.float64[:, ::1],
-        )
-    )
+    state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], _TABLE
+    compiled.compile((*state, _VECTOR, types.float64, types.int64, _TABLE))
     compiled.disable_compile()
     return compiled
 
 
 def checked_times(t: npt.ArrayLike) -> FloatArray:
-    """Return sorted times from 0 on, as an array of its own; one number is one time.
-
-    Raises
-    ------
-    ValueError
-        If `t` is empty, has a negative entry, one that is not finite, or is not sorted.
-
-    Examples
-    --------
-    >>> checked_times([2.0, 1.0])
-    Traceback (most recent call last):
-        ...
-    ValueError: `t` must be sorted; got 1 after a larger one.
-    """
-    times = arguments.real("t", t, 0)
-    times = arguments.vector("t", np.array(times, ndmin=1))
+    """Return sorted times from 0 on, as an array of its own; one number is one time."""
+    times = np.array(arguments.each("t", arguments.real("t", t, 0)))
     falls = np.flatnonzero(np.diff(times) < 0)
     if falls.size:
         raise ValueError(f"`t` must be sorted; got {times[falls[0] + 1]:g} after a larger one.")
@@ -269,7 +242,7 @@ def integrate(
     """
     if not callable(velocity):
         raise ValueError(f"`velocity` must be a function; got {velocity!r}.")
-    start = np.asarray(arguments.real("y0", y0))
+    start = arguments.real("y0", y0)
     y = np.array(arguments.vector("y0", start.ravel()))
     times = checked_times(t)
     arguments.fits("t", times.size, times.size * y.size)
@@ -285,17 +258,16 @@ def integrate(
     most = min(arguments.integer("steps", steps, 1), 2**62)
     path = np.full((times.size, y.size), np.nan)
     scales = np.full((3, int(groups.max()) + 1), max(floor, _NOTHING))
-    rest = (y, constants, groups, scales, times, rtol, most, path)
-    if is_jitted(velocity):
-        velocity.compile(_VELOCITY)
-        reached, kept, rejected, end = _compiled_march()(velocity, *rest)
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):  # in steps that are not kept
-            try:
-                velocity(0.0, y.copy(), constants, np.empty_like(y))
-            except Exception as error:
-                rule = "must take `parameters` and the state at its start"
-                raise ValueError(f"`velocity` {rule}; got {error!r}.") from error
-            reached, kept, rejected, end = _march(velocity, *rest)
+    march: Any = _compiled_march() if is_jitted(velocity) else _march
+    with np.errstate(over="ignore", invalid="ignore"):  # in steps that are not kept
+        try:
+            if is_jitted(velocity):
+                velocity.compile(_VELOCITY)
+            velocity(0.0, y.copy(), constants, np.empty_like(y))
+        except Exception as error:
+            rule = "must take `parameters` and the state at its start"
+            raise ValueError(f"`velocity` {rule}; got {arguments.shown(error)}.") from error
+        ends = march(velocity, y, constants, groups, scales, times, rtol, most, path)
+    reached, kept, rejected, end = ends
     states = frozen(path.reshape(times.size, *start.shape))
     return Trajectory(times, states, float(reached), kept, rejected, _ENDS[end])

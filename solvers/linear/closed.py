@@ -2,13 +2,12 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
+from scipy import optimize, special
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, matrix, number, real, vector
-from ...theory.linear.spectrum import LARGEST, Covariance, Spectrum, checked_spectrum, sized_spectrum
+from ...theory.arguments import FloatArray, fits, number, real, vector
+from ...theory.linear.spectrum import LARGEST, Covariance, checked_spectrum, checked_weights, sized_spectrum
 from ..integrate.explicit import checked_times
-from .flow import Flow, PairFlow, losses
+from .flow import Flow, PairFlow, initial_weights, losses
 
 __all__ = ["encoder_limit", "exact_decoder_flow", "exact_white_flow"]
 
@@ -51,11 +50,9 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
     Notes
     -----
-    Evaluated at each time by itself, at a cost of n_features n_hidden^2 however late it is. The bracket is
-    factored by Householder reflections with pivots in units that hold any power of e, so that each row of W
-    in the eigenbasis keeps its digits: relative error a few n_hidden roundings, times
-    (1 + :math:`\lambda_1 t`) for what still grows or fades. Eigenvalues that differ by rounding count as
-    equal.
+    A time costs n_features n_hidden^2, however late it is. Each row of W in the eigenbasis keeps its digits:
+    relative error a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for what still grows or fades.
+    Eigenvalues that differ by rounding count as equal.
 
     References
     ----------
@@ -67,12 +64,12 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     >>> result.loss.round(6)
     array([1.3955  , 0.906431, 0.5     ])
     """
-    W = real("W0", matrix("W0", W0), -LARGEST, LARGEST)
-    found = sized_spectrum(covariance, W.shape[0])
+    W = initial_weights("W0", W0)
+    found = sized_spectrum(covariance, len(W))
     U = found.eigenvectors
     lam = (np.bincount(found.space, found.eigenvalues) / found.multiplicities)[found.space]
     times, states = _riccati(U.T @ W, lam, 2 * lam, t)
-    return Flow(times, U @ states, losses(states, states, found), float(times[-1]))
+    return Flow(times, U @ states, losses(states, states, found.eigenvalues), float(times[-1]))
 
 
 def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t: npt.ArrayLike) -> PairFlow:
@@ -91,22 +88,18 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
         Initial encoder with B B' = A'A to 1e-12 of the weights' squares.
     eigenvalue : float
         :math:`\lambda`, from 0 to 1e50.
-    t : (n_times,) array_like of float
-        Times, sorted, not negative; one number is one time.
+    t
+        As for `exact_decoder_flow`.
 
     Returns
     -------
     PairFlow
+        Cost and error as for `exact_decoder_flow`, in the rows of A + B' and of A - B'.
 
     Raises
     ------
     ValueError
-        If a shape does not fit, the weights are not balanced, `eigenvalue` is negative, or `t` is empty,
-        unsorted or negative.
-
-    Notes
-    -----
-    Cost and error as for `exact_decoder_flow`, in the rows of A + B' and of A - B'.
+        As for `exact_decoder_flow`, or if the weights are not balanced.
 
     References
     ----------
@@ -120,9 +113,9 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
     >>> result.loss.round(4)
     array([1.2312, 0.5057, 0.5   ])
     """
-    A = real("A0", matrix("A0", A0), -LARGEST, LARGEST)
+    A = initial_weights("A0", A0)
     n, hidden = A.shape
-    B = real("B0", matrix("B0", B0, (hidden, n)), -LARGEST, LARGEST)
+    B = checked_weights("B0", B0, (hidden, n))
     lam = number("eigenvalue", eigenvalue, 0.0, LARGEST)
     gap = float(np.max(np.abs(A.T @ A - B @ B.T)))
     if gap > _BALANCED * float(np.sum(A * A) + np.sum(B * B)):
@@ -132,8 +125,7 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
     times, states = _riccati(Q, lam * signs, np.full(2 * n, lam), t)
     common, apart = states[:, :n] / np.sqrt(2), states[:, n:] / np.sqrt(2)
     A, C = common + apart, common - apart
-    white = Spectrum(np.full(n, lam), np.eye(n), np.zeros(n, dtype=np.int64))
-    return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, white), float(times[-1]))
+    return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, np.full(n, lam)), float(times[-1]))
 
 
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
@@ -180,16 +172,11 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     logs = np.log(np.abs(start[live]))
 
     def excess(tau: float) -> float:
-        exponents = 2 * (logs + rates * tau)
-        top = float(np.max(exponents))
-        return top + float(np.log(np.sum(np.exp(exponents - top))))
+        return float(special.logsumexp(2 * (logs + rates * tau)))
 
     here = excess(0.0)
-    if here != 0.0:
-        other = -np.sign(here) * (abs(here) / 2 + 1e-9)  # the length changes at least as e^tau
-        tau = optimize.brentq(excess, min(0.0, other), max(0.0, other), xtol=1e-300, rtol=1e-15)
-    else:
-        tau = 0.0
+    other = -np.sign(here) * (abs(here) / 2 + 1e-9)  # the length changes at least as e^tau
+    tau = optimize.brentq(excess, *sorted((0.0, other)), xtol=1e-300, rtol=1e-15)
     end = np.zeros_like(start)
     end[live] = np.sign(start[live]) * np.exp(logs + rates * tau)
     return np.asarray(found.eigenvectors @ (end / np.linalg.norm(end)))
@@ -205,7 +192,7 @@ def _riccati(
     rows are those of Q over sqrt(w) e^(-Ft). There is no F that is 0 where G is not.
     """
     times = checked_times(t)
-    arguments.fits("t", times.size, times.size * X.size)
+    fits("t", times.size, times.size * X.size)
     states = np.empty((times.size, *X.shape))
     size = np.abs(rates)
     unit = np.where(size == 0, 1.0, size)

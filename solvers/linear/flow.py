@@ -8,13 +8,13 @@ zero row stays zero.
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, choice, matrix, real
+from ...theory.arguments import FloatArray, choice, fits
 from ...theory.kernels import kernel
-from ...theory.linear.spectrum import LARGEST, Covariance, Spectrum, sized_spectrum
-from ..integrate import Trajectory, integrate
+from ...theory.linear.spectrum import Covariance, checked_weights, sized_spectrum
+from ..integrate import integrate
 from ..results import Status, result
 
-__all__ = ["Flow", "PairFlow", "flow", "flow_pair", "losses"]
+__all__ = ["Flow", "PairFlow", "flow", "flow_pair", "initial_weights", "losses"]
 
 _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
 
@@ -41,10 +41,12 @@ class Flow:
 
 @result
 class PairFlow:
-    """Decoder and encoder along the flow of the pair; see :func:`flow_pair`. What was not reached is nan."""
+    """Decoder and encoder along the flow of the pair; see :func:`flow_pair`. What was not reached is nan.
+
+    `t`, `reached`, `steps`, `rejected` and `status` are as in `Flow`.
+    """
 
     t: FloatArray
-    """Times asked for, shape (n_times,)."""
     A: FloatArray
     """Decoders, shape (n_times, n_features, n_hidden)."""
     B: FloatArray
@@ -52,13 +54,9 @@ class PairFlow:
     loss: FloatArray
     """Loss per feature of x -> A B x, shape (n_times,)."""
     reached: float
-    """Time that the integration came to."""
     steps: int = 0
-    """Steps that were kept; none where a closed form was evaluated."""
     rejected: int = 0
-    """Steps that were made and taken back."""
     status: Status = Status.REACHED
-    """Why it ended."""
 
 
 @kernel
@@ -107,13 +105,11 @@ def flow(
 
     With M = WW':
 
-    - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, minus half the gradient of the tied loss
-      :math:`E|x-Mx|^2`, which a trained model with shared weights follows;
     - ``"encoder"``: :math:`\dot W = \Sigma(1-M)W`, Eq. 22 of the source. It ends at orthonormal columns,
       in general not at the leading eigenvectors;
-    - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, Oja's flow, what Eq. 21 becomes at A = B'.
-
-    The first is the sum of the others.
+    - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, Oja's flow, what Eq. 21 becomes at A = B';
+    - ``"tied"``: the sum of both, minus half the gradient of the tied loss :math:`E|x-Mx|^2`, which a trained
+      model with shared weights follows.
 
     Parameters
     ----------
@@ -145,17 +141,16 @@ def flow(
 
     Notes
     -----
-    Dormand and Prince's pair of orders 5 and 4. Entries of W are off by half of `rtol` at most (measured for
-    12 random problems of up to 8 features, all flows, weights of order 1, :math:`\lambda_1 t \le 50`, `rtol`
-    from 1e-6 to 1e-10). A start on the way to a saddle leaves it once the rounding of the change of basis,
-    1e-16 of the largest weight, has grown: every integrator in float64 does. Steps are at most about
-    :math:`1/\lambda_1` long, for stability; a step costs some 24 n_features n_hidden^2 multiplications. The
-    loss has an absolute error of a few n_features roundings of the mean eigenvalue.
+    By :func:`superposition.solvers.integrate.integrate`. Entries of W are off by half of `rtol` at most
+    (measured for random problems of up to 8 features, weights of order 1, :math:`\lambda_1 t \le 50`). A
+    start on the way to a saddle leaves it once the rounding of the change of basis, 1e-16 of the largest
+    weight, has grown. Steps are at most about :math:`1/\lambda_1` long, for stability; a step costs some
+    24 n_features n_hidden^2 multiplications. The loss has an absolute error of a few n_features roundings of
+    the mean eigenvalue.
 
     References
     ----------
-    Notes (2022), Eqs. 20-22; Oja, Int. J. Neural Systems 1 (1989) 61; Dormand and Prince, J. Comput. Appl.
-    Math. 6 (1980) 19.
+    Notes (2022), Eqs. 20-22; Oja, Int. J. Neural Systems 1 (1989) 61.
 
     Examples
     --------
@@ -168,22 +163,14 @@ def flow(
     encoder [0.82 0.82]
     tied [0.82 0.5 ]
     """
-    W = real("W0", matrix("W0", W0), -LARGEST, LARGEST)
-    n, hidden = W.shape
-    found = sized_spectrum(covariance, n)
-    share = _SHARES[choice("rule", rule, tuple(_SHARES))]
-    U = found.eigenvectors
-    group = np.repeat(np.arange(n), hidden)
-    run = integrate(
-        _tied_velocity,
-        U.T @ W,
-        t,
-        parameters=np.append(share, found.eigenvalues),
-        group=group,
-        rtol=rtol,
-        steps=steps,
-    )
-    return Flow(run.t, U @ run.y, losses(run.y, run.y, found), *_end(run))
+    W = initial_weights("W0", W0)
+    found = sized_spectrum(covariance, len(W))
+    lam, U = found.eigenvalues, found.eigenvectors
+    constants = np.append(_SHARES[choice("rule", rule, tuple(_SHARES))], lam)
+    rows, _ = np.indices(W.shape)
+    run = integrate(_tied_velocity, U.T @ W, t, parameters=constants, group=rows, rtol=rtol, steps=steps)
+    end = run.reached, run.steps, run.rejected, run.status
+    return Flow(run.t, U @ run.y, losses(run.y, run.y, lam), *end)
 
 
 def flow_pair(
@@ -212,15 +199,12 @@ def flow_pair(
     Returns
     -------
     PairFlow
+        With errors as for `flow`.
 
     Raises
     ------
     ValueError
         As for `flow`.
-
-    Notes
-    -----
-    As for `flow`.
 
     References
     ----------
@@ -236,25 +220,28 @@ def flow_pair(
     >>> round(float(result.loss[1]), 9)
     0.5
     """
-    A = real("A0", matrix("A0", A0), -LARGEST, LARGEST)
+    A = initial_weights("A0", A0)
     n, hidden = A.shape
-    B = real("B0", matrix("B0", B0, (hidden, n)), -LARGEST, LARGEST)
+    B = checked_weights("B0", B0, (hidden, n))
     found = sized_spectrum(covariance, n)
-    U = found.eigenvectors
-    group = np.tile(np.repeat(np.arange(n), hidden), 2)
+    lam, U = found.eigenvalues, found.eigenvectors
+    rows = np.tile(np.indices(A.shape)[0], (2, 1))
     X = np.vstack((U.T @ A, U.T @ B.T))
-    run = integrate(_pair_velocity, X, t, parameters=found.eigenvalues, group=group, rtol=rtol, steps=steps)
+    run = integrate(_pair_velocity, X, t, parameters=lam, group=rows, rtol=rtol, steps=steps)
     A, C = run.y[:, :n], run.y[:, n:]
-    return PairFlow(run.t, U @ A, np.swapaxes(U @ C, 1, 2), losses(A, C, found), *_end(run))
+    end = run.reached, run.steps, run.rejected, run.status
+    return PairFlow(run.t, U @ A, np.swapaxes(U @ C, 1, 2), losses(A, C, lam), *end)
 
 
-def losses(A: FloatArray, C: FloatArray, found: Spectrum) -> FloatArray:
+def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
+    """Return weights after checking that all overlaps of their columns fit into memory."""
+    array = checked_weights(name, W)
+    fits(name, f"shape {array.shape}", 4 * array.shape[1] ** 2)
+    return array
+
+
+def losses(A: FloatArray, C: FloatArray, lam: FloatArray) -> FloatArray:
     """Return the losses per feature of decoders A and transposed encoders C, both in the eigenbasis."""
-    lam = found.eigenvalues
     cross = np.einsum("tik,tik,i->t", A, C, lam)
-    square = np.einsum("tkl,tkl->t", np.swapaxes(A, 1, 2) @ A, np.swapaxes(C, 1, 2) @ (lam[:, None] * C))
+    square = np.array([np.vdot(a.T @ a, c.T @ (lam[:, None] * c)) for a, c in zip(A, C, strict=True)])
     return np.asarray((np.sum(lam) - 2 * cross + square) / lam.size)
-
-
-def _end(run: Trajectory) -> tuple[float, int, int, Status]:
-    return run.reached, run.steps, run.rejected, run.status

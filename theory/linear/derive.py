@@ -1,7 +1,7 @@
 """SymPy derivations for linear autoencoders: losses, flows, energies, critical points, solutions.
 
-Weights are W (n_features, n_hidden), the transpose of those of the source, the Notes (2022); A is the decoder,
-B the encoder. Symbols of a matrix called a are a_11, a_12, ...; those of a covariance are s_11, s_12, ...
+Weights are W (n_features, n_hidden), the transpose of the source's, the Notes (2022); A is the decoder, B the
+encoder. Symbols of a matrix called a are a_11, a_12, ...; those of a covariance are s_11, s_12, ...
 """
 
 from typing import Any

@@ -3,10 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, choice, integer, matrix, number, real, vector
+from ..arguments import FloatArray, choice, integer, number
 from ..features import SparseUniform
+from ..loss.checks import importances
 from ..results import result
-from .spectrum import LARGEST, Covariance, covariance_matrix, sized_spectrum, spectrum
+from .spectrum import Covariance, checked_weights, covariance_matrix, sized_spectrum, spectrum
 
 __all__ = [
     "WeightedOptimum",
@@ -58,11 +59,11 @@ def reconstruction_loss(
     >>> reconstruction_loss([[1.0], [0.0]], [[1.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]])
     0.5
     """
-    A = real("A", matrix("A", A), -LARGEST, LARGEST)
+    A = checked_weights("A", A)
     n, hidden = A.shape
-    B = real("B", matrix("B", B, (hidden, n)), -LARGEST, LARGEST)
+    B = checked_weights("B", B, (hidden, n))
     found = sized_spectrum(covariance, n)
-    weights = _importance(importance, n)
+    weights = importances(importance, n)
     error = found.eigenvectors - A @ (B @ found.eigenvectors)  # (1 - AB) U
     return float(np.sum(weights[:, None] * error**2 * found.eigenvalues) / n)
 
@@ -101,11 +102,12 @@ def overlap_energy(W: npt.ArrayLike) -> float:
     >>> overlap_energy([[1.0], [1.0]])
     0.5
     """
-    W = real("W", matrix("W", W), -LARGEST, LARGEST)
+    W = checked_weights("W", W)
     n, hidden = W.shape
-    gram = W.T @ W
+    small = min(n, hidden)
+    gram = W.T @ W if hidden < n else W @ W.T
     # |1 - WW'|^2 = |1 - W'W|^2 + n - n_hidden: the smaller matrix does
-    return float((np.sum((np.eye(hidden) - gram) ** 2) + (n - hidden)) / 4)
+    return float((np.sum((np.eye(small) - gram) ** 2) + (n - small)) / 4)
 
 
 def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
@@ -140,9 +142,10 @@ def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -
     >>> importance_loss([[1.0], [0.5]])
     0.53125
     """
-    W, weights = _weights(W, importance)
+    W = checked_weights("W", W)
+    weights = importances(importance, W.shape[0])
     square = np.einsum("ik,ik->i", W, W)
-    interference = np.einsum("ik,kl,il->i", W, W.T @ W, W, optimize=True) - square**2
+    interference = np.einsum("ik,jk,jl,il->i", W, W, W, W, optimize=True) - square**2
     return float(np.mean(weights * ((1 - square) ** 2 + np.maximum(interference, 0.0))))
 
 
@@ -161,12 +164,10 @@ def sparse_loss(
 
     Parameters
     ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, row i is feature i; entries up to 1e50.
+    W, importance
+        As for `importance_loss`.
     p : float
         Probability that a feature is on, 1 - S, in (0, 1].
-    importance : (n_features,) array_like of float, optional
-        From 0 to 1e50; 1 by default.
     bias : {"best", "none"}, optional
         Whether the model has an output bias, at its optimum.
 
@@ -194,9 +195,9 @@ def sparse_loss(
     centred = float(x.variance) * importance_loss(W, importance)
     if choice("bias", bias, ("best", "none")) == "best":
         return centred
-    W, weights = _weights(W, importance)
+    W = checked_weights("W", W)
     shift = 1 - W @ W.sum(axis=0)
-    return centred + float(x.mean) ** 2 * float(np.mean(weights * shift**2))
+    return centred + float(x.mean) ** 2 * float(np.mean(importances(importance, W.shape[0]) * shift**2))
 
 
 @result
@@ -228,9 +229,8 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out.
 
     For uncorrelated inputs these eigenvectors are features, those with the largest :math:`I_i\Sigma_{ii}`:
-    M keeps n_hidden of them and nothing of the others, and more features than dimensions never pay. With
-    equal values the optimum is not unique and features may share dimensions, without gain. For correlated
-    inputs, such as sparse inputs that are not centred and a model without bias, it does pay.
+    M keeps n_hidden of them and nothing of the others; with equal values features may share dimensions,
+    without gain. For correlated inputs, such as sparse ones without bias, more features than dimensions pay.
 
     Parameters
     ----------
@@ -245,18 +245,15 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     Returns
     -------
     WeightedOptimum
-        Features of importance 0 get zero rows in A.
+        Features of importance 0 get zero rows in A. Absolute error of both losses: about n_features roundings
+        of the largest eigenvalue of the weighted matrix. If `tied` is false, `loss` is a lower bound for tied
+        weights.
 
     Raises
     ------
     ValueError
         If `covariance` is not symmetric or has a negative eigenvalue, `importance` has another size or is
         negative, or `n_hidden` is out of range.
-
-    Notes
-    -----
-    If `tied` is false, `loss` is a lower bound for tied weights. Absolute error of both losses: about
-    n_features roundings of the largest eigenvalue of the weighted matrix.
 
     References
     ----------
@@ -272,8 +269,8 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     """
     sigma = covariance_matrix(covariance)
     n = sigma.shape[0]
-    sized_spectrum(sigma, n)  # checks it
-    weights = _importance(importance, n)
+    sized_spectrum(sigma)  # checks it
+    weights = importances(importance, n)
     hidden = integer("n_hidden", n_hidden, 1, n)
     root = np.sqrt(weights)
     found = spectrum(root[:, None] * sigma * root)
@@ -290,14 +287,3 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
         B=B,
         tied=bool(np.allclose(product, product.T, rtol=0.0, atol=1e-10)),
     )
-
-
-def _importance(importance: npt.ArrayLike | None, n_features: int) -> FloatArray:
-    if importance is None:
-        return np.ones(n_features)
-    return real("importance", vector("importance", importance, n_features), 0, LARGEST)
-
-
-def _weights(W: npt.ArrayLike, importance: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
-    W = real("W", matrix("W", W), -LARGEST, LARGEST)
-    return W, _importance(importance, W.shape[0])
