@@ -62,8 +62,6 @@ CALLS: dict[str, str] = {
 # Rooms that do not refuse all bad input yet.
 PENDING = {
     "solvers.codes",
-    "solvers.integrate",
-    "solvers.linear",
     "solvers.minimise",
     "solvers.relu",
     "solvers.sparsification",

@@ -25,8 +25,8 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
     .. math:: M(t) = e^{\Sigma t}W_0\,[1 + W_0'(e^{2\Sigma t}-1)W_0]^{-1}\,W_0'e^{\Sigma t} .
 
-    The flow of the tied loss and that of Eq. 22 lead to no such equation; for :math:`\Sigma = \lambda 1` all
-    three are the same but for the time, twice as fast for the tied loss.
+    The other two flows of tied weights lead to no such equation; for :math:`\Sigma = \lambda 1` all three are
+    the same but for the time, twice as fast for the tied loss.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     found = sized_spectrum(covariance, len(W))
     U = found.eigenvectors
     lam = (np.bincount(found.space, found.eigenvalues) / found.multiplicities)[found.space]
-    times, states = _riccati(U.T @ W, lam, 2 * lam, t)
+    times, states = _riccati(U.T @ W, lam, 2.0, t)
     return Flow(times, U @ states, losses(states, states, found.eigenvalues), float(times[-1]))
 
 
@@ -77,8 +77,7 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
 
     With A'A = BB' at the start, and so always, :math:`Q = (A; B')` obeys
     :math:`\frac{d}{dt}QQ' = \lambda(JQQ' + QQ'J - (QQ')^2)`, J the exchange of A and B': a Riccati equation,
-    whatever the directions of A and B'. What they have in common, A + B', grows and what they differ by
-    decays.
+    whatever the directions of A and B'. What they have in common, A + B', grows; A - B' decays.
 
     Parameters
     ----------
@@ -120,11 +119,9 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
     gap = float(np.max(np.abs(A.T @ A - B @ B.T)))
     if gap > _BALANCED * float(np.sum(A * A) + np.sum(B * B)):
         raise ValueError(f"`B0` must have B0 B0' = A0' A0; got a difference of {gap:.3g}.")
-    signs = np.repeat([1.0, -1.0], n)
-    Q = np.vstack((A + B.T, A - B.T)) / np.sqrt(2)
-    times, states = _riccati(Q, lam * signs, np.full(2 * n, lam), t)
-    common, apart = states[:, :n] / np.sqrt(2), states[:, n:] / np.sqrt(2)
-    A, C = common + apart, common - apart
+    rates = lam * np.repeat([1.0, -1.0], n)
+    times, states = _riccati(np.vstack((A + B.T, A - B.T)), rates, 0.5, t)
+    A, C = (states[:, :n] + states[:, n:]) / 2, (states[:, :n] - states[:, n:]) / 2
     return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, np.full(n, lam)), float(times[-1]))
 
 
@@ -176,40 +173,35 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
 
     here = excess(0.0)
     other = -np.sign(here) * (abs(here) / 2 + 1e-9)  # the length changes at least as e^tau
-    tau = optimize.brentq(excess, *sorted((0.0, other)), xtol=1e-300, rtol=1e-15)
+    tau = optimize.brentq(excess, 0.0, other, xtol=1e-300, rtol=1e-15)
     end = np.zeros_like(start)
     end[live] = np.sign(start[live]) * np.exp(logs + rates * tau)
     return np.asarray(found.eigenvectors @ (end / np.linalg.norm(end)))
 
 
 def _riccati(
-    X: FloatArray, rates: FloatArray, brakes: FloatArray, t: npt.ArrayLike
+    X: FloatArray, rates: FloatArray, brake: float, t: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Solve d(XX')/dt = F XX' + XX' F - XX' G XX' for diagonal F, G and return roots X at the times.
+    """Solve d(XX')/dt = F XX' + XX' F - brake XX' |F| XX' for diagonal F and return roots X at the times.
 
-    With w the integral of G e^(2Fs) from 0 to t, XX' is e^(Ft) X0 (1 + X0' w X0)^(-1) X0' e^(Ft). The bracket
-    is R'R for the QR decomposition of sqrt(w) X0 below the identity, so e^(Ft) X0 R^(-1) is a root of it: its
-    rows are those of Q over sqrt(w) e^(-Ft). There is no F that is 0 where G is not.
+    With w the integral of brake |F| e^(2Fs) from 0 to t, XX' is e^(Ft) X0 (1 + X0' w X0)^(-1) X0' e^(Ft). The
+    bracket is R'R for the QR decomposition of sqrt(w) X0 below the identity, so e^(Ft) X0 R^(-1) is a root of
+    it: its rows are those of Q over sqrt(w) e^(-Ft).
     """
     times = checked_times(t)
     fits("t", times.size, times.size * X.size)
     states = np.empty((times.size, *X.shape))
-    size = np.abs(rates)
-    unit = np.where(size == 0, 1.0, size)
-    limit = _FARTHEST / max(float(size.max()), 1e-300)
+    limit = _FARTHEST / max(float(np.abs(rates).max()), 1e-300)
     for place, time in enumerate(times):
-        span = min(float(time), limit)
+        growth = rates * min(float(time), limit)
+        share = -brake / 2 * np.expm1(-2 * np.abs(growth))
         with np.errstate(divide="ignore"):
-            share = -np.expm1(-2 * size * span)
-            logs = np.log(brakes / (2 * unit) * share) / 2 + np.maximum(rates * span, 0)
+            logs = np.log(share) / 2 + np.maximum(growth, 0)  # of sqrt(w)
         top, rest = _orthonormal(logs, X)
-        young = logs < -20  # too little time to be seen in R
-        states[place] = np.exp(np.where(young, rates * span, 0))[:, None] * (X @ top)
-        old = ~young
-        stretch = np.sqrt(2 * size / np.where(young, 1.0, brakes * share)) * np.exp(
-            np.minimum(rates * span, 0)
-        )
-        states[place, old] = stretch[old, None] * rest[old]
+        old = logs >= -20  # else there was too little time to be seen in R
+        states[place] = np.exp(np.where(old, 0, growth))[:, None] * (X @ top)
+        stretch = np.exp(np.minimum(growth[old], 0)) / np.sqrt(share[old])
+        states[place, old] = stretch[:, None] * rest[old]
     return times, states
 
 

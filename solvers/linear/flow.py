@@ -62,34 +62,24 @@ class PairFlow:
 @kernel
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
     """Add up the flows of encoder and decoder with the shares that come before the eigenvalues."""
-    encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
+    encoder, decoder, lam = parameters[0], parameters[1], np.expand_dims(parameters[2:], 1)
     X = y.reshape((lam.size, y.size // lam.size))
-    scaled = X.copy()
-    for i in range(lam.size):
-        scaled[i] *= lam[i]
-    rest = np.dot(X, np.dot(X.T, X))
-    back = np.dot(X, np.dot(X.T, scaled))
+    scaled = lam * X
     V = out.reshape(X.shape)
-    for i in range(lam.size):
-        V[i] = encoder * (scaled[i] - lam[i] * rest[i]) + decoder * (scaled[i] - back[i])
+    V[:] = encoder * lam * (X - np.dot(X, np.dot(X.T, X)))
+    V += decoder * (scaled - np.dot(X, np.dot(X.T, scaled)))
 
 
 @kernel
 def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
     """Write the flow of A above that of B' for the eigenvalues in the parameters."""
-    lam = parameters
-    n = lam.size
+    lam, n = np.expand_dims(parameters, 1), parameters.size
     X = y.reshape((2 * n, y.size // (2 * n)))
     A, C = X[:n], X[n:]
-    scaled = C.copy()
-    for i in range(n):
-        scaled[i] *= lam[i]
-    own = np.dot(A, np.dot(C.T, scaled))  # A B Sigma B'
-    back = np.dot(C, np.dot(A.T, A))
+    scaled = lam * C
     V = out.reshape(X.shape)
-    for i in range(n):
-        V[i] = scaled[i] - own[i]
-        V[n + i] = lam[i] * (A[i] - back[i])
+    V[:n] = scaled - np.dot(A, np.dot(C.T, scaled))  # (1 - A B) Sigma B'
+    V[n:] = lam * (A - np.dot(C, np.dot(A.T, A)))
 
 
 def flow(
@@ -101,15 +91,11 @@ def flow(
     *,
     steps: int = 100_000,
 ) -> Flow:
-    r"""Integrate tied weights under one of three flows.
+    r"""Integrate tied weights under one of the flows of :func:`superposition.theory.linear.growth_rates`.
 
-    With M = WW':
-
-    - ``"encoder"``: :math:`\dot W = \Sigma(1-M)W`, Eq. 22 of the source. It ends at orthonormal columns,
-      in general not at the leading eigenvectors;
-    - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, Oja's flow, what Eq. 21 becomes at A = B';
-    - ``"tied"``: the sum of both, minus half the gradient of the tied loss :math:`E|x-Mx|^2`, which a trained
-      model with shared weights follows.
+    ``"tied"``, the sum of the others, is minus half the gradient of the tied loss :math:`E|x-WW'x|^2`, which
+    a trained model with shared weights follows. ``"encoder"``, Eq. 22 of the source, ends at orthonormal
+    columns, in general not the leading eigenvectors. ``"decoder"`` is Oja's, what Eq. 21 becomes at A = B'.
 
     Parameters
     ----------

@@ -80,16 +80,12 @@ def critical_point(
 
     Returns
     -------
-    A : ndarray (n_features, n_hidden)
-        Decoder.
-    B : ndarray (n_hidden, n_features)
-        Encoder.
+    A, B : ndarray (n_features, n_hidden), ndarray (n_hidden, n_features)
 
     Raises
     ------
     ValueError
-        If `covariance` or `indices` are not as for `critical_loss`, `n_hidden` is below the number of indices
-        or 1, or `mixing` has another shape or a lower rank.
+        As for `critical_loss`, or if `n_hidden` is too small or `mixing` has another shape or a lower rank.
 
     References
     ----------
@@ -175,8 +171,8 @@ def critical_hessian(
     ----------
     covariance : (n_features, n_features) array_like of float
         Symmetric, with positive eigenvalues; they may coincide.
-    indices : iterable of int
-        The directions kept, 0 for the largest eigenvalue.
+    indices
+        As for `critical_loss`.
     n_hidden : int, optional
         Hidden neurons, at most n_features; by default as many as indices.
     tied : bool, optional
@@ -191,8 +187,7 @@ def critical_hessian(
     Raises
     ------
     ValueError
-        If `covariance` is not symmetric with positive eigenvalues, an index is out of range or repeated, or
-        `n_hidden` is below the number of indices or 1, or above n_features.
+        As for `critical_loss`, or if an eigenvalue is not positive or `n_hidden` out of range.
 
     Notes
     -----

@@ -213,12 +213,8 @@ def derive_critical_rates(rule: str) -> Derivation:
 
     Two features and two hidden neurons, A = B' = (1 0; 0 0) in the eigenbasis, hold every kind of deviation
     once. The Jacobian of the flow (Notes, Eqs. 19-22) by the deviations, entry by entry; decoder, then
-    transposed encoder.
-
-    Parameters
-    ----------
-    rule : {"pair", "encoder", "decoder", "tied"}
-        The flow; for ``pair`` and ``tied`` the matrix is minus half the Hessian of the loss.
+    transposed encoder. For the rules ``pair`` and ``tied`` it is minus half the Hessian of the loss; the
+    others are ``encoder`` and ``decoder``.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, choice, integer, number
+from ..arguments import FloatArray, choice, finite, integer, number
 from ..features import SparseUniform
 from ..loss.checks import importances
 from ..results import result
@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 
+@finite
 def reconstruction_loss(
     A: npt.ArrayLike, B: npt.ArrayLike, covariance: Covariance, importance: npt.ArrayLike | None = None
 ) -> float:
@@ -29,10 +30,8 @@ def reconstruction_loss(
 
     Parameters
     ----------
-    A : (n_features, n_hidden) array_like of float
-        Decoder, entries up to 1e50.
-    B : (n_hidden, n_features) array_like of float
-        Encoder, entries up to 1e50.
+    A, B : (n_features, n_hidden) and (n_hidden, n_features) array_like of float
+        Decoder and encoder, entries up to 1e50.
     covariance : (n_features, n_features) array_like of float
         :math:`\Sigma = E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50.
     importance : (n_features,) array_like of float, optional
@@ -120,8 +119,8 @@ def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -
     ----------
     W : (n_features, n_hidden) array_like of float
         Encodings, row i is feature i; entries up to 1e50.
-    importance : (n_features,) array_like of float, optional
-        From 0 to 1e50; 1 by default.
+    importance
+        As for `reconstruction_loss`.
 
     Returns
     -------
