@@ -1,4 +1,4 @@
-"""Flows of linear autoencoders in closed form: Riccati solutions, and where Eq. 22 ends."""
+"""Flows of linear autoencoders (Notes 2022) in closed form: Riccati solutions, and where Eq. 22 ends."""
 
 import numpy as np
 import numpy.typing as npt
@@ -81,10 +81,8 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
 
     Parameters
     ----------
-    A0 : (n_features, n_hidden) array_like of float
-        Initial decoder, entries up to 1e50.
-    B0 : (n_hidden, n_features) array_like of float
-        Initial encoder with B B' = A'A to 1e-12 of the weights' squares.
+    A0, B0 : (n_features, n_hidden) and (n_hidden, n_features) array_like of float
+        Initial decoder and encoder, entries up to 1e50; B B' = A'A to 1e-12 of the weights' squares.
     eigenvalue : float
         :math:`\lambda`, from 0 to 1e50.
     t
@@ -126,7 +124,7 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
 
 
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
-    r"""Where Eq. 22 ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
+    r"""Where Eq. 22 of the Notes ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
     The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along the curve :math:`e^{\Sigma\tau}w_0` and rests where
     that meets the unit sphere. So its end depends on the start; it is an eigenvector only if
@@ -148,10 +146,6 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     ------
     ValueError
         If a shape does not fit, `w0` is 0, or `covariance` is not symmetric with positive eigenvalues.
-
-    References
-    ----------
-    Notes (2022), Eq. 22.
 
     Examples
     --------

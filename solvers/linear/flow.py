@@ -171,14 +171,13 @@ def flow_pair(
     r"""Integrate the gradient flow of decoder and encoder.
 
     :math:`\dot A = (1-AB)\Sigma B'`, :math:`\dot B = A'(1-AB)\Sigma`: minus half the gradient of
-    :math:`E|x-ABx|^2`. A'A - BB' is conserved; A = B' is not, unless AB commutes with :math:`\Sigma`.
+    :math:`E|x-ABx|^2` (Notes 2022, Eqs. 20 and 21). A'A - BB' is conserved; A = B' is not, unless AB commutes
+    with :math:`\Sigma`.
 
     Parameters
     ----------
-    A0 : (n_features, n_hidden) array_like of float
-        Initial decoder, entries up to 1e50.
-    B0 : (n_hidden, n_features) array_like of float
-        Initial encoder, entries up to 1e50.
+    A0, B0 : (n_features, n_hidden) and (n_hidden, n_features) array_like of float
+        Initial decoder and encoder, entries up to 1e50.
     covariance, t, rtol, steps
         As for `flow`; the rows held to `rtol` are those of A and B' together.
 
@@ -191,10 +190,6 @@ def flow_pair(
     ------
     ValueError
         As for `flow`.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20 and 21.
 
     Examples
     --------

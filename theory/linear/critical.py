@@ -65,7 +65,7 @@ def critical_point(
 
     With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
     critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden
-    there is one only, :math:`C^{-1}`.
+    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`.
 
     Parameters
     ----------
@@ -86,10 +86,6 @@ def critical_point(
     ------
     ValueError
         As for `critical_loss`, or if `n_hidden` is too small or `mixing` has another shape or a lower rank.
-
-    References
-    ----------
-    Notes (2022), Eq. (star), which has r = n_hidden.
 
     Examples
     --------
@@ -165,7 +161,8 @@ def critical_hessian(
       :math:`\lambda_o-\lambda_i`;
     - a spare neuron takes up o with the rate :math:`\lambda_o`, tied :math:`2\lambda_o`.
 
-    So only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles.
+    So only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles
+    (Notes 2022, Prop. 3).
 
     Parameters
     ----------
@@ -196,10 +193,6 @@ def critical_hessian(
     near which training from small weights stays (A'A - BB' is conserved by the flow); elsewhere the rate
     along the rotation is :math:`(\lambda_o-\lambda_i)/(|C_i|^2+|C^{-1}_i|^2)` with row i of C and column i
     of its inverse. Accuracy: rates as the differences of the eigenvalues.
-
-    References
-    ----------
-    Notes (2022), Prop. 3.
 
     Examples
     --------
@@ -244,7 +237,7 @@ def growth_rates(
     Parameters
     ----------
     covariance, indices, n_hidden, rtol
-        As for `critical_hessian`.
+        As for `critical_hessian` and `critical_loss`.
     rule : {"pair", "tied", "encoder", "decoder"}, optional
         The flow.
 

@@ -218,12 +218,8 @@ def derive_critical_rates(rule: str) -> Derivation:
 
     Examples
     --------
-    >>> derive_critical_rates("tied").expression
-    Matrix([
-    [-4*lambda_i, 0,                    0,          0],
-    [          0, 0,                    0,          0],
-    [          0, 0, -lambda_i + lambda_o,          0],
-    [          0, 0,                    0, 2*lambda_o]])
+    >>> derive_critical_rates("tied").expression.diagonal()
+    Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])
     """
     sigma = sp.diag(*sp.symbols("lambda_i lambda_o", positive=True))
     a, b, start = matrix_of("a", 2, 2), matrix_of("b", 2, 2), sp.diag(1, 0)

@@ -68,10 +68,10 @@ def reconstruction_loss(
 
 
 def overlap_energy(W: npt.ArrayLike) -> float:
-    r"""Energy that the flow of Eq. 22 descends, :math:`E = \frac14|1 - WW'|^2`.
+    r"""Energy that the flow of Eq. 22 of the Notes (2022) descends, :math:`E = \frac14|1 - WW'|^2`.
 
     :math:`E = \frac14\sum_i(1-|W_i|^2)^2 + \frac14\sum_{i\ne j}(W_i\cdot W_j)^2`, the second sum over ordered
-    pairs: the source has 1/2 there, which is right for unordered pairs. For :math:`\Sigma = \lambda 1` the
+    pairs: Eq. 28 has 1/2 there, which is right for unordered pairs. For :math:`\Sigma = \lambda 1` the
     flow is the gradient flow of :math:`\lambda E`. For any other invertible :math:`\Sigma` it still descends
     E, steepest in the metric :math:`\mathrm{tr}\,\delta'\Sigma^{-1}\delta`, and so finds orthonormal columns
     but not the leading eigenvectors: E does not know :math:`\Sigma`.
@@ -91,10 +91,6 @@ def overlap_energy(W: npt.ArrayLike) -> float:
     ------
     ValueError
         If `W` is not a finite matrix with such entries.
-
-    References
-    ----------
-    Notes (2022), Eq. 28.
 
     Examples
     --------
@@ -164,7 +160,7 @@ def sparse_loss(
     Parameters
     ----------
     W, importance
-        As for `importance_loss`.
+        As for `importance_loss` and `reconstruction_loss`.
     p : float
         Probability that a feature is on, 1 - S, in (0, 1].
     bias : {"best", "none"}, optional
@@ -274,8 +270,7 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     root = np.sqrt(weights)
     found = spectrum(root[:, None] * sigma * root)
     U = found.eigenvectors[:, :hidden]
-    on = root > 0
-    A = np.where(on[:, None], U / np.where(on, root, 1.0)[:, None], 0.0)
+    A = np.divide(U, root[:, None], out=np.zeros_like(U), where=root[:, None] > 0)
     B = U.T * root
     product = A @ B
     own = np.sort(weights * np.diag(sigma))

@@ -75,10 +75,8 @@ def aligned_pair(
     ----------
     a, b : array_like of float
         Weights at time 0, at most 1e75 in size; broadcast with the others.
-    eigenvalue : array_like of float
-        Of the covariance, at least 0.
-    t : array_like of float
-        Time of Eqs. 20 and 21, at least 0.
+    eigenvalue, t
+        As for `aligned_mode`, with the time of Eqs. 20 and 21.
 
     Returns
     -------

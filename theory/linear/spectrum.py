@@ -56,7 +56,8 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     r"""Eigenvalues, largest first, eigenvectors and eigenspaces of a covariance.
 
     The matrix is whatever the loss averages over: :math:`\Sigma = E\,xx'`, or the covariance if the inputs
-    are centred. Index 0 is the largest eigenvalue everywhere in this package; the source counts from 1.
+    are centred. Index 0 is the largest eigenvalue everywhere in this package; Eq. 8 of the Notes (2022)
+    counts from 1.
 
     Parameters
     ----------
@@ -79,10 +80,6 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     ValueError
         If `covariance` is not square, not symmetric or has a negative eigenvalue, beyond 8 n_features
         roundings of its largest entry or eigenvalue, or `rtol` is outside [0, 1).
-
-    References
-    ----------
-    Notes (2022), Eq. 8.
 
     Examples
     --------
