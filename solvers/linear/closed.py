@@ -118,6 +118,7 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
     if gap > _BALANCED * float(np.sum(A * A) + np.sum(B * B)):
         raise ValueError(f"`B0` must have B0 B0' = A0' A0; got a difference of {gap:.3g}.")
     rates = lam * np.repeat([1.0, -1.0], n)
+    # J is diagonal for A + B' over A - B', which is Q turned and times the root of 2: half the brake
     times, states = _riccati(np.vstack((A + B.T, A - B.T)), rates, 0.5, t)
     A, C = (states[:, :n] + states[:, n:]) / 2, (states[:, :n] - states[:, n:]) / 2
     return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, np.full(n, lam)), float(times[-1]))

@@ -140,8 +140,7 @@ def flow(
 
     Examples
     --------
-    The source's flow rests at any orthonormal weights; the gradient flow of the tied loss finds the leading
-    eigenvector:
+    The source's flow rests at any orthonormal weights, that of the tied loss at the leading eigenvector:
 
     >>> for rule in ("encoder", "tied"):
     ...     result = flow([[0.6], [0.8]], [[2.0, 0.0], [0.0, 1.0]], [0.0, 30.0], rule)

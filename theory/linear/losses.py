@@ -23,7 +23,7 @@ __all__ = [
 def reconstruction_loss(
     A: npt.ArrayLike, B: npt.ArrayLike, covariance: Covariance, importance: npt.ArrayLike | None = None
 ) -> float:
-    r"""Loss per feature of the linear model x -> A B x, with importance.
+    r"""Loss per feature of the linear model x -> A B x (Notes 2022, section 1), with importance.
 
     :math:`\frac1n \sum_i I_i\, E(x_i - (ABx)_i)^2 = \frac1n\,\mathrm{tr}\,D(1-AB)\Sigma(1-AB)'` with
     :math:`D = \mathrm{diag}(I)`. For tied weights pass A = W, B = W.T.
@@ -48,10 +48,6 @@ def reconstruction_loss(
     ValueError
         If shapes do not fit, `covariance` is not symmetric or has a negative eigenvalue, or an importance
         is out of range.
-
-    References
-    ----------
-    Notes (2022), section 1; Elhage et al. (2022), linear model.
 
     Examples
     --------
@@ -108,8 +104,8 @@ def overlap_energy(W: npt.ArrayLike) -> float:
 def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
     r"""Loss per feature of the tied linear model on white inputs: feature benefit and interference.
 
-    :math:`F(W) = \frac1n\big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\big]`, the source's
-    form over n. It is the exact loss for uncorrelated centred inputs of variance 1.
+    :math:`F(W) = \frac1n\big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\big]`, the form of
+    Elhage et al. (2022) over n. It is the exact loss for uncorrelated centred inputs of variance 1.
 
     Parameters
     ----------
@@ -127,10 +123,6 @@ def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -
     ------
     ValueError
         If `W` is not a finite matrix with such entries, or `importance` has another size or is negative.
-
-    References
-    ----------
-    Elhage et al. (2022), the linear model's loss after Saxe et al.
 
     Examples
     --------
@@ -154,7 +146,7 @@ def sparse_loss(
 
     .. math:: L = \mathrm{Var}(x)\, F(W) + (E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2 .
 
-    The last term is what :math:`E x_i x_j \ne 0` adds and the source leaves out. It is at most
+    The last term is what :math:`E x_i x_j \ne 0` adds and Elhage et al. (2022) leave out. It is at most
     3np/(4-3p) times the first, and that much where W W' misses the direction of ones alone.
 
     Parameters
@@ -175,10 +167,6 @@ def sparse_loss(
     ------
     ValueError
         If an argument has another shape or is out of range.
-
-    References
-    ----------
-    Elhage et al. (2022), linear model; moments: Notes (2022), section 2.1.
 
     Examples
     --------

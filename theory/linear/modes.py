@@ -7,8 +7,7 @@ from ..arguments import Real, choice, finite, plain, real
 
 __all__ = ["aligned_mode", "aligned_pair"]
 
-# Squares of weights and of products of them must stay finite.
-_LARGEST = 1e75
+_LARGEST = 1e75  # squares of weights and of products of them must stay finite
 
 
 @finite
