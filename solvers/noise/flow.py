@@ -93,11 +93,9 @@ def descend_averaged(
 
 def _descend(W: FloatArray, gradient: Gradient, rate: float, stops: IntArray, table: Table, run: int) -> bool:
     """Descend in place; return whether all steps were made."""
-    G = np.empty_like(W)
     for stop, last in enumerate(stops):
         while table.made[run] < last:
-            gradient(W, G)
-            new = W - rate * G
+            new = W - rate * gradient(W)
             if not np.max(np.abs(new)) <= LONGEST**0.5:
                 return False
             W[:] = new
@@ -163,13 +161,11 @@ def flow(
     W = checked_start(W0)
     shape = W.shape[1:]
     gradient = gradient_for(noise, noise_std, excess_kurtosis, shape[1])
-    G = np.empty(shape)
     tol, most = arguments.number("tol", tol, 1e-13, 1e-2), arguments.integer("steps", steps, 1)
 
     def velocity(_: float, w: FloatArray, __: FloatArray, out: FloatArray) -> None:
         if np.max(np.abs(w)) <= LONGEST**0.5:
-            gradient(w.reshape(shape), G)
-            np.multiply(G.ravel(), -0.25, out=out)
+            out[:] = -0.25 * gradient(w.reshape(shape)).ravel()
         else:
             out[:] = np.nan  # no step that meets it is kept
 

@@ -19,14 +19,17 @@ nothing.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, finite, matrix, number, plain, real
-from .relu import relu_moments
+from ..arguments import FloatArray, Real, choice, finite, matrix, number, plain, real
+from .moments import family
+from .relu import METHODS, Table, moments
 
 __all__ = [
+    "averaged",
     "effective_potential",
     "noise_averaged_gradient",
     "noise_averaged_loss",
@@ -71,7 +74,7 @@ def noise_averaged_loss(
     >>> round(noise_averaged_loss([[1.0, 0.0], [0.0, 1.0]], "bipolar", 0.1), 12)
     0.03
     """
-    return _loss(real("W", matrix("W", W), -1e150, 1e150), noise, noise_std, excess_kurtosis, method)[0]
+    return _averaged(W, noise, noise_std, excess_kurtosis, method)[0]
 
 
 @finite
@@ -101,21 +104,28 @@ def noise_averaged_gradient(
     array([[0.03, 0.2 ],
            [0.2 , 0.03]])
     """
-    return _loss(real("W", matrix("W", W), -1e150, 1e150), noise, noise_std, excess_kurtosis, method)[1]
+    return _averaged(W, noise, noise_std, excess_kurtosis, method)[1]
 
 
-def _loss(
-    W: FloatArray, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
+def _averaged(
+    W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
-    total, slope = 0.0, np.zeros_like(W)
+    weights = real("W", matrix("W", W), -1e150, 1e150)
+    name, std, ratio = family(noise, noise_std, excess_kurtosis)
+    choice("method", method, METHODS)
+    return averaged(weights, lambda g, w: moments(g, w, name, std, ratio, method))
+
+
+def averaged(W: FloatArray, means: Callable[[FloatArray, FloatArray], Table]) -> tuple[float, FloatArray]:
+    """Return loss and gradient, given the means of `ReluMoments` for the overlaps of an encoding."""
+    total, gradient = 0.0, np.zeros_like(W)
     for k, w in enumerate(W):
-        overlap = W @ w
-        y = relu_moments(overlap, w, noise, noise_std, excess_kurtosis=excess_kurtosis, method=method)
-        total += float(y.second.sum() - 2 * y.mean[k] + 1)
-        slope[k] += 2 * (y.mean @ W + y.mean_noise.sum(axis=0) - y.on[k] * w - y.on_noise[k])
-        slope += 2 * np.outer(y.mean, w)
-        slope[k] -= 2 * y.on[k] * w
-    return total, slope
+        on, mean, second, on_noise, mean_noise = means(W @ w, w)
+        total += float(second.sum() - 2 * mean[k] + 1)
+        mean[k] -= on[k]  # half the slope of each term in its overlap
+        gradient += 2 * np.outer(mean, w)
+        gradient[k] += 2 * (mean @ W + mean_noise.sum(axis=0) - on_noise[k])
+    return total, gradient
 
 
 def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
