@@ -27,7 +27,7 @@ def _normal_gradient(W: FloatArray, std: float) -> FloatArray:
         on = special.ndtr(z)
         by_variance = on.sum(axis=0) - np.where(spread > 0, np.diagonal(density) / spread, 0.0)
     half_slope = overlap * on + spread * density - np.diag(np.diagonal(on))
-    return 2 * ((half_slope + half_slope.T) @ W + std**2 * by_variance[:, None] * W)
+    return np.asarray(2 * ((half_slope + half_slope.T) @ W + std**2 * by_variance[:, None] * W))
 
 
 def gradient_for(noise: str, noise_std: float, excess_kurtosis: float | None, n_hidden: int) -> Gradient:

@@ -1,6 +1,6 @@
 """Noisy gradient descent: its result, its checks, many runs side by side."""
 
-import itertools
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,19 +14,14 @@ from ..results import Status, result
 from . import steps as kernels
 from .steps import FloatArray, IntArray
 
-__all__ = ["KINDS", "Descent", "checked_record", "checked_start", "descend"]
+__all__ = ["Descent", "checked_record", "checked_start", "descend"]
 
 LARGEST = 1e30  # entry of W0, and noise where it is averaged; fourth powers of both are formed
 
 MOST_STEPS = 10**8  # of one call; the next can go on from its weights
 
-KINDS = {
-    "bipolar": kernels.BIPOLAR,
-    "uniform": kernels.UNIFORM,
-    "normal": kernels.NORMAL,
-    "laplace": kernels.LAPLACE,
-    "three-point": kernels.THREE_POINT,
-}
+Move = Callable[[int, int], int]
+"""Makes so many steps of a run in place; returns how many it made before it left the range."""
 
 
 @result
@@ -70,7 +65,7 @@ class Descent:
 
 
 class Table:
-    """Room for what kernels fill in: summaries of all runs at all stops."""
+    """Room for the summaries of all runs at all stops."""
 
     def __init__(self, shape: tuple[int, ...], times: int, keep_weights: bool) -> None:
         runs, n, m = shape
@@ -80,21 +75,32 @@ class Table:
         self.made = np.zeros(runs, np.int64)
         self.status = np.full(runs, Status.REACHED)
 
+    def keep(self, run: int, stop: int, W: FloatArray, total: float) -> None:
+        """Keep the summaries of weights."""
+        self.fourth[run, stop] = np.sum(W**4, axis=1)
+        self.length[run, stop] = np.sqrt(np.sum(W**2, axis=1))
+        self.total[run, stop] = total
+        if self.path.shape[1]:
+            self.path[run, stop] = W
+
+    def descend(self, run: int, W: FloatArray, lam: float, stops: IntArray, move: Move) -> None:
+        """Move a run's weights from stop to stop, until the end or until they are too long."""
+        for stop, last in enumerate(stops):
+            ahead = int(last - self.made[run])
+            made = move(run, ahead)
+            self.made[run] += made
+            if made < ahead or not kernels.longest(W) <= kernels.LONGEST:
+                self.status[run] = Status.DIVERGED
+                return
+            error = np.maximum(W @ W.T, 0.0) - np.eye(len(W))
+            self.keep(run, stop, W, np.sum(error**2) + lam * np.sum(np.abs(W)))
+
     def descent(self, W0: npt.ArrayLike, t: Any, W: FloatArray, reached: Any) -> Descent:
         """Return the result, for one run where `W0` is one."""
         one: Any = 0 if np.ndim(W0) == 2 else slice(None)
-        keep = slice(t.shape[-1])
-        return Descent(
-            t=t,
-            W=W[one],
-            path=self.path[:, keep][one],
-            fourth_norm=self.fourth[:, keep][one],
-            l2_norm=self.length[:, keep][one],
-            total=self.total[:, keep][one],
-            reached=reached[one],
-            steps=self.made[one],
-            status=self.status[one],
-        )
+        tables = (self.path, self.fourth, self.length, self.total)
+        path, fourth, length, total = (table[:, : t.shape[-1]][one] for table in tables)
+        return Descent(t, W[one], path, fourth, length, total, reached[one], self.made[one], self.status[one])
 
 
 def checked_start(W0: npt.ArrayLike) -> FloatArray:
@@ -108,33 +114,11 @@ def checked_start(W0: npt.ArrayLike) -> FloatArray:
 
 
 def checked_record(record: Any, steps: int) -> IntArray:
-    """Return the steps to record, sorted and none of them twice, as integers."""
-    if record is None:
-        return np.array([steps])
-    wanted = [arguments.integer("record", step, 0, steps) for step in np.atleast_1d(np.asarray(record))]
-    if not wanted or any(b <= a for a, b in itertools.pairwise(wanted)):
-        raise ValueError(f"`record` must be increasing and not empty; got {wanted}.")
-    return np.array(wanted)
-
-
-def affordable(name: str, value: int, most: int) -> int:
-    """Return a number of steps or draws after checking that it ends within minutes at the smallest sizes."""
-    if value > most:
-        raise ValueError(f"`{name}` must be at most {most}; got {value}.")
-    return value
-
-
-def stops_of(wanted: IntArray, steps: int) -> IntArray:
-    """Return the steps at which a run stops: those to be recorded, and the last."""
-    return wanted if wanted[-1] == steps else np.append(wanted, steps)
-
-
-def _per_run(name: str, value: FloatArray, runs: int) -> FloatArray:
-    if value.shape not in ((), (runs,)):
-        raise ValueError(
-            f"`{name}` must be one number or one for each of {runs} runs; got shape {value.shape}."
-        )
-    return np.array(np.broadcast_to(value, runs))
+    """Return the steps to record, the last if none are given."""
+    wanted = arguments.indices("record", steps if record is None else record, steps + 1)
+    if np.any(np.diff(wanted) <= 0):
+        raise ValueError(f"`record` must be increasing; got {wanted.tolist()}.")
+    return wanted
 
 
 def descend(
@@ -252,39 +236,30 @@ def descend(
     """
     W = checked_start(W0)
     runs, n, _ = W.shape
-    arguments.choice("noise", noise, tuple(KINDS))
+    kind = kernels.KINDS[arguments.choice("noise", noise, tuple(kernels.KINDS))]
+    kurtosis = arguments.each("excess_kurtosis", given_kurtosis(noise, excess_kurtosis), runs)
+    std = arguments.each("noise_std", arguments.real("noise_std", noise_std, 0.0), runs)
     rates = arguments.real("learning_rate", learning_rate, 0.0, brackets="()")
-    kurtosis, std, rate, l1 = (
-        _per_run(name, value, runs)
-        for name, value in (
-            ("excess_kurtosis", given_kurtosis(noise, excess_kurtosis)),
-            ("noise_std", arguments.real("noise_std", noise_std, 0.0)),
-            ("learning_rate", rates),
-            ("lam", arguments.real("lam", lam, 0.0)),
-        )
-    )
+    rate = arguments.each("learning_rate", rates, runs)
+    l1 = arguments.each("lam", arguments.real("lam", lam, 0.0), runs)
     rows = 1 if arguments.flag("shared", shared) else n
-    steps = affordable("steps", arguments.integer("steps", steps, 0), MOST_STEPS)
-    draws = affordable("draws", arguments.integer("draws", draws, 1), 10**6)
+    steps, draws = (
+        arguments.integer("steps", steps, 0, MOST_STEPS),
+        arguments.integer("draws", draws, 1, 10**6),
+    )
     wanted = checked_record(record, steps)
-    stops = stops_of(wanted, steps)
+    stops = np.union1d(wanted, steps)
     table = Table(W.shape, stops.size, arguments.flag("keep_weights", keep_weights))
     generators = arguments.generator("rng", rng).spawn(runs)
     threads = numba.get_num_threads() if workers is None else arguments.integer("workers", workers, 1)
 
-    def run(at: int) -> tuple[int, int]:
-        made: tuple[int, int] = kernels.run(
-            W[at], generators[at], KINDS[noise], kurtosis[at], std[at], rate[at], l1[at], rows, draws, stops,
-            table.fourth[at], table.length[at], table.total[at], table.path[at],
-        )  # fmt: skip
-        return made
+    def move(at: int, count: int) -> int:
+        law = (generators[at], kind, kurtosis[at], std[at])
+        return int(kernels.run(W[at], *law, rate[at], l1[at], rows, draws, count))
 
-    if threads == 1:
-        ends = [run(at) for at in range(runs)]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            ends = list(pool.map(run, range(runs)))
-    table.made[:] = [made for made, _ in ends]
-    table.status[[code == kernels.DIVERGED for _, code in ends]] = Status.DIVERGED
-    t = 4.0 * rates[..., None] * wanted
-    return table.descent(W0, t, W, 4.0 * rate * table.made)
+    def descend_one(at: int) -> None:
+        table.descend(at, W[at], l1[at], stops, move)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(descend_one, range(runs)))
+    return table.descent(W0, 4.0 * rates[..., None] * wanted, W, 4.0 * rate * table.made)

@@ -6,10 +6,9 @@ import numpy.typing as npt
 from ...theory import arguments
 from ...theory.noise import noise_averaged_loss
 from ..integrate import integrate
-from ..results import Status
-from .averaged import Gradient, gradient_for
-from .descent import MOST_STEPS, Descent, Table, affordable, checked_record, checked_start, stops_of
-from .steps import LONGEST, FloatArray, IntArray, summarise
+from .averaged import gradient_for
+from .descent import MOST_STEPS, Descent, Table, checked_record, checked_start
+from .steps import LONGEST, FloatArray, longest
 
 __all__ = ["descend_averaged", "flow"]
 
@@ -80,30 +79,23 @@ def descend_averaged(
     W = checked_start(W0)
     gradient = gradient_for(noise, noise_std, excess_kurtosis, W.shape[2])
     rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="()")
-    steps = affordable("steps", arguments.integer("steps", steps, 0), MOST_STEPS)
+    steps = arguments.integer("steps", steps, 0, MOST_STEPS)
     wanted = checked_record(record, steps)
-    stops = stops_of(wanted, steps)
+    stops = np.union1d(wanted, steps)
     table = Table(W.shape, stops.size, arguments.flag("keep_weights", keep_weights))
+
+    def move(run: int, count: int) -> int:
+        for done in range(count):
+            new = W[run] - rate * gradient(W[run])
+            if not longest(new) <= LONGEST:
+                return done
+            W[run] = new
+        return count
+
     with np.errstate(over="ignore", invalid="ignore"):  # in a step that is not made
         for run, w in enumerate(W):
-            if not _descend(w, gradient, rate, stops, table, run):
-                table.status[run] = Status.DIVERGED
-        return table.descent(W0, 4.0 * rate * wanted, W, 4.0 * rate * table.made)
-
-
-def _descend(W: FloatArray, gradient: Gradient, rate: float, stops: IntArray, table: Table, run: int) -> bool:
-    """Descend in place; return whether all steps were made."""
-    for stop, last in enumerate(stops):
-        while table.made[run] < last:
-            new = W - rate * gradient(W)
-            if not np.max(np.abs(new)) <= LONGEST**0.5:
-                return False
-            W[:] = new
-            table.made[run] += 1
-        table.total[run, stop] = summarise(W, 0.0, table.fourth[run, stop], table.length[run, stop])
-        if table.path.shape[1]:
-            table.path[run, stop] = W
-    return True
+            table.descend(run, w, 0.0, stops, move)
+    return table.descent(W0, 4.0 * rate * wanted, W, 4.0 * rate * table.made)
 
 
 def flow(
@@ -161,24 +153,21 @@ def flow(
     W = checked_start(W0)
     shape = W.shape[1:]
     gradient = gradient_for(noise, noise_std, excess_kurtosis, shape[1])
+    times = arguments.real("t", t, 0.0, MOST_STEPS)
     tol, most = arguments.number("tol", tol, 1e-13, 1e-2), arguments.integer("steps", steps, 1)
 
     def velocity(_: float, w: FloatArray, __: FloatArray, out: FloatArray) -> None:
-        if np.max(np.abs(w)) <= LONGEST**0.5:
-            out[:] = -0.25 * gradient(w.reshape(shape)).ravel()
-        else:
-            out[:] = np.nan  # no step that meets it is kept
+        here = w.reshape(shape)  # no step that meets a nan is kept
+        out[:] = -0.25 * gradient(here).ravel() if longest(here) <= LONGEST else np.nan
 
     together = np.zeros(shape, np.int64)
-    found = [integrate(velocity, one, t, group=together, rtol=tol, floor=1.0, steps=most) for one in W]
+    found = [integrate(velocity, one, times, group=together, rtol=tol, floor=1.0, steps=most) for one in W]
     times = found[0].t
     table, reached = Table(W.shape, times.size, True), np.zeros(len(W))
     for run, course in enumerate(found):
-        table.path[run], table.made[run], table.status[run] = course.y, course.steps, course.status
+        table.made[run], table.status[run] = course.steps, course.status
         for i in np.flatnonzero(times <= course.reached):
             W[run], reached[run] = course.y[i], times[i]
-            summarise(W[run], 0.0, table.fourth[run, i], table.length[run, i])
-            table.total[run, i] = noise_averaged_loss(
-                W[run], noise, noise_std, excess_kurtosis=excess_kurtosis
-            )
+            total = noise_averaged_loss(W[run], noise, noise_std, excess_kurtosis=excess_kurtosis)
+            table.keep(run, int(i), W[run], total)
     return table.descent(W0, np.array(times), W, reached)

@@ -114,15 +114,15 @@ def moments(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, m
     spread = std * size * norm
     # Where no noise changes the sign of the output. The rest is filled in below.
     gate = np.where(g > 0, 1.0, 0.0)
-    table = (gate, gate * g, gate * (g**2 + spread**2), np.zeros((g.size, w.size)))
-    table = (*table, std * np.outer(gate, std * w))
+    on_noise, mean_noise = np.zeros((g.size, w.size)), std * np.outer(gate, std * w)
+    table = (gate, gate * g, gate * (g**2 + spread**2), on_noise, mean_noise)
     near = np.abs(g) <= min(_FAR * math.sqrt(ratio * w.size), 1e10) * spread
     if spread > 0 and np.any(near):
         z, unit = g[near] / spread, w / size / norm
         values, shares = points(ratio)
         if method != "exact" or name == "normal":
             found = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
-        elif name in ("bipolar", "three-point") and few(values, np.count_nonzero(unit)):
+        elif name in ("bipolar", "three-point") and few(values, int(np.count_nonzero(unit))):
             found = listed(z, unit, values, shares)
         else:
             found = _inverted(z, unit, name, ratio)
