@@ -6,11 +6,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from ...theory.arguments import FloatArray, number
+from ...theory.arguments import FloatArray
 from ...theory.noise.moments import family
 from ...theory.noise.potential import averaged
 from ...theory.noise.relu import few, listed, moments, points
-from .descent import LARGEST
 
 __all__ = ["Gradient", "gradient_for"]
 
@@ -32,7 +31,7 @@ def _normal_gradient(W: FloatArray, std: float) -> FloatArray:
 
 def gradient_for(noise: str, noise_std: float, excess_kurtosis: float | None, n_hidden: int) -> Gradient:
     """Check what describes the noise; return the fastest gradient there is."""
-    name, std, ratio = family(noise, number("noise_std", noise_std, 0.0, LARGEST), excess_kurtosis)
+    name, std, ratio = family(noise, noise_std, excess_kurtosis)
     values, shares = points(ratio)
     if name == "normal":
         return lambda W: _normal_gradient(W, std)

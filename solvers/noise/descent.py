@@ -149,8 +149,7 @@ def descend(
     Parameters
     ----------
     W0 : (n_features, n_hidden) or (runs, n_features, n_hidden) array_like of float
-        Initial encodings, row i is feature i, or many independent runs. The authors draw normal weights of
-        variance 1/n_hidden. Not modified.
+        Initial encodings, row i is feature i, or many independent runs. Not modified.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Law of each component of the noise; all are symmetric, with excess kurtosis -2, -1.2, 0, 3.
         Three-point noise has the values -c, 0, c and the excess kurtosis that is asked for.
@@ -172,9 +171,8 @@ def descend(
         Strength of the l1 term of the printed loss, by the subgradient with sign(0) = 0. It is 4 times that
         of the normal form (footnote 5 of the paper).
     draws : int, optional
-        Noise vectors for each input over which one step averages its gradient. With more of them the
-        mean gradient stays and its noise shrinks, towards descent on the noise-averaged loss; cost grows
-        in proportion.
+        Noise vectors for each input over which one step averages its gradient. More of them
+        leave the mean gradient and shrink its noise, at a cost in proportion.
     record : increasing sequence of int, optional
         Steps at which to keep summaries, from 0 (the start) to `steps`; only the last if not given.
     keep_weights : bool, optional
@@ -185,43 +183,29 @@ def descend(
     Returns
     -------
     Descent
-        Final weights; fourth norms, lengths and the loss without noise at the recorded steps; a status for
-        each run.
+        A run in which an encoding would become longer than 1e30 stops there with a status.
 
     Raises
     ------
     ValueError
-        If `W0` has another number of axes, is empty or has an entry that is not finite or above 1e30;
-        `noise` is unknown; `noise_std` or `lam` is negative; `learning_rate` is not positive; one of these
-        has another shape; `steps` is negative, `draws` below 1; `record` is not increasing or leaves
-        [0, steps]; or `excess_kurtosis` is below -2, missing for three-point noise or given for another.
-
-    See Also
-    --------
-    flow : The same without randomness: the gradient flow of the noise-averaged loss.
-    descend_averaged : Gradient descent on the noise-averaged loss.
+        If an argument has another shape, is out of its range (entries of `W0` up to 1e30, `steps` up to 1e8,
+        `draws` up to 1e6), missing or given in vain.
 
     Notes
     -----
     Shared or fresh noise makes no difference to the mean step: the gradient is a sum over inputs, each
-    a function of its own noise only, so that its mean depends on the law of one noise vector. What moves W
-    at first order in the learning rate, the gradient of the noise-averaged loss, is therefore the same.
-    The random part of a step differs, an effect of second order in the learning rate: fresh noise gives
-    independent contributions of the inputs, shared noise correlated ones. While no noise crosses a threshold
-    of the ReLU, each encoding alone still has the same law of motion, and sharing only makes different
-    encodings move together. The authors' code goes further and shares one vector among all its
-    parallel runs, which makes these dependent; here runs are always independent.
+    a function of its own noise only. What differs is the random part of a step, an effect of second order in
+    the learning rate: shared noise makes the contributions of the inputs correlated. The authors' code shares
+    one vector among all its parallel runs, too; here runs are always independent.
 
-    A run in which an encoding would become longer than 1e30 stops there with a status; its summaries
-    from then on are nan. A step at n_features = 8, n_hidden = 16 takes about a microsecond on one core, a run
-    some 50 more. Cost grows as draws n_features^2 n_hidden; with hundreds of features matrix products are
-    faster.
+    A step at n_features = 8, n_hidden = 16 takes about a microsecond on one core, a run some 50 more. Cost
+    grows as draws n_features^2 n_hidden; with hundreds of features matrix products are faster.
 
     References
     ----------
     Lecomte et al. (2024), §3.1, §4. The authors' code (github.com/kushalthaman/polysemanticity,
-    project-code/experiments/fourth_norm.py) has n_features = 8, n_hidden = 16, learning_rate = 0.02, 100000
-    steps, noise_std 0.07, 0.1 and 0.15; the paper gives none of these.
+    project-code/experiments/fourth_norm.py) has n_features = 8, n_hidden = 16, normal weights of variance
+    1/n_hidden, learning_rate = 0.02, 100000 steps, noise_std 0.07, 0.1, 0.15; the paper gives none of these.
 
     Examples
     --------

@@ -194,8 +194,7 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
 
     the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
     B > 0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative
-    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies. With positive ones it
-    flattens.
+    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies.
 
     Parameters
     ----------
