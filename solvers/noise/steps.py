@@ -11,13 +11,7 @@ import numpy.typing as npt
 
 from ...theory.kernels import kernel
 
-__all__ = [
-    "KINDS",
-    "LONGEST",
-    "fill",
-    "longest",
-    "run",
-]
+__all__ = ["KINDS", "LONGEST", "fill", "longest", "run_steps"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -119,7 +113,7 @@ def longest(W: FloatArray) -> float:
 
 
 @kernel
-def run(
+def run_steps(
     W: FloatArray,
     rng: np.random.Generator,
     kind: int,
@@ -136,17 +130,13 @@ def run(
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))
     h, a = np.empty(m), np.empty(n)
     for done in range(steps):
-        for i in range(n):
-            for k in range(m):
-                T[k, i] = W[i, k]
-                G[i, k] = lam * np.sign(W[i, k])
+        T[:] = W.T
+        G[:] = lam * np.sign(W)
         for _ in range(draws):
             if std > 0.0:
                 fill(rng, kind, kurtosis, std, xi)
             _add_gradient(W, T, xi, 1.0 / draws, h, a, G)
-        for i in range(n):
-            for k in range(m):
-                G[i, k] = W[i, k] - rate * G[i, k]
+        G[:] = W - rate * G
         if not longest(G) <= LONGEST:
             return done
         W[:] = G

@@ -93,7 +93,7 @@ def fourth_norm_drift(
     w : array_like of float, shape (..., m)
         Encodings, one a row, of any length but 0.
     noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`next_step_loss`.
+        As in :func:`next_step_loss` and :func:`noise_moments`.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def fourth_norm_diffusion(
     Parameters
     ----------
     w, noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`fourth_norm_drift` and :func:`next_step_loss`.
+        As in :func:`fourth_norm_drift`, :func:`next_step_loss` and :func:`noise_moments`.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def random_fourth_norm_drift(
     n_hidden : array_like of int
         m, at least 1.
     noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`next_step_loss`.
+        As in :func:`next_step_loss` and :func:`noise_moments`.
 
     Examples
     --------

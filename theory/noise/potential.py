@@ -52,22 +52,26 @@ def noise_averaged_loss(
     ----------
     W : array_like of float, shape (n_features, n_hidden)
         Encodings, one a row.
-    noise, noise_std, excess_kurtosis, method
+    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
+        Noise on the hidden neurons, independent on each.
+    noise_std : float
+        Its standard deviation, not negative.
+    excess_kurtosis : float, optional
+        For ``"three-point"`` noise only.
+    method : {"exact", "edgeworth", "normal"}, optional
         As in :func:`relu_moments`: exact, first order in the excess kurtosis, or normal noise instead.
 
     Returns
     -------
     float
-        L(W) of the module's first lines; divided by n_features, the mean over inputs.
+        L(W) of Lecomte et al. (2024), §3.1; divided by n_features, the mean over inputs. Its error is that of
+        :func:`relu_moments` times n_features^2, its time n_features^2 2^(m/2) for bipolar noise on m <= 40
+        neurons.
 
-    Notes
-    -----
-    Error of :func:`relu_moments`, times n_features^2. Time n_features^2 times that of one overlap: 2^(m/2)
-    for bipolar noise on m <= 40 neurons.
-
-    References
-    ----------
-    Lecomte et al. (2024), §3.1.
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the result too large for a float.
 
     Examples
     --------
@@ -91,7 +95,7 @@ def noise_averaged_gradient(
     Parameters
     ----------
     W, noise, noise_std, excess_kurtosis, method
-        As in :func:`noise_averaged_loss` and :func:`relu_moments`.
+        As in :func:`noise_averaged_loss`.
 
     Notes
     -----

@@ -60,8 +60,12 @@ def relu_moments(
         Overlaps: what reaches the output without noise.
     w : array_like of float, shape (m,)
         The output's encoding.
-    noise, noise_std, excess_kurtosis
-        As in :func:`noise_moments`.
+    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
+        Noise on the hidden neurons, independent on each.
+    noise_std : float
+        Its standard deviation, not negative.
+    excess_kurtosis : float, optional
+        For ``"three-point"`` noise only.
     method : {"exact", "edgeworth", "normal"}, optional
         ``"normal"`` takes normal noise of the same variance; ``"edgeworth"`` adds the first order of the
         excess kurtosis times p = |W|_4^4/|W|_2^4, and leaves out terms of order p^2.
