@@ -130,13 +130,17 @@ def run_steps(
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))
     h, a = np.empty(m), np.empty(n)
     for done in range(steps):
-        T[:] = W.T
-        G[:] = lam * np.sign(W)
+        for i in range(n):
+            for k in range(m):
+                T[k, i] = W[i, k]
+                G[i, k] = lam * np.sign(W[i, k])
         for _ in range(draws):
             if std > 0.0:
                 fill(rng, kind, kurtosis, std, xi)
             _add_gradient(W, T, xi, 1.0 / draws, h, a, G)
-        G[:] = W - rate * G
+        for i in range(n):
+            for k in range(m):
+                G[i, k] = W[i, k] - rate * G[i, k]
         if not longest(G) <= LONGEST:
             return done
         W[:] = G

@@ -26,11 +26,7 @@ def excess_kurtosis(noise: str) -> float:
     Returns
     -------
     float
-        -2, -6/5, 0, 3.
-
-    References
-    ----------
-    Lecomte et al. (2024), §3.2.
+        -2, -6/5, 0, 3: Lecomte et al. (2024), §3.2.
 
     Examples
     --------

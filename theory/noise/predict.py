@@ -269,10 +269,7 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
     Returns
     -------
     float
-
-    References
-    ----------
-    Lecomte et al. (2024), §3.2.
+        Of Lecomte et al. (2024), §3.2.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def relu_moments(
     excess_kurtosis: float | None = None,
     method: str = "exact",
 ) -> ReluMoments:
-    r"""Mean of ReLU(g + W.xi), of its square, and of its products with the noise.
+    r"""Mean of ReLU(g + W.xi), its square and products with the noise: Lecomte et al. (2024), §3.1.
 
     Parameters
     ----------
@@ -90,10 +90,6 @@ def relu_moments(
     for three-point noise of positive excess kurtosis.) `on` is a step function for discrete noise and
     converges slowly where g is a step. Normal noise is closed-form; below 0 its relative error grows like
     3e-15 (g/spread)^2.
-
-    References
-    ----------
-    Model of Lecomte et al. (2024), §3.1.
 
     Examples
     --------
