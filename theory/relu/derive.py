@@ -31,10 +31,6 @@ def derive_projection() -> Derivation:
         The gain (x + z)² - x². It is never negative for x >= 0, whence ReLU never makes things worse, and
         negative for x < -z/2. For a pre-activation >= 0 both are equal.
 
-    References
-    ----------
-    Elhage et al. (2022), on feature benefit.
-
     Examples
     --------
     >>> derive_projection().expression
@@ -57,10 +53,6 @@ def derive_bias_trade_off() -> Derivation:
         (overlaps c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio
         of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
 
-    References
-    ----------
-    Elhage et al. (2022), on negative bias.
-
     Examples
     --------
     >>> own, kept, own_slope, kept_slope, corner = derive_bias_trade_off().expression
@@ -71,8 +63,8 @@ def derive_bias_trade_off() -> Derivation:
 
     t, c, m, x = sympy.symbols("t c m x", positive=True)
     excess = sympy.Symbol("excess", positive=True)  # c - t: SymPy would factor the other sign out
-    kept = sympy.factor(sympy.integrate(sympy.expand((c * x - t) ** 2), (x, t / c, 1)).subs(t, c - excess))
-    kept = kept.subs(excess, c - t)
+    kept = sympy.integrate(sympy.expand((c * x - t) ** 2), (x, t / c, 1)).subs(t, c - excess)
+    kept = sympy.factor(kept).subs(excess, c - t)
     silent = sympy.integrate(x**2, (x, 0, t / m))
     own = silent + sympy.integrate(sympy.expand((x - m * x + t) ** 2), (x, t / m, 1))
     own_slope = sympy.diff(own.subs(m, 1), t).subs(t, 0)
@@ -90,12 +82,8 @@ def derive_truncated_bias() -> Derivation:
     Returns
     -------
     Derivation
-        A column: the best bias for all classes, p/2, the expected value of the feature, and that for
-        classes 0 and 1.
-
-    References
-    ----------
-    Elhage et al. (2022): the bias of a feature that is not represented takes its expected value.
+        A column: the best bias for all classes, p/2, the expected value of the feature, as Elhage et al.
+        (2022) have it, and that for classes 0 and 1.
 
     Examples
     --------
@@ -118,7 +106,7 @@ def derive_truncated_bias() -> Derivation:
 
 
 def derive_onset(sign: int) -> Derivation:
-    r"""Derive with SymPy how the loss changes when a dropped feature gets a small encoding.
+    r"""Derive how the loss changes when a dropped feature gets a small encoding.
 
     Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps,
     w1 = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first output then errs by
@@ -185,11 +173,12 @@ def derive_onset(sign: int) -> Derivation:
 
 
 def derive_steep_bound() -> Derivation:
-    r"""Derive with SymPy the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
+    """Derive the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
 
     Returns
     -------
     Derivation
+        A function of a.
 
     Examples
     --------
@@ -200,8 +189,7 @@ def derive_steep_bound() -> Derivation:
 
     a, start, u = sympy.symbols("a s u", positive=True)
     loss = start**3 / 3 + sympy.integrate(sympy.expand((u - a * (u - start)) ** 2), (u, start, 1))
-    slope = sympy.factor(sympy.diff(loss, start))
-    stationary = [root for root in sympy.solve(slope, start) if root != 1]
+    stationary = [root for root in sympy.solve(sympy.diff(loss, start), start) if root != 1]
     values = [sympy.factor(loss.subs(start, root)) for root in stationary]
     return Derivation(min(values, key=lambda value: value.subs(a, 2)), (a,), ("a >= 1.",))
 
@@ -209,8 +197,16 @@ def derive_steep_bound() -> Derivation:
 # --- Points on a sphere -------------------------------------------------------------------------------------
 
 
+def _stationary(loss: Any, x: Any) -> list[Any]:
+    """Return the only place where the derivative by x is 0, and the value there."""
+    import sympy
+
+    (best,) = sympy.solve(sympy.diff(loss, x), x)
+    return [sympy.factor(sympy.radsimp(one)) for one in (best, loss.subs(x, best))]
+
+
 def derive_thomson_bound() -> Derivation:
-    r"""Derive the bound of `superposition.theory.relu.thomson_bound`.
+    r"""Derive the bound of :func:`superposition.theory.relu.thomson_bound`.
 
     A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
     nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i
@@ -234,9 +230,7 @@ def derive_thomson_bound() -> Derivation:
     parabola = (c - t) ** 2 - (1 + t) ** 2 * (u * c - 1 + u) ** 2
     square, _, constant = sympy.Poly(parabola, c).all_coeffs()
     bound = n**2 * (constant + square / m) - n * parabola.subs(c, 1)
-    (best,) = sympy.solve(sympy.diff(bound, u), u)
-    least = sympy.factor(sympy.together(bound.subs(u, best)))
-    column = sympy.Matrix([parabola, sympy.factor(best), least])
+    column = sympy.Matrix([parabola, *_stationary(bound, u)])
     return Derivation(column, (n, m, t, u, c), ("n (1 - m t) > 2 m (1 - t), 0 <= t <= 1.",))
 
 
@@ -283,9 +277,8 @@ def derive_common_norm() -> Derivation:
     import sympy
 
     n, E, s = sympy.symbols("n E s", positive=True)
-    loss = (n * (1 - s) ** 2 + s**2 * E) / 3
-    (best,) = sympy.solve(sympy.diff(loss, s), s)
-    return Derivation(sympy.Matrix([best, sympy.factor(loss.subs(s, best))]), (n, E), ("There is no bias.",))
+    column = sympy.Matrix(_stationary((n * (1 - s) ** 2 + s**2 * E) / 3, s))
+    return Derivation(column, (n, E), ("There is no bias.",))
 
 
 def derive_code_loss() -> Derivation:
@@ -306,18 +299,9 @@ def derive_code_loss() -> Derivation:
     x, s, mu = sympy.symbols("x s mu", positive=True)
     silent = sympy.integrate(x**2, (x, 0, mu))
     loss = silent + sympy.integrate(sympy.expand((x - s * (x - mu)) ** 2), (x, mu, 1))
-    (best,) = sympy.solve(sympy.diff(loss, s), s)
-    best = sympy.factor(best)
-    column = sympy.Matrix([best, sympy.factor(-best * mu), sympy.factor(loss.subs(s, best))])
+    best, least = _stationary(loss, s)
+    column = sympy.Matrix([best, sympy.factor(-best * mu), least])
     return Derivation(column, (mu,), ("0 < mu < 1.",))
-
-
-def _least(energy: Any, x: Any) -> list[Any]:
-    """Return where an energy that is quadratic in x is least, and the least energy."""
-    import sympy
-
-    (best,) = sympy.solve(sympy.diff(energy, x), x)
-    return [sympy.radsimp(best), sympy.radsimp(sympy.expand(energy.subs(x, best)))]
 
 
 def derive_antiprism() -> Derivation:
@@ -332,14 +316,14 @@ def derive_antiprism() -> Derivation:
     Examples
     --------
     >>> derive_antiprism().expression[1]
-    80/17 - 32*sqrt(2)/17
+    -16*(-5 + 2*sqrt(2))/17
     """
     import sympy
 
     x = sympy.Symbol("x", positive=True)
     # Each of the 8 points: two neighbours in its square at x, two in the other at (1 - x)/sqrt(2) - x.
     bare = 8 * (2 * x**2 + 2 * ((1 - x) / sympy.sqrt(2) - x) ** 2)
-    column = sympy.Matrix([*_least(bare, x), *_least(bare + 16 * x, x)])
+    column = sympy.Matrix([*_stationary(bare, x), *_stationary(bare + 16 * x, x)])
     return Derivation(column, (), ("The squares lie at opposite heights.",))
 
 
@@ -361,4 +345,4 @@ def derive_tricapped_prism() -> Derivation:
     x = sympy.Symbol("x", positive=True)
     # Ordered pairs: 24 of a cap and its corners, 12 within triangles, 6 along the edges between them.
     energy = 24 * (1 - x) / 4 + 12 * (x - (1 - x) / 2) ** 2 + 6 * (1 - 2 * x) ** 2
-    return Derivation(sympy.Matrix(_least(energy, x)), (), ("The caps lie on the equator.",))
+    return Derivation(sympy.Matrix(_stationary(energy, x)), (), ("The caps lie on the equator.",))

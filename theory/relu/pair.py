@@ -39,8 +39,8 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     r"""Relative importance at which a dropped feature starts to lower the loss with a small encoding.
 
     Two features in one dimension with free biases, the first exact, the second dropped: w = (1, 0), b = (0,
-    p/2). Above this importance of the second feature (the first one's is 1) that state is a saddle, below it
-    is a local minimum on this side.
+    p/2). Above this importance of the second feature (the first one's is 1) that is a saddle, below it a
+    local minimum on this side.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
 
     Notes
     -----
-    A positive coefficient excludes a jump to a nearby state, not one to a distant state. For sign -1 it is
-    positive for 0.5202 < p < 0.8373 only.
+    A positive coefficient does not exclude a jump to a distant state. For sign -1 it is positive for 0.5202 <
+    p < 0.8373 only.
 
     Examples
     --------

@@ -15,14 +15,7 @@ import numpy.typing as npt
 from ..arguments import FloatArray, Real, choice, finite, fits, integer, plain, whole
 from ..loss.checks import MOST
 
-__all__ = [
-    "POLYTOPES",
-    "cross_polytope",
-    "polygon",
-    "polygon_energy",
-    "polytope",
-    "simplex",
-]
+__all__ = ["POLYTOPES", "cross_polytope", "polygon", "polygon_energy", "polytope", "simplex"]
 
 
 def polygon(n_features: int) -> FloatArray:
@@ -30,11 +23,10 @@ def polygon(n_features: int) -> FloatArray:
 
     Examples
     --------
-    >>> polygon(4).round(12) + 0.0
-    array([[ 1.,  0.],
-           [ 0.,  1.],
-           [-1.,  0.],
-           [ 0., -1.]])
+    >>> polygon(3).round(3)
+    array([[ 1.   ,  0.   ],
+           [-0.5  ,  0.866],
+           [-0.5  , -0.866]])
     """
     n = integer("n_features", n_features, 1)
     fits("n_features", n, 4 * n)
@@ -84,11 +76,9 @@ def cross_polytope(n_hidden: int) -> FloatArray:
 
     Examples
     --------
-    >>> cross_polytope(2) + 0.0
-    array([[ 1.,  0.],
-           [ 0.,  1.],
-           [-1.,  0.],
-           [ 0., -1.]])
+    >>> cross_polytope(1)
+    array([[ 1.],
+           [-1.]])
     """
     m = integer("n_hidden", n_hidden, 1)
     fits("n_hidden", m, 4 * m * m)
@@ -119,11 +109,6 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     ------
     ValueError
         If `n_features` is not whole or below 3.
-
-    Notes
-    -----
-    Triangle, square, pentagon and hexagon have the least energy known for m = 2. From n = 7 on polygons are
-    beaten by sets in which points coincide: a pentagon taken twice has 13.820, a decagon 15.
 
     Examples
     --------
@@ -167,34 +152,17 @@ def _tricapped_prism() -> FloatArray:
     return np.concatenate([_layers(8 / 17, ring[::2], ring[::2]), np.c_[ring[1::2], np.zeros(3)]])
 
 
-_GOLDEN = (1 + math.sqrt(5)) / 2
-
-
-def _icosahedron() -> FloatArray:
-    return np.array(_cyclic(_signs(0.0, 1.0, _GOLDEN)))
-
-
-def _dodecahedron() -> FloatArray:
-    return np.array(_signs(1, 1, 1) + _cyclic(_signs(0.0, 1 / _GOLDEN, _GOLDEN)))
-
-
-def _cuboctahedron() -> FloatArray:
-    return np.array(_cyclic(_signs(0.0, 1.0, 1.0)))
-
-
 def _rectified_simplex() -> FloatArray:
     corners = simplex(4)
     return np.array([corners[i] + corners[j] for i, j in itertools.combinations(range(5), 2)])
-
-
-def _demipenteract() -> FloatArray:
-    return np.array([p for p in _signs(1, 1, 1, 1, 1) if math.prod(p) > 0])
 
 
 def _icositetrachoron() -> FloatArray:
     axes = itertools.combinations(range(4), 2)
     return np.array([a * np.eye(4)[i] + b * np.eye(4)[j] for i, j in axes for a, b in _signs(1, 1)])
 
+
+_GOLDEN = (1 + math.sqrt(5)) / 2
 
 _MAKERS: dict[str, Callable[[], FloatArray]] = {
     "triangle": lambda: polygon(3),
@@ -206,13 +174,13 @@ _MAKERS: dict[str, Callable[[], FloatArray]] = {
     "tricapped prism": _tricapped_prism,
     "bicapped antiprism": _bicapped_antiprism,
     "cube": lambda: np.array(_signs(1, 1, 1)),
-    "icosahedron": _icosahedron,
-    "cuboctahedron": _cuboctahedron,
-    "dodecahedron": _dodecahedron,
+    "icosahedron": lambda: np.array(_cyclic(_signs(0.0, 1.0, _GOLDEN))),
+    "cuboctahedron": lambda: np.array(_cyclic(_signs(0.0, 1.0, 1.0))),
+    "dodecahedron": lambda: np.array(_signs(1, 1, 1) + _cyclic(_signs(0.0, 1 / _GOLDEN, _GOLDEN))),
     "5-cell": lambda: simplex(4),
     "rectified 5-cell": _rectified_simplex,
     "24-cell": _icositetrachoron,
-    "demipenteract": _demipenteract,
+    "demipenteract": lambda: np.array([p for p in _signs(1, 1, 1, 1, 1) if math.prod(p) > 0]),
 }
 
 POLYTOPES: tuple[str, ...] = tuple(_MAKERS)
@@ -220,9 +188,7 @@ POLYTOPES: tuple[str, ...] = tuple(_MAKERS)
 
 
 def polytope(name: str) -> FloatArray:
-    r"""Return the unit vectors of an arrangement by its name.
-
-    The documentation of the small ReLU models lists their energies.
+    """Return the unit vectors of an arrangement by its name.
 
     Parameters
     ----------
