@@ -20,36 +20,24 @@ _CONVERGED = 1e-6
 
 @result
 class Polygon:
-    """The best regular polygon: k features at equal angles in the plane, one norm, one bias.
-
-    Attributes
-    ----------
-    k : int
-        Number of features.
-    p : float
-        Probability that a feature is on.
-    a : float
-        Squared norm of the encodings.
-    b : float
-        Bias.
-    loss : float
-        Exact loss per feature.
-    gain : float
-        k times (loss of a dropped feature, p/3 - p²/4, minus `loss`): what the polygon saves in all.
-    gradient_norm : float
-        Length of the gradient by log a and b, over p.
-    status : Status
-        CONVERGED if that is below 1e-6, else STALLED.
-    """
+    """The best regular polygon: k features at equal angles in the plane, one norm, one bias."""
 
     k: int
+    """Number of features."""
     p: float
+    """Probability that a feature is on."""
     a: float
+    """Squared norm of the encodings."""
     b: float
+    """Bias."""
     loss: float
+    """Exact loss per feature."""
     gain: float
+    """k times (loss of a dropped feature, p/3 - p²/4, minus `loss`): what the polygon saves in all."""
     gradient_norm: float
+    """Length of the gradient by log a and b, over p."""
     status: Status
+    """CONVERGED if that is below 1e-6, else STALLED."""
 
     @property
     def message(self) -> str:
@@ -60,9 +48,8 @@ class Polygon:
 def polygon(k: int, p: float) -> Polygon:
     r"""Minimise the exact loss of k features on a regular polygon over the common norm and bias.
 
-    The features on one polygon are alike, so a critical point among regular polygons is one among all
-    models. As dropped features cost p/3 - p²/4 each, the polygon with the largest `gain` is the best way to
-    store some of many features as a single regular polygon, whatever their number.
+    The features are alike, so a critical point among regular polygons is one among all models. The polygon
+    with the largest `gain` is the best way to store some of many features as one polygon.
 
     Parameters
     ----------
@@ -81,15 +68,11 @@ def polygon(k: int, p: float) -> Polygon:
     ValueError
         If an argument is out of range.
 
-    See Also
-    --------
-    superposition.solvers.minimise.minimise : The best model without this symmetry.
-
     Notes
     -----
-    BFGS from four biases on loss and gradient of one output, which speaks for all. `minimise` cannot do this:
-    most polygons are saddles among all models, and it leaves saddles. That no other minimum is lower is not
-    proven.
+    BFGS from four biases on loss and gradient of one output, which speaks for all. `solvers.minimise` cannot
+    do this: most polygons are saddles among all models, and it leaves saddles. That no other minimum is lower
+    is not proven.
 
     Examples
     --------

@@ -16,11 +16,18 @@ __all__ = ["descend_all", "energy_and_gradient", "hessian", "project"]
 
 
 @kernel
+def _inner(A: FloatArray, i: int, B: FloatArray, j: int) -> float:
+    total = 0.0
+    for k in range(A.shape[1]):
+        total += A[i, k] * B[j, k]
+    return total
+
+
+@kernel
 def _dot(A: FloatArray, B: FloatArray) -> float:
     total = 0.0
     for i in range(A.shape[0]):
-        for k in range(A.shape[1]):
-            total += A[i, k] * B[i, k]
+        total += _inner(A, i, B, i)
     return total
 
 
@@ -42,9 +49,7 @@ def _set(A: FloatArray, factor: float, B: FloatArray) -> None:
 def project(W: FloatArray, V: FloatArray) -> None:
     """Make the rows of `V` tangent to the sphere at the unit rows of `W`."""
     for i in range(W.shape[0]):
-        along = 0.0
-        for k in range(W.shape[1]):
-            along += W[i, k] * V[i, k]
+        along = _inner(W, i, V, i)
         for k in range(W.shape[1]):
             V[i, k] -= along * W[i, k]
 
@@ -57,9 +62,7 @@ def energy_and_gradient(W: FloatArray, b: float, G: FloatArray) -> float:
     total = 0.0
     for i in range(n):
         for j in range(i):
-            c = b
-            for k in range(m):
-                c += W[i, k] * W[j, k]
+            c = b + _inner(W, i, W, j)
             if c > 0:
                 total += 2 * c * c
                 for k in range(m):
@@ -73,18 +76,14 @@ def hessian(W: FloatArray, b: float, G: FloatArray, V: FloatArray, H: FloatArray
     """Fill `H` with the Hessian on the sphere applied to the tangent `V`."""
     n, m = W.shape
     for i in range(n):
-        along = 0.0
-        for k in range(m):
-            along += W[i, k] * G[i, k]
+        along = _inner(W, i, G, i)
         for k in range(m):
             H[i, k] = -along * V[i, k]
     for i in range(n):
         for j in range(i):
-            c, t = b, 0.0
-            for k in range(m):
-                c += W[i, k] * W[j, k]
-                t += V[i, k] * W[j, k] + W[i, k] * V[j, k]
+            c = b + _inner(W, i, W, j)
             if c > 0:
+                t = _inner(V, i, W, j) + _inner(W, i, V, j)
                 for k in range(m):
                     H[i, k] += 4 * (t * W[j, k] + c * V[j, k])
                     H[j, k] += 4 * (t * W[i, k] + c * V[i, k])
@@ -145,11 +144,9 @@ def _descend(W: FloatArray, b: float, tol: float, most: int) -> tuple[float, flo
         _set(T, 1.0, W)
         _add(T, 1.0, work[0])
         for i in range(n):
-            size = 0.0
+            size = math.sqrt(_inner(T, i, T, i))
             for k in range(m):
-                size += T[i, k] * T[i, k]
-            for k in range(m):
-                T[i, k] /= math.sqrt(size)
+                T[i, k] /= size
         trial = energy_and_gradient(T, b, trial_G)
         _set(trial_g, 1.0, trial_G)
         project(T, trial_g)
