@@ -6,10 +6,22 @@ from typing import Any
 from .arguments import integer, shown
 from .results import result
 
-__all__ = ["Derivation", "derived"]
+__all__ = ["Derivation", "derived", "sp"]
 
 # Digits that are computed beyond those asked for, more each time until two answers agree.
 _GUARDS = (15, 60, 240, 960, 3840)
+
+
+class _Later:
+    """SymPy, imported when something of it is asked for: that takes longer than all the rest."""
+
+    def __getattr__(self, name: str) -> Any:
+        import sympy
+
+        return getattr(sympy, name)
+
+
+sp: Any = _Later()
 
 
 @result
@@ -102,8 +114,6 @@ class Derivation:
         return self._compiled(["scipy", "numpy"])  # type: ignore[no-any-return]
 
     def _compiled(self, modules: Any) -> Any:
-        import sympy as sp
-
         return sp.lambdify(self.symbols, self.expression, modules)
 
 

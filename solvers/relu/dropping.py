@@ -7,6 +7,7 @@ from ...theory.arguments import FloatArray, generator, integer, matrix, number, 
 from ...theory.features import Features, SparseUniform
 from ...theory.loss import class_loss_per_feature, dropped_bound
 from ..loss import exact_loss
+from ..loss.exact import LEAST
 from ..minimise import Minimum, minimise
 from ..results import Status, result
 
@@ -48,7 +49,8 @@ def class_shares(
 ) -> ClassShares:
     """Share of each class of inputs in the exact loss of the model ReLU(M x + b).
 
-    Arguments and errors are those of `dropped_bound`, but `up_to` is at most 14 and an importance positive.
+    Arguments and errors are those of `dropped_bound`, but p is at least 1e-290, `up_to` is at most 14, and an
+    importance is positive.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def class_shares(
     """
     M = matrix("M", M)
     n = M.shape[0]
-    p = number("p", p, 0, 1, brackets="(]")
+    p = number("p", p, LEAST, 1)
     weights = _weights(importance, n)
     found = exact_loss(M, b, Features(n, p, importance=weights))
     last = integer("up_to", up_to, 0, n)
@@ -111,11 +113,6 @@ class Dropping:
     def regret(self) -> float:
         """Loss above that of the best model, relative to it (0 if both vanish)."""
         return self.loss / self.best.loss - 1.0 if self.best.loss > 0.0 else float(self.loss > 0.0)
-
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
 
 
 def cost_of_dropping(

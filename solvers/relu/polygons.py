@@ -39,11 +39,6 @@ class Polygon:
     status: Status
     """CONVERGED if that is below 1e-6, else STALLED."""
 
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
-
 
 def polygon(k: int, p: float) -> Polygon:
     r"""Minimise the exact loss of k features on a regular polygon over the common norm and bias.

@@ -20,31 +20,25 @@ def _entries(**given: npt.ArrayLike) -> list[FloatArray]:
 
 @finite
 def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
-    r"""How much an output lowers the loss on its own feature: 1/3 less its mean squared error.
+    r"""How much an output lowers the loss on its own feature: the first term of L_1 in Elhage et al. (2022).
 
     .. math:: \frac13 - \int_0^1 (x - \mathrm{ReLU}(m x + b))^2\,dx, \qquad m = |W_i|^2
 
     Parameters
     ----------
-    square : array_like of float
-        m, the squared norm of the encoding (any real number, for models that are not tied).
-    b : array_like of float, optional
-        Bias of the output, broadcast against `square`; 0 by default.
+    square, b : array_like of float
+        m, any real number for models that are not tied, and the bias of the output; they broadcast.
 
     Returns
     -------
     float or ndarray of float64
-        At most 1/3, which the perfect output m = 1, b = 0 alone attains; 0 for an output that is silent;
-        negative if it does harm. Exact; absolute error below 1e-15 (1 + |m| + |b|)².
+        At most 1/3, for m = 1 and b = 0; 0 for an output that is silent; negative if it does harm. Exact;
+        absolute error below 1e-15 (1 + |m| + |b|)².
 
     Raises
     ------
     ValueError
         If an argument is not finite or above 1e50, or their shapes do not fit each other.
-
-    References
-    ----------
-    Elhage et al. (2022), first term of L_1.
 
     Examples
     --------
@@ -56,14 +50,14 @@ def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
 
 @finite
 def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
-    r"""Mean squared value of an output whose feature is off while one other feature is on.
+    r"""Mean square of an output whose feature is off while one other is on: the second term of L_1.
 
     .. math:: \int_0^1 \mathrm{ReLU}(c x + b)^2\,dx, \qquad c = W_j \cdot W_i
 
     Parameters
     ----------
     overlap, b : array_like of float
-        c and the bias of the output, 0 by default; they broadcast. Errors are those of `feature_benefit`.
+        c and the bias of the output; they broadcast. Errors are those of `feature_benefit`.
 
     Returns
     -------
@@ -85,7 +79,7 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
 
 
 def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
-    r"""Loss on the n inputs with one feature on at the value 1, a stand-in for L_1.
+    r"""Loss on the n inputs with one feature on at the value 1, a stand-in for L_1 (Elhage et al. 2022).
 
     .. math:: \sum_i I_i (1 - \mathrm{ReLU}(|W_i|^2 + b_i))^2
               + \sum_{i \ne j} I_j\,\mathrm{ReLU}(W_j\cdot W_i + b_j)^2
@@ -102,17 +96,14 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
     Returns
     -------
     float
+        3 L_1 without bias. With a bias the two have different minima: this one vanishes for any number of
+        features in two dimensions, with directions of largest overlap mu, |W_i|² = 1/(1 - mu) and the bias
+        -mu/(1 - mu), while L_1 does not.
 
     Raises
     ------
     ValueError
         If an argument has another shape, is not finite or lies outside its range.
-
-    Notes
-    -----
-    Without bias it is 3 L_1 exactly. With a bias the two have different minima: this one vanishes for any
-    number of features in two dimensions, with directions of largest overlap mu, |W_i|² = 1/(1 - mu) and the
-    bias -mu/(1 - mu), while L_1 does not. Elhage et al. (2022) have it as the case x_i = 1.
 
     Examples
     --------

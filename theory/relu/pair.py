@@ -10,7 +10,6 @@ from ..loss import checks
 
 __all__ = ["checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
 
-
 # Below, squares of p leave the range of doubles.
 _LEAST_P = 1e-150
 
@@ -63,7 +62,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     -----
     The cost is homogeneous of degree 2 in (w2, w1 - 1, b1), the gain is (p/3 - p²/4) w2²; their ratio,
     least over w1 and b1, is the onset. As p → 0 it tends to p for sign -1 and to 5/16 for sign 1; at p = 1
-    both are 1. For p < 1 the antipodal onset is always the lower one.
+    both are 1.
 
     Examples
     --------
@@ -85,19 +84,15 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
 def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     r"""Coefficient of \|w2\|³ in twice the loss per feature at the onset.
 
-    Where it is positive, the dropped feature can enter continuously, with \|w2\| proportional to the
-    distance from the onset. Where it is negative the new state is lower already before the onset: a jump.
-    Arguments and errors are those of `onset_importance`.
+    Where it is positive, for sign -1 at 0.5202 < p < 0.8373 only, the dropped feature can enter continuously,
+    with \|w2\| proportional to the distance from the onset, unless it jumps to a distant state. Where it is
+    negative the new state is lower already before the onset: a jump. Arguments and errors are those of
+    `onset_importance`.
 
     Returns
     -------
     float or ndarray of float64
         Absolute error below 1e-14.
-
-    Notes
-    -----
-    A positive coefficient does not exclude a jump to a distant state. For sign -1 it is positive for 0.5202 <
-    p < 0.8373 only.
 
     Examples
     --------

@@ -44,8 +44,8 @@ def simplex(n_hidden: int) -> FloatArray:
 
     Returns
     -------
-    ndarray of float64
-        Unit vectors, one a row: shape (m + 1, m).
+    (m + 1, m) ndarray of float64
+        Unit vectors, one a row.
 
     Raises
     ------
@@ -121,9 +121,6 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     return plain(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))
 
 
-# --- By name -----------------------------------------------------------------------------------------------
-
-
 def _signs(*values: float) -> list[tuple[float, ...]]:
     return sorted(set(itertools.product(*((v, -v) for v in values))))
 
@@ -141,10 +138,6 @@ def _layers(square: float, upper: FloatArray, lower: FloatArray) -> FloatArray:
 def _antiprism(square: float) -> FloatArray:
     ring = polygon(8)
     return _layers(square, ring[::2], ring[1::2])
-
-
-def _bicapped_antiprism() -> FloatArray:
-    return np.concatenate([_antiprism((5 * math.sqrt(2) - 4) / 17), [[0, 0, 1], [0, 0, -1]]])
 
 
 def _tricapped_prism() -> FloatArray:
@@ -172,7 +165,7 @@ _MAKERS: dict[str, Callable[[], FloatArray]] = {
     "tetrahedron": lambda: simplex(3),
     "square antiprism": lambda: _antiprism((1 + 3 * math.sqrt(2)) / 17),
     "tricapped prism": _tricapped_prism,
-    "bicapped antiprism": _bicapped_antiprism,
+    "bicapped antiprism": lambda: np.r_[_antiprism((5 * math.sqrt(2) - 4) / 17), [[0, 0, 1], [0, 0, -1]]],
     "cube": lambda: np.array(_signs(1, 1, 1)),
     "icosahedron": lambda: np.array(_cyclic(_signs(0.0, 1.0, _GOLDEN))),
     "cuboctahedron": lambda: np.array(_cyclic(_signs(0.0, 1.0, 1.0))),

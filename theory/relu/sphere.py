@@ -91,6 +91,7 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     Returns
     -------
     float or ndarray of float64
+        Equal to the minimum for even n at m = 1.
 
     Raises
     ------
@@ -99,17 +100,13 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
 
     Notes
     -----
-    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it. Its condition with
-    a bias is Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner
-    products up to t: the energy is 0 exactly for such codes, which a bias -t makes free of interference.
+    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it (up to 2m see
+    `obtuse_second_class`). Its condition with a bias is Levenshtein's second bound on spherical codes, n <=
+    2m (1 - t)/(1 - m t) points with inner products up to t, which a bias -t makes free of interference.
 
-    At n <= 2m `obtuse_second_class` decides. Far above, the bound is short by a factor that grows with m: it
-    tends to n^2/(m (m+1)), antipodal sets to n^2/(2m). Sharper ones, from a solver, are in
-    :func:`superposition.solvers.relu.programmed_bound`. Equal to the minimum for even n at m = 1.
-
-    References
-    ----------
-    Proof in `derive_thomson_bound`; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
+    Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
+    n^2/(2m). :func:`superposition.solvers.relu.programmed_bound` is sharper. Proof in `derive_thomson_bound`;
+    the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
 
     Examples
     --------
@@ -180,7 +177,7 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     .. math:: L_1 = \tfrac13 \min_s\, (n (1 - s)^2 + s^2 E) = \frac{n E}{3 (n + E)},
               \qquad s = |W_i|^2 = \frac{n}{n + E}.
 
-    It rises with the energy, so the same arrangement is best, but never exceeds n/3; with length 1 it is E/3.
+    With length 1 it is E/3.
 
     Parameters
     ----------
@@ -220,26 +217,21 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     If no inner product of the directions exceeds mu, the bias :math:`-\mu |W_i|^2` silences all of them. With
     the best length, :math:`|W_i|^2 = (2 + \mu)/(2 (1 - \mu))`, the features' own errors add up to
 
-    .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12},
+    .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12}.
 
-    below n/3 for every mu < 1. It is least for the arrangement with the smallest mu, that is for the best
-    spherical code and not for the least energy; a bound from above on the least L_1 with bias.
+    It is least for the smallest mu, that is for the best spherical code and not for the least energy; a bound
+    from above on the least L_1 with bias.
 
     Parameters
     ----------
     n_features : array_like of int
-        As for `common_norm_loss`.
+        As for `common_norm_loss`, whose errors it has.
     largest : array_like of float
         mu, the largest inner product of two directions, in [0, 1).
 
     Returns
     -------
     float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is not whole or below 1, or `largest` is outside [0, 1).
 
     Examples
     --------
@@ -254,8 +246,7 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
 def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
     r"""Loss of one output when it and another feature are on, at an inner product of at most 0: exact.
 
-    .. math:: \int_0^1\!\!\int_0^1 (x - \mathrm{ReLU}(x + c y))^2\, dx\, dy = \frac{c^2}{3} + \frac{c^3}{6},
-              \qquad -1 \le c \le 0.
+    .. math:: \int_0^1\!\!\int_0^1 (x - \mathrm{ReLU}(x + c y))^2\, dx\, dy = \frac{c^2}{3} + \frac{c^3}{6}
 
     Parameters
     ----------

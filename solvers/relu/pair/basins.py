@@ -69,7 +69,7 @@ def pair_basins(
     Parameters
     ----------
     p, importance : float
-        Where in the diagram, as for `phase_diagram`.
+        Where in the diagram, as for `phase_diagram`, whose errors it has.
     starts : int, optional
         Number of starts, up to a million.
     bias : bool, optional
@@ -84,11 +84,6 @@ def pair_basins(
     Returns
     -------
     Basins
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----

@@ -61,9 +61,8 @@ def certify(
 
     Notes
     -----
-    The number of boxes grows like 1/gap, and with p, as many models are almost as good where features are
-    dense. A box takes 25 microseconds, a fiftieth of that without biases. Bounds are evaluated without
-    directed rounding, whose error, about 1e-15, is far below the least gap.
+    The number of boxes grows like 1/gap, and with p; a box takes 25 microseconds, a fiftieth of that without
+    biases. Bounds are evaluated without directed rounding, whose error, 1e-15, is far below the least gap.
 
     Examples
     --------

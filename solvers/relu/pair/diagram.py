@@ -115,8 +115,7 @@ def phase_diagram(
     p : (n_p,) array_like of float
         Probabilities that a feature is on, in [1e-4, 1].
     importance : (n_r,) array_like of float
-        Importances of the second feature, in [1e-4, 1e4]; the first one's is 1. In order of size, as each
-        point also starts from the solutions of its neighbours.
+        Importances of the second feature, in [1e-4, 1e4], in order of size; the first one's is 1.
     bias : bool, optional
         Whether the two biases are free. Otherwise they are zero.
     workers : int, optional

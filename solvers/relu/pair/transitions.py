@@ -103,12 +103,13 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
 
     Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within
     a phase. Importance 1 is listed if the best model there is not symmetric: it then jumps to its mirror
-    image. Importances above 1 follow by exchanging the features.
+    image. Importances above 1 follow by exchanging the features. The least loss is concave in the importance,
+    as a minimum over functions that are linear in it; at a jump its slope falls.
 
     Parameters
     ----------
     p, bias
-        As for `phase_diagram`.
+        As for `phase_diagram`, whose errors it has.
     lowest : float, optional
         Lowest importance, in [1e-4, 0.5].
 
@@ -118,16 +119,6 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
         `importance` to 1e-9 relative for jumps. Where a feature enters continuously, its encoding counts
         from 1e-5 on, so `importance` is late by about 1e-5 times a constant; `theory.relu.onset_importance`
         is exact.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    The least loss is a minimum over functions that are linear in the importance, hence concave in it; at a
-    jump its slope falls.
 
     Examples
     --------
@@ -139,8 +130,7 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     arguments.fits("p", on.size, 1e4 * on.size)
     low = arguments.number("lowest", lowest, 1e-4, 0.5)
     bias = arguments.flag("bias", bias)
-    size = int(np.ceil(-_PER_DECADE * np.log10(low))) + 1
-    grid = np.geomspace(low, _BELOW_ONE, size)
+    grid = np.geomspace(low, _BELOW_ONE, int(np.ceil(-_PER_DECADE * np.log10(low))) + 1)
     rows: list[tuple[float, ...]] = []
     for x in on:
         found = phase_diagram([x], grid, bias=bias)

@@ -42,11 +42,6 @@ class Thomson:
     """CONVERGED if the gradient of the best one is within the tolerance, STALLED if rounding or a kink of the
     second derivative stopped it before, STEPS if its steps ran out."""
 
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
-
 
 def thomson(
     n_features: int,
@@ -110,8 +105,7 @@ def thomson(
         )
     W = arguments.generator("rng", rng).normal(size=(starts, n, m))
     W /= np.linalg.norm(W, axis=2, keepdims=True)
-    energies, norms, used = np.empty(starts), np.empty(starts), np.empty(starts, np.int64)
-    descend_all(W, b, 1e-13 * n, steps, energies, norms, used)
+    energies, norms, used = descend_all(W, b, 1e-13 * n, steps)
     # Among starts that agree the one that converged furthest speaks.
     same = energies <= energies.min() + SAME * (1 + energies.min())
     best = int(np.argmin(np.where(same, norms, np.inf)))
