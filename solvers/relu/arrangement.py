@@ -45,7 +45,8 @@ class Geometry:
 @cache
 def _catalogue() -> tuple[tuple[str, int, FloatArray], ...]:
     """Return name, rank and sorted inner products of all arrangements with a name."""
-    named = [(name, polytope(name)) for name in POLYTOPES]
+    named = [("single", np.eye(1)), ("antipodal pair", simplex(1))]
+    named += [(name, polytope(name)) for name in POLYTOPES]
     named += [(f"simplex of {m + 1}", simplex(m)) for m in range(5, 33)]
     named += [(f"{k}-gon", polygon(k)) for k in range(8, 33)]
     return tuple((name, W.shape[1], _inner(W)) for name, W in named)
@@ -59,15 +60,10 @@ def _name(W: FloatArray, weights: IntArray, tol: float) -> str:
     """Name unit vectors that hang together and are all different, each with the features that share it."""
     rank = int(np.linalg.matrix_rank(W, tol=tol))
     n, inner = len(W), _inner(W)
-    times = f"{weights[0]} x " if weights[0] > 1 else ""
     if np.all(weights == weights[0]):
-        if n == 1:
-            return f"{times}single"
-        if n == 2 and rank == 1:
-            return f"{times}antipodal pair"
         for name, m, known in _catalogue():
             if m == rank and known.size == inner.size and np.allclose(known, inner, rtol=0, atol=tol):
-                return f"{times}{name}"
+                return f"{weights[0]} x {name}" if weights[0] > 1 else name
     total = int(weights.sum())
     return f"{total} in {rank}" + (f" at {n} positions" if total > n else "")
 

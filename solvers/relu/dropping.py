@@ -59,8 +59,7 @@ def class_shares(
 
     Notes
     -----
-    Classes up to K come from `theory.loss.class_loss`, the loss from `solvers.loss.exact_loss`; the rest is
-    their difference. K = 1 takes n² steps and serves for thousands of features.
+    The share above K is what is left of the exact loss. K = 1 serves for thousands of features.
 
     Examples
     --------

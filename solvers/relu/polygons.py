@@ -65,9 +65,8 @@ def polygon(k: int, p: float) -> Polygon:
 
     Notes
     -----
-    BFGS from four biases on loss and gradient of one output, which speaks for all. `solvers.minimise` cannot
-    do this: most polygons are saddles among all models, and it leaves saddles. That no other minimum is lower
-    is not proven.
+    BFGS from four biases; that no other minimum is lower is not proven. `solvers.minimise` cannot do this:
+    most polygons are saddles among all models, and it leaves saddles.
 
     Examples
     --------
@@ -75,8 +74,7 @@ def polygon(k: int, p: float) -> Polygon:
     >>> round(pentagon.a, 3), round(pentagon.b, 3), round(pentagon.gain, 6)
     (1.287, -0.246, 0.071305)
     """
-    size = arguments.integer("k", k, 2, 32)
-    on = arguments.number("p", p, 1e-4, 1)
+    size, on = arguments.integer("k", k, 2, 32), arguments.number("p", p, 1e-4, 1)
     cosines = np.cos(2.0 * np.pi * np.arange(size) / size)
     cosines[np.abs(cosines) < 1e-15] = 0.0
     M = np.array([np.roll(cosines, i) for i in range(size)])

@@ -22,6 +22,12 @@ __all__ = [
 ]
 
 
+def _stationary(loss: Any, x: Any) -> list[Any]:
+    """Return the only place where the derivative by x is 0, and the value there."""
+    (best,) = sp.solve(sp.diff(loss, x), x)
+    return [sp.factor(sp.radsimp(one)) for one in (best, loss.subs(x, best))]
+
+
 def derive_projection() -> Derivation:
     """Subtract the squared error of ReLU from that of the linear output, at a pre-activation -z < 0.
 
@@ -92,8 +98,8 @@ def derive_truncated_bias() -> Derivation:
     full = (1 - p) * b**2 + p * on
     # (1 - p)^(n - 1) is common to both classes
     first = (1 - p) * b**2 + p * (on + (n - 1) * b**2)
-    solved = [sp.factor(sp.solve(sp.diff(loss, b), b)[0]) for loss in (full, first)]
-    return Derivation(sp.Matrix(solved), (p, n), ("The output has no weights and a positive bias.",))
+    column = sp.Matrix([_stationary(loss, b)[0] for loss in (full, first)])
+    return Derivation(column, (p, n), ("The output has no weights and a positive bias.",))
 
 
 # --- Two features in one dimension --------------------------------------------------------------------------
@@ -176,18 +182,12 @@ def derive_steep_bound() -> Derivation:
     """
     a, start, u = sp.symbols("a s u", positive=True)
     loss = start**3 / 3 + sp.integrate(sp.expand((u - a * (u - start)) ** 2), (u, start, 1))
-    stationary = [root for root in sp.solve(sp.diff(loss, start), start) if root != 1]
-    values = [sp.factor(loss.subs(start, root)) for root in stationary]
+    roots = [root for root in sp.solve(sp.diff(loss, start), start) if root != 1]
+    values = [sp.factor(loss.subs(start, root)) for root in roots]
     return Derivation(min(values, key=lambda value: value.subs(a, 2)), (a,), ("a >= 1.",))
 
 
 # --- Points on a sphere -------------------------------------------------------------------------------------
-
-
-def _stationary(loss: Any, x: Any) -> list[Any]:
-    """Return the only place where the derivative by x is 0, and the value there."""
-    (best,) = sp.solve(sp.diff(loss, x), x)
-    return [sp.factor(sp.radsimp(one)) for one in (best, loss.subs(x, best))]
 
 
 def derive_thomson_bound() -> Derivation:
@@ -195,9 +195,8 @@ def derive_thomson_bound() -> Derivation:
 
     A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
     nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i
-    and j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. The
-    parabola is :math:`(c - t)^2 - (1 + t)^2 (u c - 1 + u)^2`: 0 at c = -1, and it touches the kernel where
-    c = 1/u - 1.
+    and j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. It is
+    :math:`(c - t)^2 - (1 + t)^2 (u c - 1 + u)^2`, 0 at c = -1, and touches the kernel where c = 1/u - 1.
 
     Returns
     -------

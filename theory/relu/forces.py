@@ -139,7 +139,7 @@ def feature_dimensionality(W: npt.ArrayLike) -> FloatArray:
     The values add up to the rank of W at most: with G = W' W, Cauchy and Schwarz give D_i = |W_i|⁴ / (W_i' G
     W_i) <= W_i' G⁺ W_i, and these leverages add up to the rank. Both are equal if and only if each W_i is an
     eigenvector of G. That is so for regular polytopes, blocks of such in orthogonal dimensions, and every
-    tight frame, also for those that no loss favours.
+    tight frame.
 
     Examples
     --------

@@ -72,11 +72,10 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     on = arguments.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
     _, delta, mean = _state(on, sign)
-    q = 1.0 - on
     # E y^2 - 3/4 (E y)^2 as a sum of positive terms
     spread = on / 3.0 - on * on / 4.0 + 0.25 * mean * mean
-    clipped = q * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
-    cost = on * spread + q * clipped
+    clipped = (1.0 - on) * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
+    cost = on * spread + (1.0 - on) * clipped
     return arguments.plain(np.asarray(cost / (on / 3.0 - on * on / 4.0)))
 
 
@@ -124,8 +123,6 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
 
     .. math:: E\,(x_i - \mathrm{ReLU}(a x_i + c))^2 \ge \frac p3 \left(\frac{a - 1}{a + 1}\right)^2
               \quad (a \ge 1),\ c \text{ independent of } x_i.
-
-    It bounds the encodings of optimal models a priori, for any number of features and hidden neurons.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 r"""Arrangements of unit vectors with a closed form for their energy: polygons, polytopes, orthogonal sums.
 
-Energies are those of :func:`superposition.theory.relu.thomson_energy` without bias. The energy of orthogonal
-pieces is the sum of theirs, and antipodal pairs have none, so each serves in higher dimensions too: a
-pentagon and an antipodal pair are 7 points in 3 dimensions with the pentagon's energy.
+Energies are those of :func:`superposition.theory.relu.thomson_energy` without bias. Orthogonal pieces add
+theirs, and antipodal pairs have none: a pentagon and a pair are 7 points in 3 dimensions with the pentagon's.
 """
 
 import itertools
@@ -82,8 +81,7 @@ def cross_polytope(n_hidden: int) -> FloatArray:
     """
     m = integer("n_hidden", n_hidden, 1)
     fits("n_hidden", m, 4 * m * m)
-    axes = np.eye(m)
-    return np.concatenate([axes, -axes])
+    return np.concatenate([np.eye(m), -np.eye(m)])
 
 
 @finite

@@ -4,8 +4,7 @@ With one feature on, no bias, lengths 1 and equal importances, the loss of the R
 
 .. math:: E(W) = \sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j)^2
 
-(ordered pairs), up to a third for each feature of length 0. First comes what this energy can be, then what
-the loss makes of it. The module `polytopes` has arrangements with a closed form.
+(ordered pairs), up to a third for each feature of length 0.
 """
 
 import numpy as np
@@ -27,19 +26,16 @@ __all__ = [
 ]
 
 
-def _counts(
-    n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.ArrayLike = 0.0
-) -> list[FloatArray]:
-    """Return n, m and minus the bias after checking them."""
+def _counts(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return n and m after checking them."""
     n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
-    t = -real("bias", bias, -1.0, 0.0)
-    checks.together(n_features=n, n_hidden=m, bias=t)
-    return [n, m, t]
+    checks.together(n_features=n, n_hidden=m)
+    return n, m
 
 
 @finite
 def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
-    r"""Energy of the generalised Thomson problem, summed over ordered pairs.
+    r"""Energy of the generalised Thomson problem, summed over ordered pairs (Elhage et al. 2022).
 
     .. math:: E(W) = \sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j + b)^2
 
@@ -53,8 +49,7 @@ def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
     Returns
     -------
     float
-        Relative error 1e-14 times n_hidden. With a bias it is what a feature costs the other outputs at its
-        largest value, 1 (Elhage et al. 2022: L_1 at x_i = 1, uniform importance).
+        Relative error 1e-14 times n_hidden.
 
     Raises
     ------
@@ -113,7 +108,9 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     >>> thomson_bound(5, 2), thomson_bound(4, 2)
     (0.35714285714285715, 0.0)
     """
-    n, m, t = _counts(n_features, n_hidden, bias)
+    n, m = _counts(n_features, n_hidden)
+    t = -real("bias", bias, -1.0, 0.0)
+    checks.together(n_features=n, n_hidden=m, bias=t)
     excess = np.asarray(n * (1 - m * t) - 2 * m * (1 - t))
     excess = np.where(excess > 0, excess, 0.0)
     # Positive wherever the excess is: n > 2m there.
@@ -126,21 +123,20 @@ def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real
     r"""Least energy, without bias, among sets that hold -W_i with every W_i: n (n - 2m)/(2m), exact.
 
     In such a set half of the sum of all squared inner products belongs to positive ones, so the energy is
-    half the frame potential, at least n^2/(2m), less the n terms with i = j. Tight frames reach it: antipodal
-    regular polygons, cube, icosahedron, dodecahedron, 24-cell, 600-cell. Arguments are those of
-    `thomson_bound`; an odd n has no such set, the value then only interpolates.
+    half the frame potential, at least n^2/(2m), less the n terms with i = j. Tight frames reach it. Arguments
+    are those of `thomson_bound`; an odd n has no such set, the value then only interpolates.
 
     Returns
     -------
     float or ndarray of float64
-        0 for n up to 2m. Sets without that symmetry may have less: see `solvers.relu.thomson`.
+        0 for n up to 2m. Sets without that symmetry may have less.
 
     Examples
     --------
     >>> antipodal_energy(12, 3)                            # the icosahedron; the least known is 11.097
     12.0
     """
-    n, m, _ = _counts(n_features, n_hidden)
+    n, m = _counts(n_features, n_hidden)
     return plain(np.asarray(np.maximum(n * (n - 2 * m), 0.0) / (2 * m)))
 
 
@@ -288,7 +284,7 @@ def obtuse_second_class(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     >>> obtuse_second_class(5, 3)
     0.6666666666666666
     """
-    n, m, _ = _counts(n_features, n_hidden)
+    n, m = _counts(n_features, n_hidden)
     if np.any(n > 2 * m):
         n, m = np.broadcast_arrays(n, m)
         bad = n > 2 * m

@@ -18,30 +18,18 @@ _MOST_STEPS = 20_000
 
 @result
 class Basins:
-    """Where gradient flows from random starts end.
+    """Where so many gradient flows from random `starts` end, for features of this `p` and `importance`.
 
-    Attributes
-    ----------
-    p, importance, starts, confidence : float or int
-        The arguments.
-    best : int
-        How many flows end at the global minimum.
-    fraction, low, high : float
-        best/starts, with its two-sided interval (Wilson).
-    antipodal, dropped, same_sign : int
-        How many end with w1 w2 negative, one encoding zero, w1 w2 positive.
-    unresolved : int
-        How many did not come close to a minimum in the steps allowed.
-    W : (starts, 2) ndarray of float64
-        Final encodings.
-    loss : (starts,) ndarray of float64
-        Final losses per feature.
+    `fraction` is best/starts, from `low` to `high` with the given `confidence` (Wilson's interval).
+    `antipodal`, `dropped` and `same_sign` count the ends with w1 w2 negative, one encoding zero, and w1 w2
+    positive, `unresolved` the flows that did not come close to a minimum in the steps allowed.
     """
 
     p: float
     importance: float
     starts: int
     best: int
+    """How many end at the global minimum."""
     fraction: float
     low: float
     high: float
@@ -51,7 +39,9 @@ class Basins:
     same_sign: int
     unresolved: int
     W: FloatArray
+    """Final encodings. Shape (starts, 2)."""
     loss: FloatArray
+    """Final losses per feature. Shape (starts,)."""
 
 
 def pair_basins(

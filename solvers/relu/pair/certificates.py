@@ -33,8 +33,8 @@ def certify(
     Branch and bound over the two encodings, best box first. The loss of an output z splits into two parts.
     E min(x, (x - z)+)² falls with every entry of its row of M = W W' and with its bias, E (z - x)+² rises
     with all of them. For each bias, the first at the largest and the second at the smallest entries of a box
-    bound the loss from below. This bound is piecewise quartic in the bias, so its least value over all biases
-    follows from cubic roots. Encodings outside the first box are excluded by `theory.relu.steep_bound`.
+    bound the loss from below, and the least value over all biases follows from cubic roots. Encodings outside
+    the first box are excluded by `theory.relu.steep_bound`.
 
     Parameters
     ----------

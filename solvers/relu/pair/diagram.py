@@ -133,18 +133,16 @@ def phase_diagram(
 
     Notes
     -----
-    The best biases follow in closed form, so the search has two dimensions. Every local minimum of a lattice
-    of encodings (spacing 0.1 up to 2.5), the states with one feature dropped, their neighbourhoods and the
-    neighbours' solutions are polished by Newton's method with the exact Hessian. That none is missed is not
-    proven here: see `certify`. The values are uniform on [0, 1], as the kernels integrate this law in closed
-    form; other laws go to `superposition.solvers.minimise`.
+    The best biases follow in closed form, for values uniform on [0, 1], so the search has two dimensions.
+    Every local minimum of a lattice of encodings (spacing 0.1 up to 2.5), states with one feature dropped,
+    their neighbourhoods and the neighbours' solutions are polished by Newton's method. That none is missed is
+    not proven here: see `certify`.
 
     With free biases the phases are one feature alone (exact, with encoding 1 and bias 0, the other dropped)
     and an antipodal pair. Models whose encodings share one sign are local minima, but were never the best for
     p < 1. At p = 1 the reflection x2 → 1 - x2 makes both signs equal. With zero biases no feature is ever
-    dropped: at large p, and where importances differ much, both encodings share one sign. At equal
-    importances that begins at p = (40 - 4 √14)/43. The diagrams of Elhage et al. (2022) compare four weight
-    patterns at fixed biases; these are no critical points of the loss.
+    dropped: at large p, from (40 - 4 √14)/43 on at equal importances, and where these differ much, both
+    encodings share one sign. The diagrams of Elhage et al. (2022) compare four patterns at fixed biases.
 
     Examples
     --------

@@ -3,10 +3,8 @@
 Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, b) is the mean over x2 of
 h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. Between the breakpoints two Gauss
 points are exact for F and its first and second derivatives, and nothing cancels when a or m vanishes. In b, F
-is piecewise quartic, so its global minimum over the bias is found from cubic roots.
-
-The general kernels of `theory.loss` take ten times as long for loss and gradient, and have no Hessian
-(`tests/benchmarks/bench_relu_pair.py` measures the ratio), so that the pair keeps this form of its own.
+is piecewise quartic, so its global minimum over the bias is found from cubic roots. The general kernels of
+`theory.loss` take ten times as long for loss and gradient (`tests/benchmarks/bench_relu_pair.py`).
 """
 
 import heapq
@@ -166,10 +164,7 @@ def _roots(y: FloatArray, found: FloatArray) -> int:
 
 @kernel
 def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
-    """Return the bias that minimises `_bounded`, and the minimum.
-
-    With a0 = a1 and m0 = m1 this is the loss itself.
-    """
+    """Return the bias that minimises `_bounded`, the loss itself where a0 = a1 and m0 = m1; the minimum."""
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
     breaks = np.empty(n)
@@ -348,8 +343,7 @@ def bound_below(
 def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
     """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum.
 
-    `solvers.integrate` serves velocities alone. Here the Hessian, which comes with the gradient for free,
-    tells when Newton's method can finish, and thousands of flows run in one parallel loop.
+    The Hessian, which `solvers.integrate` does not know, tells when Newton's method can finish.
     """
     grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
     trial = x.copy()

@@ -11,7 +11,7 @@ from .kernels import descend_all
 
 __all__ = ["SAME", "Curvature", "Thomson", "curvature", "thomson"]
 
-# Energies closer than this, beside 1 + energy, are one minimum: minima known to differ do so by 1e-3 or more,
+# Energies closer than this, beside 1 + energy, are one minimum: those known to differ do so by 1e-3 or more,
 # converged starts agree to 1e-12, and starts on slow, degenerate ones are within 1e-8 when they stop.
 SAME = 1e-7
 # An eigenvalue below this is zero: true ones of known minima are above 0.01, rounding leaves 1e-12.
@@ -86,7 +86,6 @@ def thomson(
 
     The least of the minima found is a bound from above. Bounds from below are
     :func:`superposition.theory.relu.thomson_bound` and :func:`superposition.solvers.relu.programmed_bound`.
-    The documentation of the small ReLU models lists what was found for up to 16 points.
 
     Examples
     --------
@@ -120,9 +119,6 @@ def thomson(
         geometry=geometry(W[best]),
         status=Status.CONVERGED if norms[best] <= 1e-12 * n else unfinished,
     )
-
-
-# --- Second derivatives -----------------------------------------------------------------------------------
 
 
 @result

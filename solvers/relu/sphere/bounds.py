@@ -44,17 +44,10 @@ def _programmed(objective: FloatArray, m: int, t: float, degree: int) -> tuple[f
     grid = np.array([-1.0, 1.0]) if m == 1 else np.cos(np.linspace(0.0, np.pi, 500))
     square = Chebyshev([t * t + 0.5, -2 * t, 0.5])
     bounds = [(None, None)] + [(0.0, None)] * (len(basis) - 1)
-    over = np.inf
+    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     for _ in range(ROUNDS):
-        values = np.stack([f(grid) for f in basis], axis=1)
-        found = optimize.linprog(
-            objective,
-            A_ub=values,
-            b_ub=np.maximum(grid - t, 0.0) ** 2,
-            bounds=bounds,
-            method="highs",
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )
+        values, kernel = np.stack([f(grid) for f in basis], axis=1), np.maximum(grid - t, 0.0) ** 2
+        found = optimize.linprog(objective, values, kernel, bounds=bounds, method="highs", options=tight)
         if found.x is None:
             raise RuntimeError(f"the linear program was not solved: {found.message}")
         # A tiny leading coefficient would spoil the roots of derivatives.
