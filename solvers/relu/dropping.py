@@ -133,7 +133,7 @@ def cost_of_dropping(
     p : float
         Probability that a feature is on, in [1e-100, 1). One number: a class weighs all patterns alike.
     up_to : int, optional
-        The last class K that is kept, 1 <= K <= n_features, with at most 20,000 patterns of these classes.
+        The last class K kept, from 1 to n_features; below that at most 11, with 20,000 patterns at most.
     importance : (n_features,) array_like of float, optional
         Weights of the features' errors, at least 0 and not all 0; 1 by default.
     starts, rng
