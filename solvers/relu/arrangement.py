@@ -37,7 +37,7 @@ class Geometry:
     antipodal: int
     """Pairs of opposite directions, coinciding ones counted once."""
     parts: tuple[str, ...]
-    """Names of the parts that are orthogonal to each other, sorted; "k in r" where no name is known."""
+    """Names of the parts that are orthogonal to each other, sorted; `k in r` where no name is known."""
     name: str
     """The parts in words."""
 

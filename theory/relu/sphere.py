@@ -108,7 +108,7 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     >>> thomson_bound(5, 2), thomson_bound(4, 2)
     (0.35714285714285715, 0.0)
     """
-    n, m = _counts(n_features, n_hidden)
+    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
     t = -real("bias", bias, -1.0, 0.0)
     checks.together(n_features=n, n_hidden=m, bias=t)
     excess = np.asarray(n * (1 - m * t) - 2 * m * (1 - t))
