@@ -1,6 +1,7 @@
 """Bounds on the energy of points on a sphere, by linear programming."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -44,7 +45,7 @@ def _programmed(objective: FloatArray, m: int, t: float, degree: int) -> tuple[f
     grid = np.array([-1.0, 1.0]) if m == 1 else np.cos(np.linspace(0.0, np.pi, 500))
     square = Chebyshev([t * t + 0.5, -2 * t, 0.5])
     bounds = [(None, None)] + [(0.0, None)] * (len(basis) - 1)
-    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    tight: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     for _ in range(ROUNDS):
         values, kernel = np.stack([f(grid) for f in basis], axis=1), np.maximum(grid - t, 0.0) ** 2
         found = optimize.linprog(objective, values, kernel, bounds=bounds, method="highs", options=tight)
