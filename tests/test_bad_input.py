@@ -63,7 +63,6 @@ CALLS: dict[str, str] = {
 PENDING = {
     "solvers.codes",
     "solvers.minimise",
-    "solvers.relu",
     "solvers.sparsification",
 }
 OPEN = [room for room in ROOMS if room not in PENDING]
