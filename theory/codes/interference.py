@@ -65,16 +65,12 @@ def small_p_constant(M: npt.ArrayLike) -> float:
     Returns
     -------
     float
-        Relative error 1e-14.
+        Relative error 1e-14. The loss lies between :math:`p^2 (1-p)^{n-2} F` and p/3.
 
     Raises
     ------
     ValueError
         If `M` is not square, has a diagonal entry that is not positive or a positive one beside it.
-
-    Notes
-    -----
-    The loss lies between :math:`p^2 (1-p)^{n-2} F` and, if no interference is positive, p/3.
 
     Examples
     --------
@@ -127,7 +123,6 @@ def cut_polygon(n_features: int) -> FloatArray:
     (3, 2.755983)
     """
     n = arguments.integer("n_features", n_features, 3)
-    arguments.fits("n_features", n_features, n**2)
     arguments.fits("n_features", n, 3.0 * n * n)
     j = np.arange(n)
     # 1 - cos(t) = 2 sin²(t/2) keeps large polygons accurate
@@ -137,6 +132,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     return M
 
 
+@arguments.finite
 def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     r"""Bound from above of the loss of a block without positive interference: p/3 where two are on.
 
@@ -169,8 +165,7 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     >>> round(collision_loss(1e-3, 12) / 1e-6, 6)
     3.648388
     """
-    on = arguments.real("p", p, 0, 1, brackets="(]")
+    on = arguments.probability("p", p)
     n = arguments.whole("n_features", n_features)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        others = np.where(n > 1, (n - 1.0) * np.log1p(-on), 0.0)
+    others = np.where(n > 1, (n - 1.0) * np.log1p(-on), 0.0)
     return plain(np.asarray(-on / 3.0 * np.expm1(others)))
