@@ -93,7 +93,7 @@ def codes_decoder_bound(draw):
 
 
 def codes_loss_bound(draw):
-    """The bound is the largest of the derived one on a grid, which is found in doubles."""
+    """Find in doubles where the derived bound is largest on the grid."""
     p, r = _logarithmic(draw, 1e-9, 0.3), float(draw.uniform(0.01, 1))
     l, tau = np.meshgrid(bounds._LEVELS, bounds._EDGES)
     allowed = 3 * l < (1 - p) * tau**3
