@@ -61,7 +61,6 @@ CALLS: dict[str, str] = {
 
 # Rooms that do not refuse all bad input yet.
 PENDING = {
-    "solvers.codes",
     "solvers.integrate",
     "solvers.linear",
     "solvers.minimise",

@@ -1,6 +1,7 @@
 """Blocks of alike features: the best scale, bias and shift, by the exact loss of one output."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -64,12 +65,12 @@ class Block:
         return self.n_hidden / self.n_features
 
 
-def _loss(code: Overlaps, p: float, x: FloatArray, tol: float = 1e-12) -> float:
-    """Loss over p at log scale, bias over scale and shift."""
+def _loss(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
+    """Loss over p², of order 1 for small p, at log scale, bias over scale and shift."""
     a, shift = float(np.exp(x[0])), float(x[2])
     row = a * (code.row() - shift) / (1.0 - shift)
     row[np.abs(row) < _ROUNDING] = 0.0
-    return row_loss(row, 0, a * float(x[1]), p, tol=tol).loss / p
+    return row_loss(row, 0, a * float(x[1]), p, tol=tol).loss / p**2
 
 
 def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
@@ -85,10 +86,8 @@ def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
     bounds = [(-6.0, 2.0), (-5.0, 50.0), (-0.9, 0.9) if free else (0.0, 0.0)]
     best: list[FloatArray] = []
     for one in nodes.tolist():
-        tol = max(1e-12, 1e-6 * one)
-        # Of order 1 for small p, as the loss is of order p².
-        found = least(lambda x, q=one, tol=tol: _loss(code, q, x, tol) / q, best[-1:] or starts, bounds)
-        best.append(found)
+        loss = partial(_loss, code, one, max(1e-12, 1e-6 * one))
+        best.append(least(loss, best[-1:] or starts, bounds))
     if nodes.size == 1:
         return np.repeat(best, p.size, axis=0)
     line = interpolate.PchipInterpolator(np.log(nodes[::-1]), np.array(best[::-1]))
@@ -146,7 +145,9 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
                 x = _parameters(code, on, shifted)
                 scale, shift = np.exp(x[:, 0]), x[:, 2]
                 bias = scale * x[:, 1]
-                losses = np.array([q * _loss(code, q, y) for q, y in zip(on.tolist(), x, strict=True)])
+                losses = np.array(
+                    [q * q * _loss(code, q, 1e-12, y) for q, y in zip(on.tolist(), x, strict=True)]
+                )
             sizes = name + _SHIFTED * shifted, code.n_features, code.n_hidden + shifted
             columns = np.stack([on, scale, bias, shift, losses], axis=1).tolist()
             found.append([Block(*sizes, *column) for column in columns])

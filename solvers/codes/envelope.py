@@ -44,10 +44,8 @@ class Envelope:
 
     Attributes
     ----------
-    loss : float or ndarray
-        Least loss per feature, the rug included: an upper bound on the optimum.
-    structured : float or ndarray
-        The same without the rug.
+    loss, structured : float or ndarray
+        Least loss per feature, an upper bound on the optimum; the same without the rug.
     rug, linear : float or ndarray
         Loss of the rug (macroscopic optimum) and of the affine model at this ratio.
     lower_bound : float or ndarray
@@ -142,13 +140,10 @@ def envelope(
 
     Notes
     -----
-    Each code is an upper bound on the optimum: the exact loss of a model, but for three. Cut polygons count
-    with the bound `theory.codes.collision_loss`, priority codes with their infimum. The rug counts with its
-    macroscopic loss, the limit of many features. A mixture keeps a share of the features in each of two
-    codes, in blocks that do not touch, so losses and ratios both average; it needs n_features large enough
-    for the shares. That no other code is better is not proved: `lower_bound` is.
-
-    Convex in the ratio at fixed p.
+    Codes count with the exact loss of a model, but for cut polygons (`theory.codes.collision_loss`, a bound),
+    priority codes (their infimum) and the rug (its macroscopic loss, the limit of many features). A mixture
+    keeps a share of the features in each of two codes, in blocks that do not touch, so losses and ratios both
+    average. It needs n_features large enough for the shares.
 
     Examples
     --------
@@ -231,9 +226,7 @@ def crossings(
     ----------
     ratio : float
         n_hidden/n_features, in (0, 1).
-    codes : sequence of str, optional
-        As for `envelope`.
-    models : str, optional
+    codes, models : optional
         As for `envelope`.
     low, high : float, optional
         Range of p, within [1e-6, 1).
@@ -259,7 +252,6 @@ def crossings(
     low = arguments.number("low", low, LEAST_P, 1, brackets="[)")
     high = arguments.number("high", high, low, 1, brackets="()")
     count = arguments.integer("points", points, 2, 10_000)
-    models, codes = arguments.choice("models", models, MODELS), arguments.choices("codes", codes, CODES)
 
     def excess(log_p: npt.ArrayLike) -> FloatArray:
         found = envelope(np.atleast_1d(np.exp(log_p)), at, codes, models=models)

@@ -117,7 +117,7 @@ def _spectrum(
 ) -> tuple[FloatArray, float, int]:
     n = b.size
     left, sizes, right = np.linalg.svd(M)
-    rank = max(1, int(np.sum(sizes[:m] > RANK * sizes[0])))
+    rank = int(np.sum(sizes[:m] > RANK * sizes[0]))
     U, U_0, V, V_0 = left[:, :rank], left[:, rank:], right[:rank].T, right[rank:].T
     # The steps as columns: first along U (with V, then V_0), then U_0 V', then the biases.
     along = np.kron(U, right.T).reshape(n, n, rank * n)

@@ -17,7 +17,7 @@ S, pushes along them, and adds g_k / lam_l to the product of the modes (k, l) an
 """
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -165,15 +165,18 @@ def rug_point(
     E = linalg.block_diag(_basis(n)[:, rows], np.ones((1, 1)))
 
     @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
-    def known(x: bytes) -> tuple[float, FloatArray, FloatArray]:
+    def known(x: bytes) -> tuple[Any, ...]:
         z = E @ np.frombuffer(x) / np.sqrt(n)
         found = row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
         return n * found.loss, np.sqrt(n) * (E.T @ found.gradient), E.T @ found.hessian @ E
 
+    def part(k: int, x: FloatArray) -> Any:
+        return known(x.tobytes())[k]
+
     x = np.append(np.full(m, float(best.a) * n / m), np.sqrt(n) * float(best.b))
     before = known(x.tobytes())[0] / n
     minimize: Any = optimize.minimize  # its stubs know no method that takes these functions
-    value, jac, hess = (lambda x, part=part: known(x.tobytes())[part] for part in range(3))
+    value, jac, hess = (partial(part, k) for k in range(3))
     options = {"gtol": NEAR * p, "maxiter": STEPS, "initial_trust_radius": 0.1 * np.linalg.norm(x)}
     x = minimize(value, x, jac=jac, hess=hess, method="trust-exact", options=options).x
     # The search stops where the loss no longer shows the gain; the gradient is still good to far more digits.
@@ -272,5 +275,6 @@ def _curvatures(point: RugPoint, p: float, frequencies: int) -> list[tuple[Float
                 y = int(np.searchsorted(modes, k))
                 block[x, y] += push[k] / lam[l]
                 block[y, x] += push[k] / lam[l]
-        blocks.append(tuple(np.linalg.eigh(block)))
+        values, vectors = np.linalg.eigh(block)
+        blocks.append((values, vectors))
     return blocks

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import optimize
 
 from ...theory.arguments import FloatArray
@@ -13,7 +14,7 @@ __all__ = ["least"]
 
 def least(
     function: Callable[[FloatArray], float],
-    starts: Sequence[Sequence[float]],
+    starts: Sequence[npt.ArrayLike],
     bounds: Sequence[tuple[float, float]],
 ) -> FloatArray:
     """Return where L-BFGS-B, the method of the search, ends from the best of the starts.

@@ -18,10 +18,7 @@ __all__ = [
 def derive_pair_cost() -> Derivation:
     r"""Integrate f(c), the cost of two features that are on together, one of which lowers the other by c.
 
-    Returns
-    -------
-    Derivation
-        :math:`\int_0^1\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy` in c, of two pieces.
+    It is :math:`\int_0^1\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy`, of two pieces.
 
     Examples
     --------
@@ -39,13 +36,9 @@ def derive_pair_cost() -> Derivation:
 
 
 def derive_skew_pair() -> Derivation:
-    """Minimise the cost of the pair [[1, -c], [-1/c, 1]], a matrix of rank 1, over c.
+    """Minimise the cost of the pair [[1, -c], [-1/c, 1]], a matrix of rank 1: the best c < 1, and F of F p².
 
-    Returns
-    -------
-    Derivation
-        A column: the best c below 1, and F of the loss F p² there. c = 1, the antipodal pair, is a maximum of
-        the cost, 1/6, between two minima.
+    c = 1, the antipodal pair, is a maximum of the cost, 1/6, between two minima.
 
     Examples
     --------
@@ -65,10 +58,7 @@ def derive_skew_pair() -> Derivation:
 def derive_antipodal_loss() -> Derivation:
     r"""Integrate the loss of one output of an antipodal pair, p/3 - 2 a E[x R] + a² E[R²].
 
-    Returns
-    -------
-    Derivation
-        In p, the scale a and the shift beta = b/a, with :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`.
+    With the scale a and the shift beta = b/a, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`.
 
     Examples
     --------
@@ -97,15 +87,10 @@ def derive_antipodal_loss() -> Derivation:
 
 
 def derive_priority_loss() -> Derivation:
-    """Sum the loss of a priority code over its outputs.
+    """Sum the loss of a priority code over its outputs, for the loss per feature.
 
     An output is lost, at p/3, when a larger feature is on that silences it: i - 1 features silence output
     i + 1 for i from 1 to n - 2, and n - 3 the last one.
-
-    Returns
-    -------
-    Derivation
-        The loss per feature in p and n.
 
     Examples
     --------
@@ -123,12 +108,7 @@ def derive_priority_loss() -> Derivation:
 
 
 def derive_collision_loss() -> Derivation:
-    """Sum what is lost where an output is at worst 0 as soon as one of the n - 1 other features is on.
-
-    Returns
-    -------
-    Derivation
-        The loss per feature in p and n.
+    """Integrate what an output loses that is at worst 0 as soon as one of n - 1 other features is on.
 
     Examples
     --------
@@ -149,12 +129,7 @@ def derive_decoder_bound() -> Derivation:
     d = K - m dimensions or more: h(y) + h(z|y) = 0. A normal law has the largest entropy of its covariance,
     so h(y) is at most that of m normal values of variance 1/12, and E \|z - E[z|y]\|² at least that of d
     normal values whose entropy is h(z|y). This is convex in K and not decreasing, so that K may be replaced
-    by its mean n p.
-
-    Returns
-    -------
-    Derivation
-        The bound per feature in p and r, the ratio.
+    by its mean n p, for the bound per feature at the ratio r.
 
     Examples
     --------
@@ -174,13 +149,9 @@ def derive_decoder_bound() -> Derivation:
 
 
 def derive_loss_bound() -> Derivation:
-    """Put together the constants of the proof of `bounds.loss_bound`, at any l*, tau and theta.
+    """Put together the constants of the proof of `bounds.loss_bound`, at the ratio r.
 
-    Returns
-    -------
-    Derivation
-        The bound in p, r, l, tau and theta; 0 < l < 1/12 and theta <= 1 are free, and tau is such that
-        3 l < (1 - p) tau³.
+    Free are l (l* there) with 0 < l < 1/12, theta <= 1, and tau with 3 l < (1 - p) tau³.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def pair_cost(c: npt.ArrayLike) -> Real:
     strength = arguments.real("c", c, 0)
     weak = np.minimum(strength, 1.0)
     strong = np.maximum(strength, 1.0)
-    return plain(np.asarray(weak**2 * (2.0 - weak) / 6.0 + (1.0 - 1.0 / strong) / 6.0))
+    return plain(weak**2 * (2.0 - weak) / 6.0 + (1.0 - 1.0 / strong) / 6.0)
 
 
 def small_p_constant(M: npt.ArrayLike) -> float:
@@ -78,8 +78,7 @@ def small_p_constant(M: npt.ArrayLike) -> float:
     0.16666666666666666
     """
     square = arguments.matrix("M", M)
-    n = square.shape[0]
-    if square.shape[1] != n:
+    if square.shape[0] != square.shape[1]:
         raise ValueError(f"`M` must be square; got shape {square.shape}.")
     diagonal = np.diag(square)
     if np.any(diagonal <= 0.0):
@@ -139,9 +138,8 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     .. math:: L \le \frac p3 \left(1 - (1 - p)^{n - 1}\right)
 
     With unit diagonal and no bias an output lies between 0 and its feature, and equals it where no other
-    feature of the block is on. Blocks on three dimensions (`cut_polygon`) thus give, at any p and ratio,
-    :math:`L \le p^2/\mathrm{ratio}`, and in the limit p → 0 at ratio = c p a loss of
-    :math:`\frac p3 (1 - e^{-3/c})`.
+    feature of the block is on. Blocks on three dimensions (`cut_polygon`) thus lose at most p²/ratio, and
+    :math:`\frac p3 (1 - e^{-3/c})` as p → 0 at ratio = c p.
 
     Parameters
     ----------
@@ -168,4 +166,4 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     on = arguments.probability("p", p)
     n = arguments.whole("n_features", n_features)
     others = np.where(n > 1, (n - 1.0) * np.log1p(-on), 0.0)
-    return plain(np.asarray(-on / 3.0 * np.expm1(others)))
+    return plain(-on / 3.0 * np.expm1(others))

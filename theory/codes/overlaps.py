@@ -166,15 +166,12 @@ def overlaps(name: str) -> Overlaps:
     -------
     Overlaps
 
+        "Petersen" is the rectified 5-cell, "Clebsch" the demipenteract, "quadrangle 2" the polytope 2_21.
+
     Raises
     ------
     ValueError
         If the name is not known.
-
-    Notes
-    -----
-    All of them are transitive: every feature sees the same. "Petersen" is the rectified 5-cell, "Clebsch"
-    the demipenteract, "quadrangle 2" the 27 corners of the polytope 2_21.
 
     Examples
     --------
@@ -195,9 +192,7 @@ def shifted(code: Overlaps) -> tuple[int, float]:
 
     With mu the largest overlap, the matrix (G - mu)/(1 - mu) has unit diagonal, no positive entry and rank
     n_hidden + 1 at most (n_hidden if mu = 0), so the model without bias has the loss F p² + O(p³); see
-    `small_p_constant`.
-
-    The rest is as for `overlaps`.
+    `small_p_constant`. The rest is as for `overlaps`.
 
     Parameters
     ----------

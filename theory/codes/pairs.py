@@ -5,6 +5,8 @@ and the mirror image. With the shift beta = b/a in [0, 1] the loss is a polynomi
 scale :math:`a = E[x R]/E[R^2]` is put in, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import elementwise
@@ -52,7 +54,8 @@ def _optimum(p: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
     # The slope is negative at 0; p is the shift of the affine optimum, and 5 p²/48 the best one as p → 0.
     ends = 0.0 * on, np.clip(2.0 * on**2, _TINY, on)
     limits = {"xatol": _TINY, "xrtol": 1e-15, "fatol": 0.0, "frtol": 0.0}
-    beta = elementwise.find_root(_slope, ends, args=(on,), tolerances=limits, maxiter=99).x
+    find_root: Any = elementwise.find_root  # its stubs know no function of several arguments
+    beta = find_root(_slope, ends, args=(on,), tolerances=limits, maxiter=99).x
     return on, beta, _excess(beta, on)
 
 
@@ -115,7 +118,7 @@ def antipodal_loss(p: npt.ArrayLike) -> Real:
     return plain(q**2 * b**2 + on * q * alone + on**2 * (1.0 / 3.0 - 2.0 * a * cross + a**2 * square))
 
 
-def dropped_loss(p: npt.ArrayLike) -> Real:
+def dropped_loss(p: npt.ArrayLike) -> Any:
     """Loss of a feature that is not represented, p/3 - p²/4: the best output is the constant p/2.
 
     `p` is as for `antipodal_optimum`.
