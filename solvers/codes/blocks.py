@@ -8,14 +8,13 @@ import numpy.typing as npt
 from scipy import interpolate
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.codes import CODES, Overlaps, antipodal_loss, antipodal_optimum, overlaps
 from ..loss import row_loss
 from ..minimise.few import least
 from ..results import result
 
 __all__ = ["Block", "block", "blocks"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Below, the loss of a block, of order p², drowns in the error of its computation, a fraction of p.
 LEAST_P = 1e-6

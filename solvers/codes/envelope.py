@@ -8,15 +8,9 @@ import numpy.typing as npt
 from scipy import optimize
 
 from ...theory import arguments
-from ...theory.codes import (
-    CODES,
-    collision_loss,
-    decoder_bound,
-    dropped_loss,
-    loss_bound,
-    priority_loss,
-    skew_pair_loss,
-)
+from ...theory import codes as theory
+from ...theory.arguments import FloatArray
+from ...theory.codes import CODES
 from ...theory.rug import linear_loss
 from .. import rug
 from ..results import result
@@ -25,8 +19,6 @@ from .blocks import LEAST_P, Block, blocks
 __all__ = ["MODELS", "Envelope", "crossings", "envelope", "envelopes"]
 
 MODELS = ("tied", "balanced", "free")
-
-FloatArray = npt.NDArray[np.float64]
 
 # Rugs that may be mixed with other codes: a mixture may be any of these, or the rug at the ratio asked for.
 _RUG_RATIOS = np.geomspace(1e-4, 1.0, 160)
@@ -98,15 +90,15 @@ def _mix(
 
 def _codes(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[str, float, FloatArray]]:
     """Return names, ratios and losses at each p of what does not depend on the ratio asked for."""
-    codes = [("dropped", 0.0, np.asarray(dropped_loss(p))), ("identity", 1.0, np.zeros(p.size))]
+    codes = [("dropped", 0.0, np.asarray(theory.dropped_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     for one in found:
         if models != "tied" or not one[0].shifted:
             codes.append((one[0].name, one[0].ratio, np.array([block.loss for block in one])))
     if models == "balanced":
-        codes += [("cut polygon", 3.0 / k, np.asarray(collision_loss(p, k))) for k in _SIZES]
+        codes += [("cut polygon", 3.0 / k, np.asarray(theory.collision_loss(p, k))) for k in _SIZES]
     if models == "free":
-        codes += [("skew pair", 0.5, np.asarray(skew_pair_loss(p)))]
-        codes += [("priority", 2.0 / k, np.asarray(priority_loss(p, k))) for k in _SIZES]
+        codes += [("skew pair", 0.5, np.asarray(theory.skew_pair_loss(p)))]
+        codes += [("priority", 2.0 / k, np.asarray(theory.priority_loss(p, k))) for k in _SIZES]
     return codes
 
 
@@ -202,7 +194,7 @@ def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: s
         "structured": structured,
         "rug": alone,
         "linear": linear_loss(on, r),
-        "lower_bound": np.maximum(loss_bound(on, r), decoder_bound(on, r)),
+        "lower_bound": np.maximum(theory.loss_bound(on, r), theory.decoder_bound(on, r)),
         "first": first,
         "second": second,
         "share": np.where(first == second, 0.0, share),
@@ -237,11 +229,6 @@ def crossings(
     -------
     (n,) ndarray of float64
         Values of p, ascending, to 1e-9 relative for what is in closed form (pairs), to 1e-4 else.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.codes import overlaps
 from ...theory.codes.overlaps import code_points
 from .blocks import Block
 
 __all__ = ["adjacency", "block_model"]
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 

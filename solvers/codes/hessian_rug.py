@@ -16,6 +16,7 @@ l in S are not free but follow to second order, D_NN = D_NS Lam^-1 D_SN. The gra
 S, pushes along them, and adds g_k / lam_l to the product of the modes (k, l) and (l, k).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -194,20 +195,13 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
     Parameters
     ----------
     point : RugPoint
-        From `rug_point`.
-    p : float
-        The probability that it was found for.
-    frequencies : int, optional
-        As for `row_hessian`; the error is estimated from twice as many.
+        From `rug_point`, for the same `p`; its fields have to belong together.
+    p, frequencies : optional
+        As for `rug_point`; the error is estimated from twice as many frequencies.
 
     Returns
     -------
     RugHessian
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the fields of `point` do not belong together.
 
     Notes
     -----
@@ -235,46 +229,37 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
         raise ValueError(f"`point.rows` must be distinct integers from 0 to {n - 1}; got {point.rows!r}.")
     lam = vector("point.eigenvalues", point.eigenvalues, rows.size)
     point = replace(point, row=row, rows=np.asarray(point.rows), eigenvalues=lam)
-    fine = _curvatures(point, p, 2 * frequencies)
-    coarse = _curvatures(point, p, frequencies)
-    q = int(np.argmin([values[0] for values, _ in fine]))
-    values = tuple(one for one, _ in fine)
-    error = max(float(np.abs(one - rough).max()) for one, (rough, _) in zip(values, coarse, strict=True))
+    modes, values, vectors = zip(*_blocks(point, p, 2 * frequencies), strict=True)
+    rough = [one for _, one, _ in _blocks(point, p, frequencies)]
+    q = int(np.argmin([one[0] for one in values]))
+    error = max(float(np.abs(one - other).max()) for one, other in zip(values, rough, strict=True))
     negative = sum(int(np.sum(one < -error)) for one in values)
-    # What the vector of block q means, as a step of M and b.
-    basis, modes, vector_q = _basis(n), _modes(point, q), fine[q][1][:, 0]
-    step_M = (basis[:, modes ^ q] * vector_q[:-1]) @ basis[:, modes].T
-    step_b = basis[:, q] * vector_q[-1]
+    # What the lowest vector of block q means, as a step of M and b.
+    basis, l, along = _basis(n), modes[q], vectors[q][:, 0]
+    step_M = (basis[:, l ^ q] * along[:-1]) @ basis[:, l].T
+    step_b = basis[:, q] * along[-1]
     return RugHessian(point, values, float(values[q][0]), negative, q, step_M, step_b, error)
 
 
-def _modes(point: RugPoint, q: int) -> npt.NDArray[np.int64]:
-    """Return the l of the free modes (q XOR l, l) of block q."""
-    drawn = np.zeros(point.row.size, dtype=np.bool_)
-    drawn[point.rows] = True
-    return np.flatnonzero(drawn | drawn[np.arange(drawn.size) ^ q])
-
-
-def _curvatures(point: RugPoint, p: float, frequencies: int) -> list[tuple[FloatArray, FloatArray]]:
-    """Return eigenvalues and eigenvectors of every block."""
+def _blocks(
+    point: RugPoint, p: float, frequencies: int
+) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
+    """Yield of every block q the l of its free modes (q XOR l, l), its eigenvalues and eigenvectors."""
     n = point.row.size
     E = linalg.block_diag(_basis(n), np.ones((1, 1)))
     here = row_hessian(point.row, 0, point.b, p, frequencies=frequencies)
     whole = E.T @ here.hessian @ E
     push = np.sqrt(n) * (E.T @ here.gradient)[:n]  # g_k
-    lam = np.zeros(n)
-    lam[point.rows] = point.eigenvalues
-    blocks = []
+    lam, drawn = np.zeros(n), np.zeros(n, np.bool_)
+    lam[point.rows], drawn[point.rows] = point.eigenvalues, True
     for q in range(n):
-        modes = _modes(point, q)
-        free = np.append(modes, n)
+        l = np.flatnonzero(drawn | drawn[np.arange(n) ^ q])
+        free = np.append(l, n)
         block = whole[np.ix_(free, free)]
-        for x, l in enumerate(modes):
-            k = q ^ l
-            if lam[l] != 0.0 and lam[k] == 0.0:
-                y = int(np.searchsorted(modes, k))
-                block[x, y] += push[k] / lam[l]
-                block[y, x] += push[k] / lam[l]
+        pushed = (lam[l] != 0.0) & (lam[l ^ q] == 0.0)
+        x, y = np.flatnonzero(pushed), np.searchsorted(l, l[pushed] ^ q)
+        more = push[l[pushed] ^ q] / lam[l[pushed]]
+        block[x, y] += more
+        block[y, x] += more
         values, vectors = np.linalg.eigh(block)
-        blocks.append((values, vectors))
-    return blocks
+        yield l, values, vectors
