@@ -160,9 +160,8 @@ def block_model(block: Block) -> tuple[FloatArray, float]:
 
     Returns
     -------
-    M : (n_features, n_features) ndarray of float64
-        Of rank `block.n_hidden`, to rounding.
-    b : float
+    M, b : (n_features, n_features) ndarray of float64, float
+        M of rank `block.n_hidden`, to rounding.
 
     Raises
     ------

@@ -51,8 +51,9 @@ def _slope(beta: FloatArray, p: FloatArray) -> FloatArray:
 def _optimum(p: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return p, the best shift and the best scale less 1."""
     on = arguments.probability("p", p)
-    # The slope is negative at 0; p is the shift of the affine optimum, and 5 p²/48 the best one as p → 0.
-    ends = 0.0 * on, np.clip(2.0 * on**2, _TINY, on)
+    # The slope is negative at 0. The best shift is 5 p²/48 as p → 0, and so close to p as p → 1 that only
+    # beyond 1 the slope is safe from rounding.
+    ends = 0.0 * on, np.clip(2.0 * on**2, _TINY, 1.1)
     limits = {"xatol": _TINY, "xrtol": 1e-15, "fatol": 0.0, "frtol": 0.0}
     find_root: Any = elementwise.find_root  # its stubs know no function of several arguments
     beta = find_root(_slope, ends, args=(on,), tolerances=limits, maxiter=99).x
@@ -71,8 +72,7 @@ def antipodal_optimum(p: npt.ArrayLike) -> tuple[Real, Real]:
     Returns
     -------
     a, b : float or ndarray of float64
-        Scale and bias; a = 1 + p/8 and b = 5 p²/48 to leading order as p → 0. Relative error of a 1e-14, of b
-        1e-13/p.
+        Scale and bias; a = 1 + p/8 and b = 5 p²/48 as p → 0. Relative error of a 1e-14, of b 1e-13/p.
 
     Raises
     ------
