@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from superposition import theory
+from superposition.theory.codes import bounds
 from superposition.theory.derivation import Derivation
 
 
@@ -77,6 +78,33 @@ def codes_antipodal_loss(draw):
 def codes_priority_loss(draw):
     p, n = _logarithmic(draw, 1e-12, 1.0), int(draw.integers(4, 400))
     return {"p": p, "n": n}, theory.codes.priority_loss(p, n)
+
+
+def codes_collision_loss(draw):
+    p, n = _logarithmic(draw, 1e-12, 1.0), int(draw.integers(1, 400))
+    return {"p": p, "n": n}, theory.codes.collision_loss(p, n)
+
+
+def codes_decoder_bound(draw):
+    # r/(p - r) is the exponent; the bound leaves the doubles where it is large.
+    p = _logarithmic(draw, 1e-12, 1.0)
+    r = p * float(draw.uniform(0, 0.9))
+    return {"p": p, "r": r}, theory.codes.decoder_bound(p, r)
+
+
+def codes_loss_bound(draw):
+    """Find in doubles where the derived bound is largest on the grid."""
+    p, r = _logarithmic(draw, 1e-9, 0.3), float(draw.uniform(0.01, 1))
+    l, tau = np.meshgrid(bounds._LEVELS, bounds._EDGES)
+    allowed = 3 * l < (1 - p) * tau**3
+    k = 6 / ((1 - p) * (1 - 12 * l) * (1 - 3 * l / ((1 - p) * tau**3)) ** 2 * (1 - tau) ** 3)
+    numeric, best = _derivation("codes.derive_loss_bound").numeric(), (0.0, {})
+    for theta in (2 * r + 0 * l, p / (k * l), 1 + 0 * l):
+        value = np.where(allowed & (theta <= 1), numeric(p, r, l, tau, theta), -np.inf)
+        at = np.unravel_index(np.argmax(value), value.shape)
+        if value[at] > best[0]:
+            best = value[at], {"p": p, "r": r, "l": l[at], "tau": tau[at], "theta": theta[at]}
+    return best[1], theory.codes.loss_bound(p, r)
 
 
 def codes_skew_pair(draw):
@@ -324,6 +352,9 @@ TIES: dict[str, tuple[Any, float]] = {
     "codes.derive_antipodal_loss": (codes_antipodal_loss, 1e-12),
     "codes.derive_priority_loss": (codes_priority_loss, 1e-12),
     "codes.derive_skew_pair": (codes_skew_pair, 1e-13),
+    "codes.derive_collision_loss": (codes_collision_loss, 1e-14),
+    "codes.derive_decoder_bound": (codes_decoder_bound, 1e-12),
+    "codes.derive_loss_bound": (codes_loss_bound, 1e-12),
     "collisions.derive_initial_moments": (collisions_initial_moments, 1e-14),
     "collisions.derive_overlap": (collisions_overlap, 1e-13),
     "collisions.derive_split": (collisions_split, 1e-12),
