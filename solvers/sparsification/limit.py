@@ -331,8 +331,8 @@ def _follow(
 def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     r"""Compute the expected course of sparsification for many normal initial weights, with nothing fitted.
 
-    The flow is the normal form dW/dt = (1 - |W|²) W - lam sign(W) of one encoding (constants 4 dropped, no
-    interference); the m initial weights are independent normals with standard deviation scale/sqrt(m).
+    The flow is that of :func:`solve`; the m initial weights are independent normals with standard deviation
+    scale/sqrt(m).
 
     Parameters
     ----------
@@ -348,8 +348,7 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     Returns
     -------
     LimitLaw
-        Expectations of the number of nonzero weights, the l1 norm and the relative variance, and standard
-        deviations of the first two over single runs; all of the shape of `t`.
+        All of the shape of `t`.
 
     Raises
     ------
@@ -359,15 +358,10 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     Notes
     -----
     Asymptotic for m -> infinity: the expectations err by a relative O(1/m), less than 1 % at m = 100, and
-    by the few thousandths of the quadrature rule where few weights are left. Against 3000 exact solutions
-    at m = 1e5, lam = 1e-5 the law stays within two standard errors of their mean at 25 times from t = 1 to
-    4/lam, that is from all weights to one. The standard deviations are leading order in 1/m and
-    lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1, up to twice too large (of the l1 norm; a quarter, of
-    the number) at 1. If lam is so large that all weights die, the expected number goes to 0.
-
-    In the limit of small lam sqrt(m) it becomes the closed curve of
-    :func:`superposition.theory.sparsification.parametric_law`. In the middle regime m' = 2/(lam t)² + 1,
-    with Poisson spread, and |W|_1 = 1/(lam t), up to logarithms.
+    by the few thousandths of the quadrature rule where few weights are left. The standard deviations are
+    leading order in 1/m and lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1, up to twice too large (of the
+    l1 norm; a quarter, of the number) at 1. For small lam sqrt(m) it becomes the closed curve of
+    :func:`superposition.theory.sparsification.parametric_law`.
 
     References
     ----------

@@ -8,17 +8,9 @@ from typing import Any
 from ..derivation import Derivation, derived
 
 __all__ = [
-    "derive_flow",
-    "derive_limit_law",
-    "derive_limit_moments",
-    "derive_rates",
-    "derive_reduction",
-    "derive_tail_fluctuations",
-    "derive_winner",
-    "encoding",
-    "loss_flow",
-    "slope",
-]
+    "derive_flow", "derive_limit_law", "derive_limit_moments", "derive_rates", "derive_reduction",
+    "derive_tail_fluctuations", "derive_winner", "encoding", "loss_flow", "slope",
+]  # fmt: skip
 
 
 def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
