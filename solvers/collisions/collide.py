@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from ...theory.arguments import number
+from ...theory.arguments import FloatArray, number
 from .. import sparsification
 from ..results import result
-from .steps import FloatArray
 
 __all__ = ["Collision", "collide"]
 

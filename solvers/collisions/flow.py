@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import number
+from ...theory.arguments import FloatArray, number
 from ..integrate.explicit import checked_times
 from ..results import Status, result
 from .march import March, advance, free_force, start, tied_force
-from .steps import ARRIVED, NOT_FINITE, STEP_LIMIT, TOO_FINE, FloatArray, IntArray
+from .steps import ARRIVED, NOT_FINITE, STEP_LIMIT, TOO_FINE, IntArray
 
 __all__ = ["OWNED", "Flow", "checked_encodings", "flow", "follow", "owners", "polysemantic_neurons"]
 

@@ -4,11 +4,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import number
+from ...theory.arguments import FloatArray, number
 from ..integrate.explicit import checked_times
 from .flow import Flow, follow, total_loss
 from .march import March, dense_run
-from .steps import FloatArray
 
 __all__ = ["flow_untied"]
 
