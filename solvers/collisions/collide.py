@@ -46,9 +46,8 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
 
     Notes
     -----
-    As exact as :func:`superposition.solvers.sparsification.solve`, 1e-10 relative in the drop
-    times. "both" for equal signs means equal weights, an unstable state, or lam = 0, when the ratio of the
-    weights never changes.
+    As exact as :func:`superposition.solvers.sparsification.solve`. With equal signs both keep the neuron if
+    the weights are equal, an unstable state, or lam = 0.
 
     References
     ----------

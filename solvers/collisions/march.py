@@ -1,5 +1,6 @@
 """From one time to the next: matrix products while weights are many, packed lists of weights when few."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -162,7 +163,8 @@ def _packed_run(W: FloatArray, force: Force, lam: float, meet: bool, march: Marc
             return
         if size > _UNPACK_ABOVE * W.size:
             return
-        first, rows, columns = kernels.pack(listed)
+        columns, rows = np.divmod(np.flatnonzero(listed.T), W.shape[0])  # neuron by neuron
+        first = np.append(0, np.cumsum(np.count_nonzero(listed, axis=0)))
         before = W[rows, columns]
         w = before.copy()
         t, h, curve, steps, rejected, march.code = kernels.packed_run(
@@ -171,7 +173,8 @@ def _packed_run(W: FloatArray, force: Force, lam: float, meet: bool, march: Marc
         G[:] = 0.0  # the next list clears its own overlaps only
         W[rows, columns] = w
         force(W, F)
-        peak, excess = kernels.missed(listed, F, lam)
+        rest = np.where(listed, 0.0, np.abs(F))
+        excess = math.sqrt(np.max(np.sum(np.maximum(rest - lam, 0.0) ** 2, axis=1)))
         # The force grew by that excess in the time passed: a weight missed at most half their product.
         if 0.5 * excess * (t - march.t) > march.tol:
             W[rows, columns] = before
@@ -181,7 +184,7 @@ def _packed_run(W: FloatArray, force: Force, lam: float, meet: bool, march: Marc
             march.code = ARRIVED
             span = max(1, span // 2)
             continue
-        if peak < 0.5 * (1.0 + _WATCHED) * lam:
+        if np.max(rest) < 0.5 * (1.0 + _WATCHED) * lam:
             span *= 2
         march.t, march.h, march.curve = t, h, curve
         march.steps += steps

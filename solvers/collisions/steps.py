@@ -162,29 +162,8 @@ def judge(
 
 
 @kernel
-def pack(listed: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray, IntArray]:
-    """List weights neuron by neuron: neuron k's are start[k]:start[k + 1], in the order of their `rows`."""
-    n, m = listed.shape
-    start = np.zeros(m + 1, np.int64)
-    for i in range(n):
-        for k in range(m):
-            if listed[i, k]:
-                start[k + 1] += 1
-    for k in range(m):
-        start[k + 1] += start[k]
-    rows, columns = np.empty(start[m], np.int64), np.empty(start[m], np.int64)
-    fill = start[:m].copy()
-    for i in range(n):
-        for k in range(m):
-            if listed[i, k]:
-                rows[fill[k]], columns[fill[k]] = i, k
-                fill[k] += 1
-    return start, rows, columns
-
-
-@kernel
 def _packed_force(
-    start: IntArray, rows: IntArray, w: FloatArray, G: FloatArray, square: FloatArray, meet: bool, out: FloatArray
+    start: IntArray, rows: IntArray, w: FloatArray, G: FloatArray, square: FloatArray, out: FloatArray
 ) -> None:
     """Smooth force on the packed weights.
 
@@ -195,8 +174,6 @@ def _packed_force(
         square[rows[e]] += w[e] * w[e]
     for e in range(rows.size):
         out[e] = (1.0 - square[rows[e]]) * w[e]
-    if not meet:
-        return
     for k in range(start.size - 1):
         for a in range(start[k], start[k + 1]):
             for b in range(a + 1, start[k + 1]):
@@ -208,25 +185,9 @@ def _packed_force(
     for k in range(start.size - 1):
         for a in range(start[k], start[k + 1]):
             for b in range(a + 1, start[k + 1]):
-                overlap = G[rows[a], rows[b]]
-                if overlap > 0.0:
-                    out[a] -= overlap * w[b]
-                    out[b] -= overlap * w[a]
-
-
-@kernel
-def missed(listed: npt.NDArray[np.bool_], F: FloatArray, lam: float) -> tuple[float, float]:
-    """Largest force on a weight that is not listed, and the largest norm of what exceeds lam, by encoding."""
-    peak, worst = 0.0, 0.0
-    for i in range(F.shape[0]):
-        total = 0.0
-        for k in range(F.shape[1]):
-            if not listed[i, k]:
-                force = abs(F[i, k])
-                peak = max(peak, force)
-                total += max(force - lam, 0.0) ** 2
-        worst = max(worst, total)
-    return peak, math.sqrt(worst)
+                overlap = max(G[rows[a], rows[b]], 0.0)
+                out[a] -= overlap * w[b]
+                out[b] -= overlap * w[a]
 
 
 @kernel
@@ -247,23 +208,25 @@ def packed_run(
     """Integrate the listed weights `w` in place till `until`, or for `most` steps; all others rest at zero.
 
     Returns the time reached, the next step's length, the last error over the cube of its step, the numbers of
-    steps taken and rejected, and a code.
+    steps taken and rejected, and a code. Those of neuron k are start[k]:start[k + 1].
     """
+    if not meet:
+        start = start[:1]  # no neuron on which to meet
     f, end = np.empty((4, w.size)), np.empty(w.size)
     work, strengths = np.empty((2, G.shape[0])), np.full(G.shape[0], lam)
     square = work[1]
-    _packed_force(start, rows, w, G, square, meet, f[0])
+    _packed_force(start, rows, w, G, square, f[0])
     steps, rejected, quiet = 0, 0, 0
     seen = w.copy()
     while t < until and steps + rejected < most:
         last = t + h >= until
         step = until - t if last else h
         move(w, f[0], f[0], rows, strengths, 0.5 * step, end)
-        _packed_force(start, rows, end, G, square, meet, f[1])
+        _packed_force(start, rows, end, G, square, f[1])
         move(w, f[0], f[1], rows, strengths, 0.75 * step, end)
-        _packed_force(start, rows, end, G, square, meet, f[2])
+        _packed_force(start, rows, end, G, square, f[2])
         arrive(w, f, rows, strengths, step, end)
-        _packed_force(start, rows, end, G, square, meet, f[3])
+        _packed_force(start, rows, end, G, square, f[3])
         error = judge(w, f, rows, strengths, step, end, work)
         if not error <= tol:
             rejected += 1

@@ -29,7 +29,9 @@ def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
     return np.where(np.abs(share) < 0.5, np.log1p(share), np.log(new / old))
 
 
-def _invert(elapsed: _Function, rate: _Function, low: FloatArray, high: FloatArray, t: FloatArray) -> FloatArray:
+def _invert(
+    elapsed: _Function, rate: _Function, low: FloatArray, high: FloatArray, t: FloatArray
+) -> FloatArray:
     """Solve elapsed(z) = t for z in [low, high], where dz/dt = rate(z) > 0: Newton's method in a bracket."""
     z = 0.5 * (low + high)
     for _ in range(200):

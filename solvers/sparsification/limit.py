@@ -256,8 +256,8 @@ def _path(
 ) -> Iterator[_State]:
     """Move the threshold: its steps, and the number, sum and sum of squares of the weights left after each.
 
-    It goes from `nodes[0]` to the last weight followed, where the `rest` count as their mean; then from weight
-    to weight until one is left, and on. A step of 0 begins with new numbers.
+    From `nodes[0]` to the last weight followed the `rest` count as their mean; then it goes from weight to
+    weight until one is left, and on. A step of 0 begins with new numbers.
     """
     top = z.size
     one, two = np.zeros(top), np.zeros(top)  # over the j + 1 largest, relative to the smallest of these

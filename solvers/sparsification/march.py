@@ -99,7 +99,15 @@ def _first_above(v: FloatArray, c: float, low: int) -> int:
 
 @kernel
 def _stride(
-    v: FloatArray, blocks: FloatArray, top: int, i: int, gap: float, c: float, g: float, lam: float, width: float
+    v: FloatArray,
+    blocks: FloatArray,
+    top: int,
+    i: int,
+    gap: float,
+    c: float,
+    g: float,
+    lam: float,
+    width: float,
 ) -> tuple[float, float, int]:
     """Choose a step from c = v[i] - gap: its end, its width, and the first weight above its end.
 
