@@ -19,12 +19,8 @@ __all__ = ["OWNED", "Flow", "checked_encodings", "flow", "follow", "owners", "po
 # A feature owns a neuron when its weight there is larger than this. Survivors end near 1, all others at 0.
 OWNED = 0.5
 
-_ENDS = (
-    Status.REACHED,
-    Status.STEPS,
-    Status.DIVERGED,
-    Status.STALLED,
-)  # in the order of the codes of `steps`
+# In the order of the codes of `steps`.
+_ENDS = (Status.REACHED, Status.STEPS, Status.DIVERGED, Status.STALLED)
 
 
 @result
@@ -215,7 +211,7 @@ def flow(
         Times at which summaries are wanted, sorted, not negative; one number is one time. Flow time, not
         steps.
     interference : bool, optional
-        Without it each encoding moves alone, as in :func:`superposition.solvers.sparsification.solve`.
+        Without it each encoding moves alone, as in `solvers.sparsification.solve`.
     tol : float, optional
         Error allowed in each step, from 1e-13 to 0.1: the Euclidean norm of any encoding's error beside its
         own norm, or beside 1 if that is larger.

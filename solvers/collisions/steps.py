@@ -208,7 +208,7 @@ def packed_run(
     """Integrate the listed weights `w` in place till `until`, or for `most` steps; all others rest at zero.
 
     Returns the time reached, the next step's length, the last error over the cube of its step, the numbers of
-    steps taken and rejected, and a code. Those of neuron k are start[k]:start[k + 1].
+    steps taken and rejected, and a code. Weights of neuron k: start[k]:start[k + 1].
     """
     if not meet:
         start = start[:1]  # no neuron on which to meet
