@@ -45,7 +45,7 @@ def flow_untied(
         Initial encoder; for basis vectors as inputs row i is the encoding of feature i. Not modified.
     decoder0 : (n_features, n_hidden) array_like of float
         Initial decoder, row i reads out feature i. Not modified.
-    lam, t
+    lam, t : float, (n_times,) array_like of float
         As in :func:`flow`; the l1 force is on the hidden activations.
     decoder_lam : float, optional
         l1 strength on the decoder's weights. The source's loss has none.
@@ -53,7 +53,7 @@ def flow_untied(
         Strength :math:`\delta` of the l2 force on both.
     inputs : (n_features, n_inputs) array_like of float, optional
         Orthonormal inputs, row i is shown for feature i; by default the basis vectors.
-    tol, steps
+    tol, steps : float, int, optional
         As in :func:`flow`.
 
     Returns
