@@ -28,7 +28,7 @@ class Flow:
     """Weights and summaries of the flow with interference; see :func:`flow` and :func:`flow_untied`.
 
     Shapes are those of one initialisation; with many, all arrays but `t` begin with the axis of the runs.
-    Summaries at times that a run did not reach are nan, or -1 where they count.
+    Summaries at times that a run did not reach are nan, or -1 where they count; too large for doubles, inf.
     """
 
     t: FloatArray
@@ -149,6 +149,8 @@ def total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool,
     return share * float(np.sum(np.square(output - np.eye(len(E))))) + penalty
 
 
+# Trial steps may overflow, and are not kept; what overflows at the start the status tells.
+@np.errstate(over="ignore", invalid="ignore")
 def follow(
     X: FloatArray,
     n: int,
@@ -165,8 +167,7 @@ def follow(
     nonzeros, polysemantic = np.full((t.size, n), -1), np.full(t.size, -1)
     totals, march = np.full(t.size, np.nan), start(X, tol, most)
     for i, until in enumerate(t):
-        with np.errstate(over="ignore", invalid="ignore"):  # trial steps may overflow; they are not kept
-            move(march, float(until))
+        move(march, float(until))
         if not march.under_way:
             break
         nonzeros[i] = np.count_nonzero(E, axis=1)
