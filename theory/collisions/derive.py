@@ -35,11 +35,8 @@ def derive_initial_moments() -> Derivation:
 def derive_overlap() -> Derivation:
     r"""Derive how a positive overlap of two encodings moves at lam = 0.
 
-    Returns
-    -------
-    Derivation
-        A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by
-        interference alone, as the source has it, and :math:`d \ln \cos/dt` of the angle.
+    A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by
+    interference alone, as the source has it, and :math:`d \ln \cos/dt` of the angle.
 
     Examples
     --------
@@ -62,12 +59,8 @@ def derive_overlap() -> Derivation:
 def derive_shared_neuron() -> Derivation:
     r"""Derive the motion of two equal-signed weights w1, w2 that are all their encodings have.
 
-    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` is the flow of *one* encoding with these two weights.
-
-    Returns
-    -------
-    Derivation
-        The column of the derivatives of w2/w1, which is 0 at lam = 0, and of ln(w1 - w2).
+    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` is the flow of *one* encoding with these two weights. A
+    column: the derivatives of w2/w1, which is 0 at lam = 0, and of ln(w1 - w2).
 
     Examples
     --------
@@ -105,11 +98,8 @@ def derive_conflict() -> Derivation:
 def derive_split() -> Derivation:
     r"""Derive the rest and the linear flow of two equal copies of a weight.
 
-    Returns
-    -------
-    Derivation
-        A column in w, each copy's weight: the l1 strength at which equal copies of weight w rest, and the
-        rates at which their difference and their sum grow.
+    A column in w, each copy's weight: the l1 strength at which equal copies of weight w rest, and the rates
+    at which their difference and their sum grow.
 
     Examples
     --------

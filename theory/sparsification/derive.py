@@ -8,17 +8,9 @@ from typing import Any
 from ..derivation import Derivation, derived
 
 __all__ = [
-    "derive_flow",
-    "derive_limit_law",
-    "derive_limit_moments",
-    "derive_rates",
-    "derive_reduction",
-    "derive_tail_fluctuations",
-    "derive_winner",
-    "encoding",
-    "loss_flow",
-    "slope",
-]
+    "derive_flow", "derive_limit_law", "derive_limit_moments", "derive_rates", "derive_reduction",
+    "derive_tail_fluctuations", "derive_winner", "encoding", "loss_flow", "slope",
+]  # fmt: skip
 
 
 def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
@@ -68,9 +60,8 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the flow with interference, minus the gradient of the loss.
 
     The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 +
-    \lambda|W_i|_1`. Its ReLU terms are smooth, so it is differentiated region by region: a symbol s_ij = 0 or
-    1 for each pair says whether the overlap counts, a symbol e_ik for each weight is its sign. The factors 4
-    of the print are right, since each pair occurs twice in the sum.
+    \lambda|W_i|_1`: a symbol s_ij = 0 or 1 for each pair says whether the overlap counts, a symbol e_ik for
+    each weight is its sign.
 
     References
     ----------
