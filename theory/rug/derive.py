@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation
+from ..derivation import Derivation, sp
 
 __all__ = [
     "derive_asymptotic_loss",
@@ -26,16 +26,12 @@ _NORMAL = "The interference is normal with standard deviation sigma, in units of
 
 def symbols() -> tuple[Any, Any, Any, Any]:
     """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
-    import sympy as sp
-
     a, sigma, p = sp.symbols("a sigma p", positive=True)
     return a, sp.Symbol("b", real=True), sigma, p
 
 
 def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
     """E y_+ and E y_+² of a normal y, integrated."""
-    import sympy as sp
-
     y, m, s = sp.Symbol("y"), sp.Symbol("m", real=True), sp.Symbol("s", positive=True)
     density = sp.exp(-((y - m) ** 2) / (2 * s**2)) / (sp.sqrt(2 * sp.pi) * s)
     first, second = (sp.simplify(sp.integrate(y**k * density, (y, 0, sp.oo))) for k in (1, 2))
@@ -45,16 +41,12 @@ def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
 
 def _moments(p: Any) -> tuple[Any, Any]:
     """E x and E x²."""
-    import sympy as sp
-
     u = sp.Symbol("u")
     return p * sp.integrate(u, (u, 0, 1)), p * sp.integrate(u**2, (u, 0, 1))
 
 
 @cache
 def _losses() -> dict[str, Any]:
-    import sympy as sp
-
     a, b, sigma, p = symbols()
     u, x = sp.symbols("u x", real=True)
     _, off = _ramp_moments(b, a * sigma)
@@ -119,8 +111,6 @@ def derive_gradient(by: str) -> Derivation:
     >>> derive_gradient("b").expression.subs({b: 0, p: 0})
     sqrt(2)*a*sigma/sqrt(pi)
     """
-    import sympy as sp
-
     variables = dict(zip(("a", "b", "sigma"), symbols(), strict=False))
     variable = variables[arguments.choice("by", by, tuple(variables))]
     return Derivation(sp.diff(_losses()["loss"], variable), symbols(), (_NORMAL,))
@@ -141,8 +131,6 @@ def derive_optimal_scale() -> Derivation:
     >>> round(scale.subs(dict(zip(symbols(), (1, 0, 1, 1)))).evalf(), 6)
     0.376597
     """
-    import sympy as sp
-
     a, b, sigma, p = symbols()
     loss = _losses()["loss"]
     # The loss is c0 + c1 a + c2 a² in a at fixed beta = b/a; values at a = 1, 2 and the limit a → 0
@@ -169,8 +157,6 @@ def derive_zero_ratio_limit() -> Derivation:
     >>> derive_zero_ratio_limit().expression[1]
     -p**2/4 + p/3
     """
-    import sympy as sp
-
     p, z = symbols()[-1], sp.Symbol("z", real=True)
     first, second = _ramp_moments(z, sp.Integer(1))
     mean, square = _moments(p)
@@ -199,8 +185,6 @@ def derive_variance_bound() -> Derivation:
     >>> derive_variance_bound().expression[1]
     n_features/n_hidden
     """
-    import sympy as sp
-
     p = symbols()[-1]
     n_features, n_hidden, common, multiplier = sp.symbols("n_features n_hidden lambda mu", positive=True)
     conditions = [sp.diff(common**2 - multiplier * common, common), n_hidden * common - n_features]
@@ -224,8 +208,6 @@ def derive_linear_optimum() -> Derivation:
     >>> derive_linear_optimum().expression[0]
     ratio
     """
-    import sympy as sp
-
     a, b, _, p = symbols()
     ratio = sp.Symbol("ratio", positive=True)
     mean, square = _moments(p)
@@ -243,8 +225,6 @@ def derive_linear_optimum() -> Derivation:
 @cache
 def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
     """Return t, the on-loss as sigma² (c2 + c3 sigma), and off-loss over a² sigma², at b = -a t sigma."""
-    import sympy as sp
-
     a, b, sigma, _ = symbols()
     t, slope = sp.Symbol("t", positive=True), sp.Symbol("alpha", real=True)
     left, right = (sp.sqrt(2) * end / (2 * a * sigma) for end in (b, a + b))
@@ -274,8 +254,6 @@ def derive_asymptotic_loss() -> Derivation:
     >>> derive_asymptotic_loss().expression.subs(p, 1)
     sigma**2*(sigma*(t**3/12 + t) + t**2/4 + 1)
     """
-    import sympy as sp
-
     _, _, sigma, p = symbols()
     t, second, third, off, scale = _small_sigma()
     square = sp.series(scale**2, sigma, 0, 2).removeO()
@@ -297,8 +275,6 @@ def derive_asymptotic_shift() -> Derivation:
     >>> derive_asymptotic_shift().expression
     p*t/2 + t*erfc(sqrt(2)*t/2) - sqrt(2)*exp(-t**2/2)/sqrt(pi)
     """
-    import sympy as sp
-
     p = symbols()[-1]
     t, second, _, off, _ = _small_sigma()
     slope = sp.expand(sp.simplify(sp.diff(p * second + off, t)))
@@ -321,8 +297,6 @@ def derive_finite_size_correction() -> Derivation:
     >>> [str(symbol) for symbol in derive_finite_size_correction().symbols]
     ['a', 'b', 'sigma', 'p', 'sum_of_cubes', 'sum_of_fourths']
     """
-    import sympy as sp
-
     a, b, _, p = symbols()
     s = sp.Symbol("s")
     sums = sp.symbols("sum_of_cubes sum_of_fourths", real=True)
