@@ -122,7 +122,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     (3, 2.755983)
     """
     n = arguments.integer("n_features", n_features, 3)
-    arguments.fits("n_features", n, 3.0 * n * n)
+    arguments.fits("n_features", n, 3 * n**2)
     j = np.arange(n)
     # 1 - cos(t) = 2 sin²(t/2) keeps large polygons accurate
     height = np.sin(np.pi / n * (j[:, None] - j)) ** 2 / np.sin(np.pi / n) ** 2
