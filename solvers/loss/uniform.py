@@ -33,8 +33,8 @@ FloatArray = npt.NDArray[np.float64]
 Four = tuple[float, float, float, float]
 Three = tuple[float, float, float]
 
-BLOCK = 128  # frequencies whose phases come from one table
-CHUNK = 16  # blocks kept in the second-level cache together
+BLOCK = 64  # frequencies whose phases come from one table
+CHUNK = 32  # blocks kept in the second-level cache together
 KAPPA = 5.0  # terms outgrow their sum by kappa^-2 where tails are light, by e^kappa at worst
 SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of their own
 NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
@@ -163,33 +163,56 @@ def _majorant(m: FloatArray, large: int, p: FloatArray, real: float, radius: flo
 
 
 @kernel
+def _period(
+    m: FloatArray,
+    large: int,
+    p: FloatArray,
+    side: float,
+    start: float,
+    growth: Three,
+    allowed: float,
+    theta: float,
+) -> float:
+    """Return the period at which Chernoff's bound with theta makes the images on one side `allowed`.
+
+    Where tau = start + side nu - l P is positive, image l is wrong by no more than the polynomial
+    growth of tau, and tau^k <= (k / (e theta))^k e^(theta tau).
+    """
+    mean = _majorant(m, large, p, side * theta, 0.0) if theta * abs(m[0]) < 500.0 else np.inf
+    if not mean < 1e250:
+        return np.inf
+    scale = 1.0 / (np.e * theta)
+    bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
+    log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(allowed)
+    # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
+    return max(side * KAPPA + log, KAPPA + 1.0) / theta
+
+
+@kernel
 def _half_period(
     m: FloatArray, large: int, p: FloatArray, side: float, start: float, growth: Three, allowed: float
 ) -> tuple[float, float]:
-    """Return a period that the images on one side respect, and a bound on their error.
-
-    Where tau = start + side nu - l P is positive, image l is wrong by no more than the polynomial
-    growth of tau, and tau^k <= (k / (e theta))^k e^(theta tau) for every theta.
-    """
-    reach = 0.0
-    for x in m:
-        reach += max(side * x, 0.0)
+    """Return a period that the images on one side respect, and a bound on their error."""
+    reach, square = 0.0, 0.0
+    for j in range(m.size):
+        rise = max(side * m[j], 0.0)
+        reach += rise
+        square += p[j] * rise * rise
     hard = start + reach
-    best = np.inf
-    theta = 1.0 / reach if reach > 0.0 else np.inf
-    while theta * abs(m[0]) < 500.0:
-        scale = 1.0 / (np.e * theta)
-        bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
-        mean = _majorant(m, large, p, side * theta, 0.0)
-        if not mean < 1e250:
-            break
-        log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(allowed)
-        # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
-        period = max(side * KAPPA + log, KAPPA + 1.0) / theta
-        if period > 1.2 * best:
-            break
-        best = min(best, period)
-        theta *= 1.5
+    if reach == 0.0:
+        return hard, 0.0
+    # the period falls up to the best theta and rises behind it; a normal law would have it near the guess
+    guess = np.sqrt(6.0 * max(np.log(square / allowed), 1.0) / square)
+    guess = max(min(guess, 400.0 / abs(m[0])), 1.0 / reach)
+    best = _period(m, large, p, side, start, growth, allowed, guess)
+    for factor in (1.5, 1.0 / 1.5):
+        theta = factor * guess
+        while theta * reach > 0.5:
+            period = _period(m, large, p, side, start, growth, allowed, theta)
+            if not period < best and (best < np.inf or factor > 1.0):
+                break
+            best = min(best, period)
+            theta *= factor
     return (best, allowed) if best < hard else (hard, 0.0)
 
 
@@ -237,15 +260,14 @@ def _advance(
 def _fill_table(table: FloatArray, angle: float) -> None:
     """Fill in e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling: seven products behind an entry at most."""
     table[0], table[BLOCK] = 0.0, 0.0
-    width = 1
+    width, half = 1, np.sin(0.5 * angle)
     while width < BLOCK:
-        half = np.sin(0.5 * angle * width)
         re, im = -2.0 * half * half, np.sin(angle * width)
         for f in range(width):
             f_re, f_im = table[f], table[BLOCK + f]
             table[width + f] = f_re + re + (f_re * re - f_im * im)
             table[BLOCK + width + f] = f_im + im + (f_re * im + f_im * re)
-        width *= 2
+        width, half = 2 * width, im
 
 
 @kernel
