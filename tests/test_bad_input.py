@@ -64,7 +64,6 @@ PENDING = {
     "solvers.codes",
     "solvers.integrate",
     "solvers.linear",
-    "solvers.minimise",
     "solvers.relu",
     "solvers.sparsification",
 }

@@ -9,7 +9,7 @@ from ...theory.arguments import FloatArray, integer, number, real, vector
 from ...theory.features import Features, as_features
 from ...theory.results import result
 from ...theory.special import VALUES, value_transform
-from .exact import LARGEST, row_gradient
+from .exact import LARGEST, outputs
 from .few import one_on, pointwise
 from .lattice import SILENT, plan
 
@@ -109,16 +109,13 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
     """Differentiate the exact gradient by four points, errors of order STEP^4."""
     at = np.append(row, b)
     step = STEP * max(float(np.abs(at).max()), 1e-3)
-    loss, gradient = row_gradient(at[:-1], i, b, law)
-    hessian = np.empty((at.size, at.size))
-    for j in range(at.size):
-        ends = []
-        for far in (-2.0, -1.0, 1.0, 2.0):
-            moved = at.copy()
-            moved[j] += far * step
-            ends.append(row_gradient(moved[:-1], i, float(moved[-1]), law)[1])
-        hessian[j] = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
-    return RowDerivatives(loss, gradient, 0.5 * (hessian + hessian.T))
+    far = np.repeat([0.0, -2.0, -1.0, 1.0, 2.0], [1] + 4 * [at.size])[:, None]
+    moved = at + step * far * np.vstack([np.zeros(at.size), *4 * [np.eye(at.size)]])
+    found = outputs(law, moved[:, :-1], np.full(moved.shape[0], i), moved[:, -1], 1e-13, True)
+    gradients = np.column_stack([found.by_M, found.by_b])
+    ends = gradients[1:].reshape(4, at.size, at.size)
+    hessian = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
+    return RowDerivatives(float(found.losses[0]), gradients[0], 0.5 * (hessian + hessian.T))
 
 
 def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: int) -> RowDerivatives:
