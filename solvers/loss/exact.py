@@ -167,9 +167,7 @@ def _by_transforms(
     return Outputs(losses, errors, by_M, by_b)
 
 
-def _with_squares(
-    law: Features, M: FloatArray, features: IntArray, b: FloatArray, part: Outputs
-) -> Outputs:
+def _with_squares(law: Features, M: FloatArray, features: IntArray, b: FloatArray, part: Outputs) -> Outputs:
     """Add what `wedge` leaves out: E x_i^2 for b <= 0, and E (x_i - row.x - b)^2 for b > 0."""
     second, mean = law.second_moment_matrix() / np.outer(law.scale, law.scale), law.mean / law.scale
     left = np.eye(law.n_features)[features] - M
@@ -201,7 +199,7 @@ def outputs(
     units = law.scale[features]
     rows = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
     bias = np.require(b / units, np.float64, ["C", "W"])
-    p = np.array(law.p)
+    p = np.array(law.on_probability())
     if _plain(law) and not slopes:  # what no output hears changes nothing
         heard = np.any(np.abs(rows) > NEGLIGIBLE, axis=0)
         heard[features] = True
