@@ -142,20 +142,15 @@ def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: 
     return RowDerivatives(loss, gradient, hessian)
 
 
-def _transforms(values: str, z: ComplexArray) -> ComplexArray:
-    """Return phi_0, ..., phi_3 of a law that is uniform on [0, 1] or [-1, 1]."""
-    found = value_transform(values, z)
-    last = np.empty_like(z)
-    far = np.abs(z) > 0.5
-    edge = np.exp(z[far]) if values == "uniform" else np.cosh(z[far])
-    last[far] = (edge - 3.0 * found[2][far]) / z[far]
-    near, term = z[~far], np.ones_like(z[~far])
-    last[~far] = 0.0
+def _third(values: str, z: ComplexArray, second: ComplexArray) -> ComplexArray:
+    """Return E v^3 e^(z v) for v uniform on [0, 1] or [-1, 1] from E v^2 e^(z v)."""
+    edge = np.exp(z) if values == "uniform" else np.cosh(z)
+    near, series, term = np.abs(z) <= 0.5, np.zeros_like(z), np.ones_like(z)
     for k in range(14):  # moments of order k + 3: 1/(k + 4), or 0 where odd orders vanish
         if values == "uniform" or k % 2:
-            last[~far] += term / (k + 4)
-        term = term * near / (k + 1)
-    return np.concatenate([found, last[None]])
+            series += term / (k + 4)
+        term = np.where(near, term * z / (k + 1), 0.0)
+    return np.where(near, series, (edge - 3.0 * second) / np.where(near, 1.0, z))
 
 
 def _of_heard(
@@ -182,11 +177,11 @@ def _of_heard(
     for start in range(0, frequencies, CHUNK):
         k = np.arange(start, min(start + CHUNK, frequencies))
         s = np.asarray(c + 1j * h * k, np.complex128)
-        f, mine = _transforms(values, s[:, None] * m), _transforms(values, s * a)
+        f, mine = value_transform(values, s[:, None] * m), value_transform(values, s * a)
         weight = np.exp(s * b) * h / np.pi * np.where(k == 0, 0.5, 1.0)
         K = weight * (2.0 * (1.0 - own + own * mine[0]) / s - 2.0 * own * mine[1]) / s**2
         K_a = weight * 2.0 * own * (mine[1] / s - mine[2]) / s
-        K_aa = weight * 2.0 * own * (mine[2] / s - mine[3])
+        K_aa = weight * 2.0 * own * (mine[2] / s - _third(values, s * a, mine[2]))
         factors = 1.0 - p + p * f[0]
         product = factors.prod(axis=1)
         rest = product - none - (alone * f[0]).sum(axis=1)
