@@ -83,18 +83,9 @@ def _packed(units: list[Block], heard: npt.NDArray[np.bool_], total: int | None)
         return np.cumsum([0, *(part.size for part in parts)], dtype=np.int64)
 
     members, weights = [unit.members for unit in units], [unit.weights for unit in units]
-    numbers = joined([masks(unit) for unit in units], np.int64)
-    return Others(
-        ends(members),
-        joined(members, np.int64),
-        ends(weights),
-        numbers,
-        joined(weights, np.float64),
-        heard,
-        total is not None,
-        total or 0,
-        np.empty(0),
-    )
+    numbers, chance = joined([masks(unit) for unit in units], np.int64), joined(weights, np.float64)
+    arrays = ends(members), joined(members, np.int64), ends(weights), numbers, chance
+    return Others(*arrays, heard, total is not None, total or 0, np.empty(0))
 
 
 def _cases(
@@ -140,11 +131,10 @@ def _by_transforms(
             kept &= heard
         m, a, p = M[k, kept], float(M[k, i]), law.p[kept]
         if not plain:
-            cases = _cases(law, units, i, heard[kept])
-        elif bounded:
-            cases = iter([(1.0, own, independent(p))])
+            cases = list(_cases(law, units, i, heard[kept]))
         else:
-            cases = iter([(1.0 - own, 0.0, independent(p)), (own, 1.0, independent(p))])
+            states = [(1.0, own)] if bounded else [(1.0 - own, 0.0), (own, 1.0)]
+            cases = [(chance, on, independent(p)) for chance, on in states]
         slope = np.zeros(m.size)
         for chance, on, others in cases:
             if bounded:
@@ -232,10 +222,6 @@ def outputs(
     return Outputs(losses, errors, found.by_M * np.outer(units, law.scale), found.by_b * units)
 
 
-def _tolerance(tol: float) -> float:
-    return number("tol", tol, 0.0, 1.0, brackets="()")
-
-
 def _law(law: Any, n: int) -> Features:
     features = as_features(law, n)
     least = features.p[features.p > 0.0].min(initial=1.0)
@@ -244,29 +230,23 @@ def _law(law: Any, n: int) -> Features:
     return features
 
 
-def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, FloatArray, Features]:
+def _asked(
+    M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any, tol: float, slopes: bool, most: int | None = None
+) -> tuple[FloatArray, Outputs]:
+    """Return the outputs asked for, all by default, and their weights in the loss per feature."""
     M = real("M", matrix("M", M), -LARGEST, LARGEST)
     n = M.shape[1]
     if M.shape[0] != n:
         raise ValueError(f"`M` must be square; got shape {M.shape}.")
-    b = arguments.each("b", b, n)
-    return M, real("b", b, -LARGEST, LARGEST), _law(law, n)
-
-
-def _picked(rows: npt.ArrayLike | None, n: int) -> IntArray:
-    """Return the outputs asked for, all by default."""
-    if rows is None:
-        return np.arange(n)
-    return arguments.indices("rows", rows, n)
+    bias, features = real("b", arguments.each("b", b, n), -LARGEST, LARGEST), _law(law, n)
+    picked = np.arange(n) if rows is None else arguments.indices("rows", rows, n)
+    tol = number("tol", tol, 0.0, 1.0, brackets="()")
+    found = outputs(features, M[picked], picked, bias[picked], tol, slopes, most)
+    return features.importance[picked] / picked.size, found
 
 
 def exact_loss(
-    M: npt.ArrayLike,
-    b: npt.ArrayLike,
-    law: Any,
-    *,
-    tol: float = 1e-12,
-    rows: npt.ArrayLike | None = None,
+    M: npt.ArrayLike, b: npt.ArrayLike, law: Any, *, tol: float = 1e-12, rows: npt.ArrayLike | None = None
 ) -> Loss:
     r"""Exact expected loss per feature of the model ReLU(M x + b), by integrating the law of M x + b.
 
@@ -304,22 +284,17 @@ def exact_loss(
 
     Notes
     -----
-    Four ways, one for each kind of law:
+    Few features with bounded values: all patterns are summed, and only rounding is left. Independent uniform
+    features: a lattice sum with proven bounds for all that is cut off, good to 4e-12 of p/3 for 512 features
+    with random weights. Other bounded values, groups, exactly k on: a simpler sum, also proven. Sums of
+    binary values have atoms, where the bound stays at 1e-4 of the loss and takes seconds a row. Values
+    without bounds: an integral that converges exponentially.
 
-    - `patterns`, for few features with bounded values: all patterns are summed, and only rounding is left.
-    - `uniform`, for independent uniform features: a lattice sum with proven bounds for all that is cut off.
-      With random weights of a tied network the estimate is 1e-12 of p/3 for n up to 128, 4e-12 for 512.
-    - `lattice`, for other bounded values, groups, exactly k on: a simpler sum, with proven bounds as well.
-      Sums of binary values have atoms; the bound stays at 1e-4 of the loss there, and takes seconds a row.
-    - `wedge`, for half-normal, exponential and normal values: an integral that converges exponentially.
-
-    Rounding is a model (a random walk over the factors, and a drift) that brute force in exact arithmetic
-    has not broken. It scales with the square of the range of the output. Weights may differ by any factor,
-    except in `lattice`, where the estimate grows with their spread.
-
-    `uniform` takes n^2 times the number of frequencies, at 0.7 ns each: a hundred frequencies where many
-    features are on at once, up to some 1e4 where few are, ten times fewer with tol = 1e-8. Rows are shared
-    among Numba's threads; results do not depend on their number.
+    Rounding is a model that brute force in exact arithmetic has not broken. It scales with the square of the
+    range of the output. Weights may differ by any factor, except in the simpler sum, where the estimate grows
+    with their spread. The cost is n^2 times the number of frequencies, 0.7 ns each for uniform values: a
+    hundred where many features are on at once, up to some 1e4 where few are. Rows are shared among Numba's
+    threads; results do not depend on their number.
 
     Examples
     --------
@@ -330,19 +305,12 @@ def exact_loss(
     >>> round(exact_loss(pair, 0.0, Features(2, 0.1, values="exponential")).loss, 12)  # E min^2 = 1/2
     0.005
     """
-    M, b, law = _model(M, b, law)
-    picked = _picked(rows, law.n_features)
-    found = outputs(law, M[picked], picked, b[picked], _tolerance(tol), False)
-    weights = law.importance[picked]
-    loss, error = np.mean(weights * found.losses), np.mean(weights * found.errors)
-    return Loss(float(loss), float(error), found.losses, found.errors)
+    weights, found = _asked(M, b, law, rows, tol, False)
+    return Loss(float(weights @ found.losses), float(weights @ found.errors), found.losses, found.errors)
 
 
 def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-12) -> Loss:
     """Exact expected loss of one output, E (x_i - ReLU(row . x + b))^2.
-
-    Where all outputs are alike, as in the Persian rug, one row gives the loss of a model whose matrix
-    would not fit into memory.
 
     Parameters
     ----------
@@ -367,10 +335,6 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
     ValueError
         As in `exact_loss`.
 
-    Notes
-    -----
-    Accuracy and cost are those of `exact_loss`, the cost being n times the number of frequencies.
-
     Examples
     --------
     >>> row = np.r_[0.5, np.full(4, 0.25)]
@@ -381,7 +345,7 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
     law = _law(law, row.size)
     feature = np.array([integer("i", i, 0, row.size - 1)])
     bias = np.array([number("b", b, -LARGEST, LARGEST)])
-    found = outputs(law, row[np.newaxis], feature, bias, _tolerance(tol), False)
+    found = outputs(law, row[np.newaxis], feature, bias, number("tol", tol, 0.0, 1.0, brackets="()"), False)
     weight = float(law.importance[feature[0]])
     return Loss(weight * float(found.losses[0]), weight * float(found.errors[0]), found.losses, found.errors)
 
@@ -429,11 +393,8 @@ def value_and_gradient(
     >>> round(loss, 6), by_b.round(4)
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
-    M, b, law = _model(M, b, law)
-    picked = _picked(rows, law.n_features)
     most = None if frequencies is None else integer("frequencies", frequencies, 1, 2**24)
-    found = outputs(law, M[picked], picked, b[picked], _tolerance(tol), True, most)
-    weights = law.importance[picked] / picked.size
+    weights, found = _asked(M, b, law, rows, tol, True, most)
     return float(weights @ found.losses), weights[:, None] * found.by_M, weights * found.by_b
 
 

@@ -11,7 +11,8 @@ from ...theory.results import result
 from ...theory.special import VALUES, value_transform
 from .exact import LARGEST, outputs
 from .few import one_on, pointwise
-from .lattice import SILENT, plan
+from .lattice import SILENT, lattice
+from .sweep import independent
 
 __all__ = ["RowDerivatives", "row_hessian"]
 
@@ -72,17 +73,16 @@ def row_hessian(
 
     Notes
     -----
-    For independent features with values uniform on [0, scale] or [-scale, scale], derivatives pass under the
-    sum of `exact_loss`. Patterns with at most one other feature on are integrated exactly, whatever the
-    weights. What the sum leaves out falls like frequencies^-4 in the loss and frequencies^-2 in the Hessian;
-    double `frequencies` to see it. In rugs of 16 to 64 features with 8192 of them the Hessian is good to
-    about 1e-7 of its largest entry. Where entries differ by factors of a hundred and more, more are needed.
-    The cost is n² times `frequencies`, 0.1 s for 64 features.
+    For independent features uniform on [0, scale] or [-scale, scale], derivatives pass under the sum of
+    `exact_loss`. What it leaves out falls like frequencies^-4 in the loss and frequencies^-2 in the Hessian;
+    double `frequencies` to see it. In rugs of 16 to 64 features the Hessian is good to about 1e-7 of its
+    largest entry. Where entries differ by factors of a hundred and more, more frequencies are needed. The
+    cost is n² times `frequencies`, 0.1 s for 64 features.
 
-    For all other laws it is the fourth-order central difference of the exact gradient, with steps of a
-    thousandth of the largest weight: good to about 1e-8 of the largest entry where the loss is smooth, at the
-    cost of 4 n + 4 gradients. The loss is twice differentiable where b, M_ii + b and the row's entries are
-    not 0 at once; for binary values it is so nowhere, as their sums have atoms.
+    For all other laws it is the fourth-order central difference of the exact gradient, good to about 1e-8 of
+    the largest entry where the loss is smooth, at the cost of 4 n + 5 gradients. The loss is twice
+    differentiable where b, M_ii + b and the row's entries are not 0 at once; for binary values it is so
+    nowhere, as their sums have atoms.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def _of_heard(
         more, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, own, kind)
         whole += alone[j] * np.array(more)
         by_m[j], second[:, j] = alone[j] * d_m, alone[j] * np.array([d_mm, d_bm, d_am])
-    c, h = plan(kind, m, p, a, b, own)
+    c, h, _, _ = lattice(kind, m, a, b, own, independent(p), np.inf, 1.0)
     loss = whole[0] + own / 3.0 * (1.0 - none - alone.sum())
     by_ba, corner = whole[1:3].copy(), np.array([[whole[3], whole[4]], [whole[4], whole[5]]])
     sides, block = second[1:].copy(), np.diag(second[0])

@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory.kernels import kernel
+from ...theory.special.values import transforms
 from .few import BINARY, SYMMETRIC, one_on, pointwise
-from .sweep import Others, add_nodes, independent, sweep
+from .sweep import Others, add_nodes, sweep
 
-__all__ = ["SILENT", "case", "plan"]
+__all__ = ["SILENT", "case", "lattice"]
 
 FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
 
-LEAST = 32  # frequencies
+BLOCK = 32  # frequencies are added in such steps
 KAPPA = 34.0  # e^-34 is 2e-15
 RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding
 GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is widened
@@ -32,17 +33,10 @@ def _bounds(kind: int, m: FloatArray, real: float, radius: float, phi: ComplexAr
     """Write bounds of |phi_0(s m_j)| for Re s = real and |s| >= radius; for radius = 0, phi_0 at s = real."""
     for j in range(m.size):
         x = real * m[j]
-        if kind == BINARY:
-            phi[j] = np.exp(x)
-            continue
-        if kind == SYMMETRIC:
-            value = np.sinh(x) / x if abs(x) > 1e-4 else 1.0
-            edges = np.cosh(x)
-        else:
-            value = np.expm1(x) / x if x != 0.0 else 1.0
-            edges = 1.0 + np.exp(x)
-        if radius > 0.0 and edges < value * radius * abs(m[j]):
-            value = edges / (radius * abs(m[j]))
+        value = transforms(kind, complex(x, 0.0))[0].real
+        if radius > 0.0 and kind != BINARY:
+            edges = np.cosh(x) if kind == SYMMETRIC else 1.0 + np.exp(x)
+            value = min(value, edges / (radius * abs(m[j])))
         phi[j] = value
 
 
@@ -62,7 +56,7 @@ def _own_bounds(kind: int, a: float, own: float, c: float, omega: float) -> floa
 
 
 @kernel
-def _lattice(
+def lattice(
     kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
 ) -> tuple[float, float, int, float]:
     """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
@@ -88,7 +82,7 @@ def _lattice(
             break
         period *= 1.2
     c, h = KAPPA / period, 2.0 * np.pi / period
-    count = float(LEAST)
+    count = float(BLOCK)
     while True:
         omega = h * (count - 1.0)
         _bounds(kind, m, c, omega, phi)
@@ -96,7 +90,7 @@ def _lattice(
         cut = np.exp(c * b) / np.pi * _own_bounds(kind, a, own, c, omega) * majorant
         if cut <= allowed or count >= most:
             return c, h, int(count), cut
-        count = min(np.ceil(1.25 * count), most)
+        count = min(BLOCK * np.ceil(1.25 * count / BLOCK), most)
 
 
 @kernel
@@ -128,14 +122,7 @@ def _few_on(
 
 @kernel
 def case(
-    kind: int,
-    m: FloatArray,
-    a: float,
-    b: float,
-    own: float,
-    others: Others,
-    allowed: float,
-    work: float,
+    kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, work: float
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return [loss, by b, by a, sizes], the derivatives by m, and the error of the loss.
 
@@ -148,9 +135,9 @@ def case(
     if share * (1.0 + start + np.sum(np.abs(m))) ** 2 < 1e-300:
         return found, by_m, 16.0 * UNIT * size
     found[0] += own * share * (1.0 if kind == BINARY else 1.0 / 3.0)
-    most = max(np.floor(work / m.size), float(LEAST))
-    c, h, count, cut = _lattice(kind, m, a, b, own, others, allowed, most)
-    s = c + 1j * h * np.arange(count)
+    most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
+    c, h, count, cut = lattice(kind, m, a, b, own, others, allowed, most)
+    s = (c + 1j * h * np.arange(count)).astype(np.complex128)
     weights = np.full(count, h / np.pi + 0.0j)
     weights[0] *= 0.5
     add_nodes(kind, s, weights, m, a, b, own, 1.0, 2, others, found, by_m)
@@ -158,8 +145,3 @@ def case(
     images = 4.0 * np.exp(-KAPPA) * share * far * (far + 1.0)
     rounding = UNIT * (16.0 * size + (16.0 + 4.0 * np.sqrt(m.size)) * found[3])
     return found, by_m, cut + images + rounding
-
-
-def plan(kind: int, m: FloatArray, p: FloatArray, a: float, b: float, own: float) -> tuple[float, float]:
-    """Return abscissa and spacing of the lattice for independent features with weights m and chances p."""
-    return _lattice(kind, m, a, b, own, independent(p), np.inf, 1.0)[:2]

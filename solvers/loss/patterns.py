@@ -112,18 +112,11 @@ def _row(
                 on[k] = j
                 k += 1
         g, slope, sign = row[on[:k]], np.zeros(k), np.ones(k)
-        if k == 0:
-            loss += weights[q] * max(b, 0.0) ** 2
-            by_b += weights[q] * 2.0 * max(b, 0.0)
-            size += weights[q] * max(b, 0.0) ** 2
-            continue
-        reach = abs(b) + (1.0 if own >= 0 else 0.0)
-        for one in g:
-            reach += abs(one)
+        reach = max(b, 0.0) if k == 0 else abs(b) + (1.0 if own >= 0 else 0.0) + np.sum(np.abs(g))
         size += weights[q] * reach * reach
         signs = 2**k if kind == SYMMETRIC else 1
         for r in range(signs):
-            if kind == BINARY:
+            if kind == BINARY or k == 0:
                 part, push = _binary(g, b, own, slope)
             else:
                 for j in range(k):

@@ -178,7 +178,7 @@ def _period(level: Level, side: float, start: float, growth: Three, allowed: flo
     bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
     log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(allowed)
     # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
-    return max(side * KAPPA + log, KAPPA + 1.0) / theta
+    return float(max(side * KAPPA + log, KAPPA + 1.0) / theta)
 
 
 @kernel
@@ -212,21 +212,15 @@ def _half_period(
 
 @kernel
 def _advance(
-    acc: FloatArray,
-    table: FloatArray,
-    real: float,
-    imag: float,
-    weight: float,
-    p: float,
-    skip: float,
-    add: float,
+    acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
     """Multiply one factor into D and S at the frequencies of one block.
 
     The rows of `acc` are Re and Im of 1/s, D, S, and what rounding has added to D and S: thousands of equal
-    factors would round alike. `table` holds e^(i h m f) - 1 and (real, imag) is e^(s m) - 1 at the block's
+    factors would round alike. `table` holds e^(i h m f) - 1 and `rise` is e^(s m) - 1 at the block's
     first s, so that e^z - 1 never comes from a difference.
     """
+    real, imag = rise.real, rise.imag
     for f in range(BLOCK):
         turn_re, turn_im = table[f], table[BLOCK + f]
         e_re = real + turn_re + (real * turn_re - imag * turn_im)
@@ -320,7 +314,7 @@ def _lattice_sum(
                 half = np.sin(0.5 * angle)
                 real = rise - 2.0 * (1.0 + rise) * half * half
                 imag = (1.0 + rise) * np.sin(angle)
-                _advance(acc[i], table, real, imag, p[j] / x, p[j], none[j], add)
+                _advance(acc[i], table, complex(real, imag), p[j] / x, p[j], none[j], add)
         for i in range(count):
             for f in range(BLOCK):
                 k = (start + i) * BLOCK + f
