@@ -277,11 +277,6 @@ def exact_loss(
         If an argument has another shape, is not finite or lies outside its range, or if rounding would
         leave no more than two digits of a loss.
 
-    See Also
-    --------
-    row_loss : One output, from its row alone.
-    exact_gradient : The derivatives by M and b.
-
     Notes
     -----
     Few features with bounded values: all patterns are summed, and only rounding is left. Independent uniform
@@ -320,9 +315,7 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
         The feature that the output is to reconstruct, 0 <= i < n.
     b : float
         Bias of the output.
-    law : float or Features
-        As for `exact_loss`.
-    tol : float, optional
+    law, tol
         As for `exact_loss`.
 
     Returns
@@ -403,6 +396,8 @@ def exact_gradient(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the derivatives of the exact loss per feature by M and by b.
 
+    Brute force agrees to 1e-10 of the largest entry of a row, with weights that differ by twelve decades.
+
     Parameters
     ----------
     M, b, law, tol
@@ -417,11 +412,6 @@ def exact_gradient(
     ------
     ValueError
         As in `exact_loss`.
-
-    Notes
-    -----
-    Agrees with brute force to 1e-10 of the largest entry of a row, for few features and weights that differ
-    by up to twelve decades.
 
     Examples
     --------

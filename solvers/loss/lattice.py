@@ -10,6 +10,7 @@ frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)).
 import numpy as np
 import numpy.typing as npt
 
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
 from ...theory.special.values import transforms
 from .few import BINARY, SYMMETRIC, one_on, pointwise
@@ -17,7 +18,6 @@ from .sweep import Others, add_nodes, sweep
 
 __all__ = ["SILENT", "case", "lattice"]
 
-FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
 
 BLOCK = 32  # frequencies are added in such steps

@@ -8,6 +8,7 @@ nothing cancels, so that weights may differ by any factor.
 import numpy as np
 import numpy.typing as npt
 
+from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.features.counts import Block, blocks_given
 from ...theory.kernels import kernel
@@ -15,8 +16,6 @@ from ...theory.loss.cube import pattern_gradient, pattern_loss
 from .few import BINARY, SYMMETRIC
 
 __all__ = ["blocks", "by_patterns", "chances", "masks"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def blocks(law: Features) -> list[Block]:
@@ -53,9 +52,7 @@ def chances(law: Features) -> FloatArray:
 @kernel
 def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float, float]:
     """Return (x - ReLU(b + sum g))^2 and its derivative by b; write those by g to `slope`."""
-    z = b
-    for one in g:
-        z += one
+    z = b + np.sum(g)
     error = (1.0 if own >= 0 else 0.0) - max(z, 0.0)
     by_b = -2.0 * error if z > 0.0 else 0.0
     slope[:] = by_b

@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
 from ...theory.special.values import transforms
 
 __all__ = ["Others", "add_nodes", "independent", "sweep"]
 
-FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]

@@ -26,13 +26,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import prange
 
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel, parallel_kernel
 from ...theory.special.values import transforms
 from .few import UNIFORM, one_on, pointwise
 
 __all__ = ["NEGLIGIBLE", "rows_uniform"]
 
-FloatArray = npt.NDArray[np.float64]
 Four = tuple[float, float, float, float]
 Three = tuple[float, float, float]
 

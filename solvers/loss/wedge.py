@@ -12,15 +12,13 @@ For b > 0, (x - R(y))^2 = (x - y)^2 - 2 x R(-y) - R(-y)^2 with R = ReLU, and -y 
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
 from ...theory.special import VALUES
 from .sweep import Others, add_nodes
 
 __all__ = ["case"]
-
-FloatArray = npt.NDArray[np.float64]
 
 NORMAL = VALUES.index("normal")
 ANGLE = 0.375 * np.pi

@@ -87,11 +87,7 @@ class _Patterns:
 
 
 class _Transform:
-    """The loss of many features, from its transform.
-
-    The sum has a fixed number of frequencies at most: where weights are almost 0, a proved bound would take
-    many times as many. The bound is wanted at the end alone.
-    """
+    """The loss of many features. Descents do without the proved bound: near weights of 0 it takes long."""
 
     def __init__(self, law: Features):
         self.law = law

@@ -59,7 +59,6 @@ def _descent(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
     minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
     options = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": 1e-16, "gtol": 0.01 * tol}
     count = x.size - aim.biases
-    bounds = [(None, 0.0 if aim.limit else None)] * aim.biases
 
     def whole(y: FloatArray) -> FloatArray:
         """Return the vector; with an l1 penalty y holds positive parts of the weights, then negative ones."""
@@ -74,11 +73,11 @@ def _descent(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
         return level, np.concatenate([by[:count] + aim.l1, aim.l1 - by[:count], by[count:]])
 
     y = x / scale
-    run: list[Any] = [(None, None)] * count + bounds
+    bounds: list[Any] = [(0.0, None)] * (2 * count) if aim.l1 else [(None, None)] * count
+    bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
     if aim.l1:
         y = np.concatenate([np.maximum(y[:count], 0.0), np.maximum(-y[:count], 0.0), y[count:]])
-        run = [(0.0, None)] * (2 * count) + bounds
-    found = minimize(value, y, jac=True, method="L-BFGS-B", bounds=run, options=options)
+    found = minimize(value, y, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     end = whole(np.asarray(found.x))
     if not np.isfinite(found.fun):
         return _End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
@@ -315,17 +314,10 @@ def minimise(
     ValueError
         If an argument is out of range, or the law has not so many features.
 
-    See Also
-    --------
-    descend : One descent from given weights.
-
     Notes
     -----
     L-BFGS-B from each start. An output that is never positive has no gradient: its bias becomes the mean of
-    its feature, and the descent goes on. The best end is finished by Newton's method; where its Hessian has
-    a negative eigenvalue, the descent leaves the saddle. That no minimum is lower is not proved, except by
-    `certificate`.
-
+    its feature, and the descent goes on. The best end is finished by Newton's method, which leaves saddles.
     The loss of up to 8 features with uniform values, or of few classes, is summed over all patterns; of
     others it comes from `solvers.loss`.
 
@@ -370,9 +362,7 @@ def descend(
     steps: int = 500,
     tol: float = 1e-6,
 ) -> Minimum:
-    """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights.
-
-    No sampling noise, so that a minimum can be told from a stop.
+    """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights, free of noise.
 
     Parameters
     ----------
