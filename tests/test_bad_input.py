@@ -59,17 +59,6 @@ CALLS: dict[str, str] = {
     "solvers.sparsification.limit_law": "limit_law([1.0], 0.1, 100, 0.9)",
 }
 
-# Rooms that do not refuse all bad input yet.
-PENDING = {
-    "solvers.codes",
-    "solvers.integrate",
-    "solvers.linear",
-    "solvers.minimise",
-    "solvers.relu",
-    "solvers.sparsification",
-}
-OPEN = [room for room in ROOMS if room not in PENDING]
-
 # --- Valid calls --------------------------------------------------------------------------------------------
 
 
@@ -378,13 +367,13 @@ def test_every_function_has_a_valid_call(room):
     assert wrong == []
 
 
-@pytest.mark.parametrize("room", OPEN)
+@pytest.mark.parametrize("room", ROOMS)
 def test_bad_input_is_refused_by_name_or_answered_well(room):
     assert _faults(room, ORDINARY, seed=0) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", OPEN)
+@pytest.mark.parametrize("room", ROOMS)
 def test_much_bad_input_is_refused_by_name_or_answered_well(room):
     seed = random.SystemRandom().randrange(2**32)
     assert (seed, _faults(room, MANY, seed)) == (seed, [])

@@ -1,7 +1,8 @@
 """Checks of arguments at the edge: every public function calls these once, kernels never.
 
-Each check returns the argument in the form that the kernels want and raises a ``ValueError`` that
-names the argument, says what is allowed and shows the value, shortened.
+Each check returns the argument in the form that the kernels want, or raises a ``ValueError`` (`instance` a
+``TypeError``) that names the argument, says what is allowed and shows the value, shortened. The argument's
+name comes first, in the words of the caller.
 
 A number is what Python or NumPy counts as a real number. Text, flags, dates, complex numbers and masked
 entries are none, also where NumPy would turn them into numbers.
@@ -92,33 +93,28 @@ def _one(value: Any) -> float:
 
 def _floats(name: str, value: Any) -> FloatArray:
     """Return an array of doubles, which may still be inf or nan."""
-    if type(value) is float or type(value) is int:
-        array = np.empty(())
+    if type(value) in (float, int):  # as quickly as can be
         try:
-            array[()] = value
+            return np.asarray(float(value))
         except OverflowError as error:
             raise ValueError(f"`{name}` must be real numbers below 1.8e308; got {shown(value)}.") from error
-        return array
-    why = ""
     try:
         if _turned(value):
             raise TypeError("flags and entries without a value are no real numbers")
         if isinstance(value, range) and len(value) > _MOST_TAKEN:
             raise MemoryError("so many numbers do not fit into memory")
         array = np.asarray(value)
-        kind = array.dtype.kind
-        if kind in "bMmUScV":
+        if array.dtype.kind in "bMmUScV":
             raise TypeError(f"{array.dtype} are no real numbers")
-        if kind == "O":
+        if array.dtype.kind == "O":
             array = np.array([_one(entry) for entry in array.flat], dtype=np.float64).reshape(array.shape)
         if array.size > _MOST_TAKEN:
             raise MemoryError("so many numbers do not fit into memory")
         with np.errstate(over="ignore"):  # longer floats than doubles become inf, which is refused
             return np.asarray(array, dtype=np.float64)
     except _REFUSED as error:
-        if getattr(value, "requires_grad", False) is True:
-            why = " Detach it from its gradient first."
-        raise ValueError(f"`{name}` must be real numbers; got {shown(value)}.{why}") from error
+        hint = " Detach it from its gradient first." if getattr(value, "requires_grad", False) is True else ""
+        raise ValueError(f"`{name}` must be real numbers; got {shown(value)}.{hint}") from error
 
 
 def real(
@@ -134,8 +130,6 @@ def real(
 
     Parameters
     ----------
-    name : str
-        What the caller calls the argument.
     value : array_like of float
         Any shape.
     low, high : float, optional
@@ -187,13 +181,7 @@ def number(
     brackets: str = "[]",
     hint: str = "",
 ) -> float:
-    """Return one float after checking that it is one number, finite and in the interval.
-
-    Raises
-    ------
-    ValueError
-        If it is an array, not finite or out of range.
-    """
+    """Return one float after checking that it is one number, finite and in the interval; as `real`."""
     array = _floats(name, value)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number; got shape {array.shape}.")
@@ -202,11 +190,6 @@ def number(
 
 def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatArray:
     """Return probabilities that a feature is on: above 0, or from a positive `low` on, and at most 1.
-
-    Raises
-    ------
-    ValueError
-        If one lies outside, with what to do where the sparsity was passed.
 
     Examples
     --------
@@ -219,13 +202,7 @@ def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatAr
 
 
 def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
-    """Return counts as floats after checking that they are whole numbers from `low` to `high`.
-
-    Raises
-    ------
-    ValueError
-        If one is not.
-    """
+    """Return counts as floats after checking that they are whole numbers from `low` to `high`."""
     array = real(name, value, low, high)
     broken = array[array != np.floor(array)]
     if broken.size:
@@ -235,11 +212,6 @@ def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf)
 
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """Return `value` as an int after checking that it is whole and at least `low`, at most `high`.
-
-    Raises
-    ------
-    ValueError
-        If it is not a whole number or out of range.
 
     Examples
     --------
@@ -263,11 +235,6 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 def power_of_two(name: str, value: Any) -> int:
     """Return `value` as an int after checking that it is a power of two, 1 included.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
 
     Examples
     --------
@@ -299,23 +266,12 @@ def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> Flo
 
 
 def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
-    """Return `value` as a finite, non-empty float64 vector, of the given size if one is given.
-
-    Raises
-    ------
-    ValueError
-        If it has another shape, is empty or has an entry that is not finite.
-    """
+    """Return `value` as a finite, non-empty float64 vector, of the given size if one is given."""
     return _shaped(name, value, (size,))
 
 
-def indices(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
+def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> npt.NDArray[np.int64]:
     """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector.
-
-    Raises
-    ------
-    ValueError
-        If an entry is no such integer, or there is none.
 
     Examples
     --------
@@ -323,21 +279,19 @@ def indices(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]
     array([2, 0])
     """
     array = each(name, value)
-    return np.array(
-        [integer(name, int(one) if one == int(one) else float(one), 0, size - 1) for one in array],
-        dtype=np.int64,
-    )
+    wrong = array[(array < 0) | (array >= size) | (array != np.floor(array))]
+    if wrong.size:
+        raise ValueError(f"`{name}` must be integers from 0 to {size - 1}; got {wrong[0]:g}.")
+    found, times = np.unique(array, return_counts=True)
+    if distinct and found.size < array.size:
+        raise ValueError(f"`{name}` must be distinct; got {found[times > 1][0]:g} twice.")
+    return array.astype(np.int64)
 
 
 def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
     """Return a vector of finite numbers, one for each; a single number stands for all of them.
 
     Without a `size`, a single number becomes a vector of one.
-
-    Raises
-    ------
-    ValueError
-        If it is neither a number nor a vector of that size, or has an entry that is not finite.
 
     Examples
     --------
@@ -351,23 +305,12 @@ def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray
 def matrix(
     name: str, value: npt.ArrayLike, shape: tuple[int | None, int | None] = (None, None)
 ) -> FloatArray:
-    """Return `value` as a finite, non-empty float64 matrix; ``None`` in `shape` allows any size.
-
-    Raises
-    ------
-    ValueError
-        If it has another shape, is empty or has an entry that is not finite.
-    """
+    """Return `value` as a finite, non-empty float64 matrix; ``None`` in `shape` allows any size."""
     return _shaped(name, value, shape)
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return `value` after checking that it is one of the words in `allowed`.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
 
     Examples
     --------
@@ -384,11 +327,6 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
     """Return words as a tuple after checking that each is one of those in `allowed`, at least one of them.
-
-    Raises
-    ------
-    ValueError
-        If it is no list of words, empty, or holds a word that is not allowed.
 
     Examples
     --------
@@ -408,11 +346,6 @@ def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
 def instance(name: str, value: Any, kind: type[C]) -> C:
     """Return an object after checking that it is one of the given class.
 
-    Raises
-    ------
-    TypeError
-        If it is not.
-
     Examples
     --------
     >>> instance("law", 0.5, dict)
@@ -426,12 +359,7 @@ def instance(name: str, value: Any, kind: type[C]) -> C:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return `value` as a bool after checking that it is True or False.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else, also 0, 1 or a word.
+    """Return `value` as a bool after checking that it is True or False; 0, 1 and words are neither.
 
     Examples
     --------
@@ -447,11 +375,6 @@ def flag(name: str, value: Any) -> bool:
 
 def generator(name: str, value: Any) -> np.random.Generator:
     """Return a Generator as it is, or a new one from a seed; None draws a fresh seed (SPEC 7).
-
-    Raises
-    ------
-    ValueError
-        If it is neither a Generator, nor an integer of at least 0, nor None.
 
     Examples
     --------
@@ -470,12 +393,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
 
 
 def fits(name: str, value: Any, doubles: float) -> None:
-    """Check that the arrays which an argument asks for fit into memory.
-
-    Raises
-    ------
-    ValueError
-        If so many doubles would be more than 2 GiB.
+    """Check that the arrays which an argument asks for fit into memory: so many doubles, at most 2 GiB.
 
     Examples
     --------
@@ -486,22 +404,16 @@ def fits(name: str, value: Any, doubles: float) -> None:
     """
     if not doubles <= _MOST_MADE:
         size = f"{doubles / 2**27:.2g}" if doubles < 2**1000 else "more than 1e290"
-        raise ValueError(
-            f"`{name}` must be smaller: arrays of {size} GiB would be needed; got {shown(value)}."
-        )
+        rule = f"be smaller: arrays of {size} GiB would be needed"
+        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.")
 
 
 def finite(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function refuse arguments for which its result leaves the range of doubles.
 
-    It is for functions of numbers whose arguments may be anything finite: where a product overflows on the
-    way, the caller gets a ``ValueError`` that names the arguments, not a warning with inf or nan. So does one
-    whose arguments do not broadcast together.
-
-    Raises
-    ------
-    ValueError
-        If the result, a number, an array or a tuple of them, has an entry that is not finite.
+    It is for functions of numbers whose arguments may be anything finite. Where an entry of the result, a
+    number, an array or a tuple of them, would be inf or nan, the caller gets a ``ValueError`` that names the
+    arguments, and no warning; so too where arguments do not broadcast together.
 
     Examples
     --------
@@ -517,24 +429,23 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = dict(zip(names, args, strict=False)) | kwargs
+        rule = "such that the result is a finite double"
+        cause: Exception | None = None
         try:
             with np.errstate(all="ignore"):
                 found = function(*args, **kwargs)
+            parts = found if isinstance(found, tuple) else (found,)
+            if all(np.all(np.isfinite(part)) for part in parts):  # type: ignore[arg-type]
+                return found
         except ArithmeticError as error:
-            raise ValueError(_beyond("such that the result is a finite double", given)) from error
+            cause = error
         except ValueError as error:
             if "broadcast" not in str(error):
                 raise
-            raise ValueError(_beyond("of shapes that broadcast together", given)) from error
-        parts = found if isinstance(found, tuple) else (found,)
-        if not all(np.all(np.isfinite(part)) for part in parts):  # type: ignore[arg-type]
-            raise ValueError(_beyond("such that the result is a finite double", given))
-        return found
+            rule, cause = "of shapes that broadcast together", error
+        given = dict(zip(names, args, strict=False)) | kwargs
+        which = ", ".join(f"`{name}`" for name in given)
+        values = ", ".join(f"{name} = {shown(value, 40)}" for name, value in given.items())
+        raise ValueError(f"{which} must be {rule}; got {values}.") from cause
 
     return checked
-
-
-def _beyond(rule: str, given: dict[str, Any]) -> str:
-    which = ", ".join(f"`{name}`" for name in given)
-    return f"{which} must be {rule}; got {', '.join(f'{n} = {shown(v, 40)}' for n, v in given.items())}."

@@ -6,10 +6,22 @@ from typing import Any
 from .arguments import integer, shown
 from .results import result
 
-__all__ = ["Derivation", "derived"]
+__all__ = ["Derivation", "derived", "sp"]
 
 # Digits that are computed beyond those asked for, more each time until two answers agree.
 _GUARDS = (15, 60, 240, 960, 3840)
+
+
+class _Later:
+    """SymPy, imported when something of it is asked for: that takes longer than all the rest."""
+
+    def __getattr__(self, name: str) -> Any:
+        import sympy
+
+        return getattr(sympy, name)
+
+
+sp: Any = _Later()
 
 
 @result
@@ -86,9 +98,9 @@ class Derivation:
         before = None
         for guard in _GUARDS:
             with mpmath.workdps(digits + guard):
-                found = function(*(_number(values[name]) for name in names))
+                found = function(*(mpmath.mpmathify(values[name]) for name in names))
                 # 0 may be what cancelled, so the most digits that are tried decide on it
-                sure = guard == _GUARDS[-1] or not _vanishes(found)
+                sure = guard == _GUARDS[-1] or 0 not in _entries(found)
                 if before is not None and sure and _agree(before, found, digits):
                     return found
             before = found
@@ -102,8 +114,6 @@ class Derivation:
         return self._compiled(["scipy", "numpy"])  # type: ignore[no-any-return]
 
     def _compiled(self, modules: Any) -> Any:
-        import sympy as sp
-
         return sp.lambdify(self.symbols, self.expression, modules)
 
 
@@ -112,22 +122,10 @@ def derived(expression: Any, *assumptions: str) -> Derivation:
     return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
 
 
-def _number(value: Any) -> Any:
-    import mpmath
-
-    if hasattr(value, "numerator") and hasattr(value, "denominator"):  # an int or a Fraction
-        return mpmath.mpf(int(value.numerator)) / int(value.denominator)
-    return mpmath.mpmathify(value)
-
-
 def _entries(value: Any) -> list[Any]:
     import mpmath
 
     return [*value] if isinstance(value, mpmath.matrix) else [value]
-
-
-def _vanishes(value: Any) -> bool:
-    return any(entry == 0 for entry in _entries(value))
 
 
 def _agree(one: Any, other: Any, digits: int) -> bool:

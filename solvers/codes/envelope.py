@@ -8,15 +8,9 @@ import numpy.typing as npt
 from scipy import optimize
 
 from ...theory import arguments
-from ...theory.codes import (
-    CODES,
-    collision_loss,
-    decoder_bound,
-    dropped_loss,
-    loss_bound,
-    priority_loss,
-    skew_pair_loss,
-)
+from ...theory import codes as theory
+from ...theory.arguments import FloatArray
+from ...theory.codes import CODES
 from ...theory.rug import linear_loss
 from .. import rug
 from ..results import result
@@ -25,8 +19,6 @@ from .blocks import LEAST_P, Block, blocks
 __all__ = ["MODELS", "Envelope", "crossings", "envelope", "envelopes"]
 
 MODELS = ("tied", "balanced", "free")
-
-FloatArray = npt.NDArray[np.float64]
 
 # Rugs that may be mixed with other codes: a mixture may be any of these, or the rug at the ratio asked for.
 _RUG_RATIOS = np.geomspace(1e-4, 1.0, 160)
@@ -44,10 +36,8 @@ class Envelope:
 
     Attributes
     ----------
-    loss : float or ndarray
-        Least loss per feature, the rug included: an upper bound on the optimum.
-    structured : float or ndarray
-        The same without the rug.
+    loss, structured : float or ndarray
+        Least loss per feature, an upper bound on the optimum; the same without the rug.
     rug, linear : float or ndarray
         Loss of the rug (macroscopic optimum) and of the affine model at this ratio.
     lower_bound : float or ndarray
@@ -98,24 +88,18 @@ def _mix(
     return (1.0 - share) * loss[i] + share * loss[j], i, j, share
 
 
-def _points(
-    p: FloatArray, found: list[list[Block]], models: str
-) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
-    """Return names, ratios (code,) and losses (code, p) of what does not depend on the ratio asked for."""
-    if models == "tied":
-        found = [one for one in found if not one[0].shifted]
-    names = ["dropped", "identity", *(one[0].name for one in found)]
-    ratios = [0.0, 1.0, *(one[0].ratio for one in found)]
-    losses = [dropped_loss(p), np.zeros(p.size), *(np.array([x.loss for x in one]) for one in found)]
+def _codes(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[str, float, FloatArray]]:
+    """Return names, ratios and losses at each p of what does not depend on the ratio asked for."""
+    codes = [("dropped", 0.0, np.asarray(theory.dropped_loss(p))), ("identity", 1.0, np.zeros(p.size))]
+    for one in found:
+        if models != "tied" or not one[0].shifted:
+            codes.append((one[0].name, one[0].ratio, np.array([block.loss for block in one])))
     if models == "balanced":
-        names += ["cut polygon"] * _SIZES.size
-        ratios += [3.0 / k for k in _SIZES]
-        losses += [np.asarray(collision_loss(p, k)) for k in _SIZES]
+        codes += [("cut polygon", 3.0 / k, np.asarray(theory.collision_loss(p, k))) for k in _SIZES]
     if models == "free":
-        names += ["skew pair"] + ["priority"] * _SIZES.size
-        ratios += [0.5, *(2.0 / k for k in _SIZES)]
-        losses += [np.asarray(skew_pair_loss(p)), *(np.asarray(priority_loss(p, k)) for k in _SIZES)]
-    return tuple(names), np.array(ratios), np.array(losses)
+        codes += [("skew pair", 0.5, np.asarray(theory.skew_pair_loss(p)))]
+        codes += [("priority", 2.0 / k, np.asarray(theory.priority_loss(p, k))) for k in _SIZES]
+    return codes
 
 
 def envelope(
@@ -148,13 +132,10 @@ def envelope(
 
     Notes
     -----
-    Each code is an upper bound on the optimum: the exact loss of a model, but for three. Cut polygons count
-    with the bound `theory.codes.collision_loss`, priority codes with their infimum. The rug counts with its
-    macroscopic loss, the limit of many features. A mixture keeps a share of the features in each of two
-    codes, in blocks that do not touch, so losses and ratios both average; it needs n_features large enough
-    for the shares. That no other code is better is not proved: `lower_bound` is.
-
-    Convex in the ratio at fixed p.
+    Codes count with the exact loss of a model, but for cut polygons (`theory.codes.collision_loss`, a bound),
+    priority codes (their infimum) and the rug (its macroscopic loss, the limit of many features). A mixture
+    keeps a share of the features in each of two codes, in blocks that do not touch, so losses and ratios both
+    average. It needs n_features large enough for the shares.
 
     Examples
     --------
@@ -192,34 +173,34 @@ def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: s
     """Return the envelope, given the blocks at all different values of p."""
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, place = np.unique(on, return_inverse=True)
-    names, ratios, losses = _points(distinct, found, models)
-    rugs = rug.optimum(distinct[:, None], _RUG_RATIOS).loss
-    all_ratios = np.concatenate([ratios, _RUG_RATIOS])
-    alone = np.asarray(rug.optimum(on, r).loss)
-    least, structured, share = np.empty(on.size), np.empty(on.size), np.empty(on.size)
-    first, second = np.empty(on.size, np.intp), np.empty(on.size, np.intp)
-    for k in range(distinct.size):
-        mine = np.flatnonzero(place.ravel() == k)
-        structured[mine] = _mix(r[mine], ratios, losses[:, k])[0]
-        least[mine], first[mine], second[mine], share[mine] = _mix(
-            r[mine], all_ratios, np.concatenate([losses[:, k], rugs[k]])
-        )
-    # one number for all rugs, one for all cut polygons
-    kinds = tuple(dict.fromkeys((*names, "rug")))
+    names, ratios, losses = zip(*_codes(distinct, found, models), strict=True)
+    count = len(names)
+    ratio = np.concatenate([ratios, _RUG_RATIOS])
+    loss = np.concatenate([losses, rug.optimum(distinct, _RUG_RATIOS[:, None]).loss])
+    kinds = tuple(dict.fromkeys((*names, "rug")))  # one for all rugs, one for all cut polygons
     number = np.array([kinds.index(name) for name in (*names, *["rug"] * _RUG_RATIOS.size)])
-    first, second = number[first], number[second]
+    alone = np.asarray(rug.optimum(on, r).loss)
+    (least, structured, share), (first, second) = np.empty((3, on.size)), np.empty((2, on.size), np.intp)
+    for k in range(distinct.size):
+        mine = place.ravel() == k
+        structured[mine] = _mix(r[mine], ratio[:count], loss[:count, k])[0]
+        least[mine], first[mine], second[mine], share[mine] = _mix(r[mine], ratio, loss[:, k])
     pure = alone <= least
-    least = np.where(pure, alone, least)
-    first, second = (np.where(pure, kinds.index("rug"), index) for index in (first, second))
-    share = np.where(pure, 0.0, share)
+    first, second = (np.where(pure, kinds.index("rug"), number[index]) for index in (first, second))
     # at the ratio of a code nothing is mixed
     first, second = np.where(share > 1.0 - _ALONE, second, first), np.where(share < _ALONE, first, second)
-    share = np.where(first == second, 0.0, share)
-    bound = np.maximum(loss_bound(on, r), decoder_bound(on, r))
-    fields = (least, structured, alone, linear_loss(on, r), bound)
-    shaped = [np.asarray(field).reshape(shape)[()] for field in (*fields, first, second, share)]
-    loss, mixed, rugs_loss, linear, lower, left, right, part = shaped
-    return Envelope(loss, mixed, rugs_loss, linear, lower, kinds, left, right, part)
+    fields = {
+        "loss": np.minimum(alone, least),
+        "structured": structured,
+        "rug": alone,
+        "linear": linear_loss(on, r),
+        "lower_bound": np.maximum(theory.loss_bound(on, r), theory.decoder_bound(on, r)),
+        "first": first,
+        "second": second,
+        "share": np.where(first == second, 0.0, share),
+    }
+    shaped = {name: np.asarray(field).reshape(shape)[()] for name, field in fields.items()}
+    return Envelope(names=kinds, **shaped)
 
 
 def crossings(
@@ -237,9 +218,7 @@ def crossings(
     ----------
     ratio : float
         n_hidden/n_features, in (0, 1).
-    codes : sequence of str, optional
-        As for `envelope`.
-    models : str, optional
+    codes, models : optional
         As for `envelope`.
     low, high : float, optional
         Range of p, within [1e-6, 1).
@@ -251,11 +230,6 @@ def crossings(
     (n,) ndarray of float64
         Values of p, ascending, to 1e-9 relative for what is in closed form (pairs), to 1e-4 else.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> crossings(0.25, models="tied").round(6)          # pairs and dropped features beat the rug in between
@@ -265,7 +239,6 @@ def crossings(
     low = arguments.number("low", low, LEAST_P, 1, brackets="[)")
     high = arguments.number("high", high, low, 1, brackets="()")
     count = arguments.integer("points", points, 2, 10_000)
-    models, codes = arguments.choice("models", models, MODELS), arguments.choices("codes", codes, CODES)
 
     def excess(log_p: npt.ArrayLike) -> FloatArray:
         found = envelope(np.atleast_1d(np.exp(log_p)), at, codes, models=models)

@@ -2,18 +2,19 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.codes import overlaps
-from ...theory.relu import polygon, polytope, simplex
+from ...theory.codes.overlaps import code_points
 from .blocks import Block
 
 __all__ = ["adjacency", "block_model"]
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
@@ -22,8 +23,10 @@ def _disjoint(sets: IntArray) -> IntArray:
     return np.asarray(sets @ sets.T == 0, dtype=np.int64)
 
 
-def _pairs_of_five() -> IntArray:
-    return np.array([[int(i in pair) for i in range(5)] for pair in itertools.combinations(range(5), 2)])
+def _petersen() -> IntArray:
+    """Pairs out of five."""
+    pairs = itertools.combinations(range(5), 2)
+    return _disjoint(np.array([[int(i in pair) for i in range(5)] for pair in pairs]))
 
 
 def _clebsch() -> IntArray:
@@ -45,18 +48,9 @@ def _hoffman_singleton() -> IntArray:
 
 def _heptads() -> IntArray:
     """Return the 253 blocks of S(4, 7, 23): the words of weight 7 of the binary Golay code."""
-    residues = {i * i % 23 for i in range(1, 23)}
-    word = np.array([int(i in residues) for i in range(23)])  # its shifts span the code
-    shifts = np.array([np.roll(word, k) for k in range(23)])
-    basis: list[IntArray] = []
-    for row in shifts:
-        for known in basis:
-            if row[np.argmax(known)]:
-                row = row ^ known
-        if row.any():
-            basis.append(row)
-    choices = np.array(list(itertools.product((0, 1), repeat=len(basis))))
-    words = choices @ np.array(basis) % 2
+    generator = [1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 1] + 11 * [0]  # 1 + x² + x⁴ + x⁵ + x⁶ + x¹⁰ + x¹¹
+    basis = np.array([np.roll(generator, k) for k in range(12)])
+    words = np.array(list(itertools.product((0, 1), repeat=12))) @ basis % 2
     return np.asarray(words[words.sum(axis=1) == 7], dtype=np.int64)
 
 
@@ -87,17 +81,12 @@ def _mclaughlin() -> IntArray:
     blocks = _heptads()
     held = blocks[blocks[:, 0] == 1][:, 1:]
     free = blocks[blocks[:, 0] == 0][:, 1:]
-    return _join(
-        [
-            [np.zeros((22, 22), np.int64), 1 - held.T, free.T],
-            [1 - held, held @ held.T == 0, held @ free.T == 3],
-            [free, free @ held.T == 3, free @ free.T == 1],
-        ]
-    )
-
-
-def _join(parts: list[list[npt.NDArray[np.generic]]]) -> IntArray:
-    return np.block([[part.astype(np.int64) for part in line] for line in parts])
+    parts: Any = [
+        [np.zeros((22, 22), np.int64), 1 - held.T, free.T],
+        [1 - held, held @ held.T == 0, held @ free.T == 3],
+        [free, free @ held.T == 3, free @ free.T == 1],
+    ]
+    return np.block(parts)
 
 
 def _quadrangle(q: int) -> IntArray:
@@ -118,7 +107,7 @@ def _quadrangle(q: int) -> IntArray:
 
 
 _MAKERS: dict[str, Callable[[], IntArray]] = {
-    "Petersen": lambda: _disjoint(_pairs_of_five()),
+    "Petersen": _petersen,
     "Clebsch": _clebsch,
     "Hoffman-Singleton": _hoffman_singleton,
     "Gewirtz": _gewirtz,
@@ -162,21 +151,6 @@ def adjacency(name: str) -> IntArray:
     return _MAKERS[arguments.choice("name", name, tuple(_MAKERS))]()
 
 
-def _gram(name: str) -> FloatArray:
-    kind, _, number = name.rpartition(" ")
-    if name in _MAKERS:
-        code, A = overlaps(name), adjacency(name)
-        near, far = code.values
-        return np.where(A == 1, near, far) + (1.0 - far) * np.eye(code.n_features)
-    if name == "pair":
-        points = simplex(1)
-    elif kind in ("simplex", "polygon") and number.isdecimal():
-        points = simplex(int(number)) if kind == "simplex" else polygon(int(number))
-    else:
-        points = polytope(name)
-    return np.asarray(points @ points.T)
-
-
 def block_model(block: Block) -> tuple[FloatArray, float]:
     """Return the matrix and the bias of the model that a block stands for.
 
@@ -186,9 +160,8 @@ def block_model(block: Block) -> tuple[FloatArray, float]:
 
     Returns
     -------
-    M : (n_features, n_features) ndarray of float64
-        Of rank `block.n_hidden`, to rounding.
-    b : float
+    M, b : (n_features, n_features) ndarray of float64, float
+        M of rank `block.n_hidden`, to rounding.
 
     Raises
     ------
@@ -204,5 +177,11 @@ def block_model(block: Block) -> tuple[FloatArray, float]:
            [-1.0116,  1.0116]])
     """
     name = arguments.instance("block", block, Block).name.removesuffix(" shifted")
-    gram = _gram(name)
+    if name in _MAKERS:
+        near, far = overlaps(name).values
+        A = adjacency(name)
+        gram = np.where(A == 1, near, far) + (1.0 - far) * np.eye(len(A))
+    else:
+        points = code_points(name)
+        gram = points @ points.T
     return block.a * (gram - block.shift) / (1.0 - block.shift), block.b

@@ -8,7 +8,7 @@ dM = U X V' + U_0 Y V' + U Z V_0', and to second order U_0 Y Sigma^-1 Z V_0' com
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, integer, matrix, vector
+from ...theory.arguments import FloatArray, integer, matrix, real, vector
 from ...theory.features import Features, as_features
 from ..loss import row_hessian
 from ..results import result
@@ -18,6 +18,8 @@ __all__ = ["Curvatures", "curvatures"]
 FREQUENCIES = 4096
 # Features at most: the Hessian of 64 at ratio 1/2 takes half a minute.
 _MOST = 64
+# Largest weight: the loss holds fourth powers of their products.
+_HUGE = 1e20
 # Singular values below this share of the largest one count as rank that the model does not use.
 RANK = 1e-6
 
@@ -64,11 +66,11 @@ def curvatures(
     Parameters
     ----------
     W_out : (n_features, n_hidden) array_like of float
-        Decoder, of 64 features at most. Not modified.
+        Decoder, of 64 features at most.
     W_in : (n_hidden, n_features) array_like of float
-        Encoder. Not modified.
+        Encoder.
     b : (n_features,) array_like of float
-        Bias. Not modified.
+        Bias.
     law : float or Features
         Probability that a feature is on, or any law; importances weigh the outputs.
     frequencies : int, optional
@@ -98,11 +100,11 @@ def curvatures(
     >>> found.values.size, found.rank, found.negative
     (16, 2, 2)
     """
-    W_out = matrix("W_out", W_out)
+    W_out = real("W_out", matrix("W_out", W_out), -_HUGE, _HUGE)
     n, m = W_out.shape
     if n > _MOST:
         raise ValueError(f"`W_out` must have at most {_MOST} rows; got shape {W_out.shape}.")
-    W_in, b = matrix("W_in", W_in, (m, n)), vector("b", b, n)
+    W_in, b = real("W_in", matrix("W_in", W_in, (m, n)), -_HUGE, _HUGE), vector("b", b, n)
     features, frequencies = as_features(law, n), integer("frequencies", frequencies, 1)
     M = W_out @ W_in
     coarse, _, _ = _spectrum(M, min(n, m), b, features, frequencies)
@@ -115,7 +117,7 @@ def _spectrum(
 ) -> tuple[FloatArray, float, int]:
     n = b.size
     left, sizes, right = np.linalg.svd(M)
-    rank = max(1, int(np.sum(sizes[:m] > RANK * sizes[0])))
+    rank = int(np.sum(sizes[:m] > RANK * sizes[0]))
     U, U_0, V, V_0 = left[:, :rank], left[:, rank:], right[:rank].T, right[rank:].T
     # The steps as columns: first along U (with V, then V_0), then U_0 V', then the biases.
     along = np.kron(U, right.T).reshape(n, n, rank * n)

@@ -16,7 +16,9 @@ l in S are not free but follow to second order, D_NN = D_NS Lam^-1 D_SN. The gra
 S, pushes along them, and adds g_k / lam_l to the product of the modes (k, l) and (l, k).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ import numpy.typing as npt
 from scipy import linalg, optimize
 
 from ...theory.arguments import FloatArray, generator, instance, integer, number, power_of_two, vector
-from ..loss import RowDerivatives, row_hessian
+from ..loss import row_hessian
 from ..results import Status, result
 from ..rug import optimum as rug_optimum
 from ..rug import rug_matrix, walsh_hadamard
@@ -52,10 +54,8 @@ class RugPoint:
         Row 0 of M; M_ij = row[i XOR j].
     b : float
         The bias of all outputs.
-    loss : float
-        Loss per feature.
-    rug_loss : float
-        That of the rug itself at the macroscopic scale and bias, where the search began.
+    loss, rug_loss : float
+        Loss per feature, here and of the rug at its macroscopic scale and bias, where the search began.
     gradient_norm : float
         Length of the gradient that is left, of the loss summed over features, on matrices of this rank.
     status : Status
@@ -87,16 +87,13 @@ class RugHessian:
     curvatures : tuple of ndarray of float64
         For each q in 0 .. n_features - 1 the eigenvalues of its block, ascending. Steps have length 1 in
         the Frobenius norm of M and the Euclidean norm of b together.
-    lowest : float
-        The least of all.
-    negative : int
-        How many are negative, beyond `error_estimate`.
+    lowest, negative : float, int
+        The least of all, and how many are negative beyond `error_estimate`.
     q : int
         The block of the least one. The step has the sign h_q(i) = (-1)^popcount(q AND i) in row i: q = 0
         keeps all features alike, q > 0 sets one half of them against the other.
-    step_M : (n_features, n_features) ndarray of float64
+    step_M, step_b : (n_features, n_features) and (n_features,) ndarray of float64
         The step of least curvature, to first order.
-    step_b : (n_features,) ndarray of float64
     error_estimate : float
         Change of the least curvature on doubling the number of frequencies; what curvatures may be off by.
     """
@@ -168,39 +165,28 @@ def rug_point(
     # Coordinates of length: lam_k for e_k e_k', and sqrt(n) b for a bias that all outputs share.
     E = linalg.block_diag(_basis(n)[:, rows], np.ones((1, 1)))
 
-    def at(x: FloatArray) -> RowDerivatives:
-        z = E @ x / np.sqrt(n)
-        return row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
+    @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
+    def known(x: bytes) -> tuple[Any, ...]:
+        z = E @ np.frombuffer(x) / np.sqrt(n)
+        found = row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
+        return n * found.loss, np.sqrt(n) * (E.T @ found.gradient), E.T @ found.hessian @ E
 
-    seen: dict[bytes, RowDerivatives] = {}
-
-    def known(x: FloatArray) -> RowDerivatives:
-        key = x.tobytes()
-        if key not in seen:
-            seen.clear()
-            seen[key] = at(x)
-        return seen[key]
+    def part(k: int, x: FloatArray) -> Any:
+        return known(x.tobytes())[k]
 
     x = np.append(np.full(m, float(best.a) * n / m), np.sqrt(n) * float(best.b))
-    before = at(x)
+    before = known(x.tobytes())[0] / n
     minimize: Any = optimize.minimize  # its stubs know no method that takes these functions
-    x = minimize(
-        lambda x: n * known(x).loss,
-        x,
-        jac=lambda x: np.sqrt(n) * (E.T @ known(x).gradient),
-        hess=lambda x: E.T @ known(x).hessian @ E,
-        method="trust-exact",
-        options={"gtol": NEAR * p, "maxiter": STEPS, "initial_trust_radius": 0.1 * np.linalg.norm(x)},
-    ).x
+    value, jac, hess = (partial(part, k) for k in range(3))
+    options = {"gtol": NEAR * p, "maxiter": STEPS, "initial_trust_radius": 0.1 * np.linalg.norm(x)}
+    x = minimize(value, x, jac=jac, hess=hess, method="trust-exact", options=options).x
     # The search stops where the loss no longer shows the gain; the gradient is still good to far more digits.
     for _ in range(3):
-        here = known(x)
-        x = x - np.linalg.solve(E.T @ here.hessian @ E, np.sqrt(n) * (E.T @ here.gradient))
-    here = at(x)
-    slope = float(np.linalg.norm(np.sqrt(n) * (E.T @ here.gradient)))
+        x = x - np.linalg.solve(hess(x), jac(x))
+    slope = float(np.linalg.norm(jac(x)))
     status = Status.CONVERGED if slope < NEAR * p else Status.STALLED
     z = E @ x / np.sqrt(n)
-    return RugPoint(rows, x[:-1], z[:-1], float(z[-1]), here.loss, before.loss, slope, status)
+    return RugPoint(rows, x[:-1], z[:-1], float(z[-1]), value(x) / n, before, slope, status)
 
 
 def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) -> RugHessian:
@@ -209,28 +195,19 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
     Parameters
     ----------
     point : RugPoint
-        From `rug_point`.
-    p : float
-        The probability that it was found for.
-    frequencies : int, optional
-        As for `row_hessian`; the error is estimated from twice as many.
+        From `rug_point`, for the same `p`; its fields have to belong together.
+    p, frequencies : optional
+        As for `rug_point`; the error is estimated from twice as many frequencies.
 
     Returns
     -------
     RugHessian
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the fields of `point` do not belong together.
-
     Notes
     -----
-    The Hessian on the manifold of matrices of rank n_hidden, in its Frobenius metric: of
-    (W_out, W_in) it has the same signs, and lacks the zeros of (W_out C, C^-1 W_in). A negative curvature
-    proves a saddle, as `lowest` + `error_estimate` < 0 says; curvatures that are all positive prove a local
-    minimum.
-    The cost is that of n eigenproblems of size up to 2 n_hidden + 1: 0.2 s for 64 features.
+    As for `curvatures` the signs are those of (W_out, W_in): `lowest` + `error_estimate` < 0 proves a saddle,
+    curvatures that are all positive a local minimum. The cost is that of n eigenproblems of size up to
+    2 n_hidden + 1: 0.2 s for 64 features.
 
     References
     ----------
@@ -252,55 +229,37 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
         raise ValueError(f"`point.rows` must be distinct integers from 0 to {n - 1}; got {point.rows!r}.")
     lam = vector("point.eigenvalues", point.eigenvalues, rows.size)
     point = replace(point, row=row, rows=np.asarray(point.rows), eigenvalues=lam)
-    fine = _curvatures(point, p, 2 * frequencies)
-    coarse = _curvatures(point, p, frequencies)
-    lowest = [float(values[0]) for values, _ in fine]
-    q = int(np.argmin(lowest))
-    error = max(
-        float(np.abs(values - rough).max()) for (values, _), (rough, _) in zip(fine, coarse, strict=True)
-    )
-    step_M, step_b = _step(point, q, fine[q][1][:, 0])
-    negative = sum(int(np.sum(values < -error)) for values, _ in fine)
-    curvatures = tuple(values for values, _ in fine)
-    return RugHessian(point, curvatures, lowest[q], negative, q, step_M, step_b, error)
+    modes, values, vectors = zip(*_blocks(point, p, 2 * frequencies), strict=True)
+    rough = [one for _, one, _ in _blocks(point, p, frequencies)]
+    q = int(np.argmin([one[0] for one in values]))
+    error = max(float(np.abs(one - other).max()) for one, other in zip(values, rough, strict=True))
+    negative = sum(int(np.sum(one < -error)) for one in values)
+    # What the lowest vector of block q means, as a step of M and b.
+    basis, l, along = _basis(n), modes[q], vectors[q][:, 0]
+    step_M = (basis[:, l ^ q] * along[:-1]) @ basis[:, l].T
+    step_b = basis[:, q] * along[-1]
+    return RugHessian(point, values, float(values[q][0]), negative, q, step_M, step_b, error)
 
 
-def _modes(point: RugPoint, q: int) -> npt.NDArray[np.int64]:
-    """Return the l of the free modes (q XOR l, l) of block q."""
-    drawn = np.zeros(point.row.size, dtype=np.bool_)
-    drawn[point.rows] = True
-    return np.flatnonzero(drawn | drawn[np.arange(drawn.size) ^ q])
-
-
-def _curvatures(point: RugPoint, p: float, frequencies: int) -> list[tuple[FloatArray, FloatArray]]:
-    """Return eigenvalues and eigenvectors of every block."""
+def _blocks(
+    point: RugPoint, p: float, frequencies: int
+) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
+    """Yield of every block q the l of its free modes (q XOR l, l), its eigenvalues and eigenvectors."""
     n = point.row.size
     E = linalg.block_diag(_basis(n), np.ones((1, 1)))
     here = row_hessian(point.row, 0, point.b, p, frequencies=frequencies)
     whole = E.T @ here.hessian @ E
     push = np.sqrt(n) * (E.T @ here.gradient)[:n]  # g_k
-    lam = np.zeros(n)
-    lam[point.rows] = point.eigenvalues
-    blocks = []
+    lam, drawn = np.zeros(n), np.zeros(n, np.bool_)
+    lam[point.rows], drawn[point.rows] = point.eigenvalues, True
     for q in range(n):
-        modes = _modes(point, q)
-        free = np.append(modes, n)
+        l = np.flatnonzero(drawn | drawn[np.arange(n) ^ q])
+        free = np.append(l, n)
         block = whole[np.ix_(free, free)]
-        for x, l in enumerate(modes):
-            k = q ^ l
-            if lam[l] != 0.0 and lam[k] == 0.0:
-                y = int(np.searchsorted(modes, k))
-                block[x, y] += push[k] / lam[l]
-                block[y, x] += push[k] / lam[l]
+        pushed = (lam[l] != 0.0) & (lam[l ^ q] == 0.0)
+        x, y = np.flatnonzero(pushed), np.searchsorted(l, l[pushed] ^ q)
+        more = push[l[pushed] ^ q] / lam[l[pushed]]
+        block[x, y] += more
+        block[y, x] += more
         values, vectors = np.linalg.eigh(block)
-        blocks.append((values, vectors))
-    return blocks
-
-
-def _step(point: RugPoint, q: int, vector: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the step in M and b that a vector of block q means."""
-    n = point.row.size
-    basis = _basis(n)
-    modes = _modes(point, q)
-    step_M = (basis[:, modes ^ q] * vector[:-1]) @ basis[:, modes].T
-    return step_M, basis[:, q] * vector[-1]
+        yield l, values, vectors

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from ...theory.arguments import number
+from ...theory.arguments import FloatArray, number
 from .. import sparsification
 from ..results import result
-from .steps import FloatArray
 
 __all__ = ["Collision", "collide"]
+
+_LARGEST = 1e150  # squares of larger weights overflow
 
 
 @result
@@ -32,7 +33,7 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     Parameters
     ----------
     w1, w2 : float
-        The two weights.
+        The two weights, at most 1e150 in size.
     lam : float
         Strength of the l1 force, at least 0, in the normal form (constants 4 dropped).
 
@@ -43,13 +44,12 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     Raises
     ------
     ValueError
-        If an argument is not one finite number, or `lam` is negative.
+        If an argument is not one finite number, a weight is larger, or `lam` is negative.
 
     Notes
     -----
-    As exact as :func:`superposition.solvers.sparsification.solve`, 1e-10 relative in the drop
-    times. "both" for equal signs means equal weights, an unstable state, or lam = 0, when the ratio of the
-    weights never changes.
+    As exact as :func:`superposition.solvers.sparsification.solve`. With equal signs both keep the neuron if
+    the weights are equal, an unstable state, or lam = 0.
 
     References
     ----------
@@ -62,7 +62,7 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     >>> collide(0.5, -0.4, lam=0.01).kind, collide(0.5, -0.4, lam=0.01).winner
     ('benign', 2)
     """
-    w = np.array([number("w1", w1), number("w2", w2)])
+    w = np.array([number("w1", w1, -_LARGEST, _LARGEST), number("w2", w2, -_LARGEST, _LARGEST)])
     lam = number("lam", lam, 0.0)
     if np.sign(w[0]) * np.sign(w[1]) > 0.0:
         kind, parts = "malign", [w]

@@ -1,28 +1,15 @@
 """From one time to the next: matrix products while weights are many, packed lists of weights when few."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from .steps import (
-    ARRIVED,
-    LONGEST_STEP,
-    NOT_FINITE,
-    STEP_LIMIT,
-    TOO_FINE,
-    FloatArray,
-    arrive,
-    force_coefficients,
-    judge,
-    missed,
-    move,
-    next_step,
-    pack,
-    packed_run,
-    same,
-)
+from ...theory.arguments import FloatArray
+from . import steps as kernels
+from .steps import ARRIVED, LONGEST_STEP, NOT_FINITE, STEP_LIMIT, TOO_FINE
 
 __all__ = ["Force", "March", "advance", "dense_run", "free_force", "start", "tied_force"]
 
@@ -74,7 +61,7 @@ def tied_force(n_features: int) -> Force:
 
     def force(W: FloatArray, out: FloatArray) -> None:
         np.dot(W, W.T, out=G)  # NumPy recognises the transpose and computes one half
-        force_coefficients(G)
+        kernels.force_coefficients(G)
         np.dot(G, W, out=out)
 
     return force
@@ -105,8 +92,10 @@ def dense_run(
     there before will do so for ever, since the next weights depend on the last ones only: the rest of the
     time is then skipped. What is at rest up to rounding ends in such a cycle, mostly in one step.
     """
-    F1, F2, F3, F4, end = (np.empty_like(W) for _ in range(5))
-    force(W, F1)
+    rows = np.repeat(np.arange(W.shape[0]), W.shape[1])
+    F, end, work = np.empty((4, *W.shape)), np.empty_like(W), np.empty((2, W.shape[0]))
+    w, f, e = W.reshape(-1), F.reshape(4, -1), end.reshape(-1)  # the same numbers as vectors
+    force(W, F[0])
     kept, quiet = 0, 0
     seen = W.copy()
     while march.t < until:
@@ -116,19 +105,19 @@ def dense_run(
         if (
             not stay
             and kept % _LOOK_EVERY == 0
-            and np.count_nonzero(_listed(W, F1, lam[0])) <= _PACK_BELOW * W.size
+            and np.count_nonzero(_listed(W, F[0], lam[0])) <= _PACK_BELOW * W.size
         ):
             return
         last = march.t + march.h >= until
         h = until - march.t if last else march.h
-        move(W, F1, F1, lam, 0.5 * h, end)
-        force(end, F2)
-        move(W, F1, F2, lam, 0.75 * h, end)
-        force(end, F3)
-        arrive(W, F1, F2, F3, lam, h, end)
-        force(end, F4)
-        error = judge(W, F1, F2, F3, F4, lam, h, end)
-        proposed, curve = next_step(h, error, march.tol, march.curve)
+        kernels.move(w, f[0], f[0], rows, lam, 0.5 * h, e)
+        force(end, F[1])
+        kernels.move(w, f[0], f[1], rows, lam, 0.75 * h, e)
+        force(end, F[2])
+        kernels.arrive(w, f, rows, lam, h, e)
+        force(end, F[3])
+        error = kernels.judge(w, f, rows, lam, h, e, work)
+        proposed, curve = kernels.next_step(h, error, march.tol, march.curve)
         if not error <= march.tol:
             march.rejected += 1
             march.h = proposed
@@ -141,11 +130,10 @@ def dense_run(
         march.curve = max(march.curve, curve) if last else curve
         march.t = until if last else march.t + h
         march.h = max(march.h, proposed) if last else proposed
-        W[...] = end
-        F1, F4 = F4, F1
+        W[...], F[0] = end, F[3]
         if h < LONGEST_STEP or proposed < LONGEST_STEP:
             quiet = 0
-        elif quiet and same(W, seen):
+        elif quiet and np.array_equal(W, seen):
             march.t = until
         else:
             quiet += 1
@@ -175,16 +163,18 @@ def _packed_run(W: FloatArray, force: Force, lam: float, meet: bool, march: Marc
             return
         if size > _UNPACK_ABOVE * W.size:
             return
-        first, rows, columns = pack(listed)
+        columns, rows = np.divmod(np.flatnonzero(listed.T), W.shape[0])  # neuron by neuron
+        first = np.append(0, np.cumsum(np.count_nonzero(listed, axis=0)))
         before = W[rows, columns]
         w = before.copy()
-        t, h, curve, steps, rejected, march.code = packed_run(
+        t, h, curve, steps, rejected, march.code = kernels.packed_run(
             first, rows, w, G, lam, meet, march.t, until, march.h, march.tol, min(span, left), march.curve
         )
         G[:] = 0.0  # the next list clears its own overlaps only
         W[rows, columns] = w
         force(W, F)
-        peak, excess = missed(listed, F, lam)
+        rest = np.where(listed, 0.0, np.abs(F))
+        excess = math.sqrt(np.max(np.sum(np.maximum(rest - lam, 0.0) ** 2, axis=1)))
         # The force grew by that excess in the time passed: a weight missed at most half their product.
         if 0.5 * excess * (t - march.t) > march.tol:
             W[rows, columns] = before
@@ -194,7 +184,7 @@ def _packed_run(W: FloatArray, force: Force, lam: float, meet: bool, march: Marc
             march.code = ARRIVED
             span = max(1, span // 2)
             continue
-        if peak < 0.5 * (1.0 + _WATCHED) * lam:
+        if np.max(rest) < 0.5 * (1.0 + _WATCHED) * lam:
             span *= 2
         march.t, march.h, march.curve = t, h, curve
         march.steps += steps

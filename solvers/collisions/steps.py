@@ -11,8 +11,8 @@ Both are right to second order in the step for the weight itself. What the other
 meantime is wrong by O(lam h^2), which makes the scheme third order between events and second order through
 them.
 
-The dense kernels take whole (n_features, n_hidden) arrays, the sparse ones a `pattern`: the weights that are
-not zero, packed neuron by neuron. They share the scalar kernels, so they live in one file.
+The weights w of a step are a vector, whole arrays or listed ones; `rows` has the encoding of each, `lam` the
+l1 strength of each encoding, f the forces at the four stages.
 """
 
 import math
@@ -20,28 +20,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
 
-__all__ = [
-    "ARRIVED",
-    "LONGEST_STEP",
-    "NOT_FINITE",
-    "STEP_LIMIT",
-    "TOO_FINE",
-    "FloatArray",
-    "IntArray",
-    "arrive",
-    "force_coefficients",
-    "judge",
-    "missed",
-    "move",
-    "next_step",
-    "pack",
-    "packed_run",
-    "same",
-]
-
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 # Bogacki and Shampine (1989): nodes 0, 1/2, 3/4, 1; weights of the third-order result, and of its
@@ -131,111 +112,58 @@ def force_coefficients(G: FloatArray) -> None:
 
 
 @kernel
-def move(W: FloatArray, F1: FloatArray, F: FloatArray, lam: FloatArray, h: float, out: FloatArray) -> None:
-    """Write W + h times the velocity of the forces F, signs frozen at the beginning of the step."""
-    for i in range(W.shape[0]):
-        for k in range(W.shape[1]):
-            w = W[i, k]
-            s = _sign(w, F1[i, k], lam[i])
-            out[i, k] = w + h * (F[i, k] - lam[i] * s) if s != 0.0 else 0.0
+def move(
+    w: FloatArray, f1: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
+) -> None:
+    """Write w + h times the velocity of the forces f, signs frozen at the beginning of the step."""
+    for e in range(w.size):
+        pull = lam[rows[e]]
+        s = _sign(w[e], f1[e], pull)
+        out[e] = w[e] + h * (f[e] - pull * s) if s != 0.0 else 0.0
 
 
 @kernel
-def arrive(
-    W: FloatArray, F1: FloatArray, F2: FloatArray, F3: FloatArray, lam: FloatArray, h: float, out: FloatArray
-) -> None:
+def arrive(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray) -> None:
     """Write the weights at the end of the step, those put right that crossed zero."""
-    for i in range(W.shape[0]):
-        for k in range(W.shape[1]):
-            w, f1, f3 = W[i, k], F1[i, k], F3[i, k]
-            s = _sign(w, f1, lam[i])
-            pull = lam[i] * s
-            if s != 0.0:
-                end = w + h * (_B1 * f1 + _B2 * F2[i, k] + _B3 * f3 - pull)
-                out[i, k] = _landed(w, end, f1 - pull, f1, f3, s, lam[i], h)
-            else:
-                out[i, k] = 0.0
+    for e in range(w.size):
+        strength = lam[rows[e]]
+        s = _sign(w[e], f[0, e], strength)
+        pull = strength * s
+        out[e] = 0.0
+        if s != 0.0:
+            end = w[e] + h * (_B1 * f[0, e] + _B2 * f[1, e] + _B3 * f[2, e] - pull)
+            out[e] = _landed(w[e], end, f[0, e] - pull, f[0, e], f[2, e], s, strength, h)
 
 
 @kernel
 def judge(
-    W: FloatArray,
-    F1: FloatArray,
-    F2: FloatArray,
-    F3: FloatArray,
-    F4: FloatArray,
-    lam: FloatArray,
-    h: float,
-    out: FloatArray,
+    w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray, work: FloatArray
 ) -> float:
-    """Error estimate of a step, the largest of any encoding; weights that woke are moved in `out`."""
+    """Error estimate of a step, the largest of any encoding; weights that woke are moved in `out`.
+
+    `work` has two places for each encoding.
+    """
+    work[:] = 0.0
+    for e in range(w.size):
+        s = _sign(w[e], f[0, e], lam[rows[e]])
+        if s != 0.0:
+            # lam*s drops out: the four coefficients add up to zero. A weight that was stopped at zero
+            # counts too: a step far too long would throw all weights across it.
+            work[0, rows[e]] += (_E1 * f[0, e] + _E2 * f[1, e] + _E3 * f[2, e] + _E4 * f[3, e]) ** 2
+            work[1, rows[e]] += out[e] * out[e]
+        else:
+            out[e] = _woken(f[0, e], f[3, e], lam[rows[e]], h)
     worst = 0.0
-    for i in range(W.shape[0]):
-        total, size = 0.0, 0.0
-        for k in range(W.shape[1]):
-            f1, f4, end = F1[i, k], F4[i, k], out[i, k]
-            s = _sign(W[i, k], f1, lam[i])
-            if s != 0.0:
-                # lam*s drops out: the four coefficients add up to zero. A weight that was stopped at zero
-                # counts too: a step far too long would throw all weights across it.
-                total += (_E1 * f1 + _E2 * F2[i, k] + _E3 * F3[i, k] + _E4 * f4) ** 2
-                size += end * end
-            else:
-                out[i, k] = _woken(f1, f4, lam[i], h)
-        error = h * math.sqrt(total) / max(1.0, math.sqrt(size))
+    for i in range(lam.size):
+        error = h * math.sqrt(work[0, i]) / max(1.0, math.sqrt(work[1, i]))
         if not error <= worst:  # so written that nan wins
             worst = error
     return worst
 
 
 @kernel
-def same(one: FloatArray, other: FloatArray) -> bool:
-    """Whether two arrays have the same entries."""
-    for i in range(one.shape[0]):
-        for k in range(one.shape[1]):
-            if one[i, k] != other[i, k]:
-                return False
-    return True
-
-
-@kernel
-def pack(listed: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray, IntArray]:
-    """List weights neuron by neuron: neuron k's are start[k]:start[k + 1], in the order of their `rows`."""
-    n, m = listed.shape
-    start = np.zeros(m + 1, np.int64)
-    for i in range(n):
-        for k in range(m):
-            if listed[i, k]:
-                start[k + 1] += 1
-    for k in range(m):
-        start[k + 1] += start[k]
-    rows, columns = np.empty(start[m], np.int64), np.empty(start[m], np.int64)
-    fill = start[:m].copy()
-    for i in range(n):
-        for k in range(m):
-            if listed[i, k]:
-                rows[fill[k]], columns[fill[k]] = i, k
-                fill[k] += 1
-    return start, rows, columns
-
-
-@kernel
-def _clear_overlaps(start: IntArray, rows: IntArray, G: FloatArray) -> None:
-    for k in range(start.size - 1):
-        for a in range(start[k], start[k + 1]):
-            for b in range(a + 1, start[k + 1]):
-                G[rows[a], rows[b]] = 0.0
-
-
-@kernel
 def _packed_force(
-    start: IntArray,
-    rows: IntArray,
-    w: FloatArray,
-    G: FloatArray,
-    square: FloatArray,
-    meet: bool,
-    out: FloatArray,
+    start: IntArray, rows: IntArray, w: FloatArray, G: FloatArray, square: FloatArray, out: FloatArray
 ) -> None:
     """Smooth force on the packed weights.
 
@@ -246,9 +174,10 @@ def _packed_force(
         square[rows[e]] += w[e] * w[e]
     for e in range(rows.size):
         out[e] = (1.0 - square[rows[e]]) * w[e]
-    if not meet:
-        return
-    _clear_overlaps(start, rows, G)
+    for k in range(start.size - 1):
+        for a in range(start[k], start[k + 1]):
+            for b in range(a + 1, start[k + 1]):
+                G[rows[a], rows[b]] = 0.0
     for k in range(start.size - 1):
         for a in range(start[k], start[k + 1]):
             for b in range(a + 1, start[k + 1]):
@@ -256,45 +185,9 @@ def _packed_force(
     for k in range(start.size - 1):
         for a in range(start[k], start[k + 1]):
             for b in range(a + 1, start[k + 1]):
-                overlap = G[rows[a], rows[b]]
-                if overlap > 0.0:
-                    out[a] -= overlap * w[b]
-                    out[b] -= overlap * w[a]
-
-
-@kernel
-def missed(listed: npt.NDArray[np.bool_], F: FloatArray, lam: float) -> tuple[float, float]:
-    """Largest force on a weight that is not listed, and the largest norm of what exceeds lam, by encoding."""
-    peak, worst = 0.0, 0.0
-    for i in range(F.shape[0]):
-        total = 0.0
-        for k in range(F.shape[1]):
-            if not listed[i, k]:
-                force = abs(F[i, k])
-                peak = max(peak, force)
-                total += max(force - lam, 0.0) ** 2
-        worst = max(worst, total)
-    return peak, math.sqrt(worst)
-
-
-@kernel
-def _largest(rows: IntArray, difference: FloatArray, square: FloatArray, total: FloatArray) -> float:
-    """Largest norm of a difference of encodings, beside their own norm or 1 if that is larger."""
-    total[:] = 0.0
-    for e in range(rows.size):
-        total[rows[e]] += difference[e] * difference[e]
-    worst = 0.0
-    for i in range(total.size):
-        norm = math.sqrt(total[i] / max(1.0, square[i]))
-        if not norm <= worst:  # so written that nan wins
-            worst = norm
-    return worst
-
-
-@kernel
-def _packed_move(w: FloatArray, f: FloatArray, s: FloatArray, lam: float, h: float, out: FloatArray) -> None:
-    for e in range(w.size):
-        out[e] = w[e] + h * (f[e] - lam * s[e]) if s[e] != 0.0 else 0.0
+                overlap = max(G[rows[a], rows[b]], 0.0)
+                out[a] -= overlap * w[b]
+                out[b] -= overlap * w[a]
 
 
 @kernel
@@ -315,36 +208,26 @@ def packed_run(
     """Integrate the listed weights `w` in place till `until`, or for `most` steps; all others rest at zero.
 
     Returns the time reached, the next step's length, the last error over the cube of its step, the numbers of
-    steps taken and rejected, and a code.
+    steps taken and rejected, and a code. Weights of neuron k: start[k]:start[k + 1].
     """
-    size, n = rows.size, G.shape[0]
-    f1, f2, f3, f4 = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    s, stage, end = np.empty(size), np.empty(size), np.empty(size)
-    square, total = np.empty(n), np.empty(n)
-    _packed_force(start, rows, w, G, square, meet, f1)
+    if not meet:
+        start = start[:1]  # no neuron on which to meet
+    f, end = np.empty((4, w.size)), np.empty(w.size)
+    work, strengths = np.empty((2, G.shape[0])), np.full(G.shape[0], lam)
+    square = work[1]
+    _packed_force(start, rows, w, G, square, f[0])
     steps, rejected, quiet = 0, 0, 0
     seen = w.copy()
     while t < until and steps + rejected < most:
         last = t + h >= until
         step = until - t if last else h
-        for e in range(size):
-            s[e] = _sign(w[e], f1[e], lam)
-        _packed_move(w, f1, s, lam, 0.5 * step, stage)
-        _packed_force(start, rows, stage, G, square, meet, f2)
-        _packed_move(w, f2, s, lam, 0.75 * step, stage)
-        _packed_force(start, rows, stage, G, square, meet, f3)
-        for e in range(size):
-            end[e] = 0.0
-            if s[e] != 0.0:
-                pull = lam * s[e]
-                end[e] = w[e] + step * (_B1 * f1[e] + _B2 * f2[e] + _B3 * f3[e] - pull)
-                end[e] = _landed(w[e], end[e], f1[e] - pull, f1[e], f3[e], s[e], lam, step)
-        _packed_force(start, rows, end, G, square, meet, f4)
-        for e in range(size):
-            if s[e] == 0.0:
-                end[e] = _woken(f1[e], f4[e], lam, step)
-            f2[e] = _E1 * f1[e] + _E2 * f2[e] + _E3 * f3[e] + _E4 * f4[e] if s[e] != 0.0 else 0.0
-        error = step * _largest(rows, f2, square, total)
+        move(w, f[0], f[0], rows, strengths, 0.5 * step, end)
+        _packed_force(start, rows, end, G, square, f[1])
+        move(w, f[0], f[1], rows, strengths, 0.75 * step, end)
+        _packed_force(start, rows, end, G, square, f[2])
+        arrive(w, f, rows, strengths, step, end)
+        _packed_force(start, rows, end, G, square, f[3])
+        error = judge(w, f, rows, strengths, step, end, work)
         if not error <= tol:
             rejected += 1
             h = next_step(step, error, tol, curve)[0]
@@ -356,7 +239,7 @@ def packed_run(
         curve = max(curve, fresh) if last else fresh
         t = until if last else t + step
         h = max(h, proposed) if last else proposed
-        w[:], f1[:] = end, f4
+        w[:], f[0] = end, f[3]
         if step < LONGEST_STEP or proposed < LONGEST_STEP:
             quiet = 0
         elif quiet and np.all(w == seen):  # as in `march.dense_run`: these weights come back for ever

@@ -4,11 +4,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import number
+from ...theory.arguments import FloatArray, number
 from ..integrate.explicit import checked_times
 from .flow import Flow, follow, total_loss
 from .march import March, dense_run
-from .steps import FloatArray
 
 __all__ = ["flow_untied"]
 
@@ -37,9 +36,8 @@ def flow_untied(
               - \lambda\, \mathrm{sign}(E_i) - \delta E_i
 
     and likewise for :math:`D_i`, with `decoder_lam` for lam: the source's loss with constants 2 dropped, so
-    that equal E and D move as the tied weights of :func:`flow` do (there the constant is 4, both halves
-    adding up). In contrast to tied weights :math:`g_{ii}` can be negative; such a feature gives no output
-    and learns nothing.
+    that equal E and D move as the tied weights of :func:`flow` do. A feature whose :math:`g_{ii}` is negative
+    gives no output and learns nothing.
 
     Parameters
     ----------
@@ -47,20 +45,16 @@ def flow_untied(
         Initial encoder; for basis vectors as inputs row i is the encoding of feature i. Not modified.
     decoder0 : (n_features, n_hidden) array_like of float
         Initial decoder, row i reads out feature i. Not modified.
-    lam : float
-        l1 strength on the hidden activations, at least 0.
-    t : (n_times,) array_like of float
-        Times, sorted, not negative.
+    lam, t : float, (n_times,) array_like of float
+        As in :func:`flow`; the l1 force is on the hidden activations.
     decoder_lam : float, optional
         l1 strength on the decoder's weights. The source's loss has none.
     weight_decay : float, optional
         Strength :math:`\delta` of the l2 force on both.
     inputs : (n_features, n_inputs) array_like of float, optional
         Orthonormal inputs, row i is shown for feature i; by default the basis vectors.
-    tol : float, optional
-        Error allowed in each step, as in :func:`flow`.
-    steps : int, optional
-        Steps after which the run stops, with a status instead of an exception.
+    tol, steps : float, int, optional
+        As in :func:`flow`.
 
     Returns
     -------
@@ -75,9 +69,9 @@ def flow_untied(
 
     Notes
     -----
-    The same scheme as :func:`flow`, with its error, but dense steps only. Since the l1 force
-    acts on activations, not on weights, inputs enter only by a rotation of the encoder (Lecomte et al.
-    (2024), App. A, "Basis vectors as inputs"): the flow is solved for the encodings and rotated back.
+    The scheme and the error are those of :func:`flow`. Since the l1 force acts on activations, inputs enter
+    only by a rotation of the encoder ("Basis vectors as inputs"): the flow is solved for the encodings and
+    rotated back.
 
     References
     ----------

@@ -63,37 +63,12 @@ class Trajectory:
 
 
 @kernel
-def _combine(y: FloatArray, slopes: FloatArray, weights: FloatArray, step: float, out: FloatArray) -> None:
-    """Write y plus step times the weighted slopes."""
+def _ratio(y: FloatArray, end: FloatArray, error: FloatArray, group: IntArray, sizes: FloatArray) -> float:
+    """Return the largest error beside the largest entry of its group; nan if one is nan."""
     for k in range(y.size):
-        total = 0.0
-        for i in range(weights.size):
-            total += weights[i] * slopes[i, k]
-        out[k] = y[k] + step * total
-
-
-@kernel
-def _ratio(
-    y: FloatArray, end: FloatArray, slopes: FloatArray, step: float, group: IntArray, scales: FloatArray
-) -> float:
-    """Return the largest error of a group beside its largest entry; nan if an error is nan."""
-    n = scales.shape[1]
-    for g in range(n):
-        scales[1, g], scales[2, g] = scales[0, g], 0.0
-    for k in range(y.size):
-        error = 0.0
-        for i in range(7):
-            error += _ERROR[i] * slopes[i, k]
-        error, g = abs(step * error), group[k]
-        scales[1, g] = max(scales[1, g], abs(y[k]), abs(end[k]))
-        if not error <= scales[2, g]:  # so written that nan wins
-            scales[2, g] = error
-    worst = 0.0
-    for g in range(n):
-        ratio = scales[2, g] / scales[1, g]
-        if not ratio <= worst:
-            worst = ratio
-    return worst
+        g = group[k]
+        sizes[g] = max(sizes[g], abs(y[k]), abs(end[k]))
+    return float(np.max(np.abs(error) / sizes[group]))
 
 
 def _march(
@@ -101,21 +76,18 @@ def _march(
     y: FloatArray,
     parameters: FloatArray,
     group: IntArray,
-    scales: FloatArray,
+    floor: float,
     times: FloatArray,
     rtol: float,
     max_steps: int,
     path: FloatArray,
 ) -> tuple[float, int, int, int]:
-    """Integrate y in place, write it at all times; return time reached, steps kept and rejected, the end.
-
-    `scales` has one column a group: the size below which its error is absolute, and two places for work.
-    """
+    """Integrate y in place, write it at all times; return time reached, steps kept and rejected, the end."""
     t, kept, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))
-    end = np.empty_like(y)
+    sizes = np.empty(np.max(group) + 1)
     velocity(t, y, parameters, slopes[0])
-    size, speed = max(np.max(np.abs(y)), scales[0, 0]), np.max(np.abs(slopes[0]))
+    size, speed = max(np.max(np.abs(y)), floor), np.max(np.abs(slopes[0]))
     h = rtol**0.2 * size / speed if speed > 0.0 else np.inf
     for place in range(times.size):
         until = times[place]
@@ -124,10 +96,12 @@ def _march(
                 return t, kept, rejected, 1
             last = t + h >= until
             step = until - t if last else h
+            end = y
             for stage in range(6):
-                _combine(y, slopes, _STAGES[stage, : stage + 1], step, end)
+                end = y + step * np.dot(_STAGES[stage, : stage + 1], slopes[: stage + 1])
                 velocity(t + _NODES[stage] * step, end, parameters, slopes[stage + 1])
-            ratio = _ratio(y, end, slopes, step, group, scales) / rtol
+            sizes[:] = floor
+            ratio = _ratio(y, end, step * np.dot(_ERROR, slopes), group, sizes) / rtol
             factor = _LEAST
             if ratio == 0.0:
                 factor = _MOST
@@ -156,42 +130,15 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 def _compiled_march() -> Any:
     """Compile the loop when it is first needed, for any velocity of the one signature."""
     compiled: Any = kernel(_march)
-    make: Any = types.Tuple  # has no type hints
-    ends = make((types.float64, types.int64, types.int64, types.int64))
-    compiled.compile(
-        ends(
-            types.FunctionType(_VELOCITY),
-            _VECTOR,
-            _VECTOR,
-            types.int64[::1],
-            types.float64[:, ::1],
-            _VECTOR,
-            types.float64,
-            types.int64,
-            types.float64[:, ::1],
-        )
-    )
+    state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], types.float64
+    compiled.compile((*state, _VECTOR, types.float64, types.int64, types.float64[:, ::1]))
     compiled.disable_compile()
     return compiled
 
 
 def checked_times(t: npt.ArrayLike) -> FloatArray:
-    """Return sorted times from 0 on, as an array of its own; one number is one time.
-
-    Raises
-    ------
-    ValueError
-        If `t` is empty, has a negative entry, one that is not finite, or is not sorted.
-
-    Examples
-    --------
-    >>> checked_times([2.0, 1.0])
-    Traceback (most recent call last):
-        ...
-    ValueError: `t` must be sorted; got 1 after a larger one.
-    """
-    times = arguments.real("t", t, 0)
-    times = arguments.vector("t", np.array(times, ndmin=1))
+    """Return sorted times from 0 on, as an array of its own; one number is one time."""
+    times = np.array(arguments.each("t", arguments.real("t", t, 0)))
     falls = np.flatnonzero(np.diff(times) < 0)
     if falls.size:
         raise ValueError(f"`t` must be sorted; got {times[falls[0] + 1]:g} after a larger one.")
@@ -269,33 +216,29 @@ def integrate(
     """
     if not callable(velocity):
         raise ValueError(f"`velocity` must be a function; got {velocity!r}.")
-    start = np.asarray(arguments.real("y0", y0))
+    start = arguments.real("y0", y0)
     y = np.array(arguments.vector("y0", start.ravel()))
     times = checked_times(t)
     arguments.fits("t", times.size, times.size * y.size)
     constants = np.array(arguments.real("parameters", parameters)).ravel()
-    groups = np.arange(y.size)
-    if group is not None:
-        numbers = arguments.whole("group", group, 0, y.size - 1)
-        if numbers.size != y.size:
-            raise ValueError(f"`group` must number the {y.size} entries of `y0`; got {numbers.size}.")
-        groups = numbers.ravel().astype(np.int64)
+    numbers = arguments.whole("group", np.arange(y.size) if group is None else group, 0, y.size - 1)
+    if numbers.size != y.size:
+        raise ValueError(f"`group` must number the {y.size} entries of `y0`; got {numbers.size}.")
+    groups = numbers.ravel().astype(np.int64)
     rtol = arguments.number("rtol", rtol, 1e-13, 1e-2)
-    floor = arguments.number("floor", floor, 0.0, 1e300)
+    floor = max(arguments.number("floor", floor, 0.0, 1e300), _NOTHING)
     most = min(arguments.integer("steps", steps, 1), 2**62)
     path = np.full((times.size, y.size), np.nan)
-    scales = np.full((3, int(groups.max()) + 1), max(floor, _NOTHING))
-    rest = (y, constants, groups, scales, times, rtol, most, path)
-    if is_jitted(velocity):
-        velocity.compile(_VELOCITY)
-        reached, kept, rejected, end = _compiled_march()(velocity, *rest)
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):  # in steps that are not kept
-            try:
-                velocity(0.0, y.copy(), constants, np.empty_like(y))
-            except Exception as error:
-                rule = "must take `parameters` and the state at its start"
-                raise ValueError(f"`velocity` {rule}; got {error!r}.") from error
-            reached, kept, rejected, end = _march(velocity, *rest)
+    march: Any = _compiled_march() if is_jitted(velocity) else _march
+    with np.errstate(over="ignore", invalid="ignore"):  # in steps that are not kept
+        try:
+            if is_jitted(velocity):
+                velocity.compile(_VELOCITY)
+            velocity(0.0, y.copy(), constants, np.empty_like(y))
+        except Exception as error:
+            rule = "must take `parameters` and the state at its start"
+            raise ValueError(f"`velocity` {rule}; got {arguments.shown(error)}.") from error
+        ends = march(velocity, y, constants, groups, floor, times, rtol, most, path)
+    reached, kept, rejected, end = ends
     states = frozen(path.reshape(times.size, *start.shape))
     return Trajectory(times, states, float(reached), kept, rejected, _ENDS[end])

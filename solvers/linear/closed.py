@@ -1,14 +1,13 @@
-"""Flows of linear autoencoders in closed form: Riccati solutions, and where Eq. 22 ends."""
+"""Flows of linear autoencoders (Notes 2022) in closed form: Riccati solutions, and where Eq. 22 ends."""
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
+from scipy import optimize, special
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, matrix, number, real, vector
-from ...theory.linear.spectrum import LARGEST, Covariance, Spectrum, checked_spectrum, sized_spectrum
+from ...theory.arguments import FloatArray, fits, number, real, vector
+from ...theory.linear.spectrum import LARGEST, Covariance, checked_spectrum, checked_weights, sized_spectrum
 from ..integrate.explicit import checked_times
-from .flow import Flow, PairFlow, losses
+from .flow import Flow, PairFlow, initial_weights, losses
 
 __all__ = ["encoder_limit", "exact_decoder_flow", "exact_white_flow"]
 
@@ -26,8 +25,8 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
     .. math:: M(t) = e^{\Sigma t}W_0\,[1 + W_0'(e^{2\Sigma t}-1)W_0]^{-1}\,W_0'e^{\Sigma t} .
 
-    The flow of the tied loss and that of Eq. 22 lead to no such equation; for :math:`\Sigma = \lambda 1` all
-    three are the same but for the time, twice as fast for the tied loss.
+    The other two flows of tied weights lead to no such equation; for :math:`\Sigma = \lambda 1` all three are
+    the same but for the time, twice as fast for the tied loss.
 
     Parameters
     ----------
@@ -51,11 +50,9 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
     Notes
     -----
-    Evaluated at each time by itself, at a cost of n_features n_hidden^2 however late it is. The bracket is
-    factored by Householder reflections with pivots in units that hold any power of e, so that each row of W
-    in the eigenbasis keeps its digits: relative error a few n_hidden roundings, times
-    (1 + :math:`\lambda_1 t`) for what still grows or fades. Eigenvalues that differ by rounding count as
-    equal.
+    A time costs n_features n_hidden^2, however late it is. Each row of W in the eigenbasis keeps its digits:
+    relative error a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for what still grows or fades.
+    Eigenvalues that differ by rounding count as equal.
 
     References
     ----------
@@ -67,12 +64,12 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     >>> result.loss.round(6)
     array([1.3955  , 0.906431, 0.5     ])
     """
-    W = real("W0", matrix("W0", W0), -LARGEST, LARGEST)
-    found = sized_spectrum(covariance, W.shape[0])
+    W = initial_weights("W0", W0)
+    found = sized_spectrum(covariance, len(W))
     U = found.eigenvectors
     lam = (np.bincount(found.space, found.eigenvalues) / found.multiplicities)[found.space]
-    times, states = _riccati(U.T @ W, lam, 2 * lam, t)
-    return Flow(times, U @ states, losses(states, states, found), float(times[-1]))
+    times, states = _riccati(U.T @ W, lam, 2.0, t)
+    return Flow(times, U @ states, losses(states, states, found.eigenvalues), float(times[-1]))
 
 
 def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t: npt.ArrayLike) -> PairFlow:
@@ -80,33 +77,26 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
 
     With A'A = BB' at the start, and so always, :math:`Q = (A; B')` obeys
     :math:`\frac{d}{dt}QQ' = \lambda(JQQ' + QQ'J - (QQ')^2)`, J the exchange of A and B': a Riccati equation,
-    whatever the directions of A and B'. What they have in common, A + B', grows and what they differ by
-    decays.
+    whatever the directions of A and B'. What they have in common, A + B', grows; A - B' decays.
 
     Parameters
     ----------
-    A0 : (n_features, n_hidden) array_like of float
-        Initial decoder, entries up to 1e50.
-    B0 : (n_hidden, n_features) array_like of float
-        Initial encoder with B B' = A'A to 1e-12 of the weights' squares.
+    A0, B0 : (n_features, n_hidden) and (n_hidden, n_features) array_like of float
+        Initial decoder and encoder, entries up to 1e50; B B' = A'A to 1e-12 of the weights' squares.
     eigenvalue : float
         :math:`\lambda`, from 0 to 1e50.
-    t : (n_times,) array_like of float
-        Times, sorted, not negative; one number is one time.
+    t
+        As for `exact_decoder_flow`.
 
     Returns
     -------
     PairFlow
+        Cost and error as for `exact_decoder_flow`, in the rows of A + B' and of A - B'.
 
     Raises
     ------
     ValueError
-        If a shape does not fit, the weights are not balanced, `eigenvalue` is negative, or `t` is empty,
-        unsorted or negative.
-
-    Notes
-    -----
-    Cost and error as for `exact_decoder_flow`, in the rows of A + B' and of A - B'.
+        As for `exact_decoder_flow`, or if the weights are not balanced.
 
     References
     ----------
@@ -120,24 +110,22 @@ def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t:
     >>> result.loss.round(4)
     array([1.2312, 0.5057, 0.5   ])
     """
-    A = real("A0", matrix("A0", A0), -LARGEST, LARGEST)
+    A = initial_weights("A0", A0)
     n, hidden = A.shape
-    B = real("B0", matrix("B0", B0, (hidden, n)), -LARGEST, LARGEST)
+    B = checked_weights("B0", B0, (hidden, n))
     lam = number("eigenvalue", eigenvalue, 0.0, LARGEST)
     gap = float(np.max(np.abs(A.T @ A - B @ B.T)))
     if gap > _BALANCED * float(np.sum(A * A) + np.sum(B * B)):
         raise ValueError(f"`B0` must have B0 B0' = A0' A0; got a difference of {gap:.3g}.")
-    signs = np.repeat([1.0, -1.0], n)
-    Q = np.vstack((A + B.T, A - B.T)) / np.sqrt(2)
-    times, states = _riccati(Q, lam * signs, np.full(2 * n, lam), t)
-    common, apart = states[:, :n] / np.sqrt(2), states[:, n:] / np.sqrt(2)
-    A, C = common + apart, common - apart
-    white = Spectrum(np.full(n, lam), np.eye(n), np.zeros(n, dtype=np.int64))
-    return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, white), float(times[-1]))
+    rates = lam * np.repeat([1.0, -1.0], n)
+    # J is diagonal for A + B' over A - B', which is Q turned and times the root of 2: half the brake
+    times, states = _riccati(np.vstack((A + B.T, A - B.T)), rates, 0.5, t)
+    A, C = (states[:, :n] + states[:, n:]) / 2, (states[:, :n] - states[:, n:]) / 2
+    return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, np.full(n, lam)), float(times[-1]))
 
 
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
-    r"""Where Eq. 22 ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
+    r"""Where Eq. 22 of the Notes ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
     The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along the curve :math:`e^{\Sigma\tau}w_0` and rests where
     that meets the unit sphere. So its end depends on the start; it is an eigenvector only if
@@ -160,10 +148,6 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     ValueError
         If a shape does not fit, `w0` is 0, or `covariance` is not symmetric with positive eigenvalues.
 
-    References
-    ----------
-    Notes (2022), Eq. 22.
-
     Examples
     --------
     >>> encoder_limit([0.5, 0.5], [[2.0, 0.0], [0.0, 1.0]]).round(6)
@@ -180,49 +164,39 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     logs = np.log(np.abs(start[live]))
 
     def excess(tau: float) -> float:
-        exponents = 2 * (logs + rates * tau)
-        top = float(np.max(exponents))
-        return top + float(np.log(np.sum(np.exp(exponents - top))))
+        return float(special.logsumexp(2 * (logs + rates * tau)))
 
     here = excess(0.0)
-    if here != 0.0:
-        other = -np.sign(here) * (abs(here) / 2 + 1e-9)  # the length changes at least as e^tau
-        tau = optimize.brentq(excess, min(0.0, other), max(0.0, other), xtol=1e-300, rtol=1e-15)
-    else:
-        tau = 0.0
+    other = -np.sign(here) * (abs(here) / 2 + 1e-9)  # the length changes at least as e^tau
+    tau = optimize.brentq(excess, 0.0, other, xtol=1e-300, rtol=1e-15)
     end = np.zeros_like(start)
     end[live] = np.sign(start[live]) * np.exp(logs + rates * tau)
     return np.asarray(found.eigenvectors @ (end / np.linalg.norm(end)))
 
 
 def _riccati(
-    X: FloatArray, rates: FloatArray, brakes: FloatArray, t: npt.ArrayLike
+    X: FloatArray, rates: FloatArray, brake: float, t: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Solve d(XX')/dt = F XX' + XX' F - XX' G XX' for diagonal F, G and return roots X at the times.
+    """Solve d(XX')/dt = F XX' + XX' F - brake XX' |F| XX' for diagonal F and return roots X at the times.
 
-    With w the integral of G e^(2Fs) from 0 to t, XX' is e^(Ft) X0 (1 + X0' w X0)^(-1) X0' e^(Ft). The bracket
-    is R'R for the QR decomposition of sqrt(w) X0 below the identity, so e^(Ft) X0 R^(-1) is a root of it: its
-    rows are those of Q over sqrt(w) e^(-Ft). There is no F that is 0 where G is not.
+    With w the integral of brake |F| e^(2Fs) from 0 to t, XX' is e^(Ft) X0 (1 + X0' w X0)^(-1) X0' e^(Ft). The
+    bracket is R'R for the QR decomposition of sqrt(w) X0 below the identity, so e^(Ft) X0 R^(-1) is a root of
+    it: its rows are those of Q over sqrt(w) e^(-Ft).
     """
     times = checked_times(t)
-    arguments.fits("t", times.size, times.size * X.size)
+    fits("t", times.size, times.size * X.size)
     states = np.empty((times.size, *X.shape))
-    size = np.abs(rates)
-    unit = np.where(size == 0, 1.0, size)
-    limit = _FARTHEST / max(float(size.max()), 1e-300)
+    limit = _FARTHEST / max(float(np.abs(rates).max()), 1e-300)
     for place, time in enumerate(times):
-        span = min(float(time), limit)
+        growth = rates * min(float(time), limit)
+        share = -brake / 2 * np.expm1(-2 * np.abs(growth))
         with np.errstate(divide="ignore"):
-            share = -np.expm1(-2 * size * span)
-            logs = np.log(brakes / (2 * unit) * share) / 2 + np.maximum(rates * span, 0)
+            logs = np.log(share) / 2 + np.maximum(growth, 0)  # of sqrt(w)
         top, rest = _orthonormal(logs, X)
-        young = logs < -20  # too little time to be seen in R
-        states[place] = np.exp(np.where(young, rates * span, 0))[:, None] * (X @ top)
-        old = ~young
-        stretch = np.sqrt(2 * size / np.where(young, 1.0, brakes * share)) * np.exp(
-            np.minimum(rates * span, 0)
-        )
-        states[place, old] = stretch[old, None] * rest[old]
+        old = logs >= -20  # else there was too little time to be seen in R
+        states[place] = np.exp(np.where(old, 0, growth))[:, None] * (X @ top)
+        stretch = np.exp(np.minimum(growth[old], 0)) / np.sqrt(share[old])
+        states[place, old] = stretch[:, None] * rest[old]
     return times, states
 
 

@@ -8,13 +8,13 @@ zero row stays zero.
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, choice, matrix, real
+from ...theory.arguments import FloatArray, choice, fits
 from ...theory.kernels import kernel
-from ...theory.linear.spectrum import LARGEST, Covariance, Spectrum, sized_spectrum
-from ..integrate import Trajectory, integrate
+from ...theory.linear.spectrum import Covariance, checked_weights, sized_spectrum
+from ..integrate import integrate
 from ..results import Status, result
 
-__all__ = ["Flow", "PairFlow", "flow", "flow_pair", "losses"]
+__all__ = ["Flow", "PairFlow", "flow", "flow_pair", "initial_weights", "losses"]
 
 _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
 
@@ -41,10 +41,12 @@ class Flow:
 
 @result
 class PairFlow:
-    """Decoder and encoder along the flow of the pair; see :func:`flow_pair`. What was not reached is nan."""
+    """Decoder and encoder along the flow of the pair; see :func:`flow_pair`. What was not reached is nan.
+
+    `t`, `reached`, `steps`, `rejected` and `status` are as in `Flow`.
+    """
 
     t: FloatArray
-    """Times asked for, shape (n_times,)."""
     A: FloatArray
     """Decoders, shape (n_times, n_features, n_hidden)."""
     B: FloatArray
@@ -52,46 +54,32 @@ class PairFlow:
     loss: FloatArray
     """Loss per feature of x -> A B x, shape (n_times,)."""
     reached: float
-    """Time that the integration came to."""
     steps: int = 0
-    """Steps that were kept; none where a closed form was evaluated."""
     rejected: int = 0
-    """Steps that were made and taken back."""
     status: Status = Status.REACHED
-    """Why it ended."""
 
 
 @kernel
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
     """Add up the flows of encoder and decoder with the shares that come before the eigenvalues."""
-    encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
+    encoder, decoder, lam = parameters[0], parameters[1], np.expand_dims(parameters[2:], 1)
     X = y.reshape((lam.size, y.size // lam.size))
-    scaled = X.copy()
-    for i in range(lam.size):
-        scaled[i] *= lam[i]
-    rest = np.dot(X, np.dot(X.T, X))
-    back = np.dot(X, np.dot(X.T, scaled))
+    scaled = lam * X
     V = out.reshape(X.shape)
-    for i in range(lam.size):
-        V[i] = encoder * (scaled[i] - lam[i] * rest[i]) + decoder * (scaled[i] - back[i])
+    V[:] = encoder * lam * (X - np.dot(X, np.dot(X.T, X)))
+    V += decoder * (scaled - np.dot(X, np.dot(X.T, scaled)))
 
 
 @kernel
 def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
     """Write the flow of A above that of B' for the eigenvalues in the parameters."""
-    lam = parameters
-    n = lam.size
+    lam, n = np.expand_dims(parameters, 1), parameters.size
     X = y.reshape((2 * n, y.size // (2 * n)))
     A, C = X[:n], X[n:]
-    scaled = C.copy()
-    for i in range(n):
-        scaled[i] *= lam[i]
-    own = np.dot(A, np.dot(C.T, scaled))  # A B Sigma B'
-    back = np.dot(C, np.dot(A.T, A))
+    scaled = lam * C
     V = out.reshape(X.shape)
-    for i in range(n):
-        V[i] = scaled[i] - own[i]
-        V[n + i] = lam[i] * (A[i] - back[i])
+    V[:n] = scaled - np.dot(A, np.dot(C.T, scaled))  # (1 - A B) Sigma B'
+    V[n:] = lam * (A - np.dot(C, np.dot(A.T, A)))
 
 
 def flow(
@@ -103,17 +91,11 @@ def flow(
     *,
     steps: int = 100_000,
 ) -> Flow:
-    r"""Integrate tied weights under one of three flows.
+    r"""Integrate tied weights under one of the flows of :func:`superposition.theory.linear.growth_rates`.
 
-    With M = WW':
-
-    - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, minus half the gradient of the tied loss
-      :math:`E|x-Mx|^2`, which a trained model with shared weights follows;
-    - ``"encoder"``: :math:`\dot W = \Sigma(1-M)W`, Eq. 22 of the source. It ends at orthonormal columns,
-      in general not at the leading eigenvectors;
-    - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, Oja's flow, what Eq. 21 becomes at A = B'.
-
-    The first is the sum of the others.
+    ``"tied"``, the sum of the others, is minus half the gradient of the tied loss :math:`E|x-WW'x|^2`, which
+    a trained model with shared weights follows. ``"encoder"``, Eq. 22 of the source, ends at orthonormal
+    columns, in general not the leading eigenvectors. ``"decoder"`` is Oja's, what Eq. 21 becomes at A = B'.
 
     Parameters
     ----------
@@ -145,22 +127,20 @@ def flow(
 
     Notes
     -----
-    Dormand and Prince's pair of orders 5 and 4. Entries of W are off by half of `rtol` at most (measured for
-    12 random problems of up to 8 features, all flows, weights of order 1, :math:`\lambda_1 t \le 50`, `rtol`
-    from 1e-6 to 1e-10). A start on the way to a saddle leaves it once the rounding of the change of basis,
-    1e-16 of the largest weight, has grown: every integrator in float64 does. Steps are at most about
-    :math:`1/\lambda_1` long, for stability; a step costs some 24 n_features n_hidden^2 multiplications. The
-    loss has an absolute error of a few n_features roundings of the mean eigenvalue.
+    By :func:`superposition.solvers.integrate.integrate`. Entries of W are off by half of `rtol` at most
+    (measured for random problems of up to 8 features, weights of order 1, :math:`\lambda_1 t \le 50`). A
+    start on the way to a saddle leaves it once the rounding of the change of basis, 1e-16 of the largest
+    weight, has grown. Steps are at most about :math:`1/\lambda_1` long, for stability; a step costs some
+    24 n_features n_hidden^2 multiplications. The loss has an absolute error of a few n_features roundings of
+    the mean eigenvalue.
 
     References
     ----------
-    Notes (2022), Eqs. 20-22; Oja, Int. J. Neural Systems 1 (1989) 61; Dormand and Prince, J. Comput. Appl.
-    Math. 6 (1980) 19.
+    Notes (2022), Eqs. 20-22; Oja, Int. J. Neural Systems 1 (1989) 61.
 
     Examples
     --------
-    The source's flow rests at any orthonormal weights; the gradient flow of the tied loss finds the leading
-    eigenvector:
+    The source's flow rests at any orthonormal weights, that of the tied loss at the leading eigenvector:
 
     >>> for rule in ("encoder", "tied"):
     ...     result = flow([[0.6], [0.8]], [[2.0, 0.0], [0.0, 1.0]], [0.0, 30.0], rule)
@@ -168,22 +148,14 @@ def flow(
     encoder [0.82 0.82]
     tied [0.82 0.5 ]
     """
-    W = real("W0", matrix("W0", W0), -LARGEST, LARGEST)
-    n, hidden = W.shape
-    found = sized_spectrum(covariance, n)
-    share = _SHARES[choice("rule", rule, tuple(_SHARES))]
-    U = found.eigenvectors
-    group = np.repeat(np.arange(n), hidden)
-    run = integrate(
-        _tied_velocity,
-        U.T @ W,
-        t,
-        parameters=np.append(share, found.eigenvalues),
-        group=group,
-        rtol=rtol,
-        steps=steps,
-    )
-    return Flow(run.t, U @ run.y, losses(run.y, run.y, found), *_end(run))
+    W = initial_weights("W0", W0)
+    found = sized_spectrum(covariance, len(W))
+    lam, U = found.eigenvalues, found.eigenvectors
+    constants = np.append(_SHARES[choice("rule", rule, tuple(_SHARES))], lam)
+    rows, _ = np.indices(W.shape)
+    run = integrate(_tied_velocity, U.T @ W, t, parameters=constants, group=rows, rtol=rtol, steps=steps)
+    end = run.reached, run.steps, run.rejected, run.status
+    return Flow(run.t, U @ run.y, losses(run.y, run.y, lam), *end)
 
 
 def flow_pair(
@@ -198,33 +170,25 @@ def flow_pair(
     r"""Integrate the gradient flow of decoder and encoder.
 
     :math:`\dot A = (1-AB)\Sigma B'`, :math:`\dot B = A'(1-AB)\Sigma`: minus half the gradient of
-    :math:`E|x-ABx|^2`. A'A - BB' is conserved; A = B' is not, unless AB commutes with :math:`\Sigma`.
+    :math:`E|x-ABx|^2` (Notes 2022, Eqs. 20 and 21). A'A - BB' is conserved; A = B' is not, unless AB commutes
+    with :math:`\Sigma`.
 
     Parameters
     ----------
-    A0 : (n_features, n_hidden) array_like of float
-        Initial decoder, entries up to 1e50.
-    B0 : (n_hidden, n_features) array_like of float
-        Initial encoder, entries up to 1e50.
+    A0, B0 : (n_features, n_hidden) and (n_hidden, n_features) array_like of float
+        Initial decoder and encoder, entries up to 1e50.
     covariance, t, rtol, steps
         As for `flow`; the rows held to `rtol` are those of A and B' together.
 
     Returns
     -------
     PairFlow
+        With errors as for `flow`.
 
     Raises
     ------
     ValueError
         As for `flow`.
-
-    Notes
-    -----
-    As for `flow`.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20 and 21.
 
     Examples
     --------
@@ -236,25 +200,28 @@ def flow_pair(
     >>> round(float(result.loss[1]), 9)
     0.5
     """
-    A = real("A0", matrix("A0", A0), -LARGEST, LARGEST)
+    A = initial_weights("A0", A0)
     n, hidden = A.shape
-    B = real("B0", matrix("B0", B0, (hidden, n)), -LARGEST, LARGEST)
+    B = checked_weights("B0", B0, (hidden, n))
     found = sized_spectrum(covariance, n)
-    U = found.eigenvectors
-    group = np.tile(np.repeat(np.arange(n), hidden), 2)
+    lam, U = found.eigenvalues, found.eigenvectors
+    rows = np.tile(np.indices(A.shape)[0], (2, 1))
     X = np.vstack((U.T @ A, U.T @ B.T))
-    run = integrate(_pair_velocity, X, t, parameters=found.eigenvalues, group=group, rtol=rtol, steps=steps)
+    run = integrate(_pair_velocity, X, t, parameters=lam, group=rows, rtol=rtol, steps=steps)
     A, C = run.y[:, :n], run.y[:, n:]
-    return PairFlow(run.t, U @ A, np.swapaxes(U @ C, 1, 2), losses(A, C, found), *_end(run))
+    end = run.reached, run.steps, run.rejected, run.status
+    return PairFlow(run.t, U @ A, np.swapaxes(U @ C, 1, 2), losses(A, C, lam), *end)
 
 
-def losses(A: FloatArray, C: FloatArray, found: Spectrum) -> FloatArray:
+def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
+    """Return weights after checking that all overlaps of their columns fit into memory."""
+    array = checked_weights(name, W)
+    fits(name, f"shape {array.shape}", 4 * array.shape[1] ** 2)
+    return array
+
+
+def losses(A: FloatArray, C: FloatArray, lam: FloatArray) -> FloatArray:
     """Return the losses per feature of decoders A and transposed encoders C, both in the eigenbasis."""
-    lam = found.eigenvalues
     cross = np.einsum("tik,tik,i->t", A, C, lam)
-    square = np.einsum("tkl,tkl->t", np.swapaxes(A, 1, 2) @ A, np.swapaxes(C, 1, 2) @ (lam[:, None] * C))
+    square = np.array([np.vdot(a.T @ a, c.T @ (lam[:, None] * c)) for a, c in zip(A, C, strict=True)])
     return np.asarray((np.sum(lam) - 2 * cross + square) / lam.size)
-
-
-def _end(run: Trajectory) -> tuple[float, int, int, Status]:
-    return run.reached, run.steps, run.rejected, run.status

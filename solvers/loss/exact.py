@@ -12,14 +12,15 @@ import numpy.typing as npt
 from ...theory import arguments
 from ...theory.arguments import FloatArray, integer, matrix, number, real, vector
 from ...theory.features import Features, as_features
+from ...theory.features.counts import Block
 from ...theory.results import result
 from ...theory.special import VALUES, value_moment
 from . import lattice, wedge
-from .patterns import by_patterns, chances
-from .sweep import Units, sweep
+from .patterns import blocks, by_patterns, chances, masks
+from .sweep import Others, independent, sweep
 from .uniform import NEGLIGIBLE, rows_uniform
 
-__all__ = ["Loss", "exact_gradient", "exact_loss", "row_gradient", "row_loss", "value_and_gradient"]
+__all__ = ["LARGEST", "Loss", "exact_gradient", "exact_loss", "outputs", "row_loss", "value_and_gradient"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -58,7 +59,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class _Outputs:
+class Outputs:
     """Losses of outputs, their errors, and the derivatives of each by its own row and bias."""
 
     losses: FloatArray
@@ -67,128 +68,96 @@ class _Outputs:
     by_b: FloatArray
 
 
-@dataclass(frozen=True)
-class _Case:
-    """One state of the output's own feature: on or off, with what of its group is on then."""
-
-    chance: float
-    on: bool
-    units: Units
-    total: int
+def _plain(law: Features) -> bool:
+    """Whether the features are independent."""
+    return law.exactly is None and not law.groups
 
 
-def _units(law: Features, place: IntArray, skip: int) -> list[tuple[IntArray, IntArray, FloatArray]]:
-    """Return members, masks and probabilities of all units without feature `skip`; `place` renumbers."""
-    grouped = np.zeros(law.n_features, np.bool_)
-    found = []
-    for indices, table, probabilities in law.groups:
-        grouped[indices] = True
-        if skip not in indices:
-            masks = table @ (1 << np.arange(len(indices), dtype=np.int64))
-            found.append((place[indices], masks, probabilities))
-    single = np.array([0, 1], np.int64)
-    for j in np.flatnonzero(~grouped):
-        if j != skip:
-            found.append((place[j : j + 1], single, np.array([1.0 - law.p[j], law.p[j]])))
-    return found
-
-
-def _packed(units: list[tuple[IntArray, IntArray, FloatArray]]) -> Units:
+def _packed(units: list[Block], heard: npt.NDArray[np.bool_], total: int | None) -> Others:
     """Return the units as the kernels want them: arrays one after the other, and where each begins."""
 
-    def ends(sizes: list[int]) -> IntArray:
-        return np.cumsum([0, *sizes], dtype=np.int64)
+    def joined(parts: list[Any], kind: type) -> npt.NDArray[Any]:
+        return np.concatenate([np.empty(0, kind), *parts])
 
-    whole = [np.concatenate([unit[k] for unit in units] or [np.empty(0)]) for k in range(3)]
-    first, patterns = ends([unit[0].size for unit in units]), ends([unit[1].size for unit in units])
-    return first, whole[0].astype(np.int64), patterns, whole[1].astype(np.int64), whole[2].astype(np.float64)
+    def ends(parts: list[Any]) -> IntArray:
+        return np.cumsum([0, *(part.size for part in parts)], dtype=np.int64)
+
+    members, weights = [unit.members for unit in units], [unit.weights for unit in units]
+    numbers, chance = joined([masks(unit) for unit in units], np.int64), joined(weights, np.float64)
+    arrays = ends(members), joined(members, np.int64), ends(weights), numbers, chance
+    return Others(*arrays, heard, total is not None, total or 0, np.empty(0))
 
 
-def _cases(law: Features, i: int, kept: npt.NDArray[np.bool_]) -> Iterator[_Case]:
-    """Yield the states of feature i with their probabilities, and the law of the features `kept` then."""
-    if law.exactly is None and not law.groups:
-        units = lattice.independent(law.p[kept])
-        yield _Case(1.0 - float(law.p[i]), False, units, 0)
-        yield _Case(float(law.p[i]), True, units, 0)
-        return
-    n = law.n_features
-    place = np.cumsum(kept) - 1
-    others = _units(law, place, i)
-    states: list[tuple[float, bool, list[int]]] = [(1.0 - law.p[i], False, []), (float(law.p[i]), True, [])]
-    for indices, table, probabilities in law.groups:
-        if i in indices:
-            mine = int(np.flatnonzero(indices == i)[0])
-            states = [
-                (float(chance), bool(row[mine]), [int(place[j]) for j in indices[row == 1] if j != i])
-                for row, chance in zip(table, probabilities, strict=True)
-            ]
-    share, k = 1.0, 0
-    if law.exactly is not None:
-        k, every = law.exactly, _packed(_units(law, np.arange(n), -1))
-        room, slope = np.empty((every[0].size + 1, k + 1), np.complex128), np.empty(n, np.complex128)
-        ones = np.ones(n, np.complex128)
-        share = float(sweep(every, np.ones(n, np.bool_), True, 0, k, 0, ones, room, slope).real)
-    for chance, on, companions in states:
-        if chance <= 0.0 or (law.exactly is not None and k - on < 0):
-            continue
-        certain = (np.array(companions, np.int64), np.array([2 ** len(companions) - 1]), np.ones(1))
-        units = _packed([*others, certain] if companions else others)
-        yield _Case(chance / share, on, units, k - on if law.exactly is not None else 0)
+def _cases(
+    law: Features, units: list[Block], i: int, heard: npt.NDArray[np.bool_]
+) -> Iterator[tuple[float, float, Others]]:
+    """Yield the states of feature i: their probability, 1 for on or 0 for off, and the law of all others."""
+    (own,) = (unit for unit in units if i in unit.members)
+    others = [
+        Block(unit.members - (unit.members > i), unit.patterns, unit.weights)
+        for unit in units
+        if unit is not own
+    ]
+    for pattern, chance in zip(own.patterns, own.weights, strict=True):
+        on = int(pattern[own.members == i][0])
+        total = None if law.exactly is None else law.exactly - on
+        if chance > 0.0 and (total is None or total >= 0):
+            with_it = own.members[(pattern == 1) & (own.members != i)]
+            certain = Block(with_it - (with_it > i), np.ones((1, with_it.size), np.int64), np.ones(1))
+            yield float(chance), float(on), _packed([*others, certain], heard, total)
 
 
 def _by_transforms(
     law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray, work: float
-) -> _Outputs:
+) -> Outputs:
     """Integrate the transform of each output, for each state of its own feature where that is needed.
 
     For values without bounds E x^2, or for b > 0 E (x - y)^2, is to be added.
     """
     count, n = M.shape
     kind, bounded, mean = VALUES.index(law.values), law.values in FEW, value_moment(law.values, 1)
-    independent, counted = law.exactly is None and not law.groups, law.exactly is not None
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
+    plain, everything = _plain(law), np.ones(n, np.bool_)
+    units = [] if plain else blocks(law)
+    share = 1.0
+    if law.exactly is not None:
+        share = sweep(_packed(units, everything, law.exactly), 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:
         i = int(features[k])
-        kept = np.arange(n) != i
-        if independent:  # a feature of weight 0 is independent of the output: E x_j d/db is its derivative
-            kept &= np.abs(M[k]) > (lattice.SILENT if bounded else 0.0)
+        kept, own = np.arange(n) != i, float(law.p[i])
+        heard = np.abs(M[k]) > (lattice.SILENT if bounded else 0.0)
+        if plain:  # a feature of weight 0 is independent of the output: E x_j d/db is its derivative
+            kept &= heard
         m, a, p = M[k, kept], float(M[k, i]), law.p[kept]
-        slope, own = np.zeros(m.size), float(law.p[i])
-        alone = p.copy() if independent else np.empty(0)
-        once = _Case(1.0, True, lattice.independent(p), 0)
-        for one in [once] if independent and bounded else _cases(law, i, kept):
+        if not plain:
+            cases = list(_cases(law, units, i, heard[kept]))
+        else:
+            states = [(1.0, own)] if bounded else [(1.0 - own, 0.0), (own, 1.0)]
+            cases = [(chance, on, independent(p)) for chance, on in states]
+        slope = np.zeros(m.size)
+        for chance, on, others in cases:
             if bounded:
-                on = own if independent else float(one.on)
-                found, by_m, error = lattice.case(
-                    kind, m, a, b[k], on, alone, one.units, counted, one.total, allowed[k], work
-                )
+                found, by_m, error = lattice.case(kind, m, a, b[k], on, others, allowed[k], work)
             else:
-                found, by_m, error = wedge.case(
-                    kind, m, a, b[k], one.on, alone, one.units, counted, one.total, p.copy()
-                )
-            losses[k] += one.chance * found[0]
-            by_b[k] += one.chance * found[1]
-            by_M[k, i] += one.chance * found[2]
-            slope += one.chance * by_m
-            errors[k] += one.chance * error
+                found, by_m, error = wedge.case(kind, m, a, b[k], on, others, p)
+            chance /= share
+            losses[k] += chance * found[0]
+            by_b[k] += chance * found[1]
+            by_M[k, i] += chance * found[2]
+            slope += chance * by_m
+            errors[k] += chance * error
         rest = ~kept
         rest[i] = False
         by_M[k, kept], by_M[k, rest] = slope, mean * law.p[rest] * by_b[k]
 
-    threads = min(numba.get_num_threads(), count)
-    if threads == 1:
-        for k in range(count):
-            solve(k)
-    else:  # the kernels release the interpreter's lock
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(solve, range(count)))
-    return _Outputs(losses, errors, by_M, by_b)
+    # the kernels release the interpreter's lock
+    with ThreadPoolExecutor(min(numba.get_num_threads(), count)) as pool:
+        list(pool.map(solve, range(count)))
+    return Outputs(losses, errors, by_M, by_b)
 
 
-def _with_squares(
-    law: Features, M: FloatArray, features: IntArray, b: FloatArray, part: _Outputs
-) -> _Outputs:
+def _with_squares(law: Features, M: FloatArray, features: IntArray, b: FloatArray, part: Outputs) -> Outputs:
     """Add what `wedge` leaves out: E x_i^2 for b <= 0, and E (x_i - row.x - b)^2 for b > 0."""
     second, mean = law.second_moment_matrix() / np.outer(law.scale, law.scale), law.mean / law.scale
     left = np.eye(law.n_features)[features] - M
@@ -196,7 +165,7 @@ def _with_squares(
     square = np.sum(along * left, axis=1) - 2.0 * b * shift + b * b
     reach = 1.0 + np.abs(M).sum(axis=1) + np.abs(b)
     up = b > 0.0
-    return _Outputs(
+    return Outputs(
         part.losses + np.where(up, square, second[features, features]),
         part.errors + 2.0**-50 * np.where(up, reach**2, 1.0) * second.diagonal().max(),
         part.by_M + np.where(up[:, None], 2.0 * (b[:, None] * mean - along), 0.0),
@@ -204,7 +173,7 @@ def _with_squares(
     )
 
 
-def _outputs(
+def outputs(
     law: Features,
     M: FloatArray,
     features: IntArray,
@@ -212,7 +181,7 @@ def _outputs(
     tol: float,
     slopes: bool,
     most: int | None = None,
-) -> _Outputs:
+) -> Outputs:
     """Return the outputs asked for; row k of `M` and b[k] make the output that wants features[k].
 
     Everything is in units of the features' scales: y_i/scale_i has the weights M_ij scale_j/scale_i.
@@ -220,9 +189,8 @@ def _outputs(
     units = law.scale[features]
     rows = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
     bias = np.require(b / units, np.float64, ["C", "W"])
-    p = np.array(law.p)
-    independent = law.exactly is None and not law.groups
-    if independent and not slopes:  # what no output hears changes nothing
+    p = np.array(law.on_probability())
+    if _plain(law) and not slopes:  # what no output hears changes nothing
         heard = np.any(np.abs(rows) > NEGLIGIBLE, axis=0)
         heard[features] = True
         if not heard.all():
@@ -232,10 +200,10 @@ def _outputs(
     kind = VALUES.index(law.values)
     allowed = np.maximum(tol * p[features] * value_moment(law.values, 2), np.finfo(np.float64).tiny)
     if law.n_features <= FEW.get(law.values, 0):
-        found = _Outputs(*by_patterns(rows, features, bias, chances(law), kind))
-    elif independent and law.values == "uniform" and not slopes:
+        found = Outputs(*by_patterns(rows, features, bias, chances(law), kind))
+    elif _plain(law) and law.values == "uniform" and not slopes:
         losses, errors = rows_uniform(rows, features, bias, p, tol)
-        found = _Outputs(losses, errors, np.empty((0, 0)), np.empty(0))
+        found = Outputs(losses, errors, np.empty((0, 0)), np.empty(0))
     else:
         work = WORK if most is None else float(most) * law.n_features
         found = _by_transforms(law, rows, features, bias, allowed, work)
@@ -250,18 +218,8 @@ def _outputs(
             f"{losses[k]:.3g}, would be off by up to {errors[k]:.3g}."
         )
     if not slopes:
-        return _Outputs(losses, errors, found.by_M, found.by_b)
-    return _Outputs(losses, errors, found.by_M * np.outer(units, law.scale), found.by_b * units)
-
-
-def row_gradient(row: FloatArray, i: int, b: float, law: Features) -> tuple[float, FloatArray]:
-    """Return the loss of one output, without importance, and its derivatives by the row and by b together."""
-    found = _outputs(law, row[np.newaxis], np.array([i]), np.array([b]), 1e-13, True)
-    return float(found.losses[0]), np.append(found.by_M[0], found.by_b[0])
-
-
-def _tolerance(tol: float) -> float:
-    return number("tol", tol, 0.0, 1.0, brackets="()")
+        return Outputs(losses, errors, found.by_M, found.by_b)
+    return Outputs(losses, errors, found.by_M * np.outer(units, law.scale), found.by_b * units)
 
 
 def _law(law: Any, n: int) -> Features:
@@ -272,29 +230,23 @@ def _law(law: Any, n: int) -> Features:
     return features
 
 
-def _model(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> tuple[FloatArray, FloatArray, Features]:
+def _asked(
+    M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any, tol: float, slopes: bool, most: int | None = None
+) -> tuple[FloatArray, Outputs]:
+    """Return the outputs asked for, all by default, and their weights in the loss per feature."""
     M = real("M", matrix("M", M), -LARGEST, LARGEST)
     n = M.shape[1]
     if M.shape[0] != n:
         raise ValueError(f"`M` must be square; got shape {M.shape}.")
-    b = arguments.each("b", b, n)
-    return M, real("b", b, -LARGEST, LARGEST), _law(law, n)
-
-
-def _picked(rows: npt.ArrayLike | None, n: int) -> IntArray:
-    """Return the outputs asked for, all by default."""
-    if rows is None:
-        return np.arange(n)
-    return arguments.indices("rows", rows, n)
+    bias, features = real("b", arguments.each("b", b, n), -LARGEST, LARGEST), _law(law, n)
+    picked = np.arange(n) if rows is None else arguments.indices("rows", rows, n)
+    tol = number("tol", tol, 0.0, 1.0, brackets="()")
+    found = outputs(features, M[picked], picked, bias[picked], tol, slopes, most)
+    return features.importance[picked] / picked.size, found
 
 
 def exact_loss(
-    M: npt.ArrayLike,
-    b: npt.ArrayLike,
-    law: Any,
-    *,
-    tol: float = 1e-12,
-    rows: npt.ArrayLike | None = None,
+    M: npt.ArrayLike, b: npt.ArrayLike, law: Any, *, tol: float = 1e-12, rows: npt.ArrayLike | None = None
 ) -> Loss:
     r"""Exact expected loss per feature of the model ReLU(M x + b), by integrating the law of M x + b.
 
@@ -325,29 +277,19 @@ def exact_loss(
         If an argument has another shape, is not finite or lies outside its range, or if rounding would
         leave no more than two digits of a loss.
 
-    See Also
-    --------
-    row_loss : One output, from its row alone.
-    exact_gradient : The derivatives by M and b.
-
     Notes
     -----
-    Four ways, one for each kind of law:
+    Few features with bounded values: all patterns are summed, and only rounding is left. Independent uniform
+    features: a lattice sum with proven bounds for all that is cut off, good to 4e-12 of p/3 for 512 features
+    with random weights. Other bounded values, groups, exactly k on: a simpler sum, also proven. Sums of
+    binary values have atoms, where the bound stays at 1e-4 of the loss and takes seconds a row. Values
+    without bounds: an integral that converges exponentially.
 
-    - `patterns`, for few features with bounded values: all patterns are summed, and only rounding is left.
-    - `uniform`, for independent uniform features: a lattice sum with proven bounds for all that is cut off.
-      With random weights of a tied network the estimate is 1e-12 of p/3 for n up to 128, 4e-12 for 512.
-    - `lattice`, for other bounded values, groups, exactly k on: a simpler sum, with proven bounds as well.
-      Sums of binary values have atoms; the bound stays at 1e-4 of the loss there, and takes seconds a row.
-    - `wedge`, for half-normal, exponential and normal values: an integral that converges exponentially.
-
-    Rounding is a model (a random walk over the factors, and a drift) that brute force in exact arithmetic
-    has not broken. It scales with the square of the range of the output. Weights may differ by any factor,
-    except in `lattice`, where the estimate grows with their spread.
-
-    `uniform` takes n^2 times the number of frequencies, at 0.7 ns each: a hundred frequencies where many
-    features are on at once, up to some 1e4 where few are, ten times fewer with tol = 1e-8. Rows are shared
-    among Numba's threads; results do not depend on their number.
+    Rounding is a model that brute force in exact arithmetic has not broken. It scales with the square of the
+    range of the output. Weights may differ by any factor, except in the simpler sum, where the estimate grows
+    with their spread. The cost is n^2 times the number of frequencies, 0.7 ns each for uniform values: a
+    hundred where many features are on at once, up to some 1e4 where few are. Rows are shared among Numba's
+    threads; results do not depend on their number.
 
     Examples
     --------
@@ -358,19 +300,12 @@ def exact_loss(
     >>> round(exact_loss(pair, 0.0, Features(2, 0.1, values="exponential")).loss, 12)  # E min^2 = 1/2
     0.005
     """
-    M, b, law = _model(M, b, law)
-    picked = _picked(rows, law.n_features)
-    found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), False)
-    weights = law.importance[picked]
-    loss, error = np.mean(weights * found.losses), np.mean(weights * found.errors)
-    return Loss(float(loss), float(error), found.losses, found.errors)
+    weights, found = _asked(M, b, law, rows, tol, False)
+    return Loss(float(weights @ found.losses), float(weights @ found.errors), found.losses, found.errors)
 
 
 def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-12) -> Loss:
     """Exact expected loss of one output, E (x_i - ReLU(row . x + b))^2.
-
-    Where all outputs are alike, as in the Persian rug, one row gives the loss of a model whose matrix
-    would not fit into memory.
 
     Parameters
     ----------
@@ -380,9 +315,7 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
         The feature that the output is to reconstruct, 0 <= i < n.
     b : float
         Bias of the output.
-    law : float or Features
-        As for `exact_loss`.
-    tol : float, optional
+    law, tol
         As for `exact_loss`.
 
     Returns
@@ -395,10 +328,6 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
     ValueError
         As in `exact_loss`.
 
-    Notes
-    -----
-    Accuracy and cost are those of `exact_loss`, the cost being n times the number of frequencies.
-
     Examples
     --------
     >>> row = np.r_[0.5, np.full(4, 0.25)]
@@ -409,7 +338,7 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
     law = _law(law, row.size)
     feature = np.array([integer("i", i, 0, row.size - 1)])
     bias = np.array([number("b", b, -LARGEST, LARGEST)])
-    found = _outputs(law, row[np.newaxis], feature, bias, _tolerance(tol), False)
+    found = outputs(law, row[np.newaxis], feature, bias, number("tol", tol, 0.0, 1.0, brackets="()"), False)
     weight = float(law.importance[feature[0]])
     return Loss(weight * float(found.losses[0]), weight * float(found.errors[0]), found.losses, found.errors)
 
@@ -457,11 +386,8 @@ def value_and_gradient(
     >>> round(loss, 6), by_b.round(4)
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
-    M, b, law = _model(M, b, law)
-    picked = _picked(rows, law.n_features)
     most = None if frequencies is None else integer("frequencies", frequencies, 1, 2**24)
-    found = _outputs(law, M[picked], picked, b[picked], _tolerance(tol), True, most)
-    weights = law.importance[picked] / picked.size
+    weights, found = _asked(M, b, law, rows, tol, True, most)
     return float(weights @ found.losses), weights[:, None] * found.by_M, weights * found.by_b
 
 
@@ -469,6 +395,8 @@ def exact_gradient(
     M: npt.ArrayLike, b: npt.ArrayLike, law: Any, *, tol: float = 1e-12
 ) -> tuple[FloatArray, FloatArray]:
     """Return the derivatives of the exact loss per feature by M and by b.
+
+    Brute force agrees to 1e-10 of the largest entry of a row, with weights that differ by twelve decades.
 
     Parameters
     ----------
@@ -484,11 +412,6 @@ def exact_gradient(
     ------
     ValueError
         As in `exact_loss`.
-
-    Notes
-    -----
-    Agrees with brute force to 1e-10 of the largest entry of a row, for few features and weights that differ
-    by up to twelve decades.
 
     Examples
     --------

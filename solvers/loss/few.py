@@ -7,14 +7,12 @@ the means exactly. A value that is uniform on [-1, 1] is a sign, plus or minus, 
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from ...theory.kernels import kernel
 from ...theory.special import VALUES
 
 __all__ = ["BINARY", "SYMMETRIC", "UNIFORM", "one_on", "pointwise"]
 
-FloatArray = npt.NDArray[np.float64]
 Six = tuple[float, float, float, float, float, float]
 
 # Laws of values with bounds, as numbered in `theory.special`.

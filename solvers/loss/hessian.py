@@ -9,9 +9,10 @@ from ...theory.arguments import FloatArray, integer, number, real, vector
 from ...theory.features import Features, as_features
 from ...theory.results import result
 from ...theory.special import VALUES, value_transform
-from .exact import LARGEST, row_gradient
+from .exact import LARGEST, outputs
 from .few import one_on, pointwise
-from .lattice import SILENT, plan
+from .lattice import SILENT, lattice
+from .sweep import independent
 
 __all__ = ["RowDerivatives", "row_hessian"]
 
@@ -72,17 +73,16 @@ def row_hessian(
 
     Notes
     -----
-    For independent features with values uniform on [0, scale] or [-scale, scale], derivatives pass under the
-    sum of `exact_loss`. Patterns with at most one other feature on are integrated exactly, whatever the
-    weights. What the sum leaves out falls like frequencies^-4 in the loss and frequencies^-2 in the Hessian;
-    double `frequencies` to see it. In rugs of 16 to 64 features with 8192 of them the Hessian is good to
-    about 1e-7 of its largest entry. Where entries differ by factors of a hundred and more, more are needed.
-    The cost is n² times `frequencies`, 0.1 s for 64 features.
+    For independent features uniform on [0, scale] or [-scale, scale], derivatives pass under the sum of
+    `exact_loss`. What it leaves out falls like frequencies^-4 in the loss and frequencies^-2 in the Hessian;
+    double `frequencies` to see it. In rugs of 16 to 64 features the Hessian is good to about 1e-7 of its
+    largest entry. Where entries differ by factors of a hundred and more, more frequencies are needed. The
+    cost is n² times `frequencies`, 0.1 s for 64 features.
 
-    For all other laws it is the fourth-order central difference of the exact gradient, with steps of a
-    thousandth of the largest weight: good to about 1e-8 of the largest entry where the loss is smooth, at the
-    cost of 4 n + 4 gradients. The loss is twice differentiable where b, M_ii + b and the row's entries are
-    not 0 at once; for binary values it is so nowhere, as their sums have atoms.
+    For all other laws it is the fourth-order central difference of the exact gradient, good to about 1e-8 of
+    the largest entry where the loss is smooth, at the cost of 4 n + 5 gradients. The loss is twice
+    differentiable where b, M_ii + b and the row's entries are not 0 at once; for binary values it is so
+    nowhere, as their sums have atoms.
 
     Examples
     --------
@@ -109,16 +109,13 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
     """Differentiate the exact gradient by four points, errors of order STEP^4."""
     at = np.append(row, b)
     step = STEP * max(float(np.abs(at).max()), 1e-3)
-    loss, gradient = row_gradient(at[:-1], i, b, law)
-    hessian = np.empty((at.size, at.size))
-    for j in range(at.size):
-        ends = []
-        for far in (-2.0, -1.0, 1.0, 2.0):
-            moved = at.copy()
-            moved[j] += far * step
-            ends.append(row_gradient(moved[:-1], i, float(moved[-1]), law)[1])
-        hessian[j] = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
-    return RowDerivatives(loss, gradient, 0.5 * (hessian + hessian.T))
+    far = np.repeat([0.0, -2.0, -1.0, 1.0, 2.0], [1] + 4 * [at.size])[:, None]
+    moved = at + step * far * np.vstack([np.zeros(at.size), *4 * [np.eye(at.size)]])
+    found = outputs(law, moved[:, :-1], np.full(moved.shape[0], i), moved[:, -1], 1e-13, True)
+    gradients = np.column_stack([found.by_M, found.by_b])
+    ends = gradients[1:].reshape(4, at.size, at.size)
+    hessian = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
+    return RowDerivatives(float(found.losses[0]), gradients[0], 0.5 * (hessian + hessian.T))
 
 
 def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: int) -> RowDerivatives:
@@ -145,20 +142,15 @@ def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: 
     return RowDerivatives(loss, gradient, hessian)
 
 
-def _transforms(values: str, z: ComplexArray) -> ComplexArray:
-    """Return phi_0, ..., phi_3 of a law that is uniform on [0, 1] or [-1, 1]."""
-    found = value_transform(values, z)
-    last = np.empty_like(z)
-    far = np.abs(z) > 0.5
-    edge = np.exp(z[far]) if values == "uniform" else np.cosh(z[far])
-    last[far] = (edge - 3.0 * found[2][far]) / z[far]
-    near, term = z[~far], np.ones_like(z[~far])
-    last[~far] = 0.0
+def _third(values: str, z: ComplexArray, second: ComplexArray) -> ComplexArray:
+    """Return E v^3 e^(z v) for v uniform on [0, 1] or [-1, 1] from E v^2 e^(z v)."""
+    edge = np.exp(z) if values == "uniform" else np.cosh(z)
+    near, series, term = np.abs(z) <= 0.5, np.zeros_like(z), np.ones_like(z)
     for k in range(14):  # moments of order k + 3: 1/(k + 4), or 0 where odd orders vanish
         if values == "uniform" or k % 2:
-            last[~far] += term / (k + 4)
-        term = term * near / (k + 1)
-    return np.concatenate([found, last[None]])
+            series += term / (k + 4)
+        term = np.where(near, term * z / (k + 1), 0.0)
+    return np.where(near, series, (edge - 3.0 * second) / np.where(near, 1.0, z))
 
 
 def _of_heard(
@@ -178,18 +170,18 @@ def _of_heard(
         more, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, own, kind)
         whole += alone[j] * np.array(more)
         by_m[j], second[:, j] = alone[j] * d_m, alone[j] * np.array([d_mm, d_bm, d_am])
-    c, h = plan(kind, m, p, a, b, own)
+    c, h, _, _ = lattice(kind, m, a, b, own, independent(p), np.inf, 1.0)
     loss = whole[0] + own / 3.0 * (1.0 - none - alone.sum())
     by_ba, corner = whole[1:3].copy(), np.array([[whole[3], whole[4]], [whole[4], whole[5]]])
     sides, block = second[1:].copy(), np.diag(second[0])
     for start in range(0, frequencies, CHUNK):
         k = np.arange(start, min(start + CHUNK, frequencies))
         s = np.asarray(c + 1j * h * k, np.complex128)
-        f, mine = _transforms(values, s[:, None] * m), _transforms(values, s * a)
+        f, mine = value_transform(values, s[:, None] * m), value_transform(values, s * a)
         weight = np.exp(s * b) * h / np.pi * np.where(k == 0, 0.5, 1.0)
         K = weight * (2.0 * (1.0 - own + own * mine[0]) / s - 2.0 * own * mine[1]) / s**2
         K_a = weight * 2.0 * own * (mine[1] / s - mine[2]) / s
-        K_aa = weight * 2.0 * own * (mine[2] / s - mine[3])
+        K_aa = weight * 2.0 * own * (mine[2] / s - _third(values, s * a, mine[2]))
         factors = 1.0 - p + p * f[0]
         product = factors.prod(axis=1)
         rest = product - none - (alone * f[0]).sum(axis=1)

@@ -8,36 +8,43 @@ nothing cancels, so that weights may differ by any factor.
 import numpy as np
 import numpy.typing as npt
 
+from ...theory.arguments import FloatArray
 from ...theory.features import Features
+from ...theory.features.counts import Block, blocks_given
 from ...theory.kernels import kernel
 from ...theory.loss.cube import pattern_gradient, pattern_loss
 from .few import BINARY, SYMMETRIC
 
-__all__ = ["by_patterns", "chances"]
+__all__ = ["blocks", "by_patterns", "chances", "masks"]
 
-FloatArray = npt.NDArray[np.float64]
+
+def blocks(law: Features) -> list[Block]:
+    """Return groups and single features; given exactly k on, weights with which k is the expected number."""
+    grouped = [Block(*group) for group in law.groups]
+    alone = np.ones(law.n_features, np.bool_)
+    for block in grouped:
+        alone[block.members] = False
+    single = np.array([[0], [1]])
+    found = grouped + [
+        Block(np.array([j]), single, np.array([1.0 - law.p[j], law.p[j]])) for j in np.flatnonzero(alone)
+    ]
+    return found if law.exactly is None else blocks_given(found, law.exactly)
+
+
+def masks(block: Block) -> npt.NDArray[np.int64]:
+    """Return the patterns of a block as numbers whose bit k says whether its k-th member is on."""
+    return np.asarray(block.patterns @ (1 << np.arange(block.members.size, dtype=np.int64)), np.int64)
 
 
 def chances(law: Features) -> FloatArray:
     """Return the probability of each pattern, feature j being on in pattern q where bit j of q is set."""
-    n = law.n_features
-    patterns = np.arange(2**n)
-    found = np.ones(2**n)
-    alone = np.ones(n, np.bool_)
-    for indices, table, probabilities in law.groups:
-        alone[indices] = False
-        bits = np.zeros(2**n, np.int64)
-        for place, j in enumerate(indices):
-            bits |= ((patterns >> j) & 1) << place
-        codes = table @ (1 << np.arange(len(indices)))
-        share = np.zeros(2 ** len(indices))
-        np.add.at(share, codes, probabilities)
-        found *= share[bits]
-    for j in np.flatnonzero(alone):
-        found *= np.where((patterns >> j) & 1, law.p[j], 1.0 - law.p[j])
+    on = (np.arange(2**law.n_features)[:, None] >> np.arange(law.n_features)) & 1
+    found = np.ones(on.shape[0])
+    for block in blocks(law):
+        share = np.bincount(masks(block), block.weights, 2**block.members.size)
+        found *= share[masks(block._replace(patterns=on[:, block.members]))]
     if law.exactly is not None:
-        count = sum((patterns >> j) & 1 for j in range(n))
-        found = np.where(count == law.exactly, found, 0.0)
+        found = np.where(on.sum(axis=1) == law.exactly, found, 0.0)
         found /= found.sum()
     return found
 
@@ -45,9 +52,7 @@ def chances(law: Features) -> FloatArray:
 @kernel
 def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float, float]:
     """Return (x - ReLU(b + sum g))^2 and its derivative by b; write those by g to `slope`."""
-    z = b
-    for one in g:
-        z += one
+    z = b + np.sum(g)
     error = (1.0 if own >= 0 else 0.0) - max(z, 0.0)
     by_b = -2.0 * error if z > 0.0 else 0.0
     slope[:] = by_b
@@ -104,18 +109,11 @@ def _row(
                 on[k] = j
                 k += 1
         g, slope, sign = row[on[:k]], np.zeros(k), np.ones(k)
-        if k == 0:
-            loss += weights[q] * max(b, 0.0) ** 2
-            by_b += weights[q] * 2.0 * max(b, 0.0)
-            size += weights[q] * max(b, 0.0) ** 2
-            continue
-        reach = abs(b) + (1.0 if own >= 0 else 0.0)
-        for one in g:
-            reach += abs(one)
+        reach = max(b, 0.0) if k == 0 else abs(b) + (1.0 if own >= 0 else 0.0) + np.sum(np.abs(g))
         size += weights[q] * reach * reach
         signs = 2**k if kind == SYMMETRIC else 1
         for r in range(signs):
-            if kind == BINARY:
+            if kind == BINARY or k == 0:
                 part, push = _binary(g, b, own, slope)
             else:
                 for j in range(k):

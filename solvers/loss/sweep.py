@@ -18,116 +18,80 @@ and the loss is the integral of K(s) D(s) e^(s b) ds / (2 pi i) over any path fr
 of s = 0. Derivatives pass under the integral: d/db gives a factor s, d/dm_j turns phi_j into s phi_1(s m_j).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
 from ...theory.special.values import transforms
 
-__all__ = ["accumulate", "fill", "sweep"]
+__all__ = ["Others", "add_nodes", "independent", "sweep"]
 
-FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-Units = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
+
+
+class Others(NamedTuple):
+    """The law of the features that disturb an output.
+
+    Unit u has the members first[u], ..., first[u + 1] - 1 and the patterns patterns[u], ..., patterns[u + 1]
+    - 1. A pattern is a probability and a mask, whose bit k says whether the unit's k-th member is on. If
+    `counted`, `total` features are on. Where all are single, heard and not counted, `alone` has their
+    probabilities; else it is empty.
+    """
+
+    first: IntArray
+    member: IntArray
+    patterns: IntArray
+    mask: IntArray
+    chance: FloatArray
+    heard: BoolArray
+    counted: bool
+    total: int
+    alone: FloatArray
+
+
+def independent(p: FloatArray) -> Others:
+    """Return independent features, all heard, that are on with probability p."""
+    steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
+    pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
+    return Others(steps, steps[:-1].copy(), 2 * steps, mask, pairs, np.ones(p.size, np.bool_), False, 0, p)
 
 
 @kernel
-def fill(kind: int, s: ComplexArray, m: FloatArray, phi: ComplexArray) -> None:
-    """Write phi_r(s_k m_j) to phi[r, k, j] for r < phi.shape[0]."""
-    for k in range(s.size):
-        for j in range(m.size):
-            zero, one, two = transforms(kind, s[k] * m[j])
-            phi[0, k, j], phi[1, k, j] = zero, one
-            if phi.shape[0] > 2:
-                phi[2, k, j] = two
-
-
-@kernel
-def _weigh(
-    units: Units, u: int, q: int, heard: BoolArray, counted: bool, phi: ComplexArray
-) -> tuple[complex, int, int]:
+def _weigh(others: Others, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
     """Return the weight of pattern q of unit u, how many of it are heard, and how many are counted."""
-    first, member, _, mask, chance = units
-    weight, loud, on = complex(chance[q], 0.0), 0, 0
-    for place in range(first[u + 1] - first[u]):
-        if (mask[q] >> place) & 1:
-            j = member[first[u] + place]
+    weight, loud, on = complex(others.chance[q], 0.0), 0, 0
+    for place in range(others.first[u + 1] - others.first[u]):
+        if (others.mask[q] >> place) & 1:
+            j = others.member[others.first[u] + place]
             weight *= phi[j]
-            loud += 1 if heard[j] else 0
-            on += 1 if counted else 0
+            loud += 1 if others.heard[j] else 0
+            on += 1 if others.counted else 0
     return weight, loud, on
 
 
 @kernel
-def _spread(units: Units, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray) -> None:
+def _spread(others: Others, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray) -> None:
     """Add to `slope` the derivatives of the weight of pattern q of unit u, times `meets`."""
-    first, member, _, mask, chance = units
-    for place in range(first[u + 1] - first[u]):
-        if (mask[q] >> place) & 1:
-            others = complex(chance[q], 0.0)
-            for rest in range(first[u + 1] - first[u]):
-                if rest != place and (mask[q] >> rest) & 1:
-                    others *= phi[member[first[u] + rest]]
-            slope[member[first[u] + place]] += meets * others
+    members = others.member[others.first[u] : others.first[u + 1]]
+    for place in range(members.size):
+        if (others.mask[q] >> place) & 1:
+            weight = complex(others.chance[q], 0.0)
+            for rest in range(members.size):
+                if rest != place and (others.mask[q] >> rest) & 1:
+                    weight *= phi[members[rest]]
+            slope[members[place]] += meets * weight
 
 
 @kernel
-def sweep(
-    units: Units,
-    heard: BoolArray,
-    counted: bool,
-    top: int,
-    total: int,
-    want: int,
-    phi: ComplexArray,
-    states: ComplexArray,
-    slope: ComplexArray,
-) -> complex:
-    """Return the coefficient of y^want (all from `top` on together) and, if counted, z^total.
-
-    Its derivatives by phi are written to `slope`. `states` is room for (units + 2, (top + 1)(total + 1)).
-    """
-    patterns = units[2]
-    number, wide = units[0].size - 1, total + 1
-    size = (top + 1) * wide
-    states[0, :size] = 0.0
-    states[0, 0] = 1.0
-    for u in range(number):
-        states[u + 1, :size] = 0.0
-        for q in range(patterns[u], patterns[u + 1]):
-            weight, loud, on = _weigh(units, u, q, heard, counted, phi)
-            for level in range(top + 1):
-                up = min(level + loud, top) * wide
-                for t in range(wide - on):
-                    states[u + 1, up + t + on] += weight * states[u, level * wide + t]
-    answer = states[number, want * wide + total]
-    ahead, fresh = states[number + 1], np.empty(size, np.complex128)  # adjoints, from the last unit on
-    ahead[:size] = 0.0
-    ahead[want * wide + total] = 1.0
-    slope[:] = 0.0
-    for u in range(number - 1, -1, -1):
-        fresh[:] = 0.0
-        for q in range(patterns[u], patterns[u + 1]):
-            weight, loud, on = _weigh(units, u, q, heard, counted, phi)
-            meets = 0.0j
-            for level in range(top + 1):
-                up = min(level + loud, top) * wide
-                for t in range(wide - on):
-                    fresh[level * wide + t] += weight * ahead[up + t + on]
-                    meets += ahead[up + t + on] * states[u, level * wide + t]
-            _spread(units, u, q, meets, phi, slope)
-        ahead[:size] = fresh
-    return complex(answer)
-
-
-@kernel
-def _sweep_alone(
-    p: FloatArray, top: int, phi: ComplexArray, states: ComplexArray, slope: ComplexArray
-) -> complex:
+def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
     """Return what `sweep` does for want = top where each feature is a unit, heard, and nothing is counted."""
     n = p.size
+    states, slope = np.empty((n, 3), np.complex128), np.empty(n, np.complex128)
     none, one, more = 1.0, 0.0j, 0.0j  # prod (1-p), coefficient of y, all above (of all from `top` on)
     if top == 0:
         more = 1.0 + 0.0j
@@ -153,51 +117,83 @@ def _sweep_alone(
             meets += ahead * states[j, 0]
         slope[j] = p[j] * meets
         ahead *= off + on
-    return more
+    return more, slope
 
 
 @kernel
-def accumulate(
-    s: ComplexArray,
-    weight: ComplexArray,
-    phi: ComplexArray,
-    of_own: ComplexArray,
+def sweep(others: Others, top: int, want: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
+    """Return the coefficient of y^want (all from `top` on together) and, if counted, z^total.
+
+    The second result holds its derivatives by phi.
+    """
+    if others.alone.size > 0 and want == top:
+        return _sweep_alone(others.alone, top, phi)
+    patterns, total = others.patterns, others.total
+    number, wide = others.first.size - 1, total + 1
+    size = (top + 1) * wide
+    states, slope = np.zeros((number + 1, size), np.complex128), np.zeros(phi.size, np.complex128)
+    states[0, 0] = 1.0
+    for u in range(number):
+        for q in range(patterns[u], patterns[u + 1]):
+            weight, loud, on = _weigh(others, u, q, phi)
+            for level in range(top + 1):
+                up = min(level + loud, top) * wide
+                for t in range(wide - on):
+                    states[u + 1, up + t + on] += weight * states[u, level * wide + t]
+    ahead, fresh = np.zeros(size, np.complex128), np.empty(size, np.complex128)  # adjoints, from the end on
+    ahead[want * wide + total] = 1.0
+    for u in range(number - 1, -1, -1):
+        fresh[:] = 0.0
+        for q in range(patterns[u], patterns[u + 1]):
+            weight, loud, on = _weigh(others, u, q, phi)
+            meets = 0.0j
+            for level in range(top + 1):
+                up = min(level + loud, top) * wide
+                for t in range(wide - on):
+                    fresh[level * wide + t] += weight * ahead[up + t + on]
+                    meets += ahead[up + t + on] * states[u, level * wide + t]
+            _spread(others, u, q, meets, phi, slope)
+        ahead[:] = fresh
+    return states[number, want * wide + total], slope
+
+
+@kernel
+def add_nodes(
+    kind: int,
+    nodes: ComplexArray,
+    weights: ComplexArray,
+    m: FloatArray,
+    a: float,
+    b: float,
     own: float,
     side: float,
-    b: float,
-    alone: FloatArray,
-    units: Units,
-    heard: BoolArray,
-    counted: bool,
     top: int,
-    total: int,
-    states: ComplexArray,
+    others: Others,
     found: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the integral over the nodes `s` to `found` = [loss, by b, by a, sizes] and to `by_m`.
+    """Add the integral over the nodes s to `found` = [loss, by b, by a, sizes] and to `by_m`.
 
-    `phi` has phi_r(s_k m_j) for r <= 1, `of_own` has phi_r(s_k a) for r <= 2. The output's own feature is on
-    with probability `own`. With side = -1 it is the loss less E (x - y)^2 for the output -y. The sizes
-    are sums of absolute values.
+    The output's own feature is on with probability `own`. With side = -1 it is the loss less E (x - y)^2 for
+    the output -y. The sizes are sums of absolute values.
     """
-    n = phi.shape[2]
-    slope = np.empty(n, np.complex128)
-    for k in range(s.size):
-        inverse = 1.0 / s[k]
-        if alone.size > 0:
-            D = _sweep_alone(alone, top, phi[0, k], states, slope)
-        else:
-            D = sweep(units, heard, counted, top, total, top, phi[0, k], states, slope)
-        wave = weight[k] * np.exp(s[k] * b)
+    phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
+    for k in range(nodes.size):
+        s = nodes[k]
+        for j in range(m.size):
+            phi[j], first[j], _ = transforms(kind, s * m[j])
+        D, slope = sweep(others, top, top, phi)
+        inverse = 1.0 / s
+        wave = weights[k] * np.exp(s * b)
         K = 2.0 * side * (1.0 - own) * wave * inverse * inverse * inverse
         if own > 0.0:
+            zero, one, two = transforms(kind, s * a)
             factor = 2.0 * own * wave * inverse
-            K += factor * inverse * (side * of_own[0, k] * inverse - of_own[1, k])
-            found[2] += (factor * (side * of_own[1, k] * inverse - of_own[2, k]) * D).real
+            K += factor * inverse * (side * zero * inverse - one)
+            found[2] += (factor * (side * one * inverse - two) * D).real
+        factor = s * K
         found[0] += (K * D).real
-        found[1] += (s[k] * K * D).real
-        found[3] += abs(K * D) + abs(s[k] * K * D)
-        factor = s[k] * K
-        for j in range(n):
-            by_m[j] += (factor * phi[1, k, j] * slope[j]).real
+        found[1] += (factor * D).real
+        found[3] += abs(K * D) + abs(factor * D)
+        for j in range(m.size):
+            by_m[j] += (factor * first[j] * slope[j]).real

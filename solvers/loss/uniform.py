@@ -20,41 +20,38 @@ moments of the level; what escapes [-P, P] is bounded by Chernoff, what is cut o
 |A_j(s)| <= 1 - p_j + p_j min(phi(c m_j), (1 + e^(c m_j)) / |s m_j|), phi(z) = (e^z - 1)/z.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from numba import prange
 
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel, parallel_kernel
+from ...theory.special.values import transforms
 from .few import UNIFORM, one_on, pointwise
 
 __all__ = ["NEGLIGIBLE", "rows_uniform"]
 
-FloatArray = npt.NDArray[np.float64]
 Four = tuple[float, float, float, float]
 Three = tuple[float, float, float]
 
-BLOCK = 128  # frequencies whose phases come from one table
-CHUNK = 16  # blocks kept in the second-level cache together
+
+class Level(NamedTuple):
+    """Entries that fall in size with their probabilities; `large` of them are not small beside the first."""
+
+    m: FloatArray
+    large: int
+    p: FloatArray
+
+
+BLOCK = 64  # frequencies whose phases come from one table
+CHUNK = 32  # blocks kept in the second-level cache together
 KAPPA = 5.0  # terms outgrow their sum by kappa^-2 where tails are light, by e^kappa at worst
 SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of their own
 NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
 WORK = 2.0**28  # factors per level at most, a quarter of a second; beyond it the error estimate grows
 UNIT = 2.0**-53  # rounding
-
-
-@kernel
-def _factor(z: complex) -> tuple[complex, complex]:
-    """Return phi(z) = (e^z - 1)/z, the transform of the uniform law, and its derivative."""
-    if abs(z) > 1.0:
-        growth = np.exp(z)
-        value = (growth - 1.0) / z
-        return value, (growth - value) / z
-    value, slope, term = 0.0j, 0.0j, 1.0 + 0.0j
-    for k in range(20):  # 1/21! is below rounding
-        value += term / (k + 1)
-        slope += term / (k + 2)
-        term *= z / (k + 1)
-    return value, slope
 
 
 @kernel
@@ -108,8 +105,9 @@ def _spread(v: Four, x: float) -> Four:
 
 
 @kernel
-def _moments(m: FloatArray, large: int, p: FloatArray, t: float) -> Four:
+def _moments(level: Level, t: float) -> Four:
     """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
+    m, large, p = level
     none, one, more = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
         off = 1.0 - p[j]
@@ -132,23 +130,27 @@ def _mean(polynomial: Four, moments: Four, shift: float) -> float:
 
 
 @kernel
+def _absolute(level: Level) -> Level:
+    return Level(np.abs(level.m), level.large, level.p)
+
+
+@kernel
 def _sizes(polynomial: Four) -> Four:
     return abs(polynomial[0]), abs(polynomial[1]), abs(polynomial[2]), abs(polynomial[3])
 
 
 @kernel
-def _polynomial_part(
-    m: FloatArray, large: int, p: FloatArray, t: float, polynomial: Four
-) -> tuple[float, float]:
+def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
     """Return the level's mean of a polynomial of t + nu and its rounding error."""
-    value = _mean(polynomial, _moments(m, large, p, t), 0.0)
-    size = _mean(_sizes(polynomial), _moments(np.abs(m), large, p, abs(t)), 0.0)
-    return value, UNIT * _noise(m.size, 0.015625) * size
+    value = _mean(polynomial, _moments(level, t), 0.0)
+    size = _mean(_sizes(polynomial), _moments(_absolute(level), abs(t)), 0.0)
+    return value, UNIT * _noise(level.m.size, 0.015625) * size
 
 
 @kernel
-def _majorant(m: FloatArray, large: int, p: FloatArray, real: float, radius: float) -> float:
+def _majorant(level: Level, real: float, radius: float) -> float:
     """Bound |D(s)| for Re s = real, |s| >= radius; for radius = 0 it is D(real) itself."""
+    m, large, p = level
     none, one, more = 1.0, 0.0, 0.0
     for j in range(m.size):
         rise = np.expm1(real * m[j])
@@ -163,53 +165,62 @@ def _majorant(m: FloatArray, large: int, p: FloatArray, real: float, radius: flo
 
 
 @kernel
-def _half_period(
-    m: FloatArray, large: int, p: FloatArray, side: float, start: float, growth: Three, allowed: float
-) -> tuple[float, float]:
-    """Return a period that the images on one side respect, and a bound on their error.
+def _period(level: Level, side: float, start: float, growth: Three, allowed: float, theta: float) -> float:
+    """Return the period at which Chernoff's bound with theta makes the images on one side `allowed`.
 
     Where tau = start + side nu - l P is positive, image l is wrong by no more than the polynomial
-    growth of tau, and tau^k <= (k / (e theta))^k e^(theta tau) for every theta.
+    growth of tau, and tau^k <= (k / (e theta))^k e^(theta tau).
     """
-    reach = 0.0
-    for x in m:
-        reach += max(side * x, 0.0)
+    mean = _majorant(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
+    if not mean < 1e250:
+        return np.inf
+    scale = 1.0 / (np.e * theta)
+    bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
+    log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(allowed)
+    # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
+    return float(max(side * KAPPA + log, KAPPA + 1.0) / theta)
+
+
+@kernel
+def _half_period(
+    level: Level, side: float, start: float, growth: Three, allowed: float
+) -> tuple[float, float]:
+    """Return a period that the images on one side respect, and a bound on their error."""
+    m, p = level.m, level.p
+    reach, square = 0.0, 0.0
+    for j in range(m.size):
+        rise = max(side * m[j], 0.0)
+        reach += rise
+        square += p[j] * rise * rise
     hard = start + reach
-    best = np.inf
-    theta = 1.0 / reach if reach > 0.0 else np.inf
-    while theta * abs(m[0]) < 500.0:
-        scale = 1.0 / (np.e * theta)
-        bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
-        mean = _majorant(m, large, p, side * theta, 0.0)
-        if not mean < 1e250:
-            break
-        log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(allowed)
-        # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
-        period = max(side * KAPPA + log, KAPPA + 1.0) / theta
-        if period > 1.2 * best:
-            break
-        best = min(best, period)
-        theta *= 1.5
+    if reach == 0.0:
+        return hard, 0.0
+    # the period falls up to the best theta and rises behind it; a normal law would have it near the guess
+    guess = np.sqrt(6.0 * max(np.log(square / allowed), 1.0) / square)
+    guess = max(min(guess, 400.0 / abs(m[0])), 1.0 / reach)
+    best = _period(level, side, start, growth, allowed, guess)
+    for factor in (1.5, 1.0 / 1.5):
+        theta = factor * guess
+        while theta * reach > 0.5:
+            period = _period(level, side, start, growth, allowed, theta)
+            if not period < best and (best < np.inf or factor > 1.0):
+                break
+            best = min(best, period)
+            theta *= factor
     return (best, allowed) if best < hard else (hard, 0.0)
 
 
 @kernel
 def _advance(
-    acc: FloatArray,
-    table: FloatArray,
-    real: float,
-    imag: float,
-    weight: float,
-    p: float,
-    skip: float,
-    add: float,
+    acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
     """Multiply one factor into D and S at the frequencies of one block.
 
     The rows of `acc` are Re and Im of 1/s, D, S, and what rounding has added to D and S: thousands of equal
-    factors would round alike. `table` holds e^(i h m f) - 1 and (real, imag) is e^(s m) - 1 at the block's
+    factors would round alike. `table` holds e^(i h m f) - 1 and `rise` is e^(s m) - 1 at the block's
     first s, so that e^z - 1 never comes from a difference.
     """
+    real, imag = rise.real, rise.imag
     for f in range(BLOCK):
         turn_re, turn_im = table[f], table[BLOCK + f]
         e_re = real + turn_re + (real * turn_re - imag * turn_im)
@@ -237,15 +248,14 @@ def _advance(
 def _fill_table(table: FloatArray, angle: float) -> None:
     """Fill in e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling: seven products behind an entry at most."""
     table[0], table[BLOCK] = 0.0, 0.0
-    width = 1
+    width, half = 1, np.sin(0.5 * angle)
     while width < BLOCK:
-        half = np.sin(0.5 * angle * width)
         re, im = -2.0 * half * half, np.sin(angle * width)
         for f in range(width):
             f_re, f_im = table[f], table[BLOCK + f]
             table[width + f] = f_re + re + (f_re * re - f_im * im)
             table[BLOCK + width + f] = f_im + im + (f_re * im + f_im * re)
-        width *= 2
+        width, half = 2 * width, im
 
 
 @kernel
@@ -256,41 +266,32 @@ def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     """
     value = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
     if shape[1] != 0.0:
-        factor, slope = _factor(a * s)
+        factor, slope, _ = transforms(UNIFORM, a * s)
         value += 2.0 * shape[1] * u * u * (factor * u - slope)
     return value
 
 
 @kernel
-def _cut_off(
-    m: FloatArray, large: int, p: FloatArray, a: float, t: float, shape: Three, c: float, omega: float
-) -> float:
+def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
     """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
-        factor, slope = _factor(complex(c * a, 0.0))
+        factor, slope, _ = transforms(UNIFORM, complex(c * a, 0.0))
         square, product = factor.real, slope.real
         if a != 0.0:
             rise, unit = np.exp(c * a), omega * abs(a)
             square = min(square, (1.0 + rise) / unit)
             product = min(product, (rise * (1.0 + 1.0 / unit) + 1.0 / unit) / (2.0 * unit))
         tail += shape[1] * (square / omega**2 + 2.0 * product / omega)
-    return float(np.exp(c * t) / np.pi * tail * _majorant(m, large, p, c, omega))
+    return float(np.exp(c * t) / np.pi * tail * _majorant(level, c, omega))
 
 
 @kernel
 def _lattice_sum(
-    m: FloatArray,
-    large: int,
-    p: FloatArray,
-    a: float,
-    t: float,
-    shape: Three,
-    c: float,
-    h: float,
-    blocks: int,
+    level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
     """Return the sum over the lattice, and the sum of sizes that its rounding errors are units of."""
+    m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
     noise = _noise(m.size, 2.0 * float(np.mean(p)))
@@ -313,7 +314,7 @@ def _lattice_sum(
                 half = np.sin(0.5 * angle)
                 real = rise - 2.0 * (1.0 + rise) * half * half
                 imag = (1.0 + rise) * np.sin(angle)
-                _advance(acc[i], table, real, imag, p[j] / x, p[j], none[j], add)
+                _advance(acc[i], table, complex(real, imag), p[j] / x, p[j], none[j], add)
         for i in range(count):
             for f in range(BLOCK):
                 k = (start + i) * BLOCK + f
@@ -331,9 +332,7 @@ def _lattice_sum(
 
 @kernel
 def _bromwich(
-    m: FloatArray,
-    large: int,
-    p: FloatArray,
+    level: Level,
     a: float,
     t: float,
     shape: Three,
@@ -347,44 +346,42 @@ def _bromwich(
     J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0; `growth` bounds
     what it is, or the polynomial is too much, at a distance beyond.
     """
-    right, escaped = _half_period(m, large, p, 1.0, ends[0], growth, 0.02 * allowed)
-    left, missed = _half_period(m, large, p, -1.0, -ends[1], growth, 0.02 * allowed)
+    right, escaped = _half_period(level, 1.0, ends[0], growth, 0.02 * allowed)
+    left, missed = _half_period(level, -1.0, -ends[1], growth, 0.02 * allowed)
     period = max(right, left)
-    moments, absolute = _moments(m, large, p, t), _moments(np.abs(m), large, p, abs(t))
+    moments, absolute = _moments(level, t), _moments(_absolute(level), abs(t))
     image, size = 0.0, 0.0
     for l in range(1, 12):  # e^-60 is below rounding, also where the cubes grow as l^3
         image += np.exp(-KAPPA * l) * _mean(polynomial, moments, l * period)
         size += np.exp(-KAPPA * l) * _mean(_sizes(polynomial), absolute, l * period)
-    size *= UNIT * _noise(m.size, 0.015625)
+    size *= UNIT * _noise(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    most = max(np.floor(WORK / (m.size * BLOCK)), 1.0)
+    most = max(np.floor(WORK / (level.m.size * BLOCK)), 1.0)
     blocks = 1.0
-    cut = _cut_off(m, large, p, a, t, shape, c, h * (BLOCK - 1.0))
+    cut = _cut_off(level, a, t, shape, c, h * (BLOCK - 1.0))
     while cut > max(0.9 * allowed, 0.1 * size) and blocks < most:
         blocks = min(np.ceil(1.2 * blocks), most)
-        cut = _cut_off(m, large, p, a, t, shape, c, h * (BLOCK * blocks - 1.0))
-    total, rounding = _lattice_sum(m, large, p, a, t, shape, c, h, int(blocks))
+        cut = _cut_off(level, a, t, shape, c, h * (BLOCK * blocks - 1.0))
+    total, rounding = _lattice_sum(level, a, t, shape, c, h, int(blocks))
     return total / period - image, cut + escaped + missed + size + UNIT * rounding / period
 
 
 @kernel
-def _level(
-    m: FloatArray, large: int, p: FloatArray, own: float, a: float, b: float, allowed: float
-) -> tuple[float, float]:
+def _level(level: Level, own: float, a: float, b: float, allowed: float) -> tuple[float, float]:
     """Return the sum of g - own/3 over the patterns of a level, and its error; `own` is the output's p."""
     low, high = b, b
-    for x in m:
+    for x in level.m:
         low += min(x, 0.0)
         high += max(x, 0.0)
     if high <= min(0.0, -a):  # never on
         return 0.0, 0.0
     polynomial = (own / 3.0 * a * (a - 2.0), own * (a - 1.0), 1.0, 0.0)
     if low >= max(0.0, -a):  # never off
-        return _polynomial_part(m, large, p, b, polynomial)
+        return _polynomial_part(level, b, polynomial)
     at_zero, at_edge = low < 0.0 < high, low < -a < high
     if (at_zero and at_edge) or abs(a) < 0.25 * (high - low):
         ends = (b + max(a, 0.0), b + min(a, 0.0))
-        return _bromwich(m, large, p, a, b, (1.0 - own, own, 0.0), polynomial, ends, (own, 1.0, 0.0), allowed)
+        return _bromwich(level, a, b, (1.0 - own, own, 0.0), polynomial, ends, (own, 1.0, 0.0), allowed)
     # g - own/3 = (1-own) t_+^2 - cubic t_+^3 - own/a (t+a)_+^2 + cubic (t+a)_+^3, one kink of which is met
     # at most; the scale of nu may then be far below that of a
     cubic = own * (a + 1.0) / (3.0 * a * a)
@@ -393,11 +390,9 @@ def _level(
         part, miss = 0.0, 0.0
         if met:
             shape, growth = (second, 0.0, third), (0.0, abs(second), abs(third))
-            part, miss = _bromwich(
-                m, large, p, a, t, shape, (0.0, 0.0, second, third), (t, t), growth, allowed
-            )
+            part, miss = _bromwich(level, a, t, shape, (0.0, 0.0, second, third), (t, t), growth, allowed)
         elif low - b + t >= 0.0:
-            part, miss = _polynomial_part(m, large, p, t, (0.0, 0.0, second, third))
+            part, miss = _polynomial_part(level, t, (0.0, 0.0, second, third))
         value, error = value + part, error + miss
     return value, error
 
@@ -420,8 +415,9 @@ def _output_loss(
             error += rest
             break
         large = int(np.sum(np.abs(m) >= SMALL * abs(m[0])))
-        value, miss = _level(m, large, p, own, a, b, share / ahead)
-        loss += ahead * (value + own / 3.0 * _moments(m, large, p, b)[0])
+        level = Level(m, large, p)
+        value, miss = _level(level, own, a, b, share / ahead)
+        loss += ahead * (value + own / 3.0 * _moments(level, b)[0])
         error += ahead * miss
         m, p = m[large:], p[large:]
     return loss, error + UNIT * _noise(size, 0.0) * (loss + own)

@@ -87,11 +87,7 @@ class _Patterns:
 
 
 class _Transform:
-    """The loss of many features, from its transform.
-
-    The sum has a fixed number of frequencies at most: where weights are almost 0, a proved bound would take
-    many times as many. The bound is wanted at the end alone.
-    """
+    """The loss of many features. Descents do without the proved bound: near weights of 0 it takes long."""
 
     def __init__(self, law: Features):
         self.law = law
@@ -147,10 +143,7 @@ class Objective:
             rule = 'None, ("l1", strength), ("interference", strength) or a function'
             raise ValueError(f"`penalty` must be {rule}; got {self.penalty!r}.")
         strength = arguments.number("penalty", self.penalty[1], 0) / (self.n * self.unit)
-        if self.penalty[0] == "l1":
-            self.l1 = strength
-        else:
-            self.interference = strength
+        self.l1, self.interference = (strength, 0.0) if self.penalty[0] == "l1" else (0.0, strength)
 
     def _backend(self) -> Any:
         law, n = self.features, self.n
@@ -182,11 +175,13 @@ class Objective:
         b = np.zeros(n) if self.bias is False else np.array(np.broadcast_to(x[x.size - self.biases :], n))
         return W_out, W_in, b
 
+    def _vector(self, of_out: FloatArray, of_in: FloatArray, of_b: FloatArray) -> FloatArray:
+        return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
+
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
         """Return the vector of a model; of a tied one W_in counts, of one common bias the mean."""
-        tail = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
-        parts = [W_in.T] if self.tied else [W_out, W_in]
-        return np.concatenate([*(part.ravel() for part in parts), tail])
+        free = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
+        return self._vector(W_in.T if self.tied else W_out, W_in, free)
 
     def smooth(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective without an l1 penalty, and its gradient."""
@@ -206,9 +201,8 @@ class Objective:
                 a + np.asarray(c) / self.unit
                 for a, c in zip((by_out, by_in, by_b), (more_out, more_in, more_b), strict=True)
             )
-        tail = {True: by_b, False: by_b[:0], "common": by_b.sum(keepdims=True)}[self.bias]
-        parts = [by_out + by_in.T] if self.tied else [by_out, by_in]
-        return value, np.concatenate([*(part.ravel() for part in parts), tail])
+        free = {True: by_b, False: by_b[:0], "common": by_b.sum(keepdims=True)}[self.bias]
+        return value, self._vector(by_out + by_in.T if self.tied else by_out, by_in, free)
 
     def value(self, x: FloatArray) -> float:
         """Return the objective."""
@@ -231,15 +225,12 @@ class Objective:
         if self.l1 or callable(self.penalty):
             return np.zeros((x.size, 0))
         W_out, W_in, _ = self.split(x)
-        m, turns = self.m, []
-        for i in range(m):
-            for j in range(m):
-                A = np.zeros((m, m))
-                A[i, j] = 1.0
-                if self.tied:
-                    if i >= j:
-                        continue
-                    A[j, i] = -1.0
-                parts = [W_out @ A] if self.tied else [W_out @ A, -A @ W_in]
-                turns.append(np.concatenate([*(part.ravel() for part in parts), np.zeros(self.biases)]))
+        fixed, turns = np.zeros(self.biases), []
+        for i, j in np.ndindex(self.m, self.m):
+            A = np.zeros((self.m, self.m))
+            A[i, j] = 1.0
+            if not self.tied:
+                turns.append(self._vector(W_out @ A, -A @ W_in, fixed))
+            elif i < j:  # only rotations leave W_out the transpose of W_in
+                turns.append(self._vector(W_out @ (A - A.T), W_in, fixed))
         return np.array(turns).T if turns else np.zeros((x.size, 0))

@@ -74,9 +74,8 @@ class Minimum:
         Length of the gradient of the objective by all free weights and biases, divided by the loss of the
         model that always answers 0. With an l1 penalty that of the shortest subgradient.
     curvature : float or None
-        Least eigenvalue of the objective's Hessian, divided in the same way, without the zeros that the
-        symmetries of hidden space make. None where the objective has no second derivative there, or from
-        8 features on: see `solvers.codes.curvatures`.
+        Least eigenvalue of the objective's Hessian, divided in the same way, without the zeros of symmetries.
+        None at kinks, or from 8 features on: see `solvers.codes.curvatures`.
     minima : tuple of Local
         The distinct minima of all starts, best first. Two are the same if their objectives are and their
         matrices W_out W_in and biases are, up to the order of features that the law leaves alike.

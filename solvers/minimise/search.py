@@ -1,12 +1,12 @@
 """Descents on the exact loss from many starts: the global minimum, as far as starts can tell."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
+from scipy import linalg, optimize
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -59,7 +59,6 @@ def _descent(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
     minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
     options = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": 1e-16, "gtol": 0.01 * tol}
     count = x.size - aim.biases
-    bounds = [(None, 0.0 if aim.limit else None)] * aim.biases
 
     def whole(y: FloatArray) -> FloatArray:
         """Return the vector; with an l1 penalty y holds positive parts of the weights, then negative ones."""
@@ -74,11 +73,11 @@ def _descent(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
         return level, np.concatenate([by[:count] + aim.l1, aim.l1 - by[:count], by[count:]])
 
     y = x / scale
-    run: list[Any] = [(None, None)] * count + bounds
+    bounds: list[Any] = [(0.0, None)] * (2 * count) if aim.l1 else [(None, None)] * count
+    bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
     if aim.l1:
         y = np.concatenate([np.maximum(y[:count], 0.0), np.maximum(-y[:count], 0.0), y[count:]])
-        run = [(0.0, None)] * (2 * count) + bounds
-    found = minimize(value, y, jac=True, method="L-BFGS-B", bounds=run, options=options)
+    found = minimize(value, y, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     end = whole(np.asarray(found.x))
     if not np.isfinite(found.fun):
         return _End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
@@ -158,12 +157,9 @@ def _newton(aim: Objective, end: _End, tol: float) -> tuple[_End, FloatArray | N
     """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
     H = _bend(aim, end.x)
     if H is None:
-        return _End(end.x, end.value, end.slope, end.steps, end.status), None
+        return replace(end, curvature=None), None
     turns = aim.symmetries(end.x)
-    kept = np.eye(end.x.size)
-    if turns.shape[1]:
-        left, sizes, _ = np.linalg.svd(turns)
-        kept = left[:, int(np.sum(sizes > 1e-9 * max(sizes[0], 1.0))) :]
+    kept = linalg.null_space(turns.T, rcond=1e-9) if turns.size else np.eye(end.x.size)
     values, vectors = np.linalg.eigh(kept.T @ H @ kept)
     vectors = kept @ vectors
     firm = np.abs(values) > _FLAT * np.abs(values).max()
@@ -252,17 +248,12 @@ def _minimum(aim: Objective, best: _End, ends: list[_End]) -> Minimum:
 # --- Public ------------------------------------------------------------------------------------------------
 
 
-def _model(name: str, model: Any, n: int, m: int) -> Model:
-    """Check a model that is given: W, or (W_out, W_in, b)."""
-    if isinstance(model, tuple) and len(model) == 3:
-        W_out, W_in, b = model
-    else:
-        W_out, W_in, b = model, np.transpose(model), np.zeros(n)
-    W_out, W_in = arguments.matrix(name, W_out, (n, m)), arguments.matrix(name, W_in, (m, n))
-    b = arguments.vector(name, b, n)
-    for part in (W_out, W_in, b):
+def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
+    W_out, W_in = arguments.matrix(names[0], model[0], (n, m)), arguments.matrix(names[1], model[1], (m, n))
+    parts = W_out, W_in, arguments.vector(names[2], model[2], n)
+    for name, part in zip(names, parts, strict=True):
         arguments.real(name, part, -_HUGE, _HUGE)
-    return W_out, W_in, b
+    return parts
 
 
 def minimise(
@@ -323,17 +314,10 @@ def minimise(
     ValueError
         If an argument is out of range, or the law has not so many features.
 
-    See Also
-    --------
-    descend : One descent from given weights.
-
     Notes
     -----
     L-BFGS-B from each start. An output that is never positive has no gradient: its bias becomes the mean of
-    its feature, and the descent goes on. The best end is finished by Newton's method; where its Hessian has
-    a negative eigenvalue, the descent leaves the saddle. That no minimum is lower is not proved, except by
-    `certificate`.
-
+    its feature, and the descent goes on. The best end is finished by Newton's method, which leaves saddles.
     The loss of up to 8 features with uniform values, or of few classes, is summed over all patterns; of
     others it comes from `solvers.loss`.
 
@@ -351,7 +335,11 @@ def minimise(
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes)
     if first is not None and not isinstance(first, list | tuple):
         raise ValueError(f"`first` must be a list of models; got {arguments.shown(first)}.")
-    given = [_model("first", model, n, m) for model in first or ()]
+    models = [
+        model if isinstance(model, tuple) and len(model) == 3 else (model, np.transpose(model), np.zeros(n))
+        for model in first or ()
+    ]
+    given = [_checked(3 * ["first"], model, n, m) for model in models]
     mean = np.zeros(n) if aim.limit else aim.mean
     worth = aim.features.importance * aim.second
     begin = [*given, *ordered(n, m, worth, mean, generator), *random(n, m, count, mean, generator)]
@@ -374,9 +362,7 @@ def descend(
     steps: int = 500,
     tol: float = 1e-6,
 ) -> Minimum:
-    """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights.
-
-    No sampling noise, so that a minimum can be told from a stop.
+    """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights, free of noise.
 
     Parameters
     ----------
@@ -414,9 +400,7 @@ def descend(
     W_out = arguments.matrix("W_out", W_out)
     n, m = W_out.shape
     arguments.integer("n_features", n, 1, _LARGEST)
-    W_in, b = arguments.matrix("W_in", W_in, (m, n)), arguments.vector("b", b, n)
-    for name, part in (("W_out", W_out), ("W_in", W_in), ("b", b)):
-        arguments.real(name, part, -_HUGE, _HUGE)
+    W_out, W_in, b = _checked(("W_out", "W_in", "b"), (W_out, W_in, b), n, m)
     most = arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes)
@@ -424,10 +408,9 @@ def descend(
         raise ValueError("`W_in` must be the transpose of `W_out` in a tied model; got another matrix.")
     if not aim.tied and not aim.l1 and not callable(penalty):
         left, sizes, right = np.linalg.svd(W_out @ W_in)
-        root = np.sqrt(np.pad(sizes, (0, max(0, m - n)))[:m])
         width = min(n, m)
-        W_out, W_in = np.zeros((n, m)), np.zeros((m, n))
-        W_out[:, :width] = left[:, :width] * root[:width]
-        W_in[:width] = root[:width, None] * right[:width]
+        root = np.sqrt(sizes[:width])
+        W_out = np.pad(left[:, :width] * root, ((0, 0), (0, m - width)))
+        W_in = np.pad(root[:, None] * right[:width], ((0, m - width), (0, 0)))
     end = _polish(aim, _from(aim, aim.join(W_out, W_in, b), most, tol), most, tol)
     return _minimum(aim, end, [end])

@@ -1,4 +1,4 @@
-"""Kernels of noisy gradient descent: noise, steps, summaries.
+"""Kernels of noisy gradient descent: noise and steps.
 
 Random numbers come from Numba's version of NumPy's Generator, number for number the same. A run reads its own
 Generator only: results cannot depend on which thread computes it.
@@ -11,25 +11,13 @@ import numpy.typing as npt
 
 from ...theory.kernels import kernel
 
-__all__ = [
-    "BIPOLAR",
-    "DIVERGED",
-    "DONE",
-    "LAPLACE",
-    "LONGEST",
-    "NORMAL",
-    "THREE_POINT",
-    "UNIFORM",
-    "fill",
-    "run",
-    "summarise",
-]
+__all__ = ["KINDS", "LONGEST", "fill", "longest", "run_steps"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 BIPOLAR, UNIFORM, NORMAL, LAPLACE, THREE_POINT = range(5)
-DONE, DIVERGED = range(2)
+KINDS = dict(zip(("bipolar", "uniform", "normal", "laplace", "three-point"), range(5), strict=True))
 
 # The squared length of an encoding at which a run stops. The cubes of a step and the fourth powers of the
 # summaries are still far from overflow there.
@@ -112,26 +100,7 @@ def _add_gradient(
 
 
 @kernel
-def _loss(W: FloatArray, lam: float) -> float:
-    """Return the loss without noise, sum_i (1 - |W_i|^2)^2 + sum_{j != i} ReLU(W_i.W_j)^2 + lam |W_i|_1."""
-    n, m = W.shape
-    total = 0.0
-    for i in range(n):
-        for j in range(i + 1):
-            a = 0.0
-            for k in range(m):
-                a += W[i, k] * W[j, k]
-            if j == i:
-                total += (1.0 - a) ** 2
-            elif a > 0.0:
-                total += 2.0 * a * a
-        for k in range(m):
-            total += lam * abs(W[i, k])
-    return total
-
-
-@kernel
-def _longest(W: FloatArray) -> float:
+def longest(W: FloatArray) -> float:
     """Return the largest squared length of a row, infinity if that is not a number."""
     top = 0.0
     for i in range(W.shape[0]):
@@ -144,21 +113,7 @@ def _longest(W: FloatArray) -> float:
 
 
 @kernel
-def summarise(W: FloatArray, lam: float, fourth: FloatArray, length: FloatArray) -> float:
-    """Write the fourth norms and the lengths of the rows; return the loss without noise."""
-    for i in range(W.shape[0]):
-        second, power = 0.0, 0.0
-        for k in range(W.shape[1]):
-            square = W[i, k] * W[i, k]
-            second += square
-            power += square * square
-        length[i] = math.sqrt(second)
-        fourth[i] = power
-    return _loss(W, lam)
-
-
-@kernel
-def run(
+def run_steps(
     W: FloatArray,
     rng: np.random.Generator,
     kind: int,
@@ -168,37 +123,25 @@ def run(
     lam: float,
     rows: int,
     draws: int,
-    stops: IntArray,
-    fourth: FloatArray,
-    length: FloatArray,
-    totals: FloatArray,
-    path: FloatArray,
-) -> tuple[int, int]:
-    """Descend in place to the last of the stops; return the steps that were made and a code."""
+    steps: int,
+) -> int:
+    """Descend in place; return the steps that were made, fewer if an encoding became too long."""
     n, m = W.shape
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))
     h, a = np.empty(m), np.empty(n)
-    done = 0
-    if not _longest(W) <= LONGEST:
-        return done, DIVERGED
-    for stop in range(stops.size):
-        while done < stops[stop]:
-            for i in range(n):
-                for k in range(m):
-                    T[k, i] = W[i, k]
-                    G[i, k] = lam * np.sign(W[i, k])
-            for _ in range(draws):
-                if std > 0.0:
-                    fill(rng, kind, kurtosis, std, xi)
-                _add_gradient(W, T, xi, 1.0 / draws, h, a, G)
-            for i in range(n):
-                for k in range(m):
-                    G[i, k] = W[i, k] - rate * G[i, k]
-            if not _longest(G) <= LONGEST:
-                return done, DIVERGED
-            W[:] = G
-            done += 1
-        totals[stop] = summarise(W, lam, fourth[stop], length[stop])
-        if path.shape[0] > 0:
-            path[stop] = W
-    return done, DONE
+    for done in range(steps):
+        for i in range(n):
+            for k in range(m):
+                T[k, i] = W[i, k]
+                G[i, k] = lam * np.sign(W[i, k])
+        for _ in range(draws):
+            if std > 0.0:
+                fill(rng, kind, kurtosis, std, xi)
+            _add_gradient(W, T, xi, 1.0 / draws, h, a, G)
+        for i in range(n):
+            for k in range(m):
+                G[i, k] = W[i, k] - rate * G[i, k]
+        if not longest(G) <= LONGEST:
+            return done
+        W[:] = G
+    return steps

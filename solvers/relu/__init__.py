@@ -8,26 +8,13 @@ with many features on. Minimisers of other sizes and laws come from `superpositi
 from ..minimise import Certificate
 from .arrangement import Geometry, geometry, represented, structure
 from .dropping import ClassShares, Dropping, class_shares, cost_of_dropping
-from .pair import (
-    PHASES,
-    Basins,
-    PhaseDiagram,
-    Transitions,
-    certify,
-    pair_basins,
-    pair_transitions,
-    phase_diagram,
-    solve_pair,
-)
+from .pair.basins import Basins, pair_basins
+from .pair.certificates import certify, solve_pair
+from .pair.diagram import PHASES, PhaseDiagram, phase_diagram
+from .pair.transitions import Transitions, pair_transitions
 from .polygons import Polygon, polygon
-from .sphere import (
-    Curvature,
-    Thomson,
-    capacity_limit,
-    curvature,
-    programmed_bound,
-    thomson,
-)
+from .sphere.arrange import Curvature, Thomson, curvature, thomson
+from .sphere.bounds import capacity_limit, programmed_bound
 
 __all__ = [
     "PHASES",

@@ -24,39 +24,29 @@ IntArray = npt.NDArray[np.int64]
 
 @result
 class Geometry:
-    """Summary of an arrangement, from directions alone; see :func:`geometry`.
-
-    Attributes
-    ----------
-    inner : (n_values,) ndarray of float64
-        Distinct inner products of different features, ascending.
-    counts : (n_values,) ndarray of int64
-        How many unordered pairs have them.
-    dimensionality : (n,) ndarray of float64
-        Share of a dimension that each feature uses, 1/sum_j (W_i . W_j)^2 on unit vectors.
-    positions : int
-        Distinct directions: fewer than features when some coincide.
-    antipodal : int
-        Pairs of opposite directions, coinciding ones counted once.
-    parts : tuple of str
-        Names of the parts that are orthogonal to each other, sorted; "k in r" where no name is known.
-    name : str
-        The parts in words.
-    """
+    """Summary of an arrangement, from directions alone; see :func:`geometry`."""
 
     inner: FloatArray
+    """Distinct inner products of different features, ascending. Shape (n_values,)."""
     counts: IntArray
+    """How many unordered pairs have them. Shape (n_values,)."""
     dimensionality: FloatArray
+    """Share of a dimension that each feature uses, 1/sum_j (W_i . W_j)^2 on unit vectors. Shape (n,)."""
     positions: int
+    """Distinct directions: fewer than features when some coincide."""
     antipodal: int
+    """Pairs of opposite directions, coinciding ones counted once."""
     parts: tuple[str, ...]
+    """Names of the parts that are orthogonal to each other, sorted; `k in r` where no name is known."""
     name: str
+    """The parts in words."""
 
 
 @cache
 def _catalogue() -> tuple[tuple[str, int, FloatArray], ...]:
     """Return name, rank and sorted inner products of all arrangements with a name."""
-    named = [(name, polytope(name)) for name in POLYTOPES]
+    named = [("single", np.eye(1)), ("antipodal pair", simplex(1))]
+    named += [(name, polytope(name)) for name in POLYTOPES]
     named += [(f"simplex of {m + 1}", simplex(m)) for m in range(5, 33)]
     named += [(f"{k}-gon", polygon(k)) for k in range(8, 33)]
     return tuple((name, W.shape[1], _inner(W)) for name, W in named)
@@ -70,15 +60,10 @@ def _name(W: FloatArray, weights: IntArray, tol: float) -> str:
     """Name unit vectors that hang together and are all different, each with the features that share it."""
     rank = int(np.linalg.matrix_rank(W, tol=tol))
     n, inner = len(W), _inner(W)
-    times = f"{weights[0]} x " if weights[0] > 1 else ""
     if np.all(weights == weights[0]):
-        if n == 1:
-            return f"{times}single"
-        if n == 2 and rank == 1:
-            return f"{times}antipodal pair"
         for name, m, known in _catalogue():
             if m == rank and known.size == inner.size and np.allclose(known, inner, rtol=0, atol=tol):
-                return f"{times}{name}"
+                return f"{weights[0]} x {name}" if weights[0] > 1 else name
     total = int(weights.sum())
     return f"{total} in {rank}" + (f" at {n} positions" if total > n else "")
 
@@ -117,7 +102,7 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     Parameters
     ----------
     W : (n_features, n_hidden) array_like of float
-        Encodings, row i is feature i. Only directions matter; zero rows are left out.
+        Encodings, one a row. Only directions matter; zero rows are left out.
     tol : float, optional
         Inner products of unit vectors within this are equal, in (0, 0.5].
 
@@ -128,18 +113,13 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     Raises
     ------
     ValueError
-        If `W` is not a finite matrix, or all its rows are zero.
-
-    See Also
-    --------
-    structure : Which features make up which part.
+        If `W` is not a finite matrix, or all its rows are zero, or `tol` is out of range.
 
     Notes
     -----
     A part gets a name when its sorted inner products are those of a polytope that is known by name, in as
-    many dimensions: no two of these share them. The order of features within a polytope is not compared.
-    Features with one direction share a position: "2 x pentagon" is a pentagon with two features at each
-    corner. A square is two orthogonal antipodal pairs, and is named so.
+    many dimensions: no two of these share them. Features with one direction share a position: "2 x pentagon"
+    is a pentagon with two features at each corner. A square is two orthogonal antipodal pairs.
 
     Examples
     --------
@@ -173,14 +153,13 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 def structure(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Say which features of a model hang together, and how, in the words of `geometry`.
 
-    Arguments and errors are those of `geometry`, but all rows may be zero: rows no longer than `tol` count as
-    zero.
+    Arguments and errors are those of `geometry`, but all rows may be zero.
 
     Returns
     -------
     str
-        Groups of features that are orthogonal to all others, by name, features counted from 0. Features
-        without a length are "dropped".
+        Groups of features that are orthogonal to all others, by name, features counted from 0. Features no
+        longer than `tol` are "dropped".
 
     Examples
     --------
@@ -200,10 +179,8 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
     Parameters
     ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, one a row.
-    b : (n_features,) array_like of float
-        Biases.
+    W, b : (n_features, n_hidden), (n_features,) array_like of float
+        Encodings, one a row, and biases.
 
     Returns
     -------

@@ -7,6 +7,7 @@ from ...theory.arguments import FloatArray, generator, integer, matrix, number, 
 from ...theory.features import Features, SparseUniform
 from ...theory.loss import class_loss_per_feature, dropped_bound
 from ..loss import exact_loss
+from ..loss.exact import LEAST
 from ..minimise import Minimum, minimise
 from ..results import Status, result
 
@@ -22,27 +23,18 @@ SAME = 1e-4
 
 @result
 class ClassShares:
-    """Which inputs the loss of a model comes from.
-
-    Attributes
-    ----------
-    loss : float
-        Exact loss per feature over sparse data, the mean of importance times squared error.
-    shares : (K + 2,) ndarray of float64
-        Share of the classes 0, ..., K in it, and of all above K together. They add up to 1.
-    probabilities : (K + 2,) ndarray of float64
-        Probabilities of the same classes.
-    bound : float
-        Upper bound on the last share, from the weights alone.
-    error_estimate : float
-        What each share is off by at most.
-    """
+    """Which inputs the loss of a model comes from."""
 
     loss: float
+    """Exact loss per feature over sparse data, the mean of importance times squared error."""
     shares: FloatArray
+    """Share of the classes 0, ..., K in it, and of all above K together. They add up to 1. Shape (K + 2,)."""
     probabilities: FloatArray
+    """Probabilities of the same classes. Shape (K + 2,)."""
     bound: float
+    """Upper bound on the last share, from the weights alone."""
     error_estimate: float
+    """What each share is off by at most."""
 
 
 def _weights(importance: npt.ArrayLike | None, n: int) -> FloatArray:
@@ -57,22 +49,17 @@ def class_shares(
 ) -> ClassShares:
     """Share of each class of inputs in the exact loss of the model ReLU(M x + b).
 
-    Arguments and errors are those of `dropped_bound`, but `up_to` is at most 14 and an importance positive.
+    Arguments and errors are those of `dropped_bound`, but p is at least 1e-290, `up_to` is at most 14, and an
+    importance is positive.
 
     Returns
     -------
     ClassShares
         All shares are 0 if the loss is.
 
-    See Also
-    --------
-    superposition.theory.loss.mixture_loss : All classes one by one, for few features.
-
     Notes
     -----
-    Classes up to K come from `theory.loss.class_loss`, the loss from `solvers.loss.exact_loss`; the rest is
-    their difference. K = 1 takes n² steps and serves for thousands of features. Features are alike but for
-    their importance, as a class weighs all its patterns the same.
+    The share above K is what is left of the exact loss. K = 1 serves for thousands of features.
 
     Examples
     --------
@@ -83,7 +70,7 @@ def class_shares(
     """
     M = matrix("M", M)
     n = M.shape[0]
-    p = number("p", p, 0, 1, brackets="(]")
+    p = number("p", p, LEAST, 1)
     weights = _weights(importance, n)
     found = exact_loss(M, b, Features(n, p, importance=weights))
     last = integer("up_to", up_to, 0, n)
@@ -102,48 +89,29 @@ def class_shares(
 
 @result
 class Dropping:
-    """What it costs to choose a model by its loss on the classes 0, ..., K alone; see `cost_of_dropping`.
-
-    All losses are per feature.
-
-    Attributes
-    ----------
-    W : (n_features, n_hidden) ndarray of float64
-        The worst minimiser found of the truncated loss.
-    b : (n_features,) ndarray of float64
-        Its biases.
-    truncated : float
-        Its truncated loss.
-    loss : float
-        Its full loss.
-    left_out : float
-        Rigorous bound on `loss` - `truncated`, hence on what can be gained by not truncating.
-    best : Minimum
-        Minimiser found of the full loss.
-    hits : int
-        Starts that ended in a minimum of the truncated loss as low as the least one found.
-    status : Status
-        How the minimisation of the truncated loss ended; `best` has its own.
-    """
+    """What it costs to choose a model by its loss per feature on the classes 0, ..., K alone."""
 
     W: FloatArray
+    """The worst minimiser found of the truncated loss. Shape (n_features, n_hidden)."""
     b: FloatArray
+    """Its biases. Shape (n_features,)."""
     truncated: float
+    """Its truncated loss."""
     loss: float
+    """Its full loss."""
     left_out: float
+    """Rigorous bound on `loss` - `truncated`, hence on what can be gained by not truncating."""
     best: Minimum
+    """Minimiser found of the full loss."""
     hits: int
+    """Starts that ended in a minimum of the truncated loss as low as the least one found."""
     status: Status
+    """How the minimisation of the truncated loss ended; `best` has its own."""
 
     @property
     def regret(self) -> float:
         """Loss above that of the best model, relative to it (0 if both vanish)."""
         return self.loss / self.best.loss - 1.0 if self.best.loss > 0.0 else float(self.loss > 0.0)
-
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
 
 
 def cost_of_dropping(
@@ -156,10 +124,7 @@ def cost_of_dropping(
     starts: int = 16,
     rng: np.random.Generator | int | None = 0,
 ) -> Dropping:
-    """Compare the minimiser of the loss on few-sparse inputs with that of the full loss.
-
-    Whether inputs with more features on may be dropped does not depend on how rare they are, but on whether
-    the model found without them is as good as the best.
+    """Compare the minimiser of the loss on inputs with few features on with that of the full loss.
 
     Parameters
     ----------
@@ -168,15 +133,11 @@ def cost_of_dropping(
     p : float
         Probability that a feature is on, in [1e-100, 1). One number: a class weighs all patterns alike.
     up_to : int, optional
-        The last class K that is kept, 1 <= K <= n_features. Below n_features it is at most 9, and there may
-        be 16,384 patterns of the classes kept.
+        The last class K kept, from 1 to n_features; below that at most 11, with 20,000 patterns at most.
     importance : (n_features,) array_like of float, optional
         Weights of the features' errors, at least 0 and not all 0; 1 by default.
-    starts : int, optional
-        Random starts of each minimisation beside ordered ones. The full loss is also descended from the
-        truncated minimisers.
-    rng : Generator, int or None, optional
-        Draws the starts.
+    starts, rng
+        As for `minimise`. The full loss is also descended from the truncated minimisers.
 
     Returns
     -------
@@ -190,9 +151,8 @@ def cost_of_dropping(
 
     Notes
     -----
-    Minima are the least of many starts of `superposition.solvers.minimise.minimise`, not proved; `left_out`
-    bounds the regret rigorously wherever `truncated` is the true minimum. Truncated minimisers are equal up
-    to 1e-4 p of the loss of the zero model.
+    Minima are the least of many starts, not proved; `left_out` bounds the regret rigorously wherever
+    `truncated` is the true minimum. Truncated minimisers count as equal up to 1e-4 p of the loss of W = 0.
 
     Examples
     --------

@@ -20,49 +20,31 @@ _CONVERGED = 1e-6
 
 @result
 class Polygon:
-    """The best regular polygon: k features at equal angles in the plane, one norm, one bias.
-
-    Attributes
-    ----------
-    k : int
-        Number of features.
-    p : float
-        Probability that a feature is on.
-    a : float
-        Squared norm of the encodings.
-    b : float
-        Bias.
-    loss : float
-        Exact loss per feature.
-    gain : float
-        k times (loss of a dropped feature, p/3 - p²/4, minus `loss`): what the polygon saves in all.
-    gradient_norm : float
-        Length of the gradient by log a and b, over p.
-    status : Status
-        CONVERGED if that is below 1e-6, else STALLED.
-    """
+    """The best regular polygon: k features at equal angles in the plane, one norm, one bias."""
 
     k: int
+    """Number of features."""
     p: float
+    """Probability that a feature is on."""
     a: float
+    """Squared norm of the encodings."""
     b: float
+    """Bias."""
     loss: float
+    """Exact loss per feature."""
     gain: float
+    """k times (loss of a dropped feature, p/3 - p²/4, minus `loss`): what the polygon saves in all."""
     gradient_norm: float
+    """Length of the gradient by log a and b, over p."""
     status: Status
-
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
+    """CONVERGED if that is below 1e-6, else STALLED."""
 
 
 def polygon(k: int, p: float) -> Polygon:
     r"""Minimise the exact loss of k features on a regular polygon over the common norm and bias.
 
-    The features on one polygon are alike, so a critical point among regular polygons is one among all
-    models. As dropped features cost p/3 - p²/4 each, the polygon with the largest `gain` is the best way to
-    store some of many features as a single regular polygon, whatever their number.
+    The features are alike, so a critical point among regular polygons is one among all models. The polygon
+    with the largest `gain` is the best way to store some of many features as one polygon.
 
     Parameters
     ----------
@@ -81,15 +63,10 @@ def polygon(k: int, p: float) -> Polygon:
     ValueError
         If an argument is out of range.
 
-    See Also
-    --------
-    superposition.solvers.minimise.minimise : The best model without this symmetry.
-
     Notes
     -----
-    BFGS from four biases on loss and gradient of one output, which speaks for all. `minimise` cannot do this:
-    most polygons are saddles among all models, and it leaves saddles. That no other minimum is lower is not
-    proven.
+    BFGS from four biases; that no other minimum is lower is not proven. `solvers.minimise` cannot do this:
+    most polygons are saddles among all models, and it leaves saddles.
 
     Examples
     --------
@@ -97,8 +74,7 @@ def polygon(k: int, p: float) -> Polygon:
     >>> round(pentagon.a, 3), round(pentagon.b, 3), round(pentagon.gain, 6)
     (1.287, -0.246, 0.071305)
     """
-    size = arguments.integer("k", k, 2, 32)
-    on = arguments.number("p", p, 1e-4, 1)
+    size, on = arguments.integer("k", k, 2, 32), arguments.number("p", p, 1e-4, 1)
     cosines = np.cos(2.0 * np.pi * np.arange(size) / size)
     cosines[np.abs(cosines) < 1e-15] = 0.0
     M = np.array([np.roll(cosines, i) for i in range(size)])

@@ -1,13 +1,8 @@
 """The fast Walsh-Hadamard transform, the Persian rug as an operator, random projectors beside it.
 
 The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix
-H_ij = (-1)^popcount(i AND j). Cowsik et al. (2024), section 4.2.2, need two corrections:
-
-- They print H_ij = parity(bin(i) XOR bin(j)). That splits into a factor of i and a factor of j, so it
-  has rank one; the parity of i AND j, with values +1 and -1, is what makes the rows orthogonal.
-- They call R a projector. Its nonzero eigenvalues are n_features/n_hidden, so (n_hidden/n_features) R is
-  one and R is not. The same holds for every matrix of Eq. 7 (W = c O P O' with unit diagonal), of which they
-  say that its nonzero eigenvalues equal 1: its trace is n_features and its rank n_hidden.
+H_ij = (-1)^popcount(i AND j). Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one; and
+they call R a projector, but its nonzero eigenvalues are n_features/n_hidden, as of every matrix of Eq. 7.
 
 R_ij depends on i XOR j alone, so every row is a permutation of row 0 and one transform tells all about R.
 """
@@ -19,11 +14,12 @@ import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
+from ...theory.results import frozen
 
 __all__ = ["RugMatrix", "random_projector", "rug_matrix", "walsh_hadamard"]
 
-FloatArray = npt.NDArray[np.float64]
 Seed = np.random.Generator | int | None
 
 # 4096 float64 fill 32 KiB, which an L1 cache holds: of the blocks from 2^9 to 2^17 this one was the fastest.
@@ -61,6 +57,7 @@ def _transform_rows(x: FloatArray) -> None:
         _levels(x[row], 0, n, block)
 
 
+@arguments.finite
 def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     r"""Walsh-Hadamard transform, unnormalised, in natural (Sylvester) order.
 
@@ -76,19 +73,14 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     Returns
     -------
     y : ndarray of float64
-        Same shape as `x`.
+        Same shape as `x`. Exact on integers as long as sum(|x|) is below 2^53; otherwise the rounding error
+        is at most about log2(n) 2^-53 of y in the Euclidean norm. O(n log n): 2^22 numbers take some 30 ms.
 
     Raises
     ------
     ValueError
         If `x` is a scalar, has an entry that is not a finite real number or a length along `axis` that is
-        not a power of two, or if `axis` does not exist.
-
-    Notes
-    -----
-    Exact on integers as long as sum(|x|) is below 2^53; otherwise the rounding error is at most about
-    log2(n) 2^-53 of y in the Euclidean norm. H is symmetric and H H = n, so applying the transform twice
-    multiplies by n. O(n log n) on one core: 2^22 numbers take some 30 ms, copying included.
+        not a power of two, if `axis` does not exist, or if a sum is too large for a double.
 
     References
     ----------
@@ -105,12 +97,12 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     axis = arguments.integer("axis", axis, -x.ndim, x.ndim - 1)
     n = arguments.power_of_two(f"x.shape[{axis}]", x.shape[axis])
     y = np.array(np.moveaxis(x, axis, -1), order="C")
-    rows = y.reshape(-1, n)
-    _transform_rows(rows)
-    # Entry 0 is the plain sum, so it tells of any nan or inf without a search through x.
-    if not np.all(np.isfinite(rows[:, 0])):
-        arguments.real("x", x)
+    _transform_rows(y.reshape(-1, n))
     return np.moveaxis(y, -1, axis)
+
+
+def _size(n_features: int) -> int:
+    return arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
 
 
 class RugMatrix(LinearOperator):
@@ -127,12 +119,8 @@ class RugMatrix(LinearOperator):
     n_features : int
         Size, a power of two of at least 2.
     rows : (n_hidden,) array_like of int
-        The set S: different integers in [0, n_features), in any order. Row 0 is the constant one.
-
-    Attributes
-    ----------
-    rows : (n_hidden,) ndarray of int64
-        S in ascending order; read-only.
+        The set S: different integers in [0, n_features), in any order. Row 0 is the constant one. The
+        attribute `rows` has them in ascending order.
 
     Raises
     ------
@@ -159,33 +147,16 @@ class RugMatrix(LinearOperator):
     rows: npt.NDArray[np.int64]
 
     def __init__(self, n_features: int, rows: npt.ArrayLike) -> None:
-        n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
-        rule = "`rows` must be a non-empty vector of integers"
-        try:
-            chosen = np.asarray(rows)
-        except (RuntimeError, ValueError) as error:
-            raise ValueError(f"{rule}; got {arguments.shown(rows)}.") from error
-        if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
-            raise ValueError(f"{rule}; got {arguments.shown(rows)}.")
-        chosen = np.sort(chosen)
-        if chosen[0] < 0 or chosen[-1] >= n:
-            outside = chosen[0] if chosen[0] < 0 else chosen[-1]
-            raise ValueError(f"`rows` must lie in [0, {n}); got {outside}.")
-        twice = chosen[1:][chosen[1:] == chosen[:-1]]
-        if twice.size:
-            raise ValueError(f"`rows` must be different from each other; got {twice[0]} twice.")
+        n = _size(n_features)
+        chosen = arguments.indices("rows", arguments.vector("rows", rows), n, distinct=True)
         super().__init__(np.dtype(np.float64), (n, n))  # type: ignore[call-arg]  # stubs know __new__ alone
-        self.rows = chosen.astype(np.int64)
-        self.rows.flags.writeable = False
+        self.rows = frozen(np.sort(chosen))
         self._left_out = np.ones(n, dtype=np.bool_)
         self._left_out[self.rows] = False
 
     def _counts(self) -> FloatArray:
-        """Row 0 times n_hidden: sums of signs, so whole numbers without rounding error."""
+        """Return row 0 times n_hidden: sums of signs, so whole numbers without rounding error."""
         return walsh_hadamard((~self._left_out).astype(np.float64))
-
-    def _permutation(self, i: int) -> npt.NDArray[np.int64]:
-        return np.arange(self.shape[0]) ^ i
 
     def row(self, i: int) -> FloatArray:
         """Return row i (which is also column i), shape (n_features,), in O(n_features log n_features).
@@ -201,14 +172,14 @@ class RugMatrix(LinearOperator):
         array([ 0.,  1., -1.,  0.])
         """
         i = arguments.integer("i", i, 0, self.shape[0] - 1)
-        return self._counts()[self._permutation(i)] / self.rows.size
+        return np.asarray(self._counts()[np.arange(self.shape[0]) ^ i] / self.rows.size)
 
     def todense(self) -> FloatArray:
         """Return the matrix, shape (n_features, n_features): 8 n_features² bytes."""
-        first = self._counts() / self.rows.size
+        first, places = self._counts() / self.rows.size, np.arange(self.shape[0])
         dense = np.empty(self.shape)
-        for i in range(self.shape[0]):
-            dense[i] = first[self._permutation(i)]
+        for i in places:
+            dense[i] = first[places ^ i]
         return dense
 
     def matvec(self, x: Any) -> Any:
@@ -233,8 +204,7 @@ class RugMatrix(LinearOperator):
     def _adjoint(self) -> "RugMatrix":
         return self
 
-    def _transpose(self) -> "RugMatrix":
-        return self
+    _transpose = _adjoint
 
 
 def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row: bool = False) -> RugMatrix:
@@ -249,11 +219,10 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
     rng : Generator or int, optional
         Source of randomness or its seed.
     constant_row : bool, optional
-        Whether row 0, all ones, may be drawn too, as in the source. It adds 1/n_hidden to every entry, so
-        the mean of the interference, which the bias has to compensate, would depend on the draw: off the
-        diagonal a row sums to n_features/n_hidden - 1 with row 0 and to -1 without, and that mean is p/2
-        times the sum, the same for every output. Left out by default, except at n_hidden = n_features,
-        where every row is taken and the interference vanishes.
+        Whether row 0, all ones, may be drawn too, as in the source. The mean of the interference, which the
+        bias has to compensate, would then depend on the draw: off the diagonal a row sums to
+        n_features/n_hidden - 1 with row 0 and to -1 without, and that mean is p/2 times the sum. At
+        n_hidden = n_features every row is taken, and the interference vanishes.
 
     Returns
     -------
@@ -267,8 +236,7 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
 
     Notes
     -----
-    With unit diagonal and rank n_hidden, the mean over rows of the interference's variance is at least
-    (4p - 3p²)/12 (n_features/n_hidden - 1) (Eq. 6). The rug attains it, and in each row alone: of R² =
+    The rug attains the bound of `superposition.theory.rug.sigma` (Eq. 6), and in each row alone: of R² =
     (n_features/n_hidden) R, look at the diagonal.
 
     References
@@ -283,7 +251,7 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
     >>> np.flatnonzero(R @ x > 0.5)
     array([   3,   70, 4000])
     """
-    n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
+    n = _size(n_features)
     m = arguments.integer("n_hidden", n_hidden, 1, n)
     first = 0 if arguments.flag("constant_row", constant_row) or m == n else 1
     rows = arguments.generator("rng", rng).choice(n - first, size=m, replace=False, shuffle=False) + first
@@ -304,11 +272,10 @@ def random_projector(
     rng : Generator or int, optional
         Source of randomness or its seed.
     unit_diagonal : bool, optional
-        By default O is Haar distributed. Then the diagonal has mean 1 exactly, but entry by entry it
-        scatters with variance 2 (n_features - n_hidden) / (n_hidden (n_features + 2)): Eq. 7, which asks for
-        a unit diagonal as well, does not hold. With True, Givens rotations of such a matrix make the
-        diagonal 1 and keep the eigenvalues: the Gram matrix of an equal-norm tight frame, which attains
-        Eq. 6 like the rug, in each row alone. O is then no longer Haar distributed.
+        By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2 (n_features -
+        n_hidden) / (n_hidden (n_features + 2)): Eq. 7, which asks for a unit diagonal, does not hold. With
+        True, Givens rotations of such a matrix make the diagonal 1 and keep the eigenvalues: the Gram matrix
+        of an equal-norm tight frame, which attains Eq. 6 like the rug. O is then no longer Haar distributed.
 
     Returns
     -------

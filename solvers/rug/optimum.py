@@ -8,13 +8,12 @@ from scipy.optimize import elementwise
 
 from ...theory import arguments
 from ...theory import rug as theory
+from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
 from ...theory.results import result
-from ...theory.rug.closed import profile, slope_kernel, slopes
+from ...theory.rug.closed import best_scale, profile, slope_kernel
 
 __all__ = ["Optimum", "crossover_ratio", "optimum"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # At a shift b/(a sigma) of 9 the ReLU clips with probability 1e-19, and the affine optimum is exact to
 # rounding.
@@ -25,8 +24,6 @@ _LEAST_P = 1e-100
 
 # Between these the slope at bias 0 changes sign from + to - for every p.
 _LEAST_SIGMA, _GREATEST_SIGMA = 1e-8, 1e3
-
-_TOLERANCES: Any = {"xatol": 1e-10, "xrtol": 1e-10, "fatol": 0.0, "frtol": 0.0}
 
 
 @result
@@ -43,16 +40,11 @@ class Optimum:
     """Loss per feature."""
 
 
-def _probability(p: npt.ArrayLike) -> FloatArray:
-    return arguments.real("p", p, _LEAST_P, 1, hint="For sparsity S pass p = 1 - S.")
-
-
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     r"""Minimise the macroscopic loss over scale and bias at the least interference.
 
-    The scale is eliminated exactly (Eq. 16); what is left is the profile of the loss over the shift
-    z = b/(a sigma). It has a single minimum (see Notes): the root of its slope between
-    :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine optimum.
+    The scale is eliminated exactly (Eq. 16). The profile of the loss over the shift z = b/(a sigma), which is
+    left, has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine optimum.
 
     Parameters
     ----------
@@ -74,11 +66,9 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 
     Notes
     -----
-    The profile falls from z = -∞ (output 0, loss p/3), passes one minimum and rises towards the
-    constant output p/2 (loss p/3 - p²/4) at z = +∞. That there is only one minimum is not proved; it
-    was found by counting the sign changes of the slope, and a test repeats the count. So the passage
-    from the sparse regime (b < 0) to the almost affine one (b > 0) is a crossover, not a jump; it
-    happens along `crossover_ratio`.
+    That the profile has only one minimum is not proved; it was found by counting the sign changes of the
+    slope, and a test repeats the count. So the passage from the sparse regime (b < 0) to the almost affine
+    one (b > 0) is a crossover, not a jump; it happens along `crossover_ratio`.
 
     References
     ----------
@@ -90,9 +80,9 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     >>> round(best.a, 4), round(best.b, 4), round(best.loss, 6)
     (1.2548, -0.4409, 0.005789)
     """
-    grid = np.broadcast_arrays(_probability(p), arguments.real("ratio", ratio, 0, 1, brackets="(]"))
-    shape = grid[0].shape
-    on, fraction = grid[0].ravel(), grid[1].ravel()
+    on = arguments.probability("p", p, low=_LEAST_P)
+    on, fraction = np.broadcast_arrays(on, arguments.real("ratio", ratio, 0, 1, brackets="(]"))
+    shape, on, fraction = on.shape, on.ravel(), fraction.ravel()
     sigma = theory.sigma(on, fraction)
     # The affine optimum: a = ratio, output mean p/2. It stays where the ReLU never clips, and at ratio 1.
     a = fraction.copy()
@@ -105,11 +95,9 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     # Clipping only lowers the root below that of the affine model. The half added keeps the sign at the upper
     # end safe from rounding where the clipping is too rare to show.
     z, a[clipped], loss[clipped] = _minima(-np.sqrt(-2.0 * np.log(q)) - 3.0, highest[clipped] + 0.5, s, q)
-    if np.any(np.isnan(z)):
-        k = int(np.flatnonzero(np.isnan(z))[0])
-        raise ValueError(
-            f"`p` and `ratio` must give a slope that changes sign; got p = {q[k]:g}, sigma = {s[k]:g}."
-        )
+    for k in np.flatnonzero(np.isnan(z)):
+        at = f"p = {q[k]:g}, sigma = {s[k]:g}"
+        raise ValueError(f"`p` and `ratio` must give a slope that changes sign; got {at}.")
     b[clipped] = a[clipped] * s * z
     return Optimum(*(array.reshape(shape)[()] for array in (a, b, sigma, loss)))
 
@@ -117,7 +105,7 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 @kernel
 def _balance(z: float, sigma: float, p: float) -> float:
     """Return log of the part of the slope that rises over the one that falls: almost linear in z^2."""
-    off, on = slopes(z, sigma, p)
+    _, _, off, on = best_scale(z, sigma, p)
     return np.log(off) - np.log(-on) if on < 0.0 and off > 0.0 else (40.0 if on >= 0.0 else -800.0)
 
 
@@ -168,10 +156,6 @@ def _minima(
     return z, a, loss
 
 
-def _slope_without_bias(log_sigma: FloatArray, *p: Any) -> FloatArray:
-    return np.asarray(slope_kernel(0.0, np.exp(log_sigma), *p), dtype=np.float64)
-
-
 def crossover_ratio(p: npt.ArrayLike) -> Any:
     r"""Ratio at which the optimal bias changes sign: above it b < 0, below it b > 0.
 
@@ -198,20 +182,20 @@ def crossover_ratio(p: npt.ArrayLike) -> Any:
     >>> round(crossover_ratio(0.05), 6)
     0.032137
     """
-    on = _probability(p)
+    on = arguments.probability("p", p, low=_LEAST_P)
     shape, on = on.shape, on.ravel()
     ratio = np.ones(on.size)
     # Within 3e-8 of p = 1 the bias is positive down to the least sigma tried: the crossing is at ratio 1.
     crossing = np.flatnonzero(slope_kernel(0.0, _LEAST_SIGMA, on) > 0.0)
-    found = elementwise.find_root(
-        _slope_without_bias,
-        (np.full(crossing.size, np.log(_LEAST_SIGMA)), np.full(crossing.size, np.log(_GREATEST_SIGMA))),
-        args=(on[crossing],),
-        tolerances=_TOLERANCES,
-    )
+
+    def slope_without_bias(log_sigma: FloatArray, *p: Any) -> FloatArray:
+        return np.asarray(slope_kernel(0.0, np.exp(log_sigma), *p))
+
+    ends = np.log(_LEAST_SIGMA), np.log(_GREATEST_SIGMA)
+    found = elementwise.find_root(slope_without_bias, ends, args=(on[crossing],))
     if not np.all(found.success):
         k = int(np.flatnonzero(~found.success)[0])
         raise ValueError(f"`p` must give a bias that changes sign; got {on[crossing][k]:g}.")
-    variance = on[crossing] * (4.0 - 3.0 * on[crossing]) / 12.0
+    variance = theory.zero_ratio_loss(on[crossing])
     ratio[crossing] = variance / (variance + np.exp(2.0 * found.x))
     return ratio.reshape(shape)[()]

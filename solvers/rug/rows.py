@@ -4,14 +4,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import Real
 from ...theory.features import SparseUniform
 from ...theory.results import result
-from .hadamard import RugMatrix, walsh_hadamard
+from .hadamard import RugMatrix
 
 __all__ = ["RowStatistics", "row_statistics"]
-
-FloatArray = npt.NDArray[np.float64]
-Real = float | FloatArray
 
 
 @result
@@ -53,25 +51,21 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
     Parameters
     ----------
     M : RugMatrix or (n_features, n_features) array_like of float
-        Decoder times encoder, any scale. n_features is at least 2. Not modified. Of a rug only row 0 is
-        computed, in O(n_features log n_features).
+        Decoder times encoder, any scale, n_features at least 2. Of a rug only row 0 is computed.
     p : array_like of float
         Probability that a feature is on, in (0, 1]; p = 1 - S for the sparsity S.
 
     Returns
     -------
     RowStatistics
-        Relative rounding errors of a few 1e-16 times log2(n_features), but for sums that cancel.
+        Relative rounding errors of a few 1e-16 times log2(n_features), but for sums that cancel. The Lyapunov
+        ratio is nan for a row without interference. Where M_ii = 0 the output ignores its own feature, and
+        the interference relative to it is infinite or nan.
 
     Raises
     ------
     ValueError
         If `M` is not square, has fewer than 2 rows or an entry that is not finite, or `p` is out of range.
-
-    Notes
-    -----
-    The Lyapunov ratio is nan for a row without interference. Where M_ii = 0 the output ignores its own
-    feature, and the interference relative to it is infinite or nan.
 
     References
     ----------
@@ -87,11 +81,9 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
     >>> dense.interference_variance.shape
     (1024,)
     """
-    p = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass 1 - S.")
+    p = arguments.probability("p", p)
     if isinstance(M, RugMatrix):
-        drawn = np.zeros(M.shape[0])
-        drawn[M.rows] = 1.0
-        off = walsh_hadamard(drawn)  # row 0 times n_hidden: whole numbers, so that the sums below are exact
+        off = M._counts()  # whole numbers, so that the sums below are exact
         scale = float(M.rows.size)
         diagonal = off[0].copy()
         off[0] = 0.0

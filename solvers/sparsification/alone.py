@@ -20,21 +20,17 @@ from ...theory.special.cubic import cubic
 __all__ = ["alone"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_Function = Callable[[FloatArray], FloatArray]
 
 
 def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
     """Return log(new/old) where new = old + change, both known to their own precision."""
     share = change / old
-    near = np.abs(share) < 0.5
-    return np.where(near, np.log1p(np.where(near, share, 0.0)), np.log(np.where(near, 1.0, new / old)))
+    return np.where(np.abs(share) < 0.5, np.log1p(share), np.log(new / old))
 
 
 def _invert(
-    elapsed: Callable[[FloatArray], FloatArray],
-    rate: Callable[[FloatArray], FloatArray],
-    low: FloatArray,
-    high: FloatArray,
-    t: FloatArray,
+    elapsed: _Function, rate: _Function, low: FloatArray, high: FloatArray, t: FloatArray
 ) -> FloatArray:
     """Solve elapsed(z) = t for z in [low, high], where dz/dt = rate(z) > 0: Newton's method in a bracket."""
     z = 0.5 * (low + high)
@@ -43,13 +39,14 @@ def _invert(
         low, high = np.where(excess < 0, z, low), np.where(excess < 0, high, z)
         new = z - excess * rate(z)
         new = np.where((new >= low) & (new <= high), new, 0.5 * (low + high))
-        done = np.all(np.abs(new - z) <= 4e-16 * np.abs(new))
-        z = new
-        if done:
+        z, old = new, z
+        if np.all(np.abs(z - old) <= 4e-16 * np.abs(z)):
             break
     return z
 
 
+# Branches of `np.where` that are not taken, and the ends of brackets, may leave the range of doubles.
+@np.errstate(all="ignore")
 def alone(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
     """Length at the times t of equal weights that begin at t = 0 with length `start`, and when they die."""
     far = 2 * max(1.0, float(np.cbrt(kappa)))
@@ -80,23 +77,15 @@ def alone(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]
                 integral = change / ((start - m) * above)
             else:
                 share = 2 * root * change / (above * (start - high))
-                near = share > -0.5
-                integral = np.where(near, np.log1p(np.where(near, share, 0.0)), by_high - by_middle) / (
-                    2 * root
-                )
+                integral = np.where(share > -0.5, np.log1p(share), by_high - by_middle) / (2 * root)
             squares = by_middle + by_high
         third = _log_ratio(x + 2 * m, start + 2 * m, change)
         return np.asarray(-(third + 3 * m * integral - squares / 2) / (9 * m * m - e))
 
     if dies:
         death = float(elapsed(np.array(start)))
-        fall = _invert(
-            elapsed,
-            lambda z: kappa - (start - z) + (start - z) ** 3,
-            np.zeros_like(t),
-            np.full_like(t, start),
-            np.minimum(t, death),
-        )
+        until, none = np.minimum(t, death), np.zeros_like(t)
+        fall = _invert(elapsed, lambda z: kappa - (start - z) + (start - z) ** 3, none, none + start, until)
         return np.where(t < death, start - fall, 0.0), death
     if start == high:
         return np.full_like(t, start), math.inf

@@ -8,6 +8,7 @@ the influence of one weight, for few weights by the same quadrature.
 
 import math
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,8 @@ _LAST, _SHRINK = 64, 0.85  # steps of the last weight, and by how much each brin
 _SMALLEST, _GREATEST = 1e-12, 1e6
 # Tails of the largest of more weights are beyond the inverse of the incomplete beta function.
 _MOST_WEIGHTS = 10**15
+
+_State = tuple[float, float, float, float]  # number, sum, sum of squares, g
 
 
 @result
@@ -229,15 +232,9 @@ def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> 
 
 @kernel
 def _add(
-    sums: FloatArray,
-    times: FloatArray,
-    k: int,
-    now: float,
-    step: float,
-    old: tuple[float, float, float, float],
-    new: tuple[float, float, float, float],
+    sums: FloatArray, times: FloatArray, k: int, now: float, step: float, old: _State, new: _State
 ) -> int:
-    """Add to the totals the states (number, sum, sum of squares, g) at the times in a step; return next k."""
+    """Add to the totals what is between two states at the times in a step; return the next k."""
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
         n = old[0] + x * (new[0] - old[0])
@@ -254,75 +251,43 @@ def _add(
 
 
 @kernel
-def _thin_out(
-    z: FloatArray,
-    one: FloatArray,
-    two: FloatArray,
-    rest: float,
-    edge: FloatArray,
-    nodes: FloatArray,
-    at_nodes: FloatArray,
-    lam: float,
-    begin: float,
-    y: float,
-    times: FloatArray,
-    sums: FloatArray,
-) -> tuple[int, float, float]:
-    """Move the threshold from `nodes[0]` to the last weight followed; the rest count as their mean."""
+def _path(
+    z: FloatArray, rest: float, edge: FloatArray, nodes: FloatArray, at_nodes: FloatArray
+) -> Iterator[_State]:
+    """Move the threshold: its steps, and the number, sum and sum of squares of the weights left after each.
+
+    From `nodes[0]` to the last weight followed the `rest` count as their mean; then it goes from weight to
+    weight until one is left, and on. A step of 0 begins with new numbers.
+    """
     top = z.size
-    k, now, c = 0, begin, nodes[0]
-    old = (0.0, 0.0, 0.0, 0.0)
-    for node in range(nodes.size + 1):
-        if 0 < node < nodes.size and nodes[node] >= z[top - 1]:
-            continue
-        last = node == nodes.size
-        place = z[top - 1] if last else nodes[node]
-        d = z[top - 1] - place
-        n, s1, s2 = float(top), one[top - 1] + top * d, two[top - 1] + d * (2 * one[top - 1] + top * d)
-        if not last:
-            n += rest * (at_nodes[node, 0] - edge[0])
-            s1 += rest * (at_nodes[node, 1] - edge[1] - d * edge[0])
+    one, two = np.zeros(top), np.zeros(top)  # over the j + 1 largest, relative to the smallest of these
+    for j in range(1, top):
+        gap = z[j - 1] - z[j]
+        two[j] = two[j - 1] + gap * (2 * one[j - 1] + j * gap)
+        one[j] = one[j - 1] + j * gap
+    c = nodes[0]
+    for node in range(nodes.size):
+        if node == 0 or nodes[node] < z[top - 1]:
+            d = z[top - 1] - nodes[node]
+            n = top + rest * (at_nodes[node, 0] - edge[0])
+            s1 = one[top - 1] + top * d + rest * (at_nodes[node, 1] - edge[1] - d * edge[0])
+            s2 = two[top - 1] + d * (2 * one[top - 1] + top * d)
             s2 += rest * (at_nodes[node, 2] - edge[2] - d * (2 * edge[1] + d * edge[0]))
-        if node > 0:
-            y, step = _advance(y, old[2], s2, place - c, lam)
-            new = (n, s1, s2, math.sqrt(y))
-            k = _add(sums, times, k, now, step, old, new)
-            now += step
-        old, c = (n, s1, s2, math.sqrt(y)), place
-    return k, now, y
-
-
-@kernel
-def _drop_out(
-    z: FloatArray,
-    one: FloatArray,
-    two: FloatArray,
-    lam: float,
-    k: int,
-    now: float,
-    y: float,
-    times: FloatArray,
-    sums: FloatArray,
-) -> None:
-    """Move the threshold from weight to weight until one is left, and on until that settles or dies."""
-    for n in range(z.size - 1, 0, -1):
+            yield nodes[node] - c, n, s1, s2
+            c = nodes[node]
+    yield z[top - 1] - c, float(top), one[top - 1], two[top - 1]
+    for n in range(top - 1, 0, -1):
         d = z[n - 1] - z[n]
-        s1, s2 = one[n - 1] + n * d, two[n - 1] + d * (2 * one[n - 1] + n * d)
+        s2 = two[n - 1] + d * (2 * one[n - 1] + n * d)
+        yield 0.0, float(n), one[n - 1] + n * d, s2
         parts = 1 + int(_PARTS * math.log(s2 / two[n - 1])) if n > 1 else _LAST
         less = d / parts
-        old = (float(n), s1, s2, math.sqrt(y))
         for part in range(1, parts + 1):
             # Equal steps; but a weight alone runs away from the threshold, so its steps shrink with the
             # distance.
             width = less if n > 1 else d * (1 - _SHRINK)
             d = less * (parts - part) if n > 1 else d * _SHRINK
-            s1, s2 = one[n - 1] + n * d, two[n - 1] + d * (2 * one[n - 1] + n * d)
-            y, step = _advance(y, old[2], s2, width, lam)
-            new = (float(n), s1, s2, math.sqrt(y))
-            k = _add(sums, times, k, now, step, old, new)
-            now, old = now + step, new
-    if old[2] > y / 3:  # |W|^2 > 1/3 and small steps: it has settled
-        _add(sums, times, k, now, np.inf, old, old)
+            yield width, float(n), one[n - 1] + n * d, two[n - 1] + d * (2 * one[n - 1] + n * d)
 
 
 @kernel
@@ -335,27 +300,28 @@ def _follow(
     m: float,
     lam: float,
     begin: float,
-    y: float,
+    start: float,
     times: FloatArray,
 ) -> FloatArray:
     """Means over the quadrature points of m', m'^2, |W|_1, |W|_1^2 and relative variance at the times.
 
     `largest` are the weights followed, in initial standard deviations as everything here, `tails` the
     chance to be larger than the last of them, `edges` the moments there. The threshold is at `nodes[0]`
-    at the time `begin`, with g^2 = `y`.
+    at the time `begin`, with g^2 = `start`.
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))
-    one, two = np.zeros(top), np.zeros(top)
     for i in range(n_points):
-        z = largest[i]
-        for j in range(1, top):  # sums over the j + 1 largest, relative to the smallest of these
-            gap = z[j - 1] - z[j]
-            two[j] = two[j - 1] + gap * (2 * one[j - 1] + j * gap)
-            one[j] = one[j - 1] + j * gap
+        k, now, y, old = 0, begin, start, (0.0, 0.0, 0.0, 0.0)
         rest = (m - top) / (1 - tails[i])
-        k, now, last = _thin_out(z, one, two, rest, edges[i], nodes, at_nodes, lam, begin, y, times, sums)
-        _drop_out(z, one, two, lam, k, now, last, times, sums)
+        for width, n, one, two in _path(largest[i], rest, edges[i], nodes, at_nodes):
+            if width != 0.0:
+                y, step = _advance(y, old[2], two, width, lam)
+                k = _add(sums, times, k, now, step, old, (n, one, two, math.sqrt(y)))
+                now += step
+            old = (n, one, two, math.sqrt(y))
+        if old[2] > y / 3:  # |W|^2 > 1/3 and small steps: it has settled
+            _add(sums, times, k, now, np.inf, old, old)
     return np.asarray(sums / n_points)
 
 
@@ -365,8 +331,8 @@ def _follow(
 def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     r"""Compute the expected course of sparsification for many normal initial weights, with nothing fitted.
 
-    The flow is the normal form dW/dt = (1 - |W|²) W - lam sign(W) of one encoding (constants 4 dropped, no
-    interference); the m initial weights are independent normals with standard deviation scale/sqrt(m).
+    The flow is that of :func:`solve`; the m initial weights are independent normals with standard deviation
+    scale/sqrt(m).
 
     Parameters
     ----------
@@ -382,8 +348,7 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     Returns
     -------
     LimitLaw
-        Expectations of the number of nonzero weights, the l1 norm and the relative variance, and standard
-        deviations of the first two over single runs; all of the shape of `t`.
+        All of the shape of `t`.
 
     Raises
     ------
@@ -393,15 +358,10 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     Notes
     -----
     Asymptotic for m -> infinity: the expectations err by a relative O(1/m), less than 1 % at m = 100, and
-    by the few thousandths of the quadrature rule where few weights are left. Against 3000 exact solutions
-    at m = 1e5, lam = 1e-5 the law stays within two standard errors of their mean at 25 times from t = 1 to
-    4/lam, that is from all weights to one. The standard deviations are leading order in 1/m and
-    lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1, up to twice too large (of the l1 norm; a quarter, of
-    the number) at 1. If lam is so large that all weights die, the expected number goes to 0.
-
-    In the limit of small lam sqrt(m) it becomes the closed curve of
-    :func:`superposition.theory.sparsification.parametric_law`. In the middle regime m' = 2/(lam t)² + 1,
-    with Poisson spread, and |W|_1 = 1/(lam t), up to logarithms.
+    by the few thousandths of the quadrature rule where few weights are left. The standard deviations are
+    leading order in 1/m and lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1, up to twice too large (of the
+    l1 norm; a quarter, of the number) at 1. For small lam sqrt(m) it becomes the closed curve of
+    :func:`superposition.theory.sparsification.parametric_law`.
 
     References
     ----------

@@ -90,21 +90,8 @@ def sums(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, 
 
 @kernel
 def _first_above(v: FloatArray, c: float, low: int) -> int:
-    """Index of the first weight above c, not before `low`; quick when it is near."""
-    if low >= v.size or v[low] > c:
-        return low
-    stride = 1
-    while low + stride < v.size and v[low + stride] <= c:
-        low += stride
-        stride *= 2
-    high = min(v.size, low + stride)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if v[middle] <= c:
-            low = middle
-        else:
-            high = middle
-    return high
+    """Index of the first weight above c, not before `low`."""
+    return low + int(np.searchsorted(v[low:], c, side="right"))
 
 
 # --- one step -------------------------------------------------------------------------------------------
@@ -148,14 +135,7 @@ def _stride(
 
 @kernel
 def _drive(
-    v: FloatArray,
-    blocks: FloatArray,
-    i: int,
-    gap: float,
-    c: float,
-    j: int,
-    width: float,
-    q: FloatArray,
+    v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
     """Write Q at the nodes of a step into `q`."""
     if j == i:
@@ -315,43 +295,30 @@ def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[Floa
 
 
 @kernel
-def _time_at(table: FloatArray, low: int, high: int, c: float) -> float:
-    """When the threshold passes c, which begins in one of the steps low ... high - 1."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if table[middle, START] <= c:
-            low = middle
-        else:
-            high = middle
-    if table[low, _WIDTH] == 0.0:
-        return float(table[low, TIME])
-    return float(table[low, TIME] + _inside(table, low, (c - table[low, START]) / table[low, _WIDTH])[1])
+def _time_at(table: FloatArray, k: int, c: float) -> float:
+    """When the threshold passes c, which lies in step k."""
+    width = table[k, _WIDTH]
+    return float(table[k, TIME] + (_inside(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0))
 
 
 @kernel
 def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
     """Drop time of each weight; `never` for those above all steps. Bins over c make the search short."""
-    last = table.shape[0] - 1
-    stop = table[last, START]
-    n_bins = 4 * (last + 1)
-    bins = np.zeros(n_bins + 2, np.int64)  # the first step that can hold a c of this bin
-    scale = n_bins / stop if stop > 0 else 0.0
-    k = 0
-    for b in range(n_bins + 1):
-        while k < last and table[k + 1, START] * scale < b:
-            k += 1
-        bins[b] = k
-    bins[n_bins + 1] = last
-    times = np.empty(w0.size)
+    starts, last = table[:, START].copy(), table.shape[0] - 1
+    scale = 4 * last / starts[last] if last > 0 else 0.0
+    bins = np.maximum(np.searchsorted(starts * scale, np.arange(4.0 * last + 2), side="left") - 1, 0)
+    times = np.full(w0.size, never)
     for i in range(w0.size):
         c = abs(w0[i])
-        if c > stop:
-            times[i] = never
-        elif c == 0.0:
-            times[i] = 0.0
-        else:
-            b = int(c * scale)
-            times[i] = _time_at(table, bins[b], bins[b + 1] + 1, c)
+        if c <= starts[last]:
+            low, high = bins[int(c * scale)], bins[int(c * scale) + 1]
+            while high > low:
+                middle = (low + high + 1) // 2
+                if starts[middle] <= c:
+                    low = middle
+                else:
+                    high = middle - 1
+            times[i] = _time_at(table, low, c)
     return times
 
 
@@ -393,9 +360,9 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
             c = table[k, START] + x * table[k, _WIDTH]
             i = _first_above(v, c, i)
             # Rounding in c must not contradict the drop times: from its drop time on a weight is zero.
-            while i > table[k, _FIRST] and _time_at(table, k, k + 1, v[i - 1]) > t[n]:
+            while i > table[k, _FIRST] and _time_at(table, k, v[i - 1]) > t[n]:
                 i -= 1
-            while v[i] < table[k + 1, START] and _time_at(table, k, k + 1, v[i]) <= t[n]:
+            while v[i] < table[k + 1, START] and _time_at(table, k, v[i]) <= t[n]:
                 i += 1
             gap = max(0.0, v[i] - c)
         firsts[n], gaps[n], stretches[n] = i, gap, _inside(table, k, x)[0]

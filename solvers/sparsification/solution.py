@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ..integrate.explicit import checked_times
 from ..results import frozen, result
 from .alone import alone
@@ -14,7 +15,6 @@ from .march import N_COLUMNS, START, TIME, block_sums, drop_times, march, norms,
 
 __all__ = ["Sparsification", "solve", "weights_at"]
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
@@ -102,8 +102,7 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     Returns
     -------
     Sparsification
-        Numbers of nonzero weights and norms at these times, the drop time of each weight, and whether all
-        weights die. At its drop time a weight counts as zero.
+        At its drop time a weight counts as zero.
 
     Raises
     ------
@@ -115,9 +114,8 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     -----
     Times, norms and drop times are good to a relative 1e-10, commonly to 1e-13, as far as the numbers
     given determine them: while a dying encoding shrinks through zero, its norms are that good beside lam
-    times t; initial lengths beyond a thousand cost digits, unless the weights are equal or one. The work
-    is that of sorting and of reading off one time a weight, O(m log m), about three times a NumPy sort
-    for ten million weights; the memory beside `w0` and the result is that of one sorted copy.
+    times t; initial lengths beyond a thousand cost digits, unless the weights are equal or one. Ten million
+    weights take some three times as long as sorting them.
 
     References
     ----------
@@ -149,10 +147,8 @@ def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
 
     Parameters
     ----------
-    w0 : (m,) array_like of float
-        Initial weights. Not modified.
-    lam : float
-        Strength of the l1 force, at least 0.
+    w0, lam
+        As in :func:`solve`.
     t : float
         Time, not negative.
 

@@ -152,25 +152,26 @@ def test_wrong_on_purpose_is_noticed():
 def dense_steps(W0, lam, t, number, force=None):
     """March with equal steps of matrix products, whatever their error."""
     W, force = W0.copy(), force or march.tied_force(len(W0))
-    F1, F2, F3, F4, end = (np.empty_like(W) for _ in range(5))
-    strengths, h = np.full(len(W), lam), t / number
-    force(W, F1)
+    F, end, work = np.empty((4, *W.shape)), np.empty_like(W), np.empty((2, len(W)))
+    w, f, e = W.reshape(-1), F.reshape(4, -1), end.reshape(-1)
+    rows, strengths, h = np.repeat(np.arange(len(W)), W.shape[1]), np.full(len(W), lam), t / number
+    force(W, F[0])
     for _ in range(number):
-        steps.move(W, F1, F1, strengths, 0.5 * h, end)
-        force(end, F2)
-        steps.move(W, F1, F2, strengths, 0.75 * h, end)
-        force(end, F3)
-        steps.arrive(W, F1, F2, F3, strengths, h, end)
-        force(end, F4)
-        steps.judge(W, F1, F2, F3, F4, strengths, h, end)
-        W[...] = end
-        F1, F4 = F4, F1
+        steps.move(w, f[0], f[0], rows, strengths, 0.5 * h, e)
+        force(end, F[1])
+        steps.move(w, f[0], f[1], rows, strengths, 0.75 * h, e)
+        force(end, F[2])
+        steps.arrive(w, f, rows, strengths, h, e)
+        force(end, F[3])
+        steps.judge(w, f, rows, strengths, h, e, work)
+        W[...], F[0] = end, F[3]
     return W
 
 
 def packed_steps(W0, lam, t, number):
     """March with equal steps of the list of all weights, whatever their error."""
-    first, rows, columns = steps.pack(np.ones(W0.shape, bool))
+    columns, rows = np.divmod(np.arange(W0.size), len(W0))
+    first = np.arange(W0.shape[1] + 1) * len(W0)
     w, G, h = W0[rows, columns], np.zeros((len(W0), len(W0))), t / number
     for _ in range(number):
         steps.packed_run(first, rows, w, G, lam, True, 0.0, h, h, np.inf, 1, 0.0)

@@ -47,6 +47,12 @@ def undefined(t, y, parameters, out):
     out[:] = 1.0 if t < 1.0 else np.nan
 
 
+@kernel
+def half_undefined(t, y, parameters, out):
+    out[0] = 1.0 if t < 1.0 else np.nan
+    out[1] = 1.0
+
+
 # velocity, start, parameters, exact solution
 PROBLEMS = {
     "logistic": (logistic, [0.1], [2.0], lambda t: [1 / (1 + 9 * np.exp(-2 * t))]),
@@ -161,6 +167,14 @@ def test_divergence():
     assert pole.y[0, 0] == pytest.approx(2.0, rel=1e-8)
 
 
+@pytest.mark.parametrize("velocity", [half_undefined, half_undefined.py_func])
+@pytest.mark.parametrize("group", [[0, 1], [0, 0]])
+def test_nan_in_one_entry_is_not_lost_beside_another(velocity, group):
+    found = integrate(velocity, [1.0, 1.0], [0.5, 2.0], group=group)
+    assert found.status is Status.DIVERGED
+    assert np.isnan(found.y[1]).all()
+
+
 @pytest.mark.parametrize("velocity", [undefined, undefined.py_func])
 def test_velocities_that_are_not_finite(velocity):
     found = integrate(velocity, [1.0], [0.5, 2.0])
@@ -188,6 +202,9 @@ def test_velocities_that_are_not_finite(velocity):
         ({"group": [0, 2]}, r"`group` must .*; got 2"),
         ({"group": [0, 0.5]}, "`group` must be whole.*; got 0.5"),
         ({"velocity": decay.py_func, "parameters": [1.0] * 3}, "`velocity` must take `parameters`"),
+        ({"velocity": decay, "parameters": [1.0] * 3}, "`velocity` must take `parameters`"),
+        ({"velocity": kernel(lambda y: y)}, "`velocity` must take `parameters`"),
+        ({"velocity": kernel(lambda t, y, parameters, out: y)}, "`velocity` must take `parameters`"),
         ({"rtol": 1e-14}, r"`rtol` must lie in \[1e-13, 0.01\]; got 1e-14"),
         ({"floor": -1.0}, r"`floor` must lie in \[0, 1e\+300\]; got -1"),
         ({"steps": 0}, "`steps` must be an integer of at least 1; got 0"),

@@ -329,6 +329,24 @@ def test_bad_arguments(change, message):
             linear.flow_pair(**{**pair, **change})
 
 
+def test_many_features_or_neurons():
+    # The closed form needs no matrix of all features.
+    thin = np.full((10**5, 1), 2e-3)
+    assert linear.exact_white_flow(thin, thin.T, 1.0, 50.0).loss[0] == pytest.approx(1 - 1e-5, rel=1e-12)
+    wide, message = (
+        np.ones((2, 10**5)),
+        r"`.0` must be smaller: arrays of .* GiB .*; got 'shape \(2, 100000\)'",
+    )
+    for run in (
+        lambda: linear.flow(wide, np.eye(2), 1.0),
+        lambda: linear.flow_pair(wide, wide.T, np.eye(2), 1.0),
+        lambda: linear.exact_decoder_flow(wide, np.eye(2), 1.0),
+        lambda: linear.exact_white_flow(wide, wide.T, 1.0, 1.0),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run()
+
+
 def test_other_bad_arguments():
     A, B = [[0.5], [0.1]], [[0.5, 0.1]]
     for function in (linear.flow_pair, linear.exact_white_flow):

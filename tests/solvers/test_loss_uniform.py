@@ -342,8 +342,8 @@ GOOD = {"M": np.eye(3), "b": 0.0, "law": 0.5}
         ({"b": np.inf}, r"`b` must be finite; got inf at index \(0,\)\."),
         ({"tol": 0.0}, r"`tol` must lie in \(0, 1\); got 0\."),
         ({"tol": [1e-3]}, r"`tol` must be one number; got shape \(1,\)\."),
-        ({"rows": [3]}, r"`rows` must be an integer of at least 0 and at most 2; got 3\."),
-        ({"rows": [0.5]}, r"`rows` must be an integer of at least 0 and at most 2; got "),
+        ({"rows": [3]}, r"`rows` must be integers from 0 to 2; got 3\."),
+        ({"rows": [0.5]}, r"`rows` must be integers from 0 to 2; got 0\.5\."),
         ({"rows": []}, r"`rows` must not be empty; got shape \(0,\)\."),
     ],
 )

@@ -7,7 +7,7 @@ from scipy import stats
 
 from superposition.solvers.noise import descend
 from superposition.solvers.noise import steps as kernels
-from superposition.solvers.noise.descent import KINDS
+from superposition.solvers.noise.steps import KINDS
 from superposition.solvers.results import Status
 from superposition.theory.noise import noise_averaged_gradient, noise_moments
 
@@ -330,20 +330,20 @@ def test_divergence_is_a_status():
         ({"noise": "cauchy"}, "`noise` must be one of .*; got 'cauchy'"),
         ({"noise_std": -0.1}, r"`noise_std` must lie in \[0, inf\); got -0.1"),
         ({"noise_std": np.inf}, r"`noise_std` must lie in .*; got inf"),
-        ({"noise_std": [0.1, 0.2, 0.3]}, r"`noise_std` must be one number or one .*; got shape \(3,\)"),
+        ({"noise_std": [0.1, 0.2, 0.3]}, r"`noise_std` must have shape \(1\); got \(3,\)"),
         ({"learning_rate": 0.0}, r"`learning_rate` must lie in \(0, inf\); got 0"),
-        ({"learning_rate": [[0.1]]}, r"`learning_rate` must be one number or one .*; got shape \(1, 1\)"),
+        ({"learning_rate": [[0.1]]}, r"`learning_rate` must have shape \(1\); got \(1, 1\)"),
         ({"lam": -1.0}, r"`lam` must lie in .*; got -1"),
-        ({"steps": -1}, "`steps` must be an integer of at least 0; got -1"),
+        ({"steps": -1}, "`steps` must be an integer of at least 0 and at most 100000000; got -1"),
         ({"steps": 2.5}, "`steps` must be an integer .*; got 2.5"),
         ({"shared": 1}, "`shared` must be True or False; got 1"),
         ({"keep_weights": "no"}, "`keep_weights` must be True or False; got 'no'"),
         ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
         ({"rng": "abc"}, "`rng` must be a numpy.random.Generator, .*; got 'abc'"),
         ({"rng": -1}, "`rng` must be a numpy.random.Generator, .*; got -1"),
-        ({"draws": 0}, "`draws` must be an integer of at least 1; got 0"),
-        ({"record": [3, 1]}, r"`record` must be increasing and not empty; got \[3, 1\]"),
-        ({"record": []}, r"`record` must be increasing and not empty; got \[\]"),
+        ({"draws": 0}, "`draws` must be an integer of at least 1 and at most 1000000; got 0"),
+        ({"record": [3, 1]}, r"`record` must be increasing; got \[3, 1\]"),
+        ({"record": []}, r"`record` must not be empty; got shape \(0,\)"),
         ({"record": [11]}, "`record` must be an integer of at least 0 and at most 10; got 11"),
         ({"noise": "three-point"}, "`excess_kurtosis` must be given .*; got None with 'three-point'"),
         ({"excess_kurtosis": 1.0}, "`excess_kurtosis` must be given .* no other; got 1.0 with 'normal'"),

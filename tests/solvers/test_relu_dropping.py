@@ -86,7 +86,7 @@ def test_dropping_is_repeatable_and_takes_importance():
     ("call", "message"),
     [
         (lambda: class_shares(np.ones((2, 3)), 0, 0.5), r"`M` must be square; got shape \(2, 3\)"),
-        (lambda: class_shares([[1.0]], 0, 0), r"`p` must lie in \(0, 1\]; got 0"),
+        (lambda: class_shares([[1.0]], 0, 0), r"`p` must lie in \[1e-290, 1\]; got 0"),
         (lambda: class_shares([[1.0]], 0, 0.5, 2), r"`up_to` must .* at most 1; got 2"),
         (lambda: class_shares([[1.0]], 0, 0.5, 1, [-1]), r"`importance` must lie in .*got -1"),
         (lambda: class_shares([[1.0]], 0, 0.5, 1, [0]), r"`importance` must not be 0 .*got 0 for all"),

@@ -127,7 +127,7 @@ def test_shapes():
     ("p", "ratio", "message"),
     [
         (0.0, 0.5, r"`p` must lie in \[1e-100, 1\]; got 0"),
-        (1.5, 0.5, r"`p` must lie in \[1e-100, 1\]; got 1\.5\. For sparsity S pass p = 1 - S"),
+        (1.5, 0.5, r"`p` must lie in \[1e-100, 1\]; got 1\.5\. For sparsity S pass 1 - S"),
         (np.nan, 0.5, r"`p` must lie in \[1e-100, 1\]; got nan"),
         (0.5, 0.0, r"`ratio` must lie in \(0, 1\]; got 0"),
         (0.5, [0.5, 2], r"`ratio` must lie in \(0, 1\]; got 2"),

@@ -333,3 +333,10 @@ def test_a_number_is_one_time():
     one, several = solve(w0, 0.1, 5.0), solve(w0, 0.1, [2.0, 5.0])
     assert one.t.tolist() == [5.0]
     assert (one.nonzeros[0], one.l1_norm[0]) == (several.nonzeros[1], several.l1_norm[1])
+
+
+@pytest.mark.parametrize("size", [1e-18, 1e-104, 1e-150])
+def test_a_tiny_weight_alone_grows_as_without_a_force_far_below_it(size):
+    t = -np.log(size) + np.linspace(-3.0, 3.0, 7)
+    found = solve([size], size * 1e-60, t).l2_norm
+    np.testing.assert_allclose(found, 1 / np.sqrt(1 + np.exp(-2 * np.log(size) - 2 * t)), rtol=1e-10)

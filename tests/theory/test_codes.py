@@ -11,7 +11,7 @@ from superposition.solvers import rug
 from superposition.theory import codes
 
 PAIR = np.array([[1.0, -1.0], [-1.0, 1.0]])
-P = (1e-8, 1e-4, 0.01, 0.1, 0.4, 0.7, 0.95, 1.0)
+P = (1e-8, 1e-4, 0.01, 0.1, 0.4, 0.7, 0.95, 0.99999, 1.0)
 
 
 # --- Pairs and dropping -------------------------------------------------------------------------------------

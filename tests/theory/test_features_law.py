@@ -366,7 +366,7 @@ TABLE = [[0, 0], [1, 1]]
             {"groups": [([0, 3], TABLE, [0.5, 0.5])]},
             r"`groups\[0\] indices` must be integers from 0 to 2; got 3",
         ),
-        ({"groups": [([0, 0], TABLE, [0.5, 0.5])]}, r"`groups\[0\] indices` must be distinct; got \[0, 0\]"),
+        ({"groups": [([0, 0], TABLE, [0.5, 0.5])]}, r"`groups\[0\] indices` must be distinct; got 0 twice"),
         (
             {"groups": [([0], TABLE, [0.5, 0.5])]},
             r"`groups\[0\] patterns` must have shape \(any, 1\); got \(2, 2\)",

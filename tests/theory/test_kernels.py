@@ -33,6 +33,8 @@ def test_another_thread_runs_while_a_kernel_does():
     assert 0 < count[0] < SPINS
 
 
-@pytest.mark.parametrize("function", [collisions.packed_run, collisions.move, collisions.judge, noise.run])
+@pytest.mark.parametrize(
+    "function", [collisions.packed_run, collisions.move, collisions.judge, noise.run_steps]
+)
 def test_kernels_give_the_lock_back(function):
     assert function.targetoptions["nogil"]

@@ -62,6 +62,13 @@ def test_forms_of_the_loss(seed, n, hidden):
     assert overlap_energy(W) >= max(n - hidden, 0) / 4
 
 
+def test_many_neurons_cost_the_small_gram_matrix():
+    W = np.random.default_rng(0).normal(size=(3, 10**5)) / 300
+    square = (np.eye(3) - W @ W.T) ** 2
+    assert overlap_energy(W) == pytest.approx(np.sum(square) / 4, rel=1e-12)
+    assert importance_loss(W) == pytest.approx(np.sum(square) / 3, rel=1e-12)
+
+
 @given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
 def test_weighted_optimum_is_one(seed, n, correlated):
     rng = np.random.default_rng(seed)
@@ -196,6 +203,9 @@ def test_bad_arguments():
         sparse_loss(eye, 0.0)
     with pytest.raises(ValueError, match="`bias` must be one of 'best', 'none'; got 'free'"):
         sparse_loss(eye, 0.5, bias="free")
+    huge = np.full((300, 300), 1e50)
+    with pytest.raises(ValueError, match=r"`A`, `B`, .* must be such that the result is a finite double"):
+        reconstruction_loss(huge, huge, 1e50 * np.eye(300), np.full(300, 1e50))
     with pytest.raises(ValueError, match="`W` must be finite; got nan"):
         overlap_energy([[np.nan]])
     with pytest.raises(ValueError, match="`rule` must be one of 'tied', 'encoder', 'decoder'; got 'pair'"):

@@ -338,11 +338,11 @@ def test_random_fourth_norm():
         (lambda: theory.fourth_moment([1.0], 1.0, -1.0), r"`mu4` must lie in \[0, inf\); got -1"),
         (lambda: theory.fourth_moment(1.0, 1.0, 1.0), r"`w` must have shape \(..., m\).*got \(\)"),
         (lambda: theory.fourth_moment([1.0, np.nan], 1.0, 1.0), r"`w` must be finite; got nan"),
-        (lambda: theory.fourth_moment([1e100], 1.0, 1.0), r"`w` and `mu4` must have a finite.*got 1e\+100"),
+        (lambda: theory.fourth_moment([1e100], 1.0, 1.0), r"`mu4` must be such .* w = \[1e\+100\]"),
         (lambda: theory.excess_kurtosis("three-point"), r"`noise` must be one of.*got 'three-point'"),
         (lambda: theory.three_point(-2.1), r"`excess_kurtosis` must lie in \[-2, inf\); got -2.1"),
         (lambda: theory.noise_moments("cauchy"), r"`noise` must be one of.*got 'cauchy'"),
-        (lambda: theory.noise_moments("normal", -0.1), r"`noise_std` must lie in \[0, inf\); got -0.1"),
+        (lambda: theory.noise_moments("normal", -0.1), r"`noise_std` must lie in \[0, 1e\+30\]; got -0.1"),
         (
             lambda: theory.noise_moments("three-point"),
             r"`excess_kurtosis` must be given.*got None with 'three-point'",

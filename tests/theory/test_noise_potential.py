@@ -58,7 +58,7 @@ def test_discrete_noise_is_inverted(monkeypatch, noise, kurtosis, m):
     w[0] = 0.0
     options = {"excess_kurtosis": None if noise == "bipolar" else kurtosis}
     exact = theory.relu_moments(OVERLAPS, w, noise, 0.2, **options)
-    monkeypatch.setattr(relu, "_HALF", 0)
+    monkeypatch.setattr(relu, "MOST_STATES", 0)
     got = theory.relu_moments(OVERLAPS, w, noise, 0.2, **options)
     spread = 0.2 * np.linalg.norm(w)
     np.testing.assert_allclose(got.mean, exact.mean, rtol=0, atol=3e-5 * spread)

@@ -229,7 +229,7 @@ def test_scaling_law_has_three_regimes():
         (lambda: relative_variance([0.0]), r"`w` must have a weight that is not zero; got only zeros"),
         (lambda: relative_variance([np.nan]), r"`w` must be finite; got nan at index \(0,\)"),
         (lambda: relative_variance_bounds([1, 0], [2]), r"`nonzeros` must lie in \[1, 1\]; got 2"),
-        (lambda: relative_variance_bounds([1, 2], [1.5]), r"`nonzeros` must be whole numbers; got 1.5"),
+        (lambda: relative_variance_bounds([1, 2], [1.5]), r"`nonzeros` must be whole; got 1.5"),
         (lambda: relative_variance_bounds([[1]], [1]), r"`w0` must have shape \(any\); got \(1, 1\)"),
         (lambda: ideal_weights(0, 1), r"`m` must be an integer of at least 1; got 0"),
         (lambda: ideal_weights(3, -1), r"`scale` must lie in \(0, inf\); got -1"),

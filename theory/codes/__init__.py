@@ -2,7 +2,15 @@
 
 from . import derive
 from .bounds import decoder_bound, interference_bound, loss_bound
-from .derive import derive_antipodal_loss, derive_pair_cost, derive_priority_loss, derive_skew_pair
+from .derive import (
+    derive_antipodal_loss,
+    derive_collision_loss,
+    derive_decoder_bound,
+    derive_loss_bound,
+    derive_pair_cost,
+    derive_priority_loss,
+    derive_skew_pair,
+)
 from .interference import collision_loss, cut_polygon, pair_cost, small_p_constant
 from .overlaps import CODES, Overlaps, overlaps, quadrangle, shifted, strongly_regular
 from .pairs import antipodal_loss, antipodal_optimum, dropped_loss
@@ -18,6 +26,9 @@ __all__ = [
     "decoder_bound",
     "derive",
     "derive_antipodal_loss",
+    "derive_collision_loss",
+    "derive_decoder_bound",
+    "derive_loss_bound",
     "derive_pair_cost",
     "derive_priority_loss",
     "derive_skew_pair",

@@ -60,17 +60,7 @@ def interference_bound(ratio: npt.ArrayLike) -> Real:
     array([1.  , 0.25])
     """
     r = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    return plain(np.asarray(np.where(r <= 0.5, 0.25 / r, 1.0 - r)))
-
-
-def _cost(p: FloatArray) -> FloatArray:
-    """Return k of step 3 for each level l*, at the best edge tau; infinite where no edge serves."""
-    level, edge = _LEVELS[:, None], _EDGES
-    on = p[..., None, None]
-    with np.errstate(divide="ignore", over="ignore"):
-        safe = np.maximum(1.0 - 3.0 * level / ((1.0 - on) * edge**3), 0.0)
-        cost = 6.0 / ((1.0 - on) * (1.0 - 12.0 * level) * safe**2 * (1.0 - edge) ** 3)
-    return np.asarray(cost.min(axis=-1))
+    return plain(np.where(r <= 0.5, 0.25 / r, 1.0 - r))
 
 
 @arguments.finite
@@ -105,47 +95,37 @@ def loss_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     0.041
     """
     on = arguments.real("p", p, 0, 1, brackets="()")
-    r = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    on, r = np.broadcast_arrays(on, r)
-    shape = on.shape
-    found = np.empty(on.size)
-    distinct, place = np.unique(on.ravel(), return_inverse=True)
-    for k, one in enumerate(distinct):
-        mine = np.flatnonzero(place.ravel() == k)
-        cost = _cost(np.asarray(one))
-        found[mine] = one * _best_level(one, cost, r.ravel()[mine])
-    return plain(found.reshape(shape))
+    on, r = np.broadcast_arrays(on, arguments.real("ratio", ratio, 0, 1, brackets="(]"))
+    found = np.empty(on.shape)
+    for one in np.unique(on):
+        found[on == one] = one * _mean_on_loss(float(one), r[on == one])
+    return plain(found)
 
 
-def _best_level(p: float, cost: FloatArray, ratio: FloatArray) -> FloatArray:
-    """Return the mean on-loss of step 4 at the best level, with the best theta for each."""
-    r = ratio[:, None]
+def _mean_on_loss(p: float, ratio: FloatArray) -> FloatArray:
+    """Return the bound of step 4 on the mean l for each ratio, at the best level l*, tau and theta."""
+    level = _LEVELS[:, None]
+    s = np.maximum(1.0 - 3.0 * level / ((1.0 - p) * _EDGES**3), 0.0)
+    k = np.min(6.0 / ((1.0 - p) * (1.0 - 12.0 * level) * s**2 * (1.0 - _EDGES) ** 3), axis=1)
     # Up to theta = p/(k l*) the first denominator is the larger one and the quotient rises; beyond, it peaks
     # at 2 r.
-    meet = p / (cost * _LEVELS)
-    theta = np.minimum(np.maximum(2.0 * r, meet), 1.0)
-    with np.errstate(invalid="ignore"):
-        steps = np.where(np.isfinite(cost), theta * theta * cost / p, np.inf)
-    value = (theta - r) / np.maximum(theta / _LEVELS, steps)
-    return np.asarray(np.max(value, axis=1))
+    theta = np.clip(2.0 * ratio[:, None], p / (k * _LEVELS), 1.0)
+    steps = np.where(np.isfinite(k), theta * theta * k / p, np.inf)
+    return np.asarray(np.max((theta - ratio[:, None]) / np.maximum(theta / _LEVELS, steps), axis=1))
 
 
+@arguments.finite
 def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     r"""Bound from below of the loss of any decoder whatever of n_hidden linear measurements.
 
     .. math:: L \ge \frac{p - r}{2 \pi e} \left(\frac{6}{\pi e}\right)^{r/(p - r)}
               \quad (r = \mathrm{ratio} < p), \qquad L \ge 0 \text{ else.}
 
-    Per feature, at every n_features. Arguments are as for `loss_bound`; p = 1 and ratio = 0 are allowed too.
+    Per feature, at every n_features; `derive_decoder_bound` has the proof. Arguments are as for `loss_bound`;
+    p = 1 and ratio = 0 are allowed too.
 
     Notes
     -----
-    Proof. Tell the decoder which K features are on. Their values are uniform on a cube; choose coordinates
-    in which the measurements are an orthonormal projection y on at most m dimensions and z is the rest, d =
-    K - m dimensions or more. Entropies: h(y) + h(z|y) = 0, and h(y) <= (m/2) log(2 pi e/12) (a normal
-    variable of the same covariance), so that E\|z - E[z|y]\|² >= d/(2 pi e) exp(2 h(z|y)/d) >= d/(2 pi e)
-    (6/(pi e))^(m/d). This is convex in K and not decreasing, so that K may be replaced by its mean n p.
-
     From ratio = p on no such bound can exist: m >= K + 1 generic measurements tell almost all K-sparse
     vectors apart, and for n → ∞ the loss of the best decoder is 0 (Wu and Verdú 2010).
 
@@ -159,9 +139,7 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     >>> round(decoder_bound(0.1, 0.05), 6), decoder_bound(0.1, 0.2)
     (0.002057, 0.0)
     """
-    on = arguments.real("p", p, 0, 1, brackets="(]")
-    r = arguments.real("ratio", ratio, 0, 1)
+    on, r = arguments.probability("p", p), arguments.real("ratio", ratio, 0, 1)
     left = np.maximum(on - r, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        shrink = np.where(left > 0.0, np.exp(-np.log(np.pi * np.e / 6.0) * r / left), 0.0)
-    return plain(np.asarray(left / (2.0 * np.pi * np.e) * shrink))
+    shrink = np.where(left > 0.0, np.exp(-np.log(np.pi * np.e / 6.0) * r / left), 0.0)
+    return plain(left / (2.0 * np.pi * np.e) * shrink)

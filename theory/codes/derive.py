@@ -4,16 +4,21 @@ from typing import Any
 
 from ..derivation import Derivation
 
-__all__ = ["derive_antipodal_loss", "derive_pair_cost", "derive_priority_loss", "derive_skew_pair"]
+__all__ = [
+    "derive_antipodal_loss",
+    "derive_collision_loss",
+    "derive_decoder_bound",
+    "derive_loss_bound",
+    "derive_pair_cost",
+    "derive_priority_loss",
+    "derive_skew_pair",
+]
 
 
 def derive_pair_cost() -> Derivation:
     r"""Integrate f(c), the cost of two features that are on together, one of which lowers the other by c.
 
-    Returns
-    -------
-    Derivation
-        :math:`\int_0^1\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy` in c, of two pieces.
+    It is :math:`\int_0^1\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy`, of two pieces.
 
     Examples
     --------
@@ -31,13 +36,9 @@ def derive_pair_cost() -> Derivation:
 
 
 def derive_skew_pair() -> Derivation:
-    """Minimise the cost of the pair [[1, -c], [-1/c, 1]], a matrix of rank 1, over c.
+    """Minimise the cost of the pair [[1, -c], [-1/c, 1]], a matrix of rank 1: the best c < 1, and F of F p².
 
-    Returns
-    -------
-    Derivation
-        A column: the best c below 1, and F of the loss F p² there. c = 1, the antipodal pair, is a maximum of
-        the cost, 1/6, between two minima.
+    c = 1, the antipodal pair, is a maximum of the cost, 1/6, between two minima.
 
     Examples
     --------
@@ -57,10 +58,7 @@ def derive_skew_pair() -> Derivation:
 def derive_antipodal_loss() -> Derivation:
     r"""Integrate the loss of one output of an antipodal pair, p/3 - 2 a E[x R] + a² E[R²].
 
-    Returns
-    -------
-    Derivation
-        In p, the scale a and the shift beta = b/a, with :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`.
+    With the scale a and the shift beta = b/a, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`.
 
     Examples
     --------
@@ -89,15 +87,10 @@ def derive_antipodal_loss() -> Derivation:
 
 
 def derive_priority_loss() -> Derivation:
-    """Sum the loss of a priority code over its outputs.
+    """Sum the loss of a priority code over its outputs, for the loss per feature.
 
     An output is lost, at p/3, when a larger feature is on that silences it: i - 1 features silence output
     i + 1 for i from 1 to n - 2, and n - 3 the last one.
-
-    Returns
-    -------
-    Derivation
-        The loss per feature in p and n.
 
     Examples
     --------
@@ -112,3 +105,72 @@ def derive_priority_loss() -> Derivation:
     geometric = (1 - (1 - p) ** (n - 2)) / p  # the sum of (1 - p)^k over k = 0, ..., n - 3
     lost = (n - 2) - geometric + 1 - (1 - p) ** (n - 3)
     return Derivation(p / (3 * n) * lost, (p, n), ("An infinite spread of lengths, and n >= 4.",))
+
+
+def derive_collision_loss() -> Derivation:
+    """Integrate what an output loses that is at worst 0 as soon as one of n - 1 other features is on.
+
+    Examples
+    --------
+    >>> derive_collision_loss().expression
+    p*(1 - (1 - p)**(n - 1))/3
+    """
+    import sympy as sp
+
+    p, n, u = sp.symbols("p n u")
+    return Derivation(p * sp.integrate(u**2, (u, 0, 1)) * (1 - (1 - p) ** (n - 1)), (p, n))
+
+
+def derive_decoder_bound() -> Derivation:
+    r"""Bound the error of any decoder by entropies.
+
+    Tell the decoder which K features are on. Their values are uniform on a cube, of entropy 0. In suitable
+    coordinates the measurements are an orthonormal projection y on m dimensions at most, and z is the rest,
+    d = K - m dimensions or more: h(y) + h(z|y) = 0. A normal law has the largest entropy of its covariance,
+    so h(y) is at most that of m normal values of variance 1/12, and E \|z - E[z|y]\|² at least that of d
+    normal values whose entropy is h(z|y). This is convex in K and not decreasing, so that K may be replaced
+    by its mean n p, for the bound per feature at the ratio r.
+
+    Examples
+    --------
+    >>> round(float(derive_decoder_bound().evaluate({"p": 0.1, "r": 0.05})), 6)
+    0.002057
+    """
+    import sympy as sp
+
+    p, r, v = sp.symbols("p r v", positive=True)
+    x = sp.Symbol("x", real=True)
+    density = sp.exp(-(x**2) / (2 * v)) / sp.sqrt(2 * sp.pi * v)
+    minus_log = x**2 / (2 * v) + sp.log(2 * sp.pi * v) / 2
+    entropy = sp.simplify(sp.integrate(sp.expand(density * minus_log), (x, -sp.oo, sp.oo)))
+    d = p - r
+    (least,) = sp.solve(entropy + r / d * entropy.subs(v, sp.Rational(1, 12)), v)
+    return Derivation(d * least, (p, r), ("r < p.",))
+
+
+def derive_loss_bound() -> Derivation:
+    """Put together the constants of the proof of `bounds.loss_bound`, at the ratio r.
+
+    Free are l (l* there) with 0 < l < 1/12, theta <= 1, and tau with 3 l < (1 - p) tau³.
+
+    Examples
+    --------
+    >>> values = {"p": 0.1, "r": 0.25, "l": 0.02, "tau": 0.5, "theta": 0.5}
+    >>> round(float(derive_loss_bound().evaluate(values)), 9)
+    3.1033e-05
+    """
+    import sympy as sp
+
+    p, r, l, tau, theta, a, u, V = sp.symbols("p r l tau theta a u V", positive=True)
+    # 1. How often an output may be 0 for all u < tau.
+    s = 1 - l / sp.integrate(u**2, (u, 0, tau)) / (1 - p)
+    # 2. The variance V that a loss l allows, at the best a.
+    cost = (1 - a) ** 2 * sp.integrate((u - sp.Rational(1, 2)) ** 2, (u, 0, 1)) + a**2 * V
+    (best,) = sp.solve(sp.diff(cost, a), a)
+    (spread,) = sp.solve(sp.simplify(cost.subs(a, best)) - l, V)
+    # 3. What a feature adds to it where min(c², 1) = 1.
+    pair = derive_pair_cost()
+    each = p * (1 - p) * s**2 * (1 - tau) ** 3 * pair.expression.subs(pair.symbols[0], 1)
+    k = sp.simplify(spread / l) * p / each
+    # 4. Good rows and bad ones.
+    return Derivation(p * (theta - r) / sp.Max(theta / l, theta**2 * k / p), (p, r, l, tau, theta))

@@ -114,6 +114,14 @@ def quadrangle(q: int) -> Overlaps:
     return strongly_regular(f"quadrangle {q}", (q + 1) * (q**3 + 1), q * (q * q + 1), q - 1, q * q + 1)
 
 
+def code_points(name: str) -> FloatArray:
+    """Return the unit vectors of a code that is no graph."""
+    kind, _, number = name.rpartition(" ")
+    if kind in ("simplex", "polygon") and number.isdecimal():
+        return simplex(int(number)) if kind == "simplex" else polygon(int(number))
+    return simplex(1) if name == "pair" else polytope(name)
+
+
 def _of_points(name: str, W: FloatArray) -> Overlaps:
     products = W[1:] @ W[0]
     rounded = np.round(products, 14) + 0.0
@@ -131,21 +139,18 @@ _GRAPHS = {
     "Higman-Sims": (100, 22, 0, 6),
     "McLaughlin": (275, 112, 30, 56),
 }
-_POLYTOPES = ("square antiprism", "icosahedron", "24-cell")
-
-CODES: tuple[str, ...] = (
+_POINTS = (
     "pair",
     "triangle",
     "tetrahedron",
     "pentagon",
     "hexagon",
-    *_POLYTOPES,
-    *_GRAPHS,
-    "quadrangle 2",
-    "quadrangle 3",
-    "quadrangle 4",
-    "quadrangle 5",
+    "square antiprism",
+    "icosahedron",
+    "24-cell",
 )
+
+CODES: tuple[str, ...] = (*_POINTS, *_GRAPHS, *(f"quadrangle {q}" for q in (2, 3, 4, 5)))
 """Names that :func:`overlaps` knows, beside ``"simplex m"``, ``"polygon n"`` and ``"quadrangle q"``."""
 
 
@@ -161,15 +166,12 @@ def overlaps(name: str) -> Overlaps:
     -------
     Overlaps
 
+        "Petersen" is the rectified 5-cell, "Clebsch" the demipenteract, "quadrangle 2" the polytope 2_21.
+
     Raises
     ------
     ValueError
         If the name is not known.
-
-    Notes
-    -----
-    All of them are transitive: every feature sees the same. "Petersen" is the rectified 5-cell, "Clebsch"
-    the demipenteract, "quadrangle 2" the 27 corners of the polytope 2_21.
 
     Examples
     --------
@@ -177,17 +179,12 @@ def overlaps(name: str) -> Overlaps:
     22
     """
     kind, _, number = name.rpartition(" ") if isinstance(name, str) else ("", "", "")
-    if kind in ("simplex", "polygon", "quadrangle") and number.isdecimal():
-        if kind == "quadrangle":
-            return quadrangle(int(number))
-        points = simplex(int(number)) if kind == "simplex" else polygon(int(number))
-        return _of_points(name, points)
-    arguments.choice("name", name, CODES)
-    if name in _GRAPHS:
-        return strongly_regular(name, *_GRAPHS[name])
-    if name == "pair":
-        return Overlaps(name, 2, 1, (-1.0,), (1,))
-    return _of_points(name, polytope(name))
+    numbered = kind in ("simplex", "polygon", "quadrangle") and number.isdecimal()
+    if numbered and kind == "quadrangle":
+        return quadrangle(int(number))
+    if not numbered:
+        arguments.choice("name", name, CODES)
+    return strongly_regular(name, *_GRAPHS[name]) if name in _GRAPHS else _of_points(name, code_points(name))
 
 
 def shifted(code: Overlaps) -> tuple[int, float]:
@@ -195,9 +192,7 @@ def shifted(code: Overlaps) -> tuple[int, float]:
 
     With mu the largest overlap, the matrix (G - mu)/(1 - mu) has unit diagonal, no positive entry and rank
     n_hidden + 1 at most (n_hidden if mu = 0), so the model without bias has the loss F p² + O(p³); see
-    `small_p_constant`.
-
-    The rest is as for `overlaps`.
+    `small_p_constant`. The rest is as for `overlaps`.
 
     Parameters
     ----------

@@ -7,94 +7,61 @@ scale :math:`a = E[x R]/E[R^2]` is put in, :math:`R = \mathrm{ReLU}(x_1 - x_2 + 
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
+from scipy.optimize import elementwise
 
 from .. import arguments
-from ..kernels import kernel, ufunc
+from ..arguments import FloatArray, Real, plain
 from ..rug import zero_ratio_loss
 
 __all__ = ["antipodal_loss", "antipodal_optimum", "dropped_loss"]
 
+_TINY = 5e-324  # the least double above 0
 
-@kernel
-def _both_on(beta: float) -> tuple[float, float, float, float]:
+
+def _both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """E of u w, w², w and u where w = u - v + beta is positive (0 elsewhere), u and v uniform."""
-    cube = beta * beta * beta
-    top = 1.0 + beta
-    cross = 0.5 * (
-        0.25 + 2.0 * beta / 3.0 + 0.5 * beta * beta - beta * cube / 4.0 - (1.0 - beta) * cube / 3.0
-    )
-    square = (top**4 - 2.0 * beta * cube) / 12.0
-    mean = (top**3 - 2.0 * cube) / 6.0
-    own = 0.5 * (2.0 / 3.0 + beta - beta * beta + cube / 3.0)
+    cube = beta**3
+    cross = 0.125 + beta / 3.0 + 0.25 * beta**2 - cube / 6.0 + beta * cube / 24.0
+    square = ((1.0 + beta) ** 4 - 2.0 * beta * cube) / 12.0
+    mean = ((1.0 + beta) ** 3 - 2.0 * cube) / 6.0
+    own = 0.5 * (2.0 / 3.0 + beta - beta**2 + cube / 3.0)
     return cross, square, mean, own
 
 
-@kernel
-def _excess(beta: float, p: float) -> float:
+def _excess(beta: FloatArray, p: FloatArray) -> FloatArray:
     """Best scale less 1 at the shift beta, from the difference of both moments over p: no digit cancels."""
     q = 1.0 - p
     cross, square, _, _ = _both_on(beta)
-    off = q * q * beta * (beta / p) + q * beta**3 / 3.0
-    total = off + q * (1.0 / 3.0 + beta + beta * beta) + p * square
+    off = q**2 * beta * (beta / p) + q * beta**3 / 3.0
+    total = off + q * (1.0 / 3.0 + beta + beta**2) + p * square
     return (p * (cross - square) - q * beta * (0.5 + beta) - off) / total
 
 
-@kernel
-def _slope(beta: float, p: float) -> float:
+def _slope(beta: FloatArray, p: FloatArray) -> FloatArray:
     """Half the slope of the loss by the bias at the best scale, over p."""
-    q = 1.0 - p
-    s = _excess(beta, p)
+    q, s = 1.0 - p, _excess(beta, p)
     a = 1.0 + s
     _, _, mean, own = _both_on(beta)
-    off = q * q * a * (beta / p) + 0.5 * q * a * beta * beta
+    off = q**2 * a * (beta / p) + 0.5 * q * a * beta**2
     return off + q * (0.5 * s + a * beta) + p * (a * mean - own)
 
 
-@kernel
-def _shift(p: float) -> float:
-    """Root of `_slope`, which is negative at 0, between 0 and the shift p of the affine optimum."""
-    low, high = 0.0, p
-    for _ in range(110):
-        middle = 0.5 * (low + high)
-        if _slope(middle, p) < 0.0:
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)
-
-
-@ufunc
-def _best_scale(p: float) -> float:
-    """Return the best scale."""
-    return float(1.0 + _excess(_shift(p), p))
-
-
-@ufunc
-def _best_bias(p: float) -> float:
-    """Return the best bias."""
-    beta = _shift(p)
-    return float((1.0 + _excess(beta, p)) * beta)
-
-
-@ufunc
-def _least(p: float) -> float:
-    """Return the least loss, a sum of positive terms."""
-    beta, q = _shift(p), 1.0 - p
-    s = _excess(beta, p)
-    a = 1.0 + s
-    b = a * beta
-    cross, square, _, _ = _both_on(beta)
-    alone = (b * b + b * (b + s) + (b + s) ** 2) / 3.0 + a * a * beta**3 / 3.0
-    return float(q * q * b * b + p * q * alone + p * p * (1.0 / 3.0 - 2.0 * a * cross + a * a * square))
-
-
-def _probability(p: npt.ArrayLike) -> Any:
-    return arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
+def _optimum(p: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return p, the best shift and the best scale less 1."""
+    on = arguments.probability("p", p)
+    # The slope is negative at 0. The best shift is 5 p²/48 as p → 0, and so close to p as p → 1 that only
+    # beyond 1 the slope is safe from rounding.
+    ends = 0.0 * on, np.clip(2.0 * on**2, _TINY, 1.1)
+    limits = {"xatol": _TINY, "xrtol": 1e-15, "fatol": 0.0, "frtol": 0.0}
+    find_root: Any = elementwise.find_root  # its stubs know no function of several arguments
+    beta = find_root(_slope, ends, args=(on,), tolerances=limits, maxiter=99).x
+    return on, beta, _excess(beta, on)
 
 
 @arguments.finite
-def antipodal_optimum(p: npt.ArrayLike) -> tuple[Any, Any]:
+def antipodal_optimum(p: npt.ArrayLike) -> tuple[Real, Real]:
     r"""Best scale and bias of an antipodal pair.
 
     Parameters
@@ -105,8 +72,7 @@ def antipodal_optimum(p: npt.ArrayLike) -> tuple[Any, Any]:
     Returns
     -------
     a, b : float or ndarray of float64
-        Scale and bias; a = 1 + p/8 and b = 5 p²/48 to leading order as p → 0. Relative error of a 1e-14, of b
-        1e-13/p.
+        Scale and bias; a = 1 + p/8 and b = 5 p²/48 as p → 0. Relative error of a 1e-14, of b 1e-13/p.
 
     Raises
     ------
@@ -124,12 +90,12 @@ def antipodal_optimum(p: npt.ArrayLike) -> tuple[Any, Any]:
     >>> round(a, 6), round(b, 6)
     (1.011623, 0.001249)
     """
-    on = _probability(p)
-    return _best_scale(on), _best_bias(on)
+    _, beta, s = _optimum(p)
+    return plain(1.0 + s), plain((1.0 + s) * beta)
 
 
 @arguments.finite
-def antipodal_loss(p: npt.ArrayLike) -> Any:
+def antipodal_loss(p: npt.ArrayLike) -> Real:
     r"""Least loss per feature of an antipodal pair: two features at ratio 1/2.
 
     .. math:: L \le \frac{p^2 (32 - 25 p)}{48 (4 - 3p)} \le \frac{p^2}{6},
@@ -143,7 +109,13 @@ def antipodal_loss(p: npt.ArrayLike) -> Any:
     >>> round(antipodal_loss(0.3), 6), round(0.3**2 / 6, 6)
     (0.014655, 0.015)
     """
-    return _least(_probability(p))
+    on, beta, s = _optimum(p)
+    q, a = 1.0 - on, 1.0 + s
+    b = a * beta
+    cross, square, _, _ = _both_on(beta)
+    # A sum of positive terms: none of both on, one, or both.
+    alone = (b**2 + b * (b + s) + (b + s) ** 2) / 3.0 + a**2 * beta**3 / 3.0
+    return plain(q**2 * b**2 + on * q * alone + on**2 * (1.0 / 3.0 - 2.0 * a * cross + a**2 * square))
 
 
 def dropped_loss(p: npt.ArrayLike) -> Any:

@@ -32,8 +32,8 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
     >>> round(skew_pair_loss(0.1), 9)
     0.00154321
     """
-    on = arguments.real("p", p, 0, 1, brackets="(]")
-    return plain(np.asarray(25.0 * on * on / 162.0))
+    on = arguments.probability("p", p)
+    return plain(25.0 * on * on / 162.0)
 
 
 @arguments.finite
@@ -47,15 +47,11 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
     >>> priority_constant([4, 8])
     array([0.16666667, 0.83333333])
     """
-    n = _checked(n_features)
-    return plain(np.asarray(((n - 1.0) * (n - 2.0) / 2.0 - 1.0) / (3.0 * n)))
+    n = arguments.whole("n_features", n_features, 4, _MOST)
+    return plain(((n - 1.0) * (n - 2.0) / 2.0 - 1.0) / (3.0 * n))
 
 
-def _checked(n_features: npt.ArrayLike) -> FloatArray:
-    n = arguments.whole("n_features", n_features)
-    return arguments.real("n_features", n, 4, _MOST)
-
-
+@arguments.finite
 def priority_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     r"""Loss per feature of a priority code, in the limit of an infinite spread of sizes.
 
@@ -87,8 +83,8 @@ def priority_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     >>> round(priority_loss(0.01, 8) / 0.01**2, 6)
     0.820937
     """
-    on = arguments.real("p", p, 0, 1, brackets="(]")
-    return plain(np.asarray(_priority(on, _checked(n_features))))
+    on, n = arguments.probability("p", p), arguments.whole("n_features", n_features, 4, _MOST)
+    return plain(np.asarray(_priority(on, n)))
 
 
 @ufunc
@@ -105,24 +101,15 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
     r"""Return the matrix of rank 2 of a priority code with encodings of lengths 1, 1/spread, 1/spread², ....
 
     Directions: n - 2 at growing angles from 0 to 90 degrees, then one at 180 and one at 270. Each output is
-    orthogonal to the feature before it, the last one to the first and the last but one.
+    orthogonal to the feature before it, the last one to the first and the last but one. The diagonal is 1;
+    there is no bias.
 
     Parameters
     ----------
     n_features : int
-        n, at least 4.
+        n, as for `priority_loss`.
     spread : float
         At least 1; the loss approaches `priority_loss` as it grows.
-
-    Returns
-    -------
-    (n, n) ndarray of float64
-        Unit diagonal; use it without bias.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -9,6 +9,7 @@ with l1 strength 4 lam runs four times faster):
 What is exact, asymptotic or heuristic is said function by function.
 """
 
+from . import derive
 from .counts import (
     displaced_polysemantic,
     expected_collisions,
@@ -16,14 +17,7 @@ from .counts import (
     polysemantic_pmf,
     quoted_polysemantic,
 )
-from .derive import (
-    derive_conflict,
-    derive_initial_moments,
-    derive_overlap,
-    derive_shared_neuron,
-    derive_split,
-    derive_untied,
-)
+from .derive import *  # noqa: F403
 from .neuron import critical_lam, escape_weight, kept_after_conflict, shared_drop_time, surviving_weight
 from .overlaps import feature_benefit, initial_interference, overlap_rate, pair_flow
 from .splitting import separated_share, split_rate
@@ -31,12 +25,6 @@ from .untied import untied_length_ratio
 
 __all__ = [
     "critical_lam",
-    "derive_conflict",
-    "derive_initial_moments",
-    "derive_overlap",
-    "derive_shared_neuron",
-    "derive_split",
-    "derive_untied",
     "displaced_polysemantic",
     "escape_weight",
     "expected_collisions",
@@ -54,3 +42,4 @@ __all__ = [
     "surviving_weight",
     "untied_length_ratio",
 ]
+__all__ += derive.__all__

@@ -86,10 +86,9 @@ def expected_polysemantic(
 
     .. math:: \frac{n (n - 1)}{2 (2 m - 1)} \to \frac{n^2}{4 m} \quad (m, n \to \infty),
 
-    which is the source's formula for all n up to 2m and not only for m much larger than n. Otherwise
-    features choose their places independently, as their largest initial weights do, and the mean of the
-    neurons with both places taken is :math:`m (1 - 2 (1 - 1/2m)^n + (1 - 1/m)^n)`: the same for m much
-    larger than n, but 0.155 m instead of 0.25 m at n = m.
+    the source's formula. Otherwise features choose their places independently, as their largest initial
+    weights do, and the mean is :math:`m (1 - 2 (1 - 1/2m)^n + (1 - 1/m)^n)`: the same for m much larger than
+    n, but 0.155 m instead of 0.25 m at n = m.
 
     Parameters
     ----------
@@ -101,19 +100,13 @@ def expected_polysemantic(
     Returns
     -------
     float or ndarray of float64
-        Exact for the rule stated, relative error 1e-13. As a prediction for the flow it is a heuristic: see
-        Notes.
+        Exact for the rule stated, relative error 1e-13. For the flow, in which every feature ends in a place
+        of its own, it is a heuristic: counts are 0.78 to 1.18 times as large for n from 32 to 512.
 
     Raises
     ------
     ValueError
         If a number is not whole or below 1, or `exclusive` and there are more than 2m features.
-
-    Notes
-    -----
-    In experiments with the flow every feature ends in a place of its own, but the count is not quite the
-    exclusive one: 0.78 to 1.18 times that for n from 32 to 512, as the documentation of the room shows.
-    :func:`displaced_polysemantic` has a part of the reason.
 
     References
     ----------
@@ -140,9 +133,9 @@ def expected_polysemantic(
 
 
 def _fits(n: FloatArray, m: FloatArray) -> None:
-    if np.any(n > 2 * m):
-        n, m = (np.broadcast_to(value, np.broadcast_shapes(n.shape, m.shape)) for value in (n, m))
-        bad = n > 2 * m
+    bad = n > 2 * m
+    if np.any(bad):
+        n, m = np.broadcast_arrays(n, m)
         raise ValueError(
             f"`n_features` must be at most twice `n_hidden`, one for each neuron and sign; "
             f"got {n[bad].flat[0]:g} with {m[bad].flat[0]:g} neurons."
@@ -154,7 +147,8 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
 
     .. math:: P(x) = \binom{m}{x} \binom{m - x}{n - 2x} 2^{n - 2x} \Big/ \binom{2m}{n}.
 
-    The arguments, each one number, are those of :func:`expected_polysemantic`.
+    The arguments, each one number, are those of :func:`expected_polysemantic`, which gives the mean. The
+    variance is below Poisson's: a quarter of the mean at n = m.
 
     Returns
     -------
@@ -162,11 +156,6 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
         All x from max(0, n - m) to n // 2.
     probability : ndarray of float64
         P(x), relative error 1e-13 times m or less (a difference of log-gamma functions).
-
-    Notes
-    -----
-    The mean is that of :func:`expected_polysemantic`. The variance is below Poisson's: a quarter of the mean
-    at n = m, which is what flows show (0.2 to 0.3), and close to it for m much larger than n.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Derivations with SymPy of how encodings meet, in the normal form of the package."""
 
-from ..derivation import Derivation, derived
+from ..derivation import Derivation, derived, sp
 
 __all__ = [
     "derive_conflict",
@@ -20,66 +20,51 @@ def derive_initial_moments() -> Derivation:
     >>> derive_initial_moments().expression.T
     Matrix([[m*s**4, m*s**2, m*s**4*(m - 1) + 3*m*s**4]])
     """
-    import sympy
-
-    m = sympy.Symbol("m", integer=True, positive=True)
-    s = sympy.Symbol("s", positive=True)
-    y = sympy.Symbol("y", real=True)
-    density = sympy.exp(-(y**2) / (2 * s**2)) / (s * sympy.sqrt(2 * sympy.pi))
-    second, fourth = (sympy.integrate(y**k * density, (y, -sympy.oo, sympy.oo)) for k in (2, 4))
+    m = sp.Symbol("m", integer=True, positive=True)
+    s = sp.Symbol("s", positive=True)
+    y = sp.Symbol("y", real=True)
+    density = sp.exp(-(y**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
+    second, fourth = (sp.integrate(y**k * density, (y, -sp.oo, sp.oo)) for k in (2, 4))
     # Products of different neurons' weights have mean 0: only m squares of products are left.
-    column = sympy.Matrix([m * second**2, m * second, m * fourth + m * (m - 1) * second**2])
+    column = sp.Matrix([m * second**2, m * second, m * fourth + m * (m - 1) * second**2])
     return derived(column, "All weights are independent and normal with mean 0.")
 
 
 def derive_overlap() -> Derivation:
     r"""Derive how a positive overlap of two encodings moves at lam = 0.
 
-    Returns
-    -------
-    Derivation
-        A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by
-        interference alone, as the source has it, and :math:`d \ln \cos/dt` of the angle.
+    A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by
+    interference alone, as the source has it, and :math:`d \ln \cos/dt` of the angle.
 
     Examples
     --------
     >>> derive_overlap().expression[0]
     -2*a - 2*b + 2
     """
-    import sympy
-
-    a, b, x = sympy.symbols("a b x", positive=True)
+    a, b, x = sp.symbols("a b x", positive=True)
     # Inner products of the velocities with W_1 and W_2, from (W_1.W_1, W_1.W_2, W_2.W_2) = (a, x, b).
     da = 2 * ((1 - a) * a - x * x)
     db = 2 * ((1 - b) * b - x * x)
     dx = ((1 - a) * x - x * b) + ((1 - b) * x - x * a)
     rates = [dx / x, (-x * b - x * a) / x, dx / x - da / (2 * a) - db / (2 * b)]
-    return derived(
-        sympy.Matrix([sympy.expand(rate) for rate in rates]), "lam = 0.", "The overlap is positive."
-    )
+    return derived(sp.Matrix([sp.expand(rate) for rate in rates]), "lam = 0.", "The overlap is positive.")
 
 
 def derive_shared_neuron() -> Derivation:
     r"""Derive the motion of two equal-signed weights w1, w2 that are all their encodings have.
 
-    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` is the flow of *one* encoding with these two weights.
-
-    Returns
-    -------
-    Derivation
-        The column of the derivatives of w2/w1, which is 0 at lam = 0, and of ln(w1 - w2).
+    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` is the flow of *one* encoding with these two weights. A
+    column: the derivatives of w2/w1, which is 0 at lam = 0, and of ln(w1 - w2).
 
     Examples
     --------
     >>> derive_shared_neuron().expression[0]
     -lam*(w1 - w2)/w1**2
     """
-    import sympy
-
-    w1, w2, lam = sympy.symbols("w1 w2 lam", positive=True)
+    w1, w2, lam = sp.symbols("w1 w2 lam", positive=True)
     d1, d2 = (w * (1 - w1**2 - w2**2) - lam for w in (w1, w2))
     rates = [(d2 * w1 - w2 * d1) / w1**2, (d1 - d2) / (w1 - w2)]
-    return derived(sympy.Matrix([sympy.factor(sympy.simplify(rate)) for rate in rates]))
+    return derived(sp.Matrix([sp.factor(sp.simplify(rate)) for rate in rates]))
 
 
 def derive_conflict() -> Derivation:
@@ -93,38 +78,31 @@ def derive_conflict() -> Derivation:
     >>> derive_conflict().expression
     -y1**2 + y2**2
     """
-    import sympy
-
-    x1, x2, y1, y2 = sympy.symbols("x1 x2 y1 y2", positive=True)
+    x1, x2, y1, y2 = sp.symbols("x1 x2 y1 y2", positive=True)
     d1 = x1 * (1 - x1**2 - y1**2) - x1 * x2**2
     d2 = x2 * (1 - x2**2 - y2**2) - x2 * x1**2
     held = "Zero weights are held at zero, as the source assumes: it takes a lam above x1 x2 y."
-    return derived(sympy.simplify(d1 / x1 - d2 / x2), "lam = 0.", held)
+    return derived(sp.simplify(d1 / x1 - d2 / x2), "lam = 0.", held)
 
 
 def derive_split() -> Derivation:
     r"""Derive the rest and the linear flow of two equal copies of a weight.
 
-    Returns
-    -------
-    Derivation
-        A column in w, each copy's weight: the l1 strength at which equal copies of weight w rest, and the
-        rates at which their difference and their sum grow.
+    A column in w, each copy's weight: the l1 strength at which equal copies of weight w rest, and the rates
+    at which their difference and their sum grow.
 
     Examples
     --------
     >>> derive_split().expression.T
     Matrix([[-2*w**3 + w, 1 - 2*w**2, 1 - 6*w**2]])
     """
-    import sympy
-
-    w, w1, w2, lam = sympy.symbols("w w1 w2 lam", positive=True)
-    flow = sympy.Matrix([(1 - w1**2 - w2**2) * x - lam for x in (w1, w2)])
+    w, w1, w2, lam = sp.symbols("w w1 w2 lam", positive=True)
+    flow = sp.Matrix([(1 - w1**2 - w2**2) * x - lam for x in (w1, w2)])
     equal = {w1: w, w2: w}
     jacobian = flow.jacobian([w1, w2]).subs(equal)
-    rates = [(jacobian * sympy.Matrix([1, sign]))[0] for sign in (-1, 1)]
-    rest = sympy.solve(flow[0].subs(equal), lam)[0]
-    return derived(sympy.Matrix([sympy.expand(one) for one in (rest, *rates)]))
+    rates = [(jacobian * sp.Matrix([1, sign]))[0] for sign in (-1, 1)]
+    rest = sp.solve(flow[0].subs(equal), lam)[0]
+    return derived(sp.Matrix([sp.expand(one) for one in (rest, *rates)]))
 
 
 def derive_untied() -> Derivation:
@@ -137,10 +115,8 @@ def derive_untied() -> Derivation:
     >>> derive_untied().expression
     2*e1*lam + 2*e2*lam
     """
-    import sympy
-
-    lam = sympy.Symbol("lam", positive=True)
-    e, d = sympy.symbols("e1:3", positive=True), sympy.symbols("d1:3", real=True)
+    lam = sp.Symbol("lam", positive=True)
+    e, d = sp.symbols("e1:3", positive=True), sp.symbols("d1:3", real=True)
     learned = 1 - sum(x * y for x, y in zip(d, e, strict=True))
     rates = [2 * y * learned * x - 2 * x * (learned * y - lam) for x, y in zip(e, d, strict=True)]
-    return derived(sympy.expand(sum(rates)), "No interference.", "All weights of the encoder are positive.")
+    return derived(sp.expand(sum(rates)), "No interference.", "All weights of the encoder are positive.")

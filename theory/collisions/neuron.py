@@ -12,13 +12,7 @@ from .. import arguments
 from ..arguments import FloatArray, Real, plain
 from ..special import cubic_roots
 
-__all__ = [
-    "critical_lam",
-    "escape_weight",
-    "kept_after_conflict",
-    "shared_drop_time",
-    "surviving_weight",
-]
+__all__ = ["critical_lam", "escape_weight", "kept_after_conflict", "shared_drop_time", "surviving_weight"]
 
 
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:
@@ -29,9 +23,6 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
 
     .. math:: \lambda T = \tfrac{1}{\sqrt2} \left(\mathrm{asinh}\frac{1 + r}{1 - r}
               - \mathrm{asinh}\, 1\right).
-
-    So a malign collision of encodings with nothing else takes a time of order 1/lam, and longer the closer
-    they are.
 
     Parameters
     ----------

@@ -12,12 +12,7 @@ from .. import arguments
 from ..arguments import FloatArray, Real, number, plain
 from .counts import counted
 
-__all__ = [
-    "feature_benefit",
-    "initial_interference",
-    "overlap_rate",
-    "pair_flow",
-]
+__all__ = ["feature_benefit", "initial_interference", "overlap_rate", "pair_flow"]
 
 
 @arguments.finite
@@ -65,10 +60,7 @@ def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
 
     .. math:: E (1 - |W_i|^2) |W_i|^2 = m s^2 - m (m + 2) s^4.
 
-    It is Theta(1) for s = c/sqrt(m) with c < 1, but vanishes at c = 1: interference then outweighs it for
-    any n.
-
-    The arguments are those of :func:`initial_interference`.
+    At s = 1/sqrt(m) it vanishes. The arguments are those of :func:`initial_interference`.
 
     References
     ----------

@@ -25,8 +25,7 @@ def split_rate(lam: npt.ArrayLike) -> Real:
     r"""Rate at which a small difference between two equal copies grows: exact.
 
     It is :math:`\lambda/w`, each copy resting at the larger root w of :math:`(1 - 2 w^2)\,w = \lambda`:
-    :math:`\sqrt2\,\lambda` for small lam. The symmetric state is unstable, but only by the l1 force: at
-    lam = 0 every pair of weights with the same sum of squares is at rest.
+    :math:`\sqrt2\,\lambda` for small lam.
 
     Parameters
     ----------

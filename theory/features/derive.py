@@ -6,7 +6,7 @@ Those of other laws of values are in `theory.special.derive`.
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation
+from ..derivation import Derivation, sp
 
 __all__ = ["derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
 
@@ -36,8 +36,6 @@ def derive_moments(name: str) -> Derivation:
     >>> derive_moments("variance").expression
     -p**2/4 + p/3
     """
-    import sympy as sp
-
     p, u, k = sp.symbols("p u k", positive=True)
     moment = sp.simplify((1 - p) * 0 + p * sp.integrate(u**k, (u, 0, 1)))  # off: x^k = 0; on: x = u
     mean, second = moment.subs(k, 1), moment.subs(k, 2)
@@ -56,9 +54,8 @@ def derive_moments(name: str) -> Derivation:
 def derive_eigenvalues(matrix: str) -> Derivation:
     """Derive the eigenvalues, with multiplicities, of a matrix of n features.
 
-    E x x' is Var x times the identity plus (E x)² times the matrix of ones. That maps a vector v to
-    Var x v + (E x)² (sum of v) 1, so the vector of ones and the n - 1 dimensions of vectors that sum to
-    zero are its eigenspaces.
+    E x x' is Var x times the identity plus (E x)² times the matrix of ones, so the vector of ones and the
+    n - 1 dimensions of vectors that sum to zero are its eigenspaces.
 
     Parameters
     ----------
@@ -81,8 +78,6 @@ def derive_eigenvalues(matrix: str) -> Derivation:
     [n*p**2/4 - p**2/4 + p/3,     1],
     [          -p**2/4 + p/3, n - 1]])
     """
-    import sympy as sp
-
     variance, pair = (derive_moments(name).expression for name in ("variance", "pair_moment"))
     p, n = sp.Symbol("p", positive=True), sp.Symbol("n", positive=True, integer=True)
     rows: list[Any] = [[variance, n]]
@@ -109,8 +104,6 @@ def derive_chernoff_bound() -> Derivation:
     >>> bound.expression.subs(k, n * p).simplify()
     0
     """
-    import sympy as sp
-
     n, k, p, s = sp.symbols("n k p s", positive=True)  # s = exp(t)
     one_feature = (1 - p) + p * s
     log_bound = n * sp.log(one_feature) - k * sp.log(s)

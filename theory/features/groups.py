@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray
 
-__all__ = ["Group", "each", "exclusive", "group", "parent_child", "synchronous"]
+__all__ = ["Group", "exclusive", "group", "parent_child", "synchronous"]
 
 IntArray = npt.NDArray[np.int64]
 Group = tuple[IntArray, IntArray, FloatArray]
@@ -18,20 +18,12 @@ Group = tuple[IntArray, IntArray, FloatArray]
 _MOST_FEATURES = 2**31
 
 
-def each(name: str, value: npt.ArrayLike, n: int, low: float, high: float, **how: str) -> FloatArray:
-    """Return one number for each of n features, from one number or from n."""
-    array = arguments.real(name, value, low, high, **how)
-    return np.full(n, float(array)) if array.ndim == 0 else arguments.vector(name, array, n).copy()
-
-
 def _indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
-    found = arguments.vector(name, value)
-    wrong = found[(found < 0) | (found >= n) | (found != np.floor(found))]
-    if wrong.size:
-        raise ValueError(f"`{name}` must be integers from 0 to {n - 1}; got {wrong[0]:g}.")
-    if np.unique(found).size < found.size:
-        raise ValueError(f"`{name}` must be distinct; got {arguments.shown(found.astype(int).tolist())}.")
-    return found.astype(np.int64)
+    return arguments.indices(name, arguments.vector(name, value), n, distinct=True)
+
+
+def _chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
+    return arguments.real(name, arguments.each(name, value, n), 0, 1)
 
 
 def group(name: str, value: Any, n: int) -> Group:
@@ -105,7 +97,7 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
            [0, 1]]), array([0.25, 0.25, 0.5 ]))
     """
     members = _indices("indices", indices)
-    chances = each("p", p, members.size, 0, 1)
+    chances = _chances("p", p, members.size)
     total = float(chances.sum())
     if total > 1 + 1e-12:
         raise ValueError(f"`p` must sum to at most 1; got {total:g}.")
@@ -139,7 +131,7 @@ def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child:
         raise ValueError(f"`children` must be at most 16; got {young.size}.")
     members = np.append(arguments.integer("parent", parent, 0, _MOST_FEATURES - 1), young)
     p = arguments.number("p_parent", p_parent, 0, 1, brackets="(]")
-    q = each("p_child", p_child, young.size, 0, 1)
+    q = _chances("p_child", p_child, young.size)
     below = np.array(list(product((0, 1), repeat=young.size)), np.int64)
     table = np.zeros((len(below) + 1, young.size + 1), np.int64)
     table[1:, 0], table[1:, 1:] = 1, below

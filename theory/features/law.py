@@ -13,12 +13,11 @@ from ..results import frozen, result
 from ..special import VALUES, value_moment
 from ..special.values import complex_numbers, value_transforms
 from .counts import Block, count_polynomial, draw_given, possible, probabilities_given
-from .groups import Group, each, group
+from .groups import Group, group
 from .sparse import SparseUniform
 
 __all__ = ["VALUES", "Features", "Group", "as_features"]
 
-_HINT = "For sparsity S pass 1 - S."
 _SMALLEST, _LARGEST = 1e-100, 1e100  # scales whose squares are doubles
 
 
@@ -34,7 +33,8 @@ class Features:
     n_features : int
         Number of features n.
     p : float or (n_features,) array_like
-        Probability that a feature is on, in (0, 1]. Entries of features in groups are not used.
+        Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Entries of features in
+        groups are not used: the attribute has what follows from the tables.
     values : {"uniform", "binary", "half-normal", "exponential", "symmetric", "normal"}, optional
         Value of a feature that is on: uniform on [0, scale]; always scale; scale times \|N(0, 1)\|;
         exponential with mean scale; uniform on [-scale, scale]; normal with standard deviation scale.
@@ -49,14 +49,6 @@ class Features:
         not overlap, and are independent of all else.
     exactly : int, optional
         Condition the law on so many features on in all; for at most 100,000 features.
-
-    Attributes
-    ----------
-    p : (n_features,) ndarray of float64
-        Probabilities before conditioning on `exactly`; in groups those that follow from the tables.
-    scale, importance : (n_features,) ndarray of float64
-    groups : tuple of (indices, patterns, probabilities)
-        Integer arrays of shapes (g,) and (k, g), and a float64 array of shape (k,).
 
     Raises
     ------
@@ -93,10 +85,10 @@ class Features:
         if np.unique(members).size < members.size:
             shared = int(np.flatnonzero(np.bincount(members) > 1)[0])
             raise ValueError(f"`groups` must not overlap; got feature {shared} in two.")
-        p = each("p", self.p, n, -np.inf, np.inf)
-        arguments.real("p", np.delete(p, members), 0, 1, brackets="(]", hint=_HINT)
-        scale = each("scale", self.scale, n, _SMALLEST, _LARGEST)
-        importance = each("importance", self.importance, n, 0, np.inf)
+        p = arguments.each("p", self.p, n).copy()  # the groups have their own
+        arguments.probability("p", np.delete(p, members))
+        scale = arguments.real("scale", arguments.each("scale", self.scale, n), _SMALLEST, _LARGEST)
+        importance = arguments.real("importance", arguments.each("importance", self.importance, n), 0)
         if not np.any(importance):
             raise ValueError("`importance` must not be all 0.")
         for indices, patterns, probabilities in groups:
@@ -117,19 +109,12 @@ class Features:
         return [Block(*group) for group in self.groups]
 
     @property
-    def _alone(self) -> npt.NDArray[np.int64]:
-        """Indices of the features in no group."""
-        members = [indices for indices, _, _ in self.groups]
-        return np.delete(np.arange(self.n_features), np.concatenate(members) if members else [])
-
-    @property
     def _blocks(self) -> list[Block]:
-        table = np.array([[0], [1]])
-        alone = self._alone
-        chances = np.stack([1 - self.p[alone], self.p[alone]], axis=1)
-        return self._groups + [
-            Block(i, table, weights) for i, weights in zip(alone[:, None], chances, strict=True)
-        ]
+        """The groups, and each other feature as a group of one."""
+        members = [np.empty(0, np.int64), *(indices for indices, _, _ in self.groups)]
+        alone = np.delete(np.arange(self.n_features)[:, None], np.concatenate(members), axis=0)
+        table, chances = np.array([[0], [1]]), np.stack([1 - self.p, self.p], axis=1)
+        return self._groups + [Block(one, table, chances[one[0]]) for one in alone]
 
     @property
     def alike(self) -> bool:
@@ -192,7 +177,7 @@ class Features:
     # --- Moments --------------------------------------------------------------------------------------------
 
     def moment(self, k: int) -> FloatArray:
-        """E x_i^k for an integer k of at least 1, shape (n_features,), as `SparseUniform.moment`.
+        """E x_i^k for an integer k of at least 1, shape (n_features,).
 
         Examples
         --------
@@ -318,7 +303,6 @@ def as_features(law: Any, n_features: int, name: str = "law") -> Features:
     law : float, SparseUniform or Features
         A number is the probability p that a feature is on, in (0, 1].
     n_features : int
-        Number of features.
     name : str, optional
         What the caller calls the law, for messages.
 

@@ -12,17 +12,9 @@ from ..results import result
 
 __all__ = ["SparseUniform"]
 
-
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
-
-
-def _countable(name: str, value: int) -> int:
-    """Check an integer from 1 to where doubles no longer count."""
-    number = arguments.integer(name, value, 1)
-    if number > 2**53:
-        raise ValueError(f"`{name}` must be at most 2^53; got {arguments.shown(number)}.")
-    return number
+_COUNTED = 2**53  # so far doubles count
 
 
 @result
@@ -43,13 +35,11 @@ class SparseUniform:
 
     Notes
     -----
-    Closed forms, accurate to a few 2^-53 unless a method says otherwise. A feature that is on has u = 0 with
-    probability 0, so "off" and "x = 0" mean the same.
+    Closed forms, accurate to a few 2^-53 unless a method says otherwise. "Off" and "x = 0" mean the same.
 
     References
     ----------
-    .. [1] Cowsik et al., "The Persian Rug" (2024), section 2 (the data) and appendix C (the variance).
-    .. [2] Elhage et al., "Toy Models of Superposition" (2022), section 2.
+    Cowsik et al. (2024), section 2 and appendix C; Elhage et al. (2022), section 2.
 
     Examples
     --------
@@ -63,8 +53,7 @@ class SparseUniform:
     p: npt.ArrayLike
 
     def __post_init__(self) -> None:
-        p = arguments.real("p", self.p, 0, 1, brackets="(]", hint="For sparsity S pass 1 - S.")
-        object.__setattr__(self, "p", arguments.plain(p))
+        object.__setattr__(self, "p", arguments.plain(arguments.probability("p", self.p)))
 
     @property
     def _p(self) -> Real:
@@ -72,7 +61,7 @@ class SparseUniform:
 
     def _fitting(self, n: int, power: int) -> int:
         """Check a number of features, and that n^power doubles for each p fit into memory."""
-        n = _countable("n", n)
+        n = arguments.integer("n", n, 1, _COUNTED)
         arguments.fits("n", n, float(n) ** power * np.size(self.p))
         return n
 
@@ -99,7 +88,7 @@ class SparseUniform:
         >>> SparseUniform(0.5).moment(4)
         0.1
         """
-        return self._p / (_countable("k", k) + 1)
+        return self._p / (arguments.integer("k", k, 1, _COUNTED) + 1)
 
     @property
     def pair_moment(self) -> Real:
@@ -162,8 +151,7 @@ class SparseUniform:
     def sparsity_pmf(self, n: int) -> FloatArray:
         """Probabilities that exactly 0, 1, ..., n of n features are on, shape (..., n + 1): binomial.
 
-        Relative error below 2e-14 n^(1/2) where the result is above 1e-290 (measured up to n = 100000, p from
-        1e-12 to 1); smaller ones may underflow.
+        Relative error below 2e-14 n^(1/2) where the result is above 1e-290; smaller ones may underflow.
 
         Examples
         --------
@@ -186,7 +174,7 @@ class SparseUniform:
         >>> SparseUniform(0.5).tail(3, [0, 1, 3, 4])
         array([1.   , 0.875, 0.125, 0.   ])
         """
-        n, k = self._class(n, k)
+        n, k = arguments.integer("n", n, 1, _COUNTED), arguments.whole("k", k, 0)
         # P(Binomial(n, p) >= k) is the regularised incomplete beta function I_p(k, n - k + 1).
         inside = special.betainc(np.clip(k, 1, n), n + 1 - np.clip(k, 1, n), self._p)
         return arguments.plain(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
@@ -204,7 +192,7 @@ class SparseUniform:
         >>> print(f"{x.tail(1000, 40):.3g} <= {x.chernoff_bound(1000, 40):.3g}")
         4.69e-13 <= 5.58e-12
         """
-        n, k = self._class(n, k)
+        n, k = arguments.integer("n", n, 1, _COUNTED), arguments.whole("k", k, 0)
         on = np.minimum(k, n)
         off = n - on
         terms = special.rel_entr(on, n * self._p), special.rel_entr(off, n * (1 - self._p))
@@ -214,12 +202,3 @@ class SparseUniform:
             bound = np.exp(rounding - terms[0] - terms[1])
         bound = np.where(on <= n * self._p, 1.0, np.clip(bound, _TINY, 1.0))
         return arguments.plain(np.where(k > n, 0.0, bound))
-
-    @staticmethod
-    def _class(n: int, k: npt.ArrayLike) -> tuple[int, FloatArray]:
-        n = _countable("n", n)
-        array = arguments.real("k", k, 0)
-        whole = array == np.floor(array)
-        if not np.all(whole):
-            raise ValueError(f"`k` must be integers; got {array[~whole].flat[0]:g}.")
-        return n, array

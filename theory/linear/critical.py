@@ -32,9 +32,8 @@ def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
     Returns
     -------
     loss : float
-        Sum of the eigenvalues left out over n_features: times n_features it is the loss of the source (which
-        also sums over its T data points, as its :math:`\Sigma` does). Absolute error: a few n_features
-        roundings of the largest eigenvalue over n_features.
+        Sum of the eigenvalues left out over n_features; the source sums over features (and over data points,
+        as its :math:`\Sigma` does). Absolute error: a few roundings of the largest eigenvalue.
 
     Raises
     ------
@@ -48,10 +47,8 @@ def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
 
     Examples
     --------
-    >>> critical_loss([[2.0, 1.0], [1.0, 2.0]], [0])
-    0.5
-    >>> critical_loss([[2.0, 1.0], [1.0, 2.0]], [1])
-    1.5
+    >>> critical_loss([[2.0, 1.0], [1.0, 2.0]], [0]), critical_loss([[2.0, 1.0], [1.0, 2.0]], [1])
+    (0.5, 1.5)
     """
     values = spectrum(covariance).eigenvalues
     left = np.delete(values, checked_indices(indices, values.size))
@@ -68,37 +65,27 @@ def critical_point(
 
     With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
     critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden
-    there is one only, :math:`C^{-1}`.
+    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`.
 
     Parameters
     ----------
-    covariance : (n_features, n_features) array_like of float
-        Symmetric, without negative eigenvalues.
-    indices : iterable of int
-        The directions kept, 0 for the largest eigenvalue. Fewer than `n_hidden` give a critical point
-        of lower rank, none the origin.
+    covariance, indices
+        As for `critical_loss`.
     n_hidden : int, optional
-        Hidden neurons, at least the number of indices, which is the default.
+        Hidden neurons, at least the number of indices, which is the default; more than that give a critical
+        point of lower rank.
     mixing : (r, n_hidden) array_like of float, optional
         C, of rank r. By default the identity, filled with zeros: then A = B', a critical point of the
         tied model too.
 
     Returns
     -------
-    A : ndarray (n_features, n_hidden)
-        Decoder.
-    B : ndarray (n_hidden, n_features)
-        Encoder.
+    A, B : ndarray (n_features, n_hidden), ndarray (n_hidden, n_features)
 
     Raises
     ------
     ValueError
-        If `covariance` or `indices` are not as for `critical_loss`, `n_hidden` is below the number of indices
-        or 1, or `mixing` has another shape or a lower rank.
-
-    References
-    ----------
-    Notes (2022), Eq. (star), which has r = n_hidden.
+        As for `critical_loss`, or if `n_hidden` is too small or `mixing` has another shape or a lower rank.
 
     Examples
     --------
@@ -174,15 +161,15 @@ def critical_hessian(
       :math:`\lambda_o-\lambda_i`;
     - a spare neuron takes up o with the rate :math:`\lambda_o`, tied :math:`2\lambda_o`.
 
-    So a point is a minimum only if it keeps n_hidden of the largest eigenvalues, and all others are strict
-    saddles.
+    So only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles
+    (Notes 2022, Prop. 3).
 
     Parameters
     ----------
     covariance : (n_features, n_features) array_like of float
         Symmetric, with positive eigenvalues; they may coincide.
-    indices : iterable of int
-        The directions kept, 0 for the largest eigenvalue.
+    indices
+        As for `critical_loss`.
     n_hidden : int, optional
         Hidden neurons, at most n_features; by default as many as indices.
     tied : bool, optional
@@ -197,8 +184,7 @@ def critical_hessian(
     Raises
     ------
     ValueError
-        If `covariance` is not symmetric with positive eigenvalues, an index is out of range or repeated, or
-        `n_hidden` is below the number of indices or 1, or above n_features.
+        As for `critical_loss`, or if an eigenvalue is not positive or `n_hidden` out of range.
 
     Notes
     -----
@@ -208,10 +194,6 @@ def critical_hessian(
     along the rotation is :math:`(\lambda_o-\lambda_i)/(|C_i|^2+|C^{-1}_i|^2)` with row i of C and column i
     of its inverse. Accuracy: rates as the differences of the eigenvalues.
 
-    References
-    ----------
-    Notes (2022), Prop. 3.
-
     Examples
     --------
     >>> point = critical_hessian([[3.0, 0.0], [0.0, 1.0]], [1])
@@ -219,18 +201,16 @@ def critical_hessian(
     (1, 1, 1.0, 1.162277660168)
     """
     tied = flag("tied", tied)
-    kept, left, hidden = _split(covariance, indices, n_hidden, rtol)
-    n, r = kept[0].size + left[0].size, kept[0].size
-    rates = _rates(kept, left, hidden, "tied" if tied else "pair")
-    above, gaps = _gaps(kept, left)
-    gap = float(np.max(gaps, initial=0.0))
+    inner, outer, gap, hidden = _split(covariance, indices, n_hidden, rtol)
+    r, left = inner.size, outer.size
+    rates = _rates(inner, outer, gap, hidden, "tied" if tied else "pair")
     return CriticalPoint(
-        loss=float(np.sum(left[0] / n)),
+        loss=float(np.sum(outer / (r + left))),
         rank=r,
-        index=int(np.count_nonzero(above > 0)) + (hidden - r) * (n - r),
-        nullity=int(np.count_nonzero(above == 0)) + r * (2 * hidden - r - tied) // (1 + tied),
+        index=int(np.count_nonzero(gap > 0)) + (hidden - r) * left,
+        nullity=int(np.count_nonzero(gap == 0)) + r * (2 * hidden - r - tied) // (1 + tied),
         escape_rate=max(float(rates[0]), 0.0),
-        rotation_rate=gap if tied else gap / 2,
+        rotation_rate=float(np.max(gap, initial=0.0)) / (1 if tied else 2),
         slowest_rate=float(-np.max(rates[rates < 0], initial=-np.inf)),
     )
 
@@ -257,7 +237,7 @@ def growth_rates(
     Parameters
     ----------
     covariance, indices, n_hidden, rtol
-        As for `critical_hessian`.
+        As for `critical_hessian` and `critical_loss`.
     rule : {"pair", "tied", "encoder", "decoder"}, optional
         The flow.
 
@@ -286,51 +266,38 @@ def growth_rates(
     decoder [ 2. -2.]
     """
     choice("rule", rule, RULES)
-    kept, left, hidden = _split(covariance, indices, n_hidden, rtol)
-    return _rates(kept, left, hidden, rule)
-
-
-_Side = tuple[FloatArray, npt.NDArray[np.int64]]  # eigenvalues and their eigenspaces
+    return _rates(*_split(covariance, indices, n_hidden, rtol), rule)
 
 
 def _split(
     covariance: Covariance, indices: Iterable[int], n_hidden: int | None, rtol: float
-) -> tuple[_Side, _Side, int]:
+) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Return the eigenvalues kept and left out, the latter minus the former for all pairs, and n_hidden."""
     found = checked_spectrum(covariance, rtol)
-    n = found.eigenvalues.size
+    lam, n = found.eigenvalues, found.eigenvalues.size
     kept = checked_indices(indices, n)
-    hidden = _hidden(n_hidden, kept.size, n)
-    out = np.delete(np.arange(n), kept)
-    pick = [(found.eigenvalues[i], found.space[i]) for i in (kept, out)]
-    return pick[0], pick[1], hidden
+    left = np.delete(np.arange(n), kept)
+    equal = np.equal.outer(found.space[kept], found.space[left])
+    gap = np.where(equal, 0.0, lam[left] - lam[kept, None])
+    return lam[kept], lam[left], gap, _hidden(n_hidden, kept.size, n)
 
 
 def _hidden(n_hidden: int | None, rank: int, n_features: int | None = None) -> int:
     return integer("n_hidden", rank if n_hidden is None else n_hidden, max(rank, 1), n_features)
 
 
-def _gaps(kept: _Side, left: _Side) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Return sign and size of lambda_o - lambda_i for all pairs, exactly 0 within an eigenspace."""
-    above = np.sign(np.subtract.outer(kept[1], left[1]))  # eigenspaces are numbered from the largest
-    return above, np.where(above == 0, 0.0, np.subtract.outer(-kept[0], -left[0]))
-
-
-def _rates(kept: _Side, left: _Side, hidden: int, rule: str) -> FloatArray:
-    inner, outer = kept[0], left[0]
+def _rates(inner: FloatArray, outer: FloatArray, gap: FloatArray, hidden: int, rule: str) -> FloatArray:
     r, spare = inner.size, hidden - inner.size
-    _, gap = _gaps(kept, left)
-    lam_i, lam_o = np.broadcast_arrays(inner[:, None], outer[None, :])
     filling = np.repeat(outer, spare)
     if rule == "pair":
-        mean, root = lam_i / 2 + lam_o / 2, np.hypot(gap / 2, lam_o)
+        mean, root = inner[:, None] / 2 + outer / 2, np.hypot(gap / 2, outer)
         # the product of the two rates is -lambda_o gap: no cancellation
-        parts = [-mean - root, lam_o * (gap / (mean + root)), filling, -filling, np.repeat(-2 * inner, r)]
+        parts = [-mean - root, outer * (gap / (mean + root)), filling, -filling, np.repeat(-2 * inner, r)]
         nulls = r * (2 * hidden - r)
     else:
         i, j = np.triu_indices(r)
-        stretch = -(inner[i] + inner[j])
         double = 2 if rule == "tied" else 1
-        parts = [0 * gap if rule == "encoder" else gap, double * filling, double * stretch]
+        parts = [0 * gap if rule == "encoder" else gap, double * filling, -double * (inner[i] + inner[j])]
         nulls = r * (r - 1) // 2 + r * spare
     rates = np.concatenate([*(part.ravel() for part in parts), np.zeros(nulls)])
     return np.sort(rates)[::-1] + 0.0

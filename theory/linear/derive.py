@@ -1,12 +1,12 @@
 """SymPy derivations for linear autoencoders: losses, flows, energies, critical points, solutions.
 
-Weights are W (n_features, n_hidden), the transpose of the source's; A is the decoder, B the encoder. Symbols
-of a matrix called a are a_11, a_12, ...; those of a covariance are s_11, s_12, ...
+Weights are W (n_features, n_hidden), the transpose of the source's, the Notes (2022); A is the decoder, B the
+encoder. Symbols of a matrix called a are a_11, a_12, ...; those of a covariance are s_11, s_12, ...
 """
 
 from typing import Any
 
-from ..derivation import Derivation, derived
+from ..derivation import Derivation, derived, sp
 
 __all__ = [
     "derive_aligned_mode",
@@ -31,37 +31,27 @@ __all__ = [
 
 def matrix_of(name: str, rows: int, columns: int) -> Any:
     """Return a matrix of real symbols."""
-    import sympy as sp
-
     return sp.Matrix(rows, columns, lambda i, j: sp.Symbol(f"{name}_{i + 1}{j + 1}", real=True))
 
 
 def symmetric(n: int) -> Any:
     """Return a symmetric matrix of real symbols s_ij."""
-    import sympy as sp
-
     return sp.Matrix(n, n, lambda i, j: sp.Symbol(f"s_{min(i, j) + 1}{max(i, j) + 1}", real=True))
 
 
 def gradient(expression: Any, weights: Any) -> Any:
     """Return the derivatives of an expression by each entry of a matrix."""
-    import sympy as sp
-
     return sp.Matrix(*weights.shape, lambda i, j: sp.diff(expression, weights[i, j]))
 
 
 def total_loss(M: Any, sigma: Any) -> Any:
     """Return the loss of x -> M x, summed over features."""
-    import sympy as sp
-
     error = sp.eye(M.shape[0]) - M
     return (error * sigma * error.T).trace()
 
 
 def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
     """Return the encoder's flow (Eq. 22) and the decoder's on tied weights."""
-    import sympy as sp
-
     rest = sp.eye(W.shape[0]) - W * W.T
     return sigma * rest * W, rest * sigma * W
 
@@ -74,8 +64,6 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     >>> derive_loss(1, 1).expression.factor()
     s_11*(a_11*b_11 - 1)**2
     """
-    import sympy as sp
-
     A, B = matrix_of("a", n_features, n_hidden), matrix_of("b", n_hidden, n_features)
     x = sp.Matrix(sp.symbols(f"x1:{n_features + 1}", real=True))
     errors = x - A * B * x
@@ -89,11 +77,7 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
-    r"""Differentiate the loss, a sum over the data points x_ij: by A, and below it by B'.
-
-    References
-    ----------
-    Notes (2022), Eqs. 1, 2, 19.
+    r"""Differentiate the loss, a sum over data points x_ij: by A, and below it by B' (Notes, Eqs. 1, 2, 19).
 
     Examples
     --------
@@ -102,8 +86,6 @@ def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) ->
     [2*b_11*x_11**2*(a_11*b_11 - 1)],
     [2*a_11*x_11**2*(a_11*b_11 - 1)]])
     """
-    import sympy as sp
-
     A, B = matrix_of("a", n_features, n_hidden), matrix_of("b", n_hidden, n_features)
     data = matrix_of("x", n_features, n_data)
     loss = sum(e**2 for e in data - A * B * data)
@@ -113,19 +95,14 @@ def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) ->
 def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive three flows at A = B' = W, each minus half a gradient, side by side.
 
-    First that of B, transposed; then that of A; then that of the tied loss :math:`E|x-WW'x|^2`.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20-22 and the loss that its section 2.2 sets aside.
+    First that of B, transposed; then that of A; then that of the tied loss :math:`E|x-WW'x|^2`, which section
+    2.2 of the Notes sets aside (Eqs. 20-22).
 
     Examples
     --------
     >>> derive_tied_flows(1, 1).expression
     Matrix([[-s_11*w_11**3 + s_11*w_11, -s_11*w_11**3 + s_11*w_11, -2*s_11*w_11**3 + 2*s_11*w_11]])
     """
-    import sympy as sp
-
     W, sigma = matrix_of("w", n_features, n_hidden), symmetric(n_features)
     A, B = matrix_of("a", n_features, n_hidden), matrix_of("b", n_hidden, n_features)
     loss = total_loss(A * B, sigma)
@@ -136,21 +113,15 @@ def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 
 def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
-    r"""Integrate the flow of Eq. 22 for :math:`\Sigma = \lambda 1` along the ray to W: its energy.
+    r"""Integrate the flow of Eq. 22 for :math:`\Sigma = \lambda 1` along the ray to W: its energy (Eq. 28).
 
     The constant is that of :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0.
-
-    References
-    ----------
-    Notes (2022), Eq. 28.
 
     Examples
     --------
     >>> derive_energy(1, 1).expression.factor()
     lambda*(w_11 - 1)**2*(w_11 + 1)**2/4
     """
-    import sympy as sp
-
     lam, along = sp.symbols("lambda r", positive=True)
     W = matrix_of("w", n_features, n_hidden)
     flow, _ = tied_flows(along * W, lam * sp.eye(n_features))
@@ -163,17 +134,11 @@ def derive_curl() -> Derivation:
 
     Not zero for different eigenvalues: then no energy has this flow as its gradient in the usual metric.
 
-    References
-    ----------
-    Notes (2022), Eqs. 22, 28.
-
     Examples
     --------
     >>> derive_curl().expression
     -2*w_11*w_21*(s_11 - s_22)
     """
-    import sympy as sp
-
     W, sigma = matrix_of("w", 2, 1), symmetric(2)
     flow, _ = tied_flows(W, sp.diag(sigma[0, 0], sigma[1, 1]))
     return derived(sp.factor(sp.diff(flow[0], W[1]) - sp.diff(flow[1], W[0])))
@@ -182,11 +147,7 @@ def derive_curl() -> Derivation:
 def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the weighted loss of the tied linear model on independent inputs of mean m and variance v.
 
-    A column: without bias, and with the best bias; both are sums over features.
-
-    References
-    ----------
-    Elhage et al. (2022), the linear model's loss.
+    A column: without bias, and with the best bias; both are sums over features (Elhage et al. 2022).
 
     Examples
     --------
@@ -195,8 +156,6 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation
     [I1*(m**2 + v)*(w_11 - 1)**2*(w_11 + 1)**2],
     [         I1*v*(w_11 - 1)**2*(w_11 + 1)**2]])
     """
-    import sympy as sp
-
     W, n = matrix_of("w", n_features, n_hidden), n_features
     I = sp.symbols(f"I1:{n + 1}", positive=True)
     b = sp.symbols(f"b1:{n + 1}", real=True)
@@ -213,22 +172,16 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation
 
 
 def derive_rotation() -> Derivation:
-    r"""Rotate a kept eigenvector j by eps towards one left out, k.
+    r"""Rotate a kept eigenvector j by eps towards one left out, k (Notes, Prop. 3 and Eq. 18).
 
     With eigenvectors as coordinates, four of them: one kept and left alone, j, k, and one left out. A column:
     the diagonal of the rotated projection, and what the loss falls by.
-
-    References
-    ----------
-    Notes (2022), Prop. 3 and Eq. 18.
 
     Examples
     --------
     >>> derive_rotation().expression[4]
     -epsilon**2*(lambda_j - lambda_k)/(epsilon**2 + 1)
     """
-    import sympy as sp
-
     eps = sp.Symbol("epsilon", positive=True)
     sigma = sp.diag(*sp.symbols("lambda_i lambda_j lambda_k lambda_l", positive=True))
     kept = sp.Matrix([[1, 0], [0, 1], [0, 0], [0, 0]])
@@ -241,20 +194,14 @@ def derive_rotation() -> Derivation:
 def derive_filling() -> Derivation:
     r"""Let a spare hidden neuron take up an eigenvector k that is left out, with weights eps: the fall.
 
-    Critical points of rank below n_hidden need this direction: if they keep the largest eigenvalues, no
-    rotation helps.
-
-    References
-    ----------
-    Notes (2022), Prop. 3, which has none of these points.
+    Critical points of rank below n_hidden, of which Prop. 3 has none, need this direction: if they keep the
+    largest eigenvalues, no rotation helps.
 
     Examples
     --------
     >>> derive_filling().expression
     -epsilon**4*lambda_k + 2*epsilon**2*lambda_k
     """
-    import sympy as sp
-
     eps = sp.Symbol("epsilon", positive=True)
     sigma = sp.diag(*sp.symbols("lambda_j lambda_k", positive=True))
     fall = total_loss(sp.diag(1, 0), sigma) - total_loss(sp.diag(1, eps**2), sigma)
@@ -265,28 +212,15 @@ def derive_critical_rates(rule: str) -> Derivation:
     r"""Linearise a flow at a critical point that keeps i, leaves o out, and has a spare neuron.
 
     Two features and two hidden neurons, A = B' = (1 0; 0 0) in the eigenbasis, hold every kind of deviation
-    once. The Jacobian of the flow by the deviations, entry by entry; decoder, then transposed encoder.
-
-    Parameters
-    ----------
-    rule : {"pair", "encoder", "decoder", "tied"}
-        The flow; for ``pair`` and ``tied`` the matrix is minus half the Hessian of the loss.
-
-    References
-    ----------
-    Notes (2022), Eqs. 19-22.
+    once. The Jacobian of the flow (Notes, Eqs. 19-22) by the deviations, entry by entry; decoder, then
+    transposed encoder. For the rules ``pair`` and ``tied`` it is minus half the Hessian of the loss; the
+    others are ``encoder`` and ``decoder``.
 
     Examples
     --------
-    >>> derive_critical_rates("tied").expression
-    Matrix([
-    [-4*lambda_i, 0,                    0,          0],
-    [          0, 0,                    0,          0],
-    [          0, 0, -lambda_i + lambda_o,          0],
-    [          0, 0,                    0, 2*lambda_o]])
+    >>> derive_critical_rates("tied").expression.diagonal()
+    Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])
     """
-    import sympy as sp
-
     sigma = sp.diag(*sp.symbols("lambda_i lambda_o", positive=True))
     a, b, start = matrix_of("a", 2, 2), matrix_of("b", 2, 2), sp.diag(1, 0)
     rest = sp.eye(2) - (start + a) * (start + b).T
@@ -310,27 +244,19 @@ def derive_singular_values() -> Derivation:
     >>> derive_singular_values().expression.applyfunc(lambda entry: entry.factor())
     Matrix([[-s1*s_11*(s1 - 1)*(s1 + 1), -s1*s_11*(s1 - 1)*(s1 + 1)]])
     """
-    import sympy as sp
-
     sigma, s = symmetric(3), sp.symbols("s1 s2", positive=True)
     slow, oja = tied_flows(sp.Matrix(3, 2, lambda i, j: s[j] if i == j else 0), sigma)
     return derived(sp.Matrix([[sp.expand(slow[0, 0]), sp.expand(oja[0, 0])]]))
 
 
 def derive_aligned_mode() -> Derivation:
-    r"""Solve :math:`\dot w = \lambda w(1-w^2)`: linear in :math:`w^{-2}`.
-
-    References
-    ----------
-    Saxe et al. (2014), Eq. 12.
+    r"""Solve :math:`\dot w = \lambda w(1-w^2)`: linear in :math:`w^{-2}` (Saxe et al. 2014, Eq. 12).
 
     Examples
     --------
     >>> derive_aligned_mode().expression
     1/sqrt(1 - exp(-2*lambda*t) + exp(-2*lambda*t)/w0**2)
     """
-    import sympy as sp
-
     lam, t, w0 = sp.symbols("lambda t w0", positive=True)
     u = sp.Function("u")
     solved = sp.dsolve(u(t).diff(t) + 2 * lam * (u(t) - 1), u(t), ics={u(0): w0**-2})
@@ -341,19 +267,14 @@ def derive_aligned_pair() -> Derivation:
     r"""Solve the Riccati equation of :math:`q = (a+b)^2` along the flow of an aligned pair.
 
     From :math:`\dot a = \lambda(1-ab)b` and :math:`\dot b = \lambda(1-ab)a` with :math:`k = a^2-b^2`,
-    :math:`\dot q = \lambda(2q - q^2/2 + k^2/2)`. With :math:`q = 2\dot u/(\lambda u)` it is linear.
-
-    References
-    ----------
-    Saxe et al. (2014), appendix A.
+    :math:`\dot q = \lambda(2q - q^2/2 + k^2/2)`. With :math:`q = 2\dot u/(\lambda u)` it is linear (Saxe et
+    al. 2014, appendix A).
 
     Examples
     --------
     >>> float(derive_aligned_pair().evaluate({"lambda": 1, "t": 100, "q0": 3, "k": 0}))  # ab tends to 1
     4.0
     """
-    import sympy as sp
-
     lam, t, q0, k = sp.symbols("lambda t q0 k", positive=True)
     rate = sp.Symbol("r")
     up, down = sp.solve(rate**2 - 2 * lam * rate - lam**2 * k**2 / 4, rate)
@@ -366,19 +287,14 @@ def derive_riccati() -> Derivation:
     r"""Solve the decoder's flow on tied weights for M = WW', two features on one hidden neuron.
 
     :math:`\dot M = \Sigma M + M\Sigma - 2M\Sigma M` is linear in two matrices with M = Y X^-1:
-    :math:`\dot Y = \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, in the eigenbasis row by row.
-
-    References
-    ----------
-    Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE Trans. Neural Networks 5 (1994) 674.
+    :math:`\dot Y = \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, in the eigenbasis row by row (Notes,
+    Eq. 21; Yan, Helmke and Moore 1994).
 
     Examples
     --------
     >>> float(derive_riccati().evaluate({"t": 99, "x": 1, "y": 1, "s1": 2, "s2": 1})[0, 0])
     1.0
     """
-    import sympy as sp
-
     t, x, y, *s = sp.symbols("t x y s1 s2", positive=True)
     w = sp.Matrix([x, y])
     start = w * w.T

@@ -3,10 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, choice, integer, matrix, number, real, vector
+from ..arguments import FloatArray, choice, finite, integer, number
 from ..features import SparseUniform
+from ..loss.checks import importances
 from ..results import result
-from .spectrum import LARGEST, Covariance, covariance_matrix, sized_spectrum, spectrum
+from .spectrum import Covariance, checked_weights, covariance_matrix, sized_spectrum, spectrum
 
 __all__ = [
     "WeightedOptimum",
@@ -18,20 +19,19 @@ __all__ = [
 ]
 
 
+@finite
 def reconstruction_loss(
     A: npt.ArrayLike, B: npt.ArrayLike, covariance: Covariance, importance: npt.ArrayLike | None = None
 ) -> float:
-    r"""Loss per feature of the linear model x -> A B x, with importance.
+    r"""Loss per feature of the linear model x -> A B x (Notes 2022, section 1), with importance.
 
     :math:`\frac1n \sum_i I_i\, E(x_i - (ABx)_i)^2 = \frac1n\,\mathrm{tr}\,D(1-AB)\Sigma(1-AB)'` with
     :math:`D = \mathrm{diag}(I)`. For tied weights pass A = W, B = W.T.
 
     Parameters
     ----------
-    A : (n_features, n_hidden) array_like of float
-        Decoder, entries up to 1e50.
-    B : (n_hidden, n_features) array_like of float
-        Encoder, entries up to 1e50.
+    A, B : (n_features, n_hidden) and (n_hidden, n_features) array_like of float
+        Decoder and encoder, entries up to 1e50.
     covariance : (n_features, n_features) array_like of float
         :math:`\Sigma = E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50.
     importance : (n_features,) array_like of float, optional
@@ -49,29 +49,25 @@ def reconstruction_loss(
         If shapes do not fit, `covariance` is not symmetric or has a negative eigenvalue, or an importance
         is out of range.
 
-    References
-    ----------
-    Notes (2022), section 1; Elhage et al. (2022), linear model.
-
     Examples
     --------
     >>> reconstruction_loss([[1.0], [0.0]], [[1.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]])
     0.5
     """
-    A = real("A", matrix("A", A), -LARGEST, LARGEST)
+    A = checked_weights("A", A)
     n, hidden = A.shape
-    B = real("B", matrix("B", B, (hidden, n)), -LARGEST, LARGEST)
+    B = checked_weights("B", B, (hidden, n))
     found = sized_spectrum(covariance, n)
-    weights = _importance(importance, n)
+    weights = importances(importance, n)
     error = found.eigenvectors - A @ (B @ found.eigenvectors)  # (1 - AB) U
     return float(np.sum(weights[:, None] * error**2 * found.eigenvalues) / n)
 
 
 def overlap_energy(W: npt.ArrayLike) -> float:
-    r"""Energy that the flow of Eq. 22 descends, :math:`E = \frac14|1 - WW'|^2`.
+    r"""Energy that the flow of Eq. 22 of the Notes (2022) descends, :math:`E = \frac14|1 - WW'|^2`.
 
     :math:`E = \frac14\sum_i(1-|W_i|^2)^2 + \frac14\sum_{i\ne j}(W_i\cdot W_j)^2`, the second sum over ordered
-    pairs: the source has 1/2 there, which is right for unordered pairs. For :math:`\Sigma = \lambda 1` the
+    pairs: Eq. 28 has 1/2 there, which is right for unordered pairs. For :math:`\Sigma = \lambda 1` the
     flow is the gradient flow of :math:`\lambda E`. For any other invertible :math:`\Sigma` it still descends
     E, steepest in the metric :math:`\mathrm{tr}\,\delta'\Sigma^{-1}\delta`, and so finds orthonormal columns
     but not the leading eigenvectors: E does not know :math:`\Sigma`.
@@ -92,34 +88,31 @@ def overlap_energy(W: npt.ArrayLike) -> float:
     ValueError
         If `W` is not a finite matrix with such entries.
 
-    References
-    ----------
-    Notes (2022), Eq. 28.
-
     Examples
     --------
     >>> overlap_energy([[1.0], [1.0]])
     0.5
     """
-    W = real("W", matrix("W", W), -LARGEST, LARGEST)
+    W = checked_weights("W", W)
     n, hidden = W.shape
-    gram = W.T @ W
+    small = min(n, hidden)
+    gram = W.T @ W if hidden < n else W @ W.T
     # |1 - WW'|^2 = |1 - W'W|^2 + n - n_hidden: the smaller matrix does
-    return float((np.sum((np.eye(hidden) - gram) ** 2) + (n - hidden)) / 4)
+    return float((np.sum((np.eye(small) - gram) ** 2) + (n - small)) / 4)
 
 
 def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
     r"""Loss per feature of the tied linear model on white inputs: feature benefit and interference.
 
-    :math:`F(W) = \frac1n\big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\big]`, the source's
-    form over n. It is the exact loss for uncorrelated centred inputs of variance 1.
+    :math:`F(W) = \frac1n\big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\big]`, the form of
+    Elhage et al. (2022) over n. It is the exact loss for uncorrelated centred inputs of variance 1.
 
     Parameters
     ----------
     W : (n_features, n_hidden) array_like of float
         Encodings, row i is feature i; entries up to 1e50.
-    importance : (n_features,) array_like of float, optional
-        From 0 to 1e50; 1 by default.
+    importance
+        As for `reconstruction_loss`.
 
     Returns
     -------
@@ -131,18 +124,15 @@ def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -
     ValueError
         If `W` is not a finite matrix with such entries, or `importance` has another size or is negative.
 
-    References
-    ----------
-    Elhage et al. (2022), the linear model's loss after Saxe et al.
-
     Examples
     --------
     >>> importance_loss([[1.0], [0.5]])
     0.53125
     """
-    W, weights = _weights(W, importance)
+    W = checked_weights("W", W)
+    weights = importances(importance, W.shape[0])
     square = np.einsum("ik,ik->i", W, W)
-    interference = np.einsum("ik,kl,il->i", W, W.T @ W, W, optimize=True) - square**2
+    interference = np.einsum("ik,jk,jl,il->i", W, W, W, W, optimize=True) - square**2
     return float(np.mean(weights * ((1 - square) ** 2 + np.maximum(interference, 0.0))))
 
 
@@ -156,17 +146,15 @@ def sparse_loss(
 
     .. math:: L = \mathrm{Var}(x)\, F(W) + (E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2 .
 
-    The last term is what :math:`E x_i x_j \ne 0` adds and the source leaves out. It is at most
+    The last term is what :math:`E x_i x_j \ne 0` adds and Elhage et al. (2022) leave out. It is at most
     3np/(4-3p) times the first, and that much where W W' misses the direction of ones alone.
 
     Parameters
     ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, row i is feature i; entries up to 1e50.
+    W, importance
+        As for `importance_loss` and `reconstruction_loss`.
     p : float
         Probability that a feature is on, 1 - S, in (0, 1].
-    importance : (n_features,) array_like of float, optional
-        From 0 to 1e50; 1 by default.
     bias : {"best", "none"}, optional
         Whether the model has an output bias, at its optimum.
 
@@ -180,10 +168,6 @@ def sparse_loss(
     ValueError
         If an argument has another shape or is out of range.
 
-    References
-    ----------
-    Elhage et al. (2022), linear model; moments: Notes (2022), section 2.1.
-
     Examples
     --------
     >>> W = [[1.0], [0.0]]
@@ -194,9 +178,9 @@ def sparse_loss(
     centred = float(x.variance) * importance_loss(W, importance)
     if choice("bias", bias, ("best", "none")) == "best":
         return centred
-    W, weights = _weights(W, importance)
+    W = checked_weights("W", W)
     shift = 1 - W @ W.sum(axis=0)
-    return centred + float(x.mean) ** 2 * float(np.mean(weights * shift**2))
+    return centred + float(x.mean) ** 2 * float(np.mean(importances(importance, W.shape[0]) * shift**2))
 
 
 @result
@@ -228,9 +212,8 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out.
 
     For uncorrelated inputs these eigenvectors are features, those with the largest :math:`I_i\Sigma_{ii}`:
-    M keeps n_hidden of them and nothing of the others, and more features than dimensions never pay. With
-    equal values the optimum is not unique and features may share dimensions, without gain. For correlated
-    inputs, such as sparse inputs that are not centred and a model without bias, it does pay.
+    M keeps n_hidden of them and nothing of the others; with equal values features may share dimensions,
+    without gain. For correlated inputs, such as sparse ones without bias, more features than dimensions pay.
 
     Parameters
     ----------
@@ -245,18 +228,15 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     Returns
     -------
     WeightedOptimum
-        Features of importance 0 get zero rows in A.
+        Features of importance 0 get zero rows in A. Absolute error of both losses: about n_features roundings
+        of the largest eigenvalue of the weighted matrix. If `tied` is false, `loss` is a lower bound for tied
+        weights.
 
     Raises
     ------
     ValueError
         If `covariance` is not symmetric or has a negative eigenvalue, `importance` has another size or is
         negative, or `n_hidden` is out of range.
-
-    Notes
-    -----
-    If `tied` is false, `loss` is a lower bound for tied weights. Absolute error of both losses: about
-    n_features roundings of the largest eigenvalue of the weighted matrix.
 
     References
     ----------
@@ -272,14 +252,13 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     """
     sigma = covariance_matrix(covariance)
     n = sigma.shape[0]
-    sized_spectrum(sigma, n)  # checks it
-    weights = _importance(importance, n)
+    sized_spectrum(sigma)  # checks it
+    weights = importances(importance, n)
     hidden = integer("n_hidden", n_hidden, 1, n)
     root = np.sqrt(weights)
     found = spectrum(root[:, None] * sigma * root)
     U = found.eigenvectors[:, :hidden]
-    on = root > 0
-    A = np.where(on[:, None], U / np.where(on, root, 1.0)[:, None], 0.0)
+    A = np.divide(U, root[:, None], out=np.zeros_like(U), where=root[:, None] > 0)
     B = U.T * root
     product = A @ B
     own = np.sort(weights * np.diag(sigma))
@@ -290,14 +269,3 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
         B=B,
         tied=bool(np.allclose(product, product.T, rtol=0.0, atol=1e-10)),
     )
-
-
-def _importance(importance: npt.ArrayLike | None, n_features: int) -> FloatArray:
-    if importance is None:
-        return np.ones(n_features)
-    return real("importance", vector("importance", importance, n_features), 0, LARGEST)
-
-
-def _weights(W: npt.ArrayLike, importance: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
-    W = real("W", matrix("W", W), -LARGEST, LARGEST)
-    return W, _importance(importance, W.shape[0])

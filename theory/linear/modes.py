@@ -3,13 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, choice, finite, plain, real
-from ..loss.checks import together
+from ..arguments import Real, choice, finite, plain, real
 
 __all__ = ["aligned_mode", "aligned_pair"]
 
-# Squares of weights and of products of them must stay finite.
-_LARGEST = 1e75
+_LARGEST = 1e75  # squares of weights and of products of them must stay finite
 
 
 @finite
@@ -41,7 +39,7 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     Raises
     ------
     ValueError
-        If an argument is not finite or out of range.
+        If an argument is not finite or out of range, or shapes do not broadcast.
 
     References
     ----------
@@ -54,8 +52,8 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     """
     double = 2.0 if choice("rule", rule, ("tied", "encoder", "decoder")) == "tied" else 1.0
     w = real("w", w, -_LARGEST, _LARGEST)
-    rate = _rate(eigenvalue, t, w=w)
-    gone, left = -np.expm1(-2 * double * rate), np.exp(-double * rate)
+    rate = double * (real("eigenvalue", eigenvalue, 0) * real("t", t, 0))
+    gone, left = -np.expm1(-2 * rate), np.exp(-rate)
     # a hypotenuse, so that no square underflows before the weight has grown
     return plain(np.asarray(w / np.hypot(w * np.sqrt(gone), np.where(w == 0, 1.0, left))))
 
@@ -76,10 +74,8 @@ def aligned_pair(
     ----------
     a, b : array_like of float
         Weights at time 0, at most 1e75 in size; broadcast with the others.
-    eigenvalue : array_like of float
-        Of the covariance, at least 0.
-    t : array_like of float
-        Time of Eqs. 20 and 21, at least 0.
+    eigenvalue, t
+        As for `aligned_mode`, with the time of Eqs. 20 and 21.
 
     Returns
     -------
@@ -90,7 +86,7 @@ def aligned_pair(
     Raises
     ------
     ValueError
-        If an argument is not finite or out of range.
+        If an argument is not finite or out of range, or shapes do not broadcast.
 
     References
     ----------
@@ -103,26 +99,17 @@ def aligned_pair(
     array([0.      , 0.876876, 1.      ])
     """
     a, b = real("a", a, -_LARGEST, _LARGEST), real("b", b, -_LARGEST, _LARGEST)
-    rate = _rate(eigenvalue, t, a=a, b=b)
     plus, minus = a + b, a - b
     root = np.hypot(2.0, plus * minus)
-    gone, left = np.sqrt(-np.expm1(-rate * root)), np.exp(-rate * root / 2)
+    rate = real("eigenvalue", eigenvalue, 0) * real("t", t, 0) * root
+    gone, left = np.sqrt(-np.expm1(-rate)), np.exp(-rate / 2)
     large = np.sqrt(2 + root)
     # Roots of the Riccati equations for the squares, as hypotenuses: all terms are positive, no square
     # underflows, and what is divided by a weight of zero is infinite, so that it rests.
-    with np.errstate(divide="ignore", over="ignore"):
-        start = np.where(plus == 0, np.inf, large * left / np.where(plus == 0, 1.0, np.abs(plus)))
-        up = np.hypot(np.hypot(large, plus * minus / large * left), minus * gone)
-        up = up / np.hypot(np.hypot(gone, start), minus / large)
-        down = np.hypot(np.hypot(plus * minus / large, large * left), plus * gone)
-        down = down / np.hypot(np.hypot(gone, plus / large * left), large / np.abs(minus))
+    start = np.where(plus == 0, np.inf, large * left / np.abs(plus))
+    up = np.hypot(np.hypot(large, plus * minus / large * left), minus * gone)
+    up = up / np.hypot(np.hypot(gone, start), minus / large)
+    down = np.hypot(np.hypot(plus * minus / large, large * left), plus * gone)
+    down = down / np.hypot(np.hypot(gone, plus / large * left), large / np.abs(minus))
     up, down = np.copysign(up, plus), np.copysign(down, minus)
     return plain(np.asarray((up + down) / 2)), plain(np.asarray((up - down) / 2))
-
-
-def _rate(eigenvalue: npt.ArrayLike, t: npt.ArrayLike, **weights: FloatArray) -> FloatArray:
-    """Return eigenvalue times t after checking that both broadcast with the weights."""
-    lam, times = real("eigenvalue", eigenvalue, 0), real("t", t, 0)
-    together(**weights, eigenvalue=lam, t=times)
-    with np.errstate(over="ignore"):  # an infinite exponent is the limit
-        return np.asarray(lam * times)

@@ -1,6 +1,5 @@
 """Eigenvalues of a second-moment matrix, sorted, with equal ones recognised as one eigenspace."""
 
-import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -16,6 +15,7 @@ __all__ = [
     "Spectrum",
     "checked_indices",
     "checked_spectrum",
+    "checked_weights",
     "covariance_matrix",
     "sized_spectrum",
     "spectrum",
@@ -56,7 +56,8 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     r"""Eigenvalues, largest first, eigenvectors and eigenspaces of a covariance.
 
     The matrix is whatever the loss averages over: :math:`\Sigma = E\,xx'`, or the covariance if the inputs
-    are centred. Index 0 is the largest eigenvalue everywhere in this package; the source counts from 1.
+    are centred. Index 0 is the largest eigenvalue everywhere in this package; Eq. 8 of the Notes (2022)
+    counts from 1.
 
     Parameters
     ----------
@@ -70,22 +71,15 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     Returns
     -------
     Spectrum
+        Absolute error of an eigenvalue about n_features roundings of the largest; negative ones within that
+        are returned as 0. An eigenvector is as good as its eigenvalue is far from the others; in one
+        eigenspace the basis is arbitrary.
 
     Raises
     ------
     ValueError
         If `covariance` is not square, not symmetric or has a negative eigenvalue, beyond 8 n_features
         roundings of its largest entry or eigenvalue, or `rtol` is outside [0, 1).
-
-    Notes
-    -----
-    LAPACK's symmetric eigensolver: absolute error of an eigenvalue about n_features roundings of the largest.
-    An eigenvector is as good as its eigenvalue is far from the others; in one eigenspace the basis is
-    arbitrary. Negative eigenvalues within rounding are returned as 0.
-
-    References
-    ----------
-    Notes (2022), Eq. 8.
 
     Examples
     --------
@@ -98,7 +92,7 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     >>> found.multiplicities
     array([1, 3])
     """
-    sigma = real("covariance", covariance_matrix(covariance), -_LARGEST, _LARGEST)
+    sigma = covariance_matrix(covariance)
     rtol = number("rtol", rtol, 0.0, 1.0, brackets="[)")
     n = sigma.shape[0]
     if sigma.shape[1] != n:
@@ -124,46 +118,22 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     return Spectrum(np.ascontiguousarray(values), np.ascontiguousarray(vectors), space)
 
 
-def covariance_matrix(covariance: Covariance, n_features: int | None = None) -> FloatArray:
-    """Return a covariance, or that of a law, as a matrix of the right size."""
+def covariance_matrix(
+    covariance: Covariance, n_features: int | None = None, largest: float = _LARGEST
+) -> FloatArray:
+    """Return a covariance, or that of a law, as a matrix of the right size with entries up to the largest."""
     if isinstance(covariance, Features):
         covariance = covariance.covariance()
-    return matrix("covariance", covariance, (n_features, n_features))
+    return real("covariance", matrix("covariance", covariance, (n_features, n_features)), -largest, largest)
 
 
-def sized_spectrum(covariance: Covariance, n_features: int) -> Spectrum:
-    """Return the spectrum of a covariance of that size, small enough for products with weights.
-
-    Raises
-    ------
-    ValueError
-        If it has another size or entries beyond 1e50, or as for `spectrum`.
-
-    Examples
-    --------
-    >>> sized_spectrum([[1.0]], 2)
-    Traceback (most recent call last):
-        ...
-    ValueError: `covariance` must have shape (2, 2); got (1, 1).
-    """
-    return spectrum(real("covariance", covariance_matrix(covariance, n_features), -LARGEST, LARGEST))
+def sized_spectrum(covariance: Covariance, n_features: int | None = None) -> Spectrum:
+    """Return the spectrum of a covariance of that size, small enough for products with weights."""
+    return spectrum(covariance_matrix(covariance, n_features, LARGEST))
 
 
 def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: int | None = None) -> Spectrum:
-    """Return the spectrum of a covariance that must be invertible as well.
-
-    Raises
-    ------
-    ValueError
-        If `covariance` is singular to rounding, or as for `spectrum`.
-
-    Examples
-    --------
-    >>> checked_spectrum([[1.0, 1.0], [1.0, 1.0]])
-    Traceback (most recent call last):
-        ...
-    ValueError: `covariance` must be invertible; got smallest eigenvalue 0 beside the largest, 2.
-    """
+    """Return the spectrum of a covariance that must not be singular to rounding."""
     found = spectrum(covariance_matrix(covariance, n_features), rtol)
     values = found.eigenvalues
     if values[-1] <= _ROUNDINGS * values.size * _EPS * values[0]:
@@ -174,23 +144,19 @@ def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: in
     return found
 
 
+def checked_weights(
+    name: str, W: npt.ArrayLike, shape: tuple[int | None, int | None] = (None, None)
+) -> FloatArray:
+    """Return a matrix of weights, small enough for products of four of them and a covariance."""
+    return real(name, matrix(name, W, shape), -LARGEST, LARGEST)
+
+
 def checked_indices(indices: Iterable[int], n_features: int) -> npt.NDArray[np.int64]:
-    """Return the indices sorted, after checking that they are integers in range and none is repeated.
-
-    Raises
-    ------
-    ValueError
-        If one is out of range or repeated.
-
-    Examples
-    --------
-    >>> checked_indices([2, 0], 3)
-    array([0, 2])
-    """
+    """Return the indices sorted, after checking that they are integers in range and none is repeated."""
     if not isinstance(indices, Iterable):
         raise ValueError(f"`indices` must be a sequence of integers; got {indices!r}.")
-    listed = sorted(integer("indices", i, 0, n_features - 1) for i in indices)
-    for one, other in itertools.pairwise(listed):
-        if one == other:
-            raise ValueError(f"`indices` must not repeat; got {one} twice.")
-    return np.array(listed, dtype=np.int64)
+    listed = np.array(sorted(integer("indices", i, 0, n_features - 1) for i in indices), dtype=np.int64)
+    repeated = listed[:-1][np.diff(listed) == 0]
+    if repeated.size:
+        raise ValueError(f"`indices` must not repeat; got {repeated[0]} twice.")
+    return listed

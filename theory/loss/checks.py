@@ -10,7 +10,7 @@ __all__ = ["LARGEST_ENTRY", "MOST", "biases", "encodings", "importances", "squar
 
 # The kernels form squares of sums of entries, and entries are sums of products of encodings.
 LARGEST_ENTRY = 1e50
-LARGEST_WEIGHT = 1e20
+_LARGEST_WEIGHT = 1e20
 # Counts of features and neurons in closed forms, of which third powers are formed.
 MOST = 1e50
 
@@ -30,14 +30,12 @@ def square(M: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 def biases(b: npt.ArrayLike, n: int) -> FloatArray:
     """Return the biases of n outputs; one number serves all."""
-    b = arguments.real("b", b)
-    b = np.full(n, b) if b.ndim == 0 else arguments.vector("b", b, n)
-    return _contiguous(arguments.real("b", b, -LARGEST_ENTRY, LARGEST_ENTRY))
+    return _contiguous(arguments.real("b", arguments.each("b", b, n), -LARGEST_ENTRY, LARGEST_ENTRY))
 
 
 def encodings(W: npt.ArrayLike) -> FloatArray:
     """Return the encodings, small enough for their overlaps and for a matrix of them."""
-    W = arguments.real("W", arguments.matrix("W", W), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    W = arguments.real("W", arguments.matrix("W", W), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
     arguments.fits("W", f"shape {W.shape}", 4.0 * W.shape[0] ** 2)
     return W
 

@@ -4,7 +4,7 @@ A model is given by its encodings W, with M = W W', or by any matrix M ("of map"
 """
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from ..arguments import FloatArray, integer, number
 from ..results import result
@@ -53,24 +53,17 @@ def class_weights(n: int, p: float, up_to: int) -> FloatArray:
     return np.asarray(p**k * (1.0 - p) ** (n - k))
 
 
-def _class(k: int, n: int, largest: int = LARGEST_CLASS) -> int:
-    """Return k, a class of n features for which the table of faces fits into memory."""
-    return integer("k", k, 0, min(n, largest))
-
-
 def _last(n: int, up_to: int | None, largest: int) -> int:
     """Return the last class to keep."""
-    if up_to is not None:
-        return integer("up_to", up_to, 0, min(n, largest))
-    if n > largest:
+    if up_to is None and n > largest:
         raise ValueError(f"`up_to` must be given for more than {largest} features; got None for {n}.")
-    return n
+    return n if up_to is None else integer("up_to", up_to, 0, min(n, largest))
 
 
 # --- One class ---------------------------------------------------------------------------------------------
 
 
-def class_loss_per_feature(M: npt.ArrayLike, b: npt.ArrayLike, k: int) -> FloatArray:
+def class_loss_per_feature(M: ArrayLike, b: ArrayLike, k: int) -> FloatArray:
     r"""Exact squared error of each output of ReLU(M x + b), summed over the inputs with k features on.
 
     .. math:: L_{k,i} = \sum_{|P| = k} \int_{[0,1]^P} (x_i - \mathrm{ReLU}((M x + b)_i))^2 \, dx
@@ -89,27 +82,21 @@ def class_loss_per_feature(M: npt.ArrayLike, b: npt.ArrayLike, k: int) -> FloatA
     (n,) ndarray of float64
         A sum over the C(n, k) patterns, not a mean: divide by C(n, k) for the mean over the class.
 
+        The error of a pattern is below 1e-14 of (\|b_i\| + sum_j \|M_ij\|)^2 + 1, with j over the features
+        that are on.
+
     Raises
     ------
     ValueError
         If an argument has another shape, is not finite or lies outside its range.
 
-    See Also
-    --------
-    superposition.solvers.loss.exact_loss : The loss of all classes together, by another method.
-
     Notes
     -----
-    The sum over the vertices of the cube, which `derive_class_loss` gives, loses all digits where weights are
-    small. A recursion over the faces replaces it. Its terms are positive and it divides by no weight. The
-    error of a pattern is below 1e-14 of (\|b_i\| + sum_j \|M_ij\|)^2 + 1, with j over the features that are
-    on; patterns are added with compensation.
-
     An output costs about C(n, k) 4 2^k steps of 50 ns. Patterns whose pre-activation has one sign cost k.
 
     References
     ----------
-    Elhage et al. (2022), L_k of the expansion by sparsity; derived in the module `derive`.
+    Elhage et al. (2022), L_k of the expansion by sparsity; derived by `derive_class_loss`.
 
     Examples
     --------
@@ -118,12 +105,10 @@ def class_loss_per_feature(M: npt.ArrayLike, b: npt.ArrayLike, k: int) -> FloatA
     [array([0., 0.]), array([0., 0.]), array([0.16666667, 0.16666667])]
     """
     M, b = checks.square(M, b)
-    return per_feature(M, b, _class(k, b.size))
+    return per_feature(M, b, integer("k", k, 0, min(b.size, LARGEST_CLASS)))
 
 
-def class_loss_of_map(
-    M: npt.ArrayLike, b: npt.ArrayLike, k: int, importance: npt.ArrayLike | None = None
-) -> float:
+def class_loss_of_map(M: ArrayLike, b: ArrayLike, k: int, importance: ArrayLike | None = None) -> float:
     """Exact loss L_k of any model ReLU(M x + b): the sum of `class_loss_per_feature`, weighted.
 
     Parameters and errors are those of `class_loss_per_feature` and `class_loss`.
@@ -135,10 +120,10 @@ def class_loss_of_map(
     """
     M, b = checks.square(M, b)
     weights = checks.importances(importance, b.size)
-    return float(weights @ per_feature(M, b, _class(k, b.size)))
+    return float(weights @ per_feature(M, b, integer("k", k, 0, min(b.size, LARGEST_CLASS))))
 
 
-def class_loss(W: npt.ArrayLike, b: npt.ArrayLike, k: int, importance: npt.ArrayLike | None = None) -> float:
+def class_loss(W: ArrayLike, b: ArrayLike, k: int, importance: ArrayLike | None = None) -> float:
     r"""Exact loss L_k of the model ReLU(W W' x + b) on inputs with exactly k features on.
 
     The loss over sparse data is the mixture of the classes,
@@ -161,22 +146,13 @@ def class_loss(W: npt.ArrayLike, b: npt.ArrayLike, k: int, importance: npt.Array
     -------
     float
         The expected squared error of all features together, summed over the C(n_features, k) patterns, with
-        values uniform on [0, 1]. A total over features, as in the source.
+        values uniform on [0, 1]. A total over features, as in the source. Accuracy and cost are those of
+        `class_loss_per_feature`; rounding of W W' itself, of relative size 1e-16, comes on top.
 
     Raises
     ------
     ValueError
         If an argument has another shape, is not finite or lies outside its range.
-
-    See Also
-    --------
-    mixture_loss : All classes together.
-    class_loss_of_map : Models that are not tied.
-
-    Notes
-    -----
-    Accuracy and cost are those of `class_loss_per_feature`; rounding of W W' itself, of relative size 1e-16,
-    comes on top.
 
     References
     ----------
@@ -193,7 +169,7 @@ def class_loss(W: npt.ArrayLike, b: npt.ArrayLike, k: int, importance: npt.Array
 
 
 def class_loss_gradient_of_map(
-    M: npt.ArrayLike, b: npt.ArrayLike, k: int, importance: npt.ArrayLike | None = None
+    M: ArrayLike, b: ArrayLike, k: int, importance: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient of `class_loss_of_map` with respect to M and b, exact.
 
@@ -203,13 +179,10 @@ def class_loss_gradient_of_map(
     -------
     by_M : (n, n) ndarray of float64
     by_b : (n,) ndarray of float64
-
-    Notes
-    -----
-    By the same recursion as the loss, at 2 to 5 times its cost. The error of a pattern is below 1e-14 of
-    |b_i| + sum_j |M_ij| + 1, j over the features that are on. The loss is once continuously differentiable
-    for k >= 1, unless a row of M vanishes on a pattern and its bias is 0: there the derivatives are those
-    towards larger outputs.
+        At 2 to 5 times the cost of the loss. The error of a pattern is below 1e-14 of |b_i| + sum_j |M_ij| +
+        1, j over the features that are on. The loss is once continuously differentiable for k >= 1, unless a
+        row of M vanishes on a pattern and its bias is 0: there they are the derivatives towards larger
+        outputs.
 
     Examples
     --------
@@ -219,11 +192,11 @@ def class_loss_gradient_of_map(
     """
     M, b = checks.square(M, b)
     weights = checks.importances(importance, b.size)
-    return gradient_of_map(M, b, _class(k, b.size, LARGEST_GRADIENT_CLASS), weights)
+    return gradient_of_map(M, b, integer("k", k, 0, min(b.size, LARGEST_GRADIENT_CLASS)), weights)
 
 
 def class_loss_gradient(
-    W: npt.ArrayLike, b: npt.ArrayLike, k: int, importance: npt.ArrayLike | None = None
+    W: ArrayLike, b: ArrayLike, k: int, importance: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient of `class_loss` with respect to W and b, exact.
 
@@ -274,11 +247,7 @@ class Mixture:
 
 
 def mixture_loss_of_map(
-    M: npt.ArrayLike,
-    b: npt.ArrayLike,
-    p: float,
-    importance: npt.ArrayLike | None = None,
-    up_to: int | None = None,
+    M: ArrayLike, b: ArrayLike, p: float, importance: ArrayLike | None = None, up_to: int | None = None
 ) -> Mixture:
     """Exact loss of any model ReLU(M x + b) over sparse data, as the mixture of its classes.
 
@@ -301,11 +270,7 @@ def mixture_loss_of_map(
 
 
 def mixture_loss(
-    W: npt.ArrayLike,
-    b: npt.ArrayLike,
-    p: float,
-    importance: npt.ArrayLike | None = None,
-    up_to: int | None = None,
+    W: ArrayLike, b: ArrayLike, p: float, importance: ArrayLike | None = None, up_to: int | None = None
 ) -> Mixture:
     r"""Exact loss of the model ReLU(W W' x + b) over sparse data, as the mixture of its classes.
 
@@ -324,20 +289,15 @@ def mixture_loss(
     Returns
     -------
     Mixture
+        Accuracy of a class as for `class_loss`; `left_out` is `dropped_bound`.
 
     Raises
     ------
     ValueError
         If an argument has another shape, is not finite or lies outside its range.
 
-    See Also
-    --------
-    superposition.solvers.loss.exact_loss : The loss per feature by another method, of any law and size.
-
     Notes
     -----
-    Accuracy of a class as for `class_loss`; terms are positive. `left_out` is `dropped_bound`.
-
     A model that minimises the sum up to class K has a full loss of at most that of any other model plus
     its own `left_out`. So the test for "ignore two-sparse inputs" is whether `left_out` of the model found is
     small against its loss. The probability of such inputs does not decide it.
@@ -363,11 +323,7 @@ def mixture_loss(
 
 
 def mixture_loss_gradient(
-    W: npt.ArrayLike,
-    b: npt.ArrayLike,
-    p: float,
-    importance: npt.ArrayLike | None = None,
-    up_to: int | None = None,
+    W: ArrayLike, b: ArrayLike, p: float, importance: ArrayLike | None = None, up_to: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient of `mixture_loss(...).total` with respect to W and b, exact.
 

@@ -17,11 +17,11 @@ Few of the 3^k faces are reached (about 4 times 2^k).
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import FloatArray
 from ..kernels import kernel, ufunc
 
 __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_gradient", "pattern_loss"]
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
@@ -55,15 +55,10 @@ def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: Floa
         if z >= 0.0:
             gone, left = 0.0, 1.0
         elif z + step <= 0.0:
-            gone, left = 1.0, 0.0
-            z += step
+            gone, left, z = 1.0, 0.0, z + step
         else:
-            gone, left = -z / step, (z + step) / step
-            z = 0.0
-        if g[j] >= 0.0:
-            t[j], rest[j] = gone, left
-        else:
-            t[j], rest[j] = left, gone
+            gone, left, z = -z / step, (z + step) / step, 0.0
+        t[j], rest[j] = (gone, left) if g[j] >= 0.0 else (left, gone)
 
 
 @kernel
@@ -74,13 +69,11 @@ def _cut_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
-    # weights of E ReLU(z)^2, E u_own ReLU(z) and E ReLU(z) on each face
-    square, cross, mean = work
-    last = 3**k - 1
+    square, cross, mean = work  # weights of E ReLU(z)^2, E u_own ReLU(z) and E ReLU(z) on each face
+    last, loss = 3**k - 1, 0.0
     square[last] = 1.0
     if own >= 0:
-        cross[last] = 2.0
-    loss = 0.0 if own < 0 else 1.0 / 3.0
+        cross[last], loss = 2.0, 1.0 / 3.0
     for face in range(last, -1, -1):
         if square[face] == 0.0 and cross[face] == 0.0 and mean[face] == 0.0:
             continue

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..arguments import integer
-from ..derivation import Derivation
+from ..derivation import Derivation, sp
 
 __all__ = ["derive_class_loss"]
 
@@ -53,8 +53,6 @@ def derive_class_loss(k: int) -> Derivation:
     >>> derive_class_loss(1).expression[0]
     (-Max(0, b)**3 + Max(0, b + g1)**3)/(3*g1)
     """
-    import sympy as sp
-
     k = integer("k", k, 1, 8)
     b, g = sp.Symbol("b", real=True), list(sp.symbols(f"g1:{k + 1}", real=True))
     u = list(sp.symbols(f"u1:{k + 1}"))

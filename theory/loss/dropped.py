@@ -1,9 +1,9 @@
 """Rigorous bounds on what the classes of many features on add to the loss."""
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from ..arguments import FloatArray, integer, number
+from ..arguments import FloatArray, Real, integer, number
 from ..features import SparseUniform
 from . import checks
 
@@ -20,58 +20,47 @@ def _tail(p: float, n: int, least: int) -> float:
     return float(SparseUniform(p).tail(n, least)) if n > 0 else 0.0
 
 
-def _second_moment(
-    total: FloatArray,
-    squares: FloatArray,
-    offset: FloatArray,
-    square: FloatArray,
-    p: float,
-    n: int,
-    least: int,
-) -> FloatArray:
-    """Return E (c + a.x)^2 over patterns with at least `least` of the n features x on.
+def _off_and_on(
+    sums: tuple[Real, Real], start: Real, slope: Real, p: float, n: int, up_to: int
+) -> tuple[Real, Real]:
+    """Return E (c + a.x)^2 for c = `start`, and for c = start + slope u with u uniform on [0, 1].
 
-    `total` and `squares` are the sums of the a_j and of their squares, `offset` and `square` E c and E c^2 of
-    an independent c.
+    They are over patterns of the n features x with more than `up_to` on, and with one less. `sums` are those
+    of the a_j and of their squares.
     """
-    one, two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
-    moment = square * _tail(p, n, least) + offset * total * p * one
+    total, squares = sums
     pairs = total * total - squares
-    return np.asarray(moment + squares * (p / 3.0) * one + pairs * (p * p / 4.0) * two)
+
+    def second_moment(mean: Real, square: Real, least: int) -> Real:
+        one, two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
+        moment = square * _tail(p, n, least) + mean * total * p * one
+        return moment + squares * (p / 3.0) * one + pairs * (p * p / 4.0) * two
+
+    end = start + slope
+    square = (start * start + start * end + end * end) / 3.0
+    return (
+        second_moment(start, start * start, up_to + 1),
+        second_moment(start + slope / 2.0, square, up_to),
+    )
 
 
 def dropped(M: FloatArray, b: FloatArray, p: float, up_to: int) -> FloatArray:
     """Return a bound on what patterns with more than `up_to` features on add to the loss of each output."""
-    n, diagonal = b.size, np.diag(M)
-    others = M - np.diag(diagonal)
-    positive, ramp = np.maximum(others, 0.0), np.maximum(b, 0.0)
-
-    def among_others(weights: FloatArray, offset: FloatArray, square: FloatArray, least: int) -> FloatArray:
-        sums = weights.sum(axis=1), (weights * weights).sum(axis=1)
-        return _second_moment(*sums, offset, square, p, n - 1, least)
-
-    # own feature off: ReLU(z) is at most |z|, and at most what the positive terms of z make alone
-    off = np.minimum(
-        among_others(others, b, b * b, up_to + 1),
-        among_others(positive, ramp, ramp * ramp, up_to + 1),
-    )
-
-    # own feature on: ReLU brings z nearer to x >= 0; and (x - ReLU(z))^2 <= x^2 + (ReLU(z) - x)_+^2
-    def mean_square(slope: FloatArray, start: FloatArray) -> FloatArray:
-        return np.asarray((start * start + start * (start + slope) + (start + slope) ** 2) / 3.0)
-
-    slope = diagonal - 1.0
-    rise = np.maximum(slope, 0.0)
-    on = np.minimum(
-        among_others(others, b + slope / 2.0, mean_square(slope, b), up_to),
-        _tail(p, n - 1, up_to) / 3.0
-        + among_others(positive, ramp + rise / 2.0, mean_square(rise, ramp), up_to),
-    )
-    return ((1.0 - p) * off + p * on) * ROUNDING_UP
+    n, slope = b.size, np.diag(M) - 1.0
+    others = M - np.diag(np.diag(M))
+    positive = np.maximum(others, 0.0)
+    sums, positive_sums = ((w.sum(axis=1), (w * w).sum(axis=1)) for w in (others, positive))
+    # Own feature off: ReLU(z) is at most |z|. On: ReLU brings z nearer to x >= 0.
+    off, on = _off_and_on(sums, b, slope, p, n - 1, up_to)
+    # ReLU(z) is at most what the positive terms of z make alone; (x - ReLU(z))^2 <= x^2 + (ReLU(z) - x)_+^2.
+    ramp, rise = np.maximum(b, 0.0), np.maximum(slope, 0.0)
+    positive_off, positive_on = _off_and_on(positive_sums, ramp, rise, p, n - 1, up_to)
+    on = np.minimum(on, _tail(p, n - 1, up_to) / 3.0 + positive_on)
+    return np.asarray((1.0 - p) * np.minimum(off, positive_off) + p * on) * ROUNDING_UP
 
 
 def dropped_bound(
-    M: npt.ArrayLike, b: npt.ArrayLike, p: float, up_to: int, importance: npt.ArrayLike | None = None
+    M: ArrayLike, b: ArrayLike, p: float, up_to: int, importance: ArrayLike | None = None
 ) -> float:
     r"""Upper bound on what inputs with more than `up_to` features on add to the loss of ReLU(M x + b).
 
@@ -92,7 +81,7 @@ def dropped_bound(
     Returns
     -------
     float
-        A number that sum_(k > K) p^k (1 - p)^(n-k) L_k never exceeds.
+        A number that sum_(k > K) p^k (1 - p)^(n-k) L_k never exceeds; rigorous, rounding included.
 
     Raises
     ------
@@ -101,10 +90,9 @@ def dropped_bound(
 
     Notes
     -----
-    Rigorous, rounding included. As x >= 0, each error is at most that of the linear output z = M x + b. An
-    output whose feature is off is at most what the positive terms of z make alone. The second moments of both
-    over the patterns with more than K features on are quadratic in M with binomial tails as coefficients. The
-    smaller of the two is taken, output by output. The cost is that of one look at each entry of M.
+    As x >= 0, each error is at most that of the linear output z = M x + b. An output whose feature is off is
+    at most what the positive terms of z make alone. The second moments of both over the patterns with more
+    than K features on are quadratic in M with binomial tails as coefficients.
 
     Examples
     --------
@@ -139,7 +127,7 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     -------
     float
         A number that sum_(k > K) p^k (1 - p)^(D-k) L_k exceeds for no W with |W_i| <= norm and no b with b_i
-        <= bias, any number of hidden neurons, importance 1. A total over features.
+        <= bias, any number of hidden neurons, importance 1. A total over features; rigorous.
 
     Raises
     ------
@@ -148,7 +136,7 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
 
     Notes
     -----
-    Rigorous, rounding included. Overlaps are at most norm². An output whose feature is off is at most
+    Overlaps are at most norm². An output whose feature is off is at most
     bias + norm² sum_j x_j. If it is on, the squared error is at most x_i² (output too small) plus
     (bias + (norm² - 1)_+ x_i + norm² sum_(j != i) x_j)² (output too large). The model with all W_i alike and
     unit norms attains all but the term x_i².
@@ -173,9 +161,7 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     up_to = integer("up_to", up_to, 0, n)
     overlap = number("norm", norm, 0, checks.LARGEST_ENTRY**0.5) ** 2
     bias = number("bias", bias, 0, checks.LARGEST_ENTRY)
-    total, squares = np.array((n - 1) * overlap), np.array((n - 1) * overlap**2)
-    rise = max(overlap - 1.0, 0.0)
-    off = _second_moment(total, squares, np.array(bias), np.array(bias**2), p, n - 1, up_to + 1)
-    start = np.array(bias + rise / 2.0), np.array((bias**2 + bias * (bias + rise) + (bias + rise) ** 2) / 3.0)
-    on = _tail(p, n - 1, up_to) / 3.0 + _second_moment(total, squares, *start, p, n - 1, up_to)
+    sums = (n - 1) * overlap, (n - 1) * overlap**2
+    off, on = _off_and_on(sums, bias, max(overlap - 1.0, 0.0), p, n - 1, up_to)
+    on += _tail(p, n - 1, up_to) / 3.0
     return float(n * ((1.0 - p) * off + p * on) * ROUNDING_UP) if up_to < n else 0.0

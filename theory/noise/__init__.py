@@ -14,23 +14,8 @@ effects of different order are told apart:
 Every function raises a ``ValueError`` that names an argument which is out of range.
 """
 
-from .derive import (
-    derive_edgeworth,
-    derive_fourth_norm_diffusion,
-    derive_fourth_norm_drift,
-    derive_fourth_norm_step,
-    derive_gradient,
-    derive_moment,
-    derive_next_step_loss,
-    derive_next_step_square,
-    derive_normal_relu,
-    derive_quartic_flow,
-    derive_random_drift,
-    derive_random_fourth_norm,
-    derive_sparsifying_rate,
-    derive_squared_norm,
-    expectation,
-)
+from .derive import *  # noqa: F403
+from .derive import __all__ as _derivations
 from .drift import fourth_norm_diffusion, fourth_norm_drift, next_step_loss, random_fourth_norm_drift
 from .moments import NOISES, excess_kurtosis, fourth_moment, noise_moments, three_point
 from .potential import effective_potential, noise_averaged_gradient, noise_averaged_loss, sparsifying_rate
@@ -46,25 +31,11 @@ from .predict import (
 from .relu import ReluMoments, relu_moments
 
 __all__ = [
+    *_derivations,
     "NOISES",
     "ReluMoments",
-    "derive_edgeworth",
-    "derive_fourth_norm_diffusion",
-    "derive_fourth_norm_drift",
-    "derive_fourth_norm_step",
-    "derive_gradient",
-    "derive_moment",
-    "derive_next_step_loss",
-    "derive_next_step_square",
-    "derive_normal_relu",
-    "derive_quartic_flow",
-    "derive_random_drift",
-    "derive_random_fourth_norm",
-    "derive_sparsifying_rate",
-    "derive_squared_norm",
     "effective_potential",
     "excess_kurtosis",
-    "expectation",
     "fourth_moment",
     "fourth_norm_diffusion",
     "fourth_norm_drift",

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation, derived
+from ..derivation import Derivation, derived, sp
 
 __all__ = [
     "derive_edgeworth",
@@ -97,11 +97,6 @@ def _sum(k: int) -> Any:
     return _ring()[f"p{k}" if k else "m"]
 
 
-def _power_sum(k: int) -> Any:
-    """Return p_k as a SymPy symbol."""
-    return _sum(k).as_expr()
-
-
 def _noise_moment(k: int) -> Any:
     """Return the k-th moment of the noise in the ring, 0 if k is odd."""
     return 0 * _ring()["1"] if k % 2 else _ring()[f"mu{k}" if k else "1"]
@@ -118,6 +113,12 @@ def _projection() -> Table:
     """Return the joint moments of W.xi and |xi|^2; cumulants of sums over independent neurons add up."""
     one_neuron = _joint_cumulants(lambda a, b: _noise_moment(a + 2 * b))
     return _joint_moments(lambda a, b: one_neuron(a, b) * _sum(a))
+
+
+def _mean(expression: Any, other: str, moment: Table) -> Any:
+    """Average a polynomial over u and another variable, given their joint moments."""
+    terms = sp.Poly(sp.expand(expression), sp.Symbol("u"), sp.Symbol(other)).terms()
+    return sp.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))
 
 
 def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
@@ -166,14 +167,11 @@ def expectation(expression: Any) -> Any:
     >>> expectation(sympy.Symbol("u") ** 2)
     mu2*p2
     """
-    import sympy
-
-    u, R = sympy.symbols("u R")
-    whole = sympy.Integer(expression) if isinstance(expression, int) else expression
-    if not isinstance(whole, sympy.Expr) or not whole.is_polynomial(u, R):
+    u, R = sp.symbols("u R")
+    whole = sp.Integer(expression) if isinstance(expression, int) else expression
+    if not isinstance(whole, sp.Expr) or not whole.is_polynomial(u, R):
         raise ValueError(f"`expression` must be a SymPy polynomial in u and R; got {expression!r}.")
-    terms = sympy.Poly(sympy.expand(whole), u, R).terms()
-    return sympy.expand(sum(factor * derive_moment(a, b).expression for (a, b), factor in terms))
+    return _mean(whole, "R", lambda a, b: derive_moment(a, b).expression)
 
 
 def derive_random_fourth_norm() -> Derivation:
@@ -182,8 +180,6 @@ def derive_random_fourth_norm() -> Derivation:
     A normal vector is a random direction times an independent length, so that :math:`m\, E x^4` is the mean
     looked for times :math:`E |x|^4 = m^2 + 2m`.
 
-    References
-    ----------
     Lecomte et al. (2024), Fig. 4, has 3/m, its limit.
 
     Examples
@@ -191,12 +187,10 @@ def derive_random_fourth_norm() -> Derivation:
     >>> derive_random_fourth_norm().expression
     3/(m + 2)
     """
-    import sympy
-
-    m, t = sympy.symbols("m t")
-    fourth = sympy.diff(sympy.exp(t**2 / 2), t, 4).subs(t, 0)
-    length = sympy.diff((1 - 2 * t) ** (-m / 2), t, 2).subs(t, 0)  # of the chi-squared law
-    return derived(sympy.simplify(m * fourth / length), "All directions of W are equally likely.")
+    m, t = sp.symbols("m t")
+    fourth = sp.diff(sp.exp(t**2 / 2), t, 4).subs(t, 0)
+    length = sp.diff((1 - 2 * t) ** (-m / 2), t, 2).subs(t, 0)  # of the chi-squared law
+    return derived(sp.simplify(m * fourth / length), "All directions of W are equally likely.")
 
 
 # --- One step ---------------------------------------------------------------------------------------------
@@ -206,14 +200,7 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     r"""Derive the gradient of the loss on input e_1, :math:`2 (|W_1|^2 - 1 + W_1 \cdot \xi)(2 W_1 + \xi)`.
 
     The loss is differentiated with a symbol 0 or 1 for each ReLU, then the first is on, the others are off.
-
-    Returns
-    -------
-    Derivation
-        Matrix (n_features, n_hidden) in the symbols W_00, ... and xi_0, ...; all rows but the first are 0.
-
-    References
-    ----------
+    It is a matrix (n_features, n_hidden) in the symbols W_00, ..., xi_0, ...; all rows but the first are 0.
     Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1. (In its chain rule the Jacobian of h is the identity
     of size m; it prints n.)
 
@@ -222,37 +209,29 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     >>> derive_gradient(2, 1).expression[1, 0]
     0
     """
-    import sympy
-
     n = arguments.integer("n_features", n_features, 1, 30)
     m = arguments.integer("n_hidden", n_hidden, 1, 30)
-    W = sympy.Matrix(n, m, lambda i, j: sympy.Symbol(f"W_{i}{j}", real=True))
-    noise = sympy.Matrix(1, m, lambda _, j: sympy.Symbol(f"xi_{j}", real=True))
-    on = [sympy.Symbol(f"on_{i}") for i in range(n)]
+    W = sp.Matrix(n, m, lambda i, j: sp.Symbol(f"W_{i}{j}", real=True))
+    noise = sp.Matrix(1, m, lambda _, j: sp.Symbol(f"xi_{j}", real=True))
+    on = [sp.Symbol(f"on_{i}") for i in range(n)]
     loss = sum((on[i] * W.row(i).dot(W.row(0) + noise) - int(i == 0)) ** 2 for i in range(n))
     switched = {gate: int(i == 0) for i, gate in enumerate(on)}
-    return derived(W.applyfunc(lambda w: sympy.expand(sympy.diff(loss, w).subs(switched))), LONE)
+    return derived(W.applyfunc(lambda w: sp.expand(sp.diff(loss, w).subs(switched))), LONE)
 
 
 def derive_squared_norm() -> Derivation:
-    r"""Derive the squared length after one step, in the symbols eta, p2, u, R.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. C.2 (at p2 = 1).
+    r"""Derive the squared length after one step: Lecomte et al. (2024), App. C.2, at p2 = 1.
 
     Examples
     --------
     >>> derive_squared_norm().expression.subs("p2", 1)
     4*R*eta**2*u**2 + 16*eta**2*u**3 + 16*eta**2*u**2 - 4*eta*u**2 - 8*eta*u + 1
     """
-    import sympy
-
-    eta, u, R = sympy.symbols("eta u R")
-    square = _power_sum(2)
+    eta, u, R = sp.symbols("eta u R")
+    square = sp.Symbol("p2")
     error = square - 1 + u
     along, noisy = 1 - 4 * eta * error, -2 * eta * error  # W' = along W + noisy xi
-    return derived(sympy.expand(along**2 * square + 2 * along * noisy * u + noisy**2 * R), LONE)
+    return derived(sp.expand(along**2 * square + 2 * along * noisy * u + noisy**2 * R), LONE)
 
 
 def derive_next_step_square() -> Derivation:
@@ -264,22 +243,14 @@ def derive_next_step_square() -> Derivation:
 def derive_next_step_loss() -> Derivation:
     r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2` after one step: a polynomial of degree 4 in eta.
 
-    Notes
-    -----
     At |W| = 1 the part of order eta^2 that knows the shape of W is
-    :math:`16 \eta^2 (\mu_4 - 3\sigma^4)|W|_4^4`, the source's implicit regulariser. That is a property of the
-    *loss*. Where the encoding drifts is another matter: see :func:`derive_fourth_norm_drift`.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. C.2.
+    :math:`16 \eta^2 (\mu_4 - 3\sigma^4)|W|_4^4`, the implicit regulariser of Lecomte et al. (2024), App. C.2.
+    That is a property of the *loss*. Where the encoding drifts, :func:`derive_fourth_norm_drift` says.
     """
-    import sympy
-
     square = derive_squared_norm().expression
-    new = sympy.Symbol("v")  # v is W'.xi', of variance mu2 |W'|^2
-    part = sympy.Poly(sympy.expand((square - 1 + new) ** 2), new).coeff_monomial
-    loss = expectation(part(1) + _noise_moment(2).as_expr() * square * part(new**2))
+    new = sp.Symbol("v")  # v is W'.xi', of variance mu2 |W'|^2
+    part = sp.Poly(sp.expand((square - 1 + new) ** 2), new).coeff_monomial
+    loss = expectation(part(1) + sp.Symbol("mu2") * square * part(new**2))
     return derived(
         loss, LONE, SYMMETRIC, "The noise of the loss has the law of the step's, independent of it."
     )
@@ -295,30 +266,18 @@ def derive_fourth_norm_step() -> Derivation:
     >>> sympy.factor(derive_fourth_norm_step().expression.coeff("eta", 1))
     -8*p4*(mu2 + 2*p2 - 2)
     """
-    import sympy
-
-    eta, u, x, w = sympy.symbols("eta u x w")
-    after = (w - 2 * eta * (_power_sum(2) - 1 + u) * (2 * w + x)) ** 4
+    eta, u, x, w = sp.symbols("eta u x w")
+    after = (w - 2 * eta * (sp.Symbol("p2") - 1 + u) * (2 * w + x)) ** 4
     return derived(_over_entries(after), LONE, SYMMETRIC)
-
-
-def _mean(expression: Any, other: str, moment: Table) -> Any:
-    """Average over u and another variable, given their joint moments."""
-    import sympy
-
-    terms = sympy.Poly(sympy.expand(expression), sympy.Symbol("u"), sympy.Symbol(other)).terms()
-    return sympy.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))
 
 
 def _over_entries(expression: Any) -> Any:
     """Average over u = W.xi and one entry x of the noise; add up over the weights w."""
-    import sympy
-
-    w = sympy.Symbol("w")
+    w = sp.Symbol("w")
     # The joint cumulants of u and x are those of the noise times w^a.
     entry = _joint_moments(lambda a, b: _noise_cumulant(a + b) * (_ring()["w"] ** a if b else _sum(a)))
-    terms = sympy.Poly(_mean(expression, "x", entry), w).terms()
-    return sympy.expand(sum(factor * _power_sum(k) for (k,), factor in terms))
+    terms = sp.Poly(_mean(expression, "x", entry), w).terms()
+    return sp.expand(sum(factor * _sum(k).as_expr() for (k,), factor in terms))
 
 
 @cache
@@ -331,16 +290,11 @@ def _cubes() -> Table:
 def derive_fourth_norm_drift() -> Derivation:
     r"""Derive the mean change of the shape :math:`F = p_4/p_2^2` in one step, to order eta^2.
 
-    Notes
-    -----
     The first order vanishes for *any* length. At |W| = 1 the second is
     :math:`8 \eta^2 [\sigma^4 (3 - (m+2) p_4) + 2 (\mu_4 - 3\sigma^4)(p_4 - 4 p_6 + 3 p_4^2)]`. Its first part
     pulls every shape towards that of a random vector, 3/(m + 2). In the second part
     :math:`p_4 - 4p_6 + 3p_4^2` is positive for spread encodings: negative excess kurtosis *lowers* F. Bipolar
     noise does not feel a flat encoding at all: (1, 1)/sqrt(2) is where it ends at m = 2.
-
-    References
-    ----------
     Lecomte et al. (2024), §3.2, infers the opposite from the loss after a step.
 
     Examples
@@ -348,10 +302,7 @@ def derive_fourth_norm_drift() -> Derivation:
     >>> derive_fourth_norm_drift().expression.coeff("eta", 1)
     0
     """
-    import sympy
-
-    p2, p4 = (_power_sum(k) for k in (2, 4))
-    eta, u, v, w, x = sympy.symbols("eta u v w x")
+    p2, p4, eta, u, v, w, x = sp.symbols("p2 p4 eta u v w x")
     error = p2 - 1 + u
     # W' - W = -2 eta error (2W + xi): changes of p2 and p4, first and second order in eta.
     p4_first = _mean(-8 * error * (2 * p4 + v), "v", _cubes())
@@ -362,20 +313,15 @@ def derive_fourth_norm_drift() -> Derivation:
     spread = _mean(16 * error**2 * (2 * p2 + u) ** 2, "v", _cubes())
     first = p4_first / p2**2 - 2 * p4 * p2_first / p2**3
     second = p4_second / p2**2 - 2 * p4 * p2_second / p2**3 - 2 * cross / p2**3 + 3 * p4 * spread / p2**4
-    return derived(
-        sympy.expand(eta * first + eta**2 * second), LONE, SYMMETRIC, "Terms in eta^3 are left out."
-    )
+    return derived(sp.expand(eta * first + eta**2 * second), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
 
 
 @cache
 def derive_fourth_norm_diffusion() -> Derivation:
     """Derive the variance of the change of F in one step, to order eta^2."""
-    import sympy
-
-    p2, p4 = (_power_sum(k) for k in (2, 4))
-    eta, u, v = sympy.symbols("eta u v")
+    p2, p4, eta, u, v = sp.symbols("p2 p4 eta u v")
     variance = _mean(64 * eta**2 * (p2 - 1 + u) ** 2 * (v - p4 * u / p2) ** 2, "v", _cubes()) / p2**4
-    return derived(sympy.expand(variance), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
+    return derived(sp.expand(variance), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
 
 
 def derive_random_drift() -> Derivation:
@@ -388,16 +334,14 @@ def derive_random_drift() -> Derivation:
     >>> derive_random_drift().expression
     -48*eta**2*m*(m - 1)*(3*mu2**2 - mu4)/((m + 2)*(m + 4)*(m + 6))
     """
-    import sympy
-
-    m, p2, p4, p6 = (_power_sum(k) for k in (0, 2, 4, 6))
+    m, p2, p4, p6 = sp.symbols("m p2 p4 p6")
     # A normal vector's moments over those of its length: |x|^(2k) has mean m (m+2) ... (m+2k-2).
-    lengths = [sympy.prod([m + 2 * i for i in range(k)]) for k in (2, 3, 4)]
+    lengths = [sp.prod([m + 2 * i for i in range(k)]) for k in (2, 3, 4)]
     means = [m * 3 / lengths[0], m * 15 / lengths[1], (m * 105 + m * (m - 1) * 9) / lengths[2]]
-    drift = sympy.Poly(sympy.expand(derive_fourth_norm_drift().expression.subs(p2, 1)), p4, p6)
+    drift = sp.Poly(sp.expand(derive_fourth_norm_drift().expression.subs(p2, 1)), p4, p6)
     over = zip((p4, p6, p4**2), means, strict=True)
     mean = drift.coeff_monomial(1) + sum(drift.coeff_monomial(part) * value for part, value in over)
-    return derived(sympy.factor(mean), LONE, SYMMETRIC, "All directions of W are equally likely.")
+    return derived(sp.factor(mean), LONE, SYMMETRIC, "All directions of W are equally likely.")
 
 
 # --- Many encodings ---------------------------------------------------------------------------------------
@@ -406,23 +350,18 @@ def derive_random_drift() -> Derivation:
 def derive_normal_relu() -> Derivation:
     r"""Integrate 1, y and y^2 over y > 0 for y normal with mean g and variance v.
 
-    Returns
-    -------
-    Derivation
-        The column :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\,
-        n(z)` with z = g/sqrt(v).
+    A column: :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\, n(z)`
+    with z = g/sqrt(v).
 
     Examples
     --------
     >>> derive_normal_relu().expression[0]
     1 - erfc(sqrt(2)*g/(2*sqrt(v)))/2
     """
-    import sympy
-
-    g, v, y = sympy.Symbol("g", real=True), sympy.Symbol("v", positive=True), sympy.Symbol("y", real=True)
-    density = sympy.exp(-((y - g) ** 2) / (2 * v)) / sympy.sqrt(2 * sympy.pi * v)
-    parts = [sympy.simplify(sympy.integrate(y**k * density, (y, 0, sympy.oo))) for k in range(3)]
-    return Derivation(sympy.Matrix(parts), (g, v), ("The noise is normal.",))
+    g, v, y = sp.Symbol("g", real=True), sp.Symbol("v", positive=True), sp.Symbol("y", real=True)
+    density = sp.exp(-((y - g) ** 2) / (2 * v)) / sp.sqrt(2 * sp.pi * v)
+    parts = [sp.simplify(sp.integrate(y**k * density, (y, 0, sp.oo))) for k in range(3)]
+    return Derivation(sp.Matrix(parts), (g, v), ("The noise is normal.",))
 
 
 def derive_edgeworth() -> Derivation:
@@ -432,15 +371,13 @@ def derive_edgeworth() -> Derivation:
     :math:`c_4 = \kappa\sigma^4 p_4`. In the symbols g, sigma, kurtosis, s = p2 and p4 that gives
     :math:`-\tfrac1{12} \kappa \sigma^2 \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)`.
     """
-    import sympy
-
-    kurtosis = sympy.Symbol("kurtosis", real=True)
-    s, sigma, p4 = sympy.symbols("s sigma p4", positive=True)
+    kurtosis = sp.Symbol("kurtosis", real=True)
+    s, sigma, p4 = sp.symbols("s sigma p4", positive=True)
     normal = derive_normal_relu()
     g, v = normal.symbols
-    added = kurtosis * sigma**4 * p4 / 24 * sympy.diff(normal.expression[2], g, 4)
+    added = kurtosis * sigma**4 * p4 / 24 * sp.diff(normal.expression[2], g, 4)
     return Derivation(
-        sympy.simplify(added.subs(v, sigma**2 * s)),
+        sp.simplify(added.subs(v, sigma**2 * s)),
         (g, s, sigma, kurtosis, p4),
         (SYMMETRIC, "First order in the excess kurtosis.", "Weights are spread: p4 is small beside s^2."),
     )
@@ -453,12 +390,10 @@ def derive_sparsifying_rate() -> Derivation:
     :math:`4 W_j^3`. (The part along W only changes the length.) So
     :math:`B = \kappa \sigma^2 z\, n(z)/(3 s)` with :math:`z = g/(\sigma \sqrt s)`.
     """
-    import sympy
-
     edgeworth = derive_edgeworth()
     *symbols, p4 = edgeworth.symbols
-    rate = -4 * sympy.diff(edgeworth.expression, p4)
-    return Derivation(sympy.simplify(rate), tuple(symbols), edgeworth.assumptions)
+    rate = -4 * sp.diff(edgeworth.expression, p4)
+    return Derivation(sp.simplify(rate), tuple(symbols), edgeworth.assumptions)
 
 
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
@@ -467,28 +402,18 @@ def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     With :math:`x_j = W_j^2`: the :math:`1/x_j` keep their differences up to a common factor, so that
     :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
 
-    Parameters
-    ----------
-    n_weights : int, optional
-        From 2 to 20.
-
-    Returns
-    -------
-    Derivation
-        The column Bt, x_1, x_2, ... in the symbols tau, x1, x2, ... (starts of all but the last, which is one
-        less their sum).
+    The column Bt, x_1, x_2, ... for 2 to 20 weights in the symbols tau, x1, x2, ... (starts of all but the
+    last, which is one less their sum).
 
     Examples
     --------
     >>> derive_quartic_flow(2).symbols
     (tau, x1)
     """
-    import sympy
-
-    tau = sympy.Symbol("tau")
-    free = sympy.symbols(f"x1:{arguments.integer('n_weights', n_weights, 2, 20)}", positive=True)
+    tau = sp.Symbol("tau")
+    free = sp.symbols(f"x1:{arguments.integer('n_weights', n_weights, 2, 20)}", positive=True)
     first = [*free, 1 - sum(free)]
     shares = [1 / (1 / x - tau) for x in first]
-    clock = -sum(sympy.log(1 - tau * x) for x in first) / 2
-    column = sympy.Matrix([clock, *(share / sum(shares) for share in shares)])
+    clock = -sum(sp.log(1 - tau * x) for x in first) / 2
+    column = sp.Matrix([clock, *(share / sum(shares) for share in shares)])
     return Derivation(column, (tau, *free), ("The squared weights add up to 1.",))

@@ -19,14 +19,17 @@ nothing.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, finite, matrix, number, plain, real
-from .relu import relu_moments
+from ..arguments import FloatArray, Real, choice, finite, matrix, number, plain, real
+from .moments import family
+from .relu import METHODS, Table, moments
 
 __all__ = [
+    "averaged",
     "effective_potential",
     "noise_averaged_gradient",
     "noise_averaged_loss",
@@ -49,29 +52,33 @@ def noise_averaged_loss(
     ----------
     W : array_like of float, shape (n_features, n_hidden)
         Encodings, one a row.
-    noise, noise_std, excess_kurtosis, method
+    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
+        Noise on the hidden neurons, independent on each.
+    noise_std : float
+        Its standard deviation, not negative.
+    excess_kurtosis : float, optional
+        For ``"three-point"`` noise only.
+    method : {"exact", "edgeworth", "normal"}, optional
         As in :func:`relu_moments`: exact, first order in the excess kurtosis, or normal noise instead.
 
     Returns
     -------
     float
-        L(W) of the module's first lines; divided by n_features, the mean over inputs.
+        L(W) of Lecomte et al. (2024), §3.1; divided by n_features, the mean over inputs. Its error is that of
+        :func:`relu_moments` times n_features^2, its time n_features^2 2^(m/2) for bipolar noise on m <= 40
+        neurons.
 
-    Notes
-    -----
-    Error of :func:`relu_moments`, times n_features^2. Time n_features^2 times that of one overlap: 2^(m/2)
-    for bipolar noise on m <= 40 neurons.
-
-    References
-    ----------
-    Lecomte et al. (2024), §3.1.
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the result too large for a float.
 
     Examples
     --------
     >>> round(noise_averaged_loss([[1.0, 0.0], [0.0, 1.0]], "bipolar", 0.1), 12)
     0.03
     """
-    return _loss(real("W", matrix("W", W), -1e150, 1e150), noise, noise_std, excess_kurtosis, method)[0]
+    return _averaged(W, noise, noise_std, excess_kurtosis, method)[0]
 
 
 @finite
@@ -88,7 +95,7 @@ def noise_averaged_gradient(
     Parameters
     ----------
     W, noise, noise_std, excess_kurtosis, method
-        As in :func:`noise_averaged_loss` and :func:`relu_moments`.
+        As in :func:`noise_averaged_loss`.
 
     Notes
     -----
@@ -101,21 +108,28 @@ def noise_averaged_gradient(
     array([[0.03, 0.2 ],
            [0.2 , 0.03]])
     """
-    return _loss(real("W", matrix("W", W), -1e150, 1e150), noise, noise_std, excess_kurtosis, method)[1]
+    return _averaged(W, noise, noise_std, excess_kurtosis, method)[1]
 
 
-def _loss(
-    W: FloatArray, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
+def _averaged(
+    W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
-    total, slope = 0.0, np.zeros_like(W)
+    weights = real("W", matrix("W", W), -1e150, 1e150)
+    name, std, ratio = family(noise, noise_std, excess_kurtosis)
+    choice("method", method, METHODS)
+    return averaged(weights, lambda g, w: moments(g, w, name, std, ratio, method))
+
+
+def averaged(W: FloatArray, means: Callable[[FloatArray, FloatArray], Table]) -> tuple[float, FloatArray]:
+    """Return loss and gradient, given the means of `ReluMoments` for the overlaps of an encoding."""
+    total, gradient = 0.0, np.zeros_like(W)
     for k, w in enumerate(W):
-        overlap = W @ w
-        y = relu_moments(overlap, w, noise, noise_std, excess_kurtosis=excess_kurtosis, method=method)
-        total += float(y.second.sum() - 2 * y.mean[k] + 1)
-        slope[k] += 2 * (y.mean @ W + y.mean_noise.sum(axis=0) - y.on[k] * w - y.on_noise[k])
-        slope += 2 * np.outer(y.mean, w)
-        slope[k] -= 2 * y.on[k] * w
-    return total, slope
+        on, mean, second, on_noise, mean_noise = means(W @ w, w)
+        total += float(second.sum() - 2 * mean[k] + 1)
+        mean[k] -= on[k]  # half the slope of each term in its overlap
+        gradient += 2 * np.outer(mean, w)
+        gradient[k] += 2 * (mean @ W + mean_noise.sum(axis=0) - on_noise[k])
+    return total, gradient
 
 
 def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -184,8 +198,7 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
 
     the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
     B > 0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative
-    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies. With positive ones it
-    flattens.
+    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies.
 
     Parameters
     ----------

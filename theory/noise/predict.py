@@ -7,6 +7,7 @@ regulariser of second order in it would act in a time t that grows with its inve
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,6 @@ __all__ = [
     "simplex_square",
     "sparsification_time",
 ]
-
 
 _LATEST = 690.0  # log of the odds of the largest weight; odds are then near the largest float
 _SOONEST = 1e-290
@@ -49,20 +49,14 @@ def _clock(log_odds: float, first: FloatArray) -> float:
     return 0.5 * float(np.sum(np.log1p(odds) - np.log1p((1 - first / first.max()) * odds)))
 
 
-def _root(function: Callable[[float], float]) -> float:
-    return float(optimize.brentq(function, -_LATEST, _LATEST, xtol=1e-13))
+def _root(function: Callable[..., float], *rest: Any) -> float:
+    return float(optimize.brentq(function, -_LATEST, _LATEST, args=rest, xtol=1e-13))
 
 
 def _at(odds: FloatArray, first: FloatArray) -> FloatArray:
     largest = first.max()
     shares = first / (1 + (1 - first / largest) * odds[..., None])
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
-
-
-def _log_odds(time: float, first: FloatArray) -> float:
-    if _clock(_LATEST, first) <= time:
-        return _LATEST
-    return _root(lambda y: _clock(y, first) - time)
 
 
 @finite
@@ -88,11 +82,6 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
     ValueError
         If `w0` is 0 or a time negative.
 
-    Notes
-    -----
-    Encodings that are tied together by their overlaps cannot all turn freely, so the same force sparsifies
-    them more slowly if n_features is not much smaller than n_hidden.
-
     Examples
     --------
     >>> quartic_flow([0.8, 0.6], [0.0, 20.0]).round(6)
@@ -102,10 +91,9 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
     weights, first, length = _shares(w0)
     times = real("reduced_time", reduced_time, 0.0) * length**2
     odds = np.zeros(times.shape)
-    for at in np.ndindex(times.shape):
-        t = times[at]
-        if t > _SOONEST:
-            odds[at] = math.exp(_log_odds(float(t), first))
+    for at, time in np.ndenumerate(np.minimum(times, _clock(_LATEST, first))):
+        if time > _SOONEST:
+            odds[at] = math.exp(_root(lambda y, t: _clock(y, first) - t, time))
     return np.asarray(np.sign(weights) * np.sqrt(_at(odds, first)) * length)
 
 
@@ -193,8 +181,8 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
 
     .. math:: B = -\frac{\kappa\sigma}{3 \sqrt s}\, n(z), \qquad z = -\frac{\sqrt s}{(n - 1)\sigma}.
 
-    So B is linear in sigma and the kurtosis and free of n from (n - 1) sigma of about 1 on (with s falling
-    once n sigma^2 is not small), and exponentially small below: overlaps are then out of the noise's reach.
+    B is linear in sigma and free of n from (n - 1) sigma of about 1 on (with s falling once n sigma^2 is not
+    small), and exponentially small below: overlaps are then out of the noise's reach.
 
     Parameters
     ----------
@@ -246,8 +234,7 @@ def sparsification_time(
     Notes
     -----
     A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's from the
-    start, encodings turning freely. It does not know that bounded noise falls silent: see
-    :func:`silent_l1_norm`.
+    start, encodings turning freely. It does not know of silence (:func:`silent_l1_norm`).
 
     Examples
     --------
@@ -282,10 +269,7 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
     Returns
     -------
     float
-
-    References
-    ----------
-    Lecomte et al. (2024), §3.2.
+        Of Lecomte et al. (2024), §3.2.
 
     Examples
     --------
@@ -332,19 +316,17 @@ def silent_l1_norm(
     ValueError
         If an argument is out of range.
 
-    Notes
-    -----
-    The source's second assumption (§3.2) is that the encodings are in such a state.
+    References
+    ----------
+    Lecomte et al. (2024), §3.2, assumes that the encodings are in such a state.
 
     Examples
     --------
     >>> round(silent_l1_norm(4, "bipolar", 0.15), 4)
     2.1972
     """
-    n, std = (
-        integer("n_features", n_features, 2),
-        real("noise_std", noise_std, 0.0, math.sqrt(2), brackets="()"),
-    )
+    n = integer("n_features", n_features, 2)
+    std = real("noise_std", noise_std, 0.0, math.sqrt(2), brackets="()")
     name, _, ratio = family(noise, 1.0, excess_kurtosis)
     size = {"uniform": math.sqrt(3.0), "normal": math.inf, "laplace": math.inf}.get(name, math.sqrt(ratio))
     return plain(np.asarray((1 - std**2 / 2) / ((n - 1) * size * std)))

@@ -10,17 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, choice, real, vector
+from ..kernels import kernel
 from ..results import result
 from ..special import ramp_moments
 from .moments import family
 
-__all__ = ["METHODS", "ReluMoments", "relu_moments"]
+__all__ = ["METHODS", "MOST_STATES", "ReluMoments", "listed", "moments", "points", "relu_moments"]
 
 METHODS = ("exact", "edgeworth", "normal")
-_HALF = 2**16  # states of half of the weights that take a few hundredths of a second
+MOST_STATES = 2**20  # of half of the weights, some 50 MB: 40 bipolar or 24 three-point weights
 _FAR = 60.0  # times sqrt(ratio m), in standard deviations: no law reaches further with probability 1e-80
 _TAIL = 8.6  # standard deviations beyond which a normal variable has probability 1e-17
 _NODES, _BLOCK = 2**15, 2**11
+
+IntArray = npt.NDArray[np.int64]
+Table = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
 
 
 @result
@@ -48,7 +52,7 @@ def relu_moments(
     excess_kurtosis: float | None = None,
     method: str = "exact",
 ) -> ReluMoments:
-    r"""Mean of ReLU(g + W.xi), of its square, and of its products with the noise.
+    r"""Mean of ReLU(g + W.xi), its square and products with the noise: Lecomte et al. (2024), §3.1.
 
     Parameters
     ----------
@@ -77,8 +81,8 @@ def relu_moments(
 
     Notes
     -----
-    Absolute errors of ``"exact"``, in units of the standard deviation of W.xi: bipolar noise on up to 32
-    nonzero weights and three-point noise on up to 20 is summed over all states (two sorted halves), to
+    Absolute errors of ``"exact"``, in units of the standard deviation of W.xi: bipolar noise on up to 40
+    nonzero weights and three-point noise on up to 24 is summed over all states (two sorted halves), to
     1e-14. All else inverts the characteristic function by a sum that stops at t = T: `mean`, `second` and
     `mean_noise` to 2e-9 for uniform and Laplace noise. For more discrete weights than are listed the
     characteristic function may come back to 1, and the bounds are 1/(pi T) for `mean` and `mean_noise`,
@@ -86,10 +90,6 @@ def relu_moments(
     for three-point noise of positive excess kurtosis.) `on` is a step function for discrete noise and
     converges slowly where g is a step. Normal noise is closed-form; below 0 its relative error grows like
     3e-15 (g/spread)^2.
-
-    References
-    ----------
-    Model of Lecomte et al. (2024), §3.1.
 
     Examples
     --------
@@ -99,40 +99,43 @@ def relu_moments(
     """
     overlap, weights = real("g", g), real("w", vector("w", w), -1e150, 1e150)
     name, std, ratio = family(noise, noise_std, excess_kurtosis)
-    choice("method", method, METHODS)
-    flat = overlap.ravel()
-    size = float(np.max(np.abs(weights)))
     with np.errstate(over="ignore", invalid="ignore"):
-        norm = math.sqrt(float(np.sum((weights / size) ** 2))) if size else 1.0
-        spread = std * size * norm
-        # Where no noise changes the sign of the output. The table is for the rest.
-        gate = np.where(flat > 0, 1.0, 0.0)
-        table = [gate, gate * flat, gate * (flat**2 + spread**2), np.zeros((flat.size, weights.size))]
-        table.append(std * np.outer(gate, std * weights))
-        near = np.flatnonzero(np.abs(flat) <= min(_FAR * math.sqrt(ratio * weights.size), 1e10) * spread)
-        if spread > 0 and near.size:
-            z, unit = flat[near] / spread, weights / size / norm
-            if method != "exact" or name == "normal":
-                found = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
-            else:
-                found = _exact(z, unit, name, ratio)
-            for part, some, scale in zip(
-                table, found, (1.0, spread, spread**2, std, std * spread), strict=True
-            ):
-                part[near] = some * scale
+        table = moments(overlap.ravel(), weights, name, std, ratio, choice("method", method, METHODS))
     if not all(np.all(np.isfinite(part)) for part in table):
+        size = np.max(np.abs(weights))
         raise ValueError(f"`g`, `w` and `noise_std` must have finite moments; got {size:g}, {std:g}.")
-    shapes = [overlap.shape] * 3 + [(*overlap.shape, weights.size)] * 2
-    return ReluMoments(*(part.reshape(shape) for part, shape in zip(table, shapes, strict=True)))
+    return ReluMoments(*(part.reshape(overlap.shape + part.shape[1:]) for part in table))
 
 
-Table = list[FloatArray]
+def moments(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, method: str) -> Table:
+    """Return the five means for a vector of overlaps; `ratio` is mu4/sigma^4."""
+    size = float(np.max(np.abs(w))) or 1.0
+    norm = math.sqrt(float(np.sum((w / size) ** 2))) or 1.0
+    spread = std * size * norm
+    # Where no noise changes the sign of the output. The rest is filled in below.
+    gate = np.where(g > 0, 1.0, 0.0)
+    on_noise, mean_noise = np.zeros((g.size, w.size)), std * np.outer(gate, std * w)
+    table = (gate, gate * g, gate * (g**2 + spread**2), on_noise, mean_noise)
+    near = np.abs(g) <= min(_FAR * math.sqrt(ratio * w.size), 1e10) * spread
+    if spread > 0 and np.any(near):
+        z, unit = g[near] / spread, w / size / norm
+        values, shares = points(ratio)
+        if method != "exact" or name == "normal":
+            found = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
+        elif name in ("bipolar", "three-point") and few(values, int(np.count_nonzero(unit))):
+            found = listed(z, unit, values, shares)
+        else:
+            found = _inverted(z, unit, name, ratio)
+        scales = (1.0, spread, spread**2, std, std * spread)
+        for part, some, scale in zip(table, found, scales, strict=True):
+            part[near] = some * scale
+    return table
 
 
 def _series(z: FloatArray, w: FloatArray, kurtosis: float) -> Table:
     """Evaluate the closed form for normal noise and the first order in the kurtosis, at unit variance."""
-    density = np.exp(-0.5 * np.minimum(np.abs(z), 40.0) ** 2) / math.sqrt(2 * math.pi)
     near = np.clip(z, -40.0, 40.0)  # beyond, the density is 0
+    density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
     # Derivatives of the second moment in z of order 4, 5, 6, 7: Hermite polynomials times the density.
     d4, d5 = -2 * near * density, 2 * (near**2 - 1) * density
     d6 = -2 * (near**3 - 3 * near) * density
@@ -140,66 +143,105 @@ def _series(z: FloatArray, w: FloatArray, kurtosis: float) -> Table:
     on, mean, second = np.moveaxis(ramp_moments(z, 2), -1, 0)
     fourth = kurtosis * float(np.sum(w**4))
     cubes = kurtosis * w**3
-    on_noise = np.outer(0.5 * (density + fourth * d7 / 48) * 2, w) + np.outer(d5 / 12, cubes)
+    on_noise = np.outer(density + fourth * d7 / 48, w) + np.outer(d5 / 12, cubes)
     mean_noise = np.outer(on + fourth * d6 / 48, w) + np.outer(d4 / 12, cubes)
-    return [on + fourth * d6 / 48, mean + fourth * d5 / 48, second + fourth * d4 / 24, on_noise, mean_noise]
+    return on + fourth * d6 / 48, mean + fourth * d5 / 48, second + fourth * d4 / 24, on_noise, mean_noise
 
 
-def _exact(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Table:
-    active = np.flatnonzero(w)
-    values = {"bipolar": 2, "three-point": 2 if ratio == 1 else 3}.get(name)
-    if values is not None and values ** -(-active.size // 2) <= _HALF:
-        part = _listed(z, w[active], ratio, values)
-    else:
-        part = _inverted(z, w[active], name, ratio)
-    whole = [np.zeros((z.size, w.size)) for _ in range(2)]
-    for full, some in zip(whole, part[3:], strict=True):
-        full[:, active] = some
-    return [*part[:3], *whole]
+# --- Discrete noise: list the states ------------------------------------------------------------------------
+
+Half = tuple[IntArray, FloatArray, FloatArray, FloatArray]
 
 
-# --- Discrete noise: list the states ----------------------------------------------------------------------
+def points(ratio: float) -> tuple[FloatArray, FloatArray]:
+    """Return the values of the unit bipolar or three-point noise and their probabilities, none of them 0."""
+    level, share = math.sqrt(ratio), 1 / ratio
+    if share == 1:
+        return np.array([-level, level]), np.array([0.5, 0.5])
+    return np.array([-level, 0.0, level]), np.array([0.5 * share, 1 - share, 0.5 * share])
 
 
-def _half(w: FloatArray, ratio: float, values: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return all states of the noise on these weights, sorted by their sums; the sums; probabilities."""
-    level = math.sqrt(ratio)
-    points = np.array([-level, level]) if values == 2 else np.array([-level, 0.0, level])
-    weights = np.full(2, 0.5) if values == 2 else np.array([0.5 / ratio, 1 - 1 / ratio, 0.5 / ratio])
-    states = np.zeros((1, 0))
-    probability = np.ones(1)
-    for _ in w:
-        fresh = np.repeat(points, len(states))[:, None]
-        states = np.hstack([np.tile(states, (values, 1)), fresh])
-        probability = (weights[:, None] * probability).ravel()
-    sums = states @ w
-    order = np.argsort(sums, kind="stable")
-    return states[order], sums[order], probability[order]
+def few(values: FloatArray, n_weights: int) -> bool:
+    """Whether the states of the noise on so many weights can be listed."""
+    return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 
-def _listed(z: FloatArray, w: FloatArray, ratio: float, values: int) -> Table:
-    """Sum over all states: for each of one half, those of the other that switch the ReLU on are a tail."""
-    middle = w.size // 2
-    halves = [_half(part, ratio, values) for part in (w[:middle], w[middle:])]
-    tails = []
-    for _, sums, probability in halves:
-        terms = np.stack([probability, probability * sums, probability * sums**2])
-        tails.append(np.hstack([np.cumsum(terms[:, ::-1], axis=1)[:, ::-1], np.zeros((3, 1))]))
-    out = [np.zeros(z.size) for _ in range(3)] + [np.zeros((z.size, w.size)) for _ in range(2)]
-    for i, overlap in enumerate(z):
-        for h, columns in ((0, slice(0, middle)), (1, slice(middle, None))):
-            states, sums, probability = halves[h]
-            start = overlap + sums
-            first = np.searchsorted(halves[1 - h][1], -start, side="right")
-            on, along, square = tails[1 - h][:, first]
-            mean = np.maximum(start * on + along, 0.0)
-            out[3][i, columns] = (probability * on) @ states
-            out[4][i, columns] = (probability * mean) @ states
-            if h:
-                out[0][i] = probability @ on
-                out[1][i] = probability @ mean
-                out[2][i] = probability @ np.maximum(start * (start * on + 2 * along) + square, 0.0)
-    return out
+@kernel
+def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
+    """List the states of the noise on these weights in ascending order of w.xi.
+
+    Codes, whose digit k in base values.size says which value xi_k has; the sums w.xi; their probabilities.
+    Row p of the totals adds up, over the states from p on, probabilities times 1, the sum and its square.
+    """
+    sums, probability = np.zeros(1), np.ones(1)
+    for weight in w:
+        sums = (weight * values.reshape(-1, 1) + sums).ravel()
+        probability = (shares.reshape(-1, 1) * probability).ravel()
+    order = np.argsort(sums)
+    sums, probability = sums[order], probability[order]
+    totals = np.zeros((sums.size + 1, 3))
+    for p in range(sums.size - 1, -1, -1):
+        part = probability[p]
+        for power in range(3):
+            totals[p, power] = totals[p + 1, power] + part
+            part *= sums[p]
+    return order, sums, probability, totals
+
+
+@kernel
+def _cross(
+    g: float, half: Half, other: Half, values: FloatArray, products: FloatArray
+) -> tuple[float, float, float]:
+    """Average over the other half's states from the threshold of the ReLU on, then over those of one half.
+
+    Add to row 0 of the products E [g + w.xi > 0] xi_k for the weights of this half, to row 1 that of the
+    ReLU. Return the three means without xi_k.
+    """
+    order, sums, probability, _ = half
+    _, others, _, totals = other
+    size, first = sums.size, others.size
+    on, mean, second = 0.0, 0.0, 0.0
+    if g + sums[-1] + others[-1] <= 0.0:  # off for all noise
+        return on, mean, second
+    by_code = np.empty((2, size))
+    for p in range(size):
+        y = g + sums[p]
+        while first > 0 and y + others[first - 1] > 0.0:
+            first -= 1
+        share, along, square = totals[first, 0], totals[first, 1], totals[first, 2]
+        ramp = max(y * share + along, 0.0)
+        by_code[0, order[p]] = probability[p] * share
+        by_code[1, order[p]] = probability[p] * ramp
+        on += probability[p] * share
+        mean += probability[p] * ramp
+        second += probability[p] * max(y * (y * share + 2.0 * along) + square, 0.0)
+    for k in range(products.shape[1] - 1, -1, -1):  # sum over the last digit that is left
+        size //= values.size
+        for kind in range(2):
+            for code in range(size):
+                total = 0.0
+                for digit in range(values.size):
+                    part = by_code[kind, digit * size + code]
+                    products[kind, k] += values[digit] * part
+                    total += part
+                by_code[kind, code] = total
+    return on, mean, second
+
+
+@kernel
+def listed(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Table:
+    """Return the five means for noise on points, each with its share: a sum over all states."""
+    means, products = np.empty((g.size, 3)), np.zeros((g.size, 2, w.size))
+    used = np.flatnonzero(w)
+    middle = used.size // 2
+    left, right = _half(w[used[:middle]], values, shares), _half(w[used[middle:]], values, shares)
+    for i in range(g.size):
+        found = np.zeros((2, used.size))
+        _cross(g[i], left, right, values, found[:, :middle])
+        means[i] = _cross(g[i], right, left, values, found[:, middle:])
+        for k in range(used.size):
+            products[i, :, used[k]] = found[:, k]
+    return means[:, 0], means[:, 1], means[:, 2], products[:, 0], products[:, 1]
 
 
 # --- Everything else: invert the characteristic function ----------------------------------------------------

@@ -18,20 +18,7 @@ from ..loss import (
     worst_dropped_bound,
 )
 from . import derive
-from .derive import (
-    derive_antiprism,
-    derive_bias_trade_off,
-    derive_class_loss,
-    derive_code_loss,
-    derive_common_norm,
-    derive_onset,
-    derive_projection,
-    derive_sphere_losses,
-    derive_steep_bound,
-    derive_thomson_bound,
-    derive_tricapped_prism,
-    derive_truncated_bias,
-)
+from .derive import *  # noqa: F403 (all derivations, which its __all__ lists)
 from .forces import corner_class_loss, feature_benefit, feature_dimensionality, interference
 from .pair import onset_coefficient, onset_importance, steep_bound
 from .polytopes import POLYTOPES, cross_polytope, polygon, polygon_energy, polytope, simplex
@@ -61,18 +48,6 @@ __all__ = [
     "corner_class_loss",
     "cross_polytope",
     "derive",
-    "derive_antiprism",
-    "derive_bias_trade_off",
-    "derive_class_loss",
-    "derive_code_loss",
-    "derive_common_norm",
-    "derive_onset",
-    "derive_projection",
-    "derive_sphere_losses",
-    "derive_steep_bound",
-    "derive_thomson_bound",
-    "derive_tricapped_prism",
-    "derive_truncated_bias",
     "dropped_bound",
     "feature_benefit",
     "feature_dimensionality",
@@ -93,3 +68,4 @@ __all__ = [
     "thomson_energy",
     "worst_dropped_bound",
 ]
+__all__ += derive.__all__

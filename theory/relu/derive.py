@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..derivation import Derivation
+from ..derivation import Derivation, sp
 from ..loss.derive import derive_class_loss
 from .pair import checked_sign
 
@@ -22,6 +22,12 @@ __all__ = [
 ]
 
 
+def _stationary(loss: Any, x: Any) -> list[Any]:
+    """Return the only place where the derivative by x is 0, and the value there."""
+    (best,) = sp.solve(sp.diff(loss, x), x)
+    return [sp.factor(sp.radsimp(one)) for one in (best, loss.subs(x, best))]
+
+
 def derive_projection() -> Derivation:
     """Subtract the squared error of ReLU from that of the linear output, at a pre-activation -z < 0.
 
@@ -31,20 +37,14 @@ def derive_projection() -> Derivation:
         The gain (x + z)² - x². It is never negative for x >= 0, whence ReLU never makes things worse, and
         negative for x < -z/2. For a pre-activation >= 0 both are equal.
 
-    References
-    ----------
-    Elhage et al. (2022), on feature benefit.
-
     Examples
     --------
     >>> derive_projection().expression
     z*(2*x + z)
     """
-    import sympy
-
-    x, z = sympy.Symbol("x", real=True), sympy.Symbol("z", positive=True)
-    linear, ramp = (x - (-z)) ** 2, (x - sympy.Max(0, -z)) ** 2
-    return Derivation(sympy.factor(linear - ramp), (x, z), ("The pre-activation is -z < 0.",))
+    x, z = sp.Symbol("x", real=True), sp.Symbol("z", positive=True)
+    linear, ramp = (x - (-z)) ** 2, (x - sp.Max(0, -z)) ** 2
+    return Derivation(sp.factor(linear - ramp), (x, z), ("The pre-activation is -z < 0.",))
 
 
 def derive_bias_trade_off() -> Derivation:
@@ -57,28 +57,22 @@ def derive_bias_trade_off() -> Derivation:
         (overlaps c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio
         of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
 
-    References
-    ----------
-    Elhage et al. (2022), on negative bias.
-
     Examples
     --------
     >>> own, kept, own_slope, kept_slope, corner = derive_bias_trade_off().expression
     >>> kept, own_slope, kept_slope, corner
     ((c - t)**3/(3*c), 0, -c, (c - t)/c)
     """
-    import sympy
-
-    t, c, m, x = sympy.symbols("t c m x", positive=True)
-    excess = sympy.Symbol("excess", positive=True)  # c - t: SymPy would factor the other sign out
-    kept = sympy.factor(sympy.integrate(sympy.expand((c * x - t) ** 2), (x, t / c, 1)).subs(t, c - excess))
-    kept = kept.subs(excess, c - t)
-    silent = sympy.integrate(x**2, (x, 0, t / m))
-    own = silent + sympy.integrate(sympy.expand((x - m * x + t) ** 2), (x, t / m, 1))
-    own_slope = sympy.diff(own.subs(m, 1), t).subs(t, 0)
-    kept_slope = sympy.simplify(sympy.diff(kept, t).subs(t, 0))
-    corner = sympy.cancel(3 * kept / (c - t) ** 2)
-    column = sympy.Matrix([sympy.factor(own), kept, own_slope, kept_slope, corner])
+    t, c, m, x = sp.symbols("t c m x", positive=True)
+    excess = sp.Symbol("excess", positive=True)  # c - t: SymPy would factor the other sign out
+    kept = sp.integrate(sp.expand((c * x - t) ** 2), (x, t / c, 1)).subs(t, c - excess)
+    kept = sp.factor(kept).subs(excess, c - t)
+    silent = sp.integrate(x**2, (x, 0, t / m))
+    own = silent + sp.integrate(sp.expand((x - m * x + t) ** 2), (x, t / m, 1))
+    own_slope = sp.diff(own.subs(m, 1), t).subs(t, 0)
+    kept_slope = sp.simplify(sp.diff(kept, t).subs(t, 0))
+    corner = sp.cancel(3 * kept / (c - t) ** 2)
+    column = sp.Matrix([sp.factor(own), kept, own_slope, kept_slope, corner])
     return Derivation(column, (t, c, m), ("0 < t < 1, t < m and t < c.",))
 
 
@@ -90,35 +84,29 @@ def derive_truncated_bias() -> Derivation:
     Returns
     -------
     Derivation
-        A column: the best bias for all classes, p/2, the expected value of the feature, and that for
-        classes 0 and 1.
-
-    References
-    ----------
-    Elhage et al. (2022): the bias of a feature that is not represented takes its expected value.
+        A column: the best bias for all classes, p/2, the expected value of the feature, as Elhage et al.
+        (2022) have it, and that for classes 0 and 1.
 
     Examples
     --------
     >>> derive_truncated_bias().expression[1]
     p/(2*(n*p - p + 1))
     """
-    import sympy
-
-    p, n, x = sympy.symbols("p n x", positive=True)
-    b = sympy.Symbol("b", positive=True)
-    on = sympy.integrate(sympy.expand((x - b) ** 2), (x, 0, 1))
+    p, n, x = sp.symbols("p n x", positive=True)
+    b = sp.Symbol("b", positive=True)
+    on = sp.integrate(sp.expand((x - b) ** 2), (x, 0, 1))
     full = (1 - p) * b**2 + p * on
     # (1 - p)^(n - 1) is common to both classes
     first = (1 - p) * b**2 + p * (on + (n - 1) * b**2)
-    solved = [sympy.factor(sympy.solve(sympy.diff(loss, b), b)[0]) for loss in (full, first)]
-    return Derivation(sympy.Matrix(solved), (p, n), ("The output has no weights and a positive bias.",))
+    column = sp.Matrix([_stationary(loss, b)[0] for loss in (full, first)])
+    return Derivation(column, (p, n), ("The output has no weights and a positive bias.",))
 
 
 # --- Two features in one dimension --------------------------------------------------------------------------
 
 
 def derive_onset(sign: int) -> Derivation:
-    r"""Derive with SymPy how the loss changes when a dropped feature gets a small encoding.
+    r"""Derive how the loss changes when a dropped feature gets a small encoding.
 
     Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps,
     w1 = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first output then errs by
@@ -146,63 +134,56 @@ def derive_onset(sign: int) -> Derivation:
     >>> gain
     -p**2/4 + p/3
     """
-    import sympy
-
     sign = checked_sign(sign)
-    p, alpha, delta, u, v = sympy.symbols("p alpha delta u v", real=True)
+    p, alpha, delta, u, v = sp.symbols("p alpha delta u v", real=True)
     y = sign * v + delta
-    # y is positive for v below -delta/sign if sign < 0, above it if sign > 0
-    low, high = (sympy.Integer(0), delta) if sign < 0 else (-delta, sympy.Integer(1))
+    # Where y is positive and where it is negative; ReLU(y) and ReLU(-y) with x2 off.
+    above, below = ((0, delta), (delta, 1)) if sign < 0 else ((-delta, 1), (0, -delta))
+    off_above, off_below = (delta, 0) if sign < 0 else (0, -delta)
 
     def over_second(on: Any, off: Any, start: Any = 0, end: Any = 1) -> Any:
         """Mean over x2, on for v in [start, end], off with the given value."""
-        return p * sympy.integrate(sympy.expand(on), (v, start, end)) + (1 - p) * off
+        return p * sp.integrate(sp.expand(on), (v, start, end)) + (1 - p) * off
 
     def both(expression: Any) -> Any:
-        inner = sympy.integrate(sympy.expand(expression), (u, 0, 1))
+        inner = sp.integrate(sp.expand(expression), (u, 0, 1))
         return over_second(inner, inner.subs(v, 0))
 
     first, second = 2 * alpha * u + y, alpha**2 * u + alpha * sign * v
-    # with x2 off, y is delta: positive for sign -1, negative for +1
-    positive = delta if sign < 0 else sympy.Integer(0)
-    negative = sympy.Integer(0) if sign < 0 else -delta
-    cost = p * both(first**2) + (1 - p) * over_second(y**2, positive**2, low, high)
-    clip_low, clip_high = (delta, sympy.Integer(1)) if sign < 0 else (sympy.Integer(0), -delta)
+    cost = p * both(first**2) + (1 - p) * over_second(y**2, off_above**2, *above)
     cubic = (
         2 * p * both(first * second)
         # for u < -eps y the output is clipped: u^2 instead of (eps y)^2
-        - sympy.Rational(2, 3) * p * over_second((-y) ** 3, negative**3, clip_low, clip_high)
-        + 2 * alpha * (1 - p) * over_second(y * sign * v, 0, low, high)
+        - sp.Rational(2, 3) * p * over_second((-y) ** 3, off_below**3, *below)
+        + 2 * alpha * (1 - p) * over_second(y * sign * v, 0, *above)
     )
     variance = p / 3 - p**2 / 4
     # output 2, eps^2 x2 + sign eps w1 x1 + b2, stays positive, so it is affine
-    eps = sympy.Symbol("epsilon")
-    affine = sympy.expand(variance * ((1 - eps**2) ** 2 + eps**2 * (1 + alpha * eps) ** 2))
+    eps = sp.Symbol("epsilon")
+    affine = sp.expand(variance * ((1 - eps**2) ** 2 + eps**2 * (1 + alpha * eps) ** 2))
     parts = [cost, cubic, -affine.coeff(eps, 2), affine.coeff(eps, 3)]
     where = "0 <= delta <= 1" if sign < 0 else "-1 <= delta <= 0"
-    column = sympy.Matrix([sympy.expand(part) for part in parts])
+    column = sp.Matrix([sp.expand(part) for part in parts])
     return Derivation(column, (p, alpha, delta), (f"eps is small and positive, {where}.",))
 
 
 def derive_steep_bound() -> Derivation:
-    r"""Derive with SymPy the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
+    """Derive the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
 
     Returns
     -------
     Derivation
+        A function of a.
 
     Examples
     --------
     >>> derive_steep_bound().expression
     (a - 1)**2/(3*(a + 1)**2)
     """
-    import sympy
-
-    a, start, u = sympy.symbols("a s u", positive=True)
-    loss = start**3 / 3 + sympy.integrate(sympy.expand((u - a * (u - start)) ** 2), (u, start, 1))
-    slope = sympy.factor(sympy.diff(loss, start))
-    stationary = [root for root in sympy.solve(slope, start) if root != 1]
-    values = [sympy.factor(loss.subs(start, root)) for root in stationary]
+    a, start, u = sp.symbols("a s u", positive=True)
+    loss = start**3 / 3 + sp.integrate(sp.expand((u - a * (u - start)) ** 2), (u, start, 1))
+    roots = [root for root in sp.solve(sp.diff(loss, start), start) if root != 1]
+    values = [sp.factor(loss.subs(start, root)) for root in roots]
     return Derivation(min(values, key=lambda value: value.subs(a, 2)), (a,), ("a >= 1.",))
 
 
@@ -210,13 +191,12 @@ def derive_steep_bound() -> Derivation:
 
 
 def derive_thomson_bound() -> Derivation:
-    r"""Derive the bound of `superposition.theory.relu.thomson_bound`.
+    r"""Derive the bound of :func:`superposition.theory.relu.thomson_bound`.
 
     A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
     nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i
-    and j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. The
-    parabola is :math:`(c - t)^2 - (1 + t)^2 (u c - 1 + u)^2`: 0 at c = -1, and it touches the kernel where
-    c = 1/u - 1.
+    and j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. It is
+    :math:`(c - t)^2 - (1 + t)^2 (u c - 1 + u)^2`, 0 at c = -1, and touches the kernel where c = 1/u - 1.
 
     Returns
     -------
@@ -228,15 +208,11 @@ def derive_thomson_bound() -> Derivation:
     >>> derive_thomson_bound().expression[1]
     m*(n - 2)/(m*n - 4*m + n)
     """
-    import sympy
-
-    n, m, t, u, c = sympy.symbols("n m t u c", positive=True)
+    n, m, t, u, c = sp.symbols("n m t u c", positive=True)
     parabola = (c - t) ** 2 - (1 + t) ** 2 * (u * c - 1 + u) ** 2
-    square, _, constant = sympy.Poly(parabola, c).all_coeffs()
+    square, _, constant = sp.Poly(parabola, c).all_coeffs()
     bound = n**2 * (constant + square / m) - n * parabola.subs(c, 1)
-    (best,) = sympy.solve(sympy.diff(bound, u), u)
-    least = sympy.factor(sympy.together(bound.subs(u, best)))
-    column = sympy.Matrix([parabola, sympy.factor(best), least])
+    column = sp.Matrix([parabola, *_stationary(bound, u)])
     return Derivation(column, (n, m, t, u, c), ("n (1 - m t) > 2 m (1 - t), 0 <= t <= 1.",))
 
 
@@ -255,16 +231,14 @@ def derive_sphere_losses() -> Derivation:
     >>> derive_sphere_losses().expression.T
     Matrix([[0, 1/3, c**2/3, -a**3/6 + a**2/3]])
     """
-    import sympy
-
-    x, y = sympy.symbols("x y", nonnegative=True)
-    a, c = sympy.symbols("a c", positive=True)
-    kept, dropped = (sympy.integrate((x - length * x) ** 2, (x, 0, 1)) for length in (1, 0))
-    overlap = sympy.integrate((c * x) ** 2, (x, 0, 1))
+    x, y = sp.symbols("x y", nonnegative=True)
+    a, c = sp.symbols("a c", positive=True)
+    kept, dropped = (sp.integrate((x - length * x) ** 2, (x, 0, 1)) for length in (1, 0))
+    overlap = sp.integrate((c * x) ** 2, (x, 0, 1))
     # ReLU(x - a y) is 0 for x below a y, and x - a y above: a y is at most 1.
-    covered = sympy.integrate(x**2, (x, 0, a * y)) + sympy.integrate((a * y) ** 2, (x, a * y, 1))
-    pair = sympy.expand(sympy.integrate(covered, (y, 0, 1)))
-    return Derivation(sympy.Matrix([kept, dropped, overlap, pair]), (a, c), ("0 < a <= 1, 0 < c.",))
+    covered = sp.integrate(x**2, (x, 0, a * y)) + sp.integrate((a * y) ** 2, (x, a * y, 1))
+    pair = sp.expand(sp.integrate(covered, (y, 0, 1)))
+    return Derivation(sp.Matrix([kept, dropped, overlap, pair]), (a, c), ("0 < a <= 1, 0 < c.",))
 
 
 def derive_common_norm() -> Derivation:
@@ -280,12 +254,9 @@ def derive_common_norm() -> Derivation:
     >>> derive_common_norm().expression.T
     Matrix([[n/(E + n), E*n/(3*(E + n))]])
     """
-    import sympy
-
-    n, E, s = sympy.symbols("n E s", positive=True)
-    loss = (n * (1 - s) ** 2 + s**2 * E) / 3
-    (best,) = sympy.solve(sympy.diff(loss, s), s)
-    return Derivation(sympy.Matrix([best, sympy.factor(loss.subs(s, best))]), (n, E), ("There is no bias.",))
+    n, E, s = sp.symbols("n E s", positive=True)
+    column = sp.Matrix(_stationary((n * (1 - s) ** 2 + s**2 * E) / 3, s))
+    return Derivation(column, (n, E), ("There is no bias.",))
 
 
 def derive_code_loss() -> Derivation:
@@ -301,23 +272,12 @@ def derive_code_loss() -> Derivation:
     >>> derive_code_loss().expression[2]
     mu**2*(mu + 3)/12
     """
-    import sympy
-
-    x, s, mu = sympy.symbols("x s mu", positive=True)
-    silent = sympy.integrate(x**2, (x, 0, mu))
-    loss = silent + sympy.integrate(sympy.expand((x - s * (x - mu)) ** 2), (x, mu, 1))
-    (best,) = sympy.solve(sympy.diff(loss, s), s)
-    best = sympy.factor(best)
-    column = sympy.Matrix([best, sympy.factor(-best * mu), sympy.factor(loss.subs(s, best))])
+    x, s, mu = sp.symbols("x s mu", positive=True)
+    silent = sp.integrate(x**2, (x, 0, mu))
+    loss = silent + sp.integrate(sp.expand((x - s * (x - mu)) ** 2), (x, mu, 1))
+    best, least = _stationary(loss, s)
+    column = sp.Matrix([best, sp.factor(-best * mu), least])
     return Derivation(column, (mu,), ("0 < mu < 1.",))
-
-
-def _least(energy: Any, x: Any) -> list[Any]:
-    """Return where an energy that is quadratic in x is least, and the least energy."""
-    import sympy
-
-    (best,) = sympy.solve(sympy.diff(energy, x), x)
-    return [sympy.radsimp(best), sympy.radsimp(sympy.expand(energy.subs(x, best)))]
 
 
 def derive_antiprism() -> Derivation:
@@ -332,14 +292,12 @@ def derive_antiprism() -> Derivation:
     Examples
     --------
     >>> derive_antiprism().expression[1]
-    80/17 - 32*sqrt(2)/17
+    -16*(-5 + 2*sqrt(2))/17
     """
-    import sympy
-
-    x = sympy.Symbol("x", positive=True)
+    x = sp.Symbol("x", positive=True)
     # Each of the 8 points: two neighbours in its square at x, two in the other at (1 - x)/sqrt(2) - x.
-    bare = 8 * (2 * x**2 + 2 * ((1 - x) / sympy.sqrt(2) - x) ** 2)
-    column = sympy.Matrix([*_least(bare, x), *_least(bare + 16 * x, x)])
+    bare = 8 * (2 * x**2 + 2 * ((1 - x) / sp.sqrt(2) - x) ** 2)
+    column = sp.Matrix([*_stationary(bare, x), *_stationary(bare + 16 * x, x)])
     return Derivation(column, (), ("The squares lie at opposite heights.",))
 
 
@@ -356,9 +314,7 @@ def derive_tricapped_prism() -> Derivation:
     >>> derive_tricapped_prism().expression.T
     Matrix([[8/17, 63/17]])
     """
-    import sympy
-
-    x = sympy.Symbol("x", positive=True)
+    x = sp.Symbol("x", positive=True)
     # Ordered pairs: 24 of a cap and its corners, 12 within triangles, 6 along the edges between them.
     energy = 24 * (1 - x) / 4 + 12 * (x - (1 - x) / 2) ** 2 + 6 * (1 - 2 * x) ** 2
-    return Derivation(sympy.Matrix(_least(energy, x)), (), ("The caps lie on the equator.",))
+    return Derivation(sp.Matrix(_stationary(energy, x)), (), ("The caps lie on the equator.",))

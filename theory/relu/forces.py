@@ -11,73 +11,58 @@ from ..loss.cube import other_loss, own_loss
 __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "interference"]
 
 
+def _entries(**given: npt.ArrayLike) -> list[FloatArray]:
+    """Return weights or biases, given by their names, that the kernels can square and that broadcast."""
+    arrays = {name: real(name, value, -LARGEST_ENTRY, LARGEST_ENTRY) for name, value in given.items()}
+    checks.together(**arrays)
+    return list(arrays.values())
+
+
 @finite
 def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
-    r"""How much an output lowers the loss on its own feature: 1/3 less its mean squared error.
+    r"""How much an output lowers the loss on its own feature: the first term of L_1 in Elhage et al. (2022).
 
     .. math:: \frac13 - \int_0^1 (x - \mathrm{ReLU}(m x + b))^2\,dx, \qquad m = |W_i|^2
 
     Parameters
     ----------
-    square : array_like of float
-        m, the squared norm of the encoding (any real number, for models that are not tied).
-    b : array_like of float, optional
-        Bias of the output, broadcast against `square`; 0 by default.
+    square, b : array_like of float
+        m, any real number for models that are not tied, and the bias of the output; they broadcast.
 
     Returns
     -------
     float or ndarray of float64
-        At most 1/3, which the perfect output m = 1, b = 0 alone attains; 0 for an output that is silent;
-        negative if it does harm. Exact; absolute error below 1e-15 (1 + |m| + |b|)².
+        At most 1/3, for m = 1 and b = 0; 0 for an output that is silent; negative if it does harm. Exact;
+        absolute error below 1e-15 (1 + |m| + |b|)².
 
     Raises
     ------
     ValueError
-        If an argument is not finite or above 1e50.
-
-    Notes
-    -----
-    Without bias and for m >= 0 it is (1 - (1 - m)²)/3. A feature without encoding (m = 0) gains b - b² from a
-    positive bias on inputs where it is on, and loses b² where it is off: over sparse data the best bias is
-    its expected value p/2.
-
-    References
-    ----------
-    Elhage et al. (2022), first term of L_1.
+        If an argument is not finite or above 1e50, or their shapes do not fit each other.
 
     Examples
     --------
-    >>> feature_benefit([0.0, 0.5, 1.0]).round(12)
+    >>> feature_benefit([0.0, 0.5, 1.0]).round(12)                    # (1 - (1 - m)²)/3 without bias
     array([0.        , 0.25      , 0.33333333])
     """
-    square = real("square", square, -LARGEST_ENTRY, LARGEST_ENTRY)
-    b = real("b", b, -LARGEST_ENTRY, LARGEST_ENTRY)
-    checks.together(square=square, b=b)
-    return plain(np.asarray(1.0 / 3.0 - own_loss(square, b)))
+    return plain(np.asarray(1.0 / 3.0 - own_loss(*_entries(square=square, b=b))))
 
 
 @finite
 def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
-    r"""Mean squared value of an output whose feature is off while one other feature is on.
+    r"""Mean square of an output whose feature is off while one other is on: the second term of L_1.
 
     .. math:: \int_0^1 \mathrm{ReLU}(c x + b)^2\,dx, \qquad c = W_j \cdot W_i
 
     Parameters
     ----------
-    overlap : array_like of float
-        c, any real number.
-    b : array_like of float, optional
-        Bias of the output, broadcast against `overlap`; 0 by default.
+    overlap, b : array_like of float
+        c and the bias of the output; they broadcast. Errors are those of `feature_benefit`.
 
     Returns
     -------
     float or ndarray of float64
         Exact; relative error below 1e-15, but for the rounding of c + b.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not finite or above 1e50.
 
     Notes
     -----
@@ -85,23 +70,16 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     leaves (c + b)³/(3 c) of larger ones, whose derivative by b at 0 is c. The own output of a feature of norm
     1 loses b² - 2 |b|³/3 only, of second order: once an overlap is positive a negative bias lowers L_1.
 
-    References
-    ----------
-    Elhage et al. (2022), second term of L_1.
-
     Examples
     --------
     >>> interference([-0.5, 0.5, 0.5], [0.0, 0.0, -0.25]).round(12)
     array([0.        , 0.08333333, 0.01041667])
     """
-    overlap = real("overlap", overlap, -LARGEST_ENTRY, LARGEST_ENTRY)
-    b = real("b", b, -LARGEST_ENTRY, LARGEST_ENTRY)
-    checks.together(overlap=overlap, b=b)
-    return plain(np.asarray(other_loss(overlap, b)))
+    return plain(np.asarray(other_loss(*_entries(overlap=overlap, b=b))))
 
 
 def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
-    r"""Loss on the n inputs with one feature on at the value 1, a stand-in for L_1.
+    r"""Loss on the n inputs with one feature on at the value 1, a stand-in for L_1 (Elhage et al. 2022).
 
     .. math:: \sum_i I_i (1 - \mathrm{ReLU}(|W_i|^2 + b_i))^2
               + \sum_{i \ne j} I_j\,\mathrm{ReLU}(W_j\cdot W_i + b_j)^2
@@ -109,7 +87,7 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
     Parameters
     ----------
     W : (n_features, n_hidden) array_like of float
-        Encodings, one a row; entries up to 1e20. Not modified.
+        Encodings, one a row; entries up to 1e20.
     b : float or (n_features,) array_like of float
         Bias of the outputs.
     importance : (n_features,) array_like of float, optional
@@ -118,29 +96,20 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
     Returns
     -------
     float
+        3 L_1 without bias. With a bias the two have different minima: this one vanishes for any number of
+        features in two dimensions, with directions of largest overlap mu, |W_i|² = 1/(1 - mu) and the bias
+        -mu/(1 - mu), while L_1 does not.
 
     Raises
     ------
     ValueError
         If an argument has another shape, is not finite or lies outside its range.
 
-    Notes
-    -----
-    Without bias it is 3 L_1 exactly. With a bias the two have different minima: this one vanishes for any
-    number of features in two dimensions, with directions of largest overlap mu, |W_i|² = 1/(1 - mu) and the
-    bias -mu/(1 - mu), while L_1 does not.
-
-    References
-    ----------
-    Elhage et al. (2022), the case x_i = 1.
-
     Examples
     --------
-    >>> from superposition.theory.relu import class_loss
-    >>> angles = 2 * np.pi * np.arange(5) / 5
-    >>> mu = np.cos(angles[1])
-    >>> W = np.c_[np.cos(angles), np.sin(angles)] / np.sqrt(1 - mu)
-    >>> b = -mu / (1 - mu)
+    >>> from superposition.theory.relu import class_loss, polygon
+    >>> mu = np.cos(2 * np.pi / 5)
+    >>> W, b = polygon(5) / np.sqrt(1 - mu), -mu / (1 - mu)
     >>> round(corner_class_loss(W, b), 12), round(class_loss(W, b, 1), 4)
     (0.0, 0.1592)
     """
@@ -153,35 +122,24 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
 
 
 def feature_dimensionality(W: npt.ArrayLike) -> FloatArray:
-    r"""Share of a hidden dimension that each feature has.
+    r"""Share of a hidden dimension that each feature has (Elhage et al. 2022).
 
     .. math:: D_i = \frac{|W_i|^2}{\sum_j (\hat W_i \cdot W_j)^2}
 
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, one a row; entries up to 1e20. Not modified.
+    The encodings and their errors are those of `corner_class_loss`.
 
     Returns
     -------
     (n_features,) ndarray of float64
-        In [0, 1]; 0 for a row that is zero, or shorter than 1e-150 of the largest entry.
-
-    Raises
-    ------
-    ValueError
-        If `W` has another shape or entries that are not finite or too large.
+        In [0, 1]; 0 for a row that is zero, or shorter than 1e-150 of the largest entry. The relative error
+        is a few 1e-16 n_features.
 
     Notes
     -----
     The values add up to the rank of W at most: with G = W' W, Cauchy and Schwarz give D_i = |W_i|⁴ / (W_i' G
     W_i) <= W_i' G⁺ W_i, and these leverages add up to the rank. Both are equal if and only if each W_i is an
     eigenvector of G. That is so for regular polytopes, blocks of such in orthogonal dimensions, and every
-    tight frame, also for those that no loss favours. The relative error is a few 1e-16 n_features.
-
-    References
-    ----------
-    Elhage et al. (2022), feature dimensionality.
+    tight frame.
 
     Examples
     --------

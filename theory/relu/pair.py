@@ -10,7 +10,6 @@ from ..loss import checks
 
 __all__ = ["checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
 
-
 # Below, squares of p leave the range of doubles.
 _LEAST_P = 1e-150
 
@@ -39,8 +38,8 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     r"""Relative importance at which a dropped feature starts to lower the loss with a small encoding.
 
     Two features in one dimension with free biases, the first exact, the second dropped: w = (1, 0), b = (0,
-    p/2). Above this importance of the second feature (the first one's is 1) that state is a saddle, below it
-    is a local minimum on this side.
+    p/2). Above this importance of the second feature (the first one's is 1) that is a saddle, below it a
+    local minimum on this side.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     -----
     The cost is homogeneous of degree 2 in (w2, w1 - 1, b1), the gain is (p/3 - p²/4) w2²; their ratio,
     least over w1 and b1, is the onset. As p → 0 it tends to p for sign -1 and to 5/16 for sign 1; at p = 1
-    both are 1. For p < 1 the antipodal onset is always the lower one.
+    both are 1.
 
     Examples
     --------
@@ -73,11 +72,10 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     on = arguments.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
     _, delta, mean = _state(on, sign)
-    q = 1.0 - on
     # E y^2 - 3/4 (E y)^2 as a sum of positive terms
     spread = on / 3.0 - on * on / 4.0 + 0.25 * mean * mean
-    clipped = q * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
-    cost = on * spread + q * clipped
+    clipped = (1.0 - on) * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
+    cost = on * spread + (1.0 - on) * clipped
     return arguments.plain(np.asarray(cost / (on / 3.0 - on * on / 4.0)))
 
 
@@ -85,19 +83,15 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
 def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     r"""Coefficient of \|w2\|³ in twice the loss per feature at the onset.
 
-    Where it is positive, the dropped feature can enter continuously, with \|w2\| proportional to the
-    distance from the onset. Where it is negative the new state is lower already before the onset: a jump.
-    Arguments and errors are those of `onset_importance`.
+    Where it is positive, for sign -1 at 0.5202 < p < 0.8373 only, the dropped feature can enter continuously,
+    with \|w2\| proportional to the distance from the onset, unless it jumps to a distant state. Where it is
+    negative the new state is lower already before the onset: a jump. Arguments and errors are those of
+    `onset_importance`.
 
     Returns
     -------
     float or ndarray of float64
         Absolute error below 1e-14.
-
-    Notes
-    -----
-    A positive coefficient excludes a jump to a nearby state, not one to a distant state. For sign -1 it is
-    positive for 0.5202 < p < 0.8373 only.
 
     Examples
     --------
@@ -129,8 +123,6 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
 
     .. math:: E\,(x_i - \mathrm{ReLU}(a x_i + c))^2 \ge \frac p3 \left(\frac{a - 1}{a + 1}\right)^2
               \quad (a \ge 1),\ c \text{ independent of } x_i.
-
-    It bounds the encodings of optimal models a priori, for any number of features and hidden neurons.
 
     Parameters
     ----------

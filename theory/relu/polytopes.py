@@ -1,8 +1,7 @@
 r"""Arrangements of unit vectors with a closed form for their energy: polygons, polytopes, orthogonal sums.
 
-Energies are those of :func:`superposition.theory.relu.thomson_energy` without bias. The energy of orthogonal
-pieces is the sum of theirs, and antipodal pairs have none, so each serves in higher dimensions too: a
-pentagon and an antipodal pair are 7 points in 3 dimensions with the pentagon's energy.
+Energies are those of :func:`superposition.theory.relu.thomson_energy` without bias. Orthogonal pieces add
+theirs, and antipodal pairs have none: a pentagon and a pair are 7 points in 3 dimensions with the pentagon's.
 """
 
 import itertools
@@ -15,14 +14,7 @@ import numpy.typing as npt
 from ..arguments import FloatArray, Real, choice, finite, fits, integer, plain, whole
 from ..loss.checks import MOST
 
-__all__ = [
-    "POLYTOPES",
-    "cross_polytope",
-    "polygon",
-    "polygon_energy",
-    "polytope",
-    "simplex",
-]
+__all__ = ["POLYTOPES", "cross_polytope", "polygon", "polygon_energy", "polytope", "simplex"]
 
 
 def polygon(n_features: int) -> FloatArray:
@@ -30,11 +22,10 @@ def polygon(n_features: int) -> FloatArray:
 
     Examples
     --------
-    >>> polygon(4).round(12) + 0.0
-    array([[ 1.,  0.],
-           [ 0.,  1.],
-           [-1.,  0.],
-           [ 0., -1.]])
+    >>> polygon(3).round(3)
+    array([[ 1.   ,  0.   ],
+           [-0.5  ,  0.866],
+           [-0.5  , -0.866]])
     """
     n = integer("n_features", n_features, 1)
     fits("n_features", n, 4 * n)
@@ -52,8 +43,8 @@ def simplex(n_hidden: int) -> FloatArray:
 
     Returns
     -------
-    ndarray of float64
-        Unit vectors, one a row: shape (m + 1, m).
+    (m + 1, m) ndarray of float64
+        Unit vectors, one a row.
 
     Raises
     ------
@@ -84,16 +75,13 @@ def cross_polytope(n_hidden: int) -> FloatArray:
 
     Examples
     --------
-    >>> cross_polytope(2) + 0.0
-    array([[ 1.,  0.],
-           [ 0.,  1.],
-           [-1.,  0.],
-           [ 0., -1.]])
+    >>> cross_polytope(1)
+    array([[ 1.],
+           [-1.]])
     """
     m = integer("n_hidden", n_hidden, 1)
     fits("n_hidden", m, 4 * m * m)
-    axes = np.eye(m)
-    return np.concatenate([axes, -axes])
+    return np.concatenate([np.eye(m), -np.eye(m)])
 
 
 @finite
@@ -120,11 +108,6 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     ValueError
         If `n_features` is not whole or below 3.
 
-    Notes
-    -----
-    Triangle, square, pentagon and hexagon have the least energy known for m = 2. From n = 7 on polygons are
-    beaten by sets in which points coincide: a pentagon taken twice has 13.820, a decagon 15.
-
     Examples
     --------
     >>> round(polygon_energy(5), 6), polygon_energy(6)
@@ -134,9 +117,6 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     turn = np.cos(np.pi / n)
     odd = np.where(n % 4 == 1, n - 3 - 1 / turn, n - 5 + 1 / turn)
     return plain(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))
-
-
-# --- By name -----------------------------------------------------------------------------------------------
 
 
 def _signs(*values: float) -> list[tuple[float, ...]]:
@@ -158,28 +138,9 @@ def _antiprism(square: float) -> FloatArray:
     return _layers(square, ring[::2], ring[1::2])
 
 
-def _bicapped_antiprism() -> FloatArray:
-    return np.concatenate([_antiprism((5 * math.sqrt(2) - 4) / 17), [[0, 0, 1], [0, 0, -1]]])
-
-
 def _tricapped_prism() -> FloatArray:
     ring = polygon(6)
     return np.concatenate([_layers(8 / 17, ring[::2], ring[::2]), np.c_[ring[1::2], np.zeros(3)]])
-
-
-_GOLDEN = (1 + math.sqrt(5)) / 2
-
-
-def _icosahedron() -> FloatArray:
-    return np.array(_cyclic(_signs(0.0, 1.0, _GOLDEN)))
-
-
-def _dodecahedron() -> FloatArray:
-    return np.array(_signs(1, 1, 1) + _cyclic(_signs(0.0, 1 / _GOLDEN, _GOLDEN)))
-
-
-def _cuboctahedron() -> FloatArray:
-    return np.array(_cyclic(_signs(0.0, 1.0, 1.0)))
 
 
 def _rectified_simplex() -> FloatArray:
@@ -187,14 +148,12 @@ def _rectified_simplex() -> FloatArray:
     return np.array([corners[i] + corners[j] for i, j in itertools.combinations(range(5), 2)])
 
 
-def _demipenteract() -> FloatArray:
-    return np.array([p for p in _signs(1, 1, 1, 1, 1) if math.prod(p) > 0])
-
-
 def _icositetrachoron() -> FloatArray:
     axes = itertools.combinations(range(4), 2)
     return np.array([a * np.eye(4)[i] + b * np.eye(4)[j] for i, j in axes for a, b in _signs(1, 1)])
 
+
+_GOLDEN = (1 + math.sqrt(5)) / 2
 
 _MAKERS: dict[str, Callable[[], FloatArray]] = {
     "triangle": lambda: polygon(3),
@@ -204,15 +163,15 @@ _MAKERS: dict[str, Callable[[], FloatArray]] = {
     "tetrahedron": lambda: simplex(3),
     "square antiprism": lambda: _antiprism((1 + 3 * math.sqrt(2)) / 17),
     "tricapped prism": _tricapped_prism,
-    "bicapped antiprism": _bicapped_antiprism,
+    "bicapped antiprism": lambda: np.r_[_antiprism((5 * math.sqrt(2) - 4) / 17), [[0, 0, 1], [0, 0, -1]]],
     "cube": lambda: np.array(_signs(1, 1, 1)),
-    "icosahedron": _icosahedron,
-    "cuboctahedron": _cuboctahedron,
-    "dodecahedron": _dodecahedron,
+    "icosahedron": lambda: np.array(_cyclic(_signs(0.0, 1.0, _GOLDEN))),
+    "cuboctahedron": lambda: np.array(_cyclic(_signs(0.0, 1.0, 1.0))),
+    "dodecahedron": lambda: np.array(_signs(1, 1, 1) + _cyclic(_signs(0.0, 1 / _GOLDEN, _GOLDEN))),
     "5-cell": lambda: simplex(4),
     "rectified 5-cell": _rectified_simplex,
     "24-cell": _icositetrachoron,
-    "demipenteract": _demipenteract,
+    "demipenteract": lambda: np.array([p for p in _signs(1, 1, 1, 1, 1) if math.prod(p) > 0]),
 }
 
 POLYTOPES: tuple[str, ...] = tuple(_MAKERS)
@@ -220,9 +179,7 @@ POLYTOPES: tuple[str, ...] = tuple(_MAKERS)
 
 
 def polytope(name: str) -> FloatArray:
-    r"""Return the unit vectors of an arrangement by its name.
-
-    The documentation of the small ReLU models lists their energies.
+    """Return the unit vectors of an arrangement by its name.
 
     Parameters
     ----------

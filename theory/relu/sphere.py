@@ -4,14 +4,13 @@ With one feature on, no bias, lengths 1 and equal importances, the loss of the R
 
 .. math:: E(W) = \sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j)^2
 
-(ordered pairs), up to a third for each feature of length 0. First comes what this energy can be, then what
-the loss makes of it. The module `polytopes` has arrangements with a closed form.
+(ordered pairs), up to a third for each feature of length 0.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Real, finite, number, plain, real, whole
+from ..arguments import FloatArray, Real, finite, number, plain, real, whole
 from ..loss import checks
 from ..loss.checks import MOST
 
@@ -27,33 +26,35 @@ __all__ = [
 ]
 
 
+def _counts(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return n and m after checking them."""
+    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
+    checks.together(n_features=n, n_hidden=m)
+    return n, m
+
+
 @finite
 def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
-    r"""Energy of the generalised Thomson problem, summed over ordered pairs.
+    r"""Energy of the generalised Thomson problem, summed over ordered pairs (Elhage et al. 2022).
 
     .. math:: E(W) = \sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j + b)^2
 
     Parameters
     ----------
     W : (n_features, n_hidden) array_like of float
-        Encodings, row i is feature i. Taken as they are: give them length 1 for points on the sphere.
+        Encodings, one a row. Taken as they are: give them length 1 for points on the sphere.
     bias : float, optional
         A bias b shared by all outputs.
 
     Returns
     -------
     float
-        Relative error 1e-14 times n_hidden. A third of it is the loss with one feature on if all lengths are
-        1 and b is 0; for another b it is what that feature costs the other outputs at its largest value, 1.
+        Relative error 1e-14 times n_hidden.
 
     Raises
     ------
     ValueError
         If `W` is not a finite matrix or `bias` not a number.
-
-    References
-    ----------
-    Elhage et al. (2022), "ReLU": L_1 at x_i = 1, uniform importance.
 
     Examples
     --------
@@ -85,6 +86,7 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     Returns
     -------
     float or ndarray of float64
+        Equal to the minimum for even n at m = 1.
 
     Raises
     ------
@@ -93,19 +95,13 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
 
     Notes
     -----
-    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it. Its condition with
-    a bias is Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner
-    products up to t: the energy is 0 exactly for such codes, which a bias -t makes free of interference.
+    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it (up to 2m see
+    `obtuse_second_class`). Its condition with a bias is Levenshtein's second bound on spherical codes, n <=
+    2m (1 - t)/(1 - m t) points with inner products up to t, which a bias -t makes free of interference.
 
-    At n <= 2m the energy decides nothing: see :func:`superposition.theory.relu.obtuse_second_class`. Far
-    above 2m the bound is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
-    n^2/(2m). The bounds by linear programming in :func:`superposition.solvers.relu.programmed_bound` are
-    sharper, and need a solver. Equal to the minimum for even n at m = 1.
-
-    References
-    ----------
-    Proof in `superposition.theory.relu.derive_thomson_bound`. The method is Yudin's (Discrete Math. Appl. 3
-    (1993) 75); the case of codes is Levenshtein's.
+    Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
+    n^2/(2m). :func:`superposition.solvers.relu.programmed_bound` is sharper. Proof in `derive_thomson_bound`;
+    the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
 
     Examples
     --------
@@ -127,27 +123,20 @@ def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real
     r"""Least energy, without bias, among sets that hold -W_i with every W_i: n (n - 2m)/(2m), exact.
 
     In such a set half of the sum of all squared inner products belongs to positive ones, so the energy is
-    half the frame potential, at least n^2/(2m), less the n terms with i = j. Tight frames reach it: antipodal
-    regular polygons, cube, icosahedron, dodecahedron, 24-cell, 600-cell. Arguments are those of
-    `thomson_bound`; an odd n has no such set, the value then only interpolates.
+    half the frame potential, at least n^2/(2m), less the n terms with i = j. Tight frames reach it. Arguments
+    are those of `thomson_bound`; an odd n has no such set, the value then only interpolates.
 
     Returns
     -------
     float or ndarray of float64
-        0 for n up to 2m.
-
-    Notes
-    -----
-    For m = 2 the hexagon is the best found, but beyond n = 6, and from n = 2m + 2 on for m from 3 to 5, sets
-    without that symmetry have less. For 12 points in 3 dimensions 11.097, the icosahedron 12.
+        0 for n up to 2m. Sets without that symmetry may have less.
 
     Examples
     --------
-    >>> antipodal_energy(12, 3)
+    >>> antipodal_energy(12, 3)                            # the icosahedron; the least known is 11.097
     12.0
     """
-    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
-    checks.together(n_features=n, n_hidden=m)
+    n, m = _counts(n_features, n_hidden)
     return plain(np.asarray(np.maximum(n * (n - 2 * m), 0.0) / (2 * m)))
 
 
@@ -159,13 +148,12 @@ def capacity_bounds(n_hidden: npt.ArrayLike) -> tuple[Real, Real]:
     lengths. Since lengths only enter as :math:`3 L_1 = n - 2 \sum_i s_i + \sum_{ij} s_i s_j
     \mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` with s_i = |W_i|^2, it is the inverse of the least mean energy
     of two points drawn independently from one law on the sphere. It does not grow with n: beyond it features
-    can be dropped, or share the directions of those that are kept, and this loss is the same.
+    can be dropped, or share directions. Argument and errors are those of `thomson_bound`.
 
     Returns
     -------
     lower, upper : float or ndarray of float64
-        2m, from antipodal pairs on the axes, and m (m + 1), from the limit of `thomson_bound`, whose
-        argument and errors it has.
+        2m, from antipodal pairs on the axes, and m (m + 1), from the limit of `thomson_bound`.
 
     Examples
     --------
@@ -185,7 +173,7 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     .. math:: L_1 = \tfrac13 \min_s\, (n (1 - s)^2 + s^2 E) = \frac{n E}{3 (n + E)},
               \qquad s = |W_i|^2 = \frac{n}{n + E}.
 
-    It rises with the energy, so the same arrangement is best, but never exceeds n/3; with length 1 it is E/3.
+    With length 1 it is E/3.
 
     Parameters
     ----------
@@ -197,7 +185,6 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Summed over features, importances 1.
 
     Raises
     ------
@@ -206,10 +193,9 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
 
     Notes
     -----
-    With a length for each, :math:`3 L_1 = n - 2 \sum_i s_i + \sum_{ij} s_i s_j K_{ij}` where K is 1 on the
-    diagonal and :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` beside it. If all features have the same
-    interference and K is positive semidefinite, a common length is best; if not, the order of arrangements
-    can change. The decagon's K is not: its common length gives 2, dropping every other corner 1.934.
+    With a length for each (see `capacity_bounds`), a common one is best if all features have the same
+    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite. The
+    decagon's is not: its common length gives 2, dropping every other corner 1.934.
 
     Examples
     --------
@@ -227,27 +213,21 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     If no inner product of the directions exceeds mu, the bias :math:`-\mu |W_i|^2` silences all of them. With
     the best length, :math:`|W_i|^2 = (2 + \mu)/(2 (1 - \mu))`, the features' own errors add up to
 
-    .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12},
+    .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12}.
 
-    below n/3 for every mu < 1. It is least for the arrangement with the smallest mu, that is for the best
-    spherical code and not for the least energy; a bound from above on the least L_1 with bias.
+    It is least for the smallest mu, that is for the best spherical code and not for the least energy; a bound
+    from above on the least L_1 with bias.
 
     Parameters
     ----------
     n_features : array_like of int
-        n, at least 1: the features that are kept. Each other one adds 1/3.
+        As for `common_norm_loss`, whose errors it has.
     largest : array_like of float
         mu, the largest inner product of two directions, in [0, 1).
 
     Returns
     -------
     float or ndarray of float64
-        Summed over features, importances 1.
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is not whole or below 1, or `largest` is outside [0, 1).
 
     Examples
     --------
@@ -262,8 +242,7 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
 def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
     r"""Loss of one output when it and another feature are on, at an inner product of at most 0: exact.
 
-    .. math:: \int_0^1\!\!\int_0^1 (x - \mathrm{ReLU}(x + c y))^2\, dx\, dy = \frac{c^2}{3} + \frac{c^3}{6},
-              \qquad -1 \le c \le 0.
+    .. math:: \int_0^1\!\!\int_0^1 (x - \mathrm{ReLU}(x + c y))^2\, dx\, dy = \frac{c^2}{3} + \frac{c^3}{6}
 
     Parameters
     ----------
@@ -294,24 +273,18 @@ def obtuse_second_class(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     Up to n = 2m the energy is 0 for every set without acute angles, and the loss with two features on
     decides: the sum over ordered pairs of :func:`obtuse_pair_loss`. Its minimum is (n - m)/3, or 0 up to
     n = m, attained by n - m antipodal pairs and 2m - n more features, all orthogonal. Arguments and errors
-    are those of `thomson_bound`, with n at most 2m.
+    are those of `thomson_bound`, with n at most 2m. Proved in the documentation of the small ReLU models.
 
     Returns
     -------
     float or ndarray of float64
-        Summed over features and pairs, importances 1. Exact.
-
-    Notes
-    -----
-    Proved in the documentation of the small ReLU models.
 
     Examples
     --------
     >>> obtuse_second_class(5, 3)
     0.6666666666666666
     """
-    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
-    checks.together(n_features=n, n_hidden=m)
+    n, m = _counts(n_features, n_hidden)
     if np.any(n > 2 * m):
         n, m = np.broadcast_arrays(n, m)
         bad = n > 2 * m

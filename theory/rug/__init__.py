@@ -5,32 +5,14 @@ those of values uniform on [0, 1]. `superposition.solvers.loss` has the loss at 
 """
 
 from .asymptotics import asymptotic_loss, asymptotic_shift
-from .derive import (
-    derive_asymptotic_loss,
-    derive_asymptotic_shift,
-    derive_finite_size_correction,
-    derive_gradient,
-    derive_linear_optimum,
-    derive_loss,
-    derive_optimal_scale,
-    derive_variance_bound,
-    derive_zero_ratio_limit,
-)
+from .derive import *  # noqa: F403  # its `__all__` says what
+from .derive import __all__ as _derivations
 from .finite import finite_size_correction
 from .loss import linear_loss, loss, off_loss, on_loss, optimal_scale, sigma, zero_ratio_loss
 
 __all__ = [
     "asymptotic_loss",
     "asymptotic_shift",
-    "derive_asymptotic_loss",
-    "derive_asymptotic_shift",
-    "derive_finite_size_correction",
-    "derive_gradient",
-    "derive_linear_optimum",
-    "derive_loss",
-    "derive_optimal_scale",
-    "derive_variance_bound",
-    "derive_zero_ratio_limit",
     "finite_size_correction",
     "linear_loss",
     "loss",
@@ -39,4 +21,5 @@ __all__ = [
     "optimal_scale",
     "sigma",
     "zero_ratio_loss",
+    *_derivations,
 ]

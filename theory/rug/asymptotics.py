@@ -20,7 +20,7 @@ with a relative error of order (t sigma)².
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from .. import arguments
 from ..special import ramp_moments
@@ -29,13 +29,10 @@ from .loss import sigma
 __all__ = ["asymptotic_loss", "asymptotic_shift"]
 
 
-def asymptotic_shift(p: npt.ArrayLike) -> Any:
-    r"""Optimal shift t = -b/(a sigma) as p → 0, in closed form.
+def asymptotic_shift(p: ArrayLike) -> Any:
+    r"""Optimal shift t = -b/(a sigma) as p → 0: the root of :math:`4 H_1(-t) = p\,t`.
 
-    Large shifts solve :math:`t^3 e^{t^2/2} = 4/(\sqrt{2\pi}\,p)`, hence the Lambert W function:
-    :math:`t_0^2 = 3\,W\!\left(\tfrac13 (4/(\sqrt{2\pi}\,p))^{2/3}\right)`. Two Newton steps on
-    :math:`\log(4 H_1(-t)/(p\,t)) = 0` from there leave an error below 1e-6 for p <= 0.01. The
-    leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly.
+    Its leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly.
 
     Parameters
     ----------
@@ -45,7 +42,7 @@ def asymptotic_shift(p: npt.ArrayLike) -> Any:
     Returns
     -------
     float or ndarray of float64
-        Asymptotic; see `asymptotic_loss` for the range.
+        Within 1e-6 of the root for p <= 0.01; see `asymptotic_loss` for the range of the law.
 
     Raises
     ------
@@ -63,8 +60,9 @@ def asymptotic_shift(p: npt.ArrayLike) -> Any:
     """
     from scipy.special import erfcx, lambertw
 
-    on = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
+    on = arguments.probability("p", p)
     constant = 4.0 / np.sqrt(2.0 * np.pi)
+    # Large shifts solve t³ exp(t²/2) = constant/p; two steps of Newton's method follow.
     t = np.sqrt(3.0 * lambertw(constant ** (2.0 / 3.0) / on ** (2.0 / 3.0) / 3.0).real)
     for _ in range(2):
         h0 = np.sqrt(np.pi / 2.0) * erfcx(t / np.sqrt(2.0))  # H_0(-t) and H_1(-t) in units of the density
@@ -75,7 +73,7 @@ def asymptotic_shift(p: npt.ArrayLike) -> Any:
 
 
 @arguments.finite
-def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
+def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     r"""Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
 
     The formula in the module's docstring at t = `asymptotic_shift(p)`, sigma = `sigma(p, ratio)`. Its
@@ -105,13 +103,7 @@ def asymptotic_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     >>> round(asymptotic_loss(1e-6, 0.25) / 1e-12, 6)
     6.309746
     """
-    s = sigma(p, ratio)
-    t = asymptotic_shift(p)
-    on = np.asarray(p, dtype=np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        on_loss = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
-        off_loss = ramp_moments(-t, 2)[..., 2] * (1.0 + 3.0 * t * s)
-        loss = s * s * (on * on_loss + (1.0 - on) * off_loss)
-    if not np.all(np.isfinite(loss)):
-        raise ValueError("`ratio` must be larger: the law is for small sigma, and overflows here.")
-    return loss[()]
+    s, t, on = sigma(p, ratio), asymptotic_shift(p), np.asarray(p, dtype=np.float64)
+    on_loss = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
+    off_loss = ramp_moments(-t, 2)[..., 2] * (1.0 + 3.0 * t * s)
+    return (s * s * (on * on_loss + (1.0 - on) * off_loss))[()]

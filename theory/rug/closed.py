@@ -20,7 +20,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _NODES = 0.5 * (_NODES + 1.0)
 _WEIGHTS = 0.5 * _WEIGHTS
 
-
 Four = tuple[float, float, float, float]
 
 
@@ -120,10 +119,9 @@ def _rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, flo
     there each is the integral of H_(n-1), by quadrature. `left` has H_n(z).
     """
     if sigma <= _QUADRATURE_FROM or z < -2.0 * sigma:
-        left0, left1, left2, left3 = left
-        right0, right1, right2, right3 = ramps(z + 1.0 / sigma)
-        d3 = right3 - left3
-        return right0 - left0, right1 - left1, right2 - left2, d3, right2 - sigma * d3
+        right = ramps(z + 1.0 / sigma)
+        d3 = right[3] - left[3]
+        return right[0] - left[0], right[1] - left[1], right[2] - left[2], d3, right[2] - sigma * d3
     d0 = d1 = d2 = d3 = first = 0.0
     for k in range(_NODES.size):
         x = z + _NODES[k] / sigma
@@ -138,51 +136,38 @@ def _rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, flo
 
 
 @kernel
-def _scale(z: float, sigma: float, p: float) -> tuple[float, float]:
-    """Optimal scale a (Eq. 16) at bias a sigma z, and 1 - a, each without cancellation.
+def best_scale(z: float, sigma: float, p: float) -> Four:
+    """Return the optimal scale a (Eq. 16) at bias a sigma z, 1 - a, and slopes there: no term cancels.
 
-    With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] and 1 - a = E[(R - x) R] / E[R^2]; by parts,
-    the integrals over u become rises of ramp moments.
-    """
-    left = ramps(z)
-    _, d1, d2, d3, first = _rises(z, sigma, left)
-    h2 = left[2]
-    off = (1.0 - p) * 2.0 * h2
-    square = off + 2.0 * p * sigma * d3  # E R^2 / sigma^2
-    return p * first / square, (off + p * sigma * (d1 + z * d2)) / square
-
-
-@ufunc
-def scale_kernel(z: float, sigma: float, p: float) -> float:
-    """Optimal scale, see `_scale`."""
-    return _scale(z, sigma, p)[0]
-
-
-@kernel
-def profile(z: float, sigma: float, p: float) -> tuple[float, float]:
-    """Return the optimal scale, and the loss there with bias a sigma z; accurate also where a rounds to 1."""
-    a, shrink = _scale(z, sigma, p)
-    b = a * sigma * z
-    return a, (1.0 - p) * _off(a, b, sigma) + p * _on(a, shrink, b, sigma)
-
-
-@kernel
-def slopes(z: float, sigma: float, p: float) -> tuple[float, float]:
-    """Slope by the bias at the optimal scale, divided by 2 sigma, at bias a sigma z: of features off, and on.
-
-    dL/db = 2 E[(ReLU(y) - x) 1(y > 0)], arranged so that only small terms remain for small sigma.
+    With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] and 1 - a = E[(R - x) R] / E[R^2]; by parts, the
+    integrals over u become rises of ramp moments. The slopes are by the bias, over 2 sigma, of features off
+    and on: dL/db = 2 E[(ReLU(y) - x) 1(y > 0)].
     """
     left = ramps(z)
     d0, d1, d2, d3, first = _rises(z, sigma, left)
     h1, h2 = left[1], left[2]
     off = (1.0 - p) * 2.0 * h2
-    square = off + 2.0 * p * sigma * d3
-    shrink = (off + p * sigma * (d1 + z * d2)) / square
-    return (1.0 - p) * (p * first / square) * h1, p * sigma * (d0 + z * d1 - shrink * d2)
+    square = off + 2.0 * p * sigma * d3  # E R^2 / sigma^2
+    a, shrink = p * first / square, (off + p * sigma * (d1 + z * d2)) / square
+    return a, shrink, (1.0 - p) * a * h1, p * sigma * (d0 + z * d1 - shrink * d2)
+
+
+@ufunc
+def scale_kernel(z: float, sigma: float, p: float) -> float:
+    """Optimal scale, see `best_scale`."""
+    return best_scale(z, sigma, p)[0]
 
 
 @ufunc
 def slope_kernel(z: float, sigma: float, p: float) -> float:
-    """Slope by the bias, the sum of `slopes`."""
-    off, on = slopes(z, sigma, p)
+    """Slope by the bias, see `best_scale`."""
+    _, _, off, on = best_scale(z, sigma, p)
     return off + on
+
+
+@kernel
+def profile(z: float, sigma: float, p: float) -> tuple[float, float]:
+    """Return the optimal scale, and the loss there with bias a sigma z; accurate also where a rounds to 1."""
+    a, shrink, _, _ = best_scale(z, sigma, p)
+    b = a * sigma * z
+    return a, (1.0 - p) * _off(a, b, sigma) + p * _on(a, shrink, b, sigma)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation
+from ..derivation import Derivation, sp
 
 __all__ = [
     "derive_asymptotic_loss",
@@ -19,7 +19,6 @@ __all__ = [
     "derive_optimal_scale",
     "derive_variance_bound",
     "derive_zero_ratio_limit",
-    "symbols",
 ]
 
 _NORMAL = "The interference is normal with standard deviation sigma, in units of the diagonal a."
@@ -27,16 +26,12 @@ _NORMAL = "The interference is normal with standard deviation sigma, in units of
 
 def symbols() -> tuple[Any, Any, Any, Any]:
     """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
-    import sympy as sp
-
     a, sigma, p = sp.symbols("a sigma p", positive=True)
     return a, sp.Symbol("b", real=True), sigma, p
 
 
 def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
     """E y_+ and E y_+² of a normal y, integrated."""
-    import sympy as sp
-
     y, m, s = sp.Symbol("y"), sp.Symbol("m", real=True), sp.Symbol("s", positive=True)
     density = sp.exp(-((y - m) ** 2) / (2 * s**2)) / (sp.sqrt(2 * sp.pi) * s)
     first, second = (sp.simplify(sp.integrate(y**k * density, (y, 0, sp.oo))) for k in (1, 2))
@@ -44,13 +39,17 @@ def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
     return first.subs(at), second.subs(at)
 
 
+def _moments(p: Any) -> tuple[Any, Any]:
+    """E x and E x²."""
+    u = sp.Symbol("u")
+    return p * sp.integrate(u, (u, 0, 1)), p * sp.integrate(u**2, (u, 0, 1))
+
+
 @cache
 def _losses() -> dict[str, Any]:
-    import sympy as sp
-
     a, b, sigma, p = symbols()
     u, x = sp.symbols("u x", real=True)
-    off = _ramp_moments(b, a * sigma)[1]
+    _, off = _ramp_moments(b, a * sigma)
     first, second = _ramp_moments(a * u + b, a * sigma)
     # In x = (a u + b) / (sqrt(2) a sigma) the integrand has plain arguments, which SymPy integrates.
     width = sp.sqrt(2) * sigma
@@ -72,8 +71,7 @@ def derive_loss(part: str = "loss") -> Derivation:
     Returns
     -------
     Derivation
-        Closed forms in erfc and exp: exact, but they cancel in floating point for small sigma or large
-        shifts. Evaluated with enough digits they are the oracle for `on_loss`, `off_loss` and `loss`.
+        A closed form in erfc and exp, which cancels in doubles for small sigma or large shifts.
 
     Raises
     ------
@@ -87,8 +85,7 @@ def derive_loss(part: str = "loss") -> Derivation:
     a**2*sigma**2/2
     """
     part = arguments.choice("part", part, ("loss", "on", "off"))
-    expression = _losses()[part]
-    return Derivation(expression, symbols(), (_NORMAL,))
+    return Derivation(_losses()[part], symbols(), (_NORMAL,))
 
 
 def derive_gradient(by: str) -> Derivation:
@@ -114,10 +111,8 @@ def derive_gradient(by: str) -> Derivation:
     >>> derive_gradient("b").expression.subs({b: 0, p: 0})
     sqrt(2)*a*sigma/sqrt(pi)
     """
-    import sympy as sp
-
-    name = arguments.choice("by", by, ("a", "b", "sigma"))
-    variable = next(symbol for symbol in symbols() if str(symbol) == name)
+    variables = dict(zip(("a", "b", "sigma"), symbols(), strict=False))
+    variable = variables[arguments.choice("by", by, tuple(variables))]
     return Derivation(sp.diff(_losses()["loss"], variable), symbols(), (_NORMAL,))
 
 
@@ -136,14 +131,12 @@ def derive_optimal_scale() -> Derivation:
     >>> round(scale.subs(dict(zip(symbols(), (1, 0, 1, 1)))).evalf(), 6)
     0.376597
     """
-    import sympy as sp
-
     a, b, sigma, p = symbols()
     loss = _losses()["loss"]
     # The loss is c0 + c1 a + c2 a² in a at fixed beta = b/a; values at a = 1, 2 and the limit a → 0
     # (E x² = p/3) give the coefficients.
     at_1, at_2 = (loss.subs({a: k, b: k * b}, simultaneous=True) for k in (1, 2))
-    c0 = p / sp.Integer(3)
+    c0 = _moments(p)[1]
     c2 = sp.expand((at_2 - 2 * at_1 + c0) / 2)
     c1 = sp.expand(at_1 - c0 - c2)
     column = sp.Matrix([-c1 / (2 * c2), c0 - c1**2 / (4 * c2)])
@@ -164,17 +157,13 @@ def derive_zero_ratio_limit() -> Derivation:
     >>> derive_zero_ratio_limit().expression[1]
     -p**2/4 + p/3
     """
-    import sympy as sp
-
-    *_, p = symbols()
-    z = sp.Symbol("z", real=True)
-    u = sp.Symbol("u", positive=True)
+    p, z = symbols()[-1], sp.Symbol("z", real=True)
     first, second = _ramp_moments(z, sp.Integer(1))
-    mean, square = (sp.integrate(u**k, (u, 0, 1)) for k in (1, 2))
+    mean, square = _moments(p)
     # Once sigma dwarfs u, the output does not depend on u: x and R are independent.
     # The share is at most 1 (Jensen) and tends to 1 as the ReLU stops clipping.
     share = first**2 / second
-    losses = [p * square - p**2 * mean**2 * part for part in (share, sp.limit(share, z, sp.oo))]
+    losses = [square - mean**2 * part for part in (share, sp.limit(share, z, sp.oo))]
     return Derivation(sp.Matrix(losses), (z, p), (_NORMAL, "sigma is infinite."))
 
 
@@ -196,21 +185,14 @@ def derive_variance_bound() -> Derivation:
     >>> derive_variance_bound().expression[1]
     n_features/n_hidden
     """
-    import sympy as sp
-
-    *_, p = symbols()
-    n_features, n_hidden = sp.symbols("n_features n_hidden", positive=True)
-    eigenvalue, multiplier, u = sp.symbols("lambda mu u", positive=True)
-    stationary = sp.solve(
-        [sp.diff(eigenvalue**2 - multiplier * eigenvalue, eigenvalue), n_hidden * eigenvalue - n_features],
-        [eigenvalue, multiplier],
-        dict=True,
-    )[0]
-    least = n_hidden * stationary[eigenvalue] ** 2
-    variance = p * sp.integrate(u**2, (u, 0, 1)) - (p * sp.integrate(u, (u, 0, 1))) ** 2
-    bound = sp.factor(variance * (least - n_features) / n_features)
+    p = symbols()[-1]
+    n_features, n_hidden, common, multiplier = sp.symbols("n_features n_hidden lambda mu", positive=True)
+    conditions = [sp.diff(common**2 - multiplier * common, common), n_hidden * common - n_features]
+    (found,) = sp.solve(conditions, [common, multiplier], dict=True)
+    mean, square = _moments(p)
+    bound = sp.factor((square - mean**2) * (n_hidden * found[common] ** 2 - n_features) / n_features)
     diagonal = "The diagonal of decoder times encoder is 1, its rank at most n_hidden."
-    return Derivation(sp.Matrix([bound, stationary[eigenvalue]]), (p, n_features, n_hidden), (diagonal,))
+    return Derivation(sp.Matrix([bound, found[common]]), (p, n_features, n_hidden), (diagonal,))
 
 
 def derive_linear_optimum() -> Derivation:
@@ -226,15 +208,13 @@ def derive_linear_optimum() -> Derivation:
     >>> derive_linear_optimum().expression[0]
     ratio
     """
-    import sympy as sp
-
     a, b, _, p = symbols()
     ratio = sp.Symbol("ratio", positive=True)
-    mean, square = p / sp.Integer(2), p / sp.Integer(3)
+    mean, square = _moments(p)
     noise = (square - mean**2) * (1 / ratio - 1)
     # E (x - a x - a nu - b)², with nu of mean zero and uncorrelated with x
     loss = (1 - a) ** 2 * square - 2 * (1 - a) * b * mean + b**2 + a**2 * noise
-    best = sp.solve([sp.diff(loss, a), sp.diff(loss, b)], [a, b], dict=True)[0]
+    (best,) = sp.solve([sp.diff(loss, a), sp.diff(loss, b)], [a, b], dict=True)
     column = sp.Matrix([sp.factor(value) for value in (best[a], best[b], loss.subs(best))])
     return Derivation(column, (p, ratio), ("The interference has the least variance.",))
 
@@ -245,8 +225,6 @@ def derive_linear_optimum() -> Derivation:
 @cache
 def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
     """Return t, the on-loss as sigma² (c2 + c3 sigma), and off-loss over a² sigma², at b = -a t sigma."""
-    import sympy as sp
-
     a, b, sigma, _ = symbols()
     t, slope = sp.Symbol("t", positive=True), sp.Symbol("alpha", real=True)
     left, right = (sp.sqrt(2) * end / (2 * a * sigma) for end in (b, a + b))
@@ -257,9 +235,7 @@ def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
     scale = 1 + slope * sigma
     on = sp.expand(sp.cancel(on.subs(b, -a * t * sigma).subs(a, scale) / sigma**2))
     series = [on.coeff(sigma, k) for k in (0, 1)]
-    best = sp.solve(sp.diff(series[0], slope), slope)[
-        0
-    ]  # 3 t/2; what is of order sigma² there does not count
+    (best,) = sp.solve(sp.diff(series[0], slope), slope)  # 3 t/2; what is of order sigma² does not count
     off = sp.expand(_losses()["off"].subs(b, -a * t * sigma) / (a * sigma) ** 2)
     return t, *(sp.expand(c.subs(slope, best)) for c in series), off, scale.subs(slope, best)
 
@@ -278,15 +254,12 @@ def derive_asymptotic_loss() -> Derivation:
     >>> derive_asymptotic_loss().expression.subs(p, 1)
     sigma**2*(sigma*(t**3/12 + t) + t**2/4 + 1)
     """
-    import sympy as sp
-
     _, _, sigma, p = symbols()
     t, second, third, off, scale = _small_sigma()
     square = sp.series(scale**2, sigma, 0, 2).removeO()
     loss = p * sigma**2 * (second + sigma * third) + (1 - p) * sigma**2 * off * square
-    return Derivation(
-        loss, (t, sigma, p), (_NORMAL, "sigma is small, and so is the chance to be on of order p.")
-    )
+    small = "sigma is small, and so is the chance to be on of order p."
+    return Derivation(loss, (t, sigma, p), (_NORMAL, small))
 
 
 def derive_asymptotic_shift() -> Derivation:
@@ -302,8 +275,6 @@ def derive_asymptotic_shift() -> Derivation:
     >>> derive_asymptotic_shift().expression
     p*t/2 + t*erfc(sqrt(2)*t/2) - sqrt(2)*exp(-t**2/2)/sqrt(pi)
     """
-    import sympy as sp
-
     p = symbols()[-1]
     t, second, _, off, _ = _small_sigma()
     slope = sp.expand(sp.simplify(sp.diff(p * second + off, t)))
@@ -326,8 +297,6 @@ def derive_finite_size_correction() -> Derivation:
     >>> [str(symbol) for symbol in derive_finite_size_correction().symbols]
     ['a', 'b', 'sigma', 'p', 'sum_of_cubes', 'sum_of_fourths']
     """
-    import sympy as sp
-
     a, b, _, p = symbols()
     s = sp.Symbol("s")
     sums = sp.symbols("sum_of_cubes sum_of_fourths", real=True)

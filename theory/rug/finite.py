@@ -13,22 +13,21 @@ with the cumulants :math:`c_k` of x. With :math:`H_n' = H_{n-1}` the derivatives
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from .. import arguments
-from .loss import evaluated
 
 __all__ = ["finite_size_correction"]
 
 
 @arguments.finite
 def finite_size_correction(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    sigma: npt.ArrayLike,
-    p: npt.ArrayLike,
-    sum_of_cubes: npt.ArrayLike,
-    sum_of_fourths: npt.ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    sigma: ArrayLike,
+    p: ArrayLike,
+    sum_of_cubes: ArrayLike,
+    sum_of_fourths: ArrayLike,
 ) -> Any:
     r"""Loss at finite n_features less the macroscopic loss, to first order in the cumulants.
 
@@ -58,21 +57,14 @@ def finite_size_correction(
     >>> round(float(finite_size_correction(1.2, -0.3, s, 0.1, np.sum(row**3), np.sum(row**4))), 7)
     2.52e-05
     """
-    scale = arguments.real("a", a, 0, brackets="()")
-    deviation = arguments.real("sigma", sigma, 0, brackets="()")
-    on = arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
-    cubes = arguments.real("sum_of_cubes", sum_of_cubes)
-    fourths = arguments.real("sum_of_fourths", sum_of_fourths, 0)
-    # Cumulants of x from its moments p/2, p/3, p/4, p/5. The powers of a cancel but for those of sigma.
-    third_cumulant = on / 4.0 - on**2 / 2.0 + on**3 / 4.0
-    fourth_cumulant = on / 5.0 - 5.0 * on**2 / 6.0 + on**3 - 3.0 * on**4 / 8.0
-    values = scale, arguments.real("b", b), deviation, on, third_cumulant * cubes, fourth_cumulant * fourths
-    return evaluated(_correction, *values)
-
-
-def _correction(a: Any, b: Any, sigma: Any, p: Any, third_sum: Any, fourth_sum: Any) -> Any:
     from scipy.special import ndtr
 
+    a, b = arguments.real("a", a, 0, brackets="()"), arguments.real("b", b)
+    sigma, p = arguments.real("sigma", sigma, 0, brackets="()"), arguments.probability("p", p)
+    # Cumulants of x from its moments p/2, p/3, p/4, p/5. The powers of a cancel but for those of sigma.
+    third_sum = (p / 4.0 - p**2 / 2.0 + p**3 / 4.0) * arguments.real("sum_of_cubes", sum_of_cubes)
+    fourth_cumulant = p / 5.0 - 5.0 * p**2 / 6.0 + p**3 - 3.0 * p**4 / 8.0
+    fourth_sum = fourth_cumulant * arguments.real("sum_of_fourths", sum_of_fourths, 0)
     s = a * sigma
     z = b / s
     x1 = z + 1.0 / sigma

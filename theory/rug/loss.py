@@ -6,7 +6,7 @@ Equations and sections are those of Cowsik et al. (2024).
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from .. import arguments
 from .closed import loss_kernel, off_kernel, on_kernel, scale_kernel
@@ -25,39 +25,17 @@ __all__ = [
 _LOWEST_SHIFT = -36.0
 
 
-def _macroscopic(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> tuple[Any, Any, Any]:
-    return (
-        arguments.real("a", a, 0, brackets="()"),
-        arguments.real("b", b),
-        arguments.real("sigma", sigma, 0, brackets="[)"),
-    )
+def _macroscopic(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> tuple[Any, Any, Any]:
+    scale, bias = arguments.real("a", a, 0, brackets="()"), arguments.real("b", b)
+    return scale, bias, arguments.real("sigma", sigma, 0)
 
 
-def evaluated(kernel: Any, *values: Any) -> Any:
-    """Evaluate where a result that is too large for a double is no answer."""
-    with np.errstate(all="ignore"):
-        found = kernel(*values)
-    if not np.all(np.isfinite(found)):
-        raise ValueError("`a`, `b` and `sigma` must be closer to 1: the loss is too large for a double.")
-    return found
-
-
-def _probability(p: npt.ArrayLike) -> Any:
-    return arguments.real("p", p, 0, 1, brackets="(]", hint="For sparsity S pass p = 1 - S.")
-
-
-def _variance(p: npt.ArrayLike) -> Any:
-    """Var x = p/3 - p²/4, as a product that does not cancel."""
-    on = _probability(p)
-    return on * (4.0 - 3.0 * on) / 12.0
-
-
-def _fraction(ratio: npt.ArrayLike) -> Any:
+def _fraction(ratio: ArrayLike) -> Any:
     return arguments.real("ratio", ratio, 0, 1, brackets="(]")
 
 
 @arguments.finite
-def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
+def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
     r"""Least standard deviation of the interference, in units of the diagonal (Eqs. 6 and 21).
 
     .. math:: \sigma^2 = \operatorname{Var}(x) \, (1/\mathrm{ratio} - 1), \qquad
@@ -89,11 +67,11 @@ def sigma(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
     0.219374
     """
     fraction = _fraction(ratio)
-    return (np.sqrt(_variance(p) * (1.0 - fraction)) / np.sqrt(fraction))[()]  # 1/ratio may overflow
+    return (np.sqrt(zero_ratio_loss(p) * (1.0 - fraction)) / np.sqrt(fraction))[()]  # 1/ratio may overflow
 
 
 @arguments.finite
-def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
+def off_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     r"""Loss of a feature that is off, :math:`E\,\mathrm{ReLU}(a\nu + b)^2` with nu ~ N(0, sigma²) (§4.1).
 
     Parameters
@@ -121,11 +99,11 @@ def off_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
     >>> round(off_loss(1.0, 0.0, 2.0), 12)      # half of the variance at zero bias
     2.0
     """
-    return evaluated(off_kernel, *_macroscopic(a, b, sigma))
+    return off_kernel(*_macroscopic(a, b, sigma))
 
 
 @arguments.finite
-def on_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
+def on_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1] (§4.1).
 
     Arguments and accuracy are those of `off_loss`, also where the loss itself is of order sigma².
@@ -135,37 +113,29 @@ def on_loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike) -> Any:
     >>> on_loss(1.0, 0.0, 0.0)                  # no interference, no bias: a perfect output
     0.0
     """
-    return evaluated(on_kernel, *_macroscopic(a, b, sigma))
+    return on_kernel(*_macroscopic(a, b, sigma))
 
 
 @arguments.finite
-def loss(a: npt.ArrayLike, b: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -> Any:
+def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
-    Exact for Gaussian interference, which is the limit of large n_features.
-
-    Arguments and accuracy are those of `off_loss`.
-
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
+    Exact for Gaussian interference, which is the limit of large n_features. Arguments and accuracy are those
+    of `off_loss`; p is that of `sigma`.
 
     Examples
     --------
     >>> round(loss(1.2, -0.15, sigma(0.05, 0.25), 0.05), 6)
     0.014841
     """
-    return evaluated(loss_kernel, *_macroscopic(a, b, sigma), _probability(p))
+    return loss_kernel(*_macroscopic(a, b, sigma), arguments.probability("p", p))
 
 
 @arguments.finite
-def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -> Any:
+def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     r"""Scale a that minimises the loss at a fixed ratio beta = b/a (Eqs. 9 and 16).
 
     .. math:: a = E[x R] / E[R^2], \qquad R = \mathrm{ReLU}(x + \nu + \beta)
-
-    Always positive, because x and R are never negative.
 
     Parameters
     ----------
@@ -179,7 +149,7 @@ def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -
     Returns
     -------
     float or ndarray of float64
-        Broadcast shape. Relative error below 1e-12 for sigma in [1e-8, 1e3], beta/sigma in [-36, 40].
+        Positive. Relative error below 1e-12 for sigma in [1e-8, 1e3], beta/sigma in [-36, 40].
 
     Raises
     ------
@@ -192,30 +162,28 @@ def optimal_scale(beta: npt.ArrayLike, sigma: npt.ArrayLike, p: npt.ArrayLike) -
     1.2508
     """
     deviation = arguments.real("sigma", sigma, 0, brackets="()")
-    with np.errstate(over="ignore"):
-        shift = arguments.real("beta", beta) / deviation
+    shift = arguments.real("beta", beta) / deviation
     low = np.min(shift, initial=0.0)
     if low < _LOWEST_SHIFT:
         raise ValueError(f"`beta` must be at least {_LOWEST_SHIFT:g} sigma; got {low:g} sigma.")
-    return evaluated(scale_kernel, shift, deviation, _probability(p))
+    return scale_kernel(shift, deviation, arguments.probability("p", p))
 
 
-def linear_loss(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Any:
+def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
 
     Exact at every n_features: the covariance of the data is Var(x) times the identity, so that any
-    n_hidden directions serve. Without a bias the matrix of second moments counts instead, whose one
-    large eigenvalue makes the first hidden neuron worth more than the others. Arguments as in `sigma`.
+    n_hidden directions serve. Arguments as in `sigma`.
 
     Examples
     --------
     >>> round(linear_loss(0.05, 0.25), 6)
     0.012031
     """
-    return (_variance(p) * (1.0 - _fraction(ratio)))[()]
+    return (zero_ratio_loss(p) * (1.0 - _fraction(ratio)))[()]
 
 
-def zero_ratio_loss(p: npt.ArrayLike) -> Any:
+def zero_ratio_loss(p: ArrayLike) -> Any:
     r"""Least loss per feature when nothing is transmitted (ratio → 0): Var(x) = p/3 - p²/4.
 
     The best output is then the constant p/2. The source prints (§4.3.1) the bound p/3 - p²/9, which takes
@@ -226,4 +194,5 @@ def zero_ratio_loss(p: npt.ArrayLike) -> Any:
     >>> round(zero_ratio_loss(0.5), 12)
     0.104166666667
     """
-    return _variance(p)[()]
+    on = arguments.probability("p", p)
+    return (on * (4.0 - 3.0 * on) / 12.0)[()]  # hardly any cancellation

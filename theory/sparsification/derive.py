@@ -5,26 +5,16 @@ An encoding of positive weights w1, w2, ... follows :math:`\dot w_k = (1-|W|^2)w
 
 from typing import Any
 
-from ..derivation import Derivation, derived
+from ..derivation import Derivation, derived, sp
 
 __all__ = [
-    "derive_flow",
-    "derive_limit_law",
-    "derive_limit_moments",
-    "derive_rates",
-    "derive_reduction",
-    "derive_tail_fluctuations",
-    "derive_winner",
-    "encoding",
-    "loss_flow",
-    "slope",
-]
+    "derive_flow", "derive_limit_law", "derive_limit_moments", "derive_rates", "derive_reduction",
+    "derive_tail_fluctuations", "derive_winner", "encoding", "loss_flow", "slope",
+]  # fmt: skip
 
 
 def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
     """Return lam, positive weights, and their slopes under the flow."""
-    import sympy as sp
-
     lam = sp.Symbol("lambda", positive=True)
     w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
     return lam, w, [(1 - sum(x**2 for x in w)) * x - lam for x in w]
@@ -32,16 +22,12 @@ def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
 
 def slope(expression: Any, n_weights: int) -> Any:
     """Return the time derivative of an expression in the weights along the flow."""
-    import sympy as sp
-
     _, w, slopes = encoding(n_weights)
     return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
 
 
 def loss_flow(n_features: int, n_hidden: int) -> Any:
     """Return the flow of the loss as printed, in the symbols of `derive_flow`."""
-    import sympy as sp
-
     lam, w, sign, on = _interfering(n_features, n_hidden)
     overlap = w * w.T
 
@@ -53,8 +39,6 @@ def loss_flow(n_features: int, n_hidden: int) -> Any:
 
 
 def _interfering(n_features: int, n_hidden: int) -> tuple[Any, Any, Any, Any]:
-    import sympy as sp
-
     lam = sp.Symbol("lambda", positive=True)
     w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))
     sign = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"e_{i}{k}", real=True))
@@ -68,9 +52,8 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the flow with interference, minus the gradient of the loss.
 
     The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 +
-    \lambda|W_i|_1`. Its ReLU terms are smooth, so it is differentiated region by region: a symbol s_ij = 0 or
-    1 for each pair says whether the overlap counts, a symbol e_ik for each weight is its sign. The factors 4
-    of the print are right, since each pair occurs twice in the sum.
+    \lambda|W_i|_1`: a symbol s_ij = 0 or 1 for each pair says whether the overlap counts, a symbol e_ik for
+    each weight is its sign.
 
     References
     ----------
@@ -81,8 +64,6 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     >>> derive_flow(1, 1).expression
     Matrix([[-4*W_00**3 + 4*W_00 - e_00*lambda]])
     """
-    import sympy as sp
-
     lam, w, sign, on = _interfering(n_features, n_hidden)
     overlap = w * w.T
     loss = sum(
@@ -109,8 +90,6 @@ def derive_rates(n_weights: int = 3) -> Derivation:
     >>> derive_rates(1).expression.T
     Matrix([[-2*lambda*w1 - 2*w1**4 + 2*w1**2, -lambda - w1**3 + w1]])
     """
-    import sympy as sp
-
     _, w, _ = encoding(n_weights)
     norms = (sum(x**2 for x in w), sum(w))
     return derived(sp.Matrix([sp.expand(slope(norm, n_weights)) for norm in norms]))
@@ -126,8 +105,6 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
     >>> derive_reduction(2).expression[0]
     (2*c**2/g**2 - 2*c*v1/g**2 - 2*c*v2/g**2 - 1 + v1**2/g**2 + v2**2/g**2)/lambda
     """
-    import sympy as sp
-
     lam, g, c, d_stretch, d_c = sp.symbols("lambda g c A_t c_t", positive=True)
     v = sp.symbols(f"v1:{n_weights + 1}", positive=True)
     square = sum((x - c) ** 2 for x in v) / g**2
@@ -151,8 +128,6 @@ def derive_limit_law() -> Derivation:
     >>> derive_limit_law().expression[0]
     lambda*sqrt(m)*sqrt(y)
     """
-    import sympy as sp
-
     lam, g, m, s, y = sp.symbols("lambda g m s y", positive=True)
     second = derive_limit_moments().expression[2]
     q = s**2 * second  # m weights of deviation s/sqrt(m)
@@ -174,8 +149,6 @@ def derive_limit_moments() -> Derivation:
     >>> derive_limit_moments().expression[0]
     erfc(sqrt(2)*zeta/2)
     """
-    import sympy as sp
-
     zeta = sp.Symbol("zeta", positive=True)
     x = sp.Symbol("x", positive=True)
     density = sp.sqrt(2 / sp.pi) * sp.exp(-((x + zeta) ** 2) / 2)
@@ -199,8 +172,6 @@ def derive_tail_fluctuations() -> Derivation:
     >>> derive_tail_fluctuations().expression.T
     Matrix([[1, 1, 4/3, 1/3]])
     """
-    import sympy as sp
-
     c, b = sp.symbols("c b", real=True)
     x, d = sp.symbols("x d", positive=True)
     half = sp.Rational(1, 2)
@@ -258,8 +229,6 @@ def derive_winner() -> Derivation:
     >>> sorted(str(symbol) for symbol in derive_winner().symbols)
     ['r', 's', 'x', 'x0']
     """
-    import sympy as sp
-
     x, x0, r, s = sp.symbols("x x0 r s", real=True)
     roots = [r, s, -r - s]  # the cubic has no square term
     slope_of_cubic = sp.diff(-(x - r) * (x - s) * (x + r + s), x)

@@ -5,12 +5,10 @@ import numpy.typing as npt
 from scipy.special import erfcinv
 
 from .. import arguments
-from ..arguments import number
+from ..arguments import FloatArray, number
 from ..kernels import kernel
 
 __all__ = ["ideal_weights", "relative_variance", "relative_variance_bounds", "scaling_law"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
@@ -140,9 +138,8 @@ def _sums_above(v: FloatArray, one: FloatArray, two: FloatArray) -> None:
 def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Bounds on the relative variance while a given number of weights is left; exact.
 
-    Survivors are what is left of the initial sizes after a common translation, which scaling does not
-    change. While m' are left, the translation lies between the (m'+1)-th and the m'-th largest size.
-    Their variance is the same all along, their mean falls.
+    Survivors are what is left of the initial sizes after a translation between the (m'+1)-th and the m'-th
+    largest of them. Their variance is the same all along, their mean falls.
 
     Parameters
     ----------
@@ -175,19 +172,14 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     """
     sizes = np.sort(np.abs(arguments.vector("w0", w0)))[::-1]
     sizes = np.append(sizes[sizes > 0], 0.0) / _unit(sizes[0])
-    count = arguments.real("nonzeros", nonzeros, 1, sizes.size - 1)
-    if not np.all(count == np.floor(count)):
-        raise ValueError(
-            f"`nonzeros` must be whole numbers; got {count[count != np.floor(count)].flat[0]:g}."
-        )
+    count = arguments.whole("nonzeros", nonzeros, 1, sizes.size - 1)
     one, two = np.empty_like(sizes), np.empty_like(sizes)
     _sums_above(sizes, one, two)
     last = count.astype(np.int64) - 1  # index of the smallest weight left
     mean = one[last] / count
     variance = np.maximum(two[last] / count - mean**2, 0.0)
     higher = mean + (sizes[last] - sizes[last + 1])
-    some = variance > 0
-    lower, upper = np.zeros_like(count), np.zeros_like(count)
-    np.divide(variance, higher**2, out=lower, where=some)
-    np.divide(variance, mean**2, out=upper, where=some)
+    lower, upper = (
+        np.divide(variance, size**2, out=np.zeros_like(count), where=variance > 0) for size in (higher, mean)
+    )
     return lower, upper

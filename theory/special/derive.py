@@ -3,7 +3,7 @@
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation
+from ..derivation import Derivation, sp
 from .values import VALUES
 
 __all__ = ["derive_cubic_roots", "derive_ramp_moment", "derive_value_moment", "derive_value_transform"]
@@ -32,8 +32,6 @@ def derive_ramp_moment(order: int) -> Derivation:
     >>> derive_ramp_moment(1).expression
     -w*erfc(sqrt(2)*w/2)/2 + sqrt(2)*exp(-w**2/2)/(2*sqrt(pi))
     """
-    import sympy as sp
-
     order = arguments.integer("order", order, 0, 30)
     w, y = sp.Symbol("w", real=True), sp.Symbol("y", positive=True)
     density = sp.exp(-((y + w) ** 2) / 2) / sp.sqrt(2 * sp.pi)
@@ -58,8 +56,6 @@ def derive_cubic_roots() -> Derivation:
     >>> roots.expression.subs(roots.symbols[0], 0).T
     Matrix([[-1, 0, 1, 1]])
     """
-    import sympy as sp
-
     kappa = sp.Symbol("kappa", nonnegative=True)
     eta = 2 * sp.asin(sp.sqrt((1 - kappa * sp.sqrt(27) / 2) / 2))
     # At kappa = 0, eta = pi/2.
@@ -71,8 +67,6 @@ def derive_cubic_roots() -> Derivation:
 
 def _density(values: str) -> Any:
     """Return v > 0, the density on the right of 0, where it ends, and whether it is the same on the left."""
-    import sympy as sp
-
     v = sp.Symbol("v", positive=True)
     normal = sp.exp(-(v**2) / 2) / sp.sqrt(2 * sp.pi)
     laws = {
@@ -97,6 +91,7 @@ def derive_value_moment(values: str) -> Derivation:
     Returns
     -------
     Derivation
+        A function of k.
 
     Raises
     ------
@@ -108,8 +103,6 @@ def derive_value_moment(values: str) -> Derivation:
     >>> derive_value_moment("uniform").expression
     1/(k + 1)
     """
-    import sympy as sp
-
     v, density, end, both = _density(values)
     k = sp.Symbol("k", positive=True, integer=True)
     moment = sp.integrate(v**k * density, (v, 0, end)) * (1 + both * (-1) ** k)
@@ -124,8 +117,6 @@ def derive_value_transform(values: str) -> Derivation:
     >>> derive_value_transform("symmetric").expression
     sinh(z)/z
     """
-    import sympy as sp
-
     v, density, end, both = _density(values)
     z, s = sp.Symbol("z"), sp.Symbol("s", negative=True)
     right, left = (

@@ -49,8 +49,7 @@ def tails(x: float) -> tuple[float, float, float, float]:
         t0 = 0.5 * math.erfc(x * _SQRT_HALF)
         t1 = density - x * t0
         t2 = (t0 - x * t1) / 2.0
-        t3 = (t1 - x * t2) / 3.0
-        return t0, t1, t2, t3
+        return t0, t1, t2, (t1 - x * t2) / 3.0
     if x > _VANISHED:
         return 0.0, 0.0, 0.0, 0.0
     # r_n = T_n / T_(n-1) = 1 / (x + (n + 1) r_(n+1)) as a fraction p / q, so that no step divides,
@@ -63,8 +62,7 @@ def tails(x: float) -> tuple[float, float, float, float]:
     r3 = p / q
     r2 = 1.0 / (x + 3.0 * r3)
     r1 = 1.0 / (x + 2.0 * r2)
-    r0 = 1.0 / (x + r1)
-    t0 = density * r0
+    t0 = density / (x + r1)
     t1 = t0 * r1
     t2 = t1 * r2
     return t0, t1, t2, t2 * r3

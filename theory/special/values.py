@@ -16,7 +16,6 @@ VALUES = ("uniform", "binary", "half-normal", "exponential", "symmetric", "norma
 Three = tuple[complex, complex, complex]
 
 _REACH = 46.0  # exp(-46) is below rounding, also after a factor 46^2
-
 _HALF_MEAN = math.sqrt(2.0 / math.pi)
 _TERMS = 40  # of the series up to |z| = 1; the last is below 1e-20
 
@@ -81,8 +80,9 @@ def _half_normal(z: complex) -> Three:
     third of the angle of -z, both exp(z v) and exp(-v^2/2) fall along it, so nothing cancels. On the right by
     reflection: the integral over all v belongs to the normal law.
     """
+    a, b, c = 0j, 0j, 0j
     if abs(z) <= 1.0:
-        a, b, c, power = 0j, 0j, 0j, 1.0 + 0j
+        power = 1.0 + 0j
         for j in range(_TERMS):
             a += power * _HALF_SERIES[0, j]
             b += power * _HALF_SERIES[1, j]
@@ -96,7 +96,6 @@ def _half_normal(z: complex) -> Three:
     length = 2.0 * _REACH / (fall + math.sqrt(fall**2 + 4.0 * curve * _REACH))
     linear = np.exp(1j * (angle - turn))
     square = 0.5 * np.exp(-2j * turn) / size**2
-    a, b, c = 0j, 0j, 0j
     for k in range(POINTS.size):
         t = length * POINTS[k]
         weight = WEIGHTS[k] * np.exp(-t * (linear + t * square))
@@ -185,8 +184,7 @@ def value_transforms(name: str, values: str, z: npt.NDArray[np.complex128]) -> n
         raise ValueError(f"`{name}` must have a real part (times scale) below 1; got {z.real.max():g}.")
     out = np.empty((3, z.size), np.complex128)
     _all_transforms(kind, z.ravel(), out)
-    if not np.all(np.isfinite(out)):
-        worst = z.ravel()[~np.isfinite(out).all(axis=0)][0]
+    for worst in z.ravel()[~np.isfinite(out).all(axis=0)]:
         raise ValueError(f"`{name}` must be smaller: the transform overflows; got {worst}.")
     return out.reshape((3, *z.shape))
 

@@ -64,18 +64,14 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
     """
     at = np.ascontiguousarray(arguments.matrix("W", W))
     gradient = gradient_for(noise, noise_std, None, at.shape[1])
-    here = np.empty_like(at)
-    gradient(at, here)
     hessian = np.empty((at.size, at.size))
-    ahead, behind = np.empty((2, *at.shape))
     for row, k in zip(hessian, np.ndindex(*at.shape), strict=True):
         moved = at.copy()
         moved[k] += _SPACING
-        gradient(moved, ahead)
+        ahead = gradient(moved)
         moved[k] -= 2 * _SPACING
-        gradient(moved, behind)
-        row[:] = ((ahead - behind) / (2 * _SPACING)).ravel()
-    return float(np.linalg.norm(here)), float(np.linalg.eigvalsh((hessian + hessian.T) / 2)[0])
+        row[:] = ((ahead - gradient(moved)) / (2 * _SPACING)).ravel()
+    return float(np.linalg.norm(gradient(at))), float(np.linalg.eigvalsh((hessian + hessian.T) / 2)[0])
 
 
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:

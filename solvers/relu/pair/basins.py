@@ -12,41 +12,24 @@ __all__ = ["Basins", "pair_basins"]
 
 # Losses within this of the best one, relative, belong to the same minimum.
 _SAME_LOSS = 1e-7
-
 # Steps after which a flow counts as unresolved.
 _MOST_STEPS = 20_000
 
 
 @result
 class Basins:
-    """Where gradient flows from random starts end.
+    """Where so many gradient flows from random `starts` end, for features of this `p` and `importance`.
 
-    Attributes
-    ----------
-    p, importance : float
-        Where in the diagram.
-    starts : int
-        Number of flows.
-    best : int
-        How many end at the global minimum.
-    fraction, low, high : float
-        best/starts, with its two-sided interval (Wilson).
-    confidence : float
-        Of the interval.
-    antipodal, dropped, same_sign : int
-        How many end with w1 w2 negative, one encoding zero, w1 w2 positive.
-    unresolved : int
-        How many did not come close to a minimum in the steps allowed.
-    W : (starts, 2) ndarray of float64
-        Final encodings.
-    loss : (starts,) ndarray of float64
-        Final losses per feature.
+    `fraction` is best/starts, from `low` to `high` with the given `confidence` (Wilson's interval).
+    `antipodal`, `dropped` and `same_sign` count the ends with w1 w2 negative, one encoding zero, and w1 w2
+    positive, `unresolved` the flows that did not come close to a minimum in the steps allowed.
     """
 
     p: float
     importance: float
     starts: int
     best: int
+    """How many end at the global minimum."""
     fraction: float
     low: float
     high: float
@@ -56,7 +39,9 @@ class Basins:
     same_sign: int
     unresolved: int
     W: FloatArray
+    """Final encodings. Shape (starts, 2)."""
     loss: FloatArray
+    """Final losses per feature. Shape (starts,)."""
 
 
 def pair_basins(
@@ -73,10 +58,8 @@ def pair_basins(
 
     Parameters
     ----------
-    p : float
-        Probability that a feature is on, in [1e-4, 1].
-    importance : float, optional
-        Importance of the second feature, in [1e-4, 1e4]; the first one's is 1.
+    p, importance : float
+        Where in the diagram, as for `phase_diagram`, whose errors it has.
     starts : int, optional
         Number of starts, up to a million.
     bias : bool, optional
@@ -92,17 +75,12 @@ def pair_basins(
     -------
     Basins
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Notes
     -----
     The flow is dx/dt = -grad L for the exact loss per feature, in the encodings and biases alike; Heun's
     method with steps adapted to an error of 1e-4, then Newton's once the Hessian is positive definite and
-    the minimum within 0.01. Plain gradient descent with small steps has the same basins up to their
-    borders. A flow counts as best if its final loss is within 1e-7, relative, of that of `phase_diagram`.
+    the minimum within 0.01. A flow counts as best if its final loss is within 1e-7, relative, of that of
+    `phase_diagram`.
 
     Examples
     --------
@@ -121,12 +99,11 @@ def pair_basins(
     losses, reached = flows(x, r, on, bias, _MOST_STEPS)
     least = float(phase_diagram([on], [r], bias=bias).loss[0, 0])
     arrived = reached > 0
-    family = families(x[:, :2], bias)
     best = int(np.sum(arrived & (losses <= least * (1.0 + _SAME_LOSS))))
     from scipy.stats import binomtest  # half a second of import, needed only here
 
     interval = binomtest(best, size).proportion_ci(level, method="wilson")
-    counts = [int(np.sum(arrived & (family == k))) for k in range(3)]
+    counts = np.bincount(families(x[arrived, :2], bias), minlength=3).tolist()
     return Basins(
         p=on,
         importance=r,

@@ -15,7 +15,6 @@ __all__ = ["certify", "solve_pair"]
 
 # The bounds are sums of a few hundred rounded terms; below this the proof would be one of rounding.
 _LEAST_GAP = 1e-7
-
 # Nearest that the loss may come to p/3 per feature when the a-priori bound on the encodings is formed.
 _ALMOST_ONE = 1.0 - 1e-12
 
@@ -34,17 +33,15 @@ def certify(
     Branch and bound over the two encodings, best box first. The loss of an output z splits into two parts.
     E min(x, (x - z)+)² falls with every entry of its row of M = W W' and with its bias, E (z - x)+² rises
     with all of them. For each bias, the first at the largest and the second at the smallest entries of a box
-    bound the loss from below. This bound is piecewise quartic in the bias, so its least value over all biases
-    follows from cubic roots. Encodings outside the first box are excluded by `theory.relu.steep_bound`.
+    bound the loss from below, and the least value over all biases follows from cubic roots. Encodings outside
+    the first box are excluded by `theory.relu.steep_bound`.
 
     Parameters
     ----------
     loss : float
         Loss per feature of the model to judge, (F1 + importance F2)/2, positive.
-    p : float
-        Probability that a feature is on, in [1e-4, 1]. One number, as in `phase_diagram`.
-    importance : float, optional
-        Importance of the second feature, in [1e-4, 1e4]; the first one's is 1.
+    p, importance : float
+        Where in the diagram, as for `phase_diagram`.
     bias : bool, optional
         Whether the models compared have free biases; if not, b = 0.
     gap : float, optional
@@ -64,9 +61,8 @@ def certify(
 
     Notes
     -----
-    The number of boxes grows like 1/gap, and with p, as many models are almost as good where features are
-    dense. A box takes 25 microseconds, a fiftieth of that without biases. Bounds are evaluated in double
-    precision without directed rounding, whose error, about 1e-15, is far below the least gap.
+    The number of boxes grows like 1/gap, and with p; a box takes 25 microseconds, a fiftieth of that without
+    biases. Bounds are evaluated without directed rounding, whose error, 1e-15, is far below the least gap.
 
     Examples
     --------

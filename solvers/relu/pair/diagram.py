@@ -18,66 +18,44 @@ PHASES = ("first alone", "second alone", "antipodal", "same sign")
 
 # The best encodings found are all below 1.1; the lattice of starts reaches 2.5.
 _STEP, _SIZE = 0.1, 25
-
 # Starts next to the states with one feature dropped: encodings of the other feature.
 _NEAR = (-0.3, -0.05, -0.01, 0.01, 0.05, 0.3)
-
 # With free biases an encoding counts as zero below this; without, none ever is.
 _ZERO = 1e-5
-
 # Families: w1 w2 negative, one encoding zero, w1 w2 positive.
 _ANTIPODAL, _DROPPED, _SAME = 0, 1, 2
-
 # Differences of losses below this are rounding.
 _TIE, _ROUNDING = 1e-12, 1e-13
 
 
 @result
 class PhaseDiagram:
-    """Global minima of the model ReLU(W W' x + b) with two features in one dimension.
-
-    Attributes
-    ----------
-    p : (n_p,) ndarray of float64
-        Probability that a feature is on.
-    importance : (n_r,) ndarray of float64
-        Importance of the second feature; the first one's is 1.
-    bias : bool
-        Whether the biases are free or zero.
-    W : (n_p, n_r, 2, 1) ndarray of float64
-        Encodings, the first one not negative.
-    b : (n_p, n_r, 2) ndarray of float64
-        Biases.
-    loss : (n_p, n_r) ndarray of float64
-        Loss per feature, (F1 + importance F2)/2.
-    phase : (n_p, n_r) ndarray of int64
-        Index into `PHASES`.
-    family_W : (n_p, n_r, 3, 2) ndarray of float64
-        Encodings of the best minimum that is antipodal, drops a feature, has one sign.
-    family_loss : (n_p, n_r, 3) ndarray of float64
-        Their losses, infinite where no such minimum was found.
-    """
+    """Global minima of the model ReLU(W W' x + b) with two features in one dimension."""
 
     p: FloatArray
+    """Probabilities that a feature is on. Shape (n_p,)."""
     importance: FloatArray
+    """Importances of the second feature; the first one's is 1. Shape (n_r,)."""
     bias: bool
+    """Whether the biases are free or zero."""
     W: FloatArray
+    """Encodings, the first one not negative. Shape (n_p, n_r, 2, 1)."""
     b: FloatArray
+    """Biases. Shape (n_p, n_r, 2)."""
     loss: FloatArray
+    """Loss per feature, (F1 + importance F2)/2. Shape (n_p, n_r)."""
     phase: IntArray
+    """Index into `PHASES`. Shape (n_p, n_r)."""
     family_W: FloatArray
+    """Best minimum that is antipodal, drops a feature, has one sign. Shape (n_p, n_r, 3, 2)."""
     family_loss: FloatArray
+    """Their losses, infinite where no such minimum was found. Shape (n_p, n_r, 3)."""
 
 
 def families(W: FloatArray, bias: bool) -> IntArray:
     """Return 0 where w1 w2 < 0, 1 where an encoding is zero, 2 where w1 w2 > 0, for W of shape (..., 2)."""
     dropped = np.min(np.abs(W), axis=-1) <= (_ZERO if bias else 0.0)
     return np.where(dropped, _DROPPED, np.where(W[..., 0] * W[..., 1] < 0.0, _ANTIPODAL, _SAME))
-
-
-def _phases(W: FloatArray, family: IntArray) -> IntArray:
-    alone = (np.abs(W[..., 1]) > np.abs(W[..., 0])).astype(np.int64)
-    return np.where(family == _DROPPED, alone, np.where(family == _ANTIPODAL, 2, 3))
 
 
 class _Column:
@@ -137,8 +115,7 @@ def phase_diagram(
     p : (n_p,) array_like of float
         Probabilities that a feature is on, in [1e-4, 1].
     importance : (n_r,) array_like of float
-        Importances of the second feature, in [1e-4, 1e4]; the first one's is 1. In order of size, as each
-        point also starts from the solutions of its neighbours.
+        Importances of the second feature, in [1e-4, 1e4], in order of size; the first one's is 1.
     bias : bool, optional
         Whether the two biases are free. Otherwise they are zero.
     workers : int, optional
@@ -156,25 +133,16 @@ def phase_diagram(
 
     Notes
     -----
-    The loss of an output is piecewise quartic in its bias, with up to three local minima; the global one
-    follows from cubic roots, so the search has two dimensions. Every local minimum of a lattice of encodings
-    (spacing 0.1 up to 2.5), the states with one feature dropped, their neighbourhoods and the neighbours'
-    solutions are polished by Newton's method with the exact Hessian. That none is missed is not proven here:
-    see `certify`.
+    The best biases follow in closed form, for values uniform on [0, 1], so the search has two dimensions.
+    Every local minimum of a lattice of encodings (spacing 0.1 up to 2.5), states with one feature dropped,
+    their neighbourhoods and the neighbours' solutions are polished by Newton's method. That none is missed is
+    not proven here: see `certify`.
 
     With free biases the phases are one feature alone (exact, with encoding 1 and bias 0, the other dropped)
     and an antipodal pair. Models whose encodings share one sign are local minima, but were never the best for
     p < 1. At p = 1 the reflection x2 → 1 - x2 makes both signs equal. With zero biases no feature is ever
-    dropped: at large p, and where importances differ much, both encodings share one sign. At equal
-    importances that begins at p = (40 - 4 √14)/43. See `pair_transitions` for jumps.
-
-    The values are uniform on [0, 1] and both features are on with the same p: the kernels integrate this law
-    in closed form. Other laws go to `superposition.solvers.minimise`.
-
-    References
-    ----------
-    Elhage et al. (2022), whose published diagrams compare four weight patterns at fixed biases; these are no
-    critical points of the loss.
+    dropped: at large p, from (40 - 4 √14)/43 on at equal importances, and where these differ much, both
+    encodings share one sign. The diagrams of Elhage et al. (2022) compare four patterns at fixed biases.
 
     Examples
     --------
@@ -204,10 +172,11 @@ def phase_diagram(
     kept = np.array([column.x for column in columns])
     losses = np.array([column.loss for column in columns])
     # Where two families tie, the simpler model is meant: a dropped feature, then the antipodal pair.
-    floor = losses.min(axis=-1, keepdims=True) * (1.0 + _TIE)
-    tied = losses[..., [_DROPPED, _ANTIPODAL, _SAME]] <= floor
-    family = np.array([_DROPPED, _ANTIPODAL, _SAME])[np.argmax(tied, axis=-1)]
+    order = np.array([_DROPPED, _ANTIPODAL, _SAME])
+    tied = losses[..., order] <= losses.min(axis=-1, keepdims=True) * (1.0 + _TIE)
+    family = order[np.argmax(tied, axis=-1)]
     best = np.take_along_axis(kept, family[..., None, None], axis=-2)[..., 0, :]
+    alone = (np.abs(best[..., 1]) > np.abs(best[..., 0])).astype(np.int64)
     return PhaseDiagram(
         p=on,
         importance=r,
@@ -215,7 +184,7 @@ def phase_diagram(
         W=best[..., :2, None],
         b=best[..., 2:],
         loss=np.take_along_axis(losses, family[..., None], axis=-1)[..., 0],
-        phase=_phases(best[..., :2], family),
+        phase=np.where(family == _DROPPED, alone, np.where(family == _ANTIPODAL, 2, 3)),
         family_W=kept[..., :2],
         family_loss=losses,
     )

@@ -3,22 +3,20 @@
 Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, b) is the mean over x2 of
 h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. Between the breakpoints two Gauss
 points are exact for F and its first and second derivatives, and nothing cancels when a or m vanishes. In b, F
-is piecewise quartic, so its global minimum over the bias is found from cubic roots.
-
-The general kernels of `theory.loss` take ten times as long for loss and gradient, and have no Hessian
-(`tests/benchmarks/bench_relu_pair.py` measures the ratio). A point of the diagram, a few hundred of these
-losses, would take 5 ms instead of 0.5, so that the pair keeps this form of its own.
+is piecewise quartic, so its global minimum over the bias is found from cubic roots. The general kernels of
+`theory.loss` take ten times as long for loss and gradient (`tests/benchmarks/bench_relu_pair.py`).
 """
 
 import heapq
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 from numba import prange
 
+from ....theory.arguments import FloatArray
 from ....theory.kernels import kernel, parallel_kernel
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _NODE = 0.5 / np.sqrt(3.0)  # distance of the two Gauss points from the middle of [0, 1]
@@ -29,16 +27,9 @@ _POWER = (0, 0, 1, 0, 0, 1, 0, 2, 1, 0)
 
 
 @kernel
-def _clip(x: float) -> float:
-    return min(max(x, 0.0), 1.0)
-
-
-@kernel
 def _cut(level: float, slope: float) -> float:
     """Return where level + slope v changes sign, clipped to [0, 1]."""
-    if slope == 0.0:
-        return 0.0
-    return _clip(-level / slope)
+    return min(max(-level / slope, 0.0), 1.0) if slope != 0.0 else 0.0
 
 
 @kernel
@@ -46,11 +37,7 @@ def _square(c: float, t: float) -> tuple[float, float]:
     """Return the mean of ReLU(c u + t)^2 over u in [0, 1] and its derivative in t."""
     first, last = max(t, 0.0), max(c + t, 0.0)
     cut = _cut(t, c)
-    width = 1.0
-    if first == 0.0:
-        width = 1.0 - cut if last > 0.0 else 0.0
-    elif last == 0.0:
-        width = cut
+    width = 1.0 - cut if first == 0.0 else cut if last == 0.0 else 1.0
     return width * (first * first + first * last + last * last) / 3.0, width * (first + last)
 
 
@@ -61,7 +48,7 @@ def _given(a: float, t: float, p: float, out: FloatArray) -> None:
     if t > 0.0:
         low = 0.0
     elif a + t > 0.0:
-        low = _clip(-t / a)
+        low = -t / a
     width = 1.0 - low
     c = a - 1.0
     middle, node = 0.5 * (1.0 + low), width * _NODE
@@ -80,22 +67,27 @@ def _given(a: float, t: float, p: float, out: FloatArray) -> None:
 
 
 @kernel
-def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None:
-    """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb into `out`."""
-    h = np.empty(6)
-    _given(a, b, p, h)
-    for k in range(10):
-        out[k] = (1.0 - p) * h[_PART[k]] if _POWER[k] == 0 else 0.0
+def _nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
+    """Yield nodes x2 and their weights, exact for cubics of b + m x2 between the corners 0 and -a."""
+    yield 0.0, 1.0 - p  # the other feature is off
     first, second = _cut(b, m), _cut(a + b, m)
     ends = (0.0, min(first, second), max(first, second), 1.0)
     for i in range(3):
         width = ends[i + 1] - ends[i]
         if width > 0.0:
             for side in (-_NODE, _NODE):
-                v = 0.5 * (ends[i] + ends[i + 1]) + side * width
-                _given(a, b + m * v, p, h)
-                for k in range(10):
-                    out[k] += 0.5 * width * p * v ** _POWER[k] * h[_PART[k]]
+                yield 0.5 * (ends[i] + ends[i + 1]) + side * width, 0.5 * width * p
+
+
+@kernel
+def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None:
+    """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb into `out`."""
+    h = np.empty(6)
+    out[:] = 0.0
+    for v, weight in _nodes(a, m, b, p):
+        _given(a, b + m * v, p, h)
+        for k in range(10):
+            out[k] += weight * v ** _POWER[k] * h[_PART[k]]
 
 
 @kernel
@@ -109,24 +101,12 @@ def _slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
 @kernel
 def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
     """Return E ReLU(c x1 + m x2 + b)^2 and its derivative in b."""
-    q = 1.0 - p
     value, slope = 0.0, 0.0
-    off = max(b, 0.0)
-    v0, s0 = _square(c, b)
-    value += q * (q * off * off + p * v0)
-    slope += q * (2.0 * q * off + p * s0)
-    first, second = _cut(b, m), _cut(c + b, m)
-    ends = (0.0, min(first, second), max(first, second), 1.0)
-    for i in range(3):
-        width = ends[i + 1] - ends[i]
-        if width > 0.0:
-            for side in (-_NODE, _NODE):
-                t = b + m * (0.5 * (ends[i] + ends[i + 1]) + side * width)
-                off = max(t, 0.0)
-                v0, s0 = _square(c, t)
-                weight = 0.5 * width * p
-                value += weight * (q * off * off + p * v0)
-                slope += weight * (2.0 * q * off + p * s0)
+    for v, weight in _nodes(c, m, b, p):
+        off = max(b + m * v, 0.0)
+        on, on_slope = _square(c, b + m * v)
+        value += weight * ((1.0 - p) * off * off + p * on)
+        slope += weight * (2.0 * (1.0 - p) * off + p * on_slope)
     return value, slope
 
 
@@ -184,10 +164,7 @@ def _roots(y: FloatArray, found: FloatArray) -> int:
 
 @kernel
 def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
-    """Return the bias that minimises `_bounded`, and the minimum.
-
-    With a0 = a1 and m0 = m1 this is the loss itself.
-    """
+    """Return the bias that minimises `_bounded`, the loss itself where a0 = a1 and m0 = m1; the minimum."""
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
     breaks = np.empty(n)
@@ -239,17 +216,13 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
         hess[i, i] += s * (
             2.0 * out[1] + 4.0 * own * own * out[4] + 4.0 * own * other * out[5] + other * other * out[7]
         )
-        cross = s * (out[2] + 2.0 * own * own * out[5] + own * other * out[7])
-        hess[i, j] += cross
-        hess[j, i] += cross
+        hess[1, 0] += s * (out[2] + 2.0 * own * own * out[5] + own * other * out[7])
         hess[j, j] += s * own * own * out[7]
-        to_own = s * (2.0 * own * out[6] + other * out[8])
-        hess[i, b] += to_own
-        hess[b, i] += to_own
-        to_other = s * own * out[8]
-        hess[j, b] += to_other
-        hess[b, j] += to_other
-        hess[b, b] += s * out[9]
+        hess[b, i] = s * (2.0 * own * out[6] + other * out[8])
+        hess[b, j] = s * own * out[8]
+        hess[b, b] = s * out[9]
+    for i in range(4):
+        hess[i, i + 1 :] = hess[i + 1 :, i]
     return losses[0], losses[1]
 
 
@@ -370,8 +343,7 @@ def bound_below(
 def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
     """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum.
 
-    `solvers.integrate` serves velocities alone. Here the Hessian, which comes with the gradient for free,
-    tells when Newton's method can finish, and thousands of flows run in one parallel loop.
+    The Hessian, which `solvers.integrate` does not know, tells when Newton's method can finish.
     """
     grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
     trial = x.copy()

@@ -1,7 +1,5 @@
 """Where the best model of two features in one dimension changes, and whether it jumps."""
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -17,48 +15,35 @@ IntArray = npt.NDArray[np.int64]
 
 # Importances per decade on the first grid, and the parts that each round cuts a bracket into.
 _PER_DECADE, _PARTS = 40, 10
-
 # Relative width of the brackets at the end.
 _WIDTH = 1e-9
-
 # The point where the features change roles is looked at by itself.
 _BELOW_ONE = 1.0 - 1e-6
-
 # Steps on the grid above this are looked into.
 _LARGE = 0.05
-
 # Smaller steps of the encodings than this across the final bracket are continuous.
 JUMP = 1e-3
 
 
 @result
 class Transitions:
-    """Transitions of the best model as the importance of the second feature grows up to 1; one entry each.
-
-    Attributes
-    ----------
-    p : ndarray of float64
-        Probability that a feature is on.
-    importance : ndarray of float64
-        Importance of the second feature at the transition.
-    before, after : ndarray of int64
-        Phases on both sides, as indices into `PHASES`.
-    jump : ndarray of float64
-        Largest step of an encoding's absolute value.
-    slope_drop : ndarray of float64
-        By how much the slope of the least loss per feature over the importance falls, F2/2 before minus
-        after.
-    is_jump : ndarray of bool
-        Whether the encodings jump.
-    """
+    """Transitions of the best model as the importance of the second feature grows up to 1; one entry each."""
 
     p: FloatArray
+    """Where in the diagram."""
     importance: FloatArray
+    """Where in the diagram."""
     before: IntArray
+    """Phases on both sides, as indices into `PHASES`."""
     after: IntArray
+    """Phases on both sides, as indices into `PHASES`."""
     jump: FloatArray
+    """Largest step of an encoding's absolute value."""
     slope_drop: FloatArray
+    """By how much the slope of the least loss per feature over the importance falls, F2/2 before less
+    after."""
     is_jump: npt.NDArray[np.bool_]
+    """Whether `jump` is above 1e-3."""
 
 
 def _steps(found: PhaseDiagram) -> FloatArray:
@@ -109,25 +94,22 @@ def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
         return []
     phase = int(found.phase[0, 0])
     before, after = (0, 1) if phase < 2 else (phase, phase)
-    mirror = replace(found, W=found.W[:, :, ::-1], b=found.b[:, :, ::-1])
-    drop = abs(_slope(found, 0) - _slope(mirror, 0))
+    drop = abs(2.0 * _slope(found, 0) - float(found.loss[0, 0]))  # F2/2 less F1/2, the mirror image's slope
     return [(p, 1.0, before, after, abs(w - v), drop)]
 
 
 def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-3) -> Transitions:
     r"""Locate the transitions of two features in one dimension, and tell jumps from continuous ones.
 
-    Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings
-    within a phase. The point importance = 1, where the features change roles, is listed if the best model
-    there is not symmetric: it then jumps to its mirror image. Importances above 1 follow by exchanging the
-    features.
+    Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within
+    a phase. Importance 1 is listed if the best model there is not symmetric: it then jumps to its mirror
+    image. Importances above 1 follow by exchanging the features. The least loss is concave in the importance,
+    as a minimum over functions that are linear in it; at a jump its slope falls.
 
     Parameters
     ----------
-    p : (n_p,) array_like of float
-        Probabilities that a feature is on, in [1e-4, 1].
-    bias : bool, optional
-        As for `phase_diagram`.
+    p, bias
+        As for `phase_diagram`, whose errors it has.
     lowest : float, optional
         Lowest importance, in [1e-4, 0.5].
 
@@ -137,16 +119,6 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
         `importance` to 1e-9 relative for jumps. Where a feature enters continuously, its encoding counts
         from 1e-5 on, so `importance` is late by about 1e-5 times a constant; `theory.relu.onset_importance`
         is exact.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    The least loss is a minimum over functions that are linear in the importance, hence concave in it; at a
-    jump its slope falls by `slope_drop`. Steps of the encodings below 1e-3 count as continuous.
 
     Examples
     --------
@@ -158,21 +130,13 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     arguments.fits("p", on.size, 1e4 * on.size)
     low = arguments.number("lowest", lowest, 1e-4, 0.5)
     bias = arguments.flag("bias", bias)
-    size = int(np.ceil(-_PER_DECADE * np.log10(low))) + 1
-    grid = np.geomspace(low, _BELOW_ONE, size)
+    grid = np.geomspace(low, _BELOW_ONE, int(np.ceil(-_PER_DECADE * np.log10(low))) + 1)
     rows: list[tuple[float, ...]] = []
     for x in on:
         found = phase_diagram([x], grid, bias=bias)
         for k in np.flatnonzero((np.diff(found.phase[0]) != 0) | (_steps(found) > _LARGE)):
             rows.extend(_between(float(x), grid[k], grid[k + 1], bias))
         rows.extend(_exchange(float(x), bias))
-    columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0)] * 6
-    return Transitions(
-        p=columns[0],
-        importance=columns[1],
-        before=columns[2].astype(np.int64),
-        after=columns[3].astype(np.int64),
-        jump=columns[4],
-        slope_drop=columns[5],
-        is_jump=columns[4] > JUMP,
-    )
+    at, importance, before, after, jump, drop = np.array(rows).reshape(-1, 6).T
+    phases = before.astype(np.int64), after.astype(np.int64)
+    return Transitions(at, importance, *phases, jump=jump, slope_drop=drop, is_jump=jump > JUMP)

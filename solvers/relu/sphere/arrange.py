@@ -11,7 +11,7 @@ from .kernels import descend_all
 
 __all__ = ["SAME", "Curvature", "Thomson", "curvature", "thomson"]
 
-# Energies closer than this, beside 1 + energy, are one minimum: minima known to differ do so by 1e-3 or more,
+# Energies closer than this, beside 1 + energy, are one minimum: those known to differ do so by 1e-3 or more,
 # converged starts agree to 1e-12, and starts on slow, degenerate ones are within 1e-8 when they stop.
 SAME = 1e-7
 # An eigenvalue below this is zero: true ones of known minima are above 0.01, rounding leaves 1e-12.
@@ -22,40 +22,25 @@ MOST_WORK = 10**10
 
 @result
 class Thomson:
-    """Least energy found and where; see :func:`thomson`.
-
-    Attributes
-    ----------
-    W : (n_features, n_hidden) ndarray of float64
-        Best arrangement, unit vectors.
-    energy : float
-        Its energy, summed over ordered pairs.
-    gradient_norm : float
-        Norm of the gradient on the sphere there: how far from stationary.
-    energies, gradient_norms : (starts,) ndarray of float64
-        The same at the end of every start, in their order.
-    hits : int
-        How many starts ended at the best energy, to 1e-7 beside 1 + energy.
-    geometry : Geometry
-        What the best arrangement looks like.
-    status : Status
-        CONVERGED if the gradient of the best one is within the tolerance, STALLED if rounding or a kink of
-        the second derivative stopped it before, STEPS if its steps ran out.
-    """
+    """Least energy found and where; see :func:`thomson`."""
 
     W: FloatArray
+    """Best arrangement, unit vectors. Shape (n_features, n_hidden)."""
     energy: float
+    """Its energy, summed over ordered pairs."""
     gradient_norm: float
+    """Norm of the gradient on the sphere there: how far from stationary."""
     energies: FloatArray
+    """Energies at the end of every start, in their order. Shape (starts,)."""
     gradient_norms: FloatArray
+    """Norms of the gradient there. Shape (starts,)."""
     hits: int
+    """How many starts ended at the best energy, to 1e-7 beside 1 + energy."""
     geometry: Geometry
+    """What the best arrangement looks like."""
     status: Status
-
-    @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return self.status.value
+    """CONVERGED if the gradient of the best one is within the tolerance, STALLED if rounding or a kink of the
+    second derivative stopped it before, STEPS if its steps ran out."""
 
 
 def thomson(
@@ -67,9 +52,7 @@ def thomson(
     rng: np.random.Generator | int | None = 0,
     steps: int = 5000,
 ) -> Thomson:
-    r"""Minimise the energy of n unit vectors in m dimensions from many random starts.
-
-    .. math:: E(W) = \sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j + b)^2, \qquad |W_i| = 1.
+    """Minimise :func:`superposition.theory.relu.thomson_energy` of unit vectors from many random starts.
 
     Parameters
     ----------
@@ -96,21 +79,13 @@ def thomson(
 
     Notes
     -----
-    Trust-region Newton steps by conjugate gradients, on exact derivatives, until the gradient's norm is below
-    1e-13 n; below 1e-12 n it counts as converged. The second derivatives jump where an inner product passes
-    -b. Minima that lie there (all of energy 0) take hundreds of steps, others tens. A start costs about
-    n^2 m microseconds. Starts are shared among Numba's threads, and the numbers do not depend on how many.
+    Trust-region Newton steps by conjugate gradients (Absil, Baker and Gallivan, Found. Comput. Math. 7 (2007)
+    303) until the gradient's norm is below 1e-13 n; below 1e-12 n it counts as converged. Minima where the
+    second derivatives jump, as an inner product is -b (all of energy 0), take hundreds of steps, others tens.
+    A start costs about n^2 m microseconds; Numba's threads share the starts.
 
-    It finds local minima, and the least of them is a bound from above on the minimum. Bounds from below are
-    :func:`superposition.theory.relu.thomson_bound` and
-    :func:`superposition.solvers.relu.programmed_bound`.
-
-    The energy of a pair is no positive definite function: unlike charges, points come to lie on each other.
-    The documentation of the small ReLU models lists what was found for up to 16 points in 2 to 5 dimensions.
-
-    References
-    ----------
-    Elhage et al. (2022), "ReLU". Steps: Absil, Baker and Gallivan, Found. Comput. Math. 7 (2007) 303.
+    The least of the minima found is a bound from above. Bounds from below are
+    :func:`superposition.theory.relu.thomson_bound` and :func:`superposition.solvers.relu.programmed_bound`.
 
     Examples
     --------
@@ -129,8 +104,7 @@ def thomson(
         )
     W = arguments.generator("rng", rng).normal(size=(starts, n, m))
     W /= np.linalg.norm(W, axis=2, keepdims=True)
-    energies, norms, used = np.empty(starts), np.empty(starts), np.empty(starts, np.int64)
-    descend_all(W, b, 1e-13 * n, steps, energies, norms, used)
+    energies, norms, used = descend_all(W, b, 1e-13 * n, steps)
     # Among starts that agree the one that converged furthest speaks.
     same = energies <= energies.min() + SAME * (1 + energies.min())
     best = int(np.argmin(np.where(same, norms, np.inf)))
@@ -147,32 +121,20 @@ def thomson(
     )
 
 
-# --- Second derivatives -----------------------------------------------------------------------------------
-
-
 @result
 class Curvature:
-    """Second derivatives of the energy on the sphere; see :func:`curvature`.
-
-    Attributes
-    ----------
-    eigenvalues : (n_features (n_hidden - 1),) ndarray of float64
-        Eigenvalues of the Hessian, ascending.
-    index : int
-        How many are negative: 0 at a minimum.
-    flat : int
-        How many are zero and not due to rotations of the whole arrangement.
-    rotations : int
-        Dimension of the rotations that move the arrangement, all with eigenvalue zero.
-    contacts : int
-        Pairs with an inner product of -b, at which the second derivative jumps.
-    """
+    """Second derivatives of the energy on the sphere; see :func:`curvature`."""
 
     eigenvalues: FloatArray
+    """Eigenvalues of the Hessian, ascending. Shape (n_features (n_hidden - 1),)."""
     index: int
+    """How many are negative: 0 at a minimum."""
     flat: int
+    """How many are zero and not due to rotations of the whole arrangement."""
     rotations: int
+    """Dimension of the rotations that move the arrangement, all with eigenvalue zero."""
     contacts: int
+    """Pairs with an inner product of -b, at which the second derivative jumps."""
 
 
 def curvature(W: npt.ArrayLike, bias: float = 0.0) -> Curvature:
@@ -183,7 +145,7 @@ def curvature(W: npt.ArrayLike, bias: float = 0.0) -> Curvature:
     W : (n_features, n_hidden) array_like of float
         Encodings, no zero rows; only their directions matter.
     bias : float, optional
-        The shared bias of the energy, from -1 to 0.
+        As for `thomson`.
 
     Returns
     -------
@@ -199,7 +161,6 @@ def curvature(W: npt.ArrayLike, bias: float = 0.0) -> Curvature:
     Eigenvalues below 1e-6 in size count as zero. Where an inner product equals -b (to 1e-6) the second
     derivative jumps. Such contacts count half: the mean of the two sides. That is exact without bias for a
     feature at right angles to both of an antipodal pair, as in all minima of positive energy known here.
-    A dense matrix of size n (m - 1): meant for some hundred rows.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Bounds on the energy of points on a sphere, by linear programming."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -44,17 +45,10 @@ def _programmed(objective: FloatArray, m: int, t: float, degree: int) -> tuple[f
     grid = np.array([-1.0, 1.0]) if m == 1 else np.cos(np.linspace(0.0, np.pi, 500))
     square = Chebyshev([t * t + 0.5, -2 * t, 0.5])
     bounds = [(None, None)] + [(0.0, None)] * (len(basis) - 1)
-    over = np.inf
+    tight: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     for _ in range(ROUNDS):
-        values = np.stack([f(grid) for f in basis], axis=1)
-        found = optimize.linprog(
-            objective,
-            A_ub=values,
-            b_ub=np.maximum(grid - t, 0.0) ** 2,
-            bounds=bounds,
-            method="highs",
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )
+        values, kernel = np.stack([f(grid) for f in basis], axis=1), np.maximum(grid - t, 0.0) ** 2
+        found = optimize.linprog(objective, values, kernel, bounds=bounds, method="highs", options=tight)
         if found.x is None:
             raise RuntimeError(f"the linear program was not solved: {found.message}")
         # A tiny leading coefficient would spoil the roots of derivatives.
@@ -91,7 +85,7 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
     Returns
     -------
     float
-        The bound, at least 0.
+        At least 0, and valid up to rounding, about 1e-12 n^2.
 
     Raises
     ------
@@ -102,14 +96,10 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
 
     Notes
     -----
-    Valid up to rounding, about 1e-12 n^2: the program sees h on a grid only, so the most that h exceeds the
-    kernel anywhere is found from the roots of derivatives and taken off. That is about 1e-9 n^2. Without bias
-    degree 3 gives nearly all that there is. Where n is a multiple of 5 the bound *equals* the energy of
-    pentagons in 2 dimensions, taken n/5 times, from degree 8 on (to 1e-8 n^2): they are optimal.
-
-    References
-    ----------
-    The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75).
+    The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75). The program sees h on a grid, so
+    the most that h exceeds the kernel anywhere, about 1e-9, is found from the roots of derivatives and taken
+    off. Where n is a multiple of 5 the bound *equals* the energy of pentagons in 2 dimensions, taken n/5
+    times, from degree 8 on (to 1e-8 n^2): they are optimal.
 
     Examples
     --------
@@ -128,16 +118,14 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
 
 
 def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
-    r"""Upper bound on the capacity of :func:`superposition.theory.relu.capacity_bounds`, by programming.
+    """Upper bound C on the capacity of :func:`superposition.theory.relu.capacity_bounds`, by programming.
 
-    However many features there are, and whatever their directions and lengths, without bias
-    :math:`3 L_1 \ge n - C` with this C. Arguments and errors are those of `programmed_bound`.
+    Arguments and errors are those of `programmed_bound`.
 
     Returns
     -------
     float
-        C, valid to about 1e-10. The capacity itself for m = 1 (2) and m = 2 (4.198213, the pentagon), to
-        1e-7.
+        Valid to about 1e-10. To 1e-7 the capacity itself for m = 1 (2) and m = 2 (4.198213, the pentagon).
 
     Examples
     --------

@@ -14,13 +14,22 @@ from ....theory.kernels import kernel, parallel_kernel
 
 __all__ = ["descend_all", "energy_and_gradient", "hessian", "project"]
 
+IntArray = npt.NDArray[np.int64]
+
+
+@kernel
+def _inner(A: FloatArray, i: int, B: FloatArray, j: int) -> float:
+    total = 0.0
+    for k in range(A.shape[1]):
+        total += A[i, k] * B[j, k]
+    return total
+
 
 @kernel
 def _dot(A: FloatArray, B: FloatArray) -> float:
     total = 0.0
     for i in range(A.shape[0]):
-        for k in range(A.shape[1]):
-            total += A[i, k] * B[i, k]
+        total += _inner(A, i, B, i)
     return total
 
 
@@ -32,19 +41,17 @@ def _add(A: FloatArray, factor: float, B: FloatArray) -> None:
 
 
 @kernel
-def _set(A: FloatArray, factor: float, B: FloatArray) -> None:
+def _copy(A: FloatArray, B: FloatArray) -> None:
     for i in range(A.shape[0]):
         for k in range(A.shape[1]):
-            A[i, k] = factor * B[i, k]
+            B[i, k] = A[i, k]
 
 
 @kernel
 def project(W: FloatArray, V: FloatArray) -> None:
     """Make the rows of `V` tangent to the sphere at the unit rows of `W`."""
     for i in range(W.shape[0]):
-        along = 0.0
-        for k in range(W.shape[1]):
-            along += W[i, k] * V[i, k]
+        along = _inner(W, i, V, i)
         for k in range(W.shape[1]):
             V[i, k] -= along * W[i, k]
 
@@ -53,13 +60,11 @@ def project(W: FloatArray, V: FloatArray) -> None:
 def energy_and_gradient(W: FloatArray, b: float, G: FloatArray) -> float:
     """Return the energy; `G` is filled with its gradient in all directions, not only along the sphere."""
     n, m = W.shape
-    _set(G, 0.0, W)
+    G[:] = 0.0
     total = 0.0
     for i in range(n):
         for j in range(i):
-            c = b
-            for k in range(m):
-                c += W[i, k] * W[j, k]
+            c = b + _inner(W, i, W, j)
             if c > 0:
                 total += 2 * c * c
                 for k in range(m):
@@ -73,18 +78,14 @@ def hessian(W: FloatArray, b: float, G: FloatArray, V: FloatArray, H: FloatArray
     """Fill `H` with the Hessian on the sphere applied to the tangent `V`."""
     n, m = W.shape
     for i in range(n):
-        along = 0.0
-        for k in range(m):
-            along += W[i, k] * G[i, k]
+        along = _inner(W, i, G, i)
         for k in range(m):
             H[i, k] = -along * V[i, k]
     for i in range(n):
         for j in range(i):
-            c, t = b, 0.0
-            for k in range(m):
-                c += W[i, k] * W[j, k]
-                t += V[i, k] * W[j, k] + W[i, k] * V[j, k]
+            c = b + _inner(W, i, W, j)
             if c > 0:
+                t = _inner(V, i, W, j) + _inner(W, i, V, j)
                 for k in range(m):
                     H[i, k] += 4 * (t * W[j, k] + c * V[j, k])
                     H[j, k] += 4 * (t * W[i, k] + c * V[i, k])
@@ -97,11 +98,10 @@ def _step(W: FloatArray, b: float, G: FloatArray, g: FloatArray, radius: float, 
 
     Conjugate gradients on the quadratic model, which stop at the border or at negative curvature (Steihaug).
     """
-    s, Hs, r, d, H = work[0], work[1], work[2], work[3], work[4]
-    _set(s, 0.0, g)
-    _set(Hs, 0.0, g)
-    _set(r, -1.0, g)
-    _set(d, -1.0, g)
+    s, Hs, r, d, H = work
+    work[:] = 0.0
+    _add(r, -1.0, g)
+    _add(d, -1.0, g)
     rr = _dot(g, g)
     norm = math.sqrt(rr)
     goal = norm * min(0.1, norm)  # superlinear near a minimum
@@ -134,7 +134,7 @@ def _descend(W: FloatArray, b: float, tol: float, most: int) -> tuple[float, flo
     work = np.empty((5, n, m))
     G, g, T, trial_G, trial_g = np.empty((5, n, m))
     energy, radius = energy_and_gradient(W, b, G), 0.5
-    _set(g, 1.0, G)
+    _copy(G, g)
     project(W, g)
     norm = math.sqrt(_dot(g, g))
     used = 0
@@ -142,16 +142,14 @@ def _descend(W: FloatArray, b: float, tol: float, most: int) -> tuple[float, flo
         used += 1
         promised = _step(W, b, G, g, radius, work)
         length = math.sqrt(_dot(work[0], work[0]))
-        _set(T, 1.0, W)
+        _copy(W, T)
         _add(T, 1.0, work[0])
         for i in range(n):
-            size = 0.0
+            size = math.sqrt(_inner(T, i, T, i))
             for k in range(m):
-                size += T[i, k] * T[i, k]
-            for k in range(m):
-                T[i, k] /= math.sqrt(size)
+                T[i, k] /= size
         trial = energy_and_gradient(T, b, trial_G)
-        _set(trial_g, 1.0, trial_G)
+        _copy(trial_G, trial_g)
         project(T, trial_g)
         trial_norm = math.sqrt(_dot(trial_g, trial_g))
         # Below rounding of the energy only the gradient can tell progress.
@@ -167,22 +165,17 @@ def _descend(W: FloatArray, b: float, tol: float, most: int) -> tuple[float, flo
             radius = min(2 * radius, 2.0)
         if quality > 0:
             energy, norm = trial, trial_norm
-            _set(W, 1.0, T)
-            _set(G, 1.0, trial_G)
-            _set(g, 1.0, trial_g)
+            _copy(T, W)
+            _copy(trial_G, G)
+            _copy(trial_g, g)
     return energy, norm, used
 
 
 @parallel_kernel
-def descend_all(
-    W: FloatArray,
-    b: float,
-    tol: float,
-    most: int,
-    energies: FloatArray,
-    norms: FloatArray,
-    used: npt.NDArray[np.int64],
-) -> None:
-    """Move each of the arrangements W[s] to a minimum; fill in energies, gradient norms and steps."""
-    for s in prange(W.shape[0]):
+def descend_all(W: FloatArray, b: float, tol: float, most: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Move each of the arrangements W[s] to a minimum; return energies, gradient norms and steps."""
+    starts = W.shape[0]
+    energies, norms, used = np.empty(starts), np.empty(starts), np.empty(starts, np.int64)
+    for s in prange(starts):
         energies[s], norms[s], used[s] = _descend(W[s], b, tol, most)
+    return energies, norms, used
