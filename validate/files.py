@@ -1,12 +1,15 @@
-"""Results on disk: written whole or not at all, as netCDF, JSON or text; never pickles."""
+"""Results on disk: written whole or not at all, as netCDF, CSV, JSON, NumPy arrays or text; never pickles."""
 
 import hashlib
+import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import xarray as xr
 
 __all__ = [
@@ -14,12 +17,16 @@ __all__ = [
     "locked",
     "output_file",
     "output_folder",
+    "read_arrays",
     "read_dataset",
     "replacing",
+    "write_arrays",
     "write_dataset",
     "write_tables",
     "write_text",
 ]
+
+PART = ".superposition-part"  # end of the names of files that are not whole yet
 
 
 @contextmanager
@@ -35,12 +42,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         If the disk is full.
     """
     path = output_file(path)
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as error:
-        raise ValueError(
-            f"`path` must lie in a folder that can be written; got {str(path)!r} ({error.strerror})."
-        ) from error
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=PART)
     os.close(handle)
     part = Path(name)
     try:
@@ -51,29 +53,38 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def output_file(path: str | Path, name: str = "path") -> Path:
+def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
     """Check that a file can be written at a path: there is none yet, or an ordinary one.
 
     Links are not followed, so that nothing but the path itself is replaced.
 
+    Parameters
+    ----------
+    path : str or Path
+    name : str, optional
+        What the caller calls it.
+    make_folder : bool, optional
+        Whether to make the folder that it lies in.
+
     Raises
     ------
     ValueError
-        If something else is there, or its folder is not.
+        If something else is there, its folder is not, or the folder cannot be written.
     """
-    found = Path(path)
-    if str(path) in ("", ".", "..") or str(path).endswith(os.sep):
-        raise ValueError(f"`{name}` must be the name of a file; got {str(path)!r}.")
+    found, rule = Path(path), ""
     try:
-        if found.is_symlink() or (found.exists() and not found.is_file()):
+        if str(path) in ("", ".", "..") or str(path).endswith(os.sep):
+            rule = "the name of a file"
+        elif found.is_symlink() or (found.exists() and not found.is_file()):
             what = "link" if found.is_symlink() else "folder" if found.is_dir() else "device or pipe"
-            raise ValueError(f"`{name}` must be an ordinary file, or absent; got the {what} {str(path)!r}.")
-        if not found.parent.is_dir():
-            raise ValueError(f"`{name}` must lie in a folder that is there; got {str(path)!r}.")
-    except OSError as error:
-        raise ValueError(
-            f"`{name}` must be the name of a file; got {str(path)!r} ({error.strerror})."
-        ) from error
+            rule = f"an ordinary file, or absent, and no {what}"
+        elif not (make_folder or found.parent.is_dir()):
+            rule = "in a folder that is there"
+    except (OSError, ValueError) as error:  # too long a name, or one with a null character
+        raise ValueError(f"`{name}` must be the name of a file; got {str(path)!r} ({error}).") from error
+    if rule:
+        raise ValueError(f"`{name}` must be {rule}; got {str(path)!r}.")
+    output_folder(found.parent, name)
     return found
 
 
@@ -91,7 +102,7 @@ def locked(folder: Path) -> Iterator[None]:
     except ImportError:  # not on Windows
         yield
         return
-    with open(folder / ".lock", "w") as file:
+    with open(folder / ".lock", "a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -124,11 +135,41 @@ def write_text(path: str | Path, text: str) -> None:
 def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     """Write a dataset as a netCDF-3 file, which SciPy reads and writes without further libraries.
 
-    Complex numbers are not allowed in netCDF; attributes must be text or numbers.
+    Complex numbers are not allowed in netCDF; attributes must be text or numbers. Integers of 2^31 and more
+    have no place in netCDF-3 and become floats.
     """
     plain = {name: int(value) if isinstance(value, bool) else value for name, value in dataset.attrs.items()}
+    dataset = dataset.assign_attrs(plain)
+    for name, values in dataset.variables.items():
+        if values.dtype.kind in "iu" and values.size and np.abs(values.values.astype(float)).max() >= 2**31:
+            dataset[name] = dataset[name].astype(np.float64)
+    # In memory first: the writer of netCDF complains again, where nobody can catch it, if a disk is full.
+    content = dataset.to_netcdf(engine="scipy", format="NETCDF3_64BIT")
     with replacing(path) as part:
-        dataset.assign_attrs(plain).to_netcdf(part, engine="scipy", format="NETCDF3_64BIT")
+        part.write_bytes(content)
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as a NumPy archive (npz) that reads without pickles."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    with replacing(path) as part:
+        part.write_bytes(content.getbuffer())
+
+
+def read_arrays(path: str | Path, what: str = "a file written by this project") -> dict[str, Any]:
+    """Read a NumPy archive; pickles are refused, so that a file of unknown origin is safe to read.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, truncated or no such archive.
+    """
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:  # the readers of zip files and of arrays raise many types on damaged ones
+        raise ValueError(f"`path` must be {what}, and whole; got {str(path)!r} ({error}).") from error
 
 
 def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
@@ -187,7 +228,7 @@ def read_dataset(path: str | Path) -> xr.Dataset:
         ) from error
 
 
-def output_folder(path: str | Path) -> Path:
+def output_folder(path: str | Path, name: str = "out") -> Path:
     """Make a folder, with its parents, and check that files can be written in it.
 
     Raises
@@ -197,11 +238,14 @@ def output_folder(path: str | Path) -> Path:
     """
     folder = Path(path)
     try:
+        if not str(path):
+            raise ValueError("no name")
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"`out` must be a folder that can be written; got {str(path)!r} ({error.strerror})."
+            f"`{name}` must be a folder that can be written, or lie in one; got {str(path)!r} ({why})."
         ) from error
     return folder

@@ -19,10 +19,23 @@ from .experiment import PROFILES, Experiment, Section
 from .stored import REFERENCE, read_reference
 from .tasks import Task
 
-__all__ = ["PACKAGES", "PHENOMENA", "Lab", "code", "experiment", "pieces_of", "section", "version"]
+__all__ = [
+    "LARGEST_SEED",
+    "PACKAGES",
+    "PHENOMENA",
+    "Lab",
+    "code",
+    "experiment",
+    "pieces_of",
+    "section",
+    "version",
+]
 
 PHENOMENA = ("rug", "codes", "sparsification", "collisions", "noise", "linear", "relu")
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
+
+# Files in netCDF-3 hold integers below 2^31; runs of one experiment count their seeds up from this.
+LARGEST_SEED = 2**30
 
 
 def section(name: str) -> Section:
@@ -97,7 +110,7 @@ class Lab:
     ) -> None:
         self.folder = folder
         self.profile = choice("profile", profile, PROFILES)
-        self.seed = integer("seed", seed, 0)
+        self.seed = integer("seed", seed, 0, LARGEST_SEED)
         self._changed = changed or {}
 
     def settings(self, name: str) -> list[dict[str, Any]]:
@@ -108,7 +121,7 @@ class Lab:
     def available(name: str) -> bool:
         """Tell whether an experiment can be had here: it is stored, or what it needs is installed."""
         made = experiment(name)
-        return _is_stored(made) or not made.torch or importlib.util.find_spec("torch") is not None
+        return _is_stored(made) or not made.torch or _has_torch()
 
     def pieces(self, name: str) -> list[int]:
         """Return the numbers of the pieces of an experiment that are still to be run."""
@@ -117,62 +130,65 @@ class Lab:
         count = len(self.settings(name))
         return [k for k in range(count) if self._read(name, k) is None]
 
-    def run(self, name: str, piece: int) -> None:
-        """Run a piece of an experiment and keep its data."""
-        made = experiment(name)
-        settings = self.settings(name)[piece]
-        ds = made.run(**settings).assign_attrs(key=self._key(name, piece))
-        path = self._path(name, piece)
+    def run(self, name: str, piece: int) -> xr.Dataset:
+        """Run a piece of an experiment, keep its data and return them."""
+        path, note = self._paths(name, piece)
+        ds = experiment(name).run(**self.settings(name)[piece])
         path.parent.mkdir(exist_ok=True)
         files.write_dataset(path, ds)
+        files.write_text(note, json.dumps(self._label(name, piece)))
+        return files.read_dataset(path)
 
     def __getitem__(self, name: str) -> xr.Dataset:
         """Return the data of an experiment; what is missing is run first."""
         made = experiment(name)
         if _is_stored(made):
             return read_reference(made.stored)
-        for piece in self.pieces(name):
-            self.run(name, piece)
-        parts = [self._read(name, k) for k in range(len(self.settings(name)))]
-        read = [_without_key(part) for part in parts if part is not None]
+        found = []
+        for piece in range(len(self.settings(name))):
+            kept = self._read(name, piece)
+            found.append(self.run(name, piece) if kept is None else kept)
         if made.apart is None:
-            return read[0]
-        return xr.concat(read, made.apart[1], combine_attrs="drop_conflicts", data_vars="minimal")
+            return found[0]
+        return xr.concat(found, made.apart[1], combine_attrs="drop_conflicts", data_vars="minimal")
 
     def digest(self, name: str) -> str:
         """Return a short text that changes with the data of an experiment."""
         made = experiment(name)
-        count = len(self.settings(name))
-        paths = [REFERENCE / made.stored] if _is_stored(made) else [self._path(name, k) for k in range(count)]
-        return hashlib.sha256(b"".join(files.digest(path).encode() for path in paths)).hexdigest()
+        pieces = range(0 if _is_stored(made) else len(self.settings(name)))
+        paths = [REFERENCE / made.stored, *(self._paths(name, piece)[0] for piece in pieces)]
+        return hashlib.sha256("".join(map(files.digest, paths)).encode()).hexdigest()
 
-    def _path(self, name: str, piece: int) -> Path:
-        return self.folder / "data" / f"{name.replace('.', '-')}-{piece}.nc"
+    def _paths(self, name: str, piece: int) -> tuple[Path, Path]:
+        """Return the file of a piece and the note beside it, which says what made the file."""
+        path = self.folder / "data" / f"{name.replace('.', '-')}-{piece}.nc"
+        return path, path.with_suffix(".json")
 
-    def _key(self, name: str, piece: int) -> str:
-        settings = self.settings(name)[piece]
-        text = json.dumps([code(), name, self.seed, settings], default=_plain, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+    def _label(self, name: str, piece: int) -> dict[str, str]:
+        made_with = [code(), name, self.seed, self.settings(name)[piece]]
+        text = json.dumps(made_with, default=_plain, sort_keys=True)
+        key = hashlib.sha256(text.encode()).hexdigest()
+        return {"key": key, "sum": files.digest(self._paths(name, piece)[0])}
 
     def _read(self, name: str, piece: int) -> xr.Dataset | None:
         """Return what is kept of a piece; None if it is missing, damaged or made otherwise."""
-        path = self._path(name, piece)
-        if not path.is_file():
-            return None
+        path, note = self._paths(name, piece)
         try:
-            ds = files.read_dataset(path)
-        except ValueError:
+            same = json.loads(note.read_text(encoding="utf-8")) == self._label(name, piece)
+            return files.read_dataset(path) if same else None
+        except (OSError, ValueError):
             return None
-        return ds if ds.attrs.get("key") == self._key(name, piece) else None
+
+
+def _has_torch() -> bool:
+    try:
+        return importlib.util.find_spec("torch") is not None
+    except ImportError:
+        return False
 
 
 def _is_stored(made: Experiment) -> bool:
     return bool(made.stored) and (REFERENCE / made.stored).is_file()
-
-
-def _without_key(ds: xr.Dataset) -> xr.Dataset:
-    kept = {name: value for name, value in ds.attrs.items() if name != "key"}
-    return ds.drop_attrs(deep=False).assign_attrs(kept)
 
 
 def _plain(value: Any) -> Any:

@@ -165,18 +165,7 @@ def save_models(path: str | os.PathLike[str], models: Sequence[SmallModel]) -> N
     }
     for i, model in enumerate(good):
         arrays |= {f"W_{i}": model.W, f"b_{i}": model.b, f"importance_{i}": model.importance}
-    with files.replacing(Path(path)) as part, part.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _read(path: str) -> dict[str, npt.NDArray[np.generic]]:
-    if not Path(path).exists():
-        raise FileNotFoundError(f"`path` must be a file of small models; {path!r} does not exist.")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except Exception as error:  # the readers of zip files and of arrays raise many types on damaged ones
-        raise ValueError(f"`path` must be a file of small models; got {path!r}: {error}.") from error
+    files.write_arrays(os.fspath(path), arrays)
 
 
 def load_models(path: str | os.PathLike[str]) -> list[SmallModel]:
@@ -204,7 +193,9 @@ def load_models(path: str | os.PathLike[str]) -> list[SmallModel]:
     See `save_models`.
     """
     name = os.fspath(path)
-    arrays = _read(name)
+    if not Path(name).exists():
+        raise FileNotFoundError(f"`path` must be a file of small models; {name!r} does not exist.")
+    arrays = files.read_arrays(name, "a file of small models")
     missing = {"format", "certificate_kind", *_SCALARS} - set(arrays)
     if missing:
         raise ValueError(

@@ -7,7 +7,6 @@ it becomes tasks: the pieces of the experiments, the topics that show them, the 
 import html
 import os
 import platform
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from ..theory.arguments import choice, integer
 from . import claims, files, page, parts, tasks
 from .drawing import svg, with_prefix
-from .experiment import PROFILES, Figure, Shown, Topic
+from .experiment import Figure, Shown, Topic
 from .laboratory import PACKAGES, PHENOMENA, Lab, pieces_of, section, version
 from .parts import Part
 from .progress import Clock
@@ -37,19 +36,18 @@ def full_names(room: str, topic: Topic) -> list[str]:
     return [need if "." in need else f"{room}.{need}" for need in topic.needs]
 
 
-def _show(folder: Path, profile: str, seed: int, room: str, topic_name: str) -> Part:
+def _show(folder: Path, profile: str, seed: int, place: str, room: str, topic_name: str) -> Part:
     lab = Lab(folder, profile, seed)
     topic = next(one for one in section(room).topics if one.name == topic_name)
     needs = full_names(room, topic)
-    key = parts.key(lab, needs, f"{room}-{topic_name}")
-    kept = parts.load_topic(folder, key, f"{room}-{topic_name}")
-    if kept is not None:
-        return kept
-    start = time.perf_counter()
-    missing = [need for need in needs if not lab.available(need)]
-    shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
-    part = write_topic(folder, room, topic_name, shown, time.perf_counter() - start)
-    parts.save_topic(folder, key, profile, part)
+    name = page.slug(f"{place} {room} {topic_name}")
+    key = parts.key(lab, needs, name)
+    part = parts.load_topic(folder, name, key)
+    if part is None:
+        missing = [need for need in needs if not lab.available(need)]
+        shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
+        part = write_topic(folder, room, topic_name, shown, place)
+        parts.save_topic(folder, name, key, part)
     return part
 
 
@@ -60,27 +58,27 @@ def _judge(folder: Path, profile: str, seed: int, id: str) -> tuple[claims.Evide
     row = parts.load_row(folder, key, claim)
     if row is None:
         row = claims.judge(claim, lab)
-        parts.save_row(folder, key, profile, row)
+        parts.save_row(folder, key, row)
     return row.evidence, row.seconds  # a claim holds its check, which cannot be sent back
 
 
-def _tasks(lab: Lab, rooms: Sequence[str], ledger: Sequence[claims.Claim]) -> list[tasks.Task]:
+def _tasks(lab: Lab, place: str, rooms: Sequence[str], ledger: Sequence[claims.Claim]) -> list[tasks.Task]:
     """List what is to be done; pieces of experiments whose data are there are not."""
     settings = (lab.folder, lab.profile, lab.seed)
-    topics = [(room, topic) for room in rooms for topic in section(room).topics]
-    names = [name for room, topic in topics for name in full_names(room, topic)]
-    found, pieces = pieces_of(lab, [*names, *(name for claim in ledger for name in claim.needs)])
-
-    def after(needs: Sequence[str]) -> list[str]:
-        return [piece for name in needs for piece in pieces[name]]
-
-    found += [
-        tasks.Task(
-            f"{room}: {topic.name}", _show, (*settings, room, topic.name), after(full_names(room, topic))
-        )
-        for room, topic in topics
+    topics = [(room, topic, full_names(room, topic)) for room in rooms for topic in section(room).topics]
+    needed = [name for _, _, names in topics for name in names] + [
+        name for one in ledger for name in one.needs
     ]
-    found += [tasks.Task(f"claim {one.id}", _judge, (*settings, one.id), after(one.needs)) for one in ledger]
+    found, pieces = pieces_of(lab, needed)
+
+    def add(name: str, work: Callable[..., object], needs: Sequence[str], *more: str) -> None:
+        after = [piece for need in needs for piece in pieces[need]]
+        found.append(tasks.Task(name, work, (*settings, *more), after))
+
+    for room, topic, names in topics:
+        add(f"{room}: {topic.name}", _show, names, place, room, topic.name)
+    for one in ledger:
+        add(f"claim {one.id}", _judge, one.needs, one.id)
     return found
 
 
@@ -100,13 +98,14 @@ def write_report(
     out : str or Path
         Folder; made if it does not exist. Every file is written whole or not at all, the page last. A run
         that is stopped writes the page with what is finished, and the next run with the same settings, code
-        and libraries continues from there.
+        and libraries continues from there; killed or not, its results are those of a run that was never
+        stopped. Another report cannot write to the folder meanwhile.
     profile : {"quick", "full"}, optional
         Sizes for minutes on two cores, or for hours.
     only : str, optional
-        One phenomenon with its rows of the ledger, or ``"ledger"``; on a page of its own.
+        One phenomenon with its rows of the ledger, or ``"ledger"``; on a page and with files of its own.
     seed : int, optional
-        Seed of everything random; not negative.
+        Seed of everything random, from 0 to 2^30.
     jobs : int, optional
         Number of processes; as many as there are cores if not given. The results do not depend on it.
     progress : callable, optional
@@ -124,20 +123,20 @@ def write_report(
     ValueError
         If an argument is out of range, the folder cannot be written, or another report is writing to it.
     """
-    choice("profile", profile, PROFILES)
     if only is not None:
         choice("only", only, (*PHENOMENA, LEDGER))
-    seed = integer("seed", seed, 0)
     jobs = tasks.cores() if jobs is None else integer("jobs", jobs, 1)
     folder = files.output_folder(out)
-    target = files.output_file(folder / (PAGE if only is None else f"report-{only}.html"), "out")
+    place = "" if only is None else f"report-{only}"
+    lab = Lab(folder, profile, seed)
     rooms = [name for name in PHENOMENA if only in (None, name)]
     ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or _shown_by(one, rooms)]
     with files.locked(folder):
-        if fresh:
-            _forget(folder)
-        lab = Lab(folder, profile, seed)
-        todo = _tasks(lab, rooms, ledger)
+        target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
+        for below in ("data", parts.FOLDER, *(Path(place) / room for room in rooms)):
+            files.output_folder(folder / below)
+        _clear(folder, fresh)
+        todo = _tasks(lab, place, rooms, ledger)
         clock = Clock(todo, progress)
         done: dict[str, Part] = {}
         rows: dict[str, claims.Checked] = {}
@@ -159,10 +158,11 @@ def write_report(
         finally:
             # Also after Ctrl-C or an error: what is finished can be read.
             if done or rows:
-                missing = [one.name for one in todo if one.work is _show and one.name not in done]
+                topics = [one.name for one in todo if one.work is _show]
+                missing = [name for name in topics if name not in done]
                 if len(rows) < len(ledger):
                     missing.append(f"{len(ledger) - len(rows)} claims")
-                shown = [done[name] for name in (one.name for one in todo) if name in done]
+                shown = [done[name] for name in topics if name in done]
                 judged = [rows[one.id] for one in ledger if one.id in rows]
                 facts = provenance(profile, seed, clock.elapsed, jobs)
                 files.write_text(target, render(shown, judged, facts, missing))
@@ -174,63 +174,60 @@ def _shown_by(claim: claims.Claim, rooms: Sequence[str]) -> bool:
     return any(claim.id in topic.claims for topic in topics)
 
 
-def _forget(folder: Path) -> None:
-    for place in ("data", parts.FOLDER):
-        for path in (folder / place).glob("*"):
+def _clear(folder: Path, everything: bool) -> None:
+    """Remove files that a killed run left half written, and, if asked to, all that is finished."""
+    for path in [*folder.rglob(f".*{files.PART}"), *folder.glob("data/*"), *folder.glob(f"{parts.FOLDER}/*")]:
+        if path.is_file() and (everything or path.name.endswith(files.PART)):
             path.unlink()
 
 
 # --- A topic ------------------------------------------------------------------------------------------------
 
 
-def write_topic(folder: Path, room: str, topic: str, shown: Shown, seconds: float = 0.0) -> Part:
+def write_topic(folder: Path, room: str, topic: str, shown: Shown, place: str = "") -> Part:
     """Write the data and drawings of a topic's figures; return it as a part of the page.
 
     Parameters
     ----------
     folder : Path
-        Where the page will be; each section has a folder of its own in it.
+        Where the page will be.
     room, topic : str
         Names of the section and of the topic.
     shown : Shown
-    seconds : float, optional
-        How long the topic has taken.
+    place : str, optional
+        Folder in it, under which each section has a folder of its own.
     """
-    place = page.slug(room)
-    (folder / place).mkdir(exist_ok=True)
-    body, written, anchors = [page.paragraphs(shown.text)], {}, []
-    for figure in shown.figures:
-        text, made = _figure(folder, place, figure)
-        body.append(text)
-        anchors.append(f"{place}-{page.slug(figure.name)}")
-        written |= {link: files.digest(folder / link) for link in made}
-    body.extend(page.table(t.title, t.columns, t.rows, t.caption) for t in shown.tables)
-    picture = anchors[0] if anchors else ""
-    return Part(room, topic, "\n".join(body), written, shown.headline, picture, seconds)
+    (folder / place / room).mkdir(parents=True, exist_ok=True)
+    figures = [_figure(folder, Path(place) / room, figure) for figure in shown.figures]
+    written = {link: files.digest(folder / link) for _, links, _ in figures for link in links}
+    tables = [page.table(t.title, t.columns, t.rows, t.caption) for t in shown.tables]
+    body = [page.paragraphs(shown.text), *(text for text, _, _ in figures), *tables]
+    card = page.card(shown.headline, *(figures[0][2] if figures else ())) if shown.headline else ""
+    return Part(room, topic, "\n".join(body), written, card)
 
 
-def _figure(folder: Path, place: str, figure: Figure) -> tuple[str, list[str]]:
-    """Write a figure's data, tables and drawing; return its HTML and the names of the files."""
+def _figure(folder: Path, place: Path, figure: Figure) -> tuple[str, list[str], tuple[str, str]]:
+    """Write a figure's data, tables and drawing; return HTML, names of the files, anchor and drawing."""
     name = page.slug(figure.name)
-    anchor = f"{place}-{name}"
+    anchor = f"{place.name}-{name}"
     data = folder / place / f"{name}.nc"
     files.write_dataset(data, figure.dataset)
     tables = files.write_tables(data.with_suffix(".csv"), figure.dataset)
     drawing, picture = data.with_suffix(".svg"), svg(figure)
     files.write_text(drawing, picture)
     links = [path.relative_to(folder).as_posix() for path in (*tables, data, drawing)]
-    inline = with_prefix(picture, f"{anchor}-").replace("<svg ", f"<svg id='{anchor}-drawing' ", 1)
     # Panels beside each other would be too small on a phone: there the reader scrolls through them.
     wide = not callable(figure.draw) and min(figure.columns, len(figure.draw)) > 1
+    picture = with_prefix(picture, f"{anchor}-").replace("<svg ", f"<svg id='{anchor}-drawing' ", 1)
     text = (
         f"<figure id='{anchor}'><h3>{page.formulas(figure.title)} "
         f"<a class='anchor' href='#{anchor}' aria-label='link to this figure'>#</a></h3>"
-        f"<div class='{'plot wide' if wide else 'plot'}' tabindex='0'>{inline}</div>"
+        f"<div class='{'plot wide' if wide else 'plot'}' tabindex='0'>{picture}</div>"
         f"<figcaption>{page.formulas(figure.caption)}<br>Data and drawing: "
         + ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
         + "</figcaption></figure>"
     )
-    return text, links
+    return text, links, (anchor, picture)
 
 
 # --- The page -----------------------------------------------------------------------------------------------
@@ -306,7 +303,7 @@ def _found(done: Sequence[Part], ledger: Sequence[claims.Checked], missing: Sequ
         if missing
         else ""
     )
-    headlines = [(part.headline, part.picture) for part in done if part.headline]
+    cards = "".join(part.card for part in done)
     seen = [verdict for verdict, count in counts.items() if count]
     by_source = [
         [source, *(sum(row.claim.source == source and row.verdict is v for row in ledger) for v in seen)]
@@ -314,7 +311,7 @@ def _found(done: Sequence[Part], ledger: Sequence[claims.Checked], missing: Sequ
     ]
     return (
         stopped
-        + page.headlines(headlines)
+        + (f"<ul class='headlines'>{cards}</ul>" if cards else "")
         + f"<p>{len(ledger)} claims of the sources; each verdict follows from computed evidence.</p>"
         + page.badges({verdict: counts[verdict] for verdict in seen})
         + page.table("Claims by source", ["source", *map(str, seen)], by_source)

@@ -3,13 +3,13 @@
 from .document import page
 from .errata import errata
 from .ledger import judged, ledger
-from .text import badges, formulas, headlines, paragraphs, slug, table
+from .text import badges, card, formulas, paragraphs, slug, table
 
 __all__ = [
     "badges",
+    "card",
     "errata",
     "formulas",
-    "headlines",
     "judged",
     "ledger",
     "page",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..claims import Verdict
 
-__all__ = ["badges", "formulas", "headlines", "paragraphs", "slug", "table"]
+__all__ = ["badges", "card", "formulas", "paragraphs", "slug", "table"]
 
 _NUMBER = " class='number'"
 
@@ -120,20 +120,32 @@ def badges(counts: Mapping[Verdict, int]) -> str:
     return f"<ul class='counts'>{items}</ul>"
 
 
-def headlines(found: Sequence[tuple[str, str]]) -> str:
-    """Return results as cards, each a sentence over a small copy of the figure that it links to.
+def card(sentence: str, anchor: str = "", drawing: str = "") -> str:
+    """Return a result for the first screen: a sentence over a small copy of the figure that it links to.
 
     Parameters
     ----------
-    found : sequence of (str, str)
-        A sentence, and the anchor of its figure on the page; empty if it has none.
+    sentence : str
+    anchor : str, optional
+        That of the figure on the page.
+    drawing : str, optional
+        The figure's SVG; the page has it under the anchor with ``-drawing`` at its end.
+
+    Examples
+    --------
+    >>> print(card("Half is enough.", "rug-loss", "<svg viewBox='0 0 30 20'></svg>"))
+    <li><a href='#rug-loss'><svg class='small' viewBox='0 0 30 20' aria-hidden='true'><use \
+    href='#rug-loss-drawing' width='30' height='20'/></svg><span>Half is enough.</span></a></li>
     """
-    cards = []
-    for sentence, anchor in found:
-        # The figure itself stands further down: a reference draws it again without a second copy of its data.
-        small = (
-            f"<svg class='small' aria-hidden='true'><use href='#{anchor}-drawing'/></svg>" if anchor else ""
-        )
-        said = f"<span>{formulas(sentence)}</span>"
-        cards.append(f"<li><a href='#{anchor}'>{small}{said}</a></li>" if anchor else f"<li>{said}</li>")
-    return f"<ul class='headlines'>{''.join(cards)}</ul>" if cards else ""
+    said = f"<span>{formulas(sentence)}</span>"
+    if not anchor:
+        return f"<li>{said}</li>"
+    # The figure itself stands further down: a reference draws it again without a second copy of its data. Its
+    # size is in points there; the same numbers, here without a unit, make it fill the box.
+    found = re.search(r"viewBox=['\"]0 0 ([\d.]+) ([\d.]+)['\"]", drawing)
+    width, height = found.groups() if found else ("1", "1")
+    small = (
+        f"<svg class='small' viewBox='0 0 {width} {height}' aria-hidden='true'>"
+        f"<use href='#{anchor}-drawing' width='{width}' height='{height}'/></svg>"
+    )
+    return f"<li><a href='#{anchor}'>{small}{said}</a></li>"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import replacing
+from ..files import read_arrays, write_arrays
 from .engine import Model
 
 __all__ = ["load", "save"]
@@ -38,8 +38,7 @@ def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds:
         )
     head = {"format": FORMAT, "settings": settings, "models": notes, "seconds": seconds}
     arrays["head"] = np.array(json.dumps(head))
-    with replacing(path) as part, open(part, "wb") as file:
-        np.savez(file, **arrays)
+    write_arrays(path, arrays)
 
 
 def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Model]) -> float:
@@ -51,11 +50,10 @@ def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Mode
         If the file is truncated, foreign, or was made with other settings.
     """
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_arrays(path)
         head = json.loads(str(arrays["head"]))
         known, made_with = head["format"] == FORMAT, head["settings"]
-    except Exception as error:  # zipfile, numpy and json raise many types on a foreign or cut file
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"`checkpoint` must be a file written by this project, and whole; got {str(path)!r} ({error})."
         ) from error
