@@ -1,21 +1,27 @@
-"""Figures as vector graphics, all in one style, that can stand in one HTML page."""
+"""Figures: theory beside experiment in one look, and vector graphics that can stand in one HTML page."""
 
 import html
 import io
 import re
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import xarray as xr
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from .experiment import Figure
+from .statistics import LEVEL, student
 
-__all__ = ["check_axes", "svg", "with_prefix"]
+__all__ = ["check_axes", "plot_theory_vs_experiment", "svg", "with_prefix"]
+
+DOTS = 16  # runs that are drawn one by one: enough to see their spread, few enough for a small file
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
 _COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "axes.prop_cycle": f"cycler('color', {_COLOURS})",
     "axes.grid": True,
     "axes.spines.right": False,
@@ -41,6 +47,90 @@ def check_axes(ax: Any) -> None:
     """
     if not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+
+
+def plot_theory_vs_experiment(
+    theory: xr.DataArray | tuple[Any, ...] | Sequence[xr.DataArray | tuple[Any, ...]],
+    experiment: xr.DataArray,
+    ax: Axes,
+) -> Axes:
+    """Draw predictions as lines, and runs as small dots with their mean and its Student interval.
+
+    Parameters
+    ----------
+    theory : DataArray, (x, y) or (x, y, error), or a list of them
+        Curves, each over one dimension. An error is drawn as a band, y - error to y + error. A DataArray's
+        attribute ``label`` stands in the legend.
+    experiment : DataArray
+        Over x and a dimension ``run`` or ``seed`` of independent runs, two or more. Of many runs the first 16
+        have dots; the interval is of all.
+    ax : Axes
+        The axes are labelled by the name of `experiment` and of its x, or by their attributes ``long_name``
+        and ``units``. Scales stay as they are.
+
+    Returns
+    -------
+    Axes
+        `ax`.
+
+    Raises
+    ------
+    TypeError
+        If `ax` is no Axes, or `experiment` no DataArray.
+    ValueError
+        If a curve is not over one dimension, or `experiment` not over x and two or more runs.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure as Canvas
+    >>> x = [0.0, 1.0, 2.0]
+    >>> runs = xr.DataArray([[0.1, 1.2, 2.1], [0.0, 0.8, 1.9]], {"x": x}, ["run", "x"], "loss")
+    >>> ax = plot_theory_vs_experiment((x, x), runs, Canvas().subplots())
+    >>> ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)
+    ('x', 'loss', 3)
+    """
+    check_axes(ax)
+    if not isinstance(experiment, xr.DataArray):
+        raise TypeError(f"`experiment` must be an xarray.DataArray; got {type(experiment).__name__}.")
+    chance = next((str(name) for name in ("run", "seed") if name in experiment.dims), "")
+    others = [str(name) for name in experiment.dims if name != chance]
+    if not chance or len(others) != 1 or experiment.sizes[chance] < 2:
+        raise ValueError(
+            f"`experiment` must be over x and two or more of `run` or `seed`; got {dict(experiment.sizes)}."
+        )
+    for curve in theory if isinstance(theory, list) else [theory]:
+        _plot_curve(curve, ax)
+    x = experiment[others[0]]
+    values = experiment.transpose(chance, others[0]).values.astype(float)
+    dots, colour = values[:DOTS], "C1"
+    # Dots of one run after the other: one line of markers makes the smallest file.
+    places = np.tile(x.values, len(dots))
+    few = f"{len(dots)} of {len(values)}" if len(dots) < len(values) else f"{len(values)}"
+    ax.plot(places, dots.ravel(), ".", color=colour, alpha=0.35, markersize=2.5, label=f"{few} {chance}s")
+    mean, half = student(values, axis=0)
+    said = f"their mean, {LEVEL:.0%} interval" if len(dots) == len(values) else f"mean of all, {LEVEL:.0%}"
+    ax.errorbar(x, mean, half, fmt="o", color=colour, markersize=3, elinewidth=0.8, label=said)
+    ax.set(xlabel=_label(x), ylabel=_label(experiment))
+    ax.legend()
+    return ax
+
+
+def _plot_curve(curve: xr.DataArray | tuple[Any, ...], ax: Axes) -> None:
+    columns, said = curve, "theory"
+    if isinstance(curve, xr.DataArray):
+        said = str(curve.attrs.get("label", said))
+        columns = tuple(curve[name].values for name in curve.dims) + (curve.values,)
+    x, y, *error = (np.asarray(column, dtype=np.float64) for column in columns)
+    if len(error) > 1 or y.ndim != 1 or x.shape != y.shape:
+        raise ValueError(f"`theory` must be over one dimension; got shapes {x.shape} and {y.shape}.")
+    (line,) = ax.plot(x, y, label=said)
+    for half in error:
+        ax.fill_between(x, y - half, y + half, color=line.get_color(), alpha=0.15, linewidth=0)
+
+
+def _label(values: xr.DataArray) -> str:
+    name = str(values.attrs.get("long_name", str(values.name or "").replace("_", " ")))
+    return f"{name} ({values.attrs['units']})" if values.attrs.get("units") else name
 
 
 def svg(figure: Figure) -> str:

@@ -8,7 +8,6 @@ import importlib
 import importlib.metadata
 import inspect
 import json
-import pkgutil
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +16,8 @@ from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import choice
+from ..theory.arguments import choice, integer
+from .laboratory import LARGEST_SEED, PHENOMENA
 
 __all__ = ["experiments", "run", "settings"]
 
@@ -31,22 +31,11 @@ def experiments() -> dict[str, Callable[..., xr.Dataset]]:
     True
     """
     found = {}
-    for room in pkgutil.iter_modules([str(path) for path in _rooms()]):
-        if room.name in _OF_ALL:
-            continue
-        module = importlib.import_module(f"{__package__}.{room.name}")
-        for name in getattr(module, "__all__", ()):
-            if name.startswith("run_"):
-                found[f"{room.name}.{name.removeprefix('run_')}"] = getattr(module, name)
+    for room in PHENOMENA:
+        module = importlib.import_module(f".{room}", __package__)
+        names = [name for name in module.__all__ if name.startswith("run_")]
+        found |= {f"{room}.{name.removeprefix('run_')}": getattr(module, name) for name in names}
     return found
-
-
-# Rooms that serve all phenomena and hold no experiments of their own.
-_OF_ALL = ("claims", "cli", "experiments", "files", "page", "predictions", "report", "training")
-
-
-def _rooms() -> list[Any]:
-    return list(importlib.import_module(str(__package__)).__path__)
 
 
 def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
@@ -61,7 +50,7 @@ def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
     for name, text in pairs.items():
         try:
             read[name] = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             read[name] = text
     return read
 
@@ -101,10 +90,17 @@ def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
             raise ValueError(f"`{key}` must be given, as {key}=VALUE; got nothing.")
+    for key in ("seed", "seeds"):
+        values = given.get(key, [])
+        for one in values if isinstance(values, list | tuple | range) else [values]:
+            integer(key, one, 0, LARGEST_SEED)
     start = time.perf_counter()
     try:
         ds = function(**given)
-    except TypeError as error:  # a word where the function wants a number, or the like
+    except ImportError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:
+        # Settings may be anything that JSON can say, also lists of lists where the function wants a number.
         raise ValueError(f"`settings` must fit {name}; got {json.dumps(dict(given))} ({error}).") from error
     return ds.assign_attrs(
         experiment=name,

@@ -91,9 +91,9 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
     given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
     computed = found.compute(**given)
     for name in found.sources:
-        values = np.asarray(computed[name])
+        column = np.asarray(computed[name])
         # A zero has no sign for a reader.
-        given[name] = values if values.dtype.kind == "U" else values + 0.0
+        given[name] = column if column.dtype.kind == "U" else column + 0.0
     return given
 
 

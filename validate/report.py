@@ -176,9 +176,10 @@ def _shown_by(claim: claims.Claim, rooms: Sequence[str]) -> bool:
 
 def _clear(folder: Path, everything: bool) -> None:
     """Remove files that a killed run left half written, and, if asked to, all that is finished."""
-    for path in [*folder.rglob(f".*{files.PART}"), *folder.glob("data/*"), *folder.glob(f"{parts.FOLDER}/*")]:
-        if path.is_file() and (everything or path.name.endswith(files.PART)):
-            path.unlink()
+    halves = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}.*{files.PART}")]
+    finished = [path for below in ("data", parts.FOLDER) for path in folder.glob(f"{below}/*.*")]
+    for path in halves + (finished if everything else []):
+        path.unlink()
 
 
 # --- A topic ------------------------------------------------------------------------------------------------

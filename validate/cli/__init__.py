@@ -1,74 +1,19 @@
 """The command line: ``superposition report | gallery | predict | claims | train | experiment``."""
 
-import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.metadata import version
-from typing import Any, NoReturn
-
-from . import claims, experiment, gallery, predict, report, train
+from collections.abc import Sequence
 
 __all__ = ["main"]
 
-# The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
-
-DESCRIPTION = """\
-Toy models of superposition and polysemanticity: what theory predicts, what experiments say, and which
-statements of the literature hold."""
-
-EXAMPLES = """\
-examples:
-  superposition report --out out                      everything, as one HTML page (minutes)
-  superposition gallery --out pictures                a picture for each phenomenon
-  superposition predict rug --p 0.05 --ratio 0.25     predicted losses of one model
-  superposition claims --id C8 --evidence             is this statement of the paper right?
-  superposition train --n-features 128 --p 0.05 --ratio 0.25 0.5 --seeds 0 1 2 --out runs/first.nc
-  superposition experiment collisions.fig3 runs=64 --out runs/fig3.nc
-
-'superposition COMMAND --help' explains a command."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose complaint is one line, like every other error of this program."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(
-        prog="superposition",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=layout,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"superposition {version('superposition')}")
-    commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands", parser_class=_Parser
-    )
-
-    def add(name: str, summary: str, example: str, act: Callable[[argparse.Namespace], None]) -> Any:
-        command = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            epilog="example:\n  " + example,
-            formatter_class=layout,
-            allow_abbrev=False,
-        )
-        command.set_defaults(act=act)
-        return command
-
-    for module in (report, gallery, predict, claims, train, experiment):
-        module.add(add)
-    return parser
+# Everything else is imported inside `main`, where Ctrl-C and errors become one line.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code: 0 well, 2 bad input or a missing library, 130 interrupted.
+
+    An error is one line on standard error. One that is a fault of the program, and not of what it was given,
+    has the exit code 1; ``python -X dev -m superposition.validate.cli`` shows where it comes from.
 
     Parameters
     ----------
@@ -84,23 +29,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ...
     0
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.command is None:
-        parser.print_help()
-        return 2
+    if sys.stderr is None:  # closed by whoever started the program; what is printed would go to stdout
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    command = "superposition"
     try:
+        if sys.stdout is None:
+            raise OSError("standard output is closed")
+        from .parser import make_parser
+
+        parser = make_parser()
+        options = parser.parse_args(arguments)
+        if options.command is None:
+            parser.print_help()
+            return 2
+        command += f" {options.command}"
         options.act(options)
         sys.stdout.flush()
-    except (ValueError, ImportError) as error:
-        message = " ".join(str(error).split())
-        print(f"superposition {options.command}: {message}", file=sys.stderr)
-        return 2
+        return 0
     except KeyboardInterrupt:
-        print(f"\nsuperposition {options.command}: interrupted", file=sys.stderr)
+        print(f"\n{command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader went away, as in `| head`. Python would complain again when it flushes at exit.
+        return 0  # the reader went away, as in `| head`
+    except (ValueError, ImportError, OSError, MemoryError) as error:
+        message, code = str(error) or type(error).__name__, 2
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        message, code = f"a fault of the program, {type(error).__name__}: {error}", 1
+    finally:
+        _drop_what_cannot_be_written()
+    print(f"{command}: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Empty standard output, into nothing if it cannot be written: Python would complain again at exit."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return 0

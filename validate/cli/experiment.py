@@ -28,7 +28,6 @@ def add(add_command: Callable[..., Any]) -> None:
 
 def _experiment(options: argparse.Namespace) -> None:
     import inspect
-    from pathlib import Path
 
     from .. import experiments, files
 
@@ -42,11 +41,12 @@ def _experiment(options: argparse.Namespace) -> None:
         key, separator, value = pair.partition("=")
         if not separator:
             raise ValueError(f"`settings` must be NAME=VALUE; got {pair!r}.")
+        if key in pairs:
+            raise ValueError(f"`{key}` must be given once; got {pairs[key]!r} and {value!r}.")
         pairs[key] = value
     if options.out is None:
         raise ValueError("`out` must be a file for the results, as --out FILE; got nothing.")
-    out = Path(options.out)
-    files.output_folder(out.parent)  # before the hours of a run, not after
+    out = files.output_file(options.out, "out", make_folder=True)  # before the hours of a run, not after
     ds = experiments.run(options.name, experiments.settings(pairs))
     files.write_dataset(out, ds)
     print(ds)

@@ -40,4 +40,7 @@ def print_table(
         table.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console.print(table)
+    # Printed by Python: rich ends the program by itself where the reader has gone.
+    with console.capture() as captured:
+        console.print(table)
+    print(captured.get(), end="")

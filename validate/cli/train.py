@@ -72,8 +72,11 @@ def _train(options: argparse.Namespace) -> None:
     from ...solvers import rug as solver
     from .. import files, training
 
-    out = Path(options.out)
-    files.output_folder(out.parent)  # before the hours of training, not after
+    out = files.output_file(options.out, "out", make_folder=True)  # before the hours of training, not after
+    if options.checkpoint is not None and Path(options.checkpoint).resolve() == out.resolve():
+        raise ValueError(
+            f"`checkpoint` must be another file than `out`; got {options.checkpoint!r} for both."
+        )
     if options.ratio is not None:
         n_hidden, p, seed = training.grid(options.n_features, options.p, options.ratio, options.seeds)
     else:

@@ -1,9 +1,10 @@
-"""Figures of sparsification: theory is a line, exact runs are thin lines or markers with standard errors."""
+"""Figures of sparsification: theory is a line, exact runs are dots, their means have Student's intervals."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ..drawing import plot_theory_vs_experiment
 from ..statistics import LEVEL, student
 
 __all__ = ["plot_deviation", "plot_l1_norm", "plot_nonzeros", "plot_relative_variance"]
@@ -12,15 +13,12 @@ NAMES = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 
 
 def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
-    t = ds["time"].values
-    mean, low, high = ds[name].mean("run").values, ds[name].min("run").values, ds[name].max("run").values
-    runs = ds.sizes["run"]
-    ax.fill_between(t, low, high, color="C1", alpha=0.3, linewidth=0, label=f"range of {runs} exact runs")
-    ax.plot(t[::4], mean[::4], "o", color="C1", markersize=3, label="their mean")
-    ax.plot(t, ds[f"law_{name}"].values, color="C0", label="limit law")
-    ax.plot(t, ds[f"source_{name}"].values, color="0.5", linestyle="--", label="source, constants 1")
-    ax.set(xscale="log", yscale="log", xlabel="time t", ylabel=NAMES[name])
-    ax.legend()
+    law = ds[f"law_{name}"].assign_attrs(label="limit law")
+    t, runs = ds["time"], ds[name].isel(time=slice(None, None, 4))
+    ax.set(xscale="log", yscale="log")
+    ax.plot(t, ds[f"source_{name}"], color="0.5", linestyle="--", label="source, constants 1")
+    plot_theory_vs_experiment(law, runs.assign_attrs(long_name=NAMES[name]), ax)
+    ax.set_xlabel("time t")
     return ax
 
 

@@ -8,7 +8,9 @@ import xarray as xr
 
 from ...theory import arguments
 
-__all__ = ["grid", "models_at", "points"]
+__all__ = ["LARGEST_SIZE", "grid", "models_at", "points"]
+
+LARGEST_SIZE = 2**31 - 1  # netCDF-3 holds no larger integer
 
 
 def grid(
@@ -42,10 +44,10 @@ def grid(
     >>> n_hidden.tolist(), seed.tolist()
     ([32, 32, 64, 64], [0, 1, 0, 1])
     """
-    n_features = arguments.integer("n_features", n_features, 2)
+    n_features = arguments.integer("n_features", n_features, 2, LARGEST_SIZE)
     ps = arguments.real("p", arguments.vector("p", p), 0, 1, brackets="(]")
     ratios = arguments.real("ratio", arguments.vector("ratio", ratio), 0, 1, brackets="(]")
-    seeds = [arguments.integer("seed", item, 0) for item in np.atleast_1d(np.asarray(seed))]
+    seeds = [arguments.integer("seed", item, 0, LARGEST_SIZE) for item in np.atleast_1d(np.asarray(seed))]
     hidden = [max(1, round(float(item) * n_features)) for item in ratios]
     rows = list(itertools.product(ps.tolist(), hidden, seeds))
     return (
@@ -69,7 +71,7 @@ def points(
         raise ValueError(f"`n_hidden`, `p` and `seed` must be one-dimensional, not empty; got shape {shape}.")
     hidden = [arguments.integer("n_hidden", item, 1, n_features) for item in columns[0]]
     ps = arguments.real("p", columns[1], 0, 1, brackets="(]").tolist()
-    seeds = [arguments.integer("seed", item, 0) for item in columns[2]]
+    seeds = [arguments.integer("seed", item, 0, LARGEST_SIZE) for item in columns[2]]
     return hidden, ps, seeds
 
 

@@ -1,6 +1,8 @@
 """Training of many models of one n_features, from the arguments to the dataset of results."""
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +16,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory import arguments
+from ..files import output_file
 from . import checkpoint as checkpoints
 from .engine import Model, evaluate, load_torch, new_model, run_block
-from .points import points
+from .points import LARGEST_SIZE, points
 from .results import dataset
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
 
@@ -107,9 +110,9 @@ def train(
         Models that are trained at the same time on a CPU, each operation on one thread; as many as
         torch has threads if not given. Torch's own setting is put back at the end.
     checkpoint : path, optional
-        File to which the state is written every minute and at the end, and from which training goes on
-        if the file exists. On a CPU an interrupted run gives the same numbers, bit for bit, as one that
-        was not. The file stays when training is done.
+        File to which the state is written every minute, at Ctrl-C and at the end, and from which training
+        goes on if the file exists. On a CPU an interrupted run gives the same numbers, bit for bit, as one
+        that was not. The file stays when training is done.
     keep_weights : bool
         Return ``W_out`` and ``W_in`` too.
     progress : bool
@@ -176,31 +179,32 @@ def train(
     >>> bool((ds.loss < 0.1 / 3 - 0.1**2 / 4).all())  # better than the best constant
     True
     """
-    n_features = arguments.integer("n_features", n_features, 2)
+    n_features = arguments.integer("n_features", n_features, 2, LARGEST_SIZE)
     init = arguments.choice("init", init, INITS)
     schedule = arguments.choice("schedule", schedule, tuple(ENDS))
     hidden, ps, seeds = points(n_features, n_hidden, p, seed)
-    if not isinstance(tied, bool | np.bool_):
-        raise ValueError(f"`tied` must be True or False; got {tied!r}.")
-    steps = arguments.integer("steps", steps, BLOCK)
+    tied = arguments.flag("tied", tied)
+    steps = arguments.integer("steps", steps, BLOCK, LARGEST_SIZE)
     if steps % BLOCK:
         raise ValueError(f"`steps` must be a multiple of {BLOCK}; got {steps}.")
-    batch_size = arguments.integer("batch_size", batch_size, 1)
-    evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2)
+    batch_size = arguments.integer("batch_size", batch_size, 1, LARGEST_SIZE)
+    evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
     rate = _rate("learning_rate", learning_rate, 3e-3 / n_features**0.5)
     peak = _rate("peak_learning_rate", peak_learning_rate, PEAK_LEARNING_RATE)
-    path = None if checkpoint is None else Path(checkpoint)
-    if path is not None and not os.access(path.parent, os.W_OK):
-        raise ValueError(f"`checkpoint` must lie in a folder that can be written; got {str(path)!r}.")
+    # Weights and biases, two moments of each, and the weights at each end.
+    numbers = (len(ENDS[schedule]) + 3) * sum(n_features * (m * (2 - tied) + 1) for m in hidden)
+    _check_memory("n_features", n_features, numbers)
+    _check_memory("batch_size", batch_size, 3 * batch_size * n_features)
+    path = None if checkpoint is None else output_file(checkpoint, "checkpoint")
     torch = load_torch()
     place = _device(torch, device)
-    threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1)
+    threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1, 1024)
     settings = {
         "n_features": n_features,
         "n_hidden": hidden,
         "p": ps,
         "seed": seeds,
-        "tied": bool(tied),
+        "tied": tied,
         "init": init,
         "schedule": schedule,
         "steps": steps,
@@ -210,8 +214,7 @@ def train(
         "device": place.type,
     }
     models = [
-        new_model(torch, place, n_features, *key, bool(tied), init)
-        for key in zip(hidden, ps, seeds, strict=True)
+        new_model(torch, place, n_features, *key, tied, init) for key in zip(hidden, ps, seeds, strict=True)
     ]
     began = time.perf_counter()
     if path is not None and path.exists():
@@ -237,7 +240,7 @@ def train(
         losses = list(map_chunks(measure, models))
     attributes = {
         **{name: value for name, value in settings.items() if name not in ("n_hidden", "p", "seed")},
-        "tied": int(bool(tied)),
+        "tied": int(tied),
         "evaluation_samples": evaluation_samples,
         "threads": threads,
         "torch_version": str(torch.__version__),
@@ -250,6 +253,15 @@ def train(
 
 def _rate(name: str, value: float | None, default: float) -> float:
     return default if value is None else float(arguments.real(name, value, 0, brackets="()"))
+
+
+def _check_memory(name: str, value: int, numbers: int) -> None:
+    """Refuse a size whose arrays of so many single-precision numbers this machine has no memory for."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
+    if 4 * numbers > memory:
+        raise ValueError(
+            f"`{name}` must be smaller: {4 * numbers / 2**30:.3g} GiB of memory would be needed; got {value}."
+        )
 
 
 def _device(torch: Any, device: str) -> Any:
@@ -273,6 +285,26 @@ def _workers(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]
             yield pool.map
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def _patient() -> Iterator[Callable[[], bool]]:
+    """Tell whether Ctrl-C was pressed: it waits until all models are at one step. A second one does not."""
+    pressed = False
+
+    def press(*_: Any) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    alone = threading.current_thread() is not threading.main_thread()  # which gets no signals
+    before = None if alone else signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: pressed
+    finally:
+        if not alone:
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -302,7 +334,7 @@ def _train_all(
     save: Callable[[], None],
     show: Callable[[], None],
 ) -> None:
-    """Train until every model has reached its last end, saving from time to time and at the end."""
+    """Train until every model has reached its last end; save from time to time, at Ctrl-C and at the end."""
 
     def advance(chunk: Sequence[Model]) -> None:
         rates = np.stack([_rates(model, settings) for model in chunk], axis=1)
@@ -312,13 +344,16 @@ def _train_all(
 
     saved = time.perf_counter()
     show()
-    while chunks := _chunks([model for model in models if not model.finished], settings["batch_size"]):
-        list(map_chunks(advance, chunks))
-        show()
-        if time.perf_counter() - saved >= CHECKPOINT_SECONDS:
-            save()
-            saved = time.perf_counter()
-    save()
+    with _patient() as pressed:
+        while chunks := _chunks([model for model in models if not model.finished], settings["batch_size"]):
+            list(map_chunks(advance, chunks))
+            show()
+            if pressed() or time.perf_counter() - saved >= CHECKPOINT_SECONDS:
+                save()
+                saved = time.perf_counter()
+            if pressed():
+                raise KeyboardInterrupt
+        save()
 
 
 def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:

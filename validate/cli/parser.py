@@ -1,0 +1,66 @@
+"""The options of all commands; a complaint about them is one line."""
+
+import argparse
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+from . import claims, experiment, gallery, predict, report, train
+
+__all__ = ["make_parser"]
+
+# The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
+
+DESCRIPTION = """\
+Toy models of superposition and polysemanticity: what theory predicts, what experiments say, and which
+statements of the literature hold."""
+
+EXAMPLES = """\
+examples:
+  superposition report --out out                      everything, as one HTML page (minutes)
+  superposition gallery --out pictures                a picture for each phenomenon
+  superposition predict rug --p 0.05 --ratio 0.25     predicted losses of one model
+  superposition claims --id C8 --evidence             is this statement of the paper right?
+  superposition train --n-features 128 --p 0.05 --ratio 0.25 0.5 --seeds 0 1 2 --out runs/first.nc
+  superposition experiment collisions.fig3 runs=64 --out runs/fig3.nc
+
+'superposition COMMAND --help' explains a command."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose complaint is one line, like every other error of this program."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the program; the function behind a command is its option `act`."""
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(
+        prog="superposition",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=layout,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"superposition {version('superposition')}")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", parser_class=_Parser
+    )
+
+    def add(name: str, summary: str, example: str, act: Callable[[argparse.Namespace], None]) -> Any:
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            epilog="example:\n  " + example,
+            formatter_class=layout,
+            allow_abbrev=False,
+        )
+        command.set_defaults(act=act)
+        return command
+
+    for module in (report, gallery, predict, claims, train, experiment):
+        module.add(add)
+    return parser
