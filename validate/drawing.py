@@ -17,6 +17,9 @@ from .statistics import LEVEL, student
 
 __all__ = ["check_axes", "plot_theory_vs_experiment", "svg", "with_prefix"]
 
+# Markers in a group, each with the same style: it can stand once, at the group.
+_ALIKE = re.compile(r'<g([^>]*)>((?:<use [^>]*? style="([^"]*)"/>)(?:<use [^>]*? style="\3"/>)+)</g>')
+
 DOTS = 16  # runs that are drawn one by one: enough to see their spread, few enough for a small file
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
@@ -119,7 +122,7 @@ def _plot_curve(curve: xr.DataArray | tuple[Any, ...], ax: Axes) -> None:
     columns, said = curve, "theory"
     if isinstance(curve, xr.DataArray):
         said = str(curve.attrs.get("label", said))
-        columns = tuple(curve[name].values for name in curve.dims) + (curve.values,)
+        columns = (*(curve[name].values for name in curve.dims), curve.values)
     x, y, *error = (np.asarray(column, dtype=np.float64) for column in columns)
     if len(error) > 1 or y.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"`theory` must be over one dimension; got shapes {x.shape} and {y.shape}.")
@@ -165,6 +168,12 @@ def svg(figure: Figure) -> str:
     drawing = re.sub(r">\s+<", "><", drawing)
     drawing = re.sub(
         r'(?<=\s)(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing
+    )
+    drawing = _ALIKE.sub(
+        lambda found: f'<g{found[1]} style="{found[3]}">{found[2]}</g>'.replace(
+            f' style="{found[3]}"/>', "/>"
+        ),
+        drawing,
     )
     return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
 

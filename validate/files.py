@@ -102,7 +102,7 @@ def locked(folder: Path) -> Iterator[None]:
     except ImportError:  # not on Windows
         yield
         return
-    with open(folder / ".lock", "a") as file:
+    with open(output_file(folder / ".lock", "out"), "a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

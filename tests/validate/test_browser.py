@@ -6,11 +6,12 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, parts, report
-from superposition.validate.experiment import Figure, Section, Table
+from superposition.validate import claims, report
+from superposition.validate.experiment import Figure, Section, Shown, Table
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor chromium-browser is installed")
@@ -84,6 +85,15 @@ function look() {
   page.getElementById('open-rows').click();
   result.closed_all = open();
 
+  const small = [...page.querySelectorAll('.headlines .small')];
+  result.small = small.map(one => {
+    // What is drawn fills the card's box, and does not leave it.
+    const box = one.getBoundingClientRect(), drawn = one.querySelector('use').getBoundingClientRect();
+    return { width: drawn.width / box.width, height: drawn.height / box.height, left: drawn.left - box.left,
+      top: drawn.top - box.top, ground: bright(one) };
+  });
+  result.cards = [...page.querySelectorAll('.headlines li')].map(one => one.getBoundingClientRect().width);
+
   result.asked = shown(frame('asked').contentDocument);
   result.row = frame('row').contentDocument.querySelector('#c9 details').open;
 }
@@ -125,11 +135,13 @@ def folder(tmp_path_factory):
         "curve", "A curve", "A caption.", xr.Dataset({"y": ("x", [1.0, 2.0])}, {"x": [0, 1]}), draw
     )
     wide = Table("Wide", [f"a long heading {k}" for k in range(12)], [list(range(12))])
-    section = Section("toy", "A toy", "Text.", [figure], [wide])
-    text, written = report.write_section(folder, section)
+    shown = Shown("Text.", [figure], [wide], "A straight line was found, and this sentence is of use.")
+    part = report.write_topic(folder, "toy", "line", shown)
     rows = claims.run(["C8", "C9", "C18", "L3", "L32"])
-    facts = report.provenance("quick", 0, 1.0)
-    page = report.render([parts.Part("toy", "A toy", text, written, 1.0)], rows, facts)
+    facts = report.provenance("quick", 0, 1.0, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "section", lambda name: Section(name, "A toy", "Text.", {}, []))
+        page = report.render([part], rows, facts)
     (folder / "report.html").write_text(page, encoding="utf-8")
     return folder
 
@@ -192,3 +204,46 @@ def test_dark_screens_get_a_dark_page_with_figures_on_white(folder, seen):
     assert dark["paper"] < 40
     assert seen["paper"] > 240
     assert dark["card"] == seen["card"] == 255
+
+
+def test_cards_show_a_small_copy_of_their_figure_on_white(folder, seen):
+    (small,) = seen["small"]
+    # A figure of 4.6 by 3.4 inches in a box that is wider: it has the box's height but for the padding.
+    assert 0.85 < small["height"] <= 1.0
+    assert 0.3 < small["width"] <= 1.0
+    assert small["left"] >= 0
+    assert small["top"] >= 0
+    assert small["ground"] == 255
+    (width,) = seen["cards"]
+    assert 200 < width <= seen["width"][0]
+
+
+def pixels(folder, width, *options):
+    """Return the page's first screen as an array of grey levels."""
+    image = pytest.importorskip("matplotlib.image", reason="reads the picture")
+    picture = folder / "screen.png"
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
+    command += [f"--user-data-dir={folder / 'browser'}", f"--window-size={width},900"]
+    command += [f"--screenshot={picture}", (folder / "report.html").as_uri()]
+    subprocess.run(command, capture_output=True, check=True, timeout=120)
+    return image.imread(picture)[..., :3].mean(axis=2)
+
+
+@pytest.mark.parametrize("width", [1200, 500])
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_the_small_copy_is_really_drawn(folder, width, scheme):
+    """Without the reference the same screen has less ink: black axes on the white card."""
+    dark = f"--blink-settings=preferredColorScheme={scheme}"
+    whole = (folder / "report.html").read_text(encoding="utf-8")
+    shown = pixels(folder, width, dark)
+    try:
+        (folder / "report.html").write_text(re.sub(r"<use href='[^']*'", "<use", whole), encoding="utf-8")
+        empty = pixels(folder, width, dark)
+    finally:
+        (folder / "report.html").write_text(whole, encoding="utf-8")
+    assert shown.shape == empty.shape
+    differs = shown != empty
+    assert differs.sum() > 1000  # axes, line, letters
+    rows, columns = np.nonzero(differs)
+    assert np.ptp(rows) > 80
+    assert np.ptp(columns) > 80

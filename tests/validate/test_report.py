@@ -1,7 +1,12 @@
 """The page of the report: self-contained, well formed, complete, and written whole or not at all."""
 
 import functools
+import json
 import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -9,8 +14,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, cli, files, page, parts, report
-from superposition.validate.experiment import Figure, Section, Table
+from superposition.validate import claims, cli, drawing, files, laboratory, page, parts, report
+from superposition.validate.experiment import Experiment, Figure, Section, Shown, Table, Topic
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -28,15 +33,31 @@ def draw_image(dataset, ax):
     return ax
 
 
-@pytest.fixture(scope="module")
-def section():
-    ratio = np.linspace(0.1, 1, 10)
-    data = xr.Dataset({"loss": ("ratio", 1 / ratio)}, {"ratio": ratio}, {"seed": 3})
-    one = Figure("Loss curve", "Loss against ratio", "A <toy> & its caption.", data, draw)
+def run_losses(count=10, seed=0):
+    ratio = np.linspace(0.1, 1, count)
+    return xr.Dataset({"loss": ("ratio", 1 / ratio)}, {"ratio": ratio}, {"seed": seed})
+
+
+def show_losses(ds):
+    one = Figure("Loss curve", "Loss against ratio", "A <toy> & its caption.", ds, draw)
     panels = [functools.partial(draw, scale=2), draw, draw_image]
-    three = Figure("panels", "Three of them", "Several.", data, panels)
+    three = Figure("panels", "Three of them", "Several.", ds, panels)
     table = Table("Sizes", ["n", "loss", "kind"], [[128, 1 / 3, "rug <b>"], [256, np.float64(0.25), None]])
-    return Section("toy", "A toy phenomenon", "First & foremost.\n\nSecond.", [one, three], [table])
+    return Shown("Second.", [one, three], [table], f"The least loss is {float(ds.loss.min()):.0%}.")
+
+
+def toy(name="toy"):
+    """Return a section of one experiment, with a topic that has figures and one that has none."""
+    topics = [
+        Topic("losses", ["losses"], show_losses, ["C9"]),
+        Topic("text", [], lambda: Shown("Nothing but words.")),
+    ]
+    return Section(name, "A toy phenomenon", "First & foremost.", {"losses": Experiment(run_losses)}, topics)
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return show_losses(run_losses())
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +66,11 @@ def rows():
 
 
 @pytest.fixture(scope="module")
-def part(section, tmp_path_factory):
-    return parts.Part(
-        "toy", section.title, *report.write_section(tmp_path_factory.mktemp("out"), section), 12.0
-    )
-
-
-@pytest.fixture(scope="module")
-def text(part, rows):
-    return report.render([part], rows, report.provenance("quick", 3, 12.0))
+def text(shown, rows, tmp_path_factory):
+    part = report.write_topic(tmp_path_factory.mktemp("out"), "toy", "losses", shown)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "section", toy)
+        return report.render([part], rows, report.provenance("quick", 3, 12.0, 2))
 
 
 class Reader(HTMLParser):
@@ -138,23 +155,23 @@ def test_text_is_escaped(text):
     assert "<p>First &amp; foremost.</p>" in text
 
 
-def test_figures_are_vector_graphics_with_the_right_panels(section):
+def test_figures_are_vector_graphics_with_the_right_panels(shown):
     space = "{http://www.w3.org/2000/svg}"
-    for figure, panels in zip(section.figures, (1, 3), strict=True):
-        drawing = ElementTree.fromstring(report.svg(figure))
-        groups = [g.get("id") for g in drawing.iter(f"{space}g")]
+    for figure, panels in zip(shown.figures, (1, 3), strict=True):
+        picture = ElementTree.fromstring(drawing.svg(figure))
+        groups = [g.get("id") for g in picture.iter(f"{space}g")]
         assert (
             sum(name is not None and re.fullmatch(r"axes_\d+", name) is not None for name in groups) == panels
         )
-        assert drawing.get("role") == "img"
-        assert drawing.get("aria-label") == figure.title
-    assert report.svg(section.figures[0]) == report.svg(section.figures[0])
+        assert picture.get("role") == "img"
+        assert picture.get("aria-label") == figure.title
+    assert drawing.svg(shown.figures[0]) == drawing.svg(shown.figures[0])
 
 
-def test_a_panel_must_return_its_axes(section):
-    silent = Figure("x", "x", "x", section.figures[0].dataset, lambda dataset, ax: None)
+def test_a_panel_must_return_its_axes(shown):
+    silent = Figure("x", "x", "x", shown.figures[0].dataset, lambda dataset, ax: None)
     with pytest.raises(TypeError, match="`draw` of 'x' must return the axes"):
-        report.svg(silent)
+        drawing.svg(silent)
 
 
 def test_tables_show_numbers_with_four_digits():
@@ -182,153 +199,309 @@ def test_formulas_are_set(plain, shown):
 
 
 @pytest.fixture
-def small(monkeypatch, section):
-    """Replace the contents of the report by one toy section and two claims."""
-    monkeypatch.setattr(report, "PHENOMENA", ("toy",))
-    monkeypatch.setattr(report, "section", lambda name, profile, seed, progress: section)
+def small(monkeypatch):
+    """Two toy phenomena and two claims in place of the report's contents; tells what was run and shown."""
+    made, stop = [], []
+
+    def noted(word, function):
+        def work(*arguments, **settings):
+            if word in stop:
+                raise KeyboardInterrupt
+            made.append(word)
+            return function(*arguments, **settings)
+
+        return work
+
+    def section(name):
+        whole = toy(name)
+        run, first = noted(f"run {name}", lambda count=10, seed=0: run_losses(count, seed)), whole.topics[0]
+        topics = [replace(first, show=noted(f"show {name}", first.show)), whole.topics[1]]
+        return replace(whole, experiments={"losses": Experiment(run, quick={"seed": 0})}, topics=topics)
+
+    for module in (laboratory, report):
+        monkeypatch.setattr(module, "section", section)
+        monkeypatch.setattr(module, "PHENOMENA", ("one", "two"))
+    judge = claims.judge
+    monkeypatch.setattr(report.claims, "judge", lambda claim, lab: noted(claim.id, judge)(claim, lab))
     monkeypatch.setattr(report.claims, "CLAIMS", claims.select(["C8", "C9"]))
-    monkeypatch.setattr(parts, "code", lambda: "a text")  # somebody may be editing while the tests run
+    for module in (laboratory, parts):
+        monkeypatch.setattr(module, "code", lambda: "a text")  # somebody may be editing while tests run
+    return made, stop
 
 
-FILES = {f"toy/{name}.{kind}" for name in ("loss-curve", "panels") for kind in ("csv", "nc", "svg")}
+EVERYTHING = ["run one", "run two", "show one", "show two", "C8", "C9"]
+FILES = {f"losses/{name}.{kind}" for name in ("loss-curve", "panels") for kind in ("csv", "nc", "svg")}
+FILES = {f"{room}/{name.partition('/')[2]}" for room in ("one", "two") for name in FILES}
 
 
 def below(folder):
     return {item.relative_to(folder).as_posix() for item in folder.rglob("*") if item.is_file()}
 
 
-def test_everything_is_written(small, section, tmp_path):
+def write(folder, **settings):
+    return report.write_report(folder, **{"jobs": 1, **settings})
+
+
+def content(path):
+    """Return a page without what differs from run to run: its date and the seconds."""
+    text = path.read_text(encoding="utf-8").partition("id='how-this-page-was-made'")[0]
+    return re.sub(r"Checked in [\d.]+ s", "", text)
+
+
+def test_everything_is_written(small, tmp_path):
     lines = []
-    path = report.write_report(tmp_path / "new" / "out", progress=lines.append)
-    assert below(path.parent) == {"report.html", "parts/toy.json", "parts/ledger.json", *FILES}
+    path = write(tmp_path / "new" / "out", progress=lines.append)
+    kept = {f"parts/{name}.json" for name in ("one-losses", "two-losses", "one-text", "two-text")}
+    data = {f"data/{room}-losses-0.{kind}" for room in ("one", "two") for kind in ("nc", "json")}
+    claimed = {"parts/claim-C8.json", "parts/claim-C9.json"}
+    assert below(path.parent) == {"report.html", ".lock", *kept, *data, *claimed, *FILES}
     links = set(re.findall(r"href='([^'#]+)'", path.read_text(encoding="utf-8")))
     assert links == FILES
-    back = files.read_dataset(path.parent / "toy" / "loss-curve.nc")
-    xr.testing.assert_identical(back, section.figures[0].dataset)
-    assert "part 1 of 2" in lines[0]
-    assert "A toy phenomenon: " in lines[0]
-    assert "part 2 of 2" in lines[1]
-    assert "claim C8: holds with a correction" in lines[1]
-    assert "; 2 of 2)" in lines[2]
+    back = files.read_dataset(path.parent / "one" / "loss-curve.nc")
+    xr.testing.assert_identical(back, files.read_dataset(path.parent / "data" / "one-losses-0.nc"))
+    assert len(lines) == 8  # two experiments, four topics, two claims
+    assert re.fullmatch(r"\[ +\d+ s, 8 of 8\] claim C9: holds \([\d.]+ s\)", lines[-1])
 
 
 def test_the_command_prints_where_the_page_is(small, tmp_path, capsys):
-    assert cli.main(["report", "--out", str(tmp_path)]) == 0
+    assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 0
     captured = capsys.readouterr()
     assert captured.out.strip() == str(tmp_path / "report.html")
     assert "claim C9: holds" in captured.err
 
 
-class Runs:
-    """Stands for the phenomena; counts their runs, and can be interrupted in one of them."""
-
-    def __init__(self, section):
-        self.made, self.section, self.stop = [], section, None
-
-    def __call__(self, name, profile, seed, progress):
-        if name == self.stop:
-            raise KeyboardInterrupt
-        self.made.append(name)
-        return Section(name, f"On {name}", "Text.", self.section.figures[:1])
-
-
-@pytest.fixture
-def runs(small, section, monkeypatch):
-    monkeypatch.setattr(report, "PHENOMENA", ("one", "two"))
-    monkeypatch.setattr(report, "section", Runs(section))
-    return report.section
-
-
-def test_an_interrupted_run_is_readable_and_continues(runs, tmp_path, capsys):
-    runs.stop = "two"
-    assert cli.main(["report", "--out", str(tmp_path)]) == 130
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    read(text)
-    assert "Missing: two, 2 claims." in text
-    assert "On one" in text
-    runs.stop = None
-    assert cli.main(["report", "--out", str(tmp_path)]) == 0
-    assert runs.made == ["one", "two"]
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Missing:" not in text
-    assert "in an earlier run with the same settings and code" in text
-    assert "kept from an earlier run: one, 0 claims" in capsys.readouterr().err
+@pytest.mark.parametrize("word", EVERYTHING)
+def test_an_interrupted_run_is_readable_and_continues(small, word, tmp_path, capsys):
+    made, stop = small
+    whole = write(tmp_path / "whole")
+    made.clear()
+    stop.append(word)
+    folder = tmp_path / "stopped"
+    assert cli.main(["report", "--out", str(folder), "--jobs", "1"]) == 130
+    reached = EVERYTHING.index(word)
+    assert made == EVERYTHING[:reached]
+    assert (folder / "report.html").exists() == (reached > 2)  # something to show
+    if reached > 2:
+        text = (folder / "report.html").read_text(encoding="utf-8")
+        read(text)
+        assert "This run was stopped before its end" in text
+        assert ("Missing: two: losses" in text) == (word == "show two")
+    stop.clear()
+    assert cli.main(["report", "--out", str(folder), "--jobs", "1"]) == 0
+    assert made == EVERYTHING  # each once
+    assert content(folder / "report.html") == content(whole)
+    assert "interrupted" in capsys.readouterr().err
 
 
-def test_an_interrupted_ledger_continues(runs, monkeypatch, tmp_path):
-    asked, judge = [], claims.run
+def test_what_is_finished_is_used_again_only_if_nothing_has_changed(small, monkeypatch, tmp_path):
+    made, _ = small
 
-    def first_only(ids, progress, **options):
-        asked.append(ids)
-        judge(ids[:1], progress=progress, **options)
-        raise KeyboardInterrupt
+    def asked(**settings):
+        made.clear()
+        write(tmp_path, **settings)
+        return made
 
-    monkeypatch.setattr(report.claims, "run", first_only)
-    with pytest.raises(KeyboardInterrupt):
-        report.write_report(tmp_path)
-    page_now = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Missing: 1 claims." in page_now
-    with pytest.raises(KeyboardInterrupt):
-        report.write_report(tmp_path)
-    assert asked == [["C8", "C9"], ["C9"]]
-    whole = judge(["C8", "C9"])
-    for kept, row in zip(parts.load_rows(tmp_path, parts.key("quick", 0)), whole, strict=True):
-        assert (kept.claim, kept.verdict) == (row.claim, row.verdict)
-        assert claims.as_record(kept)["evidence"] == claims.as_record(row)["evidence"]
-
-
-def test_what_is_finished_is_used_again_only_if_nothing_has_changed(runs, monkeypatch, tmp_path):
-    def made(**settings):
-        runs.made.clear()
-        report.write_report(tmp_path, **settings)
-        return runs.made
-
-    assert made() == ["one", "two"]
-    assert made() == []
-    assert made(fresh=True) == ["one", "two"]
-    assert made(seed=1) == ["one", "two"]
-    assert made(seed=1, only="two") == []
+    assert asked() == EVERYTHING
+    assert asked() == []
+    assert asked(fresh=True) == EVERYTHING
+    assert asked(seed=1) == EVERYTHING
+    assert asked(seed=1, only="two") == ["show two"]  # C9 is kept, its files are those of a page of its own
     (tmp_path / "one" / "loss-curve.csv").unlink()
-    assert made(seed=1) == ["one"]
-    (tmp_path / "parts" / "two.json").write_text("{", encoding="utf-8")
-    assert made(seed=1) == ["two"]
-    monkeypatch.setattr(parts, "version", lambda package: "another")
-    assert made(seed=1) == ["one", "two"]
+    assert asked(seed=1) == ["show one"]
+    monkeypatch.setattr(parts, "code", lambda: "another text")
+    assert asked(seed=1) == ["show one", "show two", "C8", "C9"]
+    monkeypatch.setattr(laboratory, "code", lambda: "another text")
+    assert asked(seed=1) == ["run one", "run two"]  # the same data came out, so that nothing else changes
+
+
+def damaged(path):
+    """Return contents that a crash, a disk or an editor may leave of a file."""
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    edited = whole.replace(b"<p>", b"<p><script>alert(1)</script>")
+    return {b"", whole[:middle], flipped, b"{}", b'{"key": 1, "content": [], "sum": "x"}', edited} - {whole}
+
+
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [
+        ("data/one-losses-0.nc", ["run one"]),
+        ("data/one-losses-0.json", ["run one"]),
+        ("parts/one-losses.json", ["show one"]),
+        ("parts/claim-C9.json", ["C9"]),
+        ("one/panels.nc", ["show one"]),
+    ],
+)
+def test_what_is_damaged_is_made_again(small, tmp_path, name, again):
+    made, _ = small
+    first = content(write(tmp_path))
+    for other in damaged(tmp_path / name):
+        (tmp_path / name).write_bytes(other)
+        made.clear()
+        assert content(write(tmp_path)) == first
+        assert made == again
+
+
+def test_files_that_a_kill_left_half_written_are_removed(small, tmp_path):
+    write(tmp_path)
+    before = below(tmp_path)
+    for place in ("", "data", "one"):
+        (tmp_path / place / f".x{files.PART}").touch()
+    write(tmp_path)
+    assert below(tmp_path) == before
+
+
+def test_a_page_of_one_phenomenon_leaves_the_other_page_and_its_files(small, tmp_path):
+    write(tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in below(tmp_path) if name in FILES}
+    page_before = (tmp_path / "report.html").read_bytes()
+    path = write(tmp_path, only="one", seed=3)
+    assert path == tmp_path / "report-one.html"
+    text = path.read_text(encoding="utf-8")
+    assert set(re.findall(r"href='([^'#]+)'", text)) == {
+        f"report-one/{name}" for name in FILES if name.startswith("one/")
+    }
+    assert re.findall(r"<tr id='(\w+)'", text) == ["c9"]  # the row that its topic names
+    assert (tmp_path / "report.html").read_bytes() == page_before
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert files.read_dataset(tmp_path / "report-one/one/panels.nc").attrs["seed"] == 3
+
+
+def test_two_reports_at_once_in_a_folder_exclude_each_other(small, tmp_path, capsys):
+    with files.locked(tmp_path):
+        assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
+        line = capsys.readouterr().err
+        assert f"`out` must be a folder that no other report is writing to now; got {str(tmp_path)!r}" in line
+        assert below(tmp_path) == {".lock"}
+        write(tmp_path / "other")
+    write(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["report.html", "data", "parts", "one", ".lock"])
+def test_what_is_in_the_way_is_refused_before_work_begins(small, tmp_path, name):
+    made, _ = small
+    if name in ("report.html", ".lock"):
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
+    assert made == []
+    assert (tmp_path / name).is_dir() or (tmp_path / name).read_text(encoding="utf-8") == "mine"
+
+
+# A program of its own, so that it can be killed; its processes read the tiny sizes in its first lines too.
+PROGRAM = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from superposition.validate import laboratory, parts, report
+from superposition.validate.sparsification import section
+
+laboratory.code = parts.code = lambda: "a text"
+curves = section.SECTION.experiments["fig2"]
+tiny = {"m": 200, "lam": 1e-2}
+section.SECTION = replace(
+    section.SECTION,
+    experiments={
+        "fig2": replace(curves, quick={**tiny, "runs": 8}),
+        "fig7": replace(section.SECTION.experiments["fig7"], quick=tiny),
+    },
+    topics=[replace(topic, claims=["L9"]) for topic in section.SECTION.topics[:2]],
+)
+if __name__ == "__main__":
+    report.write_report(sys.argv[1], only="sparsification", jobs=int(sys.argv[2]))
+"""
+
+
+def results(folder):
+    """Return the bytes of all data, drawings and parts, and the page, without what tells the time."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.suffix in (".nc", ".csv", ".svg"):
+            found[path.relative_to(folder)] = path.read_bytes()
+        elif path.suffix == ".json" and path.parent.name == "parts":
+            kept = json.loads(path.read_text(encoding="utf-8"))["content"]
+            found[path.relative_to(folder)] = {k: v for k, v in kept.items() if k != "seconds"}
+    return found, content(folder / "report-sparsification.html")
+
+
+def kill_at_random_moments(folder, times):
+    program = folder / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+
+    def begin(place, jobs):
+        return subprocess.Popen(
+            [sys.executable, str(program), str(place), str(jobs)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    start = time.perf_counter()
+    assert begin(folder / "whole", 1).wait() == 0
+    longest = time.perf_counter() - start
+    rng = np.random.default_rng()
+    for k, part in enumerate(rng.uniform(0.2, 1.0, times)):
+        killed = begin(folder / "killed", 1 + k % 2)
+        time.sleep(part * longest)
+        killed.kill()
+        killed.wait()
+        if (folder / "killed" / "report-sparsification.html").exists():
+            break  # it was finished before
+    deadline = time.perf_counter() + 60
+    while (done := begin(folder / "killed", 1).wait()) == 2 and time.perf_counter() < deadline:
+        time.sleep(1)  # a process of the killed run still has the lock; it ends within a second
+    assert done == 0
+    assert results(folder / "killed") == results(folder / "whole")
+    assert not list((folder / "killed").rglob(f"*{files.PART}"))
+
+
+def test_a_run_that_was_killed_continues_to_the_same_results(tmp_path):
+    kill_at_random_moments(tmp_path, 2)
+
+
+@pytest.mark.slow
+def test_so_does_one_that_was_killed_many_times(tmp_path):
+    for k in range(7):
+        (tmp_path / str(k)).mkdir()
+        kill_at_random_moments(tmp_path / str(k), 3)
 
 
 def test_every_file_of_the_package_counts(tmp_path):
     module = tmp_path / "solvers" / "rug" / "loss.py"
     module.parent.mkdir(parents=True)
-    seen = [parts.code(tmp_path)]
+    seen = [laboratory.code(tmp_path)]
     for change in ("x = 1", "x = 2"):
         module.write_text(change, encoding="utf-8")
-        seen.append(parts.code(tmp_path))
+        seen.append(laboratory.code(tmp_path))
     module.rename(module.with_name("losses.py"))
-    seen.append(parts.code(tmp_path))
+    seen.append(laboratory.code(tmp_path))
     assert len(set(seen)) == 4
     cache = tmp_path / "solvers" / "__pycache__"
     cache.mkdir()
     (cache / "loss.pyc").write_bytes(b"compiled")
-    assert parts.code(tmp_path) == seen[-1]
-    assert len(parts.code()) == 64
-
-
-def test_nothing_is_written_over_the_page_before_anything_is_finished(runs, tmp_path):
-    runs.stop = "one"
-    with pytest.raises(KeyboardInterrupt):
-        report.write_report(tmp_path)
-    assert below(tmp_path) == set()
+    assert laboratory.code(tmp_path) == seen[-1]
+    assert len(laboratory.code()) == 64
 
 
 def test_an_unknown_phenomenon():
     with pytest.raises(ValueError, match=r"`name` must be .*; got 'weather'"):
-        report.section("weather", "quick", 0, print)
+        laboratory.section("weather")
 
 
-def test_only_the_ledger_runs_no_experiment(runs, tmp_path):
-    report.write_report(tmp_path, only="ledger")
-    assert runs.made == []
-    assert below(tmp_path) == {"report.html", "parts/ledger.json"}
+def test_only_the_ledger_runs_no_experiment_that_no_row_needs(small, tmp_path):
+    made, _ = small
+    write(tmp_path, only="ledger")
+    assert made == ["C8", "C9"]
+    assert below(tmp_path) == {"report-ledger.html", ".lock", "parts/claim-C8.json", "parts/claim-C9.json"}
+
+
+def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp_path):
+    made, _ = small
+    monkeypatch.setattr(laboratory.Lab, "available", staticmethod(lambda name: name != "two.losses"))
+    text = write(tmp_path).read_text(encoding="utf-8")
+    assert made == ["run one", "show one", "C8", "C9"]
+    assert text.count("This part is left out: it needs PyTorch") == 1
 
 
 @pytest.mark.parametrize(
