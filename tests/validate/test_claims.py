@@ -2,18 +2,26 @@
 
 import re
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sympy
+import xarray as xr
 from scipy import integrate
 from scipy.special import ndtr, xlogy
 
-from superposition.validate import claims, cli, report
+from superposition.validate import claims, cli, laboratory, page, report
 from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge, run, select, verdict
 from superposition.validate.claims.cowsik_scaling import small_law
 from superposition.validate.claims.cowsik_scaling_bounds import chain_constant, posterior_loss
-from superposition.validate.claims.ledger import symbolic
+from superposition.validate.claims.ledger import ABOUT, allowed, experiment, says, shown, symbolic
+from superposition.validate.statistics import Estimate, Family, mean
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return laboratory.Lab(tmp_path)
 
 
 def kept(about):
@@ -31,11 +39,16 @@ def broken(about):
         ([kept("printed"), kept("corrected")], "holds"),
         ([kept("printed"), broken("printed")], "fails"),
         ([broken("printed"), kept("corrected")], "holds with a correction"),
-        ([broken("printed"), kept("corrected"), broken("corrected")], "fails"),
+        ([broken("printed"), kept("corrected"), broken("corrected")], "unsettled: a finding fails"),
+        ([kept("printed"), broken("corrected")], "unsettled: a finding fails"),
+        ([kept("printed"), broken("order")], "unsettled: a finding fails"),
+        ([kept("order"), broken("answer")], "unsettled: a finding fails"),
+        ([broken("printed"), kept("corrected"), broken("order")], "fails"),
         ([broken("printed"), kept("order")], "fails"),
         ([kept("order")], "order only"),
         ([kept("order"), broken("order")], "fails"),
-        ([kept("corrected")], "open"),
+        ([kept("corrected")], "question, answered"),
+        ([kept("answer")], "question, answered"),
         ([], "open"),
     ],
 )
@@ -82,12 +95,91 @@ def test_symbolic_findings_need_an_exact_zero():
     assert not symbolic("printed", "", sympy.Matrix([0, x])).passed
 
 
-def test_an_unsupported_correction_is_refused():
+def test_a_correction_that_nothing_says_is_refused(lab):
     def check(quick):
         return Evidence("", [broken("printed"), kept("corrected")])
 
-    with pytest.raises(ValueError, match=r"`correction` of X1 must say what is true instead.*; got None"):
-        judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check))
+    with pytest.raises(ValueError, match=r"`corrections` of X1 must say what is true instead.*; got none"):
+        judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check), lab)
+
+
+def test_a_sentence_needs_a_finding():
+    with pytest.raises(ValueError, match=r"`findings` of the statement 'so it is' must hold one or more"):
+        says("so it is")
+
+
+@pytest.mark.parametrize("about", ABOUT)
+@pytest.mark.parametrize(
+    "others", [[], [kept("printed")], [kept("printed"), kept("corrected")], [kept("order")]]
+)
+def test_a_finding_that_fails_always_shows(about, others):
+    """No verdict of a row with a broken finding is one that says that all is well."""
+    rest = [finding for finding in others if finding.about != about]
+    well = {Verdict.HOLDS, Verdict.ORDER_ONLY, Verdict.ANSWERED}
+    assert verdict(Evidence("", [*rest, broken(about)])) not in well
+    sentence = says("a sentence", broken(about))
+    assert verdict(Evidence("", rest, corrections=[sentence])) not in well
+
+
+def test_a_correction_shows_only_where_the_verdict_asks_for_it():
+    sentence = says("it is 2", kept("corrected"))
+    row = claims.Checked(select(["C9"])[0], Evidence("", [kept("printed")], corrections=[sentence]), 0.0)
+    assert (row.verdict, row.correction) == (Verdict.HOLDS, None)
+    wrong = replace(row, evidence=replace(row.evidence, printed=[broken("printed")]))
+    assert (wrong.verdict, wrong.correction) == (Verdict.CORRECTED, "it is 2")
+    assert wrong.evidence.findings == (broken("printed"), kept("corrected"))
+
+
+def test_limits_decide_by_the_end_that_the_claim_needs():
+    rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
+    assert [shown("order", "x", rise, ">", limit).passed for limit in (0.3, 0.5)] == [True, False]
+    assert [shown("order", "x", rise, "<=", limit).passed for limit in (1.5, 1.7)] == [False, True]
+    assert [allowed("order", "x", rise, ">=", limit).passed for limit in (1.5, 1.7)] == [True, False]
+    assert [allowed("order", "x", rise, "<", limit).passed for limit in (0.3, 0.5)] == [False, True]
+    worst = shown("order", "x", [rise, replace(rise, low=-1.0)], ">")
+    assert (worst.value, worst.alarm, worst.resolution) == (-1.0, 1e-3, 1.3)
+    nothing = replace(rise, low=np.nan)
+    assert not shown("order", "x", [nothing, rise], ">").passed
+    with pytest.raises(ValueError, match=r"`relation` must be one of .*; got '=='"):
+        shown("order", "x", rise, "==")
+
+
+def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
+    stored = xr.Dataset(attrs={"stored_file": "runs.nc", "stored_date": "2026-01-02", "stored_device": "cpu"})
+    found = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
+
+    def check(quick):
+        return Evidence(
+            "",
+            [
+                shown("printed", "mean", found, ">", origin=stored),
+                experiment("printed", "p-value", 0.4, ">", 0.01, alarm=0.01, origin=xr.Dataset()),
+                symbolic("printed", "identity", 0),
+            ],
+        )
+
+    claim = Claim("X1", "nobody2000", "1", "it grows", check)
+    record = claims.as_record(judge(claim, lab))["evidence"]["findings"]
+    assert [f["origin"] for f in record] == ["stored: runs.nc, 2026-01-02, cpu", "run now", "derived"]
+    assert [f["alarm_rate"] for f in record] == [1e-3, 0.01, None]
+    assert record[0]["resolution"] == pytest.approx((found.high - found.low) / 2)
+    assert record[1]["resolution"] is None
+    monkeypatch.setattr(claims, "select", lambda ids=None, source=None: (claim,))
+    monkeypatch.setattr(claims, "run", lambda *_: (judge(claim, lab),))
+    assert cli.main(["claims", "--evidence"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "(stored: runs.nc, 2026-01-02, cpu, alarm rate 0.001, resolves" in text
+    assert "(run now, alarm rate 0.01)" in text
+    assert "<td>stored: runs.nc, 2026-01-02, cpu</td><td>alarm rate 0.001" in page.ledger([judge(claim, lab)])
+
+
+def test_the_sentence_is_shown_with_the_findings_that_it_rests_on(lab):
+    def check(quick):
+        return Evidence("", [broken("printed")], corrections=[says("it is 1", kept("corrected"))])
+
+    record = claims.as_record(judge(Claim("X1", "nobody2000", "1", "it is 2", check), lab))
+    assert record["correction"] == "it is 1"
+    assert record["evidence"]["corrections"] == [{"text": "it is 1", "findings": ["gap"]}]
 
 
 def wrong_bound(quick):
@@ -120,8 +212,8 @@ def wrong_exponent(quick):
 
 
 @pytest.mark.parametrize("check", [wrong_bound, wrong_variance, wrong_constant, wrong_exponent])
-def test_canary_a_wrong_statement_fails(check):
-    assert judge(Claim("X1", "nobody2000", "1", "wrong", check)).verdict is Verdict.FAILS
+def test_canary_a_wrong_statement_fails(check, lab):
+    assert judge(Claim("X1", "nobody2000", "1", "wrong", check), lab).verdict is Verdict.FAILS
 
 
 def test_the_numbers_in_a_correction_are_the_computed_ones():
@@ -196,17 +288,16 @@ def test_posterior_loss_is_the_derivative_of_the_mutual_information():
         assert posterior_loss(sigma) == pytest.approx(2 * slope, abs=1e-7)
 
 
-def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true():
+def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
     right = Claim(
         "X1", "nobody2000", "1.1", "one " * 10 + "is one", lambda quick: Evidence("", [kept("printed")])
     )
     wrong = replace(
         right,
         id="X2",
-        correction="two",
-        check=lambda quick: Evidence("", [broken("printed"), kept("corrected")]),
+        check=lambda quick: Evidence("", [broken("printed")], corrections=[says("two", kept("corrected"))]),
     )
-    assert claims.text([judge(right), judge(wrong)], width=40).splitlines() == [
+    assert claims.text([judge(right, lab), judge(wrong, lab)], width=40).splitlines() == [
         "X1, 1.1: one one one one one one one one",
         "one one is one",
         "    holds",
@@ -224,20 +315,22 @@ def test_text_needs_some_width(width):
         claims.text([], width)
 
 
-def test_open_rows_say_what_is_missing_and_are_counted(capsys):
-    rows = run(["C9", "C21", "C32"])
-    assert [str(row.verdict) for row in rows] == ["holds", "holds with a correction", "open"]
-    for row in rows[2:]:
-        assert "Missing: " in row.evidence.text
-        assert row.correction is None
+def test_rows_without_findings_are_open_and_counted(lab, monkeypatch, capsys):
+    unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
+    rows = [*run(["C9"]), judge(unknown, lab)]
+    assert [str(row.verdict) for row in rows] == ["holds", "open"]
     text = report.render([], rows, [])
-    assert "<p>3 claims of the sources; " in text
-    assert " Open: 1; " in text
-    assert " Open: " not in report.render([], rows[:1], [])
+    assert "<p>2 claims of the sources; " in text
     assert "1 open</a></li>" in text
-    assert "<td>cowsik2024</td><td class='number'>1</td><td class='number'>1</td>" in text
+    assert "<td>nobody2000</td><td class='number'>0</td><td class='number'>1</td>" in text
     assert text.count("data-verdict='open'") == 1
-    assert cli.main(["claims", "--id", "C9", "C32", "--verdict", "open"]) == 0
-    shown = capsys.readouterr().out
-    assert "1 claims" in shown
-    assert "C9" not in shown
+    assert cli.main(["claims", "--id", "C9", "--verdict", "open"]) == 0
+    shown_now = capsys.readouterr().out
+    assert "0 claims" in shown_now
+    assert "C9" not in shown_now
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_has_a_colour(verdict):
+    style = (Path(page.__file__).parent / "style.css").read_text(encoding="utf-8")
+    assert re.search(rf"\.{page.slug(verdict)}\b[^{{]*\{{ color: ", style)
