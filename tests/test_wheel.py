@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 import superposition
-from superposition.validate import report, rug
 from superposition.validate.predictions import PREDICTIONS
 
 ROOT = Path(__file__).parents[1]
@@ -202,20 +201,10 @@ def test_what_trains_says_how_to_get_torch(ran, folder, command):
 def test_the_report_says_what_it_leaves_out(ran, folder):
     code, out, err = ran["report"]
     assert code == 0
-    assert Path(out.strip()) == Path("report/report.html")
-    assert f"rug: left out, needs PyTorch: {EXTRA}" in err
-    page = (folder / "report" / "report.html").read_text(encoding="utf-8")
+    assert Path(out.strip()) == Path("report/report-rug.html")
+    page = (folder / "report" / "report-rug.html").read_text(encoding="utf-8")
     assert "This part is left out: it needs PyTorch" in page
     assert "This run was stopped" not in page
-
-
-def test_any_other_import_that_fails_is_seen(monkeypatch):
-    def broken(*_):
-        raise ImportError("cannot import name 'optimum'", name="superposition.solvers.rug")
-
-    monkeypatch.setattr(rug, "report_section", broken)
-    with pytest.raises(ImportError, match="cannot import name 'optimum'"):
-        report.section("rug", "quick", 0, print)
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
     """
     found, rule = Path(path), ""
     try:
-        if str(path) in ("", ".", "..") or str(path).endswith(os.sep):
+        if str(path) in ("", ".", "..") or str(path).endswith(os.sep) or "\0" in str(path):
             rule = "the name of a file"
         elif found.is_symlink() or (found.exists() and not found.is_file()):
             what = "link" if found.is_symlink() else "folder" if found.is_dir() else "device or pipe"
@@ -157,7 +157,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
         part.write_bytes(content.getbuffer())
 
 
-def read_arrays(path: str | Path, what: str = "a file written by this project") -> dict[str, Any]:
+def read_arrays(path: str | Path, what: str = "a whole file written by this project") -> dict[str, Any]:
     """Read a NumPy archive; pickles are refused, so that a file of unknown origin is safe to read.
 
     Raises
@@ -169,7 +169,7 @@ def read_arrays(path: str | Path, what: str = "a file written by this project") 
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except Exception as error:  # the readers of zip files and of arrays raise many types on damaged ones
-        raise ValueError(f"`path` must be {what}, and whole; got {str(path)!r} ({error}).") from error
+        raise ValueError(f"`path` must be {what}; got {str(path)!r} ({error}).") from error
 
 
 def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:

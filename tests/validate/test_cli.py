@@ -1,15 +1,20 @@
 """The command line: what it prints, how it complains, what it leaves unimported."""
 
 import json
+import os
+import resource
+import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from superposition.solvers import rug as solver
 from superposition.theory import rug
-from superposition.validate import claims, cli, files
+from superposition.validate import claims, cli, experiments, files, training
+from superposition.validate.cli import parser
 from superposition.validate.cli.text import number, print_json
 from superposition.validate.predictions import PREDICTIONS
 
@@ -102,6 +107,21 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("experiment collisions.fig3 runs --out OUT/x.nc", "`settings`", "got 'runs'"),
         ("experiment collisions.fig3 colour=2 --out OUT/x.nc", "`setting`", "got 'colour'"),
         ("experiment collisions.fig3 runs=1 --out OUT/x.nc", "`runs`", "got 1"),
+        ("experiment collisions.fig3 runs=2 runs=3 --out OUT/x.nc", "`runs`", "got '2' and '3'"),
+        ("experiment collisions.fig3 n_features=8 n_hidden=[] --out OUT/x.nc", "`settings`", "[]"),
+        ("experiment collisions.fig3 seed=-1 --out OUT/x.nc", "`seed`", "got -1"),
+        ("experiment collisions.fig3 seed=abc --out OUT/x.nc", "`seed`", "got 'abc'"),
+        ("experiment relu.trained seeds=[0,-1] --out OUT/x.nc", "`seeds`", "got -1"),
+        ("experiment collisions.fig3 runs=2 --out OUT", "`out`", "folder"),
+        ("experiment collisions.fig3 runs=2 --out /dev/null", "`out`", "device"),
+        ("claims --id C8 --source lecomte2024", "`id`", "got C8"),
+        (
+            "predict noise --n-features 8 --n-hidden 8 --noise-std 0.1 --learning-rate 0",
+            "`learning_rate`",
+            "got 0",
+        ),
+        ("predict rug --p 1e-12 --ratio 1e-300", "`ratio`", "larger"),
+        ("predict linear --p 0.1 --n-features 100000000 --n-hidden 2", "must be smaller", "100000000"),
         ("experiment collisions.fig3 n_hidden=many --out OUT/x.nc", "`n_hidden`", "'m'"),
         ("predict rug --p x --ratio 0.5", "--p", "'x'"),
         ("predict rug --ratio 0.5", "--p", "required"),
@@ -113,8 +133,28 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("report --only weather", "`only`", "got 'weather'"),
         ("report --seed -1", "`seed`", "got -1"),
         ("report --out /dev/null/x", "`out`", "got '/dev/null/x'"),
-        ("train --n-features 8 --p 0.1 --ratio 0.5 --out /dev/null/x/y.nc", "`out`", "got '/dev/null/x'"),
+        ("train --n-features 8 --p 0.1 --ratio 0.5 --out /dev/null/x/y.nc", "`out`", "/dev/null/x"),
         ("train --n-features 8 --p 0.1 --ratio 1.5 --out OUT/x.nc", "`ratio`", "got 1.5"),
+        ("train --n-features 8 --p 0.1 --ratio 0.5 --out OUT", "`out`", "folder"),
+        (f"train --n-features {2**31} --p 0.1 --ratio 0.5 --out OUT/x.nc", "`n_features`", f"got {2**31}"),
+        (f"train --n-features 8 --p 0.1 --ratio 0.5 --seeds {10**30} --out OUT/x.nc", "`seed`", f"{10**30}"),
+        ("train --n-features 10000000 --p 0.1 --ratio 0.5 --out OUT/x.nc", "`n_features`", "smaller"),
+        (
+            "train --n-features 8 --p 0.1 --ratio 0.5 --batch-size 2147483647 --out OUT/x.nc",
+            "`batch_size`",
+            "GiB",
+        ),
+        (
+            "train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT/a --out OUT/a",
+            "`checkpoint`",
+            "for both",
+        ),
+        (
+            "train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT/./a --out OUT/a",
+            "`checkpoint`",
+            "twice",
+        ),
+        ("train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT --out OUT/a", "`checkpoint`", "folder"),
         ("train --n-features 8 --p 0.1 --n-hidden 9 --out OUT/x.nc", "`n_hidden`", "9"),
         ("train --n-features 8 --p 0.1 --out OUT/x.nc", "--n-hidden", "required"),
         (
@@ -167,6 +207,124 @@ def test_claims_as_a_table(capsys):
     assert "[broken] printed, counterexample" in text
 
 
+def test_one_word_too_much_has_a_name(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "--n-features", "8", "--p", "0.1", "--ratio", "0.5", "--out", ""]
+    code, line = complaint(capsys, *words)
+    assert (code, "`out` must be the name of a file; got ''" in line) == (2, True)
+    code, line = complaint(capsys, *words[:-1], "pipe/")
+    assert (code, "`out` must be the name of a file; got 'pipe/'" in line) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def run_toy(size=3, seed=0, seeds=()):
+    return xr.Dataset({"x": ("k", np.arange(float(size)))})
+
+
+# Commands that write, each with a fraction of a second's work.
+TRAIN = "train --n-features 8 --p 0.2 --schedule converged --evaluation-samples 64 --threads 2"
+WRITING = {
+    "train": f"{TRAIN} --n-hidden 2 --steps 100",
+    "experiment": "experiment toy.run size=3000",
+}
+
+
+@pytest.mark.parametrize("command", WRITING)
+@pytest.mark.filterwarnings("error")
+def test_a_full_disk_is_one_line(command, tmp_path, capsys, monkeypatch):
+    """A limit on the size of files stands for the disk."""
+    if command == "train":
+        pytest.importorskip("torch")
+    monkeypatch.setattr(experiments, "experiments", lambda: {"toy.run": run_toy})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        code, line = complaint(capsys, *WRITING[command].split(), "--out", str(tmp_path / "x.nc"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (code, "File too large" in line) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --n-features 8 --n-hidden 8"
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("> /dev/full", "superposition predict: [Errno 28] No space left on device"),
+        ("--json > /dev/full", "superposition predict: [Errno 28] No space left on device"),
+        (">&-", "superposition: standard output is closed"),
+    ],
+)
+def test_standard_output_that_cannot_be_written_is_one_line(rest, said):
+    done = subprocess.run(["bash", "-c", f"{PREDICT} {rest}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (2, said)
+
+
+def test_standard_error_may_be_closed():
+    done = subprocess.run(
+        ["bash", "-c", f"{PREDICT} --json 2>&-"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)
+
+
+def test_a_fault_of_the_program_is_one_line_too(capsys, monkeypatch):
+    monkeypatch.setattr(claims, "run", lambda *_: {}["a key"])
+    assert cli.main(["claims"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == "superposition claims: a fault of the program, KeyError: 'a key'\n"
+
+
+def test_ctrl_c_while_the_program_loads(capsys, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parser, "make_parser", interrupted)
+    assert cli.main(["claims"]) == 130
+    assert capsys.readouterr().err == "\nsuperposition: interrupted\n"
+    # Before `main` runs, hardly anything is imported.
+    script = "import sys, superposition.validate.cli; print('argparse' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    run, block, rounds = training.run, training.run.run_block, []
+    words = [*TRAIN.split(), "--n-hidden", "2", "4", "--seeds", "0", "1", "--steps", "500"]
+    assert cli.main([*words, "--out", str(tmp_path / "whole.nc")]) == 0
+
+    def interrupting(*arguments):
+        rounds.append(1)
+        if len(rounds) == 6:  # in the middle of the second round of four models
+            os.kill(os.getpid(), signal.SIGINT)
+        return block(*arguments)
+
+    monkeypatch.setattr(run, "run_block", interrupting)
+    handler = signal.getsignal(signal.SIGINT)
+    words += ["--checkpoint", str(tmp_path / "state"), "--out", str(tmp_path / "stopped.nc")]
+    assert cli.main(words) == 130
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert len(rounds) == 8  # the round is finished
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "whole.nc"]
+    assert cli.main(words) == 0
+    assert len(rounds) == 20
+    whole, stopped = (files.read_dataset(tmp_path / f"{name}.nc") for name in ("whole", "stopped"))
+    xr.testing.assert_equal(whole, stopped)
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_second_ctrl_c_does_not_wait():
+    with training.run._patient() as pressed:
+        assert not pressed()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert pressed()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_interruption(capsys, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -178,9 +336,10 @@ def test_interruption(capsys, monkeypatch):
 
 def test_a_reader_that_goes_away_is_no_error():
     command = f"{sys.executable} -m superposition.validate.cli predict rug --p 0.1 --ratio 0.5 --json"
-    pipe = ["bash", "-c", f"set -o pipefail; {command} | true"]
-    done = subprocess.run(pipe, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    for form in (command, command.removesuffix(" --json")):
+        pipe = ["bash", "-c", f"set -o pipefail; {form} | true"]
+        done = subprocess.run(pipe, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_train_writes_what_it_prints(capsys, tmp_path):

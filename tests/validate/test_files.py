@@ -1,4 +1,8 @@
-"""Tables beside the netCDF files: tidy, complete, exact."""
+"""Files: tables that are tidy, complete and exact; one writer that replaces whole files and nothing else."""
+
+import os
+import resource
+import stat
 
 import numpy as np
 import pandas as pd
@@ -44,3 +48,95 @@ def test_a_single_table_has_the_plain_name(dataset, tmp_path):
 def test_constants_alone_are_one_row(tmp_path):
     (path,) = files.write_tables(tmp_path / "c.csv", xr.Dataset({"a": 1, "b": 0.5}))
     assert path.read_text(encoding="utf-8") == "a,b\n1,0.5\n"
+
+
+# --- One writer ---------------------------------------------------------------------------------------------
+
+
+WRITERS = {
+    "text": lambda path: files.write_text(path, "x" * 5000),
+    "dataset": lambda path: files.write_dataset(path, xr.Dataset({"x": ("k", np.arange(500.0))})),
+    "arrays": lambda path: files.write_arrays(path, {"x": np.arange(500.0)}),
+    "tables": lambda path: files.write_tables(path, xr.Dataset({"x": ("k", np.arange(500.0))})),
+}
+everyone = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+
+
+def in_the_way(folder):
+    """Make what is no ordinary file; return the path of each with its name."""
+    (folder / "target").write_text("mine", encoding="utf-8")
+    (folder / "link").symlink_to(folder / "target")
+    (folder / "broken").symlink_to(folder / "nowhere")
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    return {
+        folder / "link": "link",
+        folder / "broken": "link",
+        folder / "folder": "folder",
+        folder / "pipe": "pipe",
+    }
+
+
+@everyone
+def test_what_is_no_ordinary_file_is_refused_and_left(write, tmp_path):
+    for path, word in in_the_way(tmp_path).items():
+        path = path.rename(path.with_suffix(".csv"))  # tables choose the end of their names
+        before = os.lstat(path)
+        with pytest.raises(
+            ValueError, match=f"`path` must be an ordinary file, or absent, .*{word}.*; got '.*'"
+        ):
+            write(path)
+        assert os.lstat(path).st_ino == before.st_ino
+        assert os.lstat(path).st_mode == before.st_mode
+    assert (tmp_path / "target").read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "nowhere").exists()
+    with pytest.raises(ValueError, match=r"`path` must be .*device.*; got '/dev/null'"):
+        files.write_text("/dev/null", "x")
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "no/such/folder/x", "x/", "a\0b", "x" * 5000])
+def test_what_is_no_name_of_a_file_is_refused(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"`out` must be .*; got "):
+        files.output_file(path, "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_made_where_asked_to(tmp_path):
+    assert files.output_file(tmp_path / "a" / "b" / "x", make_folder=True).parent.is_dir()
+
+
+@everyone
+def test_an_ordinary_file_is_replaced_and_keeps_ordinary_rights(write, tmp_path):
+    (tmp_path / "x.csv").write_text("old", encoding="utf-8")
+    write(tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").read_bytes() != b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+    (tmp_path / "y").touch()
+    assert stat.S_IMODE(os.stat(tmp_path / "x.csv").st_mode) == stat.S_IMODE(os.stat(tmp_path / "y").st_mode)
+
+
+@everyone
+@pytest.mark.filterwarnings("error")
+def test_a_full_disk_leaves_the_old_file_and_nothing_half_written(write, tmp_path):
+    """A limit on the size of files stands for the disk: the same error at the same place."""
+    path = tmp_path / "x.csv"
+    path.write_text("old", encoding="utf-8")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large|No space"):
+            write(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_text(encoding="utf-8") == "old"
+    assert [item.name for item in tmp_path.iterdir()] == ["x.csv"]
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut"])
+def test_damaged_archives_are_refused(content, tmp_path):
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"`path` must be a file of this kind; got '.*x\.npz'"):
+        files.read_arrays(tmp_path / "x.npz", "a file of this kind")
+    files.write_arrays(tmp_path / "y.npz", {"a b": [1.0, 2.0], "text": "x"})
+    assert files.read_arrays(tmp_path / "y.npz")["a b"].tolist() == [1.0, 2.0]

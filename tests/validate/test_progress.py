@@ -3,6 +3,7 @@
 import pytest
 
 from superposition.validate import progress
+from superposition.validate.tasks import Task
 
 
 @pytest.fixture
@@ -12,44 +13,30 @@ def now(monkeypatch):
     return time
 
 
-def test_nothing_is_said_about_the_time_left_until_something_is_known(now):
+def test_what_is_left_is_scaled_by_what_the_finished_ones_took(now):
+    tasks = [Task("a", print, seconds=1.0), Task("b", print, seconds=20.0), Task("c", print, seconds=4.0)]
     lines = []
-    clock = progress.Clock({"a": None, "b": None, "c": None}, lines.append)
-    clock.begin("a")
-    now[0] += 60
-    clock("working")
-    clock.end(60.0)
-    clock.begin("b")
-    now[0] += 20
-    clock("working")
-    clock.end(20.0)
-    clock.begin("c")
+    clock = progress.Clock(tasks, lines.append)
+    assert clock.left() is None
+    now[0] += 4
+    clock.finished(tasks[0], "a: done")  # less than a tenth of all: too early to tell
+    now[0] += 38
+    clock.finished(tasks[1], "b: done")
     now[0] += 10
-    clock("working")
+    clock.finished(tasks[2], "c: done")
     assert lines == [
-        "[   60 s, part 1 of 3] working",
-        "[   80 s, part 2 of 3] working",
-        "[   90 s, part 3 of 3, about 30 s left] working",  # 40 s is the mean of a and b
+        "[    4 s, 1 of 3] a: done",
+        "[   42 s, 2 of 3, about 8 s left] b: done",  # 21 expected seconds took 42
+        "[   52 s, 3 of 3] c: done",
     ]
-
-
-def test_earlier_runs_tell_how_long_it_takes(now):
-    clock = progress.Clock({"a": 10.0, "b": None, "c": 50.0}, print)
-    clock.begin("a")
-    assert clock.left() == 10 + 30 + 50
-    now[0] += 25  # longer than last time
-    assert clock.left() == 0 + 30 + 50
-    assert (clock.elapsed, clock.in_part) == (25, 25)
-    clock.begin("c")
-    now[0] += 1
-    assert clock.left() == 49
-    assert (clock.elapsed, clock.in_part) == (26, 1)
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.2, "1 s"), (89, "89 s"), (300, "5 min"), (9000, "2.5 h")])
 def test_durations_are_round(now, seconds, shown):
-    lines = []
-    clock = progress.Clock({"a": seconds}, lines.append)
-    clock.begin("a")
-    clock("x")
-    assert f"about {shown} left" in lines[0]
+    tasks, lines = [Task("a", print, seconds=1.0), Task("b", print, seconds=seconds)], []
+    clock = progress.Clock([*tasks, Task("c", print, seconds=1.0 + seconds)], lines.append)
+    now[0] += 1 + seconds
+    for task in tasks[::-1]:
+        clock.finished(task, "x")
+    assert f"about {progress._duration(1 + seconds)} left" in lines[-1]
+    assert progress._duration(seconds) == shown

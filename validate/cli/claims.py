@@ -44,9 +44,7 @@ def _claims(options: argparse.Namespace) -> None:
     verdict = options.verdict and options.verdict.replace("-", " ")
     left_out = set(options.id or ()) - {row.id for row in claims.select(options.id, options.source)}
     if left_out:
-        raise ValueError(
-            f"`--id` must be of the source {options.source!r}; got {', '.join(sorted(left_out))}."
-        )
+        raise ValueError(f"`id` must be of the source {options.source!r}; got {', '.join(sorted(left_out))}.")
 
     def progress(row: claims.Checked) -> None:
         if sys.stderr.isatty():

@@ -1,0 +1,199 @@
+"""A walk over all commands and all their options with bad values: exit code 0 or 2, and one line of complaint.
+
+Options are read off the parser, so that a new one joins the walk. Where a command accepts a value, its work is
+a stand-in that only says that it was reached; checks before the work are the real ones.
+"""
+
+import argparse
+import os
+import time
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from superposition.validate import claims, cli, experiments, gallery, laboratory, report, tasks, training
+from superposition.validate.claims import catalogue
+from superposition.validate.cli.parser import make_parser
+from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
+
+WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
+NUMBERS = [
+    "nan",
+    "inf",
+    "-inf",
+    "-1",
+    "0",
+    "-0.0",
+    "0.5",
+    "1e400",
+    "1e-320",
+    "1e300",
+    "９",
+    "9" * 30,
+    "9" * 5000,
+]
+PATHS = [
+    ".",
+    "..",
+    "folder",
+    "folder/",
+    "link",
+    "broken",
+    "pipe",
+    "file/x",
+    "/dev/null",
+    "/dev/null/x",
+    "/proc/x",
+]
+SECONDS = 20
+
+# A valid call of each command, without the option that is being tried.
+BASE = {
+    "report": {"--out": ["out"], "--jobs": ["1"]},
+    "gallery": {"--out": ["out"], "--only": ["one"]},
+    "claims": {"--id": ["C8"]},
+    "train": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"], "--out": ["x.nc"]},
+    "experiment": {"name": ["toy.run"], "--out": ["x.nc"]},
+    "predict rug": {"--p": ["0.1"], "--ratio": ["0.5"]},
+    "predict collisions": {"--n-features": ["8"], "--n-hidden": ["8"]},
+    "predict linear": {"--p": ["0.1"], "--n-features": ["8"], "--n-hidden": ["2"]},
+    "predict noise": {"--n-features": ["8"], "--n-hidden": ["8"], "--noise-std": ["0.1"]},
+    "predict sparsification": {"--t": ["1"], "--lam": ["0.1"], "--n-hidden": ["100"]},
+    "predict relu": {"--p": ["0.1"]},
+    "predict codes": {"--p": ["0.1"], "--ratio": ["0.5"]},
+}
+SLOW = {"predict sparsification", "predict relu", "predict codes"}
+# One of these is enough.
+INSTEAD = {("train", "--ratio"): "--n-hidden"}
+
+
+class Reached(BaseException):
+    """The work was reached, so all that was given is accepted."""
+
+
+def reach(*_, **__):
+    raise Reached
+
+
+def section(name):
+    def draw(ds, ax):
+        ax.plot(ds["x"])
+        return ax
+
+    def show(ds):
+        return Shown("", [Figure("x", "x", "x", ds, draw)], headline="It is so.")
+
+    run = Experiment(lambda seed: xr.Dataset({"x": ("k", [1.0, 2.0])}, attrs={"seed": seed}))
+    return Section(name, name, "", {"x": run}, [Topic("x", ["x"], show)])
+
+
+def run_toy(size=3, seed=0, seeds=(), scale=1.0):
+    """Return numbers, or fail as a function does that was given something else."""
+    return xr.Dataset({"x": ("k", scale * np.zeros(size))}, attrs={"first": float([*seeds, seed][0])})
+
+
+@pytest.fixture
+def stand_ins(monkeypatch, tmp_path):
+    for module in (laboratory, report, gallery):
+        monkeypatch.setattr(module, "section", section)
+    monkeypatch.setattr(laboratory, "PHENOMENA", ("one",))
+    monkeypatch.setattr(gallery, "GALLERY", ("one",))
+    monkeypatch.setattr(report, "PHENOMENA", ("one",))
+    monkeypatch.setattr(tasks, "perform", reach)  # of the report
+    monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
+    monkeypatch.setattr(catalogue, "CLAIMS", claims.select(["C8", "C9", "L1"]))
+    monkeypatch.setattr(training.run, "new_model", reach)
+    monkeypatch.setattr(experiments, "experiments", lambda: {"toy.run": run_toy})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+
+
+def parsers():
+    """Return the parser of each command, those of the phenomena included."""
+    found = {}
+    (commands,) = (a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for name, one in commands.choices.items():
+        below = [a for a in one._actions if isinstance(a, argparse._SubParsersAction)]
+        found |= {f"{name} {inner}": p for a in below for inner, p in a.choices.items()} or {name: one}
+    return found
+
+
+def tries(command, parser):
+    """List the command lines: each option with each bad value, the others as they should be."""
+    for action in parser._actions:
+        option = action.option_strings[-1] if action.option_strings else action.dest
+        if option in ("--help", "--version"):
+            continue
+        rest = {k: v for k, v in BASE[command].items() if k not in (option, INSTEAD.get((command, option)))}
+        is_path = action.metavar in ("FILE", "FOLDER")
+        values = [*WORDS, *NUMBERS, *PATHS] if is_path else [*WORDS, *NUMBERS]
+        if action.nargs == 0:
+            values = [None]
+        elif action.nargs in ("+", "*"):
+            values = [*values, [], ["0.5", "0.5"], ["1", "x"]]
+        if action.dest == "settings":
+            settings = [
+                f"{name}={v}" for name in ("size", "seed", "seeds", "scale") for v in [*WORDS, *NUMBERS]
+            ]
+            values = [
+                *values,
+                *settings,
+                "=",
+                "==",
+                "size",
+                ["size=1", "size=2"],
+                "seeds=[[1]]",
+                "scale=[1,[2]]",
+            ]
+        for value in values:
+            given = [] if value is None else value if isinstance(value, list) else [value]
+            order = {**rest, option: given} if action.option_strings else {option: given, **rest}
+            if not action.option_strings and option == "settings":
+                order = {"name": rest["name"], "settings": given, "--out": rest["--out"]}
+            words = [w for name, v in order.items() for w in ([name] if name[0] == "-" else []) + v]
+            yield [*command.split(), *words]
+
+
+def test_every_command_is_in_the_walk():
+    assert set(parsers()) == set(BASE)
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in BASE]
+)
+def test_a_walk(command, stand_ins, capsys, tmp_path):
+    if command == "train":
+        pytest.importorskip("torch")
+    accepted, refused = 0, 0
+    for words in tries(command, parsers()[command]):
+        start = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a warning would be a line more
+            try:
+                code = cli.main(words)
+            except SystemExit as end:
+                code = end.code
+            except Reached:
+                code = 0
+        err = capsys.readouterr().err
+        shown = [word[:40] for word in words]
+        assert code in (0, 2), (shown, err)
+        if code == 2:
+            assert err.startswith("superposition"), (shown, err)
+            assert err.count("\n") == 1, (shown, err)
+            assert "`" in err or "argument" in err or "required" in err, (shown, err)
+        assert "Traceback" not in err, shown
+        assert time.process_time() - start < SECONDS, shown
+        accepted, refused = accepted + (code == 0), refused + (code == 2)
+    assert accepted > 0
+    assert refused > 10
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "pipe").is_fifo()
+    assert not (tmp_path / "nowhere").exists()

@@ -1,0 +1,176 @@
+"""The lab: each experiment once for its settings, seed and code; what is damaged or foreign is run again."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from superposition.validate import files, laboratory, stored
+from superposition.validate.experiment import Experiment, Section
+from superposition.validate.laboratory import Lab, pieces_of
+from superposition.validate.tasks import perform
+
+ran = []
+
+
+def run_mean(size, seeds=(0,), seed=0, flags=()):
+    """Means of small normal samples, one for each seed."""
+    ran.append((size, tuple(seeds), seed))
+    values = [np.random.default_rng(one).normal(size=size).mean() for one in seeds]
+    return xr.Dataset({"mean": ("seed", values), "fixed": 1.5}, {"seed": list(seeds)}, {"size": size})
+
+
+EXPERIMENTS = {
+    "plain": Experiment(run_mean, quick={"size": 4, "seeds": range(2)}, full={"size": 40}),
+    "apart": Experiment(run_mean, quick={"size": 4, "seeds": range(3)}, apart=("seeds", "seed")),
+    "stored": Experiment(run_mean, quick={"size": 4}, stored="means.nc"),
+    "trained": Experiment(run_mean, quick={"size": 4}, torch=True, seconds=7.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch, tmp_path):
+    monkeypatch.setattr(laboratory, "PHENOMENA", ("toy",))
+    monkeypatch.setattr(laboratory, "section", lambda name: Section(name, "Toy", "", EXPERIMENTS, []))
+    monkeypatch.setattr(laboratory, "code", lambda: "a text")
+    for module in (laboratory, stored):
+        monkeypatch.setattr(module, "REFERENCE", tmp_path / "reference")
+    (tmp_path / "reference").mkdir()
+    ran.clear()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "lab"
+
+
+@pytest.fixture
+def lab(folder):
+    folder.mkdir()
+    return Lab(folder)
+
+
+def test_an_experiment_is_run_once(lab, folder):
+    first = lab["toy.plain"]
+    xr.testing.assert_identical(first, lab["toy.plain"])
+    xr.testing.assert_identical(first, Lab(folder)["toy.plain"])
+    assert ran == [(4, (0, 1), 0)]
+    xr.testing.assert_equal(first, run_mean(4, (0, 1)))
+    assert first.attrs == {"size": 4}
+
+
+def test_seeds_are_counted_from_that_of_the_lab(folder):
+    folder.mkdir()
+    assert Lab(folder, seed=5)["toy.plain"]["seed"].values.tolist() == [5, 6]
+    assert ran == [(4, (5, 6), 5)]
+
+
+def test_another_seed_profile_setting_or_code_is_another_run(lab, folder, monkeypatch):
+    lab["toy.plain"]
+    Lab(folder, seed=1)["toy.plain"]
+    Lab(folder, "full")["toy.plain"]
+    changed = {"toy.plain": {"size": 9}}
+    assert Lab(folder, changed=changed)["toy.plain"].attrs["size"] == 9
+    Lab(folder, changed=changed)["toy.plain"]
+    monkeypatch.setattr(laboratory, "code", lambda: "another text")
+    Lab(folder, changed=changed)["toy.plain"]
+    assert [size for size, _, _ in ran] == [4, 4, 40, 9, 9]
+
+
+def test_pieces_are_joined_and_only_those_that_are_missing_are_run(lab, folder):
+    lab.run("toy.apart", 1)
+    assert lab.pieces("toy.apart") == [0, 2]
+    ds = lab["toy.apart"]
+    assert sorted(seeds for _, seeds, _ in ran) == [(0,), (1,), (2,)]
+    whole = run_mean(4, (0, 1, 2))
+    xr.testing.assert_equal(ds, whole)
+    assert ds.attrs == whole.attrs
+    assert lab.pieces("toy.apart") == []
+
+
+def test_pieces_are_tasks(lab):
+    tasks, names = pieces_of(lab, ["toy.apart", "toy.plain", "toy.apart"])
+    assert [task.name for task in tasks] == [*(f"toy.apart {k}" for k in range(3)), "toy.plain 0"]
+    assert names == {"toy.apart": [f"toy.apart {k}" for k in range(3)], "toy.plain": ["toy.plain 0"]}
+    perform(tasks, 1, lambda *_: None)
+    assert pieces_of(lab, ["toy.apart", "toy.plain"]) == ([], {"toy.apart": [], "toy.plain": []})
+
+
+@pytest.mark.parametrize("kind", ["nc", "json"])
+@pytest.mark.parametrize("change", [lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b[:-1] + b"?"])
+def test_damaged_data_are_run_again(lab, folder, kind, change):
+    whole = lab["toy.plain"]
+    path = folder / "data" / f"toy-plain-0.{kind}"
+    before = path.read_bytes()
+    path.write_bytes(change(before))
+    assert lab.pieces("toy.plain") == [0]
+    xr.testing.assert_identical(lab["toy.plain"], whole)
+    assert len(ran) == 2
+    assert path.read_bytes() == before
+
+
+def test_the_digest_is_that_of_the_data(lab, folder):
+    lab["toy.apart"], lab["toy.plain"]
+    digest = lab.digest("toy.apart")
+    assert digest == Lab(folder).digest("toy.apart") != lab.digest("toy.plain")
+    files.write_dataset(folder / "data" / "toy-apart-1.nc", xr.Dataset({"other": 1}))
+    assert lab.digest("toy.apart") != digest
+
+
+def test_stored_results_are_read_and_say_so(lab, tmp_path):
+    assert lab["toy.stored"].sizes["seed"] == 1
+    assert ran
+    made = xr.Dataset({"mean": 1.0}, attrs={"finished": "2026-01-02T03:04:05+00:00", "device_name": "a GPU"})
+    files.write_dataset(tmp_path / "reference" / "means.nc", made)
+    ran.clear()
+    before = lab.digest("toy.stored")
+    facts = lab["toy.stored"].attrs
+    assert ran == lab.pieces("toy.stored") == []
+    assert [facts[f"stored_{name}"] for name in ("file", "date", "device")] == [
+        "means.nc",
+        "2026-01-02",
+        "a GPU",
+    ]
+    files.write_dataset(tmp_path / "reference" / "means.nc", made * 2)
+    assert lab.digest("toy.stored") != before
+
+
+def test_what_needs_torch_is_not_there_without_it(lab, monkeypatch):
+    assert lab.available("toy.plain")
+    for answer in (None, ModuleNotFoundError("no torch")):
+
+        def found(name, answer=answer):
+            if answer is not None:
+                raise answer
+
+        monkeypatch.setattr(laboratory.importlib.util, "find_spec", found)
+        assert not lab.available("toy.trained")
+        assert pieces_of(lab, ["toy.trained"]) == ([], {"toy.trained": []})
+
+
+def test_integers_that_netcdf_has_no_place_for_become_floats(tmp_path):
+    files.write_dataset(tmp_path / "x.nc", xr.Dataset({"n": ("k", [1, 2**40])}, {"k": [2**31, 0]}))
+    back = files.read_dataset(tmp_path / "x.nc")
+    assert back["n"].values.tolist() == [1.0, 2.0**40]
+    assert back["k"].values.tolist() == [2.0**31, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda place: Lab(place, "huge"), "`profile` must be one of .*; got 'huge'"),
+        (lambda place: Lab(place, seed=-1), "`seed` must be an integer of at least 0 .*; got -1"),
+        (lambda place: Lab(place, seed=2**31), "`seed` must be .* at most 1073741824; got 2147483648"),
+        (lambda place: Lab(place)["toy.no"], "`name` must be an experiment.*; got 'toy.no'"),
+        (lambda place: Lab(place)["weather"], "`name` must be an experiment.*; got 'weather'"),
+    ],
+)
+def test_bad_arguments(folder, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(folder)
+
+
+def test_the_experiments_of_the_house_have_settings_that_they_take(monkeypatch):
+    monkeypatch.undo()
+    made = laboratory.experiment("sparsification.fig2")
+    (settings,) = made.settings("quick", 3)
+    assert settings == {"runs": 64, "seed": 3}

@@ -1,0 +1,138 @@
+"""Estimates and their limits, each against SciPy's own test or a simulation of its promise."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from superposition.validate import statistics
+from superposition.validate.statistics import Estimate, Family
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20)
+
+
+def test_student_is_scipys_interval(rng):
+    values = rng.normal(2.0, 3.0, (5, 7))
+    mean, half = statistics.student(values, 0.9, axis=0)
+    for k in range(7):
+        interval = stats.ttest_1samp(values[:, k], 0.0).confidence_interval(0.9)
+        np.testing.assert_allclose([mean[k] - half[k], mean[k] + half[k]], interval, rtol=1e-12)
+    found = statistics.mean(values[:, 0], 0.9)
+    assert (found.low, found.high) == pytest.approx((mean[0] - half[0], mean[0] + half[0]), rel=1e-13)
+    assert (found.runs, found.level, found.alarm) == (5, 0.9, None)
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 12), (3, 12), (12, 12)])
+def test_a_share_has_the_limits_where_the_binomial_tails_are(hits, trials):
+    found = statistics.share(hits, trials, 0.9)
+    if hits:
+        assert stats.binom.sf(hits - 1, trials, found.low) == pytest.approx(0.05)
+    if hits < trials:
+        assert stats.binom.cdf(hits, trials, found.high) == pytest.approx(0.05)
+    assert (found.low == 0.0, found.high == 1.0) == (hits == 0, hits == trials)
+    assert statistics.share_p(hits, trials, 0.3) == pytest.approx(stats.binomtest(hits, trials, 0.3).pvalue)
+
+
+def test_a_share_of_nothing_is_anything():
+    found = statistics.share(0, 0)
+    assert np.isnan(found.value)
+    assert (found.low, found.high, found.runs) == (0.0, 1.0, 0)
+
+
+@pytest.mark.parametrize("total", [0, 1, 20])
+def test_a_count_has_the_limits_where_the_poisson_tails_are(total):
+    runs = 10
+    found = statistics.count(total, runs, 0.9)
+    assert stats.poisson.cdf(total, runs * found.high) == pytest.approx(0.05)
+    if total:
+        assert stats.poisson.sf(total - 1, runs * found.low) == pytest.approx(0.05)
+    else:
+        assert found.low == 0.0
+
+
+def test_a_power_is_the_slope_with_its_interval(rng):
+    x = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    y = 3 * x**-0.5 * np.exp(0.1 * rng.normal(size=5))
+    found = statistics.power(x, y, 0.9)
+    slope, covariance = np.polyfit(np.log(x), np.log(y), 1, cov="unscaled")
+    left = np.log(y) - np.polyval([slope[0], slope[1]], np.log(x))
+    error = np.sqrt(covariance[0, 0] * np.sum(left**2) / 3)
+    assert found.value == pytest.approx(slope[0])
+    assert found.high - found.value == pytest.approx(stats.t.ppf(0.95, 3) * error)
+
+
+def test_the_jackknife_of_a_mean_is_students(rng):
+    values = rng.normal(size=9)
+    found, known = statistics.jackknife(values, np.mean, 0.9), statistics.mean(values, 0.9)
+    assert (found.value, found.low, found.high) == pytest.approx((known.value, known.low, known.high))
+
+
+def test_the_jackknife_of_a_ratio_is_the_delta_methods(rng):
+    """For many runs both are the same to first order in 1/n."""
+    pairs = rng.normal((2.0, 5.0), 0.1, (2000, 2))
+    found = statistics.jackknife(pairs, lambda chosen: chosen[:, 0].mean() / chosen[:, 1].mean())
+    a, b = pairs.mean(axis=0)
+    spread = np.std(pairs[:, 0] / b - pairs[:, 1] * a / b**2, ddof=1) / np.sqrt(2000)
+    assert (found.high - found.low) / 2 == pytest.approx(stats.t.isf(0.025, 1999) * spread, rel=1e-3)
+
+
+def test_first_level():
+    x = [0.0, 1.0, 2.0, 3.0]
+    assert statistics.first_level(x, [0.0, 0.4, 0.8, 0.4], 0.6) == pytest.approx(1.5)
+    assert statistics.first_level(x, [0.7, 0.4, 0.8, 0.4], 0.6) == 0.0
+    assert np.isnan(statistics.first_level(x, [0.0, 0.1, 0.2, 0.1], 0.6))
+
+
+def test_a_crossing_is_where_the_means_fall_through_zero(rng):
+    x = np.linspace(0, 4, 9)
+    samples = 1.3 - x + 0.01 * rng.normal(size=(30, 1))
+    found = statistics.crossing(x, samples)
+    assert found.low < found.value < found.high
+    assert found.value == pytest.approx(samples[:, 0].mean(), abs=1e-12)
+    assert found.high - found.value == pytest.approx(statistics.student(samples[:, 0])[1], rel=1e-9)
+    assert np.isnan(statistics.crossing(x, -samples).value)
+
+
+def test_fishers_combination(rng):
+    groups = [rng.normal(0.0, 1.0, 6) for _ in range(3)]
+    each, together = statistics.combined_p([*groups, np.ones(4)], 0.1)
+    known = [stats.ttest_1samp(group, 0.1).pvalue for group in groups]
+    np.testing.assert_allclose(each, [*known, np.nan])
+    assert together == pytest.approx(stats.chi2.sf(-2 * np.log(known).sum(), 6))
+    assert np.isnan(statistics.combined_p([np.ones(3)], 1.0)[1])
+
+
+def test_one_constant(rng):
+    groups = [rng.normal(0.0, 1 + k, 8) for k in range(3)]
+    assert statistics.one_constant_p([*groups, np.ones(3)]) == stats.alexandergovern(*groups).pvalue
+    assert statistics.one_constant_p([groups[0], groups[1] + 30]) < 1e-6
+    assert np.isnan(statistics.one_constant_p([groups[0], np.ones(3)]))
+
+
+def test_a_family_is_wrong_as_seldom_as_it_says(rng):
+    """Four limits of true means: any is wrong in at most 5 of 100 families, by Bonferroni's bound."""
+    family = Family(alarm=0.05, limits=4)
+    assert family.level == pytest.approx(1 - 2 * 0.05 / 4)
+    wrong = 0
+    for _ in range(2000):
+        found = [family.of(statistics.mean, rng.normal(size=6)) for _ in range(2)]
+        wrong += any(one.low > 0 or one.high < 0 for one in found)
+    # Independent means make the bound nearly sharp: 1 - (1 - 0.025)^2 = 0.0494 of 2000 is 98.75.
+    assert stats.binomtest(wrong, 2000, 1 - 0.975**2).pvalue > 1e-3
+    assert found[0].alarm == 0.05
+
+
+def test_estimates_turn_scale_and_print():
+    found = Estimate(1.0, 0.4, 1.6, 0.95, 12, alarm=1e-3)
+    assert -found == Estimate(-1.0, -1.6, -0.4, 0.95, 12, alarm=1e-3)
+    assert found.over(2.0) == Estimate(0.5, 0.2, 0.8, 0.95, 12, alarm=1e-3)
+    assert f"{found}" == "1 [0.4, 1.6]"
+    assert statistics.mean_and_error(np.array([0.01])) == "+1.0% ± nan%"
+
+
+@pytest.mark.parametrize(("alarm", "limits"), [(0.0, 1), (1.0, 1), (0.1, 0), (0.1, 1.5)])
+def test_bad_families(alarm, limits):
+    with pytest.raises(ValueError, match=r"`(alarm|limits)` must .*; got (0|1|1\.5)\b"):
+        Family(alarm, limits)

@@ -1,0 +1,104 @@
+"""Tasks over processes: every order that dependencies allow, the same results, and what goes wrong."""
+
+import os
+import time
+
+import pytest
+
+from superposition.validate.tasks import Task, cores, perform
+
+
+def square(value):
+    return value**2
+
+
+def fail(value):
+    raise ValueError(f"`value` must be liked; got {value}.")
+
+
+def write_then(path, text, wait=0.0):
+    time.sleep(wait)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(text)
+    return os.getpid()
+
+
+def done(tasks, jobs):
+    """Return what each task gave, in the order in which they were finished."""
+    found = {}
+
+    def reached(task, result, seconds):
+        assert seconds >= 0
+        assert task.name not in found
+        found[task.name] = result
+
+    perform(tasks, jobs, reached)
+    return found
+
+
+CHAIN = [
+    Task("last", square, (4,), after=["left", "right", "a name of no task"]),
+    Task("left", square, (2,), after=["first"]),
+    Task("right", square, (3,), after=["first"], seconds=9.0),
+    Task("first", square, (1,)),
+    Task("alone", square, (5,), seconds=30.0),
+]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_everything_is_done_after_what_it_waits_for(jobs):
+    found = done(CHAIN, jobs)
+    assert found == {"first": 1, "left": 4, "right": 9, "last": 16, "alone": 25}
+    order = list(found)
+    for task in CHAIN:
+        assert all(order.index(name) < order.index(task.name) for name in task.after if name in order)
+
+
+def test_the_longest_way_to_the_end_goes_first():
+    assert list(done(CHAIN, 1)) == ["alone", "first", "right", "left", "last"]
+
+
+def test_two_processes_are_others_than_this_one(tmp_path):
+    tasks = [Task(str(k), write_then, (str(tmp_path / "log"), "x", 0.3)) for k in range(4)]
+    workers = set(done(tasks, 2).values())
+    assert 1 <= len(workers) <= 2
+    assert os.getpid() not in workers
+    assert set(done(tasks[:1], 1).values()) == {os.getpid()}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_after_an_error_nothing_more_is_started(jobs, tmp_path):
+    log = tmp_path / "log"
+    tasks = [
+        Task("fails", fail, (7,), seconds=9.0),
+        Task("needs it", write_then, (str(log), "no"), after=["fails"]),
+    ]
+    with pytest.raises(ValueError, match="`value` must be liked; got 7"):
+        done(tasks, jobs)
+    assert not log.exists()
+
+
+def test_the_environment_is_as_before():
+    before = dict(os.environ)
+    done(CHAIN[:1], 2)
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_nothing_to_do(jobs):
+    assert done([], jobs) == {}
+
+
+def test_a_circle_is_refused():
+    circle = [Task("a", square, (1,), after=["b"]), Task("b", square, (1,), after=["a"])]
+    with pytest.raises(
+        ValueError, match=r"`tasks` must not wait for each other; got the circle \('a', 'b'\)"
+    ):
+        done(circle, 1)
+
+
+@pytest.mark.parametrize("jobs", [0, 1.5, "2"])
+def test_bad_jobs(jobs):
+    with pytest.raises(ValueError, match=f"`jobs` must be an integer of at least 1; got {jobs!r}"):
+        done(CHAIN, jobs)
+    assert cores() >= 1
