@@ -199,7 +199,7 @@ def test_what_trains_says_how_to_get_torch(ran, folder, command):
 
 
 def test_the_report_says_what_it_leaves_out(ran, folder):
-    code, out, err = ran["report"]
+    code, out, _ = ran["report"]
     assert code == 0
     assert Path(out.strip()) == Path("report/report-rug.html")
     page = (folder / "report" / "report-rug.html").read_text(encoding="utf-8")

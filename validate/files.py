@@ -73,6 +73,7 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
     """
     found, rule = Path(path), ""
     try:
+        str(path).encode()  # raises at what is no text, which could not be printed either
         if str(path) in ("", ".", "..") or str(path).endswith(os.sep) or "\0" in str(path):
             rule = "the name of a file"
         elif found.is_symlink() or (found.exists() and not found.is_file()):
@@ -238,7 +239,7 @@ def output_folder(path: str | Path, name: str = "out") -> Path:
     """
     folder = Path(path)
     try:
-        if not str(path):
+        if not str(path).encode():
             raise ValueError("no name")
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,7 +1,7 @@
-"""A walk over all commands and all their options with bad values: exit code 0 or 2, and one line of complaint.
+"""A walk over all commands and all their options with bad values: exit code 0 or 2, one line of complaint.
 
-Options are read off the parser, so that a new one joins the walk. Where a command accepts a value, its work is
-a stand-in that only says that it was reached; checks before the work are the real ones.
+Options are read off the parser, so that a new one joins the walk. Where a command accepts a value, its work
+is a stand-in that only says that it was reached; checks before the work are the real ones.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from superposition.theory import arguments
 from superposition.validate import claims, cli, experiments, gallery, laboratory, report, tasks, training
 from superposition.validate.claims import catalogue
 from superposition.validate.cli.parser import make_parser
@@ -91,6 +92,7 @@ def section(name):
 
 def run_toy(size=3, seed=0, seeds=(), scale=1.0):
     """Return numbers, or fail as a function does that was given something else."""
+    size, scale = arguments.integer("size", size, 1, 1000), arguments.number("scale", scale)
     return xr.Dataset({"x": ("k", scale * np.zeros(size))}, attrs={"first": float([*seeds, seed][0])})
 
 
@@ -103,7 +105,8 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(report, "PHENOMENA", ("one",))
     monkeypatch.setattr(tasks, "perform", reach)  # of the report
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
-    monkeypatch.setattr(catalogue, "CLAIMS", claims.select(["C8", "C9", "L1"]))
+    for module in (catalogue, claims):
+        monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run, "new_model", reach)
     monkeypatch.setattr(experiments, "experiments", lambda: {"toy.run": run_toy})
     monkeypatch.chdir(tmp_path)
@@ -132,7 +135,8 @@ def tries(command, parser):
             continue
         rest = {k: v for k, v in BASE[command].items() if k not in (option, INSTEAD.get((command, option)))}
         is_path = action.metavar in ("FILE", "FOLDER")
-        values = [*WORDS, *NUMBERS, *PATHS] if is_path else [*WORDS, *NUMBERS]
+        # The parser itself turns away what is no number: three of these words are enough.
+        values = [*WORDS, *PATHS] if is_path else [*(WORDS if action.type is None else WORDS[:3]), *NUMBERS]
         if action.nargs == 0:
             values = [None]
         elif action.nargs in ("+", "*"):
