@@ -30,7 +30,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	mkdir -p $(VENV)/link && ln -sfn ../.. $(VENV)/link/superposition
-	MYPYPATH=$(VENV)/link $(BIN)/mypy -p superposition.theory -p superposition.solvers
+	MYPYPATH=$(VENV)/link $(BIN)/mypy -p superposition.theory -p superposition.solvers -p superposition.validate
 
 # Into dist/, and tried in an environment of its own that has no torch.
 wheel:

@@ -1,4 +1,4 @@
-"""``superposition gallery``: one picture for each phenomenon."""
+"""``superposition gallery``: pictures of what matters most in each phenomenon."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
     gallery = add_command(
         "gallery",
-        "draw one picture for each phenomenon, theory beside experiment, mostly from stored runs (a minute)",
+        "draw what matters most in each phenomenon, theory beside experiment, mostly from stored runs (minutes)",
         "superposition gallery --out pictures --only rug noise",
         _gallery,
     )
