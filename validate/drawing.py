@@ -3,7 +3,6 @@
 import html
 import io
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ def check_axes(ax: Any) -> None:
 
 
 def plot_theory_vs_experiment(
-    theory: xr.DataArray | tuple[Any, ...] | Sequence[xr.DataArray | tuple[Any, ...]],
+    theory: xr.DataArray | tuple[Any, ...] | list[xr.DataArray | tuple[Any, ...]],
     experiment: xr.DataArray,
     ax: Axes,
 ) -> Axes:

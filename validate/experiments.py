@@ -30,7 +30,7 @@ def experiments() -> dict[str, Callable[..., xr.Dataset]]:
     >>> "collisions.fig3" in experiments()
     True
     """
-    found = {}
+    found: dict[str, Callable[..., xr.Dataset]] = {}
     for room in PHENOMENA:
         module = importlib.import_module(f".{room}", __package__)
         names = [name for name in module.__all__ if name.startswith("run_")]

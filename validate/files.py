@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -42,12 +43,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
         If the disk is full.
     """
     path = output_file(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=PART)
-    os.close(handle)
-    part = Path(name)
+    part = path.parent / f".{secrets.token_hex(8)}{PART}"
     try:
         yield part
-        part.chmod(0o666 & ~_umask())  # mkstemp makes private files; results are ordinary ones
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -119,12 +117,6 @@ def digest(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return ""
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_text(path: str | Path, text: str) -> None:

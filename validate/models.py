@@ -211,18 +211,14 @@ def load_models(path: str | os.PathLike[str]) -> list[SmallModel]:
             raise ValueError(f"`{key}` in the file must have shape ({count},); got {arrays[key].shape}.")
     models = []
     for i in range(count):
-        lacking = [key for key in (f"W_{i}", f"b_{i}", f"importance_{i}") if key not in arrays]
+        names = [f"{part}_{i}" for part in ("W", "b", "importance")]
+        lacking = [key for key in names if key not in arrays]
         if lacking:
             raise ValueError(f"`path` must hold {count} models; {name!r} lacks {', '.join(lacking)}.")
+        W, b, importance = (arrays[key] for key in names)
+        arguments.matrix(names[0], W)  # said here by the names in the file
+        arguments.vector(names[1], b)
         p, loss, lower, gap, work = (arrays[key][i].item() for key in _SCALARS)
         certificate = Certificate(str(arrays["certificate_kind"][i]), lower, gap, work)
-        model = SmallModel(
-            arguments.matrix(f"W_{i}", arrays[f"W_{i}"]),
-            arguments.vector(f"b_{i}", arrays[f"b_{i}"]),
-            arguments.vector(f"importance_{i}", arrays[f"importance_{i}"]),
-            p,
-            loss,
-            certificate,
-        )
-        models.append(_checked(model, f"models[{i}]"))
+        models.append(_checked(SmallModel(W, b, importance, p, loss, certificate), f"models[{i}]"))
     return models

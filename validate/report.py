@@ -10,6 +10,7 @@ import platform
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ..theory.arguments import choice, integer
 from . import claims, files, page, parts, tasks
@@ -133,7 +134,7 @@ def write_report(
     ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or _shown_by(one, rooms)]
     with files.locked(folder):
         target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
-        for below in ("data", parts.FOLDER, *(Path(place) / room for room in rooms)):
+        for below in (Path("data"), Path(parts.FOLDER), *(Path(place, room) for room in rooms)):
             files.output_folder(folder / below)
         _clear(folder, fresh)
         todo = _tasks(lab, place, rooms, ledger)
@@ -141,14 +142,13 @@ def write_report(
         done: dict[str, Part] = {}
         rows: dict[str, claims.Checked] = {}
 
-        def reached(task: tasks.Task, found: object, seconds: float) -> None:
+        def reached(task: tasks.Task, found: Any, seconds: float) -> None:
             said = f"{seconds:.1f} s"
             if isinstance(found, Part):
                 done[task.name] = found
                 said = "kept from an earlier run" if found.reused else said
             elif found is not None:
-                evidence, spent = found  # type: ignore[misc]
-                row = claims.Checked(claims.select([task.name.removeprefix("claim ")])[0], evidence, spent)
+                row = claims.Checked(claims.select([task.name.removeprefix("claim ")])[0], *found)
                 rows[row.claim.id] = row
                 said = f"{row.verdict} ({said})"
             clock.finished(task, f"{task.name}: {said}")

@@ -36,7 +36,7 @@ def _experiment(options: argparse.Namespace) -> None:
             print(f"{name:32} {(inspect.getdoc(function) or '').splitlines()[0]}")
             print(f"{'':32}   {', '.join(inspect.signature(function).parameters)}")
         return
-    pairs = {}
+    pairs: dict[str, str] = {}
     for pair in options.settings:
         key, separator, value = pair.partition("=")
         if not separator:

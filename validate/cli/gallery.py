@@ -12,7 +12,7 @@ def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
     gallery = add_command(
         "gallery",
-        "draw what matters most in each phenomenon, theory beside experiment, mostly from stored runs (minutes)",
+        "draw what matters most in each phenomenon, theory beside experiment, as SVG (minutes)",
         "superposition gallery --out pictures --only rug noise",
         _gallery,
     )

@@ -103,21 +103,12 @@ def _train(options: argparse.Namespace) -> None:
     )
     files.write_dataset(out, results)
     best = solver.optimum(p, n_hidden / options.n_features).loss
-    rows = [
-        {
-            "p": float(p[k]),
-            "n_hidden": int(n_hidden[k]),
-            "seed": int(seed[k]),
-            "end": str(end),
-            "status": str(results.status.values[e, k]),
-            "steps": int(results.steps.values[e, k]),
-            "loss": number(results.loss.values[e, k]),
-            "loss_se": number(results.loss_se.values[e, k]),
-            "rug_loss": number(best[k]),
-        }
-        for k in range(len(p))
-        for e, end in enumerate(results.end.values)
-    ]
+    rows: list[dict[str, Any]] = []
+    for k, (e, end) in itertools.product(range(len(p)), enumerate(results.end.values)):
+        row = {"p": float(p[k]), "n_hidden": int(n_hidden[k]), "seed": int(seed[k]), "end": str(end)}
+        row |= {"status": str(results.status.values[e, k]), "steps": int(results.steps.values[e, k])}
+        row |= {name: number(results[name].values[e, k]) for name in ("loss", "loss_se")}
+        rows.append({**row, "rug_loss": number(best[k])})
     if options.json:
         print_json(rows)
         return

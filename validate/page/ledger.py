@@ -5,7 +5,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from ..claims import Checked, Verdict
+from ..claims import Checked, Finding, Verdict
 from .text import formulas, paragraphs, slug, table
 
 __all__ = ["judged", "ledger"]
@@ -67,6 +67,11 @@ def _row(row: Checked) -> str:
     )
 
 
+def _finding(f: Finding) -> tuple[str, str, str, float, str, str]:
+    must = f"{f.relation} {f.limit:.4g}"
+    return f.about, f.label, f.text, float(f.value), must, "yes" if f.passed else "no"
+
+
 def _evidence(row: Checked) -> str:
     parts = [paragraphs(row.evidence.text)]
     if row.evidence.findings:
@@ -74,19 +79,7 @@ def _evidence(row: Checked) -> str:
             table(
                 "",
                 ["about", "kind", "computed", "value", "must be", "kept", "origin", "chance"],
-                [
-                    (
-                        f.about,
-                        f.label,
-                        f.text,
-                        float(f.value),
-                        f"{f.relation} {f.limit:.4g}",
-                        "yes" if f.passed else "no",
-                        f.origin,
-                        f.chance,
-                    )
-                    for f in row.evidence.findings
-                ],
+                [(*_finding(f), f.origin, f.chance) for f in row.evidence.findings],
             )
         )
     if row.evidence.numbers:

@@ -56,7 +56,7 @@ def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
 
 
-def _relative_variance(nonzeros: FloatArray, l1_norm: FloatArray, l2_norm: FloatArray) -> FloatArray:
+def _relative_variance(nonzeros: npt.NDArray[Any], l1_norm: FloatArray, l2_norm: FloatArray) -> FloatArray:
     # m' |W|² / |W|_1² - 1; rounding can leave -1e-16 for a single weight.
     ratio = np.divide(l2_norm, l1_norm, out=np.ones_like(l1_norm), where=l1_norm > 0)
     return np.where(nonzeros > 0, np.maximum(nonzeros * ratio**2 - 1, 0.0), np.nan)
