@@ -15,12 +15,13 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a prediction: its name in Python, what it is, and its default if it has one."""
+    """A parameter of a prediction: its name in Python, what it is, its default, the least if it is whole."""
 
     name: str
     help: str
     whole: bool = False
     default: float | None = None
+    least: int = 1
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
         if values is None:
             raise ValueError(f"`{one.name}` must be given ({one.help}); got nothing.")
         axes.append(
-            np.array([arguments.integer(one.name, v, 1) for v in values])
+            np.array([arguments.integer(one.name, v, one.least, 10**15) for v in values])
             if one.whole
             else arguments.vector(one.name, values)
         )
@@ -193,11 +194,12 @@ def _codes(p: Any, ratio: Any) -> Columns:
 def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     import numpy as np
 
-    from ..theory import linear
+    from ..theory import arguments, linear
     from ..theory.features import SparseUniform
 
     columns: dict[str, list[float]] = {"loss": [], "unbiased_loss": [], "first": [], "others": []}
     for q, n, d in zip(p.tolist(), n_features.tolist(), n_hidden.tolist(), strict=True):
+        arguments.fits("n_features", n, n**2)
         data, kept = SparseUniform(q), range(min(n, d))
         moments = data.covariance(n) + np.full((n, n), float(data.mean) ** 2)
         values = linear.spectrum(moments).eigenvalues
@@ -234,7 +236,7 @@ PREDICTIONS: dict[str, Prediction] = {
         (
             Parameter("t", "flow time (constants 4 dropped), at least 0"),
             Parameter("lam", "strength of the l1 force (a quarter of the printed loss's), at least 0"),
-            _N_HIDDEN,
+            Parameter("n_hidden", "number of hidden neurons, at least 8", whole=True, least=8),
             Parameter("scale", "standard deviation of the first weights times sqrt(n_hidden)", default=0.9),
         ),
         {

@@ -48,7 +48,7 @@ PATHS = [
     "/dev/null/x",
     "/proc/x",
 ]
-SECONDS = 20
+SECONDS = 60  # of the processor: the first call of a kernel compiles it
 
 # A valid call of each command, without the option that is being tried.
 BASE = {
