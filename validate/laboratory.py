@@ -97,8 +97,9 @@ class Lab:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Lab(Path(folder))["rug.picture"].attrs["n_hidden"]
-    40
+    ...     tiny = {"sparsification.fig7": {"m": 100, "lam": 0.02}}
+    ...     Lab(Path(folder), changed=tiny)["sparsification.fig7"].attrs["m"]
+    100
     """
 
     def __init__(

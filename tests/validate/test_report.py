@@ -204,6 +204,7 @@ def small(monkeypatch):
     made, stop = [], []
 
     def noted(word, function):
+        @functools.wraps(function)
         def work(*arguments, **settings):
             if word in stop:
                 raise KeyboardInterrupt
@@ -216,7 +217,7 @@ def small(monkeypatch):
         whole = toy(name)
         run, first = noted(f"run {name}", lambda count=10, seed=0: run_losses(count, seed)), whole.topics[0]
         topics = [replace(first, show=noted(f"show {name}", first.show)), whole.topics[1]]
-        return replace(whole, experiments={"losses": Experiment(run, quick={"seed": 0})}, topics=topics)
+        return replace(whole, experiments={"losses": Experiment(run)}, topics=topics)
 
     for module in (laboratory, report):
         monkeypatch.setattr(module, "section", section)
