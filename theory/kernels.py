@@ -3,7 +3,8 @@
 - ``cache=True`` keeps compiled code beside the source. Numba notices an edit in the kernel's own
   file only, so kernels that call each other live in one file. Those of `theory.special` may be called from
   any file: they are stable, and whoever edits them clears the caches (`find . -name "*.nb?" -delete`).
-  They are ``shared``: compiled into their callers, whose compiler can then see through the call.
+  They are ``shared``: compiled into their callers, whose compiler can then see through the call. So are
+  generators: Numba finds none that it has kept when it compiles a new caller, and stops with a KeyError.
 - ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
   costs no check. Kernels never divide by zero on valid input.
 - ``nogil=True`` lets other Python threads run in the meantime, so that `workers` share the work.
@@ -28,7 +29,7 @@ def kernel(function: F) -> F:
 
 
 def shared(function: F) -> F:
-    """Compile a function that kernels in other files call: it is kept with theirs, not by itself."""
+    """Compile a function that kernels in other files call, or a generator: kept with those, not by itself."""
     return cast(F, numba.njit(error_model="numpy")(function))
 
 

@@ -17,7 +17,7 @@ from scipy.special import betaincinv, erfcinv
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
-from ...theory.kernels import kernel
+from ...theory.kernels import kernel, shared
 from ...theory.sparsification.moments import LARGEST, moments, truncated_moments
 from ..results import Status, result
 
@@ -250,7 +250,7 @@ def _add(
     return k
 
 
-@kernel
+@shared
 def _path(
     z: FloatArray, rest: float, edge: FloatArray, nodes: FloatArray, at_nodes: FloatArray
 ) -> Iterator[_State]:

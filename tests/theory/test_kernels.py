@@ -1,10 +1,15 @@
 """How kernels compile: other Python threads run while they do."""
 
+import importlib
+import inspect
+import pkgutil
 import threading
 
+import numba
 import numpy as np
 import pytest
 
+from superposition import solvers, theory
 from superposition.solvers.collisions import steps as collisions
 from superposition.solvers.noise import steps as noise
 from superposition.theory.kernels import kernel
@@ -38,3 +43,15 @@ def test_another_thread_runs_while_a_kernel_does():
 )
 def test_kernels_give_the_lock_back(function):
     assert function.targetoptions["nogil"]
+
+
+def test_generators_are_not_kept():
+    # Numba cannot use a generator that it loads from its cache in a caller that it compiles anew.
+    generators = []
+    for floor in (theory, solvers):
+        for found in pkgutil.walk_packages(floor.__path__, floor.__name__ + "."):
+            for value in vars(importlib.import_module(found.name)).values():
+                if numba.extending.is_jitted(value) and inspect.isgeneratorfunction(value.py_func):
+                    generators.append(value)
+    assert generators
+    assert [one.py_func.__qualname__ for one in generators if one.stats.cache_path is not None] == []

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import prange
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, parallel_kernel
+from ....theory.kernels import kernel, parallel_kernel, shared
 
 IntArray = npt.NDArray[np.int64]
 
@@ -66,7 +66,7 @@ def _given(a: float, t: float, p: float, out: FloatArray) -> None:
     out[5] = 2.0 * p * (half * (left * left + right * right) - edge * low * low)
 
 
-@kernel
+@shared
 def _nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
     """Yield nodes x2 and their weights, exact for cubics of b + m x2 between the corners 0 and -a."""
     yield 0.0, 1.0 - p  # the other feature is off
