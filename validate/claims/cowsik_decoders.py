@@ -102,7 +102,8 @@ def c25(quick: bool) -> Evidence:
         "elementwise decoder (C23), while ReLU pays for its shift: 1 + t^2/4 + ... with t^2 ~ 2 log(1/p) "
         f"(C18, C20). At ratio {ratio} and p = {', '.join(f'{x:g}' for x in p)} JumpReLU, its scale left at "
         f"1, gains the factors {', '.join(f'{x:.2f}' for x in factor)}; the floor leaves room for "
-        f"{', '.join(f'{x:.2f}' for x in best.loss / floor)}. What filters, which see all outputs, can gain at most is not bounded here.",
+        f"{', '.join(f'{x:.2f}' for x in best.loss / floor)}. What filters, which see all outputs, can "
+        "gain at most is not bounded here.",
         [
             numeric(
                 "printed",
@@ -123,11 +124,12 @@ def c25(quick: bool) -> Evidence:
         [
             says(
                 "by no constant: on the same noise JumpReLU (y above a threshold, else 0) gains a factor of "
-                f"about (1/2) log(1/p) for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 (r = 1/4)",
+                f"about (1/2) log(1/p) for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 "
+                "(r = 1/4)",
                 # What is missing from 1/2 is (3/2)/t^2 and the vanishing off-loss, with t^2 = 2900.
                 numeric(
                     "corrected",
-                    "|growth of the factor per unit of log(1/p) - 1/2|, p = 1e-320 to 1e-640",
+                    "|growth of the factor per log(1/p) - 1/2|, p = 1e-320 to 1e-640",
                     abs((far[2] - far[1]) / (320 * TEN) - 0.5),
                     "<=",
                     0.01,
@@ -141,7 +143,7 @@ def c25(quick: bool) -> Evidence:
                 numeric("corrected", "p below which JumpReLU gains, r = 1/4", even, ">", p[0] / 10),
             ),
             says(
-                f"no elementwise decoder gains more than (3/2 + 2 log(1/p))/{posterior_loss(0.25) * 16:.4f} "
+                f"no elementwise decoder gains more than (3/2 + 2 log(1/p))/{posterior_loss(0.25):.4f} "
                 "for sigma < 1/4",
                 bound("corrected", "largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", 1.0),
                 bound(

@@ -195,7 +195,7 @@ def c24(quick: bool) -> Evidence:
     scaled = best.loss * ratio / p**2
     lower = scaled / (chain * (1 / 3 - p / 4) * (1 - ratio))
     upper = scaled / (0.5 + 2 / 3 * np.log(1 / p))
-    sharp = posterior_loss(0.25) / 0.25**2
+    sharp = posterior_loss(0.25)
     # Two features on one line, M = [[1, -3], [-1/3, 1]]: what they add to each other is not normal.
     uneven = exact_loss([[1.0, -3.0], [-1 / 3, 1.0]], np.zeros(2), 1e-4).loss * 0.5 / 1e-8
     below = uneven / (sharp * (1 / 3 - 1e-4 / 4) * 0.5)
@@ -219,8 +219,8 @@ def c24(quick: bool) -> Evidence:
         {"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
         [
             says(
-                "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 - r) "
-                "<= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
+                "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 - "
+                "r) <= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
                 bound(
                     "order",
                     "smallest L over its lower bound, sigma < 1/4",

@@ -237,8 +237,8 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
         f"At t = 1/lambda {left[0]:.2f} are left of 1e4 and {left[1]:.2f} of 1e8 on average. Where "
         f"between ten and a hundredth of the weights are left, the variance of m' over {ds.sizes['run']} "
         f"runs is {scatter:.2f} times that of the limit law, which is {predicted:.2f} times the mean: "
-        "Poisson counts have 1, which is the limit of the middle. In one run the relative variance is anything "
-        "from 0 to m' - 1 (L13).",
+        "Poisson counts have 1, the limit of the middle. In one run the relative variance is anything from 0 "
+        "to m' - 1 (L13).",
         [],
         {"left at t = 1/lambda of 1e4": left[0], "left at t = 1/lambda of 1e8": left[1]},
         [
