@@ -5,10 +5,11 @@ import numpy.typing as npt
 from scipy import integrate
 from scipy.special import erf, ndtr
 
+from ...solvers.loss import exact_loss
 from ...solvers.rug import optimum
 from ...theory import rug
 from .cowsik_scaling import small_law
-from .ledger import Claim, Evidence, bound, claim, numeric
+from .ledger import Claim, Evidence, bound, claim, numeric, says
 
 __all__ = ["BOUNDS"]
 
@@ -183,8 +184,6 @@ def c23(quick: bool) -> Evidence:
     SOURCE,
     "4.3.3",
     "L ~ p^2/r up to logarithms when p/r << 1",
-    "C' (1/3 - p/4)(1 - r) <= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23); the logarithm "
-    "enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 log(1/p)",
 )
 def c24(quick: bool) -> Evidence:
     chain = chain_constant()
@@ -196,6 +195,10 @@ def c24(quick: bool) -> Evidence:
     scaled = best.loss * ratio / p**2
     lower = scaled / (chain * (1 / 3 - p / 4) * (1 - ratio))
     upper = scaled / (0.5 + 2 / 3 * np.log(1 / p))
+    sharp = posterior_loss(0.25)
+    # Two features on one line, M = [[1, -3], [-1/3, 1]]: what they add to each other is not normal.
+    uneven = exact_loss([[1.0, -3.0], [-1 / 3, 1.0]], np.zeros(2), 1e-4).loss * 0.5 / 1e-8
+    below = uneven / (sharp * (1 / 3 - 1e-4 / 4) * 0.5)
     pair = optimum(1e-10, np.array([0.01, 0.02]))
     odds = 1 / np.array([0.01, 0.02]) - 1
     in_ratio = float(np.diff(np.log(pair.loss))[0] / np.diff(np.log(odds))[0])
@@ -212,20 +215,44 @@ def c24(quick: bool) -> Evidence:
         f"times the upper bound. The exponent of (1/r - 1) is {in_ratio:.4f}, that of p is {in_p:.4f} "
         "around 1e-22. What is missing from 2, times log(1/p), is the power of the logarithm: "
         f"{', '.join(f'{v:.3f}' for v in powers)} at p = 1e-40, 1e-160, 1e-640 by the law of C20.",
-        [
-            bound(
-                "order", "smallest L over its lower bound, sigma < 1/4", float(lower[inside].min()), ">=", 1.0
-            ),
-            bound(
-                "order", "largest L over its upper bound, sigma < 1/4", float(upper[inside].max()), "<=", 1.0
-            ),
-            # The next term is of relative size t sigma = 4e-3.
-            numeric("order", "|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", 0.01),
-            # The logarithm takes 1/log(1/p) = 0.02 away.
-            numeric("order", "|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", 0.03),
-            numeric("order", "|power of the logarithm - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", 0.02),
-        ],
+        [],
         {"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
+        [
+            says(
+                "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 - "
+                "r) <= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
+                bound(
+                    "order",
+                    "smallest L over its lower bound, sigma < 1/4",
+                    float(lower[inside].min()),
+                    ">=",
+                    1.0,
+                ),
+                bound(
+                    "order",
+                    "largest L over its upper bound, sigma < 1/4",
+                    float(upper[inside].max()),
+                    "<=",
+                    1.0,
+                ),
+            ),
+            says(
+                f"other codes go below: uneven pairs at r = 1/2 have {below:.2f} times the lower bound with "
+                "the largest C'",
+                numeric("order", "loss of uneven pairs at p = 1e-4 over that bound", below, "<", 1.0),
+            ),
+            says(
+                "the logarithm enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 "
+                "log(1/p)",
+                # The next term is of relative size t sigma = 4e-3.
+                numeric("order", "|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", 0.01),
+                # The logarithm takes 1/log(1/p) = 0.02 away.
+                numeric("order", "|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", 0.03),
+                numeric(
+                    "order", "|power of the logarithm - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", 0.02
+                ),
+            ),
+        ],
     )
 
 

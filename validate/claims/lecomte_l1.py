@@ -11,15 +11,18 @@ from ...theory.sparsification import (
     derive,
     limiting_relative_variance,
     parametric_law,
+    relative_variance,
     relative_variance_bounds,
     scaling_law,
 )
-from .ledger import Claim, Evidence, bound, claim, experiment, numeric, says, symbolic
+from ..statistics import Family, jackknife
+from .ledger import Claim, Evidence, allowed, bound, claim, experiment, numeric, says, symbolic
 
 __all__ = ["SPARSIFICATION"]
 
 SOURCE = "lecomte2024"
 SEED = 2024
+ROOT = float(np.sqrt(2 / np.pi))
 ALARM = 1e-3  # of the family of tests in a row
 DEEP = 24.0  # a threshold deep in the tail, where corrections are of relative order 1/DEEP^2
 
@@ -135,13 +138,16 @@ def l6(quick: bool) -> Evidence:
     )
 
 
-def _law_ratios(m: float, strength: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Limit law over the source's curves from after the transient of the length to where one is left."""
+def _law_ratios(m: float, strength: float) -> tuple[FloatArray, ...]:
+    """Return lambda t, and the limit law over section 2.4's pieces (m', |W|_1) and App. B's curve (|W|_1).
+
+    From after the transient of the length to where one weight is left.
+    """
     lam = strength / m**0.5
     t = np.geomspace(20, 20 / lam, 200)
     law = limit_law(t, lam, int(m), 0.9)
     nonzeros, l1_norm = scaling_law(t, lam, int(m))
-    return lam * t, law.nonzeros / nonzeros, law.l1_norm / l1_norm
+    return lam * t, law.nonzeros / nonzeros, law.l1_norm / l1_norm, law.l1_norm * (1 / m**0.5 + lam * t)
 
 
 @claim(
@@ -151,32 +157,47 @@ def _law_ratios(m: float, strength: float) -> tuple[FloatArray, FloatArray, Floa
     "|W_i(t)|_1 is Theta(sqrt m), Theta(1/(lambda t)), Theta(1) in three regimes split at 1/(lambda sqrt "
     "m) and "
     "1/lambda",
-    "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi) = 0.80, then 1 (up to "
-    "logarithms), then 1; with constants 1 throughout the true curve is 0.53 times the printed one at the "
-    "first corner, 1.4-1.5 times at the second",
 )
 def l7(quick: bool) -> Evidence:
     sizes = (1e3, 1e5, 1e8) if quick else (1e3, 1e5, 1e8, 1e12)
-    ratios = np.array([_law_ratios(m, 1e-3)[2] for m in sizes])
+    found = [_law_ratios(m, 1e-3) for m in sizes]
+    ratios, drawn = (np.array([one[k] for one in found]) for k in (2, 3))
+    time = found[-1][0] * sizes[-1] ** 0.5  # lambda sqrt(m) t
+    first, second = (float(np.interp(x, time, ratios[-1])) for x in (1.0, sizes[-1] ** 0.5))
+    begin = float(parametric_law(0.0).scaled_l1_norm)
     tail = parametric_law(np.array([6.0, 12.0, DEEP]))
     middle = tail.scaled_l1_norm * tail.scaled_time
+    orders = [
+        numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.5),
+        numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 2.0),
+    ]
+    limits = [
+        numeric("order", "||W|_1/sqrt(m) at the beginning - sqrt(2/pi)|", abs(begin - ROOT), "<=", 1e-12),
+        numeric("order", "| |W|_1 lambda t - 1| deep in the middle", abs(middle[-1] - 1), "<=", 4 / DEEP**2),
+    ]
     return Evidence(
         f"The limit law over the source's curve with constants 1 stays between {ratios.min():.3f} and "
         f"{ratios.max():.3f} for m = {sizes[0]:g} ... {sizes[-1]:g}, at all times after the length has "
-        "settled, so "
-        "the three orders are right; in the middle |W|_1 lambda t is "
-        f"{', '.join(f'{x:.4f}' for x in middle)} when "
-        f"the share left is {', '.join(f'{x:.0e}' for x in tail.nonzero_share)}. The law, with zeta as "
-        "parameter and M_k = E(|x|-zeta)_+^k for a normal x: lambda sqrt(m) t = int dz/sqrt(M_2(z)) from 0 "
-        "to zeta, |W|_1/sqrt(m) = M_1/sqrt(M_2).",
+        "settled. Over App. B's solution 1/(1/sqrt(m) + lambda t), which the authors' figure draws, it is "
+        f"between {drawn.min():.3f} and {drawn.max():.3f}. In the middle |W|_1 lambda t is "
+        f"{', '.join(f'{x:.4f}' for x in middle)} when the share left is "
+        f"{', '.join(f'{x:.0e}' for x in tail.nonzero_share)}. The law, with zeta as parameter and M_k = "
+        "E(|x|-zeta)_+^k for a normal x: lambda sqrt(m) t = int dz/sqrt(M_2(z)) from 0 to zeta, "
+        "|W|_1/sqrt(m) = M_1/sqrt(M_2).",
+        [],
+        {"largest ratio to App. B's solution": drawn.max(), "smallest": drawn.min()},
         [
-            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.5),
-            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 1.6),
-            numeric(
-                "order", "| |W|_1 lambda t - 1| deep in the middle", abs(middle[-1] - 1), "<=", 4 / DEEP**2
+            says(
+                f"the three orders are right: with constants 1 the true curve is {first:.2f} times the "
+                f"pieces at the first corner, {second:.2f} times at the second",
+                *orders,
+            ),
+            says(
+                "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi), then 1 (up "
+                "to logarithms)",
+                *limits,
             ),
         ],
-        {"|W|_1/sqrt(m) at the beginning": float(parametric_law(0.0).scaled_l1_norm)},
     )
 
 
@@ -185,34 +206,81 @@ def l7(quick: bool) -> Evidence:
     SOURCE,
     "2.4",
     "nonzeros m' ~ |W_i|_1^2: m, then 1/(lambda t)^2, then 1 at t = Theta(1/lambda)",
-    "m' = (1 + relative variance) |W_i|_1^2 at |W_i| = 1, between 1 and 2 times |W_i|_1^2; in the middle "
-    "m' = 2/(lambda t)^2 + 1 on average, up to logarithms, with Poisson spread; at t = 1/lambda about 3 "
-    "are left",
+    needs=["sparsification.fig2"],
 )
-def l8(quick: bool) -> Evidence:
+def l8(quick: bool, ds: xr.Dataset) -> Evidence:
     sizes = (1e3, 1e5, 1e8) if quick else (1e3, 1e5, 1e8, 1e12)
     ratios = np.array([_law_ratios(m, 1e-3)[1] for m in sizes])
     tail = parametric_law(np.array([6.0, 12.0, DEEP]))
     middle = tail.nonzero_share * tail.scaled_time**2
     mean, variance, _, _ = derive.derive_tail_fluctuations().expression
     left = [float(limit_law(1 / lam, lam, int(m), 0.9).nonzeros) for m, lam in ((1e4, 1e-4), (1e8, 1e-7))]
-    return Evidence(
-        f"The limit law over the source's curve with constants 1 stays between {ratios.min():.3f} and "
-        f"{ratios.max():.3f}. In the middle m' (lambda t)^2 is {', '.join(f'{x:.4f}' for x in middle)} "
-        "when the "
-        f"share left is {', '.join(f'{x:.0e}' for x in tail.nonzero_share)}: the constant is 2, not 1. "
-        f"At t = 1/lambda {left[0]:.2f} are left of 1e4 and {left[1]:.2f} of 1e8 on average.",
-        [
-            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.4),
-            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 3.5),
-            numeric(
-                "order", "|m' (lambda t)^2 - 2| deep in the middle", abs(middle[-1] - 2), "<=", 8 / DEEP**2
-            ),
-            symbolic("order", "second order in the fluctuations: E m' - 2/(lambda t)^2 less 1", mean - 1),
-            symbolic("order", "Var m' (lambda t)^2/2 less 1", variance - 1),
-        ],
-        {"left at t = 1/lambda of 1e4": left[0], "left at t = 1/lambda of 1e8": left[1]},
+    share = limiting_relative_variance(np.geomspace(1e-280, 1, 400))
+    # How far counts of independent runs scatter, where enough are left and enough are gone.
+    counts = ds["nonzeros"].values.astype(float)
+    inside = (counts.mean(axis=0) > 10) & (counts.mean(axis=0) < 0.01 * ds.attrs["m"])
+    law = ds["law_nonzeros_std"].values[inside] ** 2
+    predicted = float(np.mean(law / ds["law_nonzeros"].values[inside]))
+    family = Family(ALARM, 2)
+    scatter = family.of(jackknife, counts[:, inside], lambda x: float(np.mean(x.var(axis=0, ddof=1) / law)))
+    identity = numeric(
+        "order", "largest |m'/|W|_1^2 - 1 - relative variance| at unit length", _identity(), "<=", 1e-12
     )
+    orders = [
+        numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.4),
+        numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 3.5),
+    ]
+    return Evidence(
+        f"The limit law over the source's pieces with constants 1 stays between {ratios.min():.3f} and "
+        f"{ratios.max():.3f}. In the middle m' (lambda t)^2 is {', '.join(f'{x:.4f}' for x in middle)} when "
+        f"the share left is {', '.join(f'{x:.0e}' for x in tail.nonzero_share)}: the constant is 2, not 1. "
+        f"At t = 1/lambda {left[0]:.2f} are left of 1e4 and {left[1]:.2f} of 1e8 on average. Where "
+        f"between ten and a hundredth of the weights are left, the variance of m' over {ds.sizes['run']} "
+        f"runs is {scatter:.2f} times that of the limit law, which is {predicted:.2f} times the mean: "
+        "Poisson counts have 1, the limit of the middle. In one run the relative variance is anything from 0 "
+        "to m' - 1 (L13).",
+        [],
+        {"left at t = 1/lambda of 1e4": left[0], "left at t = 1/lambda of 1e8": left[1]},
+        [
+            says("m' = (1 + relative variance) |W_i|_1^2 at |W_i| = 1", identity),
+            says(
+                f"for many weights the factor goes from {1 + share[-1]:.2f} to 2; the orders hold with "
+                f"constants between {ratios.min():.2f} and {ratios.max():.2f}",
+                numeric("order", "least limit of the relative variance", float(share.min()), ">=", 0.5),
+                numeric("order", "largest", float(share.max()), "<=", 1.0),
+                *orders,
+            ),
+            says(
+                "in the middle m' = 2/(lambda t)^2 + 1 on average, up to logarithms",
+                numeric(
+                    "order",
+                    "|m' (lambda t)^2 - 2| deep in the middle",
+                    abs(middle[-1] - 2),
+                    "<=",
+                    8 / DEEP**2,
+                ),
+                symbolic("order", "second order in the fluctuations: E m' - 2/(lambda t)^2 less 1", mean - 1),
+            ),
+            says(
+                f"the spread is Poisson's in the limit of the middle only: before, variance over mean is "
+                f"{predicted:.2f}",
+                numeric("order", "variance over mean of m' by the limit law", predicted, "<", 1.0),
+                allowed("order", "variance of m' in runs over the law's", scatter, ">=", 1.0),
+                allowed("order", "the same", scatter, "<=", 1.0),
+                symbolic("order", "Var m' (lambda t)^2/2 less 1", variance - 1),
+            ),
+        ],
+    )
+
+
+def _identity() -> float:
+    """Return how far m' is from (1 + relative variance) |W|_1^2 for unit encodings."""
+    gaps = []
+    for m in (2, 10, 1000):
+        w = np.abs(_normal(m))
+        w /= np.linalg.norm(w)
+        gaps.append(abs(m / w.sum() ** 2 - 1 - relative_variance(w)))
+    return float(max(gaps))
 
 
 @claim(
@@ -225,21 +293,23 @@ def l8(quick: bool) -> Evidence:
 )
 def l9(quick: bool, ds: xr.Dataset) -> Evidence:
     law_off, source_off, said = [], [], []
+    early = ds["time"].values <= 1 / ds.attrs["lam"]  # later the printed curve goes on to fall below 1
     for name in ("nonzeros", "l1_norm"):
         values = ds[name].values.astype(float)
         mean, error = values.mean(axis=0), stats.sem(values, axis=0)
         some = np.ptp(values, axis=0) > 0
         off = np.abs(ds[f"law_{name}"].values - mean)[some] / error[some]
         ratio = ds[f"source_{name}"].values / mean
-        factor = float(max(ratio.max(), 1 / ratio.min()))
+        ratio = ratio[early]
+        factor = float(max(ratio.max(), 1 / ratio.min()))  # the orders: within a decade
         # Two-sided, at all times of two curves: Bonferroni.
         limit = float(stats.t.isf(ALARM / (4 * ds.sizes["time"]), ds.sizes["run"] - 1))
         text = f"{name}: limit law off by standard errors, at most"
         law_off.append(experiment("order", text, off.max(), "<=", limit, alarm=ALARM))
-        source_off.append(experiment("order", f"{name}: source off by at most a factor", factor, "<=", 4.0))
+        source_off.append(numeric("order", f"{name}: source off by at most a factor", factor, "<=", 10.0))
         said.append(
-            f"{name}: source / exact from {ratio.min():.2f} to {ratio.max():.2f}, limit law within "
-            f"{off.max():.1f} standard errors at all {ds.sizes['time']} times"
+            f"{name}: source / exact up to t = 1/lambda from {ratio.min():.2f} to {ratio.max():.2f}, limit "
+            f"law within {off.max():.1f} standard errors at all {ds.sizes['time']} times"
         )
     nonzeros, norm = (finding.value for finding in source_off)
     return Evidence(
@@ -247,7 +317,7 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
         [],
         corrections=[
             says(
-                f"the scaling is right, but with all constants 1 the curves are off by factors up to "
+                f"up to t = 1/lambda the scaling is right, but the curves drawn are off by factors up to "
                 f"{nonzeros:.2g} (m') and {norm:.2g} (|W_i|_1)",
                 *source_off,
             ),
@@ -304,8 +374,6 @@ def l10(quick: bool) -> Evidence:
     SOURCE,
     "App. B",
     "relative variance Theta(1) gives d(1/|W_i|_1)/dt = Theta(lambda)",
-    "at balance (L6) d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2; the relative variance goes "
-    "from pi/2 - 1 to 1 for normal first weights",
 )
 def l11(quick: bool) -> Evidence:
     start, end = limiting_relative_variance([1.0, 1e-280])
@@ -320,10 +388,18 @@ def l11(quick: bool) -> Evidence:
     return Evidence(
         f"For many normal weights the constant goes from {start:.4f} to 1 ({end:.4f} when a share of "
         "1e-280 is left).",
-        [
-            symbolic("order", "growth of 1/|W|_1 at balance less the corrected form", growth),
-            numeric("order", "smallest constant, many normal weights", start, ">=", 0.5),
-            numeric("order", "largest constant, many normal weights", end, "<=", 1.0),
+        [],
+        corrections=[
+            says(
+                "at balance (L6) d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2",
+                symbolic("order", "growth of 1/|W|_1 at balance less the corrected form", growth),
+            ),
+            says(
+                "in the limit of many normal weights the relative variance goes from pi/2 - 1 to 1",
+                numeric("order", "|limit, all left - (pi/2 - 1)|", abs(start - np.pi / 2 + 1), "<=", 1e-12),
+                numeric("order", "1 - limit at a share of 1e-280", 1 - end, "<=", 0.01),
+                numeric("order", "the same, not above 1", end, "<=", 1.0),
+            ),
         ],
     )
 
@@ -404,13 +480,10 @@ def l13(quick: bool) -> Evidence:
         f"{limit[-1]:.4f} with all weights to 1 with few of many. In runs from normal weights with at "
         "least 100 left it "
         f"was between {lowest:.2f} and {highest:.2f}; with a handful left it can be anything from 0 to m' "
-        "- 1.",
+        "- 1. How far from 1 is 'not far' the print leaves open: these are the numbers.",
         [
             # Differences of sums of up to 1e4 terms, beside a value of order 1.
             bound("printed", "largest excess over the bounds, three distributions", worst, "<=", 1e-9),
-            numeric(
-                "printed", "largest |limit - 1| over all shares left", np.abs(limit - 1).max(), "<=", 0.5
-            ),
             bound(
                 "printed",
                 "largest fall of the limit as the share falls",

@@ -92,7 +92,8 @@ def run_fig2(
     xarray.Dataset
         Over (run, time): `nonzeros`, `l1_norm`, `l2_norm`, `relative_variance`. Over time: the limit law
         (`law_nonzeros`, `law_l1_norm`, `law_relative_variance`, `law_nonzeros_std`, `law_l1_norm_std`)
-        and the source's scalings with constants 1 (`source_nonzeros`, `source_l1_norm`).
+        and the curves that the source draws, 1/(1/sqrt(m) + lam t) and its square (`source_l1_norm`,
+        `source_nonzeros`).
 
     Raises
     ------
@@ -113,7 +114,8 @@ def run_fig2(
     runs = integer("runs", runs, 2)
     t = default_times(m, lam) if times is None else arguments.vector("times", times)
     law = limit_law(t, lam, m, scale)
-    source_nonzeros, source_l1_norm = sparsification.scaling_law(t, lam, m)
+    # What the source's figure draws: App. B's solution with a relative variance of 1 at all times.
+    drawn = 1 / (1 / m**0.5 + lam * t)
     results = [solve(_initial(m, scale, seed, run), lam, t) for run in range(runs)]
     nonzeros, l1, l2 = (
         np.array([getattr(r, name) for r in results]) for name in ("nonzeros", "l1_norm", "l2_norm")
@@ -129,8 +131,8 @@ def run_fig2(
             "law_relative_variance": ("time", law.relative_variance),
             "law_nonzeros_std": ("time", law.nonzeros_std),
             "law_l1_norm_std": ("time", law.l1_norm_std),
-            "source_nonzeros": ("time", source_nonzeros),
-            "source_l1_norm": ("time", source_l1_norm),
+            "source_nonzeros": ("time", drawn**2),
+            "source_l1_norm": ("time", drawn),
         },
         coords={"time": t, "run": np.arange(runs, dtype=np.int32)},
         attrs={"m": m, "lam": lam, "scale": scale, "seed": seed},
