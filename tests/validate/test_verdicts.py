@@ -98,16 +98,16 @@ def test_verdict(row):
     assert (checked.correction is not None) == (checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY))
 
 
-README = Path(__file__).parents[2] / "README.md"
+ERRATA = Path(__file__).parents[2] / ".docs" / "errata.md"
 BEGIN, END = "<!-- errata: superposition claims --errata -->", "<!-- /errata -->"
 
 
-def test_the_readme_lists_the_errata_of_the_ledger():
+def test_the_documentation_lists_the_errata_of_the_ledger():
     # To judge all rows takes minutes. `test_verdict` above ties the verdict of each to the table, and the
     # Markdown depends on nothing else but the claims' own texts: so it is made here from table and texts.
     rows = [
         Checked(claim, Evidence("", []), Verdict(EXPECTED.get(claim.id, "holds")), 0.0)
         for claim in claims.CLAIMS
     ]
-    _, block = README.read_text(encoding="utf-8").split(BEGIN)
+    _, block = ERRATA.read_text(encoding="utf-8").split(BEGIN)
     assert block.split(END)[0].strip() == claims.errata(rows)
