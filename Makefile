@@ -44,12 +44,12 @@ bench: $(STAMP)
 
 # What Sphinx makes of the docstrings on its way lies in .docs/api; old pages there would count as strays.
 docs: $(STAMP)
-	rm -rf .docs/api
+	rm -rf .docs/api .docs/made
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html .docs $(OUT)/docs
 	@echo "$(OUT)/docs/index.html"
 
 clean:
-	rm -rf $(VENV) $(OUT) .docs/api build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(OUT) .docs/api .docs/made build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt

@@ -3,23 +3,26 @@
 import importlib
 import pkgutil
 import re
+import shutil
 from importlib import metadata
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import UnionType
 from typing import get_origin
 
 from docutils.nodes import SkipNode
 from docutils.parsers.rst.states import Inliner
 from latex2mathml.converter import convert
+from markdown_it import MarkdownIt
 from sphinx.ext import autosummary
 
 project = "superposition"
+HERE = Path(__file__).parent
 author = "the superposition authors"
 version = release = metadata.version(project)
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
-exclude_patterns = ["_templates"]
+exclude_patterns = ["_templates", "errata.md"]
 
 # A name in single backquotes becomes a link where there is an entry of that name, and code elsewhere.
 default_role = "py:obj"
@@ -38,6 +41,22 @@ html_math_renderer = "mathml"
 pygments_style = "friendly"
 pygments_dark_style = "native"
 toc_object_entries_show_parents = "hide"
+
+# --- What is made from other files of the project ----------------------------------------------------------
+
+
+def _make(folder):
+    """Copy the pictures, and set the Markdown of the errata, where the pages look for them."""
+    folder.mkdir(exist_ok=True)
+    reference = Path(importlib.import_module(f"{project}.validate").__path__[0]) / "reference"
+    for picture in reference.glob("*.svg"):
+        shutil.copy(picture, folder)
+    _, _, tables = (HERE / "errata.md").read_text(encoding="utf-8").partition("<!--")
+    shown = MarkdownIt("commonmark", {"html": True}).enable("table").render("<!--" + tables)
+    (folder / "errata.html").write_text(shown, encoding="utf-8")
+
+
+_make(HERE / "made")
 
 # --- What the pages of the reference list ------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ def test_corrections_are_those_of_the_ledger(name):
     cited = re.findall(r"\b[LCBE]\d+\b", " ".join(re.findall(r"\*\*(.*?)\*\*", section)))
     assert cited or not section
     claims.select(cited)  # raises if one is not in the ledger
-    errata = (FOLDER.parent / "README.md").read_text(encoding="utf-8").partition("<!-- errata")[2]
+    errata = (FOLDER / "errata.md").read_text(encoding="utf-8").partition("<!-- errata")[2]
     assert [id for id in cited if f"\n| {id} | " not in errata] == []
 
 

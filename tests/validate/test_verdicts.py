@@ -108,15 +108,15 @@ def test_verdict(row, lab):
         assert len(checked.correction) <= 400  # a table of corrections has to be read
 
 
-README = Path(__file__).parents[2] / "README.md"
+ERRATA = Path(__file__).parents[2] / ".docs" / "errata.md"
 BEGIN, END = "<!-- errata: superposition claims --errata -->", "<!-- /errata -->"
 
 
 def errata():
-    return README.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
+    return ERRATA.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
 
 
-def test_the_readme_lists_the_rows_that_do_not_simply_hold():
+def test_the_documentation_lists_the_rows_that_do_not_simply_hold():
     shown = {"holds with a correction", "order only", "fails", "unsettled: a finding fails"}
     wanted = [claim for claim in claims.CLAIMS if EXPECTED.get(claim.id) in shown]
     lines = [line.split(" | ") for line in errata().splitlines() if line.startswith("| ") and line[2] != "|"]
@@ -125,5 +125,5 @@ def test_the_readme_lists_the_rows_that_do_not_simply_hold():
 
 
 @pytest.mark.slow
-def test_the_readme_has_the_errata_of_the_ledger():
+def test_the_documentation_has_the_errata_of_the_ledger():
     assert errata() == page.errata(claims.run(jobs=2))
