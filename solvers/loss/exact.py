@@ -117,11 +117,11 @@ def _by_transforms(
     count, n = M.shape
     kind, bounded, mean = VALUES.index(law.values), law.values in FEW, value_moment(law.values, 1)
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
-    plain, everything = _plain(law), np.ones(n, np.bool_)
+    plain, share = _plain(law), 1.0
     units = [] if plain else blocks(law)
-    share = 1.0
     if law.exactly is not None:
-        share = sweep(_packed(units, everything, law.exactly), 0, 0, np.ones(n, np.complex128))[0].real
+        every = _packed(units, np.ones(n, np.bool_), law.exactly)
+        share = sweep(every, 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:
         i = int(features[k])
@@ -233,7 +233,7 @@ def _law(law: Any, n: int) -> Features:
 def _asked(
     M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any, tol: float, slopes: bool, most: int | None = None
 ) -> tuple[FloatArray, Outputs]:
-    """Return the outputs asked for, all by default, and their weights in the loss per feature."""
+    """Return the outputs asked for, all by default, and their importances."""
     M = real("M", matrix("M", M), -LARGEST, LARGEST)
     n = M.shape[1]
     if M.shape[0] != n:
@@ -242,7 +242,7 @@ def _asked(
     picked = np.arange(n) if rows is None else arguments.indices("rows", rows, n)
     tol = number("tol", tol, 0.0, 1.0, brackets="()")
     found = outputs(features, M[picked], picked, bias[picked], tol, slopes, most)
-    return features.importance[picked] / picked.size, found
+    return features.importance[picked], found
 
 
 def exact_loss(
@@ -301,7 +301,8 @@ def exact_loss(
     0.005
     """
     weights, found = _asked(M, b, law, rows, tol, False)
-    return Loss(float(weights @ found.losses), float(weights @ found.errors), found.losses, found.errors)
+    loss, error = np.mean(weights * found.losses), np.mean(weights * found.errors)
+    return Loss(float(loss), float(error), found.losses, found.errors)
 
 
 def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-12) -> Loss:
@@ -387,7 +388,8 @@ def value_and_gradient(
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
     most = None if frequencies is None else integer("frequencies", frequencies, 1, 2**24)
-    weights, found = _asked(M, b, law, rows, tol, True, most)
+    importance, found = _asked(M, b, law, rows, tol, True, most)
+    weights = importance / importance.size
     return float(weights @ found.losses), weights[:, None] * found.by_M, weights * found.by_b
 
 

@@ -20,10 +20,8 @@ ComplexArray = npt.NDArray[np.complex128]
 
 CHUNK = 512
 FREQUENCIES = 8192
-# Where the transform is smaller, no higher frequency counts.
-GONE = 1e-18
-# Step of the differences, in units of the largest weight.
-STEP = 1e-3
+GONE = 1e-18  # where the transform is smaller, no higher frequency counts
+STEP = 1e-3  # of the differences, in units of the largest weight
 
 
 @result

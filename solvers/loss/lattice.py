@@ -62,10 +62,8 @@ def lattice(
     """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
     phi = np.empty(m.size, np.complex128)
     start = abs(b) + (abs(a) if own > 0.0 else 0.0)
-    reach, longest = 0.0, 0.0
-    for x in m:
-        reach += max(x, 0.0) if kind != SYMMETRIC else abs(x)
-        longest = max(longest, abs(x))
+    reach = np.sum(np.abs(m) if kind == SYMMETRIC else np.maximum(m, 0.0))
+    longest = np.max(np.abs(np.append(m, 0.0)))
     period = start + reach
     theta = 1.0 / period
     while theta * longest < 500.0:

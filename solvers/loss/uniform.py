@@ -187,11 +187,8 @@ def _half_period(
 ) -> tuple[float, float]:
     """Return a period that the images on one side respect, and a bound on their error."""
     m, p = level.m, level.p
-    reach, square = 0.0, 0.0
-    for j in range(m.size):
-        rise = max(side * m[j], 0.0)
-        reach += rise
-        square += p[j] * rise * rise
+    rises = np.maximum(side * m, 0.0)
+    reach, square = np.sum(rises), np.sum(p * rises * rises)
     hard = start + reach
     if reach == 0.0:
         return hard, 0.0

@@ -39,14 +39,10 @@ def case(
     """
     side = 1.0 if b <= 0.0 else -1.0
     turned, a, b = side * m, side * a, side * b
-    # only what makes y larger bounds c: on the right the transforms of negative weights decay
-    both = kind == NORMAL
-    rise = abs(a) if both else max(a, 0.0)
-    longest, square = own * rise, own * rise * rise
-    for j in range(m.size):
-        rise = abs(turned[j]) if both else max(turned[j], 0.0)
-        longest = max(longest, rise)
-        square += marginal[j] * rise * rise
+    rises = np.append(turned, own * a)
+    if kind != NORMAL:  # only what makes y larger bounds c: the transforms of negative weights decay
+        rises = np.maximum(rises, 0.0)
+    longest, square = np.max(np.abs(rises)), np.sum(np.append(marginal, 1.0) * rises * rises)
     found, by_m = np.zeros(4), np.zeros(m.size)
     if not longest > 0.0:  # y is never positive
         return found, by_m, 0.0

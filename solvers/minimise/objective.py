@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from math import comb
 from typing import Any
 
@@ -136,7 +137,13 @@ class Objective:
 
     def _check_penalty(self) -> None:
         self.l1 = self.interference = 0.0
-        if self.penalty is None or callable(self.penalty):
+        if self.penalty is None:
+            return
+        if callable(self.penalty):
+            try:
+                signature(self.penalty).bind(None, None, None)
+            except (TypeError, ValueError):  # other arguments, or a function in C that does not say which
+                raise ValueError(f"`penalty` must take W_out, W_in and b; got {self.penalty!r}.") from None
             return
         kinds = ("l1", "interference")
         if not isinstance(self.penalty, tuple) or len(self.penalty) != 2 or self.penalty[0] not in kinds:
@@ -185,7 +192,7 @@ class Objective:
 
     def smooth(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return the objective without an l1 penalty, and its gradient."""
-        W_out, W_in, b = self.split(x)
+        n, m, (W_out, W_in, b) = self.n, self.m, self.split(x)
         M = np.ascontiguousarray(W_out @ W_in)
         value, by_M, by_b = self.loss(M, b)
         value, by_M, by_b = value / self.unit, by_M / self.unit, by_b / self.unit
@@ -195,11 +202,13 @@ class Objective:
             by_M = by_M + 2.0 * self.interference * off
         by_out, by_in = by_M @ W_in.T, W_out.T @ by_M
         if callable(self.penalty):
-            more, more_out, more_in, more_b = self.penalty(W_out, W_in, b)
-            value += float(more) / self.unit
+            more = self.penalty(W_out, W_in, b)
+            if not isinstance(more, tuple) or [np.shape(one) for one in more] != [(), (n, m), (m, n), (n,)]:
+                rule = "return a number and its derivatives by W_out, W_in and b"
+                raise ValueError(f"`penalty` must {rule}; got {arguments.shown(more)}.")
+            value += float(more[0]) / self.unit
             by_out, by_in, by_b = (
-                a + np.asarray(c) / self.unit
-                for a, c in zip((by_out, by_in, by_b), (more_out, more_in, more_b), strict=True)
+                a + np.asarray(c) / self.unit for a, c in zip((by_out, by_in, by_b), more[1:], strict=True)
             )
         free = {True: by_b, False: by_b[:0], "common": by_b.sum(keepdims=True)}[self.bias]
         return value, self._vector(by_out + by_in.T if self.tied else by_out, by_in, free)

@@ -306,6 +306,8 @@ def test_extremes_are_finite_and_quiet(importance, p):
         (lambda: minimise(2, 1, 0.1, penalty="l1"), r"`penalty`.*got 'l1'"),
         (lambda: minimise(2, 1, 0.1, penalty=("l2", 1.0)), r"`penalty`.*got \('l2', 1.0\)"),
         (lambda: minimise(2, 1, 0.1, penalty=("l1", -1.0)), r"`penalty`.*got -1"),
+        (lambda: minimise(2, 1, 0.1, penalty=len), r"`penalty` must take W_out, W_in and b; got .*len"),
+        (lambda: minimise(2, 1, 0.1, penalty=lambda *model: 0.5), r"`penalty` must return.*got 0.5"),
         (lambda: minimise(2, 1, 0.1, classes=3), r"`classes`.*got 3"),
         (lambda: minimise(40, 1, 0.1, classes=9), r"`classes`.*got 9"),
         (lambda: minimise(2, 1, Features(2, 0.1, values="normal"), classes=1), r"`classes`.*got 1"),
