@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from ...solvers.minimise import Minimum, minimise
 from ...solvers.relu import Thomson, geometry, represented, thomson
@@ -13,9 +11,8 @@ from ...solvers.results import result
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.relu import common_norm_loss
-from ..drawing import check_axes
 
-__all__ = ["SphereCheck", "plot_thomson", "run_thomson", "sphere_check"]
+__all__ = ["SphereCheck", "run_thomson", "sphere_check"]
 
 LOSSES = {
     "unit": "sphere, unit lengths",
@@ -137,10 +134,10 @@ def run_thomson(
     -------
     xarray.Dataset
         Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
-        as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how
-        many features those minimisers represent; names of the arrangements ``sphere``, ``without_bias``,
-        ``with_bias``. Of (full, p): ``full_name``,
-        ``full_kept``, how many features are represented, and ``full_loss``, over p (1 - p)^(n-1).
+        as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how many features
+        those minimisers represent; names of the arrangements ``sphere``, ``without_bias``, ``with_bias``. Of
+        (full, p): ``full_name``, ``full_kept``, how many features are represented, and ``full_loss``, summed
+        over features, over p (1 - p)^(n-1).
 
     Raises
     ------
@@ -159,85 +156,48 @@ def run_thomson(
     """
     pairs = [(arguments.integer("sizes", n, 2), arguments.integer("sizes", m, 1)) for n, m in sizes]
     probabilities = arguments.real("p", arguments.vector("p", p), 0, 1, brackets="()")
-    numbers = ("energy", *LOSSES)
-    rows: dict[str, list[float]] = {name: [] for name in numbers}
-    kept = []
-    names: dict[str, list[str]] = {name: [] for name in ("sphere", "without_bias", "with_bias")}
+    rows: list[dict[str, object]] = []
     for n, m in pairs:
         found = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
-        losses = (found.unit_loss, found.common_loss, found.unbiased.loss, found.biased.loss)
-        values = (found.sphere.energy, *(n * loss for loss in losses))
-        for name, value in zip(numbers, values, strict=True):
-            rows[name].append(float(value))
-        models = [_shape(model) for model in (found.unbiased, found.biased)]
-        kept.append([count for _, count in models])
-        shapes = (found.sphere.geometry.name, *(shape for shape, _ in models))
-        for name, shape in zip(names, shapes, strict=True):
-            names[name].append(shape)
+        without_bias, unbiased_kept = _shape(found.unbiased)
+        with_bias, biased_kept = _shape(found.biased)
+        rows.append(
+            {
+                "energy": found.sphere.energy,
+                "unit": n * found.unit_loss,
+                "common": n * found.common_loss,
+                "unbiased": n * found.unbiased.loss,
+                "biased": n * found.biased.loss,
+                "unbiased_kept": unbiased_kept,
+                "biased_kept": biased_kept,
+                "sphere": found.sphere.geometry.name,
+                "without_bias": without_bias,
+                "with_bias": with_bias,
+                "n_features": n,
+                "n_hidden": m,
+            }
+        )
+    models = [
+        [minimise(n, m, x, starts=starts, rng=np.random.default_rng([seed, n, m])) for x in probabilities]
+        for n, m in full
+    ]
+    axes = ("full", "p")
+    losses = [
+        [n * one.loss / (x * (1 - x) ** (n - 1)) for one, x in zip(row, probabilities, strict=True)]
+        for (n, _), row in zip(full, models, strict=True)
+    ]
     ds = xr.Dataset(
-        {
-            **{name: ("size", values) for name, values in (rows | names).items()},
-            "unbiased_kept": ("size", [without for without, _ in kept]),
-            "biased_kept": ("size", [with_bias for _, with_bias in kept]),
+        {name: ("size", [row[name] for row in rows]) for name in (rows[0] if rows else ())}
+        | {
+            "full_name": (axes, [[_shape(one)[0] for one in row] for row in models]),
+            "full_kept": (axes, [[_shape(one)[1] for one in row] for row in models]),
+            "full_loss": (axes, losses),
         },
         {
             "size": [f"{n} in {m}" for n, m in pairs],
-            "n_features": ("size", [n for n, _ in pairs]),
-            "n_hidden": ("size", [m for _, m in pairs]),
             "full": [f"{n} in {m}" for n, m in full],
             "p": probabilities,
         },
         {"starts": starts, "seed": seed},
     )
-    axes = ("full", "p")
-    full_models = [
-        [minimise(n, m, x, starts=starts, rng=np.random.default_rng([seed, n, m])) for x in probabilities]
-        for n, m in full
-    ]
-    found_shapes = [[_shape(one) for one in row] for row in full_models]
-    ds["full_name"] = (axes, np.array([[name for name, _ in row] for row in found_shapes]))
-    ds["full_kept"] = (axes, np.array([[count for _, count in row] for row in found_shapes]))
-    totals = np.array([[len(one.b) * one.loss for one in row] for row in full_models])
-    ones = np.array([[x * (1 - x) ** (n - 1) for x in probabilities] for n, _ in full])
-    ds["full_loss"] = (axes, totals / ones)
-    return ds
-
-
-def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
-    """Draw the four losses over the number of features, relative to the model that represents nothing.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_thomson`.
-    ax : matplotlib.axes.Axes
-    n_hidden : int, optional
-        One of those in `ds`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    check_axes(ax)
-    known = np.unique(ds["n_hidden"].values).tolist()
-    if n_hidden not in known:
-        raise ValueError(f"`n_hidden` must be one of {known}; got {n_hidden!r}.")
-    mine = ds.isel(size=ds["n_hidden"].values == n_hidden).sortby("n_features")
-    for i, (name, label) in enumerate(LOSSES.items()):
-        ax.plot(
-            mine["n_features"],
-            mine[name] / (mine["n_features"] / 3.0),
-            "osD^"[i] + "-",
-            color=f"C{i}",
-            markersize=4.5,
-            label=label,
-        )
-    ax.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
-    ax.set(
-        xlabel="features",
-        ylabel="L$_1$ / that of the zero model",
-        title=f"{n_hidden} hidden dimensions",
-    )
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend()
-    return ax
+    return ds.set_coords([name for name in ("n_features", "n_hidden") if name in ds])
