@@ -22,7 +22,7 @@ TINY = {
         "small_p": (0.003, 0.01),
         "starts": 2,
     },
-    "thomson": {"sizes": ((4, 2), (5, 2)), "full": ((3, 2),), "p": (0.1,), "starts": 2},
+    "thomson": {"sizes": ((4, 2), (5, 2)), "starts": 2},
     "trained": {"cases": ((2, 1, 0.2),), "models": 6, "steps": 300, "batch": 64},
 }
 

@@ -234,7 +234,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
         found = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]
         ax.errorbar(
             np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2),
-            [one.value for one in found],
+            np.array([one.value for one in found]),
             np.array([[one.value - one.low, one.high - one.value] for one in found]).T,
             fmt="soD^"[k],
             color=("C2", "C1", "C3", "C4")[k],

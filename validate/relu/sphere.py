@@ -109,8 +109,6 @@ def _shape(model: Minimum) -> tuple[str, int]:
 
 def run_thomson(
     sizes: Sequence[Sequence[int]] = tuple((n, m) for m in (2, 3) for n in range(m + 1, 11)),
-    full: Sequence[Sequence[int]] = ((5, 2), (6, 2)),
-    p: Sequence[float] = (0.01, 0.03, 0.1, 0.3),
     *,
     starts: int = 8,
     seed: int = 0,
@@ -120,11 +118,7 @@ def run_thomson(
     Parameters
     ----------
     sizes : sequence of (int, int)
-        n_features (at least 2) and n_hidden.
-    full : sequence of (int, int)
-        Sizes for which the full loss is minimised too, at most 9 features.
-    p : sequence of float
-        Probabilities that a feature is on for those, in (0, 1).
+        n_features (at least 2) and n_hidden, one or more.
     starts : int
         Random starts of each minimisation.
     seed : int
@@ -135,9 +129,7 @@ def run_thomson(
     xarray.Dataset
         Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
         as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how many features
-        those minimisers represent; names of the arrangements ``sphere``, ``without_bias``, ``with_bias``. Of
-        (full, p): ``full_name``, ``full_kept``, how many features are represented, and ``full_loss``, summed
-        over features, over p (1 - p)^(n-1).
+        those minimisers represent; names of the arrangements ``sphere``, ``without_bias``, ``with_bias``.
 
     Raises
     ------
@@ -150,19 +142,21 @@ def run_thomson(
 
     Examples
     --------
-    >>> ds = run_thomson([(5, 2)], [(5, 2)], [0.3], starts=4)
-    >>> str(ds["sphere"].values[0]), str(ds["with_bias"].values[0]), int(ds["full_kept"][0, 0])
-    ('pentagon', 'pentagon', 4)
+    >>> ds = run_thomson([(5, 2)], starts=4)
+    >>> str(ds["sphere"].values[0]), str(ds["with_bias"].values[0]), int(ds["biased_kept"][0])
+    ('pentagon', 'pentagon', 5)
     """
     pairs = [(arguments.integer("sizes", n, 2), arguments.integer("sizes", m, 1)) for n, m in sizes]
-    probabilities = arguments.real("p", arguments.vector("p", p), 0, 1, brackets="()")
-    rows: list[dict[str, object]] = []
+    rows = []
     for n, m in pairs:
         found = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
         without_bias, unbiased_kept = _shape(found.unbiased)
         with_bias, biased_kept = _shape(found.biased)
         rows.append(
             {
+                "size": f"{n} in {m}",
+                "n_features": n,
+                "n_hidden": m,
                 "energy": found.sphere.energy,
                 "unit": n * found.unit_loss,
                 "common": n * found.common_loss,
@@ -173,31 +167,7 @@ def run_thomson(
                 "sphere": found.sphere.geometry.name,
                 "without_bias": without_bias,
                 "with_bias": with_bias,
-                "n_features": n,
-                "n_hidden": m,
             }
         )
-    models = [
-        [minimise(n, m, x, starts=starts, rng=np.random.default_rng([seed, n, m])) for x in probabilities]
-        for n, m in full
-    ]
-    axes = ("full", "p")
-    losses = [
-        [n * one.loss / (x * (1 - x) ** (n - 1)) for one, x in zip(row, probabilities, strict=True)]
-        for (n, _), row in zip(full, models, strict=True)
-    ]
-    ds = xr.Dataset(
-        {name: ("size", [row[name] for row in rows]) for name in (rows[0] if rows else ())}
-        | {
-            "full_name": (axes, [[_shape(one)[0] for one in row] for row in models]),
-            "full_kept": (axes, [[_shape(one)[1] for one in row] for row in models]),
-            "full_loss": (axes, losses),
-        },
-        {
-            "size": [f"{n} in {m}" for n, m in pairs],
-            "full": [f"{n} in {m}" for n, m in full],
-            "p": probabilities,
-        },
-        {"starts": starts, "seed": seed},
-    )
-    return ds.set_coords([name for name in ("n_features", "n_hidden") if name in ds])
+    ds = xr.Dataset({name: ("size", [row[name] for row in rows]) for name in rows[0]})
+    return ds.set_coords(["n_features", "n_hidden"]).assign_attrs(starts=starts, seed=seed)
