@@ -64,7 +64,7 @@ EXPECTED = {
     "E2": "holds with a correction",  # not without bias
     "E3": "holds with a correction",  # pairs have L_0 + L_1 = 0
     "E4": "holds with a correction",  # the importance is missing
-    "E6": "holds with a correction",  # 3 L_1 only without bias
+    "E6": "holds",
 }
 
 

@@ -5,26 +5,17 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from matplotlib import colors
-from matplotlib.axes import Axes
-from matplotlib.patheffects import withStroke
-from scipy.ndimage import distance_transform_edt
 
 from ...solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
 from ...theory import arguments
 from ...theory.relu import mixture_loss
-from ..drawing import check_axes
-from ..experiment import Figure
 
-__all__ = ["MODELS", "phases_figure", "plot_pattern_excess", "plot_phases", "run_phases"]
+__all__ = ["MODELS", "run_phases"]
 
 MODELS = ("free biases", "zero biases")
 
 # What published diagrams compare: encodings picked by hand, one for each phase, biases not fitted.
 PATTERNS = ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0), (1.0, 1.0))
-
-# Okabe and Ito's colours; each phase also has its name written into it.
-COLOURS = ("#0072B2", "#CC79A7", "#009E73", "#E69F00")
 
 # Where certificates are asked for: all phases, far from and near to a boundary.
 POINTS = ((0.05, 1.0), (0.1, 0.3), (0.3, 0.1), (0.5, 0.6), (0.7, 0.9), (0.9, 0.5))
@@ -73,30 +64,22 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
         else:
             p = end * (1.0 - np.linspace(np.sqrt(1.0 - start / end), 0.0, count) ** 2)
         found = pair_transitions(p, bias=bias, lowest=1.0 / reach)
-        columns = {
-            "transition_p": found.p,
-            "transition_importance": found.importance,
-            "before": found.before,
-            "after": found.after,
-            "jump": found.jump,
-            "is_jump": found.is_jump,
-            "transition_model": np.full(found.p.size, model),
-        }
+        columns = {name: getattr(found, name) for name in ("before", "after", "jump", "is_jump")}
+        columns |= {"transition_p": found.p, "transition_importance": found.importance}
+        columns["transition_model"] = np.full(found.p.size, model)
         parts.append(xr.Dataset({name: ("transition", values) for name, values in columns.items()}))
     return xr.concat(parts, "transition")
 
 
 def _certificates(gap: float) -> xr.Dataset:
-    shape = (len(MODELS), len(POINTS))
-    columns = {name: np.empty(shape) for name in ("point_loss", "point_lower", "point_boxes")}
-    for model, bias in enumerate((True, False)):
-        for k, (p, importance) in enumerate(POINTS):
-            solved = solve_pair(p, importance, bias=bias, gap=gap)
-            columns["point_loss"][model, k] = solved.loss
-            columns["point_lower"][model, k] = solved.certificate.lower_bound
-            columns["point_boxes"][model, k] = solved.certificate.work
-    ds = xr.Dataset({name: (("model", "point"), values) for name, values in columns.items()})
+    solved = [[solve_pair(*point, bias=bias, gap=gap) for point in POINTS] for bias in (True, False)]
+    found = {
+        "point_loss": [[one.loss for one in row] for row in solved],
+        "point_lower": [[one.certificate.lower_bound for one in row] for row in solved],
+        "point_boxes": [[one.certificate.work for one in row] for row in solved],
+    }
     p, importances = zip(*POINTS, strict=True)
+    ds = xr.Dataset({name: (("model", "point"), values) for name, values in found.items()})
     return ds.assign(point_p=("point", list(p)), point_importance=("point", list(importances)))
 
 
@@ -155,179 +138,21 @@ def run_phases(
     gap = arguments.number("gap", gap, 1e-7, 1)
     p = np.arange(1, size + 1) / size
     importance = np.geomspace(1.0 / reach, reach, size)
-    grids: dict[str, list[npt.NDArray[np.generic]]] = {
-        name: [] for name in ("phase", "loss", "share", "pattern", "pattern_loss")
-    }
+    parts = []
     for bias in (True, False):
         found = phase_diagram(p, importance, bias=bias)
         norms = np.abs(found.W[..., 0])
         by_hand = _pattern_losses(p, bias)
         totals = 0.5 * (by_hand[:, :, 0, None] + importance * by_hand[:, :, 1, None])
-        grids["phase"].append(found.phase)
-        grids["loss"].append(found.loss)
-        grids["share"].append(norms.min(axis=-1) / norms.max(axis=-1))
-        grids["pattern"].append(totals.argmin(axis=0))
-        grids["pattern_loss"].append(totals.min(axis=0))
-    axes = ("model", "p", "importance")
-    ds = xr.Dataset(
-        {name: (axes, np.stack(values)) for name, values in grids.items()},
-        {"model": list(MODELS), "p": p, "importance": importance},
-        {"phases": ", ".join(PHASES), "gap": gap},
-    )
-    ds["symmetric_until"] = ("model", [symmetric_until(True), symmetric_until(False)])
+        grids = {
+            "phase": found.phase,
+            "loss": found.loss,
+            "share": norms.min(axis=-1) / norms.max(axis=-1),
+            "pattern": totals.argmin(axis=0),
+            "pattern_loss": totals.min(axis=0),
+        }
+        part = xr.Dataset({name: (("p", "importance"), values) for name, values in grids.items()})
+        parts.append(part.assign(symmetric_until=symmetric_until(bias)))
+    ds = xr.concat(parts, "model").assign_coords(model=list(MODELS), p=p, importance=importance)
+    ds = ds.assign_attrs(phases=", ".join(PHASES), gap=gap)
     return ds.merge(_transitions(count, reach)).merge(_certificates(gap))
-
-
-# --- Figures -----------------------------------------------------------------------------------------------
-
-
-def _boundaries(ds: xr.Dataset, model: int) -> list[tuple[npt.NDArray[np.float64], ...]]:
-    """Return the lines of transitions as p, importance, whether they jump; one for each kind."""
-    mine = ds.isel(transition=ds["transition_model"].values == model)
-    kinds = np.stack([mine["before"].values, mine["after"].values], axis=1)
-    lines = []
-    for before, after in np.unique(kinds, axis=0):
-        here = np.flatnonzero((kinds[:, 0] == before) & (kinds[:, 1] == after))
-        here = here[np.argsort(mine["transition_p"].values[here], kind="stable")]
-        if before == after:
-            # A jump within a phase begins where the jump into the phase becomes continuous.
-            first = mine["transition_p"].values[here[0]]
-            into = (kinds[:, 0] != after) & (kinds[:, 1] == after) & mine["is_jump"].values
-            earlier = np.flatnonzero(into & (mine["transition_p"].values < first))
-            here = np.concatenate([earlier[-1:], here])
-        columns = (mine[name].values[here] for name in ("transition_p", "transition_importance", "is_jump"))
-        lines.append(tuple(columns))
-    return lines
-
-
-def _draw_boundaries(ds: xr.Dataset, ax: Axes, model: int) -> None:
-    outline = [withStroke(linewidth=2.4, foreground="white")]
-    styles = {True: ("-", "jump"), False: ((0, (1, 1)), "continuous transition")}
-    named = set()
-    for p, importance, is_jump in _boundaries(ds, model):
-        for mirrored in (importance, 1.0 / importance):
-            jumps = is_jump[:-1] & is_jump[1:]
-            ends = np.flatnonzero(np.diff(jumps)) + 1
-            for piece in np.split(np.arange(jumps.size), ends) if jumps.size else ():
-                line, label = styles[bool(jumps[piece[0]])]
-                ax.plot(
-                    p[piece[0] : piece[-1] + 2],
-                    mirrored[piece[0] : piece[-1] + 2],
-                    color="black",
-                    linestyle=line,
-                    linewidth=1.4,
-                    path_effects=outline,
-                    label=None if label in named else label,
-                )
-                named.add(label)
-    if named:
-        ax.legend(loc="lower right", frameon=True, framealpha=0.9)
-
-
-def _name_phases(phase: npt.NDArray[np.int64], ds: xr.Dataset, ax: Axes) -> None:
-    """Write each phase's name where it is widest."""
-    for index in np.unique(phase):
-        # A border of other cells all around keeps names away from the edges.
-        depth = distance_transform_edt(np.pad(phase == index, 1))[1:-1, 1:-1]
-        i, j = np.unravel_index(np.argmax(depth), depth.shape)
-        ax.text(
-            float(ds["p"][i]),
-            float(ds["importance"][j]),
-            PHASES[index],
-            ha="center",
-            va="center",
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )
-
-
-def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the phases as colours, the paler the smaller the second encoding is, and their boundaries.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_phases`.
-    ax : matplotlib.axes.Axes
-    model : int, optional
-        Index into `MODELS`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    check_axes(ax)
-    model = arguments.integer("model", model, 0, len(MODELS) - 1)
-    phase = ds["phase"].values[model]
-    colour = np.array([colors.to_rgb(name) for name in COLOURS])[phase]
-    share = ds["share"].values[model]
-    alone = np.isin(phase, (0, 1))
-    strength = np.where(alone, 0.75, 0.2 + 0.55 * share)[..., None]
-    shown = 1.0 - strength * (1.0 - colour)
-    ax.pcolormesh(ds["p"], ds["importance"], shown.transpose(1, 0, 2), shading="nearest", rasterized=True)
-    _draw_boundaries(ds, ax, model)
-    _name_phases(phase, ds, ax)
-    low, high = float(ds["importance"][0]), float(ds["importance"][-1])
-    ax.set(
-        yscale="log",
-        xlim=(float(ds["p"][0]), float(ds["p"][-1])),
-        ylim=(low, high),
-        xlabel="density p = 1 - S",
-        ylabel="importance of the second feature",
-        title=MODELS[model],
-    )
-    ax.grid(False)
-    return ax
-
-
-def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw by how much the best of the four patterns picked by hand misses the least loss.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_phases`.
-    ax : matplotlib.axes.Axes
-    model : int, optional
-        Index into `MODELS`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    check_axes(ax)
-    model = arguments.integer("model", model, 0, len(MODELS) - 1)
-    one = ds.isel(model=model)
-    excess = 100.0 * (one["pattern_loss"] / one["loss"] - 1.0)
-    mesh = ax.pcolormesh(
-        ds["p"],
-        ds["importance"],
-        excess.values.T,
-        shading="nearest",
-        rasterized=True,
-        cmap="cividis",
-        vmin=0.0,
-    )
-    ax.figure.colorbar(mesh, ax=ax, label="excess loss, %", shrink=0.85)
-    differs = (one["pattern"] != one["phase"]).values
-    ax.contourf(ds["p"], ds["importance"], differs.T, levels=[0.5, 1.5], colors="none", hatches=["////"])
-    ax.set(
-        yscale="log",
-        xlabel="density p = 1 - S",
-        ylabel="importance of the second feature",
-        title=f"patterns picked by hand, {MODELS[model]}",
-    )
-    ax.grid(False)
-    return ax
-
-
-def phases_figure(ds: xr.Dataset) -> Figure:
-    """Return the figure of both phase diagrams; `ds` is from `run_phases`."""
-    return Figure(
-        "phases",
-        "Two features in one dimension: the best models",
-        "Exact minima over encodings and biases; the first feature has importance 1. Lines: where the best "
-        "model jumps, and where a dropped feature enters continuously. The paler a colour, the smaller one "
-        "encoding is beside the other.",
-        ds,
-        (lambda d, ax: plot_phases(d, ax, 0), lambda d, ax: plot_phases(d, ax, 1)),
-    )

@@ -5,17 +5,13 @@ from functools import lru_cache
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.optimize import brentq
 
 from ...solvers.minimise import minimise
 from ...solvers.relu import geometry, polygon
 from ...theory import arguments
-from ..drawing import check_axes
 
-__all__ = ["plain_log", "plot_polygons", "run_polygons", "shapes"]
+__all__ = ["run_polygons", "shapes"]
 
 # Arrangements that are no polygon, and names of polygons, as `solvers.relu.geometry` has them.
 NAMES = {1: "2 singles", 2: "antipodal pair + single", 4: "2 antipodal pairs"}
@@ -133,17 +129,13 @@ def run_polygons(
     order = sorted({*NAMES, *corners})
     saved = np.array([[_saved(key, x) for x in on] for key in order])
     changes = _crossings(order, saved, on)
-    best, shape = np.empty((len(sizes), on.size)), np.empty((len(sizes), on.size), dtype=object)
-    for i, size in enumerate(sizes):
-        for j, x in enumerate(on):
-            model = minimise(size, 2, x, starts=starts, rng=seed)
-            best[i, j] = size * (1.0 - model.loss / dropped[j])
-            shape[i, j] = shapes(model.W)
+    models = [[minimise(size, 2, x, starts=starts, rng=seed) for x in on] for size in sizes]
+    best = np.array([[size * one.loss for one in row] for size, row in zip(sizes, models, strict=True)])
     return xr.Dataset(
         {
             "saved": (("arrangement", "p"), saved),
-            "best_saved": (("n_features", "p"), best),
-            "shape": (("n_features", "p"), shape.astype(str)),
+            "best_saved": (("n_features", "p"), np.array(sizes)[:, None] - best / dropped),
+            "shape": (("n_features", "p"), [[shapes(one.W) for one in row] for row in models]),
             "crossing_p": ("crossing", np.array([at for at, _, _ in changes])),
             "crossing_below": ("crossing", np.array([_name(low) for _, low, _ in changes], dtype=str)),
             "crossing_above": ("crossing", np.array([_name(high) for _, _, high in changes], dtype=str)),
@@ -151,44 +143,3 @@ def run_polygons(
         {"arrangement": [_name(size) for size in order], "p": on, "n_features": sizes},
         {"starts": starts, "seed": seed},
     )
-
-
-def plain_log(axis: Axis) -> None:
-    """Label a logarithmic axis of few decades with plain numbers."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what each arrangement saves, and the best models found as markers.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_polygons`.
-    ax : matplotlib.axes.Axes
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    check_axes(ax)
-    for i, name in enumerate(ds["arrangement"].values):
-        ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
-    for i, n in enumerate(ds["n_features"].values):
-        ax.plot(
-            ds["p"],
-            ds["best_saved"][i],
-            "osD^v"[i % 5],
-            color="0.35",
-            markerfacecolor="none",
-            markersize=5,
-            label=f"best of {n} features",
-        )
-    for at in ds["crossing_p"].values:
-        ax.axvline(at, color="0.8", linewidth=0.8, zorder=0)
-    ax.set(xscale="log", xlabel="density p = 1 - S", ylabel="features' worth of loss saved")
-    plain_log(ax.xaxis)
-    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return ax

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from ...solvers.minimise import Minimum, minimise
 from ...solvers.relu import Thomson, geometry, represented, thomson
@@ -13,9 +11,8 @@ from ...solvers.results import result
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.relu import common_norm_loss
-from ..drawing import check_axes
 
-__all__ = ["SphereCheck", "plot_thomson", "run_thomson", "sphere_check"]
+__all__ = ["SphereCheck", "run_thomson", "sphere_check"]
 
 LOSSES = {
     "unit": "sphere, unit lengths",
@@ -112,8 +109,6 @@ def _shape(model: Minimum) -> tuple[str, int]:
 
 def run_thomson(
     sizes: Sequence[Sequence[int]] = tuple((n, m) for m in (2, 3) for n in range(m + 1, 11)),
-    full: Sequence[Sequence[int]] = ((5, 2), (6, 2)),
-    p: Sequence[float] = (0.01, 0.03, 0.1, 0.3),
     *,
     starts: int = 8,
     seed: int = 0,
@@ -123,11 +118,7 @@ def run_thomson(
     Parameters
     ----------
     sizes : sequence of (int, int)
-        n_features (at least 2) and n_hidden.
-    full : sequence of (int, int)
-        Sizes for which the full loss is minimised too, at most 9 features.
-    p : sequence of float
-        Probabilities that a feature is on for those, in (0, 1).
+        n_features (at least 2) and n_hidden, one or more.
     starts : int
         Random starts of each minimisation.
     seed : int
@@ -137,10 +128,8 @@ def run_thomson(
     -------
     xarray.Dataset
         Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
-        as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how
-        many features those minimisers represent; names of the arrangements ``sphere``, ``without_bias``,
-        ``with_bias``. Of (full, p): ``full_name``,
-        ``full_kept``, how many features are represented, and ``full_loss``, over p (1 - p)^(n-1).
+        as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how many features
+        those minimisers represent; names of the arrangements ``sphere``, ``without_bias``, ``with_bias``.
 
     Raises
     ------
@@ -153,91 +142,32 @@ def run_thomson(
 
     Examples
     --------
-    >>> ds = run_thomson([(5, 2)], [(5, 2)], [0.3], starts=4)
-    >>> str(ds["sphere"].values[0]), str(ds["with_bias"].values[0]), int(ds["full_kept"][0, 0])
-    ('pentagon', 'pentagon', 4)
+    >>> ds = run_thomson([(5, 2)], starts=4)
+    >>> str(ds["sphere"].values[0]), str(ds["with_bias"].values[0]), int(ds["biased_kept"][0])
+    ('pentagon', 'pentagon', 5)
     """
     pairs = [(arguments.integer("sizes", n, 2), arguments.integer("sizes", m, 1)) for n, m in sizes]
-    probabilities = arguments.real("p", arguments.vector("p", p), 0, 1, brackets="()")
-    numbers = ("energy", *LOSSES)
-    rows: dict[str, list[float]] = {name: [] for name in numbers}
-    kept = []
-    names: dict[str, list[str]] = {name: [] for name in ("sphere", "without_bias", "with_bias")}
+    rows = []
     for n, m in pairs:
         found = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
-        losses = (found.unit_loss, found.common_loss, found.unbiased.loss, found.biased.loss)
-        values = (found.sphere.energy, *(n * loss for loss in losses))
-        for name, value in zip(numbers, values, strict=True):
-            rows[name].append(float(value))
-        models = [_shape(model) for model in (found.unbiased, found.biased)]
-        kept.append([count for _, count in models])
-        shapes = (found.sphere.geometry.name, *(shape for shape, _ in models))
-        for name, shape in zip(names, shapes, strict=True):
-            names[name].append(shape)
-    ds = xr.Dataset(
-        {
-            **{name: ("size", values) for name, values in (rows | names).items()},
-            "unbiased_kept": ("size", [without for without, _ in kept]),
-            "biased_kept": ("size", [with_bias for _, with_bias in kept]),
-        },
-        {
-            "size": [f"{n} in {m}" for n, m in pairs],
-            "n_features": ("size", [n for n, _ in pairs]),
-            "n_hidden": ("size", [m for _, m in pairs]),
-            "full": [f"{n} in {m}" for n, m in full],
-            "p": probabilities,
-        },
-        {"starts": starts, "seed": seed},
-    )
-    axes = ("full", "p")
-    full_models = [
-        [minimise(n, m, x, starts=starts, rng=np.random.default_rng([seed, n, m])) for x in probabilities]
-        for n, m in full
-    ]
-    found_shapes = [[_shape(one) for one in row] for row in full_models]
-    ds["full_name"] = (axes, np.array([[name for name, _ in row] for row in found_shapes]))
-    ds["full_kept"] = (axes, np.array([[count for _, count in row] for row in found_shapes]))
-    totals = np.array([[len(one.b) * one.loss for one in row] for row in full_models])
-    ones = np.array([[x * (1 - x) ** (n - 1) for x in probabilities] for n, _ in full])
-    ds["full_loss"] = (axes, totals / ones)
-    return ds
-
-
-def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
-    """Draw the four losses over the number of features, relative to the model that represents nothing.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_thomson`.
-    ax : matplotlib.axes.Axes
-    n_hidden : int, optional
-        One of those in `ds`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    check_axes(ax)
-    known = np.unique(ds["n_hidden"].values).tolist()
-    if n_hidden not in known:
-        raise ValueError(f"`n_hidden` must be one of {known}; got {n_hidden!r}.")
-    mine = ds.isel(size=ds["n_hidden"].values == n_hidden).sortby("n_features")
-    for i, (name, label) in enumerate(LOSSES.items()):
-        ax.plot(
-            mine["n_features"],
-            mine[name] / (mine["n_features"] / 3.0),
-            "osD^"[i] + "-",
-            color=f"C{i}",
-            markersize=4.5,
-            label=label,
+        without_bias, unbiased_kept = _shape(found.unbiased)
+        with_bias, biased_kept = _shape(found.biased)
+        rows.append(
+            {
+                "size": f"{n} in {m}",
+                "n_features": n,
+                "n_hidden": m,
+                "energy": found.sphere.energy,
+                "unit": n * found.unit_loss,
+                "common": n * found.common_loss,
+                "unbiased": n * found.unbiased.loss,
+                "biased": n * found.biased.loss,
+                "unbiased_kept": unbiased_kept,
+                "biased_kept": biased_kept,
+                "sphere": found.sphere.geometry.name,
+                "without_bias": without_bias,
+                "with_bias": with_bias,
+            }
         )
-    ax.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
-    ax.set(
-        xlabel="features",
-        ylabel="L$_1$ / that of the zero model",
-        title=f"{n_hidden} hidden dimensions",
-    )
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend()
-    return ax
+    ds = xr.Dataset({name: ("size", [row[name] for row in rows]) for name in rows[0]})
+    return ds.set_coords(["n_features", "n_hidden"]).assign_attrs(starts=starts, seed=seed)

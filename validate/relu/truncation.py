@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from matplotlib.axes import Axes
 
 from ...solvers import rug
 from ...solvers.relu import class_shares, cost_of_dropping
@@ -15,10 +14,8 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ...theory.relu import worst_dropped_bound
-from ..drawing import check_axes
-from .polygons import plain_log
 
-__all__ = ["DroppingTable", "dropping_table", "plot_cost", "plot_shares", "run_truncation"]
+__all__ = ["DroppingTable", "dropping_table", "run_truncation"]
 
 MODELS = ("antipodal pairs", "Persian rug")
 
@@ -109,6 +106,23 @@ def dropping_table(
     return DroppingTable(grid, *np.array(rows).T)
 
 
+def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
+    """Return what is known of the models of n features, `on` of which are on."""
+    p, law = on / n, SparseUniform(on / n)
+    found = [class_shares(*_map(kind, n, p, ratio, seed), p) for kind in MODELS]
+    return xr.Dataset(
+        {
+            "share": ("kind", [one.shares[-1] for one in found]),
+            "share_error": ("kind", [one.error_estimate for one in found]),
+            "bound": ("kind", [one.bound for one in found]),
+            "probability": law.tail(n, 2),
+            "given_on": law.tail(n, 2) / law.tail(n, 1),
+            "worst": worst_dropped_bound(n, p, 1) / (on / 3.0),
+        },
+        {"kind": list(MODELS), "n_features": n, "on": on},
+    )
+
+
 def run_truncation(
     n_features: Sequence[int] = (16, 64),
     on: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
@@ -174,106 +188,25 @@ def run_truncation(
             raise ValueError(f"`n_features` must be powers of two; got {n}.")
     counts = arguments.real("on", arguments.vector("on", on), 0, min(sizes), brackets="()")
     ratio = arguments.number("ratio", ratio, 0, 1, brackets="()")
-    shape = (len(MODELS), len(sizes), counts.size)
-    shares, errors, bounds = np.empty(shape), np.empty(shape), np.empty(shape)
-    beyond, given, worst = np.empty(shape[1:]), np.empty(shape[1:]), np.empty(shape[1:])
-    for j, n in enumerate(sizes):
-        for k, p in enumerate(counts / n):
-            for i, kind in enumerate(MODELS):
-                M, b = _map(kind, n, p, ratio, seed)
-                found = class_shares(M, b, p)
-                shares[i, j, k], errors[i, j, k] = found.shares[-1], found.error_estimate
-                bounds[i, j, k] = found.bound
-            data = SparseUniform(p)
-            beyond[j, k] = data.tail(n, 2)
-            given[j, k] = beyond[j, k] / data.tail(n, 1)
-            worst[j, k] = worst_dropped_bound(n, p, 1) / (n * p / 3.0)
+    rows = [xr.concat([_large(n, on, ratio, seed) for on in counts], "on") for n in sizes]
+    large = xr.concat(rows, "n_features").transpose("kind", "n_features", "on")
     tables = [
         dropping_table(n, m, small_p, starts=starts, rng=np.random.default_rng([seed, n, m]))
         for n, m in small
     ]
-    axes, pair, few = ("kind", "n_features", "on"), ("n_features", "on"), ("small", "small_p")
-    return xr.Dataset(
+    axes = ("small", "small_p")
+    few = xr.Dataset(
         {
-            "share": (axes, shares),
-            "share_error": (axes, errors),
-            "bound": (axes, bounds),
-            "probability": (pair, beyond),
-            "given_on": (pair, given),
-            "worst": (pair, worst),
-            "small_share": (few, np.array([table.share for table in tables])),
-            "small_given_on": (few, np.array([table.given_on for table in tables])),
-            "small_left_out": (few, np.array([table.left_out for table in tables])),
-            "regret": (few, np.array([table.regret for table in tables])),
+            "small_share": (axes, [table.share for table in tables]),
+            "small_given_on": (axes, [table.given_on for table in tables]),
+            "small_left_out": (axes, [table.left_out for table in tables]),
+            "regret": (axes, [table.regret for table in tables]),
         },
         {
-            "kind": list(MODELS),
-            "n_features": sizes,
-            "on": counts,
             "small": [f"{n} in {m}" for n, m in small],
+            "small_features": ("small", [n for n, _ in small]),
+            "small_hidden": ("small", [m for _, m in small]),
             "small_p": np.asarray(small_p, dtype=np.float64),
         },
-        {"ratio": ratio, "starts": starts, "seed": seed},
     )
-
-
-def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of inputs with two or more features on in the loss, beside their probability.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_truncation`.
-    ax : matplotlib.axes.Axes
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    check_axes(ax)
-    ax.plot(ds["on"], ds["given_on"][-1], color="C0", label="share of the inputs that are not 0")
-    for i, kind in enumerate(ds["kind"].values):
-        for j, n in enumerate(ds["n_features"].values):
-            marker = "osD^v"[j % 5]
-            label = f"{kind}, D = {n}"
-            ax.plot(ds["on"], ds["share"][i, j], marker, color=f"C{i + 1}", markersize=4.5, label=label)
-        ax.plot(ds["on"], ds["bound"][i, -1], ":", color=f"C{i + 1}", label=f"bound for {kind}")
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="expected number of features on, D (1 - S)",
-        ylabel="share of the loss from two or more on",
-    )
-    ax.legend(loc="lower right", fontsize=7)
-    return ax
-
-
-def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what it costs to choose small models by inputs with at most one feature on.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_truncation`.
-    ax : matplotlib.axes.Axes
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    check_axes(ax)
-    for i, name in enumerate(ds["small"].values):
-        shown = np.maximum(ds["regret"][i].values, 1e-9)  # differences below are rounding
-        ax.plot(
-            ds["small_p"], shown, "osD^v"[i % 5] + "-", color=f"C{i + 1}", markersize=4.5, label=f"{name}"
-        )
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="density p = 1 - S",
-        ylabel="loss above the best, relative",
-        title="models chosen without two or more on",
-    )
-    plain_log(ax.xaxis)
-    ax.legend()
-    return ax
+    return large.merge(few).assign_attrs(ratio=ratio, starts=starts, seed=seed)
