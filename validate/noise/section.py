@@ -39,8 +39,8 @@ def _show_mechanism(ds: xr.Dataset) -> Shown:
     text = (
         f"At the source's settings (learning rate {float(at['learning_rate']):g}, σ = {std:g}) encodings "
         f"that descended the printed regulariser would have grown by {printed:.2g}, {printed / grown:.1%} of "
-        f"the {grown:.2g} measured; the second order that encodings really feel without interference would have "
-        f"changed them by {true:.2g}."
+        f"the {grown:.2g} measured; the second order that encodings really feel without interference would "
+        f"have changed them by {true:.2g}."
     )
     flow = f"flow less this: {found['gap']:.2g}" if "gap" in found else "not computed"
     alone = f"{float(ds['lone_predicted']):.3g} (second order)"
