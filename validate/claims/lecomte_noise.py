@@ -123,14 +123,12 @@ def _simplexes(n: int, m: int, count: int) -> list[FloatArray]:
     return [corners @ np.linalg.qr(rng.normal(size=(m, m)))[0][:n] for _ in range(count)]
 
 
-def _rate(unit: FloatArray, std: float) -> float:
-    """Return how fast the noise-averaged loss raises |W|_4^4/|W|_2^4 at a simplex: exact."""
-    square = theory.simplex_square(len(unit), std)
-    W = math.sqrt(square) * unit
+def _rate(W: FloatArray, std: float) -> float:
+    """Return how fast the noise-averaged loss raises |W|_4^4/|W|_2^4 of unit encodings: exact."""
     slope = np.empty_like(W)
     gradient_for("bipolar", std, None, W.shape[1])(W, slope)
-    outward = W**3 - np.sum(W**4, axis=1, keepdims=True) / square * W
-    return float(-4 / square**2 * np.mean(np.sum(outward * slope, axis=1)))
+    outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
+    return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
 
 
 @claim(
@@ -181,7 +179,7 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
         ],
         corrections=[
             says(
-                "in sigma growth has an onset and no power: at regular simplexes of any orientation the "
+                "in sigma growth has an onset and no power: at regular simplexes of unit encodings the "
                 f"first-order rate goes with local powers from {local[0]:.2g} (sigma = {grid[0]:.2g} to "
                 f"{grid[1]:.2g}) to {local[-1]:.2g} ({grid[-2]:.2g} to {grid[-1]:.2g})",
                 numeric(
@@ -194,7 +192,7 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
                 shown("corrected", "the first less the second", moved, ">", 0.0),
             ),
             says(
-                "bipolar noise leaves simplexes alone whose |W_k|_1 are all below |W|^2/((n-1) sigma), for "
+                "bipolar noise leaves such simplexes alone whose |W_k|_1 are all below 1/((n-1) sigma), for "
                 f"random directions on average at sigma below sqrt(pi/(2m))/(n-1) = "
                 f"{ds.attrs['silent_std']:.2g}",
                 numeric("corrected", "largest rate at simplexes just below, exact", still, "<=", 1e-12),

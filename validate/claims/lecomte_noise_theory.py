@@ -20,7 +20,8 @@ SAMPLED = Family(alarm=1e-4, limits=4)  # two kinds of noise, two sides
 def _symbols() -> tuple[Any, ...]:
     import sympy
 
-    return sympy.symbols("eta u R m p2 p4 mu2 mu4")
+    found: tuple[Any, ...] = sympy.symbols("eta u R m p2 p4 mu2 mu4")
+    return found
 
 
 def _unit(expression: Any) -> Any:
