@@ -109,15 +109,10 @@ def l22(quick: bool) -> Evidence:
 def l23(quick: bool) -> Evidence:
     eta, u, R, *_ = _symbols()
     printed = 1 - 4 * eta * u * (2 + u) + 4 * eta**2 * u**2 * (4 + 4 * u + R)
+    residual = _unit(noise.derive_squared_norm().expression) - printed
     return Evidence(
         "At |W| = 1. (The loss averaged over the noise is stationary at |W|^2 = 1 - sigma^2/2.)",
-        [
-            symbolic(
-                "printed",
-                "squared length less the printed one",
-                _unit(noise.derive_squared_norm().expression) - printed,
-            )
-        ],
+        [symbolic("printed", "squared length less the printed one", residual)],
     )
 
 
@@ -126,31 +121,23 @@ def l24(quick: bool) -> Evidence:
     eta, *_ = _symbols()
     second, mixed = _unit(noise.derive_moment(2).expression), _unit(noise.derive_moment(2, 1).expression)
     printed = 1 - 4 * eta * (1 - 4 * eta) * second + 4 * eta**2 * mixed
+    residual = _unit(noise.derive_next_step_square().expression) - printed
     return Evidence(
         "Odd moments vanish by symmetry.",
-        [
-            symbolic(
-                "printed",
-                "mean squared length less the printed one",
-                noise.derive_next_step_square().expression.subs(_symbols()[4], 1) - printed,
-            )
-        ],
+        [symbolic("printed", "mean squared length less the printed one", residual)],
     )
 
 
 @claim("L25", SOURCE, "C.2", "E[(W.xi)^2 |xi|^2] = |W|^2 (mu4 + (m-1) sigma^4)")
 def l25(quick: bool) -> Evidence:
     eta, _, _, m, p2, p4, mu2, mu4 = _symbols()
+    moment = noise.derive_moment(2, 1).expression - p2 * (mu4 + (m - 1) * mu2**2)
     part = _unit(mu2 * noise.derive_next_step_square().expression)
     right = mu2 * (1 - 4 * eta * (1 - 4 * eta) * mu2 + 4 * eta**2 * (mu4 + (m - 1) * mu2**2))
     return Evidence(
         "The part of the loss with new noise follows; it is constant on the unit sphere, as printed.",
         [
-            symbolic(
-                "printed",
-                "moment less the printed one",
-                noise.derive_moment(2, 1).expression - p2 * (mu4 + (m - 1) * mu2**2),
-            ),
+            symbolic("printed", "moment less the printed one", moment),
             symbolic("printed", "what the part with new noise knows of |W|_4", part.diff(p4)),
         ],
         corrections=[
@@ -163,12 +150,7 @@ def l25(quick: bool) -> Evidence:
     )
 
 
-@claim(
-    "L26",
-    SOURCE,
-    "C.2",
-    "|W'|^2 - 1 = -4 eta (2(W.xi) + eta (W.xi)^2) ± O(eta^2)",
-)
+@claim("L26", SOURCE, "C.2", "|W'|^2 - 1 = -4 eta (2(W.xi) + eta (W.xi)^2) ± O(eta^2)")
 def l26(quick: bool) -> Evidence:
     eta, u, *_ = _symbols()
     error = _unit(noise.derive_squared_norm().expression) - 1
@@ -176,9 +158,7 @@ def l26(quick: bool) -> Evidence:
     return Evidence(
         "The coefficient of eta. With the print's factor eta the square is of the order that is dropped, and "
         "the fourth moment never enters L27.",
-        [
-            symbolic("printed", "coefficient of eta of what is left", printed.expand().coeff(eta, 1)),
-        ],
+        [symbolic("printed", "coefficient of eta of what is left", printed.expand().coeff(eta, 1))],
         corrections=[
             says(
                 "|W'|^2 - 1 = -4 eta (2(W.xi) + (W.xi)^2) + O(eta^2): no eta before the square, or L27 would "
@@ -221,12 +201,7 @@ def l27(quick: bool) -> Evidence:
     )
 
 
-@claim(
-    "L28",
-    SOURCE,
-    "C.2",
-    "E(W.xi)^4 = sum_j W_j^4 mu4 + 6 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4",
-)
+@claim("L28", SOURCE, "C.2", "E(W.xi)^4 = sum_j W_j^4 mu4 + 6 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4")
 def l28(quick: bool) -> Evidence:
     *_, p2, p4, mu2, mu4 = _symbols()
     rest = noise.derive_moment(4).expression - mu4 * p4
@@ -258,12 +233,7 @@ def l29(quick: bool) -> Evidence:
     )
 
 
-@claim(
-    "L30",
-    SOURCE,
-    "3.2",
-    "16 eta^2 E(W.xi)^4 = 3 sigma^4 16 eta^2 (|W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4))",
-)
+@claim("L30", SOURCE, "3.2", "16 eta^2 E(W.xi)^4 = 3 sigma^4 16 eta^2 (|W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4))")
 def l30(quick: bool) -> Evidence:
     *_, p2, p4, mu2, mu4 = _symbols()
     exact, kurtosis = noise.derive_moment(4).expression, mu4 - 3 * mu2**2
@@ -302,9 +272,7 @@ def l32(quick: bool) -> Evidence:
             symbolic("printed", "flat, less 1/m", m * (1 / sympy.sqrt(m)) ** 4 - 1 / m),
             symbolic("printed", "one-hot, less 1", sympy.Integer(1) ** 4 - 1),
             symbolic(
-                "printed",
-                "limit of m times the mean for a random unit vector, less 3",
-                sympy.limit(m * mean, m, sympy.oo) - 3,
+                "printed", "random, limit of m times the mean, less 3", sympy.limit(m * mean, m, sympy.oo) - 3
             ),
         ],
     )
@@ -314,17 +282,18 @@ def l32(quick: bool) -> Evidence:
 def l33(quick: bool) -> Evidence:
     import sympy
 
-    t, sigma = sympy.symbols("t sigma", positive=True)
-    transforms = {"bipolar": (sympy.cosh(sigma * t), -2), "normal": (sympy.exp(sigma**2 * t**2 / 2), 0)}
-    findings = []
-    for name, (transform, printed) in transforms.items():
-        fourth = sympy.diff(sympy.log(transform), t, 4).subs(t, 0)
-        findings.append(
-            symbolic("printed", f"fourth cumulant over sigma^4, {name}", fourth / sigma**4 - printed)
-        )
+    x, sigma = sympy.symbols("t sigma", positive=True)
+    laws = (("bipolar", sympy.cosh(sigma * x), -2), ("normal", sympy.exp(sigma**2 * x**2 / 2), 0))
     return Evidence(
         "From the moment generating functions. Uniform noise has -6/5, Laplace noise 3.",
-        findings,
+        [
+            symbolic(
+                "printed",
+                f"fourth cumulant over sigma^4, {name}, less {printed}",
+                sympy.diff(sympy.log(transform), x, 4).subs(x, 0) / sigma**4 - printed,
+            )
+            for name, transform, printed in laws
+        ],
         {name: noise.excess_kurtosis(name) for name in ("bipolar", "uniform", "normal", "laplace")},
     )
 

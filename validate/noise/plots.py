@@ -92,7 +92,8 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
         for name, fmt, label in names:
             values = ds[name].isel(learning_rate=k)
             _means(ax, ds["noise_std"], values, fmt=fmt, color=f"C{k + 1}", label=f"{label}, rate {rate:g}")
-    ax.set(xlabel="standard deviation σ of bipolar noise", ylabel="mean over encodings", ylim=(0, 1.05))
+    sigma = "standard deviation σ of bipolar noise"
+    ax.set(xlabel=sigma, ylabel="mean over encodings", ylim=(0, 1.05), xticks=ds["noise_std"])
     ax.legend(loc="lower left")
     return ax
 

@@ -47,10 +47,8 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
 
     Parameters
     ----------
-    W : (n_features, n_hidden) array_like of float
-    noise : str
-        As in :func:`superposition.solvers.noise.descend_averaged`.
-    noise_std : float
+    W, noise, noise_std
+        As in :func:`superposition.solvers.noise.descend_averaged`, without runs.
 
     Returns
     -------
@@ -58,16 +56,12 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
         Of the printed loss; at a minimum 0 and positive. The Hessian is that of differences of exact
         gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
     """
-    at = np.ascontiguousarray(arguments.matrix("W", W))
+    at = arguments.matrix("W", W)
     gradient = gradient_for(noise, noise_std, None, at.shape[1])
-    hessian = np.empty((at.size, at.size))
-    for row, k in zip(hessian, np.ndindex(*at.shape), strict=True):
-        moved = at.copy()
-        moved[k] += _SPACING
-        ahead = gradient(moved)
-        moved[k] -= 2 * _SPACING
-        row[:] = ((ahead - gradient(moved)) / (2 * _SPACING)).ravel()
-    return float(np.linalg.norm(gradient(at))), float(np.linalg.eigvalsh((hessian + hessian.T) / 2)[0])
+    sides = _SPACING * np.eye(at.size).reshape(-1, *at.shape)
+    hessian = np.array([(gradient(at + side) - gradient(at - side)).ravel() for side in sides])
+    smallest = np.linalg.eigvalsh((hessian + hessian.T) / (4 * _SPACING))[0]
+    return float(np.linalg.norm(gradient(at))), float(smallest)
 
 
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
@@ -123,8 +117,7 @@ def run_fig6(
     n_hidden : int
         m, at most 40.
     noise_std, learning_rate : float
-    steps : int
-    runs : int
+    steps, runs : int
         Runs among which the first with an encoding that is :func:`stuck` is taken; the first of all if none
         is.
     points : int, optional
@@ -141,9 +134,8 @@ def run_fig6(
         ``settled``, W after the flow; ``stuck`` (feature) before and ``still_stuck`` after it. Numbers:
         ``found`` (runs with a stuck encoding), ``slope`` and ``curvature`` at the settled weights, their
         averaged ``loss``; ``loss_spread``, ``loss_sparse`` of the symmetric minima with and without a spread
-        encoding and ``curvature_spread``, ``curvature_sparse``; ``spread_norm``, the fourth norm of the
-        spread encoding there; ``owned``, the part of the first encoding's squared length on neurons where
-        another one has more than half of its own squared length.
+        encoding; ``spread_norm``, the fourth norm of the spread encoding there; ``owned``, the part of the
+        first encoding's squared length on neurons where another one has more than half of its own.
 
     Raises
     ------
@@ -180,7 +172,6 @@ def run_fig6(
     slope, smallest = curvature(settled, "bipolar", std)
     minima = {name: symmetric_minimum(n, std, spread=name == "spread") for name in ("spread", "sparse")}
     numbers = {f"loss_{name}": theory.noise_averaged_loss(V, "bipolar", std) for name, V in minima.items()}
-    numbers |= {f"curvature_{name}": curvature(V, "bipolar", std)[1] for name, V in minima.items()}
     owner = np.any(share[1:] > 0.5, axis=0)
     return xr.Dataset(
         {
