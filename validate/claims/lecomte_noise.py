@@ -193,7 +193,7 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
             ),
             says(
                 "bipolar noise leaves such simplexes alone whose |W_k|_1 are all below 1/((n-1) sigma), for "
-                f"random directions on average at sigma below sqrt(pi/(2m))/(n-1) = "
+                f"random directions at sigma below about sqrt(pi/(2m))/(n-1) = "
                 f"{ds.attrs['silent_std']:.2g}",
                 numeric("corrected", "largest rate at simplexes just below, exact", still, "<=", 1e-12),
                 shown("corrected", f"growth at sigma = {stds[silent]:g}", quiet, "<=", NOTHING),
