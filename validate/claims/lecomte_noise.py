@@ -125,8 +125,7 @@ def _simplexes(n: int, m: int, count: int) -> list[FloatArray]:
 
 def _rate(W: FloatArray, std: float) -> float:
     """Return how fast the noise-averaged loss raises |W|_4^4/|W|_2^4 of unit encodings: exact."""
-    slope = np.empty_like(W)
-    gradient_for("bipolar", std, None, W.shape[1])(W, slope)
+    slope = gradient_for("bipolar", std, None, W.shape[1])(W)
     outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
     return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
 
