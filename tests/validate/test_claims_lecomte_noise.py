@@ -1,27 +1,47 @@
 """What the ledger says of hidden noise in training, and that wrong statements of it do not get away."""
 
+import numpy as np
 import pytest
 
+from superposition.theory import noise as theory
 from superposition.validate import noise
-from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge
-from superposition.validate.claims.lecomte_collisions import limit
+from superposition.validate.claims import Evidence, Verdict, verdict
+from superposition.validate.claims.lecomte_noise import _rate, _simplexes
+from superposition.validate.claims.ledger import shown
+from superposition.validate.statistics import Family, mean, share
 
 
 def noise_of_any_kurtosis(quick):
     """Take noise of positive excess kurtosis for something that sparsifies."""
     ds = noise.run_mechanism(4, 4, 0.25, (0.02, 0.04), (-2.0, 3.0), 40.0, 12, lone_runs=2, averaged_runs=0)
-    beyond = (ds["by_kurtosis"] - ds["by_normal"]).sel(excess_kurtosis=3.0).values
-    return Evidence(
-        "", [Finding("printed", "experiment", "lower limit of growth", limit(beyond, -1), ">", 0.0)]
-    )
+    beyond = (ds["by_kurtosis"] - ds["by_normal"]).sel(excess_kurtosis=3.0)
+    return Evidence("", [shown("printed", "growth", Family(1e-3, 1).of(mean, beyond), ">")])
 
 
-def half_as_many(quick):
-    """Take one run in two for the frequency of stuck encodings at n = m."""
-    ds = noise.run_stuck((8,), 8, 0.15, runs=12, confidence=0.99)
-    return Evidence("", [Finding("printed", "experiment", "lower limit", float(ds["low"][0]), "<=", 0.5)])
+def at_most_half(quick):
+    """Take at most one run in two to have a stuck encoding at n = m."""
+    ds = noise.run_stuck((8,), 8, 0.15, runs=12)
+    having = Family(1e-2, 1).of(share, int((ds["stuck"] > 0).sum()), 12)
+    return Evidence("", [shown("printed", "share", having, "<=", 0.5)])
 
 
-@pytest.mark.parametrize("check", [noise_of_any_kurtosis, half_as_many])
+@pytest.mark.parametrize("check", [noise_of_any_kurtosis, at_most_half])
 def test_canary_a_wrong_statement_fails(check):
-    assert judge(Claim("X1", "nobody2000", "1", "wrong", check)).verdict is Verdict.FAILS
+    assert verdict(check(True)) is Verdict.FAILS
+
+
+def test_simplexes_are_regular_and_unit():
+    for unit in _simplexes(5, 7, 3):
+        np.testing.assert_allclose(unit @ unit.T, 1.25 * np.eye(5) - 0.25, atol=1e-14)
+
+
+def test_rate_at_a_simplex_by_a_step_of_descent():
+    """A short step down the noise-averaged loss changes |W|_4^4/|W|_2^4 by the rate times its length."""
+    (W,) = _simplexes(4, 6, 1)
+    short = 1e-6
+
+    def mean_shape(W):
+        return np.mean(np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2)
+
+    moved = W - short * theory.noise_averaged_gradient(W, "bipolar", 0.3)
+    assert _rate(W, 0.3) == pytest.approx((mean_shape(moved) - mean_shape(W)) / short, rel=1e-4)

@@ -1,11 +1,13 @@
 """What the ledger says of one noisy step, and that a wrong statement of it does not get away."""
 
+from dataclasses import replace
+
 import pytest
 import sympy
 
 from superposition.theory import noise
-from superposition.validate.claims import Claim, Evidence, Verdict, judge
-from superposition.validate.claims.lecomte_noise_theory import NOISE_THEORY
+from superposition.validate.claims import Evidence, Verdict, verdict
+from superposition.validate.claims.lecomte_noise_theory import NOISE_THEORY, _sampled
 from superposition.validate.claims.ledger import symbolic
 
 
@@ -36,6 +38,16 @@ def regulariser_is_drift(quick):
     )
 
 
-@pytest.mark.parametrize("check", [wrong_loss, regulariser_is_drift])
+def another_moment(quick):
+    """Take samples to have a fourth moment that is a tenth too large."""
+
+    def fourth(w, draws, name):
+        return (draws @ w) ** 4, 1.1 * noise.fourth_moment(w, 1.0, noise.noise_moments(name)[1])
+
+    found = _sampled("moment", quick, fourth)
+    return Evidence("", [replace(finding, about="printed") for finding in found])
+
+
+@pytest.mark.parametrize("check", [wrong_loss, regulariser_is_drift, another_moment])
 def test_canary_a_wrong_statement_fails(check):
-    assert judge(Claim("X1", "nobody2000", "1", "wrong", check)).verdict is Verdict.FAILS
+    assert verdict(check(True)) is Verdict.FAILS

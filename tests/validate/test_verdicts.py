@@ -35,6 +35,7 @@ EXPECTED = {
     "L30": "holds with a correction",  # a factor before the wrong bracket
     "L31": "holds with a correction",  # first order, by interference; alone, encodings flatten
     "L35": "holds with a correction",  # an onset in sigma, not a fourth power
+    "L36": "holds with a correction",  # not at sigma = 0.01, and not kept from a better place
     "L37": "holds with a correction",  # one half of the pairs
     "C8": "holds with a correction",  # Tr W = n_s forces n_d equal eigenvalues n_s/n_d
     "C11": "holds with a correction",  # parity(i XOR j) = parity(i) parity(j)

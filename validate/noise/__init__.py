@@ -1,7 +1,6 @@
 """Hidden noise in training (Lecomte et al. 2024, §3, §4): Figs. 4 to 6, and which mechanism they show."""
 
-from .drop import run_drop
-from .mechanism import MECHANISM, judged, run_mechanism
+from .mechanism import judged, run_mechanism
 from .plots import (
     plot_drop,
     plot_fig4,
@@ -14,13 +13,11 @@ from .plots import (
     plot_stuck,
     plot_weights,
 )
-from .runs import power, run_fig4, run_fig5
-from .section import report_section
+from .runs import run_drop, run_fig4, run_fig5
 from .stuck import curvature, run_fig6, run_stuck, stuck, symmetric_minimum
-from .training import run_agreement, train_noise
+from .training import run_agreement
 
 __all__ = [
-    "MECHANISM",
     "curvature",
     "judged",
     "plot_drop",
@@ -33,8 +30,6 @@ __all__ = [
     "plot_rates",
     "plot_stuck",
     "plot_weights",
-    "power",
-    "report_section",
     "run_agreement",
     "run_drop",
     "run_fig4",
@@ -44,5 +39,4 @@ __all__ = [
     "run_stuck",
     "stuck",
     "symmetric_minimum",
-    "train_noise",
 ]

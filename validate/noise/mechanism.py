@@ -1,32 +1,20 @@
 """Which mechanism sparsifies under hidden noise: first or second order in the learning rate (§3.2)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import noise as solvers
 from ...theory import arguments
 from ...theory import noise as theory
-from ..statistics import student
-from .runs import LARGE_STEP, descend_from, jackknife, starts
+from ...theory.arguments import FloatArray
+from ..statistics import Estimate, Family, crossing, jackknife, mean
+from .runs import LARGE_STEP, descend_from, growth_power, shape, starts
 
-__all__ = ["MECHANISM", "judged", "run_mechanism"]
+__all__ = ["judged", "run_mechanism"]
 
-FloatArray = npt.NDArray[np.float64]
-
-# At the settings of the authors' code for all else: n = 8, m = 16, noise_std = 0.1, learning rate 0.02.
-MECHANISM: dict[str, dict[str, object]] = {
-    "quick": {"runs": 20, "lone_runs": 600, "averaged_runs": 3},
-    "full": {"runs": 100, "lone_runs": 5000, "averaged_runs": 20},
-}
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
-
-
-def _shape(W: FloatArray) -> FloatArray:
-    """Return |W_i|_4^4/|W_i|_2^4 for each encoding: the shape alone, whatever the length."""
-    return np.asarray(np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2)
 
 
 def run_mechanism(
@@ -78,7 +66,10 @@ def run_mechanism(
         source's implicit regulariser, and ``drift`` (learning_rate), what the second order really does to
         encodings without interference, both from theory. ``by_number`` (n_features, run): 1, 2, 4, ...
         encodings, each value an average over as many encodings. ``by_kurtosis`` (excess_kurtosis, run),
-        bipolar where it is -2, and ``by_normal`` (run). ``lone`` (lone_run) and ``lone_predicted``.
+        bipolar where it is -2, and ``by_normal`` (run). ``lone`` (lone_run) and ``lone_predicted``. No
+        growths, but of the encodings under normal noise, which has no axes: ``overlap`` (run), the mean of
+        W_i.W_k/(noise_std |W_k|) less the same without noise, and ``force`` (run), the mean rate at which
+        bipolar noise would sparsify them (:func:`theory.noise.sparsifying_rate`).
 
     Raises
     ------
@@ -105,53 +96,64 @@ def run_mechanism(
     averaged_runs = arguments.integer("averaged_runs", averaged_runs, 0, runs)
     W0 = starts(n, m, runs, seed)
     still = descend_from(W0, "bipolar", 0.0, source_rate, time, 0).W
-    quiet = _shape(still).mean(axis=1)
+    quiet = shape(still).mean(axis=1)
 
-    def growth(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
-        made = descend_from(
-            W0, noise, std, rate, time, np.random.default_rng([seed, tag]), excess_kurtosis=kurtosis
-        )
-        return np.asarray(_shape(made.W).mean(axis=1) - quiet)
+    def last(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
+        rng = np.random.default_rng([seed, tag])
+        return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
-    by_rate = [growth("bipolar", float(rate), 100 + k) for k, rate in enumerate(rates)]
-    by_kurtosis = [growth("three-point", source_rate, 200 + k, float(x)) for k, x in enumerate(kurtoses)]
+    def growth(W: FloatArray) -> FloatArray:
+        return np.asarray(shape(W).mean(axis=1) - quiet)
+
+    normal = last("normal", source_rate, 250)
     sure = [
         solvers.descend_averaged(W, "bipolar", std, LARGE_STEP, round(time / LARGE_STEP)).W
         for W in W0[:averaged_runs]
     ]
-    per_time = [theory.regulariser_rate(std, float(rate), -2.0) / rate for rate in rates]
-    moved = np.array([theory.quartic_flow(w, time * np.array(per_time)) for w in still.reshape(-1, m)])
-    drift = [
-        np.mean(theory.fourth_norm_drift(still, "bipolar", std, float(rate))) * time / rate for rate in rates
-    ]
+    per_time = np.array([theory.regulariser_rate(std, float(rate), -2.0) / rate for rate in rates])
+    moved = np.array([theory.quartic_flow(w, time * per_time) for w in still.reshape(-1, m)])
     numbers = [2**k for k in range(n.bit_length())]
-    by_number = [_of_several(k, n, W0, std, source_rate, time, seed) for k in numbers]
     alone = starts(1, m, lone_runs, seed + 1)
     lone = descend_from(alone, "bipolar", lone_std, source_rate, time, np.random.default_rng([seed, 300])).W
-    unit = alone / np.linalg.norm(alone, axis=-1, keepdims=True)
-    ahead = theory.fourth_norm_drift(unit, "bipolar", lone_std, source_rate)
+
+    def drift(W: FloatArray, strength: float, rate: float) -> float:
+        return float(np.mean(theory.fourth_norm_drift(W, "bipolar", strength, rate))) * time / rate
+
+    settings = {"source_rate": source_rate, "seed": seed}
     return xr.Dataset(
         {
-            "by_rate": (("learning_rate", "run"), by_rate),
-            "averaged": ("averaged_run", [_shape(w).mean() - q for w, q in zip(sure, quiet, strict=False)]),
-            "regulariser": ("learning_rate", _shape(moved).mean(axis=0) - quiet.mean()),
-            "drift": ("learning_rate", drift),
-            "by_number": (("n_features", "run"), by_number),
-            "by_kurtosis": (("excess_kurtosis", "run"), by_kurtosis),
-            "by_normal": ("run", growth("normal", source_rate, 250)),
-            "lone": ("lone_run", (_shape(lone) - _shape(alone))[:, 0]),
-            "lone_predicted": float(np.mean(ahead)) * time / source_rate,
+            "by_rate": (
+                ("learning_rate", "run"),
+                [growth(last("bipolar", float(rate), 100 + k)) for k, rate in enumerate(rates)],
+            ),
+            "averaged": ("averaged_run", [shape(w).mean() - q for w, q in zip(sure, quiet, strict=False)]),
+            "regulariser": ("learning_rate", shape(moved).mean(axis=0) - quiet.mean()),
+            "drift": ("learning_rate", [drift(still, std, float(rate)) for rate in rates]),
+            "by_number": (
+                ("n_features", "run"),
+                [_of_several(k, n, W0, std, source_rate, time, seed) for k in numbers],
+            ),
+            "by_kurtosis": (
+                ("excess_kurtosis", "run"),
+                [growth(last("three-point", source_rate, 200 + k, float(x))) for k, x in enumerate(kurtoses)],
+            ),
+            "by_normal": ("run", growth(normal)),
+            "overlap": ("run", (_overlaps(normal) - _overlaps(still)) / std),
+            "force": ("run", [theory.sparsifying_rate(W, std, -2.0).mean() for W in normal]),
+            "lone": ("lone_run", (shape(lone) - shape(alone))[:, 0]),
+            "lone_predicted": drift(
+                alone / np.linalg.norm(alone, axis=-1, keepdims=True), lone_std, source_rate
+            ),
         },
         {"learning_rate": rates, "n_features": numbers, "excess_kurtosis": kurtoses, "run": range(runs)},
-        {
-            "n_hidden": m,
-            "noise_std": std,
-            "time": time,
-            "source_rate": source_rate,
-            "lone_std": lone_std,
-            "seed": seed,
-        },
+        {"n_hidden": m, "noise_std": std, "time": time, "lone_std": lone_std, **settings},
     )
+
+
+def _overlaps(W: FloatArray) -> FloatArray:
+    """Return the mean of W_i.W_k/|W_k| over the pairs of each run."""
+    overlaps = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
+    return np.asarray(overlaps[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
 
 
 def _of_several(
@@ -161,46 +163,36 @@ def _of_several(
     groups = W0.reshape(-1, k, W0.shape[2])
     still = descend_from(groups, "bipolar", 0.0, rate, time, 0).W
     made = descend_from(groups, "bipolar", std, rate, time, np.random.default_rng([seed, 400 + k])).W
-    return np.asarray((_shape(made) - _shape(still)).reshape(-1, n).mean(axis=1))
+    return np.asarray((shape(made) - shape(still)).reshape(-1, n).mean(axis=1))
 
 
-def judged(ds: xr.Dataset, confidence: float = 0.95) -> dict[str, tuple[float, float, float]]:
-    """Return estimate, lower and upper limit of what tells the mechanisms apart.
+def judged(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
+    """Estimate what tells the mechanisms apart.
 
     Parameters
     ----------
     ds : xarray.Dataset
         From :func:`run_mechanism`.
-    confidence : float, optional
-        Of each interval, in (0, 1).
+    family : Family, optional
+        To which the limits belong; intervals of 95 % if not given.
 
     Returns
     -------
-    dict of str to (float, float, float)
+    dict of str to Estimate
         ``power``: of the learning rate with which growth goes, 0 for an effect of first order, 1 for one of
         second. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: what part of the
-        growth at the source's rate that is; above 1 if the second order works against it. ``slope``: growth
-        per unit of learning rate. ``gap``: growth extrapolated less that on the averaged loss, for the runs
-        that have both. ``lone``, ``normal``: growth of one encoding alone, and of all under normal noise.
-        ``crossing``: the excess kurtosis at which growth beyond normal noise's changes sign (nan if
-        it does not).
+        growth at the source's rate that is; above 1 if the second order works against it. ``gap``: growth
+        on the averaged loss less that extrapolated, for the runs that have both. ``lone``, ``normal``: growth
+        of one encoding alone, and of all under normal noise. ``crossing``: the excess kurtosis at which
+        growth beyond normal noise's changes sign (nan if it does not).
 
         Limits are Student's, for all but means with the jackknife's standard error over runs.
-
-    Raises
-    ------
-    ValueError
-        If `confidence` is out of range.
     """
-    confidence = arguments.number("confidence", confidence, 0.0, 1.0, brackets="()")
-    rates, grown = ds["learning_rate"].values, ds["by_rate"].values.T
-    kurtoses, beyond = (
-        ds["excess_kurtosis"].values,
-        (ds["by_kurtosis"] - ds["by_normal"]).transpose("run", ...).values,
-    )
 
-    def power(samples: FloatArray) -> float:
-        return float(np.polyfit(np.log(rates), np.log(np.maximum(samples.mean(axis=0), 1e-9)), 1)[0])
+    def of(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
+        return family.of(statistic, *samples) if family else statistic(*samples)
+
+    rates, grown = ds["learning_rate"].values, ds["by_rate"].values.T
 
     def line(samples: FloatArray) -> FloatArray:
         return np.asarray(np.polyfit(rates, samples.T, 1))  # slope and value at 0 of each run
@@ -209,35 +201,17 @@ def judged(ds: xr.Dataset, confidence: float = 0.95) -> dict[str, tuple[float, f
         slope, first = line(samples).mean(axis=1)
         return float(first / (first + slope * ds.attrs["source_rate"]))
 
-    def crossing(samples: FloatArray) -> float:
-        means = samples.mean(axis=0)
-        falls = np.flatnonzero((means[:-1] > 0) & (means[1:] <= 0))
-        if not falls.size:
-            return float("nan")
-        k = int(falls[0])
-        return float(np.interp(0.0, -means[k : k + 2], kurtoses[k : k + 2]))
-
+    firsts = line(grown)[1]
+    beyond = (ds["by_kurtosis"] - ds["by_normal"]).transpose("run", ...).values
     found = {
-        name: jackknife(samples, statistic, confidence)
-        for name, statistic, samples in (
-            ("power", power, grown),
-            ("share", share, grown),
-            ("crossing", crossing, beyond),
-        )
-    }
-    slopes, firsts = line(grown)
-    found |= {
-        "slope": _mean(slopes, confidence),
-        "first": _mean(firsts, confidence),
-        "lone": _mean(ds["lone"].values, confidence),
-        "normal": _mean(ds["by_normal"].values, confidence),
+        "power": of(jackknife, grown, growth_power(rates)),
+        "share": of(jackknife, grown, share),
+        "crossing": of(crossing, ds["excess_kurtosis"].values, beyond),
+        "first": of(mean, firsts),
+        "lone": of(mean, ds["lone"].values),
+        "normal": of(mean, ds["by_normal"].values),
     }
     if ds.sizes["averaged_run"] > 1:
         averaged = ds["averaged"].values
-        found["gap"] = _mean(firsts[: averaged.size] - averaged, confidence)
+        found["gap"] = of(mean, averaged - firsts[: averaged.size])
     return found
-
-
-def _mean(samples: FloatArray, confidence: float) -> tuple[float, float, float]:
-    mean, half = map(float, student(samples, confidence))
-    return mean, mean - half, mean + half

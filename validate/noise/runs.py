@@ -1,5 +1,6 @@
 """Figs. 4 and 5 of Lecomte et al. (2024): fourth norms under hidden noise and under l1 regularisation."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,24 +8,39 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from scipy import optimize, stats
+from scipy import optimize
 
 from ...solvers import noise as solvers
 from ...theory import arguments
 from ...theory import noise as theory
+from ...theory.arguments import FloatArray
 from ..collisions.fig3 import first_weights
+from ..statistics import first_level
 
-__all__ = ["descend_from", "jackknife", "power", "run_fig4", "run_fig5", "starts"]
-
-FloatArray = npt.NDArray[np.float64]
+__all__ = [
+    "WEAK_LAM",
+    "descend_from",
+    "growth",
+    "growth_power",
+    "onset",
+    "run_drop",
+    "run_fig4",
+    "run_fig5",
+    "shape",
+    "starts",
+]
 
 # Of descent on the averaged loss, whose rates are at most 8. With half of it fourth norms at n = 8, m = 16
 # are the same to some 0.01 on average over starts, a few 0.01 for single ones where they rise fast.
 LARGE_STEP = 0.1
 LEVEL = 0.5  # fourth norm that counts as sparse
-STRENGTHS = (*np.geomspace(1e-4, 0.1, 10).tolist(), 0.2, 0.4, 0.7, 1.0, 1.2, 1.4, 1.6, 2.0)
+SEEN = 0.1  # growth at which it counts as set in
+WEAK_LAM = (3e-5, 1e-4, 2e-4)  # after 20,000 steps growth is a few hundredths here
+STRENGTHS = (
+    3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.2, 1.4, 1.6, 2.0,
+)  # fmt: skip
 NOISES = (
-    *(np.arange(1, 11) / 100).tolist(), 0.12, 0.14, 0.17, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8,
+    *(np.arange(1, 11) / 100).tolist(), 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8,
 )  # fmt: skip
 
 
@@ -40,27 +56,31 @@ def descend_from(
     return solvers.descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
 
 
-def jackknife(
-    samples: FloatArray, statistic: Callable[[FloatArray], float], confidence: float
-) -> tuple[float, float, float]:
-    """Return a statistic of all runs with Student's interval from the jackknife's standard error.
+def shape(W: npt.ArrayLike) -> FloatArray:
+    """Return |W_i|_4^4/|W_i|_2^4 for each encoding: the shape alone, whatever the length."""
+    weights = np.asarray(W, dtype=np.float64)
+    return np.asarray(np.sum(weights**4, axis=-1) / np.sum(weights**2, axis=-1) ** 2)
 
-    Parameters
-    ----------
-    samples : (runs, ...) ndarray
-        What belongs to one run stays together.
-    statistic : callable
-        Maps (runs, ...) to a number; smooth in means over runs.
-    confidence : float
 
-    Returns
-    -------
-    estimate, low, high : float
-    """
-    runs, whole = len(samples), statistic(samples)
-    without = [statistic(np.delete(samples, run, axis=0)) for run in range(runs)]
-    half = stats.t.ppf(0.5 + confidence / 2, runs - 1) * np.std(without) * math.sqrt(runs - 1)
-    return whole, float(whole - half), float(whole + half)
+def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
+    """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
+    logarithm = np.log(x)
+
+    def power(samples: FloatArray) -> float:
+        return float(np.polyfit(logarithm, np.log(np.maximum(samples.mean(axis=0), 1e-9)), 1)[0])
+
+    return power
+
+
+def onset(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
+    """Return the statistic of (runs, points) growths: the noise at which their mean reaches a tenth."""
+    return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
+
+
+def growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
+    """Return growths (run, strength) beyond those without noise and l1 term, of `run_fig5`."""
+    grown = (ds[name] - ds["quiet"]).isel(step=step)
+    return np.asarray(grown.transpose("run", ...).values)
 
 
 def run_fig4(
@@ -105,10 +125,11 @@ def run_fig4(
     Returns
     -------
     xarray.Dataset
-        ``fourth_norm`` over (noise, noise_std, step, run), the mean of |W_i|_4^4 over encodings; ``t`` over
-        step, learning_rate * steps; ``averaged`` over (noise_std, step, averaged_run), nan beyond
-        `averaged_time`; over noise_std: ``half_time``, at which the mean under bipolar noise passes 1/2 (nan
-        if it does not), and ``predicted_time``, which :func:`theory.noise.sparsification_time` expects.
+        Over (noise, noise_std, step, run), means over encodings: ``fourth_norm``, |W_i|_4^4, and ``shape``,
+        |W_i|_4^4/|W_i|_2^4; ``t`` over step, learning_rate * steps; ``averaged`` over (noise_std, step,
+        averaged_run), nan beyond `averaged_time`; over noise_std: ``half_time``, at which the mean under
+        bipolar noise passes 1/2 (nan if it does not), and ``predicted_time``, by
+        :func:`theory.noise.sparsification_time`.
 
     Raises
     ------
@@ -136,58 +157,36 @@ def run_fig4(
     record = np.unique(np.linspace(0, steps, points + 1).astype(int))
     W0 = starts(n, m, runs, seed)
     names = ("bipolar", "normal")
-    found = np.empty((2, stds.size, record.size, runs))
+    found = np.empty((2, 2, stds.size, record.size, runs))
     averaged = np.full((stds.size, record.size, averaged_runs), np.nan)
     large = max(rate, LARGE_STEP)
     wanted = np.rint(record[record * rate <= averaged_time] * rate / large).astype(int)
-    for k, std in enumerate(stds):
-        for row, name in zip(found, names, strict=True):
-            result = solvers.descend(
-                W0,
-                name,
-                std,
-                rate,
-                steps,
-                np.random.default_rng([seed, k, names.index(name)]),
-                shared=shared,
-                record=record,
-            )
-            row[k] = result.fourth_norm.mean(axis=2).T
-        if averaged_runs:
-            kept, back = np.unique(wanted, return_inverse=True)
-            sure = solvers.descend_averaged(
-                W0[:averaged_runs], "bipolar", float(std), large, int(kept[-1]), record=kept
-            )
-            averaged[k, : wanted.size] = sure.fourth_norm.mean(axis=2).T[back]
+    for (l, name), (k, std) in itertools.product(enumerate(names), enumerate(stds)):
+        rng = np.random.default_rng([seed, k, l])
+        made = solvers.descend(W0, name, std, rate, steps, rng, shared=shared, record=record)
+        found[:, l, k] = [x.mean(axis=2).T for x in (made.fourth_norm, made.fourth_norm / made.l2_norm**4)]
+    for k, std in enumerate(stds if averaged_runs else ()):
+        kept, back = np.unique(wanted, return_inverse=True)
+        sure = solvers.descend_averaged(
+            W0[:averaged_runs], "bipolar", float(std), large, int(kept[-1]), record=kept
+        )
+        averaged[k, : wanted.size] = sure.fourth_norm.mean(axis=2).T[back]
     t = record * rate
-    half = [_passes(t, row.mean(axis=1)) for row in found[0]]
-    expected = [theory.sparsification_time(n, m, float(std), -2.0, fourth_norm=LEVEL) for std in stds]
+    axes = ("noise", "noise_std", "step", "run")
     return xr.Dataset(
         {
-            "fourth_norm": (("noise", "noise_std", "step", "run"), found),
+            "fourth_norm": (axes, found[0]),
+            "shape": (axes, found[1]),
             "averaged": (("noise_std", "step", "averaged_run"), averaged),
-            "half_time": ("noise_std", half),
-            "predicted_time": ("noise_std", expected),
+            "half_time": ("noise_std", [first_level(t, row.mean(axis=1), LEVEL) for row in found[0, 0]]),
+            "predicted_time": (
+                "noise_std",
+                [theory.sparsification_time(n, m, float(std), -2.0, fourth_norm=LEVEL) for std in stds],
+            ),
         },
         {"noise": list(names), "noise_std": stds, "step": record, "t": ("step", t)},
-        {
-            "n_features": n,
-            "n_hidden": m,
-            "learning_rate": rate,
-            "shared": int(shared),
-            "averaged_rate": large,
-            "seed": seed,
-        },
+        {"n_features": n, "n_hidden": m, "learning_rate": rate, "shared": int(shared), "seed": seed},
     )
-
-
-def _passes(t: FloatArray, values: FloatArray) -> float:
-    """Return when a curve first reaches LEVEL, between two points by a straight line."""
-    above = np.flatnonzero(values >= LEVEL)
-    if not above.size:
-        return math.nan
-    k = int(above[0])
-    return float(t[0] if k == 0 else np.interp(LEVEL, values[k - 1 : k + 1], t[k - 1 : k + 1]))
 
 
 def run_fig5(
@@ -196,37 +195,35 @@ def run_fig5(
     lam: Sequence[float] = STRENGTHS,
     noise_std: Sequence[float] = NOISES,
     learning_rate: float = 0.02,
-    steps: int = 20_000,
+    steps: Sequence[int] = (4_000, 20_000),
     runs: int = 24,
     *,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Measure fourth norms after a fixed number of steps, against l1 strength and against bipolar noise.
+    r"""Measure fourth norms after fixed numbers of steps, against l1 strength and against bipolar noise.
 
     Parameters
     ----------
     n_features, n_hidden : int
         n and m, at least 2.
-    lam : sequence of float, optional
-        Strengths of the l1 term of the printed loss, positive, ascending.
-    noise_std : sequence of float, optional
-        Standard deviations, positive, ascending.
-    learning_rate, steps, runs : optional
-        Of each run; at least 2 runs, with the same first weights for all strengths.
-    confidence : float, optional
-        Of the intervals, in (0, 1).
+    lam, noise_std : sequence of float, optional
+        Strengths of the l1 term of the printed loss, and of the noise; positive, ascending.
+    learning_rate : float, optional
+    steps : int or increasing sequence of int, optional
+        After which fourth norms are measured.
+    runs : int, optional
+        At least 2, with the same first weights for all strengths.
     seed : int
 
     Returns
     -------
     xarray.Dataset
-        ``by_lam`` (lam, run) and ``by_noise`` (noise_std, run), means of |W_i|_4^4 over encodings; ``quiet``
-        (run) without noise and l1 term. ``lam_power`` and ``noise_power`` over ``part`` (estimate, low,
-        high): see :func:`power`. Theory: ``lam_drop``, the fourth norm of one-hot encodings under l1, 0 where
-        they cannot live; ``noise_drop``, that of orthogonal one-hot encodings that other inputs' noise
-        shortens. Attribute ``silent_std``: below it encodings of random l1 norm find states that
-        bounded noise does not disturb (:func:`theory.noise.silent_l1_norm`).
+        Means of |W_i|_4^4 over encodings: ``by_lam`` (lam, step, run), ``by_noise`` (noise_std, step, run)
+        and ``quiet`` (step, run), without noise and l1 term. Theory: ``lam_drop``, the fourth norm of one-hot
+        encodings under l1, 0 where they cannot live; ``noise_drop``, that of orthogonal one-hot encodings
+        that other inputs' noise shortens. Attribute ``silent_std``, :math:`\sqrt{\pi/2m}/(n-1)`: below it
+        unit encodings of random l1 norm can lie where bipolar noise switches no wrong output on, above it
+        they cannot (:func:`theory.noise.silent_l1_norm`).
 
     Raises
     ------
@@ -239,56 +236,44 @@ def run_fig5(
 
     Examples
     --------
-    >>> ds = run_fig5(3, 4, (0.01, 0.1), (0.1, 0.2), steps=50, runs=2)
+    >>> ds = run_fig5(3, 4, (0.01, 0.1), (0.1, 0.2), steps=(20, 50), runs=2)
     >>> ds["by_noise"].shape
-    (2, 2)
+    (2, 2, 2)
     """
     n = arguments.integer("n_features", n_features, 2)
     m = arguments.integer("n_hidden", n_hidden, 2)
     runs = arguments.integer("runs", runs, 2)
-    confidence = arguments.number("confidence", confidence, 0.0, 1.0, brackets="()")
     lams = np.atleast_1d(arguments.real("lam", lam, 0.0, brackets="()"))
     stds = np.atleast_1d(arguments.real("noise_std", noise_std, 0.0, brackets="()"))
+    record = [arguments.integer("steps", count, 1) for count in np.atleast_1d(steps)]
     W0 = starts(n, m, runs, seed)
 
     def final(kind: int, std: FloatArray, l1: FloatArray) -> FloatArray:
-        shape = (std.size, runs, n, m)
         result = solvers.descend(
-            np.broadcast_to(W0, shape).reshape(-1, n, m),
+            np.broadcast_to(W0, (std.size, runs, n, m)).reshape(-1, n, m),
             "bipolar",
             np.repeat(std, runs),
             learning_rate,
-            steps,
+            record[-1],
             np.random.default_rng([seed, kind]),
             lam=np.repeat(l1, runs),
+            record=record,
         )
-        return result.fourth_norm[:, 0].mean(axis=1).reshape(std.size, runs)
+        means = result.fourth_norm.mean(axis=2).reshape(std.size, runs, len(record))
+        return np.asarray(means.transpose(0, 2, 1))
 
-    quiet = final(0, np.zeros(1), np.zeros(1))[0]
-    by_lam, by_noise = final(1, np.zeros(lams.size), lams), final(2, stds, np.zeros(stds.size))
-    powers = [
-        list(power(x, (values - quiet).T, confidence)) for x, values in ((lams, by_lam), (stds, by_noise))
-    ]
+    silent_std = math.sqrt(math.pi / (2 * m)) / (n - 1)
+    settings = {"learning_rate": learning_rate, "seed": seed, "silent_std": silent_std}
     return xr.Dataset(
         {
-            "by_lam": (("lam", "run"), by_lam),
-            "by_noise": (("noise_std", "run"), by_noise),
-            "quiet": ("run", quiet),
-            "lam_power": ("part", powers[0]),
-            "noise_power": ("part", powers[1]),
+            "by_lam": (("lam", "step", "run"), final(1, np.zeros(lams.size), lams)),
+            "by_noise": (("noise_std", "step", "run"), final(2, stds, np.zeros(stds.size))),
+            "quiet": (("step", "run"), final(0, np.zeros(1), np.zeros(1))[0]),
             "lam_drop": ("lam", [_one_hot(x / 4) ** 4 for x in lams]),
             "noise_drop": ("noise_std", np.maximum(1 - (n + 1) / 4 * stds**2, 0) ** 2),
         },
-        {"lam": lams, "noise_std": stds, "run": range(runs), "part": ["estimate", "low", "high"]},
-        {
-            "n_features": n,
-            "n_hidden": m,
-            "learning_rate": learning_rate,
-            "steps": steps,
-            "confidence": confidence,
-            "seed": seed,
-            "silent_std": math.sqrt(math.pi / (2 * m)) / (n - 1),
-        },
+        {"lam": lams, "noise_std": stds, "step": record, "run": range(runs)},
+        {"n_features": n, "n_hidden": m, **settings},
     )
 
 
@@ -300,41 +285,65 @@ def _one_hot(lam: float) -> float:
     return float(optimize.brentq(lambda w: (1 - w * w) * w - lam, lowest, 1.0))
 
 
-def power(
-    x: FloatArray,
-    growth: FloatArray,
-    confidence: float,
+def run_drop(
+    n_features: int = 8,
+    n_hidden: int = 16,
+    noise_std: Sequence[float] = (0.2, 0.3, 0.4, 0.5),
+    learning_rate: Sequence[float] = (0.02, 0.005),
+    time: float = 400.0,
+    runs: int = 8,
     *,
-    bottom: float = 0.01,
-    top: float = 0.35,
-) -> tuple[float, float, float]:
-    """Fit the power of x with which a mean grows where it is seen but not yet saturated.
+    seed: int = 0,
+) -> xr.Dataset:
+    """Measure lengths and shapes under strong bipolar noise at several learning rates (right end of Fig. 5b).
 
     Parameters
     ----------
-    x : (points,) ndarray
-        Ascending and positive.
-    growth : (runs, points) ndarray
-    confidence : float
-        Of the interval.
-    bottom, top : float, optional
-        The fit takes the points before the mean first exceeds `top`, from the one on from which the mean
-        stays above `bottom`.
+    n_features, n_hidden : int
+        n and m, at least 2.
+    noise_std, learning_rate : sequence of float
+        Positive.
+    time : float
+        learning_rate * steps of each run.
+    runs : int
+        At least 2; the same first weights throughout.
+    seed : int
 
     Returns
     -------
-    estimate, low, high : float
-        nan with fewer than two points.
+    xarray.Dataset
+        Over (noise_std, learning_rate, run), means over encodings: ``shape``, |W_i|_4^4/|W_i|_2^4, and
+        ``square``, |W_i|_2^2.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The square of a length is what the noise-averaged loss sets, at any learning rate. A shape that depends on
+    the learning rate is an effect of second order: noise in the gradient turns encodings about.
+
+    Examples
+    --------
+    >>> run_drop(2, 2, (0.2,), (0.1,), 1.0, 2)["shape"].shape
+    (1, 1, 2)
     """
-    mean = growth.mean(axis=0)
-    end = int(np.argmax(mean > top)) if np.any(mean > top) else x.size
-    unseen = np.flatnonzero(mean[:end] <= bottom)
-    used = slice(int(unseen[-1]) + 1 if unseen.size else 0, end)
-    if x[used].size < 2:
-        return math.nan, math.nan, math.nan
-
-    def slope(samples: FloatArray) -> float:
-        means = samples.mean(axis=0)[used]
-        return float(np.polyfit(np.log(x[used]), np.log(means), 1)[0]) if np.all(means > 0) else math.nan
-
-    return jackknife(growth, slope, confidence)
+    n = arguments.integer("n_features", n_features, 2)
+    m = arguments.integer("n_hidden", n_hidden, 2)
+    stds = np.atleast_1d(arguments.real("noise_std", noise_std, 0.0, brackets="()"))
+    rates = np.atleast_1d(arguments.real("learning_rate", learning_rate, 0.0, brackets="()"))
+    time = arguments.number("time", time, 0.0, brackets="()")
+    W0 = starts(n, m, arguments.integer("runs", runs, 2), seed)
+    found = np.empty((2, stds.size, rates.size, len(W0)))
+    for k, l in np.ndindex(stds.size, rates.size):
+        rng = np.random.default_rng([seed, 700, k, l])
+        W = descend_from(W0, "bipolar", stds[k], float(rates[l]), time, rng).W
+        found[:, k, l] = shape(W).mean(axis=1), np.sum(W**2, axis=-1).mean(axis=1)
+    axes = ("noise_std", "learning_rate", "run")
+    return xr.Dataset(
+        {"shape": (axes, found[0]), "square": (axes, found[1])},
+        {"noise_std": stds, "learning_rate": rates, "run": range(len(W0))},
+        {"n_features": n, "n_hidden": m, "time": time, "seed": seed},
+    )

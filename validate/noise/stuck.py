@@ -5,23 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from scipy import stats
 
 from ...solvers import noise as solvers
 from ...solvers.noise.averaged import gradient_for
 from ...theory import arguments
 from ...theory import noise as theory
-from .runs import LARGE_STEP, LEVEL, starts
+from ...theory.arguments import FloatArray
+from .runs import LARGE_STEP, LEVEL, descend_from, shape, starts
 
 __all__ = ["curvature", "run_fig6", "run_stuck", "stuck", "symmetric_minimum"]
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 _SPACING = 1e-4  # of the differences that give curvatures
 
 
-def stuck(W: npt.ArrayLike) -> BoolArray:
+def stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Say which encodings stay spread while most others of their run are sparse.
 
     Sparse means |W_i|_4^4/|W_i|_2^4 of at least 1/2, what two equal weights have. An encoding is stuck if it
@@ -41,8 +38,7 @@ def stuck(W: npt.ArrayLike) -> BoolArray:
     >>> stuck([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
     array([False, False,  True])
     """
-    weights = np.asarray(W, dtype=np.float64)
-    sparse = np.sum(weights**4, axis=-1) >= LEVEL * np.sum(weights**2, axis=-1) ** 2
+    sparse = shape(W) >= LEVEL
     return np.asarray(~sparse & (sparse.mean(axis=-1, keepdims=True) > 0.5))
 
 
@@ -51,10 +47,8 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
 
     Parameters
     ----------
-    W : (n_features, n_hidden) array_like of float
-    noise : str
-        As in :func:`superposition.solvers.noise.descend_averaged`.
-    noise_std : float
+    W, noise, noise_std
+        As in :func:`superposition.solvers.noise.descend_averaged`, without runs.
 
     Returns
     -------
@@ -62,16 +56,12 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
         Of the printed loss; at a minimum 0 and positive. The Hessian is that of differences of exact
         gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
     """
-    at = np.ascontiguousarray(arguments.matrix("W", W))
+    at = arguments.matrix("W", W)
     gradient = gradient_for(noise, noise_std, None, at.shape[1])
-    hessian = np.empty((at.size, at.size))
-    for row, k in zip(hessian, np.ndindex(*at.shape), strict=True):
-        moved = at.copy()
-        moved[k] += _SPACING
-        ahead = gradient(moved)
-        moved[k] -= 2 * _SPACING
-        row[:] = ((ahead - gradient(moved)) / (2 * _SPACING)).ravel()
-    return float(np.linalg.norm(gradient(at))), float(np.linalg.eigvalsh((hessian + hessian.T) / 2)[0])
+    sides = _SPACING * np.eye(at.size).reshape(-1, *at.shape)
+    hessian = np.array([(gradient(at + side) - gradient(at - side)).ravel() for side in sides])
+    smallest = np.linalg.eigvalsh((hessian + hessian.T) / (4 * _SPACING))[0]
+    return float(np.linalg.norm(gradient(at))), float(smallest)
 
 
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
@@ -127,8 +117,7 @@ def run_fig6(
     n_hidden : int
         m, at most 40.
     noise_std, learning_rate : float
-    steps : int
-    runs : int
+    steps, runs : int
         Runs among which the first with an encoding that is :func:`stuck` is taken; the first of all if none
         is.
     points : int, optional
@@ -145,9 +134,8 @@ def run_fig6(
         ``settled``, W after the flow; ``stuck`` (feature) before and ``still_stuck`` after it. Numbers:
         ``found`` (runs with a stuck encoding), ``slope`` and ``curvature`` at the settled weights, their
         averaged ``loss``; ``loss_spread``, ``loss_sparse`` of the symmetric minima with and without a spread
-        encoding and ``curvature_spread``, ``curvature_sparse``; ``spread_norm``, the fourth norm of the
-        spread encoding there; ``owned``, the part of the first encoding's squared length on neurons where
-        another one has more than half of its own squared length.
+        encoding; ``spread_norm``, the fourth norm of the spread encoding there; ``owned``, the part of the
+        first encoding's squared length on neurons where another one has more than half of its own.
 
     Raises
     ------
@@ -184,7 +172,6 @@ def run_fig6(
     slope, smallest = curvature(settled, "bipolar", std)
     minima = {name: symmetric_minimum(n, std, spread=name == "spread") for name in ("spread", "sparse")}
     numbers = {f"loss_{name}": theory.noise_averaged_loss(V, "bipolar", std) for name, V in minima.items()}
-    numbers |= {f"curvature_{name}": curvature(V, "bipolar", std)[1] for name, V in minima.items()}
     owner = np.any(share[1:] > 0.5, axis=0)
     return xr.Dataset(
         {
@@ -202,15 +189,7 @@ def run_fig6(
             **numbers,
         },
         {"step": record, "t": ("step", record * learning_rate)},
-        {
-            "n_features": n,
-            "n_hidden": m,
-            "noise_std": std,
-            "learning_rate": learning_rate,
-            "runs": runs,
-            "settle": settle,
-            "seed": seed,
-        },
+        {"n_features": n, "n_hidden": m, "noise_std": std, "learning_rate": learning_rate, "runs": runs},
     )
 
 
@@ -223,7 +202,6 @@ def run_stuck(
     runs: int = 20,
     *,
     settle: float = 25.0,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> xr.Dataset:
     """Count stuck encodings against n/m under bipolar noise.
@@ -242,18 +220,14 @@ def run_stuck(
     settle : float, optional
         Time for which the flow of the averaged loss goes on from the last weights, before they are judged:
         what only the noise of the gradient keeps spread has then left.
-    confidence : float, optional
-        Of the exact (Clopper and Pearson's) binomial intervals, in (0, 1).
     seed : int
 
     Returns
     -------
     xarray.Dataset
         Over (n_features, run): ``stuck``, the number of encodings that are :func:`stuck`, ``sparse``, that of
-        encodings with a fourth norm of at least 1/2. Over n_features: the share of runs with a stuck
-        encoding, ``frequency``, with ``low`` and ``high``; the same of runs of which more than half of the
-        encodings are sparse, ``sparsified``, ``sparsified_low``, ``sparsified_high``; ``norm``, the mean
-        fourth norm of stuck encodings (nan without any).
+        encodings with a fourth norm of at least 1/2. ``norm`` (n_features): the mean fourth norm of stuck
+        encodings (nan without any).
 
     Raises
     ------
@@ -269,44 +243,21 @@ def run_stuck(
     m = arguments.integer("n_hidden", n_hidden, 2, 40)
     runs = arguments.integer("runs", runs, 1)
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
-    confidence = arguments.number("confidence", confidence, 0.0, 1.0, brackets="()")
-    counts, sparse = np.empty((2, len(sizes), runs), dtype=int)
-    norms, shares = [], []
-    for k, n in enumerate(sizes):
-        made = solvers.descend(
-            starts(n, m, runs, seed),
-            "bipolar",
-            std,
-            learning_rate,
-            round(time / learning_rate),
-            np.random.default_rng([seed, 600, n]),
-        )
-        W = _settled(made.W, std, settle)
-        which, fourth = stuck(W), np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2
-        counts[k], sparse[k] = which.sum(axis=1), np.sum(fourth >= LEVEL, axis=1)
-        norms.append(float(fourth[which].mean()) if which.any() else np.nan)
-        row = []
-        for hits in (np.sum(counts[k] > 0), np.sum(2 * sparse[k] > n)):
-            found = stats.binomtest(int(hits), runs).proportion_ci(confidence)
-            row += [hits / runs, found.low, found.high]
-        shares.append(row)
-    names = ("frequency", "low", "high", "sparsified", "sparsified_low", "sparsified_high")
+    counts, sparse, norms = [], [], []
+    for n in sizes:
+        rng = np.random.default_rng([seed, 600, n])
+        W = descend_from(starts(n, m, runs, seed), "bipolar", std, learning_rate, time, rng).W
+        W = _settled(W, std, settle)
+        which, fourth = stuck(W), shape(W)
+        counts.append(which.sum(axis=1))
+        sparse.append(np.sum(fourth >= LEVEL, axis=1))
+        norms.append(fourth[which].mean() if which.any() else np.nan)
     return xr.Dataset(
         {
             "stuck": (("n_features", "run"), counts),
             "sparse": (("n_features", "run"), sparse),
             "norm": ("n_features", norms),
-            **{
-                name: ("n_features", column) for name, column in zip(names, np.transpose(shares), strict=True)
-            },
         },
         {"n_features": sizes, "run": range(runs)},
-        {
-            "n_hidden": m,
-            "noise_std": std,
-            "learning_rate": learning_rate,
-            "time": time,
-            "confidence": confidence,
-            "seed": seed,
-        },
+        {"n_hidden": m, "noise_std": std, "learning_rate": learning_rate, "time": time, "seed": seed},
     )
