@@ -10,6 +10,7 @@ size was trained from seeds 3, 4 and 5 after that, these decide, with nothing ch
 them; the evidence says where there are none.
 """
 
+import math
 from functools import cache
 
 import numpy as np
@@ -20,10 +21,10 @@ from ...solvers.rug import optimum
 from ...theory import rug
 from ..codes.runs import read_symmetry, symmetry
 from ..files import read_dataset
-from ..statistics import Estimate, power, student
+from ..statistics import Estimate, Family, measured, power, student
 from ..stored import REFERENCE
 from ..training import models_at
-from .ledger import Claim, Evidence, Finding, claim, experiment, numeric, symbolic
+from .ledger import Claim, Evidence, Finding, claim, experiment, numeric, shown, symbolic
 
 __all__ = ["STRUCTURE"]
 
@@ -83,10 +84,36 @@ def _mean(name: str, end: str, p: float, ratio: float, n: int = LARGEST) -> tupl
     return float(mean), float(half)
 
 
-def _copies(p: float, ratio: float) -> float:
-    """Return the lower limit of the largest model's loss over that of copies of the smallest, less 1."""
-    large, small = (_mean("excess", CONVERGED, p, ratio, n) for n in (LARGEST, SIZES[0]))
-    return (1.0 + large[0] - large[1]) / (1.0 + small[0] + small[1]) - 1.0
+def _copies(p: float, ratio: float) -> Estimate:
+    """Return by how much the best model of the largest size is above copies of the best smaller one.
+
+    Each loss is measured with a standard error of its own; all of them keep their limits together, at an
+    alarm rate of one in a hundred, so that the best may be picked. A model that is worse than copies of
+    another is not optimal, whatever its seed.
+    """
+    whole = read_symmetry()
+    assert whole is not None
+    models = whole.sel(end=CONVERGED).isel(model=models_at(whole, p, ratio))
+    family = Family(1e-2, 3 * models.sizes["model"])
+    losses = [
+        family.of(measured, *pair)
+        for pair in zip(models["loss"].values, models["loss_se"].values, strict=True)
+    ]
+    large = models["n_features"].values == LARGEST
+    best = [
+        min(
+            (loss for loss, mine in zip(losses, large, strict=True) if mine == size),
+            key=lambda one: one.value,
+        )
+        for size in (True, False)
+    ]
+    lows = [
+        min(getattr(loss, end) for loss, mine in zip(losses, large, strict=True) if mine == size)
+        for size, end in ((True, "low"), (False, "high"))
+    ]
+    return Estimate(
+        best[0].value / best[1].value - 1, lows[0] / lows[1] - 1, math.inf, family.level, len(losses), 1e-2
+    )
 
 
 def _slope(name: str, end: str, p: float, ratio: float) -> Estimate:
@@ -186,8 +213,8 @@ def c26(quick: bool) -> Evidence:
     "Fig. 2",
     "trained models and the Persian rug have essentially the same loss, far below the linear model",
     "they agree within a tenth at the stopping rule at ratio 0.12 alone; converged, models lie below the "
-    "rug, by three quarters and more at ratio 0.5 (pairs), and at 0.25 with p <= 0.05 large ones above "
-    "copies of small ones, so not at the optimum",
+    "rug, by three quarters and more at ratio 0.5 (pairs), and at 0.25 large ones above copies of "
+    "small ones, so not at the optimum",
 )
 def c27(quick: bool) -> Evidence:
     findings = []
@@ -204,8 +231,7 @@ def c27(quick: bool) -> Evidence:
     for p in (0.01, 0.05, 0.1):
         small, large = (_mean("excess", CONVERGED, p, 0.5, n) for n in (128, 512))
         changes.append(abs(large[0] - small[0]))
-    # At p = 0.1 the gap is smaller, and two limits from three seeds each do not tell it from none.
-    copies = [_copies(p, 0.25) for p in (0.01, 0.05)]
+    copies = [_copies(p, 0.25) for p in (0.01, 0.05, 0.1)]
     shares = _trained()["loss"].sel(end=CONVERGED) / _trained()["linear_loss"]
     linear = float(shares.values[_trained()["n_features"].values == LARGEST].max())
     findings += [
@@ -214,12 +240,11 @@ def c27(quick: bool) -> Evidence:
         experiment("corrected", "all cells, converged: largest upper limit of the excess", above, "<", 0.0),
         experiment("corrected", "ratio 0.5, converged: largest upper limit", halves, "<=", -0.75),
         experiment("corrected", "its largest change from n = 128 to 512", max(changes), "<=", 0.02),
-        experiment(
+        shown(
             "corrected",
-            "ratio 0.25, p <= 0.05, converged: lower limit of loss over copies of 128 features, less 1",
-            min(copies),
+            f"ratio 0.25, 8000 steps: best of {LARGEST} features over copies of the best smaller, less 1",
+            copies,
             ">",
-            0.0,
         ),
         experiment("corrected", "largest loss / affine optimum, converged", linear, "<", 1.0),
     ]
