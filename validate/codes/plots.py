@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..statistics import student
-from .runs import SHARES
+from .structure import SHARES
 from .symmetry import by_cell
 
 __all__ = ["STATISTICS", "plot_curvature", "plot_shares", "plot_symmetry"]
@@ -73,7 +73,7 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the least curvature at the rug against n_features; of `run_hessian`."""
     for c in range(ds.sizes["case"]):
         case = ds.isel(case=c)
-        label = f"p = {float(case['p']):g}, ratio {float(case['ratio']):g}"
+        label = f"p = {float(case['p'][0]):g}, ratio {float(case['ratio'][0]):g}"
         ax.plot(ds["n_features"], -case["lowest"], "o-", color=f"C{c + 1}", markersize=3.6, label=label)
     sizes = ds["n_features"].values
     ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")

@@ -1,6 +1,7 @@
 """Experiments on the codes that trained models use, and on the rug as a minimum; nothing is drawn here."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..stored import REFERENCE
 from ..training import grid, train
-from .structure import normality, structure
+from .structure import SHARES, excess_kurtosis, structure
 from .symmetry import run_stored, symmetry
 
 __all__ = [
@@ -28,39 +29,26 @@ __all__ = [
     "run_structure",
 ]
 
-SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
-
 
 def _columns(dim: str, rows: Sequence[Mapping[str, Any]], **attributes: Any) -> xr.Dataset:
     return xr.Dataset({name: (dim, [row[name] for row in rows]) for name in rows[0]}, attrs=attributes)
 
 
 def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
-    """Compute the envelope of codes and the lower bound where the reference models stand.
+    """Compute the envelope of codes and the lower bound where the models in a folder stand.
 
     Returns
     -------
     xarray.Dataset
         Of (point): ``p``, ``ratio``, ``rug``, ``balanced`` and ``envelope`` (the least loss of known codes in
         models "balanced" and "free") and ``lower_bound``.
-
-    Raises
-    ------
-    ValueError
-        If there are no reference runs.
     """
     trained = run_stored(folder=folder)
     p, ratio = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
     found = envelopes(p, ratio)
     free = found["free"]
-    columns = {
-        "p": p,
-        "ratio": ratio,
-        "rug": free.rug,
-        "balanced": found["balanced"].loss,
-        "envelope": free.loss,
-        "lower_bound": free.lower_bound,
-    }
+    least = {"balanced": found["balanced"].loss, "envelope": free.loss, "lower_bound": free.lower_bound}
+    columns = {"p": p, "ratio": ratio, "rug": free.rug, **least}
     return xr.Dataset({name: ("point", values) for name, values in columns.items()})
 
 
@@ -105,7 +93,6 @@ def run_structure(
     *,
     schedule: str = "both",
     steps: int = 4000,
-    samples: int = 4000,
     device: str = "auto",
 ) -> xr.Dataset:
     """Train the models of p × ratio × seed and identify the code of each.
@@ -115,43 +102,32 @@ def run_structure(
     n_features : int
     p, ratio : sequence of float
     seeds : sequence of int
-    schedule : {"both", "paper", "converged"}
-        Which ends to train to.
-    steps : int
-        Of the converging phase.
-    samples : int
-        Inputs for the test of normality.
-    device : {"auto", "cpu", "cuda"}
+    schedule, steps, device
+        As for `superposition.validate.training.train`.
 
     Returns
     -------
     xarray.Dataset
         What `symmetry` gives, with exact losses and their errors for those of samples, and of (end, model):
         the shares ``dropped``, ``alone``, ``paired``, ``blocked``, ``remainder`` of the features, ``skew`` of
-        the pairs, ``kurtosis`` (median over rows of the exact excess kurtosis of the interference),
-        ``rejected`` (share of rows that are not normal by the Kolmogorov-Smirnov test); the weights
-        ``W_out``, ``W_in``, ``bias``.
+        the pairs, ``kurtosis`` (median over rows of the exact excess kurtosis of the interference); the
+        weights ``W_out``, ``W_in``, ``bias``.
     """
     n_hidden, ps, all_seeds = grid(n_features, p, ratio, seeds)
-    settings: dict[str, Any] = {"schedule": schedule, "steps": steps, "device": device}
-    # Losses are computed below from the weights.
-    trained = train(n_features, n_hidden, ps, all_seeds, evaluation_samples=2, keep_weights=True, **settings)
-    names = (*SHARES, "skew", "kurtosis", "rejected", "loss", "loss_se")
-    values = {name: np.empty((trained.sizes["end"], ps.size)) for name in names}
+    settings: dict[str, Any] = {"schedule": schedule, "steps": steps, "device": device, "keep_weights": True}
+    # Two samples: losses are computed below, from the weights.
+    trained = train(n_features, n_hidden, ps, all_seeds, evaluation_samples=2, **settings)
     weights = trained[["W_out", "W_in", "bias"]].astype(float)
-    M = weights["W_out"].values @ weights["W_in"].values
-    for end, model in np.ndindex(M.shape[:2]):
-        code = structure(M[end, model])
-        law = normality(M[end, model], float(ps[model]), samples=samples, rng=0)
-        exact = solvers.exact_loss(
-            M[end, model], weights["bias"].values[end, model], float(ps[model]), tol=1e-6
-        )
-        here = {name: getattr(code, name) for name in (*SHARES, "skew")}
-        here |= {"kurtosis": float(np.median(law.excess_kurtosis)), "rejected": law.rejected}
-        here |= {"loss": exact.loss, "loss_se": exact.error_estimate}
-        for name, value in here.items():
-            values[name][end, model] = value
-    found = {name: (("end", "model"), value) for name, value in values.items()}
+    names = (*SHARES, "skew", "kurtosis", "loss", "loss_se")
+    values = np.empty((len(names), trained.sizes["end"], ps.size))
+    for end, model in np.ndindex(values.shape[1:]):
+        one = weights.isel(end=end, model=model)
+        M, on = one["W_out"].values @ one["W_in"].values, float(ps[model])
+        code, exact = structure(M), solvers.exact_loss(M, one["bias"].values, on, tol=1e-6)
+        shares = [getattr(code, name) for name in (*SHARES, "skew")]
+        kurtosis = np.median(excess_kurtosis(M, on))
+        values[:, end, model] = [*shares, kurtosis, exact.loss, exact.error_estimate]
+    found = {name: (("end", "model"), value) for name, value in zip(names, values, strict=True)}
     return xr.merge([symmetry(trained.assign(found)), trained[list(weights)]]).assign(found)
 
 
@@ -169,10 +145,9 @@ def run_polished(
     Parameters
     ----------
     n_features : int
-        From 3 to 64, as for `curvatures`: one step of 64 takes a fifth of a second, the Hessian five.
+        From 3 to 64: one step of 64 takes a fifth of a second, the Hessian five.
     p, ratio : sequence of float
     seeds : sequence of int
-        One model for each, at every p and ratio.
     train_steps, steps : int
         Of the training with samples, and of the descent without.
 
@@ -235,45 +210,38 @@ def run_hessian(
     Returns
     -------
     xarray.Dataset
-        Of (case): ``p``, ``ratio``. Of (case, n_features): ``lowest`` curvature in units of p, its ``error``,
+        Of (case, n_features): ``p``, ``ratio``, the ``lowest`` curvature in units of p, its ``error``,
         ``negative`` and ``modes`` (their numbers), ``symmetric`` (the least curvature of steps that keep all
         features alike), ``diagonal_share`` and ``bias_share`` of the step of least curvature, ``skew_share``
         (of its antisymmetric part), ``relative_loss`` = loss / macroscopic rug, ``rug_loss`` likewise at
         equal eigenvalues, ``slope``.
     """
     rows = []
-    for p, ratio in cases:
-        for n in n_features:
-            m = max(1, round(ratio * n))
-            point = rug_point(n, m, p, rng=seed, frequencies=frequencies)
-            found = rug_hessian(point, p, frequencies=frequencies)
-            step, best = found.step_M, float(solvers.optimum(p, m / n).loss)
-            rows.append(
-                {
-                    "lowest": found.lowest / p,
-                    "error": found.error_estimate / p,
-                    "negative": found.negative,
-                    "modes": sum(block.size for block in found.curvatures),
-                    "symmetric": found.curvatures[0][0] / p,
-                    "diagonal_share": found.diagonal_share,
-                    "bias_share": float(np.sum(found.step_b**2)),
-                    "skew_share": float(np.sum((step - step.T) ** 2) / 4.0),
-                    "relative_loss": point.loss / best,
-                    "rug_loss": point.rug_loss / best,
-                    "slope": point.gradient_norm,
-                }
-            )
-    shape = (len(cases), len(n_features))
-    values = {name: np.reshape([row[name] for row in rows], shape) for name in rows[0]}
-    return xr.Dataset(
-        {
-            "p": ("case", [p for p, _ in cases]),
-            "ratio": ("case", [ratio for _, ratio in cases]),
-            **{name: (("case", "n_features"), value) for name, value in values.items()},
-        },
-        {"n_features": list(n_features)},
-        {"seed": seed},
-    )
+    for (p, ratio), n in product(cases, n_features):
+        m = max(1, round(ratio * n))
+        point = rug_point(n, m, p, rng=seed, frequencies=frequencies)
+        found = rug_hessian(point, p, frequencies=frequencies)
+        step, best = found.step_M, float(solvers.optimum(p, m / n).loss)
+        rows.append(
+            {
+                "p": p,
+                "ratio": ratio,
+                "lowest": found.lowest / p,
+                "error": found.error_estimate / p,
+                "negative": found.negative,
+                "modes": sum(block.size for block in found.curvatures),
+                "symmetric": found.curvatures[0][0] / p,
+                "diagonal_share": found.diagonal_share,
+                "bias_share": float(np.sum(found.step_b**2)),
+                "skew_share": float(np.sum((step - step.T) ** 2) / 4.0),
+                "relative_loss": point.loss / best,
+                "rug_loss": point.rug_loss / best,
+                "slope": point.gradient_norm,
+            }
+        )
+    flat = {name: np.reshape([row[name] for row in rows], (len(cases), -1)) for name in rows[0]}
+    columns = {name: (("case", "n_features"), values) for name, values in flat.items()}
+    return xr.Dataset(columns, {"n_features": list(n_features)}, {"seed": seed})
 
 
 def _factors(point: RugPoint) -> tuple[FloatArray, FloatArray]:
@@ -299,11 +267,11 @@ def run_departure(
     n_features : int
         A power of two.
     cases : sequence of (p, ratio)
-    kick : float
+    kick : float, optional
         Standard deviation of what is added to each weight.
-    steps : int
+    steps : int, optional
         Of the descent.
-    seed : int
+    seed : int, optional
 
     Returns
     -------
