@@ -26,6 +26,7 @@ __all__ = [
     "jackknife",
     "mean",
     "mean_and_error",
+    "measured",
     "one_constant_p",
     "power",
     "share",
@@ -158,6 +159,18 @@ def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
     sample = vector("values", values)
     middle, half = map(float, student(sample, level))
     return Estimate(middle, middle - half, middle + half, level, sample.size)
+
+
+def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
+    """Return a number that was measured with a known standard error, with its normal interval.
+
+    Examples
+    --------
+    >>> f"{measured(1.0, 0.1):.2f}"
+    '1.00 [0.80, 1.20]'
+    """
+    half = float(stats.norm.isf((1 - level) / 2) * error)
+    return Estimate(float(value), float(value) - half, float(value) + half, level, 1)
 
 
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:

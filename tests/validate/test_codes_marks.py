@@ -8,8 +8,7 @@ from scipy import stats
 
 from superposition.solvers.rug import exact_loss
 from superposition.validate.codes import map_figure, plot_marks, read_symmetry, run_envelope, run_marks
-from superposition.validate.codes.runs import CELLS
-from superposition.validate.codes.tables import copies_table
+from superposition.validate.codes.symmetry import CELLS, above_copies, by_cell, change, run_stored
 from superposition.validate.drawing import svg
 from superposition.validate.files import read_dataset
 from superposition.validate.stored import REFERENCE
@@ -109,18 +108,49 @@ def test_copies_side_by_side_have_the_loss_of_one():
     assert one.error_estimate + three.error_estimate < 1e-8
 
 
-def test_table_of_copies_compares_exact_multiples_alone():
-    trained = _trained([0.007, 0.008, 0.0095])
-    (row,) = copies_table(trained).rows
-    assert row[:3] == ("0.1", "0.5", "8, 16")
-    assert row[-1].startswith(f"{0.0075 / np.mean([0.007, 0.008, 0.0095]) - 1:+.1%} ± ")
-    trained["ratio"] = trained["ratio"] * np.where(trained["n_features"] == 8, 1.02, 1.0)
-    assert not copies_table(trained).rows
+def test_copies_are_judged_by_the_best_models_within_their_errors():
+    models = xr.Dataset(
+        {
+            "n_features": ("model", [64, 64, 128, 128]),
+            "loss": ("model", [1.0, 1.2, 1.3, 1.1]),
+            "loss_se": ("model", [0.01, 0.01, 0.02, 0.01]),
+        }
+    )
+    found = above_copies(models, 0.95)
+    z = stats.norm.isf(0.05 / 2 / 4)  # four losses share the rate
+    assert found.value == pytest.approx(0.1)
+    assert found.low == pytest.approx((1.1 - 0.01 * z) / (1 + 0.01 * z) - 1)
+    assert found.high == pytest.approx((1.1 + 0.01 * z) / (1 - 0.01 * z) - 1)
 
 
-def test_longer_training_has_a_row_of_its_own():
-    trained = _trained([0.007, 0.008, 0.0095])
-    longer = trained.isel(model=slice(0, 2)).assign_attrs(steps=40000)
-    _, row = copies_table(trained, longer).rows
-    assert row[2] == "8, 8 trained for 40000 steps"
-    assert row[-1].startswith(f"{0.0075 / np.mean([0.007, 0.008, 0.0095]) - 1:+.1%} ± ")
+def test_models_keep_their_values_when_they_are_arranged_by_cell():
+    trained = read_symmetry()
+    cells = by_cell(trained)
+    for k in range(0, trained.sizes["model"], 37):
+        one = trained.isel(model=k)
+        near = [ratio for ratio in (0.12, 0.25, 0.5) if abs(float(one["ratio"]) / ratio - 1) < 0.05]
+        at = {name: one[name].item() for name in ("p", "n_features", "seed")}
+        if near and at["p"] in cells["p"]:
+            np.testing.assert_array_equal(cells["bias_sd"].sel(ratio=near[0], **at), one["bias_sd"])
+    assert int(cells["loss"].isel(end=0).count()) == sum(
+        models_at(trained, p, ratio).size for p, ratio in CELLS
+    )
+
+
+def test_change_compares_seeds_that_both_sizes_have():
+    values = xr.DataArray(
+        [[1.0, 2.0, 1.0, 9.0], [0.5, 1.0, 0.6, np.nan]], {"n_features": [8, 16], "seed": range(4)}
+    )
+    logs = np.log([0.5, 0.5, 0.6])
+    low, high = np.exp(stats.t.interval(0.9, 2, logs.mean(), stats.sem(logs)))
+    found = change(values, 8, 16, 0.9)
+    assert (found.low, found.high, found.runs) == (pytest.approx(low), pytest.approx(high), 3)
+
+
+def test_stored_runs_of_other_steps_are_not_mixed(tmp_path):
+    with pytest.raises(ValueError, match=r"`folder` must hold reference runs.*"):
+        run_stored(folder=tmp_path)
+    with pytest.raises(
+        ValueError, match=r"`files` must hold runs of one number of steps; got \[4000, 40000\]"
+    ):
+        run_stored(["codes_fig3_n512.nc", "codes_long.nc"])

@@ -1,11 +1,18 @@
-"""Codes are told apart by their weights, and a normal law from one that is not."""
+"""Codes are told apart by their weights; the section and its rows of the ledger."""
 
 import numpy as np
 import pytest
 
 from superposition.solvers.rug import rug_matrix
-from superposition.validate.codes.descent import run_departure, run_hessian, run_polished
-from superposition.validate.codes.structure import normality, structure
+from superposition.theory import codes as theory
+from superposition.validate.codes.runs import (
+    run_departure,
+    run_hessian,
+    run_pair,
+    run_polished,
+    run_structure,
+)
+from superposition.validate.codes.structure import excess_kurtosis, structure
 
 
 def blocks(*parts):
@@ -43,24 +50,41 @@ def test_a_rug_is_remainder_and_its_interference_normal_in_the_limit():
     for n in (64, 256, 1024):
         R = rug_matrix(n, n // 4, rng=0).todense()
         assert structure(R).remainder == 1.0
-        law = normality(R, 0.4, samples=2000)
-        kurtosis.append(law.excess_kurtosis[0])
+        kurtosis.append(excess_kurtosis(R, 0.4)[0])
     assert kurtosis[0] > 3 * kurtosis[1] > 9 * kurtosis[2] > 0
-    # no row rejected: a false alarm has probability 1 %
-    assert law.rejected == 0.0
 
 
-def test_exact_cumulants_agree_with_samples():
+def test_exact_kurtosis_agrees_with_samples():
     M = np.array([[1.0, 0.5, -0.3], [0.1, 1.0, 0.4], [0.2, -0.7, 1.0]])
     rng = np.random.default_rng(3)
     x = rng.random((3, 10**6)) * (rng.random((3, 10**6)) < 0.3)
     nu = (M - np.eye(3)) @ x
     z = (nu - nu.mean(axis=1, keepdims=True)) / nu.std(axis=1, keepdims=True)
-    law = normality(M, 0.3)
-    # four standard errors: a false alarm in 16000 for each of six numbers
-    for power, exact in ((3, law.skewness), (4, law.excess_kurtosis + 3)):
-        assert np.all(np.abs((z**power).mean(axis=1) - exact) < 4 * (z**power).std(axis=1) / 1000 * 1.5)
-    assert law.rejected == 1.0
+    # six standard errors: sampled means and variances add to the error of the fourth powers
+    off = (z**4).mean(axis=1) - 3 - excess_kurtosis(M, 0.3)
+    assert np.all(np.abs(off) < 6 * (z**4).std(axis=1) / 1000)
+    assert np.all(excess_kurtosis(np.eye(3), 0.3) == 0.0)
+
+
+def test_two_features_on_one_neuron_are_nearly_the_uneven_pair():
+    """The closed form is that of the best pair without biases, for small p."""
+    ds = run_pair([0.01, 0.05], starts=4)
+    closed = np.array([theory.skew_pair_loss(p) for p in (0.01, 0.05)])
+    assert np.all(ds["loss"] <= closed * (1 + 1e-12))
+    assert np.all(ds["loss"] >= closed * (1 - 0.1 * ds["p"].values))
+    assert np.all(ds["gradient_norm"] < 1e-12)
+    assert np.all(np.abs(ds["row_variance_spread"] - (9 - 1 / 9) / (9 + 1 / 9)) < 0.05)
+
+
+def test_losses_of_trained_models_are_those_of_their_weights():
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    one = run_structure(8, [0.2], [0.5], [0], steps=100).isel(end=-1, model=0)
+    rng = np.random.default_rng(0)
+    x = rng.random((10**6, 8)) * (rng.random((10**6, 8)) < 0.2)
+    M = one["W_out"].values @ one["W_in"].values
+    square = ((np.maximum(x @ M.T + one["bias"].values, 0) - x) ** 2).mean(axis=1)
+    # five standard errors: a false alarm in a million
+    assert abs(float(one["loss"]) - square.mean()) < 5 * square.std() / 1000 + float(one["loss_se"])
 
 
 def test_hessian_runs_tell_of_a_saddle():
@@ -89,13 +113,31 @@ def test_a_kick_at_the_rug_grows():
     [
         (lambda: structure(np.eye(3)[:2]), "M", "(2, 3)"),
         (lambda: run_polished(256, [0.1], [0.5], [0]), "n_features", "256"),
-        (lambda: normality(np.eye(3)[:2], 0.1), "M", "(2, 3)"),
-        (lambda: normality(np.eye(3), 0.0), "p", "0"),
-        (lambda: normality(np.eye(3), 0.1, samples=2), "samples", "2"),
-        (lambda: normality(np.eye(3), 0.1, level=1.0), "level", "1"),
+        (lambda: excess_kurtosis(np.eye(3)[:2], 0.1), "M", "(2, 3)"),
+        (lambda: excess_kurtosis(np.eye(3), 0.0), "p", "0"),
     ],
 )
 def test_bad_input_is_named(call, name, value):
     with pytest.raises(ValueError, match=f"`{name}`") as error:
         call()
     assert value in str(error.value)
+
+
+def test_the_section_shows_all_of_its_topics(sections, tmp_path):
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    tiny = {
+        "structure": {"n_features": 8, "p": [0.2], "ratio": [0.5], "seeds": [0], "steps": 100},
+        "hessian": {"cases": [(0.1, 0.5)], "n_features": [4, 8]},
+        "departure": {"n_features": 4, "cases": [(0.1, 0.5)], "steps": 20},
+    }
+    lab, shown = sections.show("codes", tiny, tmp_path)
+    (copies,) = shown["copies"].tables
+    at = {row[:2]: row[3] for row in copies.rows}
+    assert at["0.1", "0.25"].startswith("+")
+    assert "8000 steps" in shown["map"].headline
+    assert "of the curvatures of the exact loss are negative" in shown["saddle"].headline
+    rows = sections.judge(lab, ["C26", "C27", "C28", "C29", "C30", "C31"])
+    for id in ("C27", "C29", "C30", "C31"):
+        assert any(f.origin.startswith("stored: rug_n*.nc") for f in rows[id].evidence.findings)
+        assert str(rows[id].verdict) == "holds with a correction"
+    assert str(rows["C28"].verdict) == "order only"

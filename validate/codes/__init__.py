@@ -1,19 +1,17 @@
 """Structure and symmetry of trained weights beside structured codes and the rug."""
 
-from .descent import run_departure, run_hessian, run_polished
 from .envelope import envelope_figure, plot_bracket, plot_envelope, run_envelope
 from .marks import map_figure, plot_map, plot_marks, run_marks
 from .plots import plot_curvature, plot_shares, plot_symmetry
-from .runs import read_symmetry, run_known, run_structure
-from .section import report_section
-from .structure import Normality, Structure, normality, structure
+from .runs import run_departure, run_hessian, run_known, run_pair, run_polished, run_structure
+from .structure import Structure, excess_kurtosis, structure
+from .symmetry import read_symmetry, run_stored
 
 __all__ = [
-    "Normality",
     "Structure",
     "envelope_figure",
+    "excess_kurtosis",
     "map_figure",
-    "normality",
     "plot_bracket",
     "plot_curvature",
     "plot_envelope",
@@ -22,13 +20,14 @@ __all__ = [
     "plot_shares",
     "plot_symmetry",
     "read_symmetry",
-    "report_section",
     "run_departure",
     "run_envelope",
     "run_hessian",
     "run_known",
     "run_marks",
+    "run_pair",
     "run_polished",
+    "run_stored",
     "run_structure",
     "structure",
 ]

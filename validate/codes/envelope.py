@@ -1,6 +1,7 @@
 """The map of structured codes: which of them, or of their mixtures, beats the Persian rug where."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -99,7 +100,7 @@ def run_envelope(
     Notes
     -----
     No sampling: exact losses, but for the rug (limit of many features), and for cut polygons and priority
-    codes (bound and infimum). A minute or less for 100 points along each axis.
+    codes (bound and infimum).
 
     Examples
     --------
@@ -150,21 +151,16 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
 def plot_envelope(
     ds: xr.Dataset, ax: Axes, models: str = "balanced", *, taken: Sequence[tuple[float, float]] = ()
 ) -> Axes:
-    """Draw which code or mixture has the least loss, with contours of that loss over the rug's.
+    """Draw which code wins over (p, ratio), with contours of its loss over the rug's; of `run_envelope`.
 
     Parameters
     ----------
     ds : xarray.Dataset
-        From `run_envelope`.
     ax : matplotlib.axes.Axes
     models : str, optional
         Which of the dataset's models.
     taken : sequence of (p, ratio), optional
         Points that names of regions keep away from.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
     """
     one = ds.sel(models=arguments.choice("models", models, tuple(str(name) for name in ds["models"].values)))
     winner = one["winner"].values
@@ -174,61 +170,31 @@ def plot_envelope(
     lines = ax.contour(one["p"], one["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
     ax.clabel(lines, fontsize=6, fmt="%g")
     _name_regions(winner, one, ax, taken)
-    ax.set(
-        xscale="log",
-        xlabel="feature probability p",
-        ylabel="ratio n_hidden/n_features",
-        title=f"{models} models",
-    )
+    labels = {"xlabel": "feature probability p", "ylabel": "ratio n_hidden/n_features"}
+    ax.set(xscale="log", title=f"{models} models", **labels)
     ax.grid(False)
     return ax
 
 
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
-    """Draw the rug, the envelopes and the proved lower bound over p/3 against p, at the ratio nearest to one.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_envelope`.
-    ax : matplotlib.axes.Axes
-    ratio : float, optional
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
+    """Draw rug, envelopes and proved lower bound over p/3 against p, at the ratio nearest to one."""
     line = ds.sel(ratio=arguments.number("ratio", ratio, 0, 1), method="nearest")
     unit = line["p"] / 3.0
     ax.plot(line["p"], line["rug"] / unit, color="#D55E00", label="rug")
     styles = {"tied": ("#56B4E9", ":"), "balanced": ("#0072B2", "--"), "free": ("#9467BD", "-")}
     for models in line["models"].values:
         colour, style = styles[str(models)]
-        ax.plot(
-            line["p"],
-            line["loss"].sel(models=models) / unit,
-            color=colour,
-            linestyle=style,
-            label=f"{models} codes",
-        )
+        loss = line["loss"].sel(models=models) / unit
+        ax.plot(line["p"], loss, color=colour, linestyle=style, label=f"{models} codes")
     ax.plot(line["p"], line["lower_bound"] / unit, color="0.4", label="proved lower bound")
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="feature probability p",
-        ylabel="loss / (p/3)",
-        title=f"ratio = {float(line['ratio']):.3g}",
-    )
+    labels = {"xlabel": "feature probability p", "ylabel": "loss / (p/3)"}
+    ax.set(xscale="log", yscale="log", title=f"ratio = {float(line['ratio']):.3g}", **labels)
     ax.legend()
     return ax
 
 
 def envelope_figure(ds: xr.Dataset) -> Figure:
     """Return the map for each kind of model, and the bracket at ratio 1/4; `ds` is from `run_envelope`."""
-
-    def panel(models: str):
-        return lambda data, ax: plot_envelope(data, ax, models)
-
     return Figure(
         "envelope",
         "Where structured codes beat the Persian rug",
@@ -237,6 +203,6 @@ def envelope_figure(ds: xr.Dataset) -> Figure:
         "are all alike; free ones also weights that differ by orders of magnitude. Last panel: all of them "
         "and the lower bound that holds for every model.",
         ds,
-        (*(panel(str(models)) for models in ds["models"].values), plot_bracket),
+        (*(partial(plot_envelope, models=str(name)) for name in ds["models"].values), plot_bracket),
         size=(4.8, 3.6),
     )

@@ -11,7 +11,7 @@ from ..experiment import Figure
 from ..statistics import LEVEL, student
 from ..training import models_at
 from .envelope import LABEL, plot_envelope
-from .runs import CELLS
+from .symmetry import CELLS
 
 __all__ = ["map_figure", "plot_map", "plot_marks", "run_marks"]
 
@@ -26,7 +26,7 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     Parameters
     ----------
     trained : xarray.Dataset
-        From `read_symmetry`.
+        From `run_stored`.
     known : xarray.Dataset
         From `run_known`, of the same models.
 
@@ -43,15 +43,14 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     ValueError
         If `known` lacks a point of `trained`.
     """
-    points = list(CELLS)
     sizes = np.unique(trained["n_features"].values)
-    shape = (trained.sizes["end"], len(points), sizes.size)
+    shape = (trained.sizes["end"], len(CELLS), sizes.size)
     mean, half = np.full(shape, np.nan), np.full(shape, np.nan)
     least = {name: np.full(shape[1:], np.nan) for name in ("balanced", "envelope", "lower_bound")}
     seeds = np.zeros(shape[1:], dtype=np.int32)
     solved = list(zip(known["p"].values, known["ratio"].values, strict=True))
     for i, j in np.ndindex(shape[1:]):
-        models = trained.isel(model=models_at(trained, *points[i], int(sizes[j])))
+        models = trained.isel(model=models_at(trained, *CELLS[i], int(sizes[j])))
         seeds[i, j] = models.sizes["model"]
         if seeds[i, j] < LEAST_SEEDS:
             continue
@@ -63,10 +62,11 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         for name, values in least.items():
             values[i, j] = known[name].values[solved.index(here)] / rug
     axes = ("end", "point", "n_features")
+    p, ratio = zip(*CELLS, strict=True)
     return xr.Dataset(
         {
-            "p": ("point", [p for p, _ in points]),
-            "ratio": ("point", [ratio for _, ratio in points]),
+            "p": ("point", list(p)),
+            "ratio": ("point", list(ratio)),
             "mean": (axes, mean),
             "half": (axes, half),
             "seeds": (axes[1:], seeds),
@@ -78,24 +78,13 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
 
 
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of trained models over the rug's, with intervals, the best known code and the bound.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_marks`.
-    ax : matplotlib.axes.Axes
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
+    """Draw losses over the rug's with intervals, the best known code and the bound; of `run_marks`."""
     check_axes(ax)
     place = np.arange(ds.sizes["point"])
     width = 0.8 / ds.sizes["n_features"]
     ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")
     for j, n in enumerate(ds["n_features"].values):
-        one = ds.sel(n_features=n)
+        one, colour = ds.sel(n_features=n), f"C{j + 1}"
         x = place + (j + 0.5) * width - 0.4
         wide = {"width": width, "linewidth": 0}
         ax.bar(
@@ -104,19 +93,12 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
         for name, style, text in (("balanced", "-", "balanced"), ("envelope", ":", "any")):
             line = {"linestyles": style, "label": None if j else f"best known code, {text} weights"}
             ax.hlines(one[name], x - width / 2, x + width / 2, "k", lw=1.2, **line)
-        for end in range(ds.sizes["end"]):
-            last = end == ds.sizes["end"] - 1
+        for end, mean, half in zip(reversed(range(ds.sizes["end"])), one["mean"], one["half"], strict=True):
+            last = end == 0
+            look = {"linewidth": 1 if last else 0.5, "markerfacecolor": colour if last else "white"}
+            label = f"trained, n_features = {n}" if last else None
             ax.errorbar(
-                x,
-                one["mean"][end],
-                one["half"][end],
-                fmt="o",
-                markersize=3.4,
-                linewidth=1 if last else 0.5,
-                color=f"C{j + 1}",
-                markerfacecolor=f"C{j + 1}" if last else "white",
-                zorder=3 if last else 2,
-                label=f"trained, n_features = {n}" if last else None,
+                x, mean, half, fmt="o", markersize=3.4, color=colour, zorder=3 - end, label=label, **look
             )
     ax.set_xticks(place, [f"{ratio:g}" for ratio in ds["ratio"].values])
     ps = ds["p"].values
@@ -125,12 +107,8 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.text(mine.mean(), 0.99, f"p = {p:g}", ha="center", va="top", transform=ax.get_xaxis_transform())
         if mine[0]:
             ax.axvline(mine[0] - 0.5, color="0.6", linewidth=0.6)
-    ax.set(
-        xlim=(-0.5, place[-1] + 0.5),
-        ylim=(0, HIGHEST),
-        xlabel="ratio n_hidden/n_features",
-        ylabel="loss / loss of the rug",
-    )
+    ax.set(xlim=(-0.5, place[-1] + 0.5), ylim=(0, HIGHEST))
+    ax.set(xlabel="ratio n_hidden/n_features", ylabel="loss / loss of the rug")
     ax.grid(False, axis="x")
     ax.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return ax
@@ -139,36 +117,20 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """Draw the map of the best known balanced codes and the points at which models were trained.
 
-    Parameters
-    ----------
-    plane : xarray.Dataset
-        From `run_envelope`.
-    marks : xarray.Dataset
-        From `run_marks`.
-    ax : matplotlib.axes.Axes
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Notes
-    -----
     At each point stands the mean loss of converged models of the largest size trained there over that of the
-    best known balanced code, in per cent, with Student's interval.
+    best known balanced code, in per cent, with Student's interval; of `run_envelope` and `run_marks`.
     """
     check_axes(ax)
     points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
     plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
-    end = marks.isel(end=-1)
-    for point in range(marks.sizes["point"]):
-        one = end.isel(point=point)
+    for point, at in enumerate(points):
+        one = marks.isel(end=-1, point=point)
         there = np.flatnonzero(np.isfinite(one["mean"].values))
         if there.size == 0:
             continue
         largest = one.isel(n_features=there[-1])
         unit = 100.0 / float(largest["balanced"])
         text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
-        at = points[point]
         ax.plot(*at, "o", color="black", markersize=3.5)
         ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
     ax.set(title="best balanced code; trained models in % of it")
@@ -178,12 +140,7 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
     """Return the map with the trained models on it, and their losses beside codes and bound.
 
-    Parameters
-    ----------
-    plane : xarray.Dataset
-        From `run_envelope`.
-    marks : xarray.Dataset
-        From `run_marks`.
+    `plane` is from `run_envelope`, `marks` from `run_marks`.
     """
     sizes = ", ".join(str(n) for n in marks["n_features"].values)
     return Figure(

@@ -4,34 +4,39 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..training import models_at
-from .runs import SHARES
+from ..statistics import student
+from .structure import SHARES
+from .symmetry import by_cell
 
 __all__ = ["STATISTICS", "plot_curvature", "plot_shares", "plot_symmetry"]
 
 # The statistics of Figs. 4-7: name in the dataset, label.
-STATISTICS = (
-    ("diagonal_sd", "s.d. of the diagonal (Fig. 4)"),
-    ("bias_sd", "s.d. of the bias (Fig. 5)"),
-    ("row_variance_spread", "s.d. / mean of row variances (Fig. 6)"),
-    ("lyapunov_max", "Lyapunov ratio (Fig. 7)"),
-)
+STATISTICS = {
+    "diagonal_sd": "s.d. of the diagonal (Fig. 4)",
+    "bias_sd": "s.d. of the bias (Fig. 5)",
+    "row_variance_spread": "s.d. / mean of row variances (Fig. 6)",
+    "lyapunov_max": "Lyapunov ratio (Fig. 7)",
+}
 SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
+def _sizes(ax: Axes, sizes: np.ndarray, label: str) -> None:
+    ax.set(xscale="log", yscale="log", xlabel="n_features", ylabel=label)
+    ax.set_xticks(sizes, [str(n) for n in sizes])
+    ax.minorticks_off()
+
+
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
-    """Draw means over seeds against n_features, with standard errors, open at the stopping rule."""
+    """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
+    cells = by_cell(ds)[name]
     for k, (p, ratio) in enumerate(SHOWN):
-        sizes = np.unique(ds["n_features"].values[models_at(ds, p, ratio)])
-        for end in range(ds.sizes["end"]):
-            values = [ds[name].values[end, models_at(ds, p, ratio, n)] for n in sizes]
-            mean = np.array([value.mean() for value in values])
-            error = np.array([value.std(ddof=1) / np.sqrt(value.size) for value in values])
-            last = end == ds.sizes["end"] - 1
+        for end in ds["end"].values:
+            line = cells.sel(end=end, p=p, ratio=ratio).dropna("n_features", how="all")
+            found = [student(one.dropna("seed").values) for one in line.transpose("n_features", "seed")]
+            last = end == ds["end"].values[-1]
             ax.errorbar(
-                sizes,
-                mean,
-                error,
+                line["n_features"],
+                *np.transpose(found),
                 fmt="o-" if last else "o:",
                 color=f"C{k + 1}",
                 markerfacecolor=f"C{k + 1}" if last else "none",
@@ -42,16 +47,14 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
     sizes = np.unique(ds["n_features"])
     if name == "lyapunov_max":
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
-    ax.set(xscale="log", yscale="log", xlabel="n_features", ylabel=label)
-    ax.set_xticks(sizes, [str(n) for n in sizes])
-    ax.minorticks_off()
+    _sizes(ax, sizes, label)
     if legend:
         ax.legend(fontsize=7)
     return ax
 
 
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which codes the features of converged models belong to, one bar a model."""
+    """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
     at = ds.isel(end=-1)
     left = np.zeros(at.sizes["model"])
     rows = np.arange(at.sizes["model"])
@@ -67,15 +70,13 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the least curvature at the rug against n_features."""
+    """Draw the least curvature at the rug against n_features; of `run_hessian`."""
     for c in range(ds.sizes["case"]):
         case = ds.isel(case=c)
-        label = f"p = {float(case['p']):g}, ratio {float(case['ratio']):g}"
+        label = f"p = {float(case['p'][0]):g}, ratio {float(case['ratio'][0]):g}"
         ax.plot(ds["n_features"], -case["lowest"], "o-", color=f"C{c + 1}", markersize=3.6, label=label)
     sizes = ds["n_features"].values
     ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")
-    ax.set(xscale="log", yscale="log", xlabel="n_features", ylabel="- least curvature / p")
-    ax.set_xticks(sizes, [str(n) for n in sizes])
-    ax.minorticks_off()
+    _sizes(ax, sizes, "- least curvature / p")
     ax.legend(fontsize=7)
     return ax

@@ -1,117 +1,88 @@
-"""Experiments on the symmetry of trained weights and on the rug as a minimum; nothing is drawn here."""
+"""Experiments on the codes that trained models use, and on the rug as a minimum; nothing is drawn here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from ...solvers import rug as solvers
 from ...solvers.codes import envelopes
-from ...theory import rug as theory
-from ..files import read_dataset
+from ...solvers.codes.hessian_model import curvatures
+from ...solvers.codes.hessian_rug import RugPoint, rug_hessian, rug_point
+from ...solvers.minimise import descend, minimise
+from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ..stored import REFERENCE
 from ..training import grid, train
-from .structure import normality, structure
+from .structure import SHARES, excess_kurtosis, structure
+from .symmetry import run_stored, symmetry
 
 __all__ = [
-    "read_symmetry",
+    "run_departure",
+    "run_hessian",
     "run_known",
+    "run_pair",
+    "run_polished",
     "run_structure",
-    "symmetry",
 ]
 
-# The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
-P = (0.01, 0.05, 0.1, 0.4)
-RATIOS = (0.12, 0.25, 0.5)
-CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
-SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
 
-
-def symmetry(trained: xr.Dataset) -> xr.Dataset:
-    """Set the statistics of Figs. 4-7 of trained weights beside the rug's loss.
-
-    Parameters
-    ----------
-    trained : xarray.Dataset
-        From `superposition.validate.training.train`.
-
-    Returns
-    -------
-    xarray.Dataset
-        Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
-        ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``,
-        ``bias_mean``, ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b
-        leaves out), ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of
-        the row variances, ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean
-        over rows, ``dropped``.
-    """
-    p, n = trained["p"].values, int(trained["n_features"])
-    ratio = trained["n_hidden"].values / n
-    best = solvers.optimum(p, ratio).loss
-    same = (
-        "loss",
-        "loss_se",
-        "diagonal_mean",
-        "diagonal_sd",
-        "bias_mean",
-        "bias_sd",
-        "lyapunov_max",
-        "dropped",
-    )
-    found = trained[["p", "seed", "n_hidden", "row_variance_variance", *same]].load()
-    return found.assign(
-        n_features=("model", np.full(p.size, n)),
-        ratio=("model", ratio),
-        optimum=("model", best),
-        linear_loss=("model", theory.linear_loss(p, ratio)),
-        excess=trained["loss"] / best - 1.0,
-        bias_effective=trained["bias_mean"] + trained["p"] / 2 * (n - 1) * trained["row_mean_mean"],
-        row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
-        lyapunov_scaled=np.sqrt(n) * trained["lyapunov_mean"],
-    )
-
-
-def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
-    """Read `symmetry` of the reference runs, all sizes and seeds as one; None if there are none."""
-    paths = [path for stem in ("rug", "codes") for path in sorted(Path(folder).glob(f"{stem}_n*.nc"))]
-    parts = [symmetry(read_dataset(path)) for path in paths]
-    return xr.concat(parts, "model", combine_attrs="drop") if parts else None
+def _columns(dim: str, rows: Sequence[Mapping[str, Any]], **attributes: Any) -> xr.Dataset:
+    return xr.Dataset({name: (dim, [row[name] for row in rows]) for name in rows[0]}, attrs=attributes)
 
 
 def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
-    """Compute the envelope of codes and the lower bound where the reference models stand.
-
-    Parameters
-    ----------
-    folder : path, optional
-        Where the reference runs are.
+    """Compute the envelope of codes and the lower bound where the models in a folder stand.
 
     Returns
     -------
     xarray.Dataset
         Of (point): ``p``, ``ratio``, ``rug``, ``balanced`` and ``envelope`` (the least loss of known codes in
         models "balanced" and "free") and ``lower_bound``.
-
-    Raises
-    ------
-    ValueError
-        If there are no reference runs.
     """
-    trained = read_symmetry(folder)
-    if trained is None:
-        raise ValueError(f"`folder` must hold reference runs rug_n*.nc or codes_n*.nc; got {str(folder)!r}.")
-    points = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
-    found = envelopes(points[0], points[1])
+    trained = run_stored(folder=folder)
+    p, ratio = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
+    found = envelopes(p, ratio)
     free = found["free"]
-    columns = {
-        "rug": free.rug,
-        "balanced": found["balanced"].loss,
-        "envelope": free.loss,
-        "lower_bound": free.lower_bound,
-    }
-    known = {"p": points[0], "ratio": points[1], **columns}
-    return xr.Dataset({name: ("point", values) for name, values in known.items()})
+    least = {"balanced": found["balanced"].loss, "envelope": free.loss, "lower_bound": free.lower_bound}
+    columns = {"p": p, "ratio": ratio, "rug": free.rug, **least}
+    return xr.Dataset({name: ("point", values) for name, values in columns.items()})
+
+
+def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Dataset:
+    """Minimise the exact loss of two features on one neuron, with a free decoder and biases.
+
+    Copies of it side by side are a model of any even n_features at ratio 1/2, with the same spreads.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (p): ``loss``, ``relative_loss`` = loss/rug, ``gradient_norm``, and of the two features
+        ``diagonal_sd``, ``bias_sd`` and ``row_variance_spread`` as in `symmetry`.
+    """
+    rows = []
+    for one in p:
+        found = minimise(2, 1, one, tied=False, starts=starts, rng=seed)
+        M = found.W_out @ found.W_in
+        beside = np.array([M[0, 1], M[1, 0]]) ** 2
+        rows.append(
+            {
+                "p": one,
+                "loss": found.loss,
+                "relative_loss": found.loss / float(solvers.optimum(one, 0.5).loss),
+                "gradient_norm": found.gradient_norm,
+                "diagonal_sd": np.std(np.diagonal(M)),
+                "bias_sd": np.std(found.b),
+                "row_variance_spread": np.std(beside) / np.mean(beside),
+            }
+        )
+    return _columns("p", rows)
+
+
+# --- Models that are trained here ---------------------------------------------------------------------------
 
 
 def run_structure(
@@ -122,8 +93,6 @@ def run_structure(
     *,
     schedule: str = "both",
     steps: int = 4000,
-    evaluation_samples: int = 2**17,
-    samples: int = 4000,
     device: str = "auto",
 ) -> xr.Dataset:
     """Train the models of p × ratio × seed and identify the code of each.
@@ -133,46 +102,203 @@ def run_structure(
     n_features : int
     p, ratio : sequence of float
     seeds : sequence of int
-    schedule : {"both", "paper", "converged"}
-        Which ends to train to.
-    steps : int
-        Of the converging phase.
-    evaluation_samples, samples : int
-        Inputs for the losses, and for the test of normality.
-    device : {"auto", "cpu", "cuda"}
+    schedule, steps, device
+        As for `superposition.validate.training.train`.
 
     Returns
     -------
     xarray.Dataset
-        What `symmetry` gives, and of (end, model): the shares ``dropped``, ``alone``, ``paired``,
-        ``blocked``, ``remainder`` of the features, ``skew`` of the pairs, ``kurtosis`` (median over rows of
-        the exact excess kurtosis of the interference), ``rejected`` (share of rows that are not normal by the
-        Kolmogorov-Smirnov test); the weights ``W_out``, ``W_in``, ``bias``.
+        What `symmetry` gives, with exact losses and their errors for those of samples, and of (end, model):
+        the shares ``dropped``, ``alone``, ``paired``, ``blocked``, ``remainder`` of the features, ``skew`` of
+        the pairs, ``kurtosis`` (median over rows of the exact excess kurtosis of the interference); the
+        weights ``W_out``, ``W_in``, ``bias``.
     """
     n_hidden, ps, all_seeds = grid(n_features, p, ratio, seeds)
-    trained = train(
-        n_features,
-        n_hidden,
-        ps,
-        all_seeds,
-        schedule=schedule,
-        steps=steps,
-        evaluation_samples=evaluation_samples,
-        device=device,
-        keep_weights=True,
-    )
-    names = (*SHARES, "skew", "kurtosis", "rejected")
-    values = {name: np.empty((trained.sizes["end"], ps.size)) for name in names}
-    M = trained["W_out"].values.astype(float) @ trained["W_in"].values.astype(float)
-    for end, model in np.ndindex(M.shape[:2]):
-        code = structure(M[end, model])
-        law = normality(M[end, model], float(ps[model]), samples=samples, rng=0)
-        here = {name: getattr(code, name) for name in (*SHARES, "skew")}
-        here |= {"kurtosis": float(np.median(law.excess_kurtosis)), "rejected": law.rejected}
-        for name, value in here.items():
-            values[name][end, model] = value
-    axes = ("end", "model")
-    weights = trained[["W_out", "W_in", "bias"]]
-    return xr.merge([symmetry(trained).drop_vars("dropped"), weights]).assign(
-        {name: (axes, value) for name, value in values.items()}
-    )
+    settings: dict[str, Any] = {"schedule": schedule, "steps": steps, "device": device, "keep_weights": True}
+    # Two samples: losses are computed below, from the weights.
+    trained = train(n_features, n_hidden, ps, all_seeds, evaluation_samples=2, **settings)
+    weights = trained[["W_out", "W_in", "bias"]].astype(float)
+    names = (*SHARES, "skew", "kurtosis", "loss", "loss_se")
+    values = np.empty((len(names), trained.sizes["end"], ps.size))
+    for end, model in np.ndindex(values.shape[1:]):
+        one = weights.isel(end=end, model=model)
+        M, on = one["W_out"].values @ one["W_in"].values, float(ps[model])
+        code, exact = structure(M), solvers.exact_loss(M, one["bias"].values, on, tol=1e-6)
+        shares = [getattr(code, name) for name in (*SHARES, "skew")]
+        kurtosis = np.median(excess_kurtosis(M, on))
+        values[:, end, model] = [*shares, kurtosis, exact.loss, exact.error_estimate]
+    found = {name: (("end", "model"), value) for name, value in zip(names, values, strict=True)}
+    return xr.merge([symmetry(trained.assign(found)), trained[list(weights)]]).assign(found)
+
+
+def run_polished(
+    n_features: int,
+    p: Sequence[float],
+    ratio: Sequence[float],
+    seeds: Sequence[int],
+    *,
+    train_steps: int = 2000,
+    steps: int = 200,
+) -> xr.Dataset:
+    """Train models, descend on the exact loss from there, and take the exact Hessian at the end.
+
+    Parameters
+    ----------
+    n_features : int
+        From 3 to 64: one step of 64 takes a fifth of a second, the Hessian five.
+    p, ratio : sequence of float
+    seeds : sequence of int
+    train_steps, steps : int
+        Of the training with samples, and of the descent without.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``before``, ``after`` (exact
+        losses), ``slope``, ``lowest`` (least curvature over p), ``lowest_error``, ``negative``, ``rank``, and
+        the shares of `structure`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    n = arguments.integer("n_features", n_features, 3, 64)
+    trained = run_structure(n, p, ratio, seeds, schedule="converged", steps=train_steps)
+    rows = []
+    for k in range(trained.sizes["model"]):
+        model = trained.isel(end=-1, model=k)
+        m, on = int(model["n_hidden"]), float(model["p"])
+        W_out, W_in = (model[name].values.astype(float) for name in ("W_out", "W_in"))
+        end = descend(W_out[:, :m], W_in[:m], model["bias"].values.astype(float), on, steps=steps)
+        bent = curvatures(end.W_out, end.W_in, end.b, on, frequencies=1024)
+        code = structure(end.W_out @ end.W_in)
+        rows.append(
+            {name: model[name].item() for name in ("n_features", "p", "ratio", "seed", "optimum")}
+            | {
+                "before": float(model["loss"]),
+                "after": end.loss,
+                "slope": end.gradient_norm * n / 3.0,  # of the sum over features, in units of p
+                "lowest": bent.values[0] / on,
+                "lowest_error": bent.errors[0] / on,
+                "negative": bent.negative,
+                "rank": bent.rank,
+            }
+            | {name: getattr(code, name) for name in (*SHARES, "skew")}
+        )
+    return _columns("model", rows)
+
+
+# --- The rug as a minimum -----------------------------------------------------------------------------------
+
+
+def run_hessian(
+    cases: Sequence[tuple[float, float]], n_features: Sequence[int], seed: int = 0, *, frequencies: int = 2048
+) -> xr.Dataset:
+    """Compute the exact Hessian at the rug.
+
+    Parameters
+    ----------
+    cases : sequence of (p, ratio)
+    n_features : sequence of int
+        Powers of two.
+    seed : int
+        Of the Hadamard rows.
+    frequencies : int, optional
+        As for `row_hessian`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (case, n_features): ``p``, ``ratio``, the ``lowest`` curvature in units of p, its ``error``,
+        ``negative`` and ``modes`` (their numbers), ``symmetric`` (the least curvature of steps that keep all
+        features alike), ``diagonal_share`` and ``bias_share`` of the step of least curvature, ``skew_share``
+        (of its antisymmetric part), ``relative_loss`` = loss / macroscopic rug, ``rug_loss`` likewise at
+        equal eigenvalues, ``slope``.
+    """
+    rows = []
+    for (p, ratio), n in product(cases, n_features):
+        m = max(1, round(ratio * n))
+        point = rug_point(n, m, p, rng=seed, frequencies=frequencies)
+        found = rug_hessian(point, p, frequencies=frequencies)
+        step, best = found.step_M, float(solvers.optimum(p, m / n).loss)
+        rows.append(
+            {
+                "p": p,
+                "ratio": ratio,
+                "lowest": found.lowest / p,
+                "error": found.error_estimate / p,
+                "negative": found.negative,
+                "modes": sum(block.size for block in found.curvatures),
+                "symmetric": found.curvatures[0][0] / p,
+                "diagonal_share": found.diagonal_share,
+                "bias_share": float(np.sum(found.step_b**2)),
+                "skew_share": float(np.sum((step - step.T) ** 2) / 4.0),
+                "relative_loss": point.loss / best,
+                "rug_loss": point.rug_loss / best,
+                "slope": point.gradient_norm,
+            }
+        )
+    flat = {name: np.reshape([row[name] for row in rows], (len(cases), -1)) for name in rows[0]}
+    columns = {name: (("case", "n_features"), values) for name, values in flat.items()}
+    return xr.Dataset(columns, {"n_features": list(n_features)}, {"seed": seed})
+
+
+def _factors(point: RugPoint) -> tuple[FloatArray, FloatArray]:
+    """Return W_out and W_in of a rug, as balanced as they can be."""
+    n = point.row.size
+    basis = solvers.walsh_hadamard(np.eye(n))[:, point.rows] / np.sqrt(n)
+    root = np.sqrt(np.abs(point.eigenvalues))
+    return basis * root, (basis * (root * np.sign(point.eigenvalues))).T
+
+
+def run_departure(
+    n_features: int,
+    cases: Sequence[tuple[float, float]],
+    *,
+    kick: float = 1e-3,
+    steps: int = 200,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Start at the rug, kick it a little and descend on the exact loss, to see whether it stays.
+
+    Parameters
+    ----------
+    n_features : int
+        A power of two.
+    cases : sequence of (p, ratio)
+    kick : float, optional
+        Standard deviation of what is added to each weight.
+    steps : int, optional
+        Of the descent.
+    seed : int, optional
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (case): ``p``, ``ratio``, and in units of the macroscopic rug's loss ``start`` (before the kick),
+        ``end``; ``moved`` (change of M over its size), ``slope``, the shares and ``skew`` of `structure`,
+        ``largest`` (the largest |M_ij| beside the diagonal).
+    """
+    rows = []
+    for p, ratio in cases:
+        m = max(1, round(ratio * n_features))
+        point = rug_point(n_features, m, p, rng=seed, frequencies=2048)
+        rng = np.random.default_rng([seed, n_features, m])
+        W_out, W_in = (W + kick * rng.standard_normal(W.shape) for W in _factors(point))
+        end = descend(W_out, W_in, np.full(n_features, point.b), p, steps=steps)
+        M, best = end.W_out @ end.W_in, float(solvers.optimum(p, m / n_features).loss)
+        code, start = structure(M), point.matrix()
+        rows.append(
+            {
+                "p": p,
+                "ratio": m / n_features,
+                "start": point.loss / best,
+                "end": end.loss / best,
+                "moved": float(np.linalg.norm(M - start) / np.linalg.norm(start)),
+                "slope": end.gradient_norm * n_features / 3.0,
+                "largest": float(np.abs(M - np.diag(np.diagonal(M))).max()),
+                **{name: getattr(code, name) for name in (*SHARES, "skew")},
+            }
+        )
+    return _columns("case", rows, n_features=n_features, kick=kick, seed=seed)

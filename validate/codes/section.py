@@ -1,194 +1,333 @@
 """The part of the report on structured codes and the symmetry of trained weights."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 
+import numpy as np
 import xarray as xr
 
-from ..experiment import Figure, Section
-from ..files import read_dataset
-from ..stored import REFERENCE, stored
-from . import plots, runs, tables
-from .descent import run_departure, run_hessian, run_polished
+from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
+from ..statistics import LEVEL, mean
+from . import plots, runs
 from .envelope import envelope_figure, run_envelope
 from .marks import map_figure, run_marks
+from .structure import SHARES
+from .symmetry import CELLS, above_copies, by_cell, change, run_stored
 
-__all__ = ["report_section"]
-
-# Sizes that fit each profile: the quick one takes some twenty seconds on one core.
-SIZES = {
-    "quick": {
-        "structure": {
-            "n_features": 32,
-            "p": (0.05, 0.4),
-            "ratio": (0.25, 0.5),
-            "seeds": 1,
-            "steps": 1000,
-        },
-        "envelope": 12,
-        "hessian": (16, 32, 64),
-        "departure": {"n_features": 16, "cases": ((0.1, 0.5), (0.4, 0.5)), "steps": 40},
-        "polished": {"n_features": 16, "p": (0.4,), "ratio": (0.5,), "steps": 60},
-    },
-    "full": {
-        "structure": {
-            "n_features": 64,
-            "p": (0.01, 0.05, 0.1, 0.4),
-            "ratio": (0.125, 0.25, 0.5, 0.75),
-            "seeds": 3,
-            "steps": 8000,
-        },
-        "envelope": 100,
-        "hessian": (16, 32, 64, 128),
-        "departure": {
-            "n_features": 32,
-            "cases": ((0.05, 0.25), (0.05, 0.5), (0.1, 0.5), (0.4, 0.25), (0.4, 0.5)),
-            "steps": 400,
-        },
-        "polished": {"n_features": 32, "p": (0.05, 0.1, 0.4), "ratio": (0.25, 0.5), "steps": 300},
-    },
-}
-CASES = ((0.05, 0.25), (0.05, 0.5), (0.4, 0.25), (0.4, 0.5))
+__all__ = ["SECTION"]
 
 TEXT = """
-At the stopping rule of the source large trained models look like the rug where n_hidden/n_features is well
-below 1/2, and the larger they are the more they do. Trained to convergence they leave it for codes with less
-loss: pairs of features on one line, features left out, and weights of unequal rows, at every size that was
-tried.
+A model ReLU(M x + b) whose matrix has rank n_hidden need not look like the Persian rug. It can keep features
+in blocks that do not touch, such as pairs on one line, or leave features out; several such codes have less
+loss.
 
 Pairs need not be even. With W_out and W_in free, one direction holds two features as M = [[1, -c], [-1/c,
 1]], whose loss when both are on is (1 + c^-2) (1/3 - 1/(6c)) in sum for c >= 1. Its derivative by 1/c
 vanishes at c = 1, the antipodal pair, which is its maximum, and at c = 3, the minimum: 25 p^2/162 for each
-feature in place of p^2/6. Trained models find c near 3. Their rows then come in two kinds, so that
-permutation symmetry is broken even where all features are served alike.
+feature in place of p^2/6. The rows of such a pair come in two kinds, so that permutation symmetry is broken
+even where all features are served alike.
 
-Convergence of training is not optimality. A large model can be made of copies of a small one, each with
+The end of a training is not an optimum. A large model can be made of copies of a small one, each with
 features and neurons of its own, so that the least loss at a ratio never rises from n_features to a multiple
-of it. Trained losses do rise, most at ratio 1/4: what looks like an approach to the rug with growing
-n_features is in part an optimiser that finds good codes of few features and misses them among many. It is
-not a matter of time: five times the steps close less than a tenth of the gap.
+of it.
 
-The rug is not a minimum. Its Hessian, exact on matrices of its rank and split by the rug's own symmetry into
-n_features blocks, has negative eigenvalues at every (p, ratio) below. The macroscopic loss depends on the
-diagonal, the biases and the sums of squares of the rows alone, so that rotations of the n_hidden dimensions
-which keep the diagonal leave it as it is: these steps get their curvature from the deviation of the
-interference from a normal law, of either sign. Where p is large and the ratio small, steps that favour one
-half of the features lower even the macroscopic loss: the beginning of dropping.
+The macroscopic loss of the rug depends on the diagonal, the biases and the sums of squares of the rows alone,
+so that rotations of the n_hidden dimensions which keep the diagonal leave it as it is: these steps get their
+curvature from the deviation of the interference from a normal law, of either sign. The exact Hessian, on
+matrices of the rug's rank, is split by the rug's own symmetry into n_features blocks.
 """
 
-# Solving takes minutes, and the results depend on nothing of this run.
-STORED = """
-The map, the losses of known codes beside trained models and the descents of 64 features are stored results,
-solved beforehand as validate/reference/README.md says; this run solves the first two where the files are
-missing.
-"""
+CASES = ((0.05, 0.25), (0.05, 0.5), (0.4, 0.25), (0.4, 0.5))
+INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
 
 
-def report_section(profile: str, seed: int, progress: Callable[[str], None]) -> Section:
-    """Run the experiments on codes and symmetry and return their part of the report.
+def _table(title: str, ds: xr.Dataset, columns: Mapping[str, str], caption: str) -> Table:
+    """Return a table whose cells are formats, filled in from the variables of a dataset."""
+    rows = ds.to_dataframe().reset_index().to_dict("records")
+    cells = [[form.format(**row).replace("nan", "-") for form in columns.values()] for row in rows]
+    return Table(title, list(columns), cells, caption)
 
-    Parameters
-    ----------
-    profile : {"quick", "full"}
-    seed : int
-        Seed of everything random here; models take the seeds from it on.
-    progress : callable
-        Called with a line of text from time to time.
 
-    Returns
-    -------
-    Section
-    """
-    sizes = SIZES[profile]
-    symmetry = runs.read_symmetry()
-    progress("codes: the envelope")
-    plane = stored("codes_envelope.nc", lambda: run_envelope(sizes["envelope"]))
-    train = sizes["structure"]
-    progress(f"codes: training models of {train['n_features']} features")
-    found = runs.run_structure(
-        train["n_features"],
-        train["p"],
-        train["ratio"],
-        range(seed, seed + train["seeds"]),
-        steps=train["steps"],
+_SHARES = {name: f"{{{name}:.0%}}" for name in SHARES}
+
+
+# --- Stored models ------------------------------------------------------------------------------------------
+
+
+def _ends(trained: xr.Dataset) -> str:
+    """Say what the two ends are."""
+    return (
+        "Ends: the stopping rule of the source, and a further phase of "
+        f"{trained.attrs['steps']} steps with a falling learning rate (`converged` in the data)"
     )
-    progress("codes: the Hessian at the rug")
-    hessian = run_hessian(CASES, sizes["hessian"], seed)
-    progress("codes: descent from the rug")
-    departure = run_departure(
-        sizes["departure"]["n_features"],
-        sizes["departure"]["cases"],
-        steps=sizes["departure"]["steps"],
-        seed=seed,
+
+
+def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> Shown:
+    marks = run_marks(trained, known)
+    half = marks["mean"].isel(end=-1, point=np.isclose(marks["ratio"], 0.5)).values
+    return Shown(
+        f"{_ends(trained)}. Losses of trained models are means over {trained.attrs['samples']} fresh "
+        "samples; those of codes, of the rug and of the bound are computed.",
+        [map_figure(plane, marks), envelope_figure(plane)],
+        headline=f"Trained for {trained.attrs['steps']} steps more than the source's rule asks for, models "
+        f"with half as many neurons as features have {np.nanmin(half):.0%} to {np.nanmax(half):.0%} of the "
+        "Persian rug's loss: they keep features in pairs.",
     )
-    progress("codes: descent on the exact loss from trained weights")
-    small = sizes["polished"]
-    polished = run_polished(small["n_features"], small["p"], small["ratio"], [seed], steps=small["steps"])
-    larger = REFERENCE / "codes_polished.nc"
-    if larger.exists():
-        polished = xr.concat([read_dataset(larger), polished], "model", combine_attrs="drop")
-    made = [
-        tables.structure_table(found),
-        tables.hessian_table(hessian),
-        tables.departure_table(departure),
-        tables.polished_table(polished),
+
+
+def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> Shown:
+    rows = []
+    for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model
+        near = np.isclose(trained["ratio"], ratio) & (trained["p"].values == p)
+        models = trained.isel(end=-1, model=near)
+        losses = [f"{n}: {mean(one['loss']).value:.4g}" for n, one in models.groupby("n_features")]
+        rows.append((f"{p:g}", f"{ratio:g}", ", ".join(losses), f"{above_copies(models):+.1%}"))
+    n, p, ratio = (float(longer[name][0]) for name in ("n_features", "p", "ratio"))
+    same = (trained["n_features"] == n) & (trained["p"] == p) & np.isclose(trained["ratio"], ratio)
+    there = trained.isel(model=np.flatnonzero(same))
+    before, after = (mean(ds["loss"].isel(end=-1).values) for ds in (there, longer))
+    return Shown(
+        f"{_ends(trained)}. More steps change little: for {n:g} features at p = {p:g}, ratio {ratio:g} the "
+        f"loss is {before:.4g} after {trained.attrs['steps']} steps and {after:.4g} after "
+        f"{longer.attrs['steps']}.",
+        tables=[
+            Table(
+                "What large models miss: copies of small ones",
+                ("p", "ratio", "n_features: mean loss", "best of the largest over copies of the best other"),
+                rows,
+                f"Losses after {trained.attrs['steps']} steps. Last column: less 1; its interval, "
+                f"{LEVEL:.0%}, covers the errors of all losses together, so that the best may be picked. "
+                "Above 0 no model of the largest size is optimal, whatever its structure.",
+            )
+        ],
+    )
+
+
+def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
+    cells, rows = by_cell(trained), []
+    for p, ratio in CELLS:
+        for end in cells["end"].values:
+            at = cells.sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
+            for small, large in pairwise(at["n_features"].values):
+                found = [f"{change(at[name], small, large):.2f}" for name in plots.STATISTICS]
+                rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *found))
+    one = [
+        partial(plots.plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
+        for name, label in plots.STATISTICS.items()
     ]
-    figures = [envelope_figure(plane)]
-    if symmetry is not None:
-        known = stored("codes_known.nc", runs.run_known)
-        losses = [tables.loss_table(symmetry, known), tables.copies_table(symmetry, _longer())]
-        made = [*losses, tables.trend_table(symmetry), *made]
-        figures.append(map_figure(plane, run_marks(symmetry, known)))
-    figures += _figures(symmetry, found, hessian)
-    return Section(
-        "codes", "Structured codes and the symmetry of trained weights", TEXT + STORED, figures, made
-    )
-
-
-def _longer() -> xr.Dataset | None:
-    """Read the models that were trained for several times the steps, if they are there."""
-    path = REFERENCE / "codes_long.nc"
-    if not path.exists():
-        return None
-    trained = read_dataset(path)
-    return runs.symmetry(trained).assign_attrs(steps=trained.attrs["steps"])
-
-
-def _figures(symmetry: xr.Dataset | None, found: xr.Dataset, hessian: xr.Dataset) -> list[Figure]:
-    figures = [
-        Figure(
-            "shares",
-            "What codes converged models use",
-            f"n_features = {int(found['n_features'][0])}, trained in this run: features in pairs, in "
-            "larger blocks, left out, or in a noise-like remainder as in the rug.",
-            found.drop_vars(("W_out", "W_in", "bias")),
-            plots.plot_shares,
-            size=(5.2, 3.8),
-        ),
-        Figure(
-            "curvature",
-            "The rug is a saddle: least curvature of the exact loss",
-            "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. "
-            "Dashed: the rate at which interference becomes normal.",
-            hessian,
-            plots.plot_curvature,
-            size=(5.2, 3.6),
-        ),
-    ]
-    if symmetry is not None:
-        figures.insert(
-            0,
+    return Shown(
+        f"{_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of one model "
+        "of two features and one neuron. What that has is computed without training: it does not depend on "
+        "n_features.",
+        [
             Figure(
                 "symmetry",
                 "Figs. 4-7: does symmetry emerge as models grow?",
-                "Reference runs, means over seeds with standard errors; open and dotted at the stopping "
-                "rule of the source, filled at convergence.",
-                symmetry,
-                [
-                    partial(plots.plot_symmetry, name=name, label=label, legend=k == 0)
-                    for k, (name, label) in enumerate(plots.STATISTICS)
-                ],
+                f"Stored models, means over seeds; {INTERVALS[0].lower()}{INTERVALS[1:]}. Open and dotted at "
+                "the stopping rule of the source, filled after the further phase.",
+                trained,
+                one,
                 size=(4.2, 3.3),
+            )
+        ],
+        [
+            Table(
+                "Does symmetry emerge? Factors from one size to its double",
+                ("p", "ratio ≈", "end", "n_features", *plots.STATISTICS.values()),
+                rows,
+                f"Ratios of geometric means. {INTERVALS}. For Gaussian rows the Lyapunov ratio changes by "
+                "a factor of 0.71.",
             ),
-        )
-    return figures
+            _table(
+                "The optimum of two features on one neuron",
+                pair,
+                {
+                    "p": "{p:g}",
+                    "loss / rug at ratio 1/2": "{relative_loss:.4f}",
+                    "s.d. of the diagonal": "{diagonal_sd:.2g}",
+                    "s.d. of the bias": "{bias_sd:.2g}",
+                    "s.d. / mean of row variances": "{row_variance_spread:.4f}",
+                    "gradient": "{gradient_norm:.0e}",
+                },
+                "The exact loss minimised from many starts; the same for any number of such pairs.",
+            ),
+        ],
+    )
+
+
+# --- Models that are trained here, and the rug as a minimum -------------------------------------------------
+
+
+def _show_structure(ds: xr.Dataset) -> Shown:
+    columns = {
+        "p": "{p:g}",
+        "ratio": "{ratio:g}",
+        "seed": "{seed}",
+        "end": "{end}",
+        "loss / rug - 1": "{excess:+.1%}",
+        **_SHARES,
+        "skew of pairs": "{skew:.2f}",
+        "excess kurtosis": "{kurtosis:.2f}",
+    }
+    shown = ds.drop_vars(("W_out", "W_in", "bias"))
+    flat = ds[[*SHARES, "p", "ratio", "seed", "excess", "skew", "kurtosis"]]
+    size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
+    return Shown(
+        "",
+        [
+            Figure(
+                "shares",
+                "What codes trained models use",
+                f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "
+                "remainder as in the rug.",
+                shown,
+                plots.plot_shares,
+                size=(5.2, 3.8),
+            )
+        ],
+        [
+            _table(
+                "The codes of trained models",
+                flat,
+                columns,
+                f"{size}; losses are exact, without samples. Skew: median over pairs of the larger of -M_ij, "
+                "-M_ji; 3 is best for small p. Excess kurtosis of the interference, exact: median over rows.",
+            )
+        ],
+    )
+
+
+def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> Shown:
+    where = {"p": "{p:g}", "ratio": "{ratio:g}"}
+    share = hessian["negative"] / hessian["modes"]
+    many = ", ".join(str(n) for n in hessian["n_features"].values)
+    return Shown(
+        "",
+        [
+            Figure(
+                "curvature",
+                "The rug is a saddle: least curvature of the exact loss",
+                "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. "
+                "Dashed: the rate at which interference becomes normal.",
+                hessian,
+                plots.plot_curvature,
+                size=(5.2, 3.6),
+            )
+        ],
+        [
+            _table(
+                "Exact Hessian at the rug",
+                hessian,
+                {
+                    **where,
+                    "n_features": "{n_features}",
+                    "loss / macroscopic": "{relative_loss:.3f}",
+                    "least curvature / p": "{lowest:+.4f} ± {error:.0e}",
+                    "negative": "{negative} of {modes}",
+                    "least, all features alike": "{symmetric:+.4f}",
+                    "on the diagonal": "{diagonal_share:.2f}",
+                    "on the bias": "{bias_share:.2f}",
+                    "antisymmetric": "{skew_share:.2f}",
+                },
+                "At the critical point beside a random rug, which has the least loss among matrices that "
+                "depend on i XOR j alone, near it. ± bound of the numerical error. Steps on matrices of rank "
+                "n_hidden and biases, of unit length; the last three columns are shares of the squared "
+                "length of the step of least curvature.",
+            ),
+            _table(
+                "Started at the rug, does it stay?",
+                departure,
+                {
+                    **where,
+                    "loss at the rug": "{start:.3f}",
+                    "at the end": "{end:.3f}",
+                    "change of M": "{moved:.2f}",
+                    **_SHARES,
+                    "largest beside": "{largest:.2f}",
+                    "slope / p": "{slope:.1e}",
+                },
+                f"n_features = {departure.attrs['n_features']}. Weights of the critical point beside the "
+                f"rug, each moved by a normal number of standard deviation {departure.attrs['kick']:g}, then "
+                "L-BFGS on the exact loss. Losses in units of the macroscopic rug's. `largest beside`: "
+                "largest |M_ij| off the diagonal.",
+            ),
+            _table(
+                "Trained models on the exact loss",
+                polished.assign({name: polished[name] / polished["optimum"] for name in ("before", "after")}),
+                {
+                    **where,
+                    "n_features": "{n_features}",
+                    "trained": "{before:.5f}",
+                    "polished": "{after:.5f}",
+                    "slope / p": "{slope:.1e}",
+                    "least curvature / p": "{lowest:+.1e} ± {lowest_error:.0e}",
+                    "negative": "{negative}",
+                    **_SHARES,
+                },
+                "Exact losses in units of the macroscopic rug's. No negative curvature beyond its error, no "
+                "slope: a local minimum.",
+            ),
+        ],
+        f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "
+        f"{float(share.max()):.0%} of the curvatures of the exact loss are negative.",
+    )
+
+
+# Solving takes minutes and the results depend on nothing of a run, so they are stored.
+SECTION = Section(
+    "codes",
+    "Structured codes and the symmetry of trained weights",
+    TEXT,
+    {
+        "symmetry": Experiment(run_stored),
+        "fig3": Experiment(partial(run_stored, ["codes_fig3_n512.nc"])),
+        "longer": Experiment(partial(run_stored, ["codes_long.nc"])),
+        "known": Experiment(runs.run_known, stored="codes_known.nc"),
+        "envelope": Experiment(run_envelope, {"size": 12}, {"size": 100}, stored="codes_envelope.nc"),
+        "polished": Experiment(
+            runs.run_polished,
+            {"n_features": 16, "p": [0.4], "ratio": [0.5], "seeds": [0], "steps": 60},
+            {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0], "steps": 600},
+            stored="codes_polished.nc",
+            torch=True,
+        ),
+        "pair": Experiment(partial(runs.run_pair, [0.01, 0.05, 0.1])),
+        "structure": Experiment(
+            runs.run_structure,
+            {"n_features": 32, "p": [0.05, 0.4], "ratio": [0.25, 0.5], "seeds": range(1), "steps": 1000},
+            {
+                "n_features": 64,
+                "p": [0.01, 0.05, 0.1, 0.4],
+                "ratio": [0.125, 0.25, 0.5, 0.75],
+                "seeds": range(3),
+                "steps": 8000,
+            },
+            torch=True,
+            seconds=8,
+        ),
+        "hessian": Experiment(
+            runs.run_hessian,
+            {"cases": CASES, "n_features": [8, 16, 32]},
+            {"cases": CASES, "n_features": [16, 32, 64, 128]},
+            seconds=3,
+        ),
+        "departure": Experiment(
+            runs.run_departure,
+            {"n_features": 16, "cases": [(0.1, 0.5), (0.4, 0.5)], "steps": 40},
+            {
+                "n_features": 32,
+                "cases": [(0.05, 0.25), (0.05, 0.5), (0.1, 0.5), (0.4, 0.25), (0.4, 0.5)],
+                "steps": 400,
+            },
+            seconds=3,
+        ),
+    },
+    [
+        Topic("map", ["symmetry", "known", "envelope"], _show_map, claims=["C27"]),
+        Topic("copies", ["symmetry", "longer"], _show_copies),
+        Topic("symmetry", ["symmetry", "pair"], _show_symmetry, claims=["C28", "C29", "C30", "C31"]),
+        Topic("structure", ["structure"], _show_structure),
+        Topic("saddle", ["hessian", "departure", "polished"], _show_saddle),
+    ],
+)

@@ -1,0 +1,176 @@
+"""Stored models: the statistics of Figs. 4-7, and comparisons between sizes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from ...solvers.rug import optimum
+from ...theory import rug
+from ..files import read_dataset
+from ..statistics import LEVEL, Estimate, mean, measured
+from ..stored import REFERENCE
+
+__all__ = ["above_copies", "by_cell", "change", "read_symmetry", "run_stored", "symmetry"]
+
+# The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
+P = (0.01, 0.05, 0.1, 0.4)
+RATIOS = (0.12, 0.25, 0.5)
+CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
+TRAINED = ("rug_n*.nc", "codes_n*.nc")
+
+
+def symmetry(trained: xr.Dataset) -> xr.Dataset:
+    """Set the statistics of Figs. 4-7 of trained weights beside the rug's loss.
+
+    Parameters
+    ----------
+    trained : xarray.Dataset
+        From `superposition.validate.training.train`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
+        ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``,
+        ``bias_mean``, ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b
+        leaves out), ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of
+        the row variances, ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean
+        over rows, ``dropped``.
+    """
+    p, n = trained["p"].values, int(trained["n_features"])
+    ratio = trained["n_hidden"].values / n
+    best = optimum(p, ratio).loss
+    same = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
+    found = trained[["p", "seed", "n_hidden", "row_variance_variance", "dropped", *same]].load()
+    return found.assign(
+        n_features=("model", np.full(p.size, n)),
+        ratio=("model", ratio),
+        optimum=("model", best),
+        linear_loss=("model", rug.linear_loss(p, ratio)),
+        excess=trained["loss"] / best - 1.0,
+        bias_effective=trained["bias_mean"] + trained["p"] / 2 * (n - 1) * trained["row_mean_mean"],
+        row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
+        lyapunov_scaled=np.sqrt(n) * trained["lyapunov_mean"],
+    )
+
+
+def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -> xr.Dataset:
+    """Read `symmetry` of stored training runs, all sizes and seeds as one.
+
+    Parameters
+    ----------
+    files : sequence of str, optional
+        Patterns of names.
+    folder : path, optional
+        Where the files are.
+
+    Returns
+    -------
+    xarray.Dataset
+        As from `symmetry`, with the attributes ``steps`` (of the converging phase), ``samples`` (of a loss),
+        ``stored_file``, ``stored_date`` and ``stored_device``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, or files differ in their steps.
+    """
+    paths = [path for pattern in files for path in sorted(Path(folder).glob(pattern))]
+    if not paths:
+        raise ValueError(f"`folder` must hold reference runs {', '.join(files)}; got {str(folder)!r}.")
+    parts = [read_dataset(path) for path in paths]
+    steps = {int(part.attrs["steps"]) for part in parts}
+    if len(steps) > 1:
+        raise ValueError(f"`files` must hold runs of one number of steps; got {sorted(steps)}.")
+    return xr.concat(map(symmetry, parts), "model", combine_attrs="drop").assign_attrs(
+        steps=steps.pop(),
+        samples=min(int(part.attrs["evaluation_samples"]) for part in parts),
+        stored_file=", ".join(files),
+        stored_date=" to ".join(sorted({str(part.attrs["finished"])[:10] for part in parts})),
+        stored_device=", ".join(sorted({str(part.attrs["device_name"]) for part in parts})),
+    )
+
+
+def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
+    """Read `symmetry` of the reference runs, all sizes and seeds as one; None if there are none."""
+    there = any(path for pattern in TRAINED for path in Path(folder).glob(pattern))
+    return run_stored(folder=folder) if there else None
+
+
+def by_cell(trained: xr.Dataset) -> xr.Dataset:
+    """Arrange models by (p, ratio, n_features, seed) in place of one after the other.
+
+    Parameters
+    ----------
+    trained : xarray.Dataset
+        From `run_stored`.
+
+    Returns
+    -------
+    xarray.Dataset
+        The models at `CELLS`, whose ratios are within 5 % of those; nan where none was trained.
+    """
+    off = np.abs(trained["ratio"].values[:, None] / RATIOS - 1.0)
+    some = np.flatnonzero((off.min(axis=1) < 0.05) & np.isin(trained["p"].values, P))
+    near = np.array(RATIOS)[off.argmin(axis=1)][some]
+    kept = trained.isel(model=some)
+    names = ("p", "ratio", "n_features", "seed")
+    arrays = [kept["p"].values, near, kept["n_features"].values, kept["seed"].values]
+    index = pd.MultiIndex.from_arrays(arrays, names=names)
+    at = xr.Coordinates.from_pandas_multiindex(index, "model")
+    return kept.drop_vars(names).assign_coords(at).unstack("model")
+
+
+def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
+    """Return by which factor a positive statistic changes from one n_features to another.
+
+    Parameters
+    ----------
+    values : xarray.DataArray
+        Of (n_features, seed), from `by_cell`.
+    small, large : int
+        The two n_features; seeds that both have are compared.
+    level : float, optional
+
+    Returns
+    -------
+    Estimate
+        Of the ratio of geometric means, by Student's interval of the logarithms.
+
+    Examples
+    --------
+    >>> at = {"n_features": [128, 256], "seed": [0, 1, 2]}
+    >>> values = xr.DataArray([[1.0, 2.0, 1.0], [0.5, 1.0, 0.6]], at)
+    >>> f"{change(values, 128, 256):.2f}"
+    '0.53 [0.41, 0.69]'
+    """
+    logs = np.log(values.sel(n_features=large) / values.sel(n_features=small)).dropna("seed")
+    found = mean(logs.values, level)
+    ends = np.exp([found.value, found.low, found.high])
+    return Estimate(*map(float, ends), level, found.runs)
+
+
+def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
+    """Return by which part the best of the largest models is above copies of the best smaller one.
+
+    Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
+    a model above copies of another one is not optimal, and neither is any that is worse.
+
+    Parameters
+    ----------
+    models : xarray.Dataset
+        Of one p, ratio and end; ``n_features``, ``loss`` and ``loss_se`` of each model.
+    level : float, optional
+        All losses are between their limits together at this confidence (Bonferroni), so that the best may be
+        picked.
+    """
+    each = 1 - (1 - level) / models.sizes["model"]
+    pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
+    losses = np.array([(one.value, one.low, one.high) for one in (measured(*pair, each) for pair in pairs)])
+    largest = models["n_features"].values == models["n_features"].values.max()
+    (value, low, high), beside = losses[largest].min(axis=0), losses[~largest].min(axis=0)
+    ends = value / beside[0] - 1, low / beside[2] - 1, high / beside[1] - 1
+    return Estimate(*map(float, ends), level, len(losses))
