@@ -6,7 +6,7 @@ from .course import plot_course, run_course
 from .fig3 import FIG3, plot_fig3, plot_ratio, quoted_p_values, run_fig3
 from .remedy import REMEDY, Split, outcomes, plot_outcomes, plot_remedy, run_remedy, split_neurons
 from .section import report_section
-from .trained import TRAINED, plot_trained, run_trained
+from .trained import TRAINED, plot_trained, run_printed, run_trained
 from .training import train_l1
 from .untied import CASES, plot_untied, run_inputs, run_untied
 
@@ -37,6 +37,7 @@ __all__ = [
     "run_course",
     "run_fig3",
     "run_inputs",
+    "run_printed",
     "run_remedy",
     "run_trained",
     "run_untied",

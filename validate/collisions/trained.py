@@ -15,7 +15,7 @@ from ..statistics import student
 from .counts import ON, SHIFTED, collision_counts
 from .training import merged, train_l1
 
-__all__ = ["NAMES", "TRAINED", "plot_trained", "run_trained"]
+__all__ = ["NAMES", "TRAINED", "plot_trained", "run_printed", "run_trained"]
 
 # The full profile has the sizes of the source's figure and the l1 strength, learning rate, steps and scale of
 # the authors' published code; it wants a GPU. AdamW moves weights by about its learning rate a step, whatever
@@ -37,6 +37,8 @@ TRAINED: dict[str, dict[str, Any]] = {
     },
 }
 
+# Weights that the authors' code counts, in absolute value.
+WINDOW = (0.8, 1.2)
 # Error of a step of the flow, as in its own Fig. 3: smaller ones give the same owners.
 FLOW_RTOL = 1e-4
 NAMES = {"flow": "flow", "gd": "gradient descent", "sign": "gradient descent with sign(W)", "adamw": "AdamW"}
@@ -155,6 +157,85 @@ def run_trained(
         "confidence": confidence,
     }
     return ds
+
+
+def run_printed(
+    n_hidden: Sequence[int] = (256, 512, 1024, 2048, 4096),
+    seeds: Sequence[int] = tuple(range(16)),
+    *,
+    n_features: int = 256,
+    lam: float = 1e-3,
+    steps: Sequence[int] = (2000, 4000, 6000, 7500),
+    threads: int = 1,
+    device: str = "auto",
+) -> xr.Dataset:
+    """Train what Fig. 3 shows, by the settings of the authors' published code, and count as it does.
+
+    Parameters
+    ----------
+    n_hidden : sequence of int
+        Values of m.
+    seeds : sequence of int
+        At least two runs.
+    n_features : int
+    lam : float
+        l1 strength of the printed loss, positive.
+    steps : increasing sequence of int
+        Steps of AdamW at which to count; the published code makes 7500.
+    threads : int
+        As in `train_l1`.
+    device : {"auto", "cpu", "cuda"}
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (step, n_hidden, run): ``polysemantic``, neurons on which two or more features have weights between
+        0.8 and 1.2 in absolute value; ``polysemantic_0.5``, with weights above `ON`; ``dead`` and
+        ``nonzeros`` of `collision_counts`; ``loss``. Of (n_hidden): ``quoted``, n^2/(4 m). Coordinate
+        ``seed``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    .. [1] Lecomte et al. (2024), §2.5, Fig. 3, and github.com/tmychow/accidental-polysemanticity,
+       experiments/collisions.py: AdamW with learning rate 1e-3, lam = 1e-3, 7500 steps, s.d. 1/sqrt(m).
+
+    Examples
+    --------
+    >>> ds = run_printed([8], range(4), n_features=8, lam=0.1, steps=[1500], device="cpu")
+    >>> ds.polysemantic.dims, float(ds.quoted[0])
+    (('step', 'n_hidden', 'run'), 2.0)
+    """
+    sizes = [arguments.integer("n_hidden", m, 1) for m in n_hidden]
+    lam = float(arguments.real("lam", lam, 0, brackets="()"))
+    seeds = list(seeds)
+    if len(seeds) < 2:
+        raise ValueError(f"`seeds` must be at least two, for an interval; got {seeds}.")
+    columns = []
+    for m in sizes:
+        ds = train_l1(
+            n_features,
+            m,
+            lam,
+            seeds,
+            optimiser="adamw",
+            steps=steps,
+            scale=1.0,
+            threads=threads,
+            device=device,
+            keep_weights=True,
+        )
+        size = np.abs(ds["W"].values)
+        among = np.sum((size >= WINDOW[0]) & (size <= WINDOW[1]), axis=-2)
+        kept = ds[["polysemantic", "dead", "nonzeros", "loss"]].rename(polysemantic="polysemantic_0.5")
+        columns.append(kept.assign(polysemantic=(("step", "run"), np.sum(among >= 2, axis=-1).astype(float))))
+    found = merged(columns, n_hidden=sizes).transpose("step", "n_hidden", "run")
+    found["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
+    return found.assign_coords(seed=("run", seeds)).assign_attrs(n_features=n_features, lam=lam, scale=1.0)
 
 
 def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
