@@ -200,7 +200,7 @@ def test_cooccurrence_rejects_bad_arguments():
         collisions.run_cooccurrence(time=-1)
 
 
-# Untied weights and inputs
+# Untied weights
 
 
 def test_untied_weights_drift_apart_as_derived():
@@ -253,17 +253,6 @@ def test_untied_experiment_and_figure():
         collisions.run_untied(lam=0.0)
     with pytest.raises(ValueError, match=r"`times` must lie in .*; got 0"):
         collisions.run_untied(times=[0.0])
-
-
-def test_orthonormal_inputs_change_nothing_for_gradient_descent_only():
-    gap = collisions.run_inputs(device="cpu")["gap"]
-    # float32 rounding of 40 steps.
-    assert gap.sel(optimiser="sign", inputs="orthonormal") < 1e-4
-    # Canaries: orthogonal inputs of unequal lengths, and an optimiser that knows a basis.
-    assert gap.sel(optimiser="sign", inputs="orthogonal") > 0.1
-    assert gap.sel(optimiser="adamw", inputs="orthonormal") > 0.1
-    with pytest.raises(ValueError, match=r"`n_features` must be an integer of at least 2; got 1"):
-        collisions.run_inputs(n_features=1)
 
 
 # Counts against the number of neurons

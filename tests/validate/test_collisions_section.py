@@ -16,8 +16,7 @@ TINY = {
     "cooccurrence": {"n_features": 6, "n_hidden": 6, "lam": (0.3,), "p": (0.0, 0.1), "seeds": range(6)},
     "remedy": {"n_features": 8, "n_hidden": 8, "lam": (0.2,), "eps": (1e-2, 1e-1), "seeds": range(8)},
     "variants": {"n_features": 8, "n_hidden": 8, "lam": 0.2, "seeds": range(8), "times": (8.0,)},
-    "untied": {"n_features": 4, "n_hidden": 8, "lam": 0.2, "times": (0.5, 1.0), "seeds": range(3)},
-    "inputs": {"n_features": 4, "n_hidden": 4, "seeds": range(2), "steps": 10},
+    "untied": {"n_features": 6, "n_hidden": 12, "lam": 0.2, "times": (1.0, 6.0), "seeds": range(4)},
 }
 
 

@@ -15,7 +15,7 @@ from .plots import (
 from .remedy import VARIANTS, Split, outcomes, run_remedy, run_variants, split_neurons
 from .trained import run_printed, run_trained
 from .training import train_l1
-from .untied import CASES, run_inputs, run_untied
+from .untied import CASES, run_untied
 
 __all__ = [
     "CASES",
@@ -37,7 +37,6 @@ __all__ = [
     "run_cooccurrence",
     "run_course",
     "run_fig3",
-    "run_inputs",
     "run_printed",
     "run_remedy",
     "run_trained",

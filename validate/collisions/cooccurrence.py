@@ -22,7 +22,6 @@ def run_cooccurrence(
     p: Sequence[float] = (0.0, 0.004, 0.012, 0.04, 0.12),
     seeds: Sequence[int] = tuple(range(32)),
     *,
-    values: str = "one",
     time: float = 5.0,
     after: bool = True,
     device: str = "auto",
@@ -43,8 +42,6 @@ def run_cooccurrence(
         In [0, 1]; 0 means the source's setting, the standard basis as one batch.
     seeds : sequence of int
         Runs; their first weights are the same for every `lam` and `p`.
-    values : {"one", "uniform"}
-        Value of a feature that is on.
     time : float
         Length of the training in units of 1/lam_normal, lam_normal = lam/4.
     after : bool
@@ -115,7 +112,6 @@ def run_cooccurrence(
             learning_rate=rate,
             steps=round(time / (strength * rate)),
             p=prob or None,
-            values=values,
             start=start,
             device=device,
             keep_weights=True,
@@ -138,5 +134,5 @@ def run_cooccurrence(
         rows.append(merged(columns, p=ps).assign(before=basis["polysemantic"]))
     ds = merged(rows, lam=lams).drop_vars("seed").transpose("lam", "p", "run")
     ds = ds.assign_coords(lam_normal=("lam", lams / 4), on=("p", ps * n_features), seed=("run", seeds))
-    facts = {"n_features": n_features, "n_hidden": n_hidden, "values": values, "time": time, "threshold": ON}
+    facts = {"n_features": n_features, "n_hidden": n_hidden, "time": time, "threshold": ON}
     return ds.assign_attrs(facts)

@@ -30,11 +30,13 @@ MARKS = "osD^v<>ph"
 
 
 def _means(ax: Axes, x: npt.ArrayLike, samples: Any, k: int, label: str, line: str = "") -> None:
-    """Draw means over the last axis of (points, runs) samples with Student's intervals; nan are left out."""
+    """Draw means over the last axis of (points, runs) samples with intervals, where there are two or more."""
     kept = [values[np.isfinite(values)] for values in np.asarray(samples, dtype=float)]
-    mean, half = np.transpose([student(values) for values in kept])
+    some = np.array([values.size > 1 for values in kept])
+    found = np.array([student(values) for values in kept if values.size > 1]).reshape(-1, 2)
     style = {"color": f"C{k + 1}", "markersize": 4, "capsize": 2}
-    ax.errorbar(x, mean, half, fmt=MARKS[k % len(MARKS)] + line, label=label, **style)
+    x = np.asarray(x)[some]
+    ax.errorbar(x, *found.T, fmt=MARKS[k % len(MARKS)] + line, label=label, **style)
 
 
 def _ticks(ax: Axes, x: npt.ArrayLike, **settings: Any) -> None:
@@ -162,7 +164,7 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: st
 
 
 def plot_remedy(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of split neurons whose features parted against time; lines are predicted, tied weights."""
+    """Draw the share of split neurons that parted against time; lines are predicted, for tied weights."""
     check_axes(ax)
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):

@@ -17,7 +17,7 @@ from .counts import ZERO
 from .fig3 import run_course, run_fig3
 from .remedy import OUTCOMES, run_remedy, run_variants
 from .trained import NAMES, run_printed, run_trained
-from .untied import run_inputs, run_untied
+from .untied import run_untied
 
 __all__ = ["SECTION", "half_point", "median_time"]
 
@@ -227,9 +227,9 @@ def _show_optimisers(ds: xr.Dataset) -> Shown:
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
-    """Return the p over lam_normal at which a count of `run_cooccurrence` is half of that with one-hot inputs.
+    """Return the p over lam_normal at which a count is half of that with one-hot inputs.
 
-    Linear between the p that were run; nan if the count does not fall that far. `k` is the position of lam.
+    Of `run_cooccurrence` at position `k` of lam; linear between the p that were run; nan if not reached.
     """
     at = ds.isel(lam=k).transpose("run", "p", ...)
     return crossing(ds["p"] / float(ds["lam_normal"][k]), (at[name] - at["before"] / 2).values)
@@ -285,10 +285,10 @@ def _show_together(ds: xr.Dataset) -> Shown:
 
 
 def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
-    """Return the time, times lam_normal, at which half of the split neurons have decided, and the predicted one.
+    """Return the time, times lam_normal, at which half of the split neurons have decided, and that predicted.
 
-    Of `run_remedy` at positions `i` of lam and `k` of eps; with the exact interval of a median, linear between
-    the times counted; nan if not reached.
+    Of `run_remedy` at positions `i` of lam and `k` of eps; with the exact interval of a median, linear
+    between the times counted; nan if not reached.
     """
     hits, pairs, times = (ds["apart"] + ds["together"]).values[i, k], int(ds["pairs"][i]), ds["time"].values
     shares = [share(int(hit), pairs) for hit in hits]
@@ -370,7 +370,7 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> Shown:
     return Shown(text, [figure], tables, headline)
 
 
-def _show_untied(ds: xr.Dataset, inputs: xr.Dataset) -> Shown:
+def _show_untied(ds: xr.Dataset) -> Shown:
     figure = Figure(
         "untied",
         "Untied weights: length of the decoder over that of the encoder",
@@ -392,13 +392,7 @@ def _show_untied(ds: xr.Dataset, inputs: xr.Dataset) -> Shown:
         for case in ("l1 on activations", "l1 on both", "no l1, small start")
         if case in cases
     ]
-    gap = inputs["gap"].sel(inputs="orthonormal")
-    text = (
-        f"An encoder E and a decoder D of their own, at the end: {'; '.join(said)}. Orthonormal inputs "
-        f"instead of basis vectors change gradient descent by {float(gap.sel(optimiser='sign')):.1g} of "
-        "what training does (float32), and AdamW, which scales each weight's step by itself, by "
-        f"{float(gap.sel(optimiser='adamw')):.1g}."
-    )
+    text = f"An encoder E and a decoder D of their own, at the end: {'; '.join(said)}."
     rows = [
         {
             "case": case,
@@ -409,36 +403,16 @@ def _show_untied(ds: xr.Dataset, inputs: xr.Dataset) -> Shown:
         }
         for case in cases
     ]
-    labels = {"sign": "gradient descent", "adamw": "AdamW"}
-    other = [
-        {
-            "by": labels[str(one)],
-            **{
-                str(k): f"{float(inputs['gap'].sel(optimiser=one, inputs=k)):.1g}"
-                for k in inputs["inputs"].values
-            },
-        }
-        for one in inputs["optimiser"].values
-    ]
-    tables = [
-        _table(
-            "Encoder E and decoder D of their own",
-            rows,
-            f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, λ = {ds.attrs['lam']:g}, "
-            f"{ds.sizes['run']} runs, time × λ/2 = {float(ds['time'][-1]):g}; means over learned features. "
-            "First weights of s.d. 0.9/sqrt(m), 0.1/sqrt(m) where the start is small. The l1 term acts on "
-            "activations, as printed, unless it says “on both”: on the weights of encoder and decoder, as "
-            f"in the authors' code. Decay: decoupled. {BARS}",
-        ),
-        _table(
-            "Orthogonal inputs instead of basis vectors",
-            other,
-            "Largest difference of an encoding or decoding from that under basis vectors, over the largest "
-            "change that training made; “orthogonal” has lengths from 0.5 to 1.5. Both begin with the same "
-            "encodings of the features; float32.",
-        ),
-    ]
-    return Shown(text, [figure], tables)
+    table = _table(
+        "Encoder E and decoder D of their own",
+        rows,
+        f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, λ = {ds.attrs['lam']:g}, "
+        f"{ds.sizes['run']} runs, time × λ/2 = {float(ds['time'][-1]):g}; means over learned features. "
+        "First weights of s.d. 0.9/sqrt(m), 0.1/sqrt(m) where the start is small. The l1 term acts on "
+        "activations, as printed, unless it says “on both”: on the weights of encoder and decoder, as "
+        f"in the authors' code. Decay: decoupled. {BARS}",
+    )
+    return Shown(text, [figure], [table])
 
 
 SECTION = Section(
@@ -513,7 +487,6 @@ SECTION = Section(
             torch=True,
             seconds=5,
         ),
-        "inputs": Experiment(run_inputs, quick={"seeds": range(4)}, full={"seeds": range(16)}, torch=True),
     },
     [
         Topic("constant", ["printed", "long", "fig3"], _show_constant, claims=["L1", "L17", "L18", "L19"]),
@@ -521,6 +494,6 @@ SECTION = Section(
         Topic("optimisers", ["trained"], _show_optimisers),
         Topic("together", ["cooccurrence"], _show_together),
         Topic("remedy", ["remedy", "variants"], _show_remedy, claims=["L37"]),
-        Topic("untied", ["untied", "inputs"], _show_untied, claims=["L20"]),
+        Topic("untied", ["untied"], _show_untied, claims=["L20"]),
     ],
 )

@@ -117,7 +117,6 @@ def run_printed(
     n_features: int = 256,
     lam: float = 1e-3,
     steps: Sequence[int] = (2000, 4000, 6000, 7500),
-    threads: int = 1,
     device: str = "auto",
 ) -> xr.Dataset:
     """Train what Fig. 3 shows, by the settings of the authors' published code, and count as it does.
@@ -133,8 +132,6 @@ def run_printed(
         l1 strength of the printed loss, positive.
     steps : increasing sequence of int
         Steps of AdamW at which to count; the published code makes 7500.
-    threads : int
-        As in `train_l1`.
     device : {"auto", "cpu", "cuda"}
 
     Returns
@@ -165,7 +162,7 @@ def run_printed(
     options: dict[str, Any] = {"optimiser": "adamw", "steps": steps, "scale": 1.0, "keep_weights": True}
     columns = []
     for m in sizes:
-        ds = train_l1(n_features, m, lam, seeds, threads=threads, device=device, **options)
+        ds = train_l1(n_features, m, lam, seeds, device=device, **options)
         size = np.abs(ds["W"].values)
         among = np.sum((size >= WINDOW[0]) & (size <= WINDOW[1]), axis=-2)
         kept = ds[["polysemantic", "dead", "nonzeros", "loss"]].rename(polysemantic="polysemantic_0.5")

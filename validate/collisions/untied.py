@@ -1,16 +1,15 @@
-"""Encoder and decoder of their own, and orthogonal inputs: App. A of Lecomte et al. (2024) tested."""
+"""Encoder and decoder of their own: App. A of Lecomte et al. (2024) tested."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from ...theory import arguments
 from .training import merged, train_l1
 
-__all__ = ["CASES", "run_inputs", "run_untied"]
+__all__ = ["CASES", "run_untied"]
 
 
 class Case(NamedTuple):
@@ -36,8 +35,6 @@ CASES = {
 }
 # Of the printed loss. A feature's fastest rate is 2 (|D|^2 + |E|^2), and |D|^2 grows to about 10.
 RATE = 0.05
-
-Array = npt.NDArray[np.float64]
 
 
 def run_untied(
@@ -102,70 +99,3 @@ def run_untied(
     ds = merged(found, case=cases)
     ds.attrs = {"n_features": n_features, "n_hidden": n_hidden, "lam": lam}
     return ds
-
-
-def run_inputs(
-    n_features: int = 8,
-    n_hidden: int = 16,
-    lam: float = 0.02,
-    seeds: Sequence[int] = (0, 1, 2, 3),
-    *,
-    steps: int = 40,
-    device: str = "auto",
-) -> xr.Dataset:
-    """Train on basis vectors and on orthogonal inputs, from encoders that encode the features alike.
-
-    Parameters
-    ----------
-    n_features, n_hidden, lam, seeds
-        As in `train_l1`.
-    steps : int
-        Few enough that float32 rounding, which a step can double, stays small.
-    device : {"auto", "cpu", "cuda"}
-
-    Returns
-    -------
-    xarray.Dataset
-        ``gap`` (optimiser, inputs): the largest difference of an encoding or decoding from that under basis
-        vectors, over the largest change that training made to them. Inputs are "orthonormal" (a random
-        rotation) and "orthogonal", the same with lengths from 0.5 to 1.5.
-
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), App. A, "Basis vectors as inputs".
-
-    Examples
-    --------
-    >>> gap = run_inputs(device="cpu").gap
-    >>> bool(gap.sel(optimiser="sign", inputs="orthonormal") < 1e-4)
-    True
-    """
-    n = arguments.integer("n_features", n_features, 2)
-    seeds = list(seeds)
-    rng = np.random.default_rng(0)
-    rotation = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    lengths = np.linspace(0.5, 1.5, n)[:, None]
-    kinds = {"orthonormal": rotation, "orthogonal": lengths * rotation}
-    start, decoder = 0.9 / np.sqrt(n_hidden) * rng.standard_normal((2, len(seeds), n, n_hidden))
-    gaps = np.empty((2, len(kinds)))
-    for i, optimiser in enumerate(("sign", "adamw")):
-        options: dict[str, Any] = {
-            "optimiser": optimiser,
-            "weight_decay": 0.0,
-            "steps": steps,
-            "device": device,
-        }
-
-        def train(inputs: Array | None, encoder: Array, options: dict[str, Any] = options) -> Array:
-            options |= {"inputs": inputs, "start": encoder, "start_decoder": decoder}
-            ds = train_l1(n, n_hidden, lam, seeds, tied=False, keep_weights=True, **options)
-            encodings = ds["encoder"].values[0].astype(float)
-            return np.stack([encodings if inputs is None else inputs @ encodings, ds["decoder"].values[0]])
-
-        basis = train(None, start)
-        moved = np.abs(basis - np.stack([start, decoder])).max()
-        for k, inputs in enumerate(kinds.values()):
-            gaps[i, k] = np.abs(train(inputs, np.linalg.inv(inputs) @ start) - basis).max() / moved
-    return xr.Dataset(
-        {"gap": (("optimiser", "inputs"), gaps)}, {"optimiser": ["sign", "adamw"], "inputs": list(kinds)}
-    )
