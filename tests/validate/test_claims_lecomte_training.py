@@ -26,7 +26,7 @@ def split(share, factor=1.0):
 
 
 def variants(shares):
-    """Return variants in which these shares of the pairs part, and stay together; the rest has not decided."""
+    """Return variants in which these shares of the pairs part, and stay together; others are undecided."""
     axes = ("variant", "lam", "eps", "time")
     apart, together = np.round(PAIRS * np.array(shares)).astype(int).T.reshape(2, -1, 1, 1, 1)
     counts = {"apart": apart, "together": together, "undecided": PAIRS - apart - together}

@@ -216,7 +216,7 @@ def l15(quick: bool) -> Evidence:
 
 
 def _spread_pair(larger: float, smaller: float, parts: int) -> Array:
-    """Return two unit encodings that share neuron 0; the rest of the second is spread over `parts` weights."""
+    """Return two unit encodings that share neuron 0; the second's rest is spread over `parts` weights."""
     W = np.zeros((2, 2 + parts))
     W[0, :2] = larger, np.sqrt(1 - larger**2)
     W[1, 0], W[1, 2:] = smaller, np.sqrt((1 - smaller**2) / parts)

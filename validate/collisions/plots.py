@@ -13,14 +13,12 @@ from ...theory.collisions.untied import untied_length_ratio
 from ..drawing import check_axes
 from ..statistics import share, student
 from .counts import ZERO
-from .remedy import OUTCOMES
 from .trained import NAMES
 
 __all__ = [
     "plot_cooccurrence",
     "plot_course",
     "plot_fig3",
-    "plot_outcomes",
     "plot_ratio",
     "plot_remedy",
     "plot_untied",
@@ -163,43 +161,23 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: st
     return ax
 
 
-def plot_remedy(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of split neurons that parted against time; lines are predicted, for tied weights."""
+def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
+    """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted."""
     check_axes(ax)
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):
         line, _ = theory.separated_share(fine, 1.0, size, correlation=ds.attrs["correlation"], left=ZERO)
         ax.plot(fine, line, color=f"C{k}", label=f"perturbation {size:g}")
-        for i, lam in enumerate(ds["lam"].values):
-            some = ds.isel(lam=i, eps=k)
-            found = [share(int(hits), int(some["pairs"])) for hits in some["apart"].values]
-            middle, low, high = (
-                np.array([getattr(s, end) for s in found]) for end in ("value", "low", "high")
-            )
-            shift = 0.1 * (i - (ds.sizes["lam"] - 1) / 2)  # side by side, so that bars do not overlap
-            style = {"color": f"C{k}", "markersize": 3, "elinewidth": 0.8, "fmt": MARKS[i % len(MARKS)]}
-            label = f"λ = {lam:g}, {int(some['pairs'])} pairs" if k == 0 else None
-            ax.errorbar(some["time"] + shift, middle, [middle - low, high - middle], label=label, **style)
+        some = ds.isel(lam=i, eps=k)
+        found = [share(int(hits), int(some["pairs"])) for hits in some["apart"].values]
+        middle, low, high = (np.array([getattr(s, end) for s in found]) for end in ("value", "low", "high"))
+        style = {"color": f"C{k}", "markersize": 3, "elinewidth": 0.8, "fmt": MARKS[k]}
+        ax.errorbar(some["time"], middle, [middle - low, high - middle], **style)
     ax.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
     ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted", ylim=(-0.03, 1.2))
+    ax.set_title(f"λ = {float(ds['lam'][i]):g} (printed loss), {int(ds['pairs'][i])} pairs")
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
     ax.legend(loc="upper left")  # no share is above 1: there is room
-    return ax
-
-
-def plot_outcomes(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what had become of split neurons at the last time: a bar of shares for each lam and eps."""
-    check_axes(ax)
-    end = ds.isel(time=-1).stack(case=("lam", "eps"))
-    place, below = np.arange(end.sizes["case"]), np.zeros(end.sizes["case"])
-    for name, colour in zip(OUTCOMES, ("C1", "C5", "0.8", "C2"), strict=True):
-        part = (end[name] / end["pairs"]).values
-        ax.bar(place, part, 0.8, below, color=colour, label=name)
-        below = below + part
-    ax.set_xticks(place, [f"{eps:g}\nλ = {lam:g}" for lam, eps in end["case"].values], fontsize="x-small")
-    ax.set_axisbelow(True)
-    ax.set(xlabel="perturbation and λ", ylabel="share of split neurons", ylim=(0, 1.15))
-    ax.legend(loc="upper center", ncols=len(OUTCOMES))
     return ax
 
 

@@ -116,7 +116,7 @@ def run_printed(
     *,
     n_features: int = 256,
     lam: float = 1e-3,
-    steps: Sequence[int] = (2000, 4000, 6000, 7500),
+    steps: Sequence[int] = (1500, 2500, 3500, 5000, 7500),
     device: str = "auto",
 ) -> xr.Dataset:
     """Train what Fig. 3 shows, by the settings of the authors' published code, and count as it does.
