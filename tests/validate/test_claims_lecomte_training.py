@@ -2,28 +2,59 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from superposition.theory.collisions import splitting
-from superposition.validate.claims import Verdict, judge, lecomte_training
+from superposition.validate.claims import Verdict, lecomte_training, verdict
+from superposition.validate.collisions import VARIANTS, ZERO
 
 (REMEDY,) = lecomte_training.REMEDY
+PAIRS = 600
 
 
-@pytest.mark.slow
+def split(share, factor=1.0):
+    """Return what splits would give that part with this share, on a clock that runs faster by a factor."""
+    times, eps = np.array([4.0, 10.0]), [1e-3, 1e-2]
+    decided = [np.sum(splitting.separated_share(times * factor, 1.0, e, left=ZERO), axis=0) for e in eps]
+    apart = np.round(PAIRS * share * np.array(decided)).astype(int)[None]
+    axes = ("lam", "eps", "time")
+    return xr.Dataset(
+        {"pairs": ("lam", [PAIRS]), "apart": (axes, apart)},
+        {"lam": [0.04], "eps": eps, "time": times},
+        {"n_features": 16},
+    )
+
+
+def variants(shares):
+    """Return variants in which these shares of the pairs part, and stay together; others are undecided."""
+    axes = ("variant", "lam", "eps", "time")
+    apart, together = np.round(PAIRS * np.array(shares)).astype(int).T.reshape(2, -1, 1, 1, 1)
+    counts = {"apart": apart, "together": together, "undecided": PAIRS - apart - together}
+    return xr.Dataset(
+        {"pairs": (("variant", "lam"), np.full((len(VARIANTS), 1), PAIRS))}
+        | {name: (axes, value) for name, value in counts.items()},
+        {"variant": list(VARIANTS), "lam": [0.16], "eps": [1e-2], "time": [10.0]},
+    )
+
+
+AS_PREDICTED = [(0.5, 0.5), (0.33, 0.33), (0.5, 0.5), (1.0, 0.0), (0.0, 0.0)]
+
+
+def test_the_question_is_answered_by_what_is_predicted():
+    assert verdict(REMEDY.check(True, split(0.5), variants(AS_PREDICTED))) is Verdict.ANSWERED
+
+
 @pytest.mark.parametrize("factor", [np.sqrt(2), np.sqrt(0.5)])
-def test_a_lost_factor_in_the_clock_is_noticed(monkeypatch, factor):
-    right = splitting.separated_share
-
-    def wrong(t, lam, eps, **options):
-        return right(np.asarray(t) * factor, lam, eps, **options)
-
-    monkeypatch.setattr(splitting, "separated_share", wrong)
-    assert judge(REMEDY).verdict is Verdict.FAILS
+def test_a_lost_factor_in_the_clock_is_noticed(factor):
+    assert verdict(REMEDY.check(True, split(0.5, factor), variants(AS_PREDICTED))) is Verdict.UNSETTLED
 
 
-def test_exact_limits():
-    # No success in 50: the upper limit p solves (1 - p)^50 = alpha.
-    alpha = lecomte_training.ALPHA / lecomte_training.FINDINGS
-    assert lecomte_training._limit(0, 50, "low") == 0
-    # A root found to about 1e-12 by SciPy.
-    assert lecomte_training._limit(0, 50, "high") == pytest.approx(1 - alpha ** (1 / 50), rel=1e-9)
+@pytest.mark.parametrize(
+    ("place", "shares"),
+    [(1, (0.45, 0.2)), (2, (0.7, 0.3)), (3, (0.9, 0.1)), (4, (0.01, 0.0))],
+)
+def test_a_wrong_share_is_noticed(place, shares):
+    wrong = [*AS_PREDICTED]
+    wrong[place] = shares
+    assert verdict(REMEDY.check(True, split(0.5), variants(wrong))) is Verdict.UNSETTLED
+    assert verdict(REMEDY.check(True, split(0.6), variants(AS_PREDICTED))) is Verdict.UNSETTLED

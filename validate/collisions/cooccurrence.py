@@ -1,30 +1,15 @@
 """What features that are on together do to collisions: the one-hot input of Lecomte et al. (2024) relaxed."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
 from ...theory import arguments
-from ..drawing import check_axes
 from .counts import ON, SHIFTED, collision_counts
 from .training import merged, train_l1
 
-__all__ = ["COOCCURRENCE", "plot_cooccurrence", "run_cooccurrence"]
-
-# Arguments of a run of some seconds, and of one that shows which of p/lam and p n decides, for a GPU.
-COOCCURRENCE: dict[str, dict[str, Any]] = {
-    "quick": {"n_features": 16, "n_hidden": 16, "lam": (0.16,), "seeds": range(32)},
-    "full": {
-        "n_features": 64,
-        "n_hidden": 128,
-        "lam": (0.01, 0.04, 0.16),
-        "p": (0.0, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1),
-        "seeds": range(64),
-    },
-}
+__all__ = ["run_cooccurrence"]
 
 # Of the printed loss for one feature at a time. The curvature grows with the number that are on together.
 RATE = 0.05
@@ -37,7 +22,6 @@ def run_cooccurrence(
     p: Sequence[float] = (0.0, 0.004, 0.012, 0.04, 0.12),
     seeds: Sequence[int] = tuple(range(32)),
     *,
-    values: str = "one",
     time: float = 5.0,
     after: bool = True,
     device: str = "auto",
@@ -58,8 +42,6 @@ def run_cooccurrence(
         In [0, 1]; 0 means the source's setting, the standard basis as one batch.
     seeds : sequence of int
         Runs; their first weights are the same for every `lam` and `p`.
-    values : {"one", "uniform"}
-        Value of a feature that is on.
     time : float
         Length of the training in units of 1/lam_normal, lam_normal = lam/4.
     after : bool
@@ -130,85 +112,27 @@ def run_cooccurrence(
             learning_rate=rate,
             steps=round(time / (strength * rate)),
             p=prob or None,
-            values=values,
             start=start,
             device=device,
             keep_weights=True,
         ).isel(step=0, drop=True)
 
     rows = []
-    for strength in lams:
-        basis = trained(float(strength), 0.0, None)
+    for strength in map(float, lams):
+        basis = trained(strength, 0.0, None)
         columns = []
-        for prob in ps:
-            ds = basis if prob == 0 else trained(float(strength), float(prob), None)
+        for prob in map(float, ps):
+            ds = trained(strength, prob, None) if prob else basis
             kept = ds.drop_vars(["W", "loss", "t", "lam", "lam_normal"])
             for threshold in SHIFTED:
                 counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
                 kept[f"polysemantic_{threshold:g}"] = ("run", counts)
             if after:
-                later = basis if prob == 0 else trained(float(strength), float(prob), basis["W"].values)
+                later = trained(strength, prob, basis["W"].values) if prob else basis
                 kept["after"] = later["polysemantic"]
             columns.append(kept)
-        row = merged(columns, p=ps)
-        row["before"] = basis["polysemantic"]
-        rows.append(row)
+        rows.append(merged(columns, p=ps).assign(before=basis["polysemantic"]))
     ds = merged(rows, lam=lams).drop_vars("seed").transpose("lam", "p", "run")
     ds = ds.assign_coords(lam_normal=("lam", lams / 4), on=("p", ps * n_features), seed=("run", seeds))
-    ds.attrs = {
-        "n_features": n_features,
-        "n_hidden": n_hidden,
-        "values": values,
-        "time": time,
-        "threshold": ON,
-    }
-    return ds
-
-
-def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: str = "polysemantic") -> Axes:
-    """Draw the count over its value for one feature at a time, mean ± 1 standard error over the seeds.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_cooccurrence`.
-    ax : matplotlib.axes.Axes
-    against : {"p/lam", "p n"}
-        What the horizontal axis has: p over lam_normal, or the expected number of features on.
-    name : str
-        Variable to draw, such as "polysemantic", "polysemantic_0.8" or "after".
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-    """
-    check_axes(ax)
-    against = arguments.choice("against", against, ("p/lam", "p n"))
-    name = arguments.choice("name", name, tuple(str(key) for key in ds.data_vars))
-    level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"
-    inside = ds.isel(p=ds["p"].values > 0)
-    for k in range(ds.sizes["lam"]):
-        lam_normal = float(ds["lam_normal"][k])
-        zero = float(ds["before"].isel(lam=k).mean())
-        counts = inside[name].isel(lam=k)
-        x = inside["p"] / lam_normal if against == "p/lam" else inside["on"]
-        ax.errorbar(
-            x,
-            counts.mean("run") / zero,
-            counts.std("run", ddof=1) / np.sqrt(ds.sizes["run"]) / zero,
-            fmt="osD^v"[k % 5] + "-",
-            markersize=4,
-            label=f"λ = {ds['lam'].values[k]:g}, ± 1 SE, {ds.sizes['run']} seeds",
-        )
-    ax.axhline(1, color="0.8", linewidth=0.8, zorder=0)
-    if against == "p/lam":
-        ax.axvline(1, color="C0", linestyle=":", label="predicted scale, p = λ/4")
-    ax.set(
-        xscale="log",
-        xlabel="p / (λ/4)" if against == "p/lam" else "expected number of features on, p n",
-        ylabel="count / that with one-hot inputs",
-        title=f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, weights above {level}",
-    )
-    ax.set_ylim(-0.03, max(1.2, ax.get_ylim()[1]))
-    ax.legend(loc="lower left")
-    return ax
+    facts = {"n_features": n_features, "n_hidden": n_hidden, "time": time, "threshold": ON}
+    return ds.assign_attrs(facts)

@@ -30,24 +30,22 @@ class Rule:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Random inputs with features that are on independently, or fixed ones when p is None."""
+    """Random inputs with features that are on independently, or the standard basis when p is None."""
 
     p: float | None
-    values: str
     batch: int
     share: float  # chance that an input has a feature on
-    fixed: Any = None  # torch.Tensor (n_features, inputs) of fixed inputs, or None for the standard basis
 
 
-def inputs_for(n_features: int, p: float | None, values: str, draws: float, fixed: Any) -> Inputs:
+def inputs_for(n_features: int, p: float | None, draws: float) -> Inputs:
     """Choose the batch size so that each feature is on `draws` times in a batch, on average."""
     if p is None:
-        return Inputs(None, values, n_features, 1.0, fixed)
+        return Inputs(None, n_features, 1.0)
     share = -math.expm1(n_features * math.log1p(-p)) if p < 1 else 1.0
-    return Inputs(p, values, max(1, round(draws * share / p)), share)
+    return Inputs(p, max(1, round(draws * share / p)), share)
 
 
-def draw_inputs(torch: Any, count: int, n: int, p: float, values: str, generator: Any) -> Any:
+def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any:
     """Draw (count, n) inputs that have each feature on with probability p, but never none.
 
     The first feature that is on has a truncated geometric law; those after it are independent again. Inputs
@@ -61,10 +59,7 @@ def draw_inputs(torch: Any, count: int, n: int, p: float, values: str, generator
         rate = math.log1p(-p)
         first = (torch.log1p(u[:, n:] * math.expm1(n * rate)) / rate).floor_().clamp_(max=n - 1)
     place = torch.arange(n, device=device)
-    x = (((u[:, :n] < p) & (place > first)) | (place == first)).to(torch.float32)
-    if values == "uniform":
-        x.mul_(torch.rand((count, n), generator=generator, device=device))
-    return x
+    return (((u[:, :n] < p) & (place > first)) | (place == first)).to(torch.float32)
 
 
 def _batches(
@@ -73,7 +68,7 @@ def _batches(
     """Give (runs, batch, n) inputs for at least `most` steps; a run's depend on its own generator only."""
     ahead = max(1, min(_DRAWN // (inputs.batch * n), most))
     while True:
-        drawn = [draw_inputs(torch, ahead * inputs.batch, n, p, inputs.values, g) for g in generators]
+        drawn = [draw_inputs(torch, ahead * inputs.batch, n, p, g) for g in generators]
         yield from torch.stack(drawn).view(runs, ahead, inputs.batch, n).unbind(1)
 
 
@@ -82,19 +77,8 @@ def gradients(
 ) -> tuple[Any, Any]:
     """Gradients of ``weight * sum |ReLU(D E' x) - target|^2 + lam |E' x|_1`` over a batch, in E and in D.
 
-    Parameters
-    ----------
-    E, D : (runs, n_features, n_hidden) tensors
-        Encoder and decoder, one feature a row; the same tensor if `tied`.
-    x : (runs, batch, n_features) tensor or None
-        None is the standard basis.
-    target : (runs or 1, batch, n_features) tensor
-    weight : float
-        Factor of both terms.
-    lam : (runs, 1, 1) tensor or None
-        None leaves out the l1 term.
-    tied : bool
-        Return the sum of both gradients, and None.
+    Tensors are stacked by run; x None is the standard basis, lam None leaves out the l1 term, and tied
+    weights, of which E and D are the same tensor, have the sum of both gradients, and None.
     """
     h = E if x is None else torch.bmm(x, E)
     y = torch.bmm(h, D.mT)
@@ -132,19 +116,14 @@ def train_stack(
     lam = lam[:, None, None]
     weight, x, target = 1.0, None, eye
     if inputs.p is not None:
-        # Loss per feature that is on: its limit for p -> 0 is the loss on the standard basis. Values that
-        # are uniform have E x^2 = 1/3 and E x = 1/2, and are scaled to the same limit of both terms.
+        # Loss per feature that is on: its limit for p -> 0 is the loss on the standard basis.
         weight = inputs.share / (inputs.batch * inputs.p)
-        if inputs.values == "uniform":
-            weight *= 3
-            lam = lam if rule.penalty == "weights" else lam * (2 / 3)
         batches = _batches(torch, E.shape[0], n, inputs.p, inputs, generators, stops[-1])
-    elif inputs.fixed is not None:
-        x = inputs.fixed.expand(E.shape[0], -1, -1)
     both = [E] if rule.tied else [E, D]
     adamw = None
     if rule.optimiser == "adamw":
-        adamw = torch.optim.AdamW(both, lr=rule.learning_rate, weight_decay=rule.weight_decay)
+        # Fused: one pass over the weights in place of a dozen, which took as long as the gradients.
+        adamw = torch.optim.AdamW(both, lr=rule.learning_rate, weight_decay=rule.weight_decay, fused=True)
     on_weights = rule.penalty == "weights"
     step = 0
     for stop in stops:

@@ -7,30 +7,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from matplotlib.axes import Axes
-from scipy import stats
 
 from ...theory import arguments
 from ...theory.collisions.splitting import separated_share
-from ..drawing import check_axes
 from .counts import ON, ZERO
-from .training import train_l1
+from .training import merged, train_l1
 
-__all__ = ["REMEDY", "Split", "outcomes", "plot_outcomes", "plot_remedy", "run_remedy", "split_neurons"]
+__all__ = ["OUTCOMES", "VARIANTS", "Split", "outcomes", "run_remedy", "run_variants", "split_neurons"]
 
 PROTOCOLS = ("tied", "untied")
 OUTCOMES = ("apart", "together", "undecided", "lost")
-# Arguments of a run of some seconds, and of one of minutes.
-REMEDY: dict[str, dict[str, Any]] = {
-    "quick": {"n_features": 16, "n_hidden": 16, "lam": (0.16,), "eps": (1e-3, 1e-2, 1e-1)},
-    "full": {
-        "n_features": 64,
-        "n_hidden": 64,
-        "lam": (0.02, 0.08, 0.2),
-        "eps": (1e-4, 1e-3, 1e-2, 1e-1),
-        "seeds": range(64),
-        "times": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0),
-    },
+# Ways to split, as options of `run_remedy`. The source's loss has the l1 term on activations: after an untied
+# split it acts on the encoder. The authors' code has it on the weights of both.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "tied weights": {},
+    "as proposed: untied, outgoing weights halved": {"protocol": "untied", "penalty": "activations"},
+    "the same, l1 term on encoder and decoder": {"protocol": "untied"},
+    "one shift for all incoming weights of a copy": {"correlation": 1.0},
+    "no l1 term after the split": {"regularised": False},
 }
 # Of the printed loss, as in training from random weights: perturbations interfere among all features.
 RATE = 0.05
@@ -168,6 +162,7 @@ def run_remedy(
     protocol: str = "tied",
     correlation: float = 0.0,
     regularised: bool = True,
+    penalty: str = "weights",
     times: Sequence[float] = (1.0, 2.0, 4.0, 8.0),
     before: float = 8.0,
     device: str = "auto",
@@ -186,11 +181,14 @@ def run_remedy(
         Runs at each l1 strength; the same trained models are split for every eps.
     protocol : {"tied", "untied"}
         As in `split_neurons`. Models are trained tied; after an "untied" split encoder and decoder go on
-        separately, from equal weights, with the l1 term on both, as in the authors' code.
+        separately.
     correlation : float
         As in `split_neurons`.
     regularised : bool
         Whether the l1 term stays on after the split.
+    penalty : {"activations", "weights"}
+        What it acts on after an "untied" split: on the encoder alone, as in the source's loss, or on both, as
+        in the authors' code.
     times : increasing sequence of float
         When to count, in units of 1/lam_normal since the split.
     before : float
@@ -201,9 +199,8 @@ def run_remedy(
     -------
     xarray.Dataset
         Dimensions ``lam``, ``eps``, ``time``. ``pairs`` (lam): neurons that were split. Of (lam, eps, time):
-        the counts of `outcomes`, the ``share`` that parted with its exact (Clopper and Pearson) 95 %
-        interval ``low``, ``high``, and ``predicted`` and ``predicted_together``, the shares that
-        `separated_share` gives for tied weights. Shares are NaN where no neuron was split.
+        the counts of `outcomes`, and ``predicted`` and ``predicted_together``, the shares that
+        `separated_share` gives for tied weights.
 
     Raises
     ------
@@ -226,68 +223,84 @@ def run_remedy(
     clock = arguments.real("times", arguments.vector("times", times), 0, brackets="()")
     before = float(arguments.real("before", before, 0, brackets="()"))
     seeds = list(seeds)
-    shape = (lams.size, sizes.size, clock.size)
-    counts = {name: np.zeros(shape, dtype=np.int64) for name in OUTCOMES}
-    pairs = np.zeros(lams.size, dtype=np.int64)
-    predicted, predicted_together = np.full(shape, np.nan), np.full(shape, np.nan)
-    for i, strength in enumerate(lams):
+    rows = []
+    for i, strength in enumerate(map(float, lams)):
         # One step is 4 * RATE * lam / 4 units of time, tied; untied weights have half the gradient.
-        first = round(before / (RATE * strength))
-        trained = train_l1(
-            n_features,
-            n_hidden,
-            strength,
-            seeds,
-            learning_rate=RATE,
-            steps=first,
-            device=device,
-            keep_weights=True,
-        )["W"].values[0]
-        splits = [
-            split_neurons(
-                W, size, np.random.default_rng([seed, i, k]), protocol=protocol, correlation=correlation
-            )
-            for k, size in enumerate(sizes)
-            for seed, W in zip(seeds, trained, strict=True)
-        ]
-        pairs[i] = sum(split.pairs.shape[0] for split in splits[: len(seeds)])
+        options: dict[str, Any] = {"learning_rate": RATE, "steps": round(before / (RATE * strength))}
+        options |= {"device": device, "keep_weights": True}
+        trained = train_l1(n_features, n_hidden, strength, seeds, **options)["W"].values[0]
         stops = np.maximum(np.round(clock / (RATE * strength)), 1).astype(int)
-        after = _train_on(splits, strength if regularised else 0.0, np.unique(stops), protocol, device)
-        for j, stop in enumerate(stops):
-            for number, split in enumerate(splits):
-                found = outcomes(after[int(stop)][number], split.pairs, split.copies)
-                for name, count in found.items():
-                    counts[name][i, number // len(seeds), j] += count
-        for k, size in enumerate(sizes):
-            t = clock / (strength / 4)
-            found_share = separated_share(t, strength / 4, size, correlation=correlation, left=ZERO)
-            predicted[i, k], predicted_together[i, k] = found_share
-    axes = ("lam", "eps", "time")
-    low, high, share = _intervals(counts["apart"], np.broadcast_to(pairs[:, None, None], shape))
-    return xr.Dataset(
-        {
-            "pairs": ("lam", pairs),
-            **{name: (axes, value) for name, value in counts.items()},
-            "share": (axes, share),
-            "low": (axes, low),
-            "high": (axes, high),
-            "predicted": (axes, predicted),
-            "predicted_together": (axes, predicted_together),
-        },
-        {"lam": lams, "eps": sizes, "time": clock},
-        {
-            "n_features": n_features,
-            "n_hidden": n_hidden,
-            "runs": len(seeds),
-            "protocol": protocol,
-            "correlation": correlation,
-            "regularised": int(regularised),
-        },
+        columns = []
+        for k, size in enumerate(map(float, sizes)):
+            rngs = [np.random.default_rng([seed, i, k]) for seed in seeds]
+            splits = [
+                split_neurons(W, size, rng, protocol=protocol, correlation=correlation)
+                for W, rng in zip(trained, rngs, strict=True)
+            ]
+            after = _train_on(
+                splits, strength if regularised else 0.0, np.unique(stops), protocol, penalty, device
+            )
+            found = [
+                [outcomes(W, s.pairs, s.copies) for W, s in zip(after[int(stop)], splits, strict=True)]
+                for stop in stops
+            ]
+            counts = {name: ("time", [sum(one[name] for one in row) for row in found]) for name in OUTCOMES}
+            law = separated_share(
+                clock / (strength / 4), strength / 4, size, correlation=correlation, left=ZERO
+            )
+            shares = dict(
+                zip(("predicted", "predicted_together"), (("time", part) for part in law), strict=True)
+            )
+            columns.append(xr.Dataset({**counts, **shares}, {"time": clock}))
+        pairs = sum(len(split.pairs) for split in splits)
+        rows.append(merged(columns, eps=sizes).assign(pairs=pairs))
+    return merged(rows, lam=lams).assign_attrs(
+        n_features=n_features,
+        n_hidden=n_hidden,
+        runs=len(seeds),
+        protocol=protocol,
+        correlation=correlation,
+        regularised=int(regularised),
     )
 
 
+def run_variants(
+    variants: Sequence[str] = tuple(VARIANTS), *, lam: float = 0.16, eps: float = 1e-2, **options: Any
+) -> xr.Dataset:
+    """Split in several ways.
+
+    Parameters
+    ----------
+    variants : sequence of str
+        Which of `VARIANTS`.
+    lam, eps : float
+        As in `run_remedy`.
+    **options
+        Further ones of `run_remedy`.
+
+    Returns
+    -------
+    xarray.Dataset
+        What `run_remedy` returns, with a dimension ``variant``.
+
+    Examples
+    --------
+    >>> ds = run_variants(["tied weights"], lam=0.2, n_features=8, n_hidden=8, seeds=range(4), times=[6.0])
+    >>> ds["apart"].dims
+    ('variant', 'lam', 'eps', 'time')
+    """
+    names = [arguments.choice("variants", name, tuple(VARIANTS)) for name in variants]
+    parts = [run_remedy(lam=[lam], eps=[eps], **{**options, **VARIANTS[name]}) for name in names]
+    return merged(parts, variant=names)
+
+
 def _train_on(
-    splits: Sequence[Split], lam: float, stops: npt.NDArray[np.int64], protocol: str, device: str
+    splits: Sequence[Split],
+    lam: float,
+    stops: npt.NDArray[np.int64],
+    protocol: str,
+    penalty: str,
+    device: str,
 ) -> dict[int, Array]:
     """Train all splits on, side by side; narrower ones are padded with neurons that stay at zero."""
     width = max(split.encoder.shape[1] for split in splits)
@@ -295,87 +308,15 @@ def _train_on(
     def stacked(parts: Sequence[Array]) -> Array:
         return np.stack([np.pad(W, ((0, 0), (0, width - W.shape[1]))) for W in parts])
 
-    tied = protocol == "tied"
-    found = train_l1(
-        splits[0].encoder.shape[0],
-        width,
-        # Untied weights share the gradient: half the l1 strength and twice the rate give the same flow.
-        lam if tied else lam / 2,
-        [0] * len(splits),
-        learning_rate=RATE if tied else 2 * RATE,
-        steps=stops.tolist(),
-        tied=tied,
-        penalty="weights",
-        start=stacked([split.encoder for split in splits]),
-        start_decoder=None if tied else stacked([split.decoder for split in splits]),
-        device=device,
-        keep_weights=True,
-    )
+    n, runs, tied = len(splits[0].encoder), [0] * len(splits), protocol == "tied"
+    options: dict[str, Any] = {"steps": stops.tolist(), "device": device, "keep_weights": True}
+    options["start"] = stacked([split.encoder for split in splits])
     if tied:
-        W = found["W"].values
+        W = train_l1(n, width, lam, runs, learning_rate=RATE, penalty="weights", **options)["W"].values
     else:
+        # Untied weights share the gradient: half the l1 strength and twice the rate give the same flow.
+        options |= {"tied": False, "start_decoder": stacked([split.decoder for split in splits])}
+        found = train_l1(n, width, lam / 2, runs, learning_rate=2 * RATE, penalty=penalty, **options)
         E, D = found["encoder"].values, found["decoder"].values
         W = np.sign(E) * np.sqrt(np.maximum(E * D, 0))
     return dict(zip(stops.tolist(), W.astype(float), strict=True))
-
-
-def _intervals(hits: npt.NDArray[np.int64], trials: npt.NDArray[np.int64]) -> tuple[Array, Array, Array]:
-    low, high, share = (np.full(hits.shape, np.nan) for _ in range(3))
-    for place in np.ndindex(hits.shape):
-        if trials[place]:
-            test = stats.binomtest(int(hits[place]), int(trials[place]))
-            low[place], high[place] = test.proportion_ci(0.95, method="exact")
-            share[place] = test.statistic
-    return low, high, share
-
-
-def plot_remedy(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of split neurons whose features parted, against time: markers with exact 95 % intervals.
-
-    The lines are the parameter-free prediction for tied weights, one for each size of the perturbation.
-    """
-    check_axes(ax)
-    fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
-    for k, size in enumerate(ds["eps"].values):
-        colour = f"C{k % 10}"
-        line, _ = separated_share(fine, 1.0, size, correlation=ds.attrs["correlation"], left=ZERO)
-        ax.plot(fine, line, color=colour, label=f"perturbation {size:g}")
-        for i, strength in enumerate(ds["lam"].values):
-            some = ds.isel(lam=i, eps=k)
-            shift = 0.1 * (i - (ds.sizes["lam"] - 1) / 2)  # side by side, so that bars do not overlap
-            ax.errorbar(
-                some["time"] + shift,
-                some["share"],
-                [some["share"] - some["low"], some["high"] - some["share"]],
-                fmt="osD^v"[i % 5],
-                color=colour,
-                markersize=3,
-                elinewidth=0.8,
-                label=f"λ = {strength:g}, exact 95 % interval" if k == 0 else None,
-            )
-    ax.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
-    ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted", ylim=(-0.03, 1.2))
-    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    # No share is above 1: room for the legend.
-    ax.legend(loc="upper left")
-    return ax
-
-
-def plot_outcomes(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what had become of split neurons at the last time: a bar of shares for each lam and eps."""
-    check_axes(ax)
-    end = ds.isel(time=-1)
-    shares = {name: (end[name] / end["pairs"]).values.ravel() for name in OUTCOMES}
-    place, below = np.arange(shares["apart"].size), np.zeros(shares["apart"].size)
-    for name, colour in zip(OUTCOMES, ("C1", "C5", "0.8", "C2"), strict=True):
-        ax.bar(place, shares[name], 0.8, below, color=colour, label=name)
-        below = below + shares[name]
-    groups = [f"\nλ = {lam:g}" if k == 0 else "" for lam in ds["lam"].values for k in range(ds.sizes["eps"])]
-    marks = [
-        f"{eps:g}{group}" for eps, group in zip(list(ds["eps"].values) * ds.sizes["lam"], groups, strict=True)
-    ]
-    ax.set_xticks(place, marks, fontsize="small")
-    ax.set_axisbelow(True)
-    ax.set(xlabel="perturbation, for each λ", ylabel="share of split neurons", ylim=(0, 1.15))
-    ax.legend(loc="upper center", ncols=len(OUTCOMES))
-    return ax

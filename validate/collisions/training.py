@@ -11,7 +11,7 @@ import xarray as xr
 
 from ...theory import arguments
 from ..training.engine import load_torch
-from ..training.run import _device, _workers
+from ..training.run import _device
 from .counts import DEAD, ON, collision_counts
 from .engine import Inputs, Rule, inputs_for, train_stack
 
@@ -19,7 +19,6 @@ __all__ = ["merged", "train_l1"]
 
 OPTIMISERS = ("gd", "sign", "adamw")
 PENALTIES = ("activations", "weights")
-VALUES = ("one", "uniform")
 
 # Of the printed loss. 0.05 is a step of 0.2 in the clock of the normal form, whose rates are at most about 6
 # at the start (n_hidden = n_features) and 2 later; AdamW's is that of the authors' published code.
@@ -42,7 +41,6 @@ def train_l1(
     learning_rate: float | None = None,
     steps: int | Sequence[int] = 2000,
     p: float | None = None,
-    values: str = "one",
     draws: float = 4.0,
     tied: bool = True,
     penalty: str = "activations",
@@ -50,10 +48,7 @@ def train_l1(
     scale: float = 0.9,
     start: npt.ArrayLike | None = None,
     start_decoder: npt.ArrayLike | None = None,
-    inputs: npt.ArrayLike | None = None,
-    threshold: float = ON,
     device: str = "auto",
-    threads: int | None = None,
     keep_weights: bool = False,
 ) -> xr.Dataset:
     r"""Train autoencoders ReLU(W W' x) with an l1 term and count their collisions.
@@ -89,11 +84,8 @@ def train_l1(
     p : float, optional
         If given, inputs are drawn afresh at every step, each feature on with this probability,
         independently; (0, 1]. Not possible with "gd" unless the penalty is on the weights.
-    values : {"one", "uniform"}
-        Value of a feature that is on: 1, or uniform on [0, 1].
     draws : float
-        How often a feature is on in one batch, on average. The loss is normalised per feature that is
-        on (and, for uniform values, by their second moment, and `lam` by their mean over that), such that
+        How often a feature is on in one batch, on average. The loss is normalised per feature that is on:
         it becomes the printed one for p → 0, and gradients have the same size and noise at every p.
     tied : bool
         Train one W, or an encoder and a decoder with first weights of their own.
@@ -108,13 +100,7 @@ def train_l1(
         has 1 and their Fig. 2 has 0.9.
     start, start_decoder : (runs, n_features, n_hidden) array_like, optional
         First weights to use instead, of W or of encoder and decoder.
-    inputs : (n_features, n_features) array_like, optional
-        Input of feature i in row i, instead of the standard basis. Untied weights only, not with "gd".
-    threshold : float
-        As in `collision_counts`.
     device : {"auto", "cpu", "cuda"}
-    threads : int, optional
-        On a CPU, stacks of runs that are trained at the same time, each operation on one thread.
     keep_weights : bool
         Return the weights at each of the steps too.
 
@@ -123,7 +109,7 @@ def train_l1(
     xarray.Dataset
         Dimensions ``step``, ``run``, and with `keep_weights` ``feature`` and ``hidden``. Of (run): ``seed``,
         ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw"). Of (step, run): what
-        `collision_counts` gives, ``loss`` (printed, on the standard basis or on `inputs`), ``diverged`` (0
+        `collision_counts` gives, ``loss`` (printed, on the standard basis), ``diverged`` (0
         or 1; all else is NaN then), and for untied weights the means of |E_i - D_i|/|D_i| (``mismatch``), of
         the cosine of the two (``cosine``) and of |D_i|/|E_i| (``norm_ratio``) over the features that are
         learned, D_i.E_i at least `DEAD`. Untied weights are counted by the signed root of E_ik D_ik, which is
@@ -136,11 +122,6 @@ def train_l1(
         If an argument is out of range or two of them exclude each other.
     ImportError
         If torch is not installed.
-
-    Notes
-    -----
-    The authors' published code (github.com/kushalthaman/polysemanticity) has AdamW, lam = 1e-3, 7500 steps
-    and a threshold of 0.8; the paper gives none of these.
 
     References
     ----------
@@ -159,32 +140,25 @@ def train_l1(
     stops = _stops(steps)
     if p is not None:
         p = float(arguments.real("p", p, 0, 1, brackets="(]"))
-    values = arguments.choice("values", values, VALUES)
     draws = float(arguments.real("draws", draws, 0, brackets="()"))
     scale = float(arguments.real("scale", scale, 0))
-    threshold = float(arguments.real("threshold", threshold, 0, 1, brackets="()"))
-    fixed = None if inputs is None else arguments.matrix("inputs", inputs, (n, n))
-    _exclude(rule, p, fixed, start_decoder)
+    _exclude(rule, p, start_decoder)
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
     place = _device(torch, device)
-    threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1)
-    basis = None if fixed is None else torch.from_numpy(fixed.astype(np.float32)).to(place)[None]
-    data = inputs_for(n, p, values, draws, basis)
+    data = inputs_for(n, p, draws)
     began = time.perf_counter()
 
-    def train(chunk: slice) -> list[tuple[Array, Array]]:
-        return list(
-            _train_chunk(torch, place, E[chunk], D[chunk], lams[chunk], seed_list[chunk], data, rule, stops)
-        )
-
-    with torch.no_grad(), _workers(torch, threads if place.type == "cpu" else 1) as map_chunks:
-        chunks = list(map_chunks(train, _chunks(len(seed_list), n, m, data.batch, place.type)))
+    with torch.no_grad():
+        chunks = [
+            list(_train_chunk(torch, place, E[one], D[one], lams[one], seed_list[one], data, rule, stops))
+            for one in _chunks(len(seed_list), n, m, data.batch, place.type)
+        ]
     ends = [
         tuple(np.concatenate([chunk[k][part] for chunk in chunks]) for part in (0, 1))
         for k in range(len(stops))
     ]
-    ds = _gather(ends, lams, fixed, rule, threshold)
+    ds = _gather(ends, lams, rule)
     factor = 4 if rule.tied else 2
     ds = ds.assign_coords(step=list(stops), run=np.arange(len(seed_list)))
     ds["seed"], ds["lam"], ds["lam_normal"] = ("run", seed_list), ("run", lams), ("run", lams / factor)
@@ -203,10 +177,9 @@ def train_l1(
         "penalty": rule.penalty,
         "tied": int(rule.tied),
         "p": 0.0 if p is None else p,
-        "values": values,
         "batch": data.batch,
         "scale": scale,
-        "threshold": threshold,
+        "threshold": ON,
         "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
         "torch_version": str(torch.__version__),
         "wall_time_seconds": time.perf_counter() - began,
@@ -254,12 +227,8 @@ def _stops(steps: int | Sequence[int]) -> list[int]:
     return stops
 
 
-def _exclude(rule: Rule, p: float | None, fixed: Array | None, start_decoder: Any) -> None:
-    if fixed is not None and (rule.tied or p is not None):
-        raise ValueError(
-            f"`inputs` must be left out with tied weights or random inputs; got shape {fixed.shape}."
-        )
-    if rule.optimiser == "gd" and rule.penalty == "activations" and (p is not None or fixed is not None):
+def _exclude(rule: Rule, p: float | None, start_decoder: Any) -> None:
+    if rule.optimiser == "gd" and rule.penalty == "activations" and p is not None:
         raise ValueError(
             "`optimiser` must be 'sign' or 'adamw' where activations are sums of weights; got 'gd'. The soft "
             "threshold is the step of an l1 term on single weights."
@@ -315,21 +284,15 @@ def _train_chunk(
         generators.append(torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0])))
     first = there(E)
     second = first if rule.tied else there(D)
-    # torch.no_grad is a setting of the thread, so each chunk asks for it.
-    with torch.no_grad():
-        for W, V in train_stack(torch, first, second, there(lams), data, generators, rule, stops):
-            yield W.cpu().numpy().astype(np.float64), V.cpu().numpy().astype(np.float64)
+    for W, V in train_stack(torch, first, second, there(lams), data, generators, rule, stops):
+        yield W.cpu().numpy().astype(np.float64), V.cpu().numpy().astype(np.float64)
 
 
-def _gather(
-    ends: Sequence[tuple[Array, ...]], lams: Array, fixed: Array | None, rule: Rule, threshold: float
-) -> xr.Dataset:
+def _gather(ends: Sequence[tuple[Array, ...]], lams: Array, rule: Rule) -> xr.Dataset:
     columns: dict[str, list[Array]] = {}
     for E, D in ends:
-        if fixed is not None:
-            E = fixed @ E  # the encodings of the features
         root = E if rule.tied else np.sign(E) * np.sqrt(np.maximum(E * D, 0))
-        found: dict[str, Array] = dict(collision_counts(root, threshold))
+        found: dict[str, Array] = dict(collision_counts(root))
         found["loss"] = _loss(E, D, lams, rule)
         found["diverged"] = (~np.isfinite(found["loss"])).astype(np.int8)
         if not rule.tied:

@@ -1,27 +1,37 @@
-"""Encoder and decoder of their own, and orthogonal inputs: App. A of Lecomte et al. (2024) tested."""
+"""Encoder and decoder of their own: App. A of Lecomte et al. (2024) tested."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 
 from ...theory import arguments
-from ...theory.collisions.untied import untied_length_ratio
-from ..drawing import check_axes
 from .training import merged, train_l1
 
-__all__ = ["CASES", "plot_untied", "run_inputs", "run_untied"]
+__all__ = ["CASES", "run_untied"]
 
-# Name of a case: penalty, weight decay over lam, initial scale, whether both begin equal.
-CASES: dict[str, tuple[str, float, float, bool]] = {
-    "l1 on activations": ("activations", 0.0, 0.9, False),
-    "equal start": ("activations", 0.0, 0.9, True),
-    "small start": ("activations", 0.0, 0.3, False),
-    "decay = λ": ("activations", 1.0, 0.9, False),
-    "decay = 10 λ": ("activations", 10.0, 0.9, False),
-    "l1 on both": ("weights", 0.0, 0.9, False),
+
+class Case(NamedTuple):
+    """How encoder and decoder begin, and what acts on them."""
+
+    penalty: str = "activations"
+    l1: float = 1.0  # over lam
+    decay: float = 0.0  # over lam, decoupled
+    scale: float = 0.9
+    equal: bool = False  # both begin equal
+
+
+CASES = {
+    "l1 on activations": Case(),
+    "equal start": Case(equal=True),
+    "small start": Case(scale=0.1),
+    "decay = λ": Case(decay=1.0),
+    "decay = 10 λ": Case(decay=10.0),
+    "l1 on both": Case(penalty="weights"),
+    "no l1": Case(l1=0.0),
+    "no l1, small start": Case(l1=0.0, scale=0.1),
+    "no l1, decay = λ": Case(l1=0.0, decay=1.0),
 }
 # Of the printed loss. A feature's fastest rate is 2 (|D|^2 + |E|^2), and |D|^2 grows to about 10.
 RATE = 0.05
@@ -46,8 +56,8 @@ def run_untied(
     times : increasing sequence of float
         When to look, in units of 1/lam_normal, which is 2/lam for untied weights.
     cases : sequence of str
-        Which of `CASES`: where the l1 term is ("both": on the weights of encoder and decoder, as in the
-        authors' code), how strong the decoupled weight decay is, how the weights begin.
+        Which of `CASES`: where the l1 term is, if anywhere ("both": on the weights of encoder and decoder, as
+        in the authors' code), how strong the decoupled weight decay is, how the weights begin.
     device : {"auto", "cpu", "cuda"}
 
     Returns
@@ -77,138 +87,15 @@ def run_untied(
     steps = np.maximum(np.round(clock / (lam * RATE)), 1).astype(int).tolist()
     seeds = list(seeds)
     found = []
-    for case in cases:
-        penalty, decay, scale, equal = CASES[case]
-        options: dict[str, Any] = {}
-        if equal:
-            drawn = train_l1(
-                n_features, n_hidden, lam, seeds, steps=0, scale=scale, device=device, keep_weights=True
-            )
-            options = {"start": drawn["W"].values[0], "start_decoder": drawn["W"].values[0]}
-        ds = train_l1(
-            n_features,
-            n_hidden,
-            lam,
-            seeds,
-            tied=False,
-            learning_rate=RATE,
-            steps=steps,
-            penalty=penalty,
-            weight_decay=decay * lam,
-            scale=scale,
-            device=device,
-            **options,
-        )
+    for case in map(CASES.__getitem__, cases):
+        options: dict[str, Any] = {"scale": case.scale, "device": device}
+        if case.equal:
+            drawn = train_l1(n_features, n_hidden, lam, seeds, steps=0, keep_weights=True, **options)
+            options |= {"start": drawn["W"].values[0], "start_decoder": drawn["W"].values[0]}
+        options |= {"penalty": case.penalty, "weight_decay": case.decay * lam, "learning_rate": RATE}
+        ds = train_l1(n_features, n_hidden, case.l1 * lam, seeds, tied=False, steps=steps, **options)
         names = ["mismatch", "cosine", "norm_ratio", "dead", "polysemantic", "nonzeros", "loss"]
         found.append(ds[names].rename(step="time").assign_coords(time=clock))
     ds = merged(found, case=cases)
     ds.attrs = {"n_features": n_features, "n_hidden": n_hidden, "lam": lam}
     return ds
-
-
-def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw |D|/|E| against time, mean ± 1 standard error over the seeds, and the drift of one neuron."""
-    check_axes(ax)
-    fine = np.geomspace(float(ds["time"].min()), float(ds["time"].max()), 100)
-    ax.plot(fine, untied_length_ratio(fine), color="C0", label="one neuron, from equal lengths")
-    for k, case in enumerate(ds["case"].values):
-        some = ds["norm_ratio"].sel(case=case)
-        error = some.std("run", ddof=1) / np.sqrt(ds.sizes["run"])
-        ax.errorbar(
-            ds["time"],
-            some.mean("run"),
-            error,
-            fmt="osD^v<>"[k % 7],
-            color=f"C{k + 1}",
-            markersize=4,
-            label=str(case),
-        )
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="time × λ/2",
-        ylabel="|D| / |E|, learned features",
-        title="n = {n_features}, m = {n_hidden}, λ = {lam:g} (printed loss)".format(**ds.attrs),
-    )
-    ax.set_xticks(ds["time"], [f"{time:g}" for time in ds["time"].values])
-    ax.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
-    ax.minorticks_off()
-    # Room for the legend above the data.
-    ax.set_ylim(0.9, 4 * ax.get_ylim()[1])
-    ax.legend(title=f"± 1 SE, {ds.sizes['run']} seeds", loc="upper left", ncols=2)
-    return ax
-
-
-def run_inputs(
-    n_features: int = 8,
-    n_hidden: int = 16,
-    lam: float = 0.02,
-    seeds: Sequence[int] = (0, 1, 2, 3),
-    *,
-    steps: int = 40,
-    device: str = "auto",
-) -> xr.Dataset:
-    """Train on basis vectors and on orthogonal inputs, from encoders that encode the features alike.
-
-    Parameters
-    ----------
-    n_features, n_hidden, lam, seeds
-        As in `train_l1`.
-    steps : int
-        Few enough that float32 rounding, which a step can double, stays small.
-    device : {"auto", "cpu", "cuda"}
-
-    Returns
-    -------
-    xarray.Dataset
-        ``gap`` (optimiser, inputs): the largest difference of an encoding or decoding from that under basis
-        vectors, over the largest change that training made to them. Inputs are "orthonormal" (a random
-        rotation) and "orthogonal", the same with lengths from 0.5 to 1.5.
-
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), App. A, "Basis vectors as inputs".
-
-    Examples
-    --------
-    >>> gap = run_inputs(device="cpu").gap
-    >>> bool(gap.sel(optimiser="sign", inputs="orthonormal") < 1e-4)
-    True
-    """
-    n = arguments.integer("n_features", n_features, 2)
-    seeds = list(seeds)
-    rng = np.random.default_rng(0)
-    rotation = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    lengths = np.linspace(0.5, 1.5, n)[:, None]
-    kinds = {"orthonormal": rotation, "orthogonal": lengths * rotation}
-    start, decoder = 0.9 / np.sqrt(n_hidden) * rng.standard_normal((2, len(seeds), n, n_hidden))
-    gaps = np.empty((2, len(kinds)))
-    for i, optimiser in enumerate(("sign", "adamw")):
-
-        def train(inputs: np.ndarray | None, encoder: np.ndarray, optimiser: str = optimiser) -> np.ndarray:
-            ds = train_l1(
-                n,
-                n_hidden,
-                lam,
-                seeds,
-                optimiser=optimiser,
-                weight_decay=0.0,
-                steps=steps,
-                tied=False,
-                inputs=inputs,
-                start=encoder,
-                start_decoder=decoder,
-                device=device,
-                keep_weights=True,
-            )
-            encodings = ds["encoder"].values[0].astype(float)
-            encodings = encodings if inputs is None else inputs @ encodings
-            return np.stack([encodings, ds["decoder"].values[0]])
-
-        basis = train(None, start)
-        moved = np.abs(basis - np.stack([start, decoder])).max()
-        for k, inputs in enumerate(kinds.values()):
-            gaps[i, k] = np.abs(train(inputs, np.linalg.inv(inputs) @ start) - basis).max() / moved
-    return xr.Dataset(
-        {"gap": (("optimiser", "inputs"), gaps)}, {"optimiser": ["sign", "adamw"], "inputs": list(kinds)}
-    )

@@ -1,0 +1,198 @@
+"""Figures of collisions: theory is a line, runs are markers with 95 % intervals (Student's, or exact)."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ...theory import arguments
+from ...theory import collisions as theory
+from ...theory.collisions.untied import untied_length_ratio
+from ..drawing import check_axes
+from ..statistics import share, student
+from .counts import ZERO
+from .trained import NAMES
+
+__all__ = [
+    "plot_cooccurrence",
+    "plot_course",
+    "plot_fig3",
+    "plot_ratio",
+    "plot_remedy",
+    "plot_untied",
+]
+
+MARKS = "osD^v<>ph"
+
+
+def _means(ax: Axes, x: npt.ArrayLike, samples: Any, k: int, label: str, line: str = "") -> None:
+    """Draw means over the last axis of (points, runs) samples with intervals, where there are two or more."""
+    kept = [values[np.isfinite(values)] for values in np.asarray(samples, dtype=float)]
+    some = np.array([values.size > 1 for values in kept])
+    found = np.array([student(values) for values in kept if values.size > 1]).reshape(-1, 2)
+    style = {"color": f"C{k + 1}", "markersize": 4, "capsize": 2}
+    x = np.asarray(x)[some]
+    ax.errorbar(x, *found.T, fmt=MARKS[k % len(MARKS)] + line, label=label, **style)
+
+
+def _ticks(ax: Axes, x: npt.ArrayLike, **settings: Any) -> None:
+    """Label a logarithmic axis at the points that were run."""
+    values = np.asarray(x)
+    ax.set(xscale="log", **settings)
+    ax.set_xticks(values, [f"{value:g}" for value in values])
+    ax.minorticks_off()
+
+
+def _title(ds: xr.Dataset, kind: str) -> str:
+    return f"n = {ds.attrs['n_features']}, λ = {ds.attrs['lam']:g} ({kind})"
+
+
+def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
+    """Draw counts or their ratio to n^2/(4m), of the flow or several optimisers; return the least drawn."""
+    check_axes(ax)
+    n, m = ds.attrs["n_features"], ds["n_hidden"].values
+    fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
+    quoted = theory.quoted_polysemantic(n, fine)
+    unit = quoted if ratio else 1.0
+    ax.plot(fine, quoted / unit, color="0.5", linestyle="--", label="n²/(4m)")
+    ax.plot(fine, theory.expected_polysemantic(n, fine) / unit, color="C0", label="one place a feature")
+    alone = theory.expected_polysemantic(n, fine, exclusive=False) / unit
+    ax.plot(fine, alone, color="C0", linestyle=":", label="independent choice")
+    counts = ds["polysemantic"].assign_coords(scale=ds["quoted"] if ratio else 1.0)
+    parts = counts.expand_dims(optimiser=["flow"]) if "optimiser" not in counts.dims else counts
+    least = []
+    for k, name in enumerate(map(str, parts["optimiser"].values)):
+        one = parts.sel(optimiser=name).transpose("n_hidden", "run").dropna("n_hidden", how="all")
+        values = (one / one["scale"]).values
+        # Side by side, so that bars do not overlap.
+        x = one["n_hidden"].values * 1.03 ** (k - (parts.sizes["optimiser"] - 1) / 2)
+        if not ratio:
+            ax.plot(np.repeat(x, values.shape[1]), values.ravel(), ".", color=f"C{k + 1}", alpha=0.25)
+        runs = np.isfinite(values).sum(axis=1)
+        many = f"{runs.min()} to {runs.max()}" if np.ptp(runs) else f"{runs[0]}"
+        _means(ax, x, values, k, f"{NAMES.get(name, name)}, {many} runs")
+        least.append(values[values > 0].min(initial=np.inf))
+    kind = "printed loss" if "optimiser" in counts.dims else "normal form"
+    _ticks(ax, m, xlabel="hidden neurons m", title=_title(ds, kind))
+    return ax, min(least)
+
+
+def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw counts against m: runs as dots, means with their intervals, predictions as lines.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_fig3`, `run_trained` or `run_printed`.
+    ax : matplotlib.axes.Axes
+    """
+    ax, least = _against_m(ds, ax, ratio=False)
+    ax.set(yscale="log", ylabel="polysemantic neurons")
+    if np.isfinite(least):
+        ax.set_ylim(bottom=least / 7)  # room for the legend below the data
+    ax.legend(loc="lower left")
+    return ax
+
+
+def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw mean counts over n^2/(4m) against m, and the predictions over the same; data as in `plot_fig3`."""
+    ax, _ = _against_m(ds, ax, ratio=True)
+    ax.set_ylabel("polysemantic neurons / (n²/4m)")
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom - 0.45 * (top - bottom), top)
+    ax.legend(loc="lower right", ncols=2)
+    return ax
+
+
+def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the count over the chance value against time, and the share of overlaps that are held down."""
+    check_axes(ax)
+    ax.axhline(1.0, color="0.5", linestyle="--", label="chance alone")
+    ratio = (ds["count"] / ds.attrs["expected"]).transpose("time", "run")
+    _means(ax, ds["time"], ratio, 0, f"count at that time, {ds.sizes['run']} runs", "-")
+    ax.plot(ds["time"], ds["held"].mean("run"), ".:", color="C3", label="overlaps held at zero, share")
+    title = "n = {n_features}, m = {n_hidden}, λ = {lam:g}".format(**ds.attrs)
+    ax.set(xlabel="λt", ylabel="count over chance; share", title=title, ylim=(0.0, 1.6))
+    # Logarithmic from the end of the first conflict on, with room for time 0.
+    ax.set_xscale("symlog", linthresh=0.03, linscale=0.3)
+    ticks = [0.0, 0.03, 0.1, 0.3, 1.0, 3.0]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_xlim(-0.01, 1.2 * float(ds["time"].max()))
+    ax.legend(loc="upper left")
+    return ax
+
+
+def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: str = "polysemantic") -> Axes:
+    """Draw the count over its mean for one feature at a time.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        From `run_cooccurrence`.
+    ax : matplotlib.axes.Axes
+    against : {"p/lam", "p n"}
+        What the horizontal axis has: p over lam_normal, or the expected number of features on.
+    name : str
+        Variable to draw, such as "polysemantic", "polysemantic_0.8" or "after".
+    """
+    check_axes(ax)
+    against = arguments.choice("against", against, ("p/lam", "p n"))
+    name = arguments.choice("name", name, tuple(str(key) for key in ds.data_vars))
+    level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"
+    inside = ds.isel(p=ds["p"].values > 0)
+    for k, lam in enumerate(ds["lam"].values):
+        ratio = inside[name].isel(lam=k) / float(ds["before"].isel(lam=k).mean())
+        x = inside["p"] / float(ds["lam_normal"][k]) if against == "p/lam" else inside["on"]
+        _means(ax, x, ratio.transpose("p", "run"), k, f"λ = {lam:g}, {ds.sizes['run']} seeds", "-")
+    ax.axhline(1, color="0.8", linewidth=0.8, zorder=0)
+    if against == "p/lam":
+        ax.axvline(1, color="C0", linestyle=":", label="predicted scale, p = λ/4")
+    ax.set(
+        xscale="log",
+        xlabel="p / (λ/4)" if against == "p/lam" else "expected number of features on, p n",
+        ylabel="count / that with one-hot inputs",
+        title=f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, weights above {level}",
+        ylim=(-0.03, max(1.2, ax.get_ylim()[1])),
+    )
+    ax.legend(loc="lower left")
+    return ax
+
+
+def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
+    """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted."""
+    check_axes(ax)
+    fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
+    for k, size in enumerate(ds["eps"].values):
+        line, _ = theory.separated_share(fine, 1.0, size, correlation=ds.attrs["correlation"], left=ZERO)
+        ax.plot(fine, line, color=f"C{k}", label=f"perturbation {size:g}")
+        some = ds.isel(lam=i, eps=k)
+        found = [share(int(hits), int(some["pairs"])) for hits in some["apart"].values]
+        middle, low, high = (np.array([getattr(s, end) for s in found]) for end in ("value", "low", "high"))
+        style = {"color": f"C{k}", "markersize": 3, "elinewidth": 0.8, "fmt": MARKS[k]}
+        ax.errorbar(some["time"], middle, [middle - low, high - middle], **style)
+    ax.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
+    ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted", ylim=(-0.03, 1.2))
+    ax.set_title(f"λ = {float(ds['lam'][i]):g} (printed loss), {int(ds['pairs'][i])} pairs")
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    ax.legend(loc="upper left")  # no share is above 1: there is room
+    return ax
+
+
+def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw |D|/|E| of learned features against time, and the drift of one neuron from equal lengths."""
+    check_axes(ax)
+    fine = np.geomspace(float(ds["time"].min()), float(ds["time"].max()), 100)
+    ax.plot(fine, untied_length_ratio(fine), color="C0", label="one neuron, l1 on activations")
+    for k, case in enumerate(ds["case"].values):
+        values = ds["norm_ratio"].sel(case=case).transpose("time", "run")
+        _means(ax, ds["time"], values, k, str(case))
+    _ticks(ax, ds["time"], yscale="log", xlabel="time × λ/2", ylabel="|D| / |E|, learned features")
+    ax.set_title("n = {n_features}, m = {n_hidden}, λ = {lam:g} (printed loss)".format(**ds.attrs))
+    ax.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    ax.minorticks_off()
+    ax.set_ylim(0.9, 5 * ax.get_ylim()[1])
+    ax.legend(title=f"{ds.sizes['run']} seeds", loc="upper left", ncols=2)
+    return ax
