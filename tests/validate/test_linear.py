@@ -133,9 +133,6 @@ def test_without_training_there_are_flows_only(ax):
     assert linear.plot_plateaus(ds, ax) is ax
     assert len(ax.lines) == 2 + 4
     assert linear.plot_escape(ds, Canvas().subplots()).get_ylabel() == "measured / predicted"
-    ds = linear.run_flows(runs=1, points=5, trained=False)
-    assert ds["route"].values.tolist() == ["flow"]
-    assert linear.plot_losses(ds, Canvas().subplots()).get_yscale() == "log"
 
 
 def test_plateaus_are_drawn(plateaus, ax):
@@ -300,12 +297,12 @@ START = np.full((1, 3, 1), 0.1)
             lambda: linear.run_flows((1.0, 1.0)),
             r"`eigenvalues` must be two or more and fall; got \[1.0, 1.0\]",
         ),
-        (lambda: linear.run_flows(length=2), r"`length` must lie in \(0, 1\]; got 2"),
+        (lambda: linear.run_flows(end=0), r"`end` must lie in \(0, inf\); got 0"),
         (
             lambda: linear.run_saddles((1.0, 2.0)),
             r"`eigenvalues` must be two or more and not rise; got \[1.0, 2.0\]",
         ),
-        (lambda: linear.run_saddles(deviation=1e-3), r"`deviation` must lie in .*; got 0.001"),
+        (lambda: linear.run_saddles(step=1), r"`step` must lie in \(0, 0.2\]; got 1"),
         (lambda: linear.run_subspaces(2), r"`n_features` must be an integer of at least 3; got 2"),
         (lambda: linear.run_subspaces(p=1), r"`p` must lie in \(0, 1\); got 1"),
         (lambda: linear.run_representation(decay=1), r"`decay` must lie in \(0, 1\); got 1"),

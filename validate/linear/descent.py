@@ -14,7 +14,7 @@ from ...theory.linear import spectrum
 from ..training import loop
 from ..training.engine import load_torch
 
-__all__ = ["LABELS", "MODELS", "RULES", "Trained", "courses", "descend", "moment_points"]
+__all__ = ["LABELS", "MODELS", "ROUTES", "RULES", "Trained", "courses", "descend", "moment_points"]
 
 ROUTES = ("flow", "trained")
 RULES = ("pair", "tied", "encoder", "decoder")
@@ -59,6 +59,16 @@ def moment_points(covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) 
     centre = np.zeros(n) if mean is None else arguments.vector("mean", mean, n)
     axes = (found.eigenvectors * np.sqrt(n * found.eigenvalues)).T
     return np.concatenate((centre + axes, centre - axes))
+
+
+def falling(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
+    """Check eigenvalues, two or more and from the largest on."""
+    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
+    steps = np.diff(values)
+    if values.size < 2 or np.any(steps >= 0 if strictly else steps > 0):
+        order = "fall" if strictly else "not rise"
+        raise ValueError(f"`eigenvalues` must be two or more and {order}; got {values.tolist()}.")
+    return values
 
 
 def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -183,10 +193,9 @@ def courses(
     rule: str,
     trained: bool = True,
 ) -> FloatArray:
-    """Return the weights of the exact flow at the times of some steps, and of gradient descent.
+    """Return decoders and transposed encoders by the exact flow, at the times of steps, and trained.
 
-    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden): decoders and transposed encoders, by
-    the flow and, if asked for, trained.
+    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
     """
     sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * np.asarray(steps)
     if rule == "pair":

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from ...theory import arguments
 from ...theory.linear import critical_loss
-from .descent import ROUTES, RULES, courses, expected_losses, largest_angles, moment_points
+from .descent import ROUTES, RULES, courses, expected_losses, falling, largest_angles, moment_points
 
 __all__ = ["NAMES", "plot_angles", "plot_losses", "run_flows"]
 
@@ -18,19 +18,18 @@ NAMES = {
     "decoder": "decoder alone (Oja)",
     "tied": "tied loss",
 }
+_LENGTH = 0.6  # singular values of the starts
 
 
 def run_flows(
     eigenvalues: Sequence[float] = (3.0, 2.0, 1.0, 0.5),
     n_hidden: int = 2,
-    length: float = 0.6,
     end: float = 12.0,
     runs: int = 8,
     seed: int = 0,
     *,
     rate: float = 0.004,
     points: int = 60,
-    trained: bool = True,
 ) -> xr.Dataset:
     """Follow the flows from the same random frames, as decoder and as encoder, and train beside.
 
@@ -40,18 +39,10 @@ def run_flows(
         Of the covariance, which is diagonal; positive, falling.
     n_hidden : int, optional
         Hidden neurons, fewer than eigenvalues.
-    length : float, optional
-        Singular values of the start, in (0, 1].
-    end : float, optional
-        Last time, positive.
-    runs, seed : int, optional
-        Random starts.
-    rate : float, optional
-        Learning rate.
-    points : int, optional
-        Times at which weights are kept.
-    trained : bool, optional
-        Whether to train with PyTorch; if not, the only route is the flow.
+    end, rate : float, optional
+        Last time and learning rate, positive.
+    runs, seed, points : int, optional
+        Random starts, their seed, and times at which weights are kept.
 
     Returns
     -------
@@ -66,7 +57,7 @@ def run_flows(
     ValueError
         If an argument is out of range.
     ImportError
-        If `trained` and PyTorch is not installed.
+        If PyTorch is not installed.
 
     References
     ----------
@@ -74,27 +65,24 @@ def run_flows(
 
     Examples
     --------
-    >>> last = run_flows(runs=2, end=40.0, trained=False).isel(route=0, time=-1)
+    >>> last = run_flows(runs=2, end=40.0).isel(route=0, time=-1)
     >>> bool((last.angle.sel(rule="tied") < 1e-3).all()), bool((last.angle.sel(rule="encoder") > 1).all())
     (True, True)
     """
-    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
-    if values.size < 2 or np.any(np.diff(values) >= 0):
-        raise ValueError(f"`eigenvalues` must be two or more and fall; got {values.tolist()}.")
+    values = falling(eigenvalues)
     n, sigma = values.size, np.diag(values)
     d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
-    length = arguments.number("length", length, 0, 1, brackets="(]")
     end = arguments.number("end", end, 0, brackets="()")
     runs = arguments.integer("runs", runs, 1)
     rate = arguments.number("rate", rate, 0, 0.2 / values[0], brackets="(]")
     steps = np.rint(np.linspace(0, end, arguments.integer("points", points, 2)) / (2 * rate)).astype(int)
     t = 2 * rate * steps
     rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
-    first = length * np.linalg.qr(rng.normal(size=(runs, n, d)))[0]
+    first = _LENGTH * np.linalg.qr(rng.normal(size=(runs, n, d)))[0]
 
-    loss, angle = np.empty((2, 1 + trained, len(RULES), runs, t.size))
+    loss, angle = np.empty((2, len(ROUTES), len(RULES), runs, t.size))
     for i, rule in enumerate(RULES):
-        A, C = courses(first, first, moment_points(sigma), rate, steps.tolist(), rule, trained)
+        A, C = courses(first, first, moment_points(sigma), rate, steps.tolist(), rule)
         loss[:, i], angle[:, i] = expected_losses(A, C, sigma), largest_angles(A, np.eye(n, d))
         if rule == "pair":
             parting = np.abs(A - C).max(axis=(-2, -1))[0]
@@ -106,20 +94,17 @@ def run_flows(
             "parting": (dims[2:], parting),
             "optimum": critical_loss(sigma, range(d)),
         },
-        {"route": list(ROUTES[: 1 + trained]), "rule": list(RULES), "time": t},
-        {"n_features": n, "n_hidden": d, "length": length, "learning_rate": rate, "eigenvalues": values},
+        {"route": list(ROUTES), "rule": list(RULES), "time": t},
+        {"n_features": n, "n_hidden": d, "length": _LENGTH, "learning_rate": rate, "eigenvalues": values},
     )
 
 
 def _curves(values: xr.DataArray, ax: Axes) -> Axes:
     for i, rule in enumerate(RULES):
-        one = values.sel(rule=rule)
-        ax.plot(one["time"], one.sel(route="flow"), color=f"C{i + 1}", label=NAMES[rule])
-        if "trained" in values["route"]:
-            markers = one.sel(route="trained").isel(time=slice(i, None, 4))
-            ax.plot(markers["time"], markers, "o", color=f"C{i + 1}", markersize=3.5)
-    if "trained" in values["route"]:
-        ax.plot([], [], "o", color="0.4", markersize=3.5, label="PyTorch")
+        flow, trained = values.sel(rule=rule)
+        ax.plot(flow["time"], flow, color=f"C{i + 1}", label=NAMES[rule])
+        ax.plot(flow["time"][i::4], trained[i::4], "o", color=f"C{i + 1}", markersize=3.5)
+    ax.plot([], [], "o", color="0.4", markersize=3.5, label="PyTorch")
     ax.set_xlabel("time t")
     ax.legend()
     return ax

@@ -11,7 +11,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
 from ..statistics import first_level
-from .descent import LABELS, MODELS, ROUTES, courses, expected_losses, moment_points
+from .descent import LABELS, MODELS, ROUTES, courses, expected_losses, falling, moment_points
 
 __all__ = ["plot_escape", "plot_plateaus", "run_plateaus"]
 
@@ -63,18 +63,14 @@ def run_plateaus(
     ----------
     eigenvalues : sequence of float, optional
         Of the covariance of the inputs, which are normal; positive, falling.
-    n_hidden : int, optional
-        Hidden neurons, fewer than eigenvalues.
+    n_hidden, samples : int, optional
+        Hidden neurons, fewer than eigenvalues; inputs in the finite data set.
     initial : float, optional
         Standard deviation of the first weights, below 0.1.
-    samples : int, optional
-        Inputs in the finite data set.
-    runs, seed : int, optional
-        Starts; seed of starts and samples.
+    runs, seed, points : int, optional
+        Starts; seed of starts and samples; times at which weights are kept.
     rate : float, optional
         Learning rate; ``rate * eigenvalues[0]`` is the relative error of first order.
-    points : int, optional
-        Times at which weights are kept.
     trained : bool, optional
         Whether to train with PyTorch; if not, the only route is the flow.
 
@@ -101,9 +97,7 @@ def run_plateaus(
     >>> bool(abs(ds.escape / ds.predicted - 1).max() < 0.01)
     True
     """
-    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
-    if values.size < 2 or np.any(np.diff(values) >= 0):
-        raise ValueError(f"`eigenvalues` must be two or more and fall; got {values.tolist()}.")
+    values = falling(eigenvalues)
     n = values.size
     d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
     initial = arguments.number("initial", initial, 0, 0.1, brackets="()")

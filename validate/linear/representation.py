@@ -15,6 +15,8 @@ __all__ = ["plot_gain", "plot_shares", "run_representation"]
 
 BIASES = ("bias", "no bias")
 IMPORTANCES = ("equal", "falling")
+# Learning rate times the largest eigenvalue of the inputs' second moments, and momentum.
+_RATE, _MOMENTUM = 0.1, 0.9
 
 
 def run_representation(
@@ -26,27 +28,19 @@ def run_representation(
     seed: int = 0,
     *,
     steps: int = 700,
-    step: float = 0.1,
-    momentum: float = 0.9,
 ) -> xr.Dataset:
     """Train linear models on the expected loss of sparse inputs and compare them with weighted PCA.
 
     Parameters
     ----------
-    n_features : int, optional
-        At least 2.
-    n_hidden : int, optional
-        From 1 to n_features - 1.
+    n_features, n_hidden : int, optional
+        At least 2; from 1 to n_features - 1.
     p : sequence of float, optional
         Probabilities that a feature is on, in (0, 1].
     decay : float, optional
         Importance of feature i is ``decay**i``, and 1 for all beside it; in (0, 1).
     runs, seed, steps : int, optional
         Starts and their seed; steps of training.
-    step : float, optional
-        Learning rate times the largest eigenvalue of the inputs' second moments.
-    momentum : float, optional
-        In [0, 1).
 
     Returns
     -------
@@ -54,7 +48,7 @@ def run_representation(
         Of (model, bias, importance, p, run): ``loss`` per feature of the trained model and ``share`` (also of
         feature), the diagonal of the product of decoder and encoder, |W_i|^2 if tied. Of (bias, importance,
         p): ``optimum``, least loss of any linear model; ``dedicated``, with all but n_hidden features given
-        up; ``optimal_share`` (also of feature). ``weight`` (importance, feature).
+        up; ``optimal_share`` (also of feature).
 
     Raises
     ------
@@ -79,7 +73,6 @@ def run_representation(
     decay = arguments.number("decay", decay, 0, 1, brackets="()")
     runs = arguments.integer("runs", runs, 1)
     steps = arguments.integer("steps", steps, 1)
-    rate = arguments.number("step", step, 0, 0.2, brackets="(]")
     rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
     weights = np.stack((np.ones(n), decay ** np.arange(n)))
     start = rng.normal(size=(2, runs, n, d)) * 0.1
@@ -97,9 +90,9 @@ def run_representation(
         # in units in which one learning rate fits all
         unit = spectrum(x.second_moment_matrix(n)).eigenvalues[0]
         inputs = moment_points(x.covariance(n) / unit, np.full(n, x.mean / np.sqrt(unit)))
-        options = {"importance": weights[k], "bias": j == 0, "momentum": momentum}
         for i, model in enumerate(MODELS):
-            found = descend(start[0], start[i], inputs, rate, [steps], model, **options)
+            options = {"importance": weights[k], "bias": j == 0, "momentum": _MOMENTUM}
+            found = descend(start[0], start[i], inputs, _RATE, [steps], model, **options)
             for r, (A, C) in enumerate(zip(found.A[-1], found.C[-1], strict=True)):
                 loss[i, j, k, q, r] = reconstruction_loss(A, C.T, sigma, weights[k])
                 share[i, j, k, q, r] = np.sum(A * C, axis=1)
@@ -111,16 +104,9 @@ def run_representation(
             "optimum": (where, optimum),
             "dedicated": (where, dedicated),
             "optimal_share": ((*where, "feature"), best_share),
-            "weight": (("importance", "feature"), weights),
         },
-        {
-            "model": list(MODELS),
-            "bias": list(BIASES),
-            "importance": list(IMPORTANCES),
-            "p": chances,
-            "feature": np.arange(n),
-        },
-        {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps, "momentum": momentum},
+        {"model": list(MODELS), "bias": list(BIASES), "importance": list(IMPORTANCES), "p": chances},
+        {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps},
     )
 
 
@@ -131,10 +117,10 @@ def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
     for j, (bias, k) in enumerate(cases):
         case, colour = one.sel(bias=bias).isel(p=k), f"C{j}"
         label = f"no bias, p = {float(case['p']):g}" if j else "bias, any p"
-        ax.plot(ds["feature"], case["optimal_share"], color=colour, linewidth=1)
+        ax.plot(case["optimal_share"], color=colour, linewidth=1)
         shares = case["share"].sel(model=model).transpose("feature", "run")
         style = {"color": colour, "markersize": 4, "fillstyle": "none"}
-        ax.plot(ds["feature"], shares, "s" if j else "o", **style)[0].set(label=label, fillstyle="full")
+        ax.plot(shares, "s" if j else "o", **style)[0].set(label=label, fillstyle="full")
     ax.plot([], [], color="0.4", linewidth=1, label="weighted PCA")
     kept = "$|W_i|^2$" if model == "tied" else "$(AB)_{ii}$"
     ax.set(xlabel="feature, by importance", ylabel=f"kept: {kept}", title=f"{LABELS[model]} weights")

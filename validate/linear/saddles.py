@@ -11,10 +11,20 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
-from .descent import MODELS, ROUTES, courses, descend, expected_losses, largest_angles, moment_points
+from .descent import (
+    MODELS,
+    ROUTES,
+    courses,
+    descend,
+    expected_losses,
+    falling,
+    largest_angles,
+    moment_points,
+)
 
 __all__ = ["plot_subspaces", "run_saddles", "run_subspaces"]
 
+_DEVIATION = 1e-12  # mean size of the first deviation of each weight from a saddle
 # What the loss has fallen by, over the largest eigenvalue, while its growth is measured: the deviation,
 # about its square root, is still small, and the loss's roundings are smaller.
 _WINDOW = (1e-9, 1e-5)
@@ -36,7 +46,6 @@ def _saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
 def run_saddles(
     eigenvalues: Sequence[float] = (3.0, 2.0, 1.0, 0.5),
     n_hidden: int = 2,
-    deviation: float = 1e-12,
     runs: int = 4,
     seed: int = 0,
     *,
@@ -51,8 +60,6 @@ def run_saddles(
         stands for all that keep the same eigenvalues.
     n_hidden : int, optional
         Hidden neurons, fewer than eigenvalues.
-    deviation : float, optional
-        Mean size of the first deviation of each weight, from 1e-14 to 1e-8.
     runs, seed : int, optional
         Deviations from each saddle, and their seed.
     step : float, optional
@@ -88,12 +95,9 @@ def run_saddles(
     >>> ds.kept.values.tolist(), bool(abs(ds.measured.isel(run=0) / ds.predicted - 1).max() < 1e-3)
     (['none', '1'], True)
     """
-    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
-    if values.size < 2 or np.any(np.diff(values) > 0):
-        raise ValueError(f"`eigenvalues` must be two or more and not rise; got {values.tolist()}.")
+    values = falling(eigenvalues, strictly=False)
     n, sigma = values.size, np.diag(values)
     d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
-    deviation = arguments.number("deviation", deviation, 1e-14, 1e-8)
     runs = arguments.integer("runs", runs, 1)
     rate = arguments.number("step", step, 0, 0.2, brackets="(]") / values[0]
     rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
@@ -113,7 +117,7 @@ def run_saddles(
         steps = np.arange(0, int(_FOLDS / (2 * rate * predicted[i].min())), stride)
         # Equal signs in decoder and encoder, where growing deviations have them too: none begins near zero.
         signs = rng.choice([-1.0, 1.0], size=(len(sets) * runs, n, d))
-        away = deviation * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
+        away = _DEVIATION * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
         start = np.repeat(points, runs, axis=0) + away
         found = descend(start[0], start[1], moment_points(sigma), rate, steps.tolist(), model)
         losses = n * expected_losses(found.A, found.C, sigma).T.reshape(len(sets), runs, -1)
@@ -134,7 +138,7 @@ def run_saddles(
             "rank": ("saddle", [len(kept) for kept in sets]),
         },
         {"model": list(MODELS)},
-        {"n_hidden": d, "eigenvalues": values, "deviation": deviation, "learning_rate": rate},
+        {"n_hidden": d, "eigenvalues": values, "deviation": _DEVIATION, "learning_rate": rate},
     )
 
 
@@ -159,24 +163,19 @@ def run_subspaces(
 
     Parameters
     ----------
-    n_features : int, optional
-        At least 3.
-    n_hidden : int, optional
-        From 2 to n_features - 1.
+    n_features, n_hidden : int, optional
+        At least 3; from 2 to n_features - 1.
     p : float, optional
         Probability that a feature is on, in (0, 1).
     samples : int, optional
         Inputs in the finite data set, at least n_features.
     initial : float, optional
         Standard deviation of the first weights, below 0.1.
-    runs, seed : int, optional
-        Starts; seed of starts and samples.
-    end : float, optional
-        Last time, over that in which the equal eigenvalues grow from the start to 1.
-    step : float, optional
-        Learning rate times the largest eigenvalue.
-    points : int, optional
-        Times at which weights are kept.
+    runs, seed, points : int, optional
+        Starts; seed of starts and samples; times at which weights are kept.
+    end, step : float, optional
+        Last time, over that in which the equal eigenvalues grow from the start to 1; learning rate times the
+        largest eigenvalue.
 
     Returns
     -------
@@ -245,21 +244,13 @@ def _subspace_left(W: FloatArray, top: FloatArray) -> FloatArray:
 
 def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
     """Draw the angles to the two candidate subspaces; of `run_subspaces`, trained on one of its data."""
-    for k, (name, label) in enumerate(
-        {"angle_start": "predicted from the start", "angle_samples": "of the samples"}.items()
-    ):
-        one, style = ds[name].sel(data=data).transpose("route", "time", "run"), {"color": f"C{k + 1}"}
-        ax.plot(ds["time"], one.sel(route="flow"), lw=0.8, alpha=0.7, **style)
-        markers = one.sel(route="trained")[::3]
-        lines = ax.plot(markers["time"], markers, "os"[k], markersize=3, **style)
-        lines[0].set_label(label)
+    for k, (name, label) in enumerate((("start", "predicted from the start"), ("samples", "of the samples"))):
+        flow, trained = ds[f"angle_{name}"].sel(data=data).transpose("route", "time", "run")
+        ax.plot(flow["time"], flow, color=f"C{k + 1}", linewidth=0.8, alpha=0.7)
+        markers = ax.plot(flow["time"][::3], trained[::3], "os"[k], color=f"C{k + 1}", markersize=3)
+        markers[0].set_label(label)
     what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
-    ax.set(
-        xscale="log",
-        xlabel="time t × equal eigenvalue",
-        ylabel="angle to the subspace (degrees)",
-        ylim=(-2, 92),
-        title=f"trained on {what}",
-    )
+    ax.set(xscale="log", xlabel="time t × equal eigenvalue", title=f"trained on {what}")
+    ax.set(ylabel="angle to the subspace (degrees)", ylim=(-2, 92))
     ax.legend(title="subspace")
     return ax
