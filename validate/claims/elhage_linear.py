@@ -13,12 +13,7 @@ __all__ = ["ELHAGE_LINEAR", "SOURCE"]
 SOURCE = "elhage2022"
 
 
-@claim(
-    "E1",
-    SOURCE,
-    "linear",
-    "L ~ sum_i I_i (1-|W_i|^2)^2 + sum_{i!=j} I_j (W_j.W_i)^2",
-)
+@claim("E1", SOURCE, "linear", "L ~ sum_i I_i (1-|W_i|^2)^2 + sum_{i!=j} I_j (W_j.W_i)^2")
 def e1(quick: bool) -> Evidence:
     import sympy as sp
 
@@ -32,7 +27,7 @@ def e1(quick: bool) -> Evidence:
     n, p = 100, 0.05
     nothing, rest = np.zeros((n, 1)), linalg.null_space(np.ones((1, n)))
     extra, most = (
-        theory.sparse_loss(one, p, bias="none") / theory.sparse_loss(one, p) - 1 for one in (nothing, rest)
+        theory.sparse_loss(W, p, bias="none") / theory.sparse_loss(W, p) - 1 for W in (nothing, rest)
     )
     return Evidence(
         "The source's linear model has an output bias, W'W x + b. At its best the loss is Var x times the "
@@ -43,9 +38,7 @@ def e1(quick: bool) -> Evidence:
         "alone, and two features on one neuron, w = (0.8, 0.6) or (0.8, -0.6), have the same printed value "
         f"but losses whose ratio is {ratio:.3g} at p = 1.",
         [symbolic("printed", "loss at the best bias less Var x times the printed sum", best - v * form)],
-        {
-            "3np/(4-3p)": 3 * n * p / (4 - 3 * p),
-        },
+        {"3np/(4-3p)": 3 * n * p / (4 - 3 * p)},
     )
 
 

@@ -81,7 +81,7 @@ def largest_angles(weights: FloatArray, directions: FloatArray) -> FloatArray:
     """Return the largest angle in degrees between the spans of two matrices' columns; (..., n, d) each."""
     Q, V = np.linalg.qr(weights)[0], np.linalg.qr(directions)[0]
     sines = np.linalg.norm(V - Q @ (np.swapaxes(Q, -1, -2) @ V), 2, axis=(-2, -1))
-    return np.degrees(np.arcsin(np.minimum(sines, 1.0)))
+    return np.asarray(np.degrees(np.arcsin(np.minimum(sines, 1.0))))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def _modes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
     triangles = np.linalg.qr(np.swapaxes(rows, -1, -2))[1]
-    return np.abs(np.diagonal(triangles, axis1=-2, axis2=-1))
+    return np.asarray(np.abs(np.diagonal(triangles, axis1=-2, axis2=-1)))
 
 
 def _escapes(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]:
@@ -41,8 +41,8 @@ def _escapes(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]
 
 def lags(ds: xr.Dataset) -> xr.DataArray:
     """Return by how much steps of 1 + 2 eta rate are later than the flow, which grows by exp(2 eta rate)."""
-    growth = 2 * ds.attrs["learning_rate"] * ds["rate"]
-    return growth / np.log1p(growth) - 1
+    growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
+    return growth / xr.apply_ufunc(np.log1p, growth) - 1
 
 
 def run_plateaus(
@@ -166,14 +166,14 @@ def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0
         ax.axhline(level, color="0.6", linewidth=0.8, linestyle=":", label="" if k else "critical loss")
     for i, model in enumerate(MODELS):
         one = ds.sel(model=model, data=data).isel(run=run)
-        style = {"color": f"C{i + 1}", "markersize": 3}
         ax.plot(one["time"], one["loss"].sel(route="flow"), "C0", lw=1.2, label="" if i else "exact flow")
         if "trained" in ds["route"]:
             markers = one.sel(route="trained").isel(step=slice(i, None, 4))
-            ax.plot(markers["time"], markers["loss"], "os"[i], label=f"PyTorch, {LABELS[model]}", **style)
-        style = {"color": f"C{i + 1}", "markersize": 14, "markeredgewidth": 1.6}
+            label = f"PyTorch, {LABELS[model]}"
+            ax.plot(markers["time"], markers["loss"], f"{'os'[i]}C{i + 1}", markersize=3, label=label)
         middles = (levels[1:] + levels[:-1]) / 2
-        ax.plot(one["predicted"], middles, "|", label=f"predicted escape, {LABELS[model]}", **style)
+        label = f"predicted escape, {LABELS[model]}"
+        ax.plot(one["predicted"], middles, f"|C{i + 1}", ms=14, markeredgewidth=1.6, label=label)
     what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
     ax.set(xscale="log", xlabel="time t of the flow", ylabel="loss per feature", title=what)
     ax.set_ylim(0, 1.08 * levels.max())

@@ -1,6 +1,7 @@
 """What trained linear models represent on sparse inputs: how much of each feature, at which importance."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -119,7 +120,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
         label = f"no bias, p = {float(case['p']):g}" if j else "bias, any p"
         ax.plot(case["optimal_share"], color=colour, linewidth=1)
         shares = case["share"].sel(model=model).transpose("feature", "run")
-        style = {"color": colour, "markersize": 4, "fillstyle": "none"}
+        style: dict[str, Any] = {"color": colour, "markersize": 4, "fillstyle": "none"}
         ax.plot(shares, "s" if j else "o", **style)[0].set(label=label, fillstyle="full")
     ax.plot([], [], color="0.4", linewidth=1, label="weighted PCA")
     kept = "$|W_i|^2$" if model == "tied" else "$(AB)_{ii}$"
@@ -133,7 +134,7 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
     for j, bias in enumerate(BIASES):
         one = ds.sel(importance="falling", bias=bias)
         ax.plot(ds["p"], one["optimum"] / one["dedicated"], f"C{j}-", label=f"weighted PCA, {bias}")
-        style = {"markersize": (7, 4)[j], "fillstyle": ("none", "full")[j]}
+        style: dict[str, Any] = {"markersize": (7, 4)[j], "fillstyle": ("none", "full")[j]}
         for i, model in enumerate(MODELS):
             least = one["loss"].sel(model=model).min("run") / one["dedicated"]
             name = f"PyTorch, {LABELS[model]}, {bias}"

@@ -1,6 +1,7 @@
 """The part of the report on linear autoencoders."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -34,8 +35,9 @@ def span(values: xr.DataArray | np.ndarray, digits: str = ".3f") -> str:
 
 
 def _span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
-    dims = {"input_core_dims": [["run"]], "vectorize": True, "output_dtypes": [object]}
-    return xr.apply_ufunc(partial(span, digits=digits), values, **dims)
+    options: dict[str, Any] = {"input_core_dims": [["run"]], "vectorize": True, "output_dtypes": [object]}
+    texts: xr.DataArray = xr.apply_ufunc(partial(span, digits=digits), values, **options)
+    return texts
 
 
 def _show_plateaus(ds: xr.Dataset) -> Shown:
