@@ -7,8 +7,8 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers.linear import flow, flow_pair
 from superposition.validate import files, linear
-from superposition.validate.linear.descent import RULES, expected_losses
-from superposition.validate.linear.flows import largest_angle
+from superposition.validate.linear.descent import RULES, expected_losses, largest_angles
+from superposition.validate.linear.plateaus import _escapes, lags
 
 SIGMA = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.2], [0.1, -0.2, 0.5]])
 
@@ -69,14 +69,13 @@ def test_a_trained_bias_centres_the_inputs(torch):
     )
 
 
-def test_each_run_has_its_own_inputs_and_importance(torch):
+def test_each_run_trains_by_itself(torch):
     rng = np.random.default_rng(3)
     A, C = 0.5 * rng.normal(size=(2, 2, 3, 2))
-    x, weights = rng.normal(size=(2, 5, 3)), rng.random((2, 3))
-    both = linear.descend(A, C, x, 0.01, [30], "pair", importance=weights, momentum=0.5)
+    x, options = rng.normal(size=(5, 3)), {"importance": rng.random(3), "momentum": 0.5}
+    both = linear.descend(A, C, x, 0.01, [30], "pair", **options)
     for r in range(2):
-        one = slice(r, r + 1)
-        alone = linear.descend(A[one], C[one], x[r], 0.01, [30], "pair", importance=weights[r], momentum=0.5)
+        alone = linear.descend(A[[r]], C[[r]], x, 0.01, [30], "pair", **options)
         np.testing.assert_allclose(both.A[:, r], alone.A[:, 0], rtol=1e-12)
     assert np.abs(both.A - linear.descend(A, C, x, 0.01, [30], "pair").A).max() > 1e-3
 
@@ -92,27 +91,30 @@ def plateaus(torch):
 def test_losses_rest_at_the_saddles_and_leave_them_on_time(plateaus, tmp_path):
     ds = plateaus
     # Modes two factors of four apart overlap by powers of the initial weights, 1e-3: far below 1 %.
-    np.testing.assert_allclose(ds["escape"] / ds["predicted"], 1, atol=0.01)
+    flow, trained = (ds.sel(route=route) for route in ("flow", "trained"))
+    np.testing.assert_allclose(flow["escape"] / ds["predicted"], 1, atol=0.01)
     lag = ds.attrs["learning_rate"] * ds["rate"]
-    late = ds["trained_escape"] / ds["escape"] - 1
+    late = trained["escape"] / flow["escape"] - 1
     # The first order of Euler's steps is the lag itself; its half is what the nonlinear part may take back.
     assert bool(((late > 0.5 * lag) & (late < 1.1 * lag)).all())
+    np.testing.assert_allclose(lags(ds) / lag, 1, atol=0.03)
     for data in ds["data"].values:
         levels = ds["level"].sel(data=data).values
-        for name in ("flow_loss", "trained_loss", "law_loss"):
-            one = ds[name].sel(data=data)
+        for values in (flow["loss"], trained["loss"], ds["law_loss"]):
+            one = values.sel(data=data)
             for level in levels:
-                assert bool((np.abs(one - level).min("step") < 0.01 * levels[0]).all()), (name, level)
+                assert bool((np.abs(one - level).min("step") < 0.01 * levels[0]).all()), (values.name, level)
     # Chance makes the samples' optimum no better in expectation.
     least = ds["level"].sel(data="expected").values[-1]
-    assert bool((ds["population_loss"] > least * (1 - 1e-6)).all())
-    np.testing.assert_allclose(ds["population_loss"].sel(data="expected"), least, rtol=1e-3)
+    ends = ds["population_loss"].sel(route="trained")
+    assert bool((ends > least * (1 - 1e-6)).all())
+    np.testing.assert_allclose(ends.sel(data="expected"), least, rtol=1e-3)
     files.write_dataset(tmp_path / "plateaus.nc", ds)
     xr.testing.assert_identical(files.read_dataset(tmp_path / "plateaus.nc"), ds)
 
 
 def test_predicted_escapes_need_the_start_and_the_rate(plateaus):
-    measured, predicted = plateaus["escape"].values, plateaus["predicted"].values
+    measured, predicted = plateaus["escape"].values[0], plateaus["predicted"].values
     wrong_rate = predicted / 1.03
     assert np.all(measured / wrong_rate > 1.01)
     # Without Gram and Schmidt all directions would begin at the standard deviation.
@@ -121,25 +123,23 @@ def test_predicted_escapes_need_the_start_and_the_rate(plateaus):
 
 
 def test_escape_times_are_interpolated():
-    found = linear.escape_times([4.0, 3.0, 1.0, 0.2], [0.0, 1.0, 2.0, 3.0], [4.0, 2.0, 0.0, -1.0])
-    np.testing.assert_allclose(found, [1.0, 2.0, np.nan])
+    loss, t, levels = np.array([3.0, 3.0, 1.0, 1.0]), np.arange(4.0), np.array([3.0, 1.0, 0.0])
+    np.testing.assert_allclose(_escapes(loss, t, levels), [1.5, np.nan])
 
 
 def test_without_training_there_are_flows_only(ax):
     ds = linear.run_plateaus((4.0, 1.0, 0.2), 1, runs=1, trained=False, points=30)
-    assert not [name for name in ds if "trained" in name or "population" in name]
+    assert ds["route"].values.tolist() == ["flow"]
     assert linear.plot_plateaus(ds, ax) is ax
     assert len(ax.lines) == 2 + 4
-    ds = linear.run_flows(runs=1, points=5, trained=False)
-    assert not [name for name in ds if "trained" in name]
-    assert linear.plot_losses(ds, Canvas().subplots()).get_yscale() == "log"
+    assert linear.plot_escape(ds, Canvas().subplots()).get_ylabel() == "measured / predicted"
 
 
 def test_plateaus_are_drawn(plateaus, ax):
     assert linear.plot_plateaus(plateaus, ax, "samples", 1) is ax
     assert ax.lines[0].get_ydata()[0] == plateaus["level"].sel(data="samples")[0]
     one = plateaus.sel(model="tied", data="samples").isel(run=1)
-    np.testing.assert_array_equal(ax.lines[3].get_ydata(), one["flow_loss"])
+    np.testing.assert_array_equal(ax.lines[3].get_ydata(), one["loss"].sel(route="flow"))
     assert linear.plot_escape(plateaus, Canvas().subplots()).get_ylabel() == "measured / predicted"
 
 
@@ -148,28 +148,30 @@ def test_plateaus_are_drawn(plateaus, ax):
 
 def test_flows_end_where_they_should(torch, ax):
     ds = linear.run_flows(end=25.0, runs=4, rate=0.01, points=9)
-    last = ds.isel(time=-1)
+    last, trained = (ds.isel(time=-1).sel(route=route) for route in ("flow", "trained"))
     for rule in ("tied", "decoder", "pair"):
         # The slowest rotation of the pair has the rate sqrt(.25 + 4) - 2.5 < -0.3.
         assert float(last["angle"].sel(rule=rule).max()) < 0.2, rule
     assert float(last["angle"].sel(rule="encoder").min()) > 5
     # Eq. 22 rests at orthonormal columns: its loss is at least the minimum, and here above it.
     assert bool((last["loss"].sel(rule="encoder") > 1.05 * ds["optimum"]).all())
-    np.testing.assert_allclose(ds["trained_loss"], ds["loss"], atol=0.02 * float(ds["loss"].max()))
-    np.testing.assert_allclose(last["trained_angle"], last["angle"], atol=0.3)
+    loss = ds["loss"]
+    np.testing.assert_allclose(loss[0], loss[1], atol=0.02 * float(loss.max()))
+    np.testing.assert_allclose(trained["angle"], last["angle"], atol=0.3)
     # Decoder and encoder part and meet again.
     assert float(ds["parting"].max("time").min()) > 0.02
     assert float(ds["parting"].isel(time=-1).max()) < 2e-3
     assert linear.plot_losses(ds, ax) is ax
     angles = linear.plot_angles(ds, Canvas().subplots(), 2)
-    np.testing.assert_array_equal(angles.lines[0].get_ydata(), ds["angle"].isel(rule=0, run=2))
+    np.testing.assert_array_equal(angles.lines[0].get_ydata(), ds["angle"].isel(route=0, rule=0, run=2))
 
 
 def test_angles_are_those_of_planes():
     turned = np.array([[np.cos(0.3), 0.0], [np.sin(0.3), 0.0], [0.0, 1.0]])
-    assert largest_angle(turned @ [[2.0, 1.0], [0.0, 3.0]], np.eye(3)[:, [0, 2]]) == pytest.approx(
-        np.degrees(0.3)
-    )
+    found = largest_angles(np.stack([turned, turned @ [[2.0, 1.0], [0.0, 3.0]]]), np.eye(3)[:, [0, 2]])
+    np.testing.assert_allclose(found, np.degrees(0.3))
+    tiny = largest_angles(np.array([[1.0], [1e-12]]), np.array([[1.0], [0.0]]))
+    np.testing.assert_allclose(tiny, np.degrees(1e-12))
 
 
 # Saddles
@@ -191,7 +193,7 @@ def test_models_leave_saddles_at_the_predicted_rate(torch, eigenvalues, tmp_path
 
 def test_equal_eigenvalues_leave_the_choice_to_start_or_samples(torch, ax):
     ds = linear.run_subspaces(4, 2, samples=50, runs=2, end=30.0, step=0.15, points=20)
-    last = ds.isel(time=-1)
+    last, flown = (ds.isel(time=-1).sel(route=route) for route in ("trained", "flow"))
     # Both terms left out are of the order of the initial weights: 1e-3, in degrees 0.06.
     assert float(last["angle_start"].sel(data="expected").max()) < 0.5
     assert float(last["angle_samples"].sel(data="samples").max()) < 0.5
@@ -199,7 +201,7 @@ def test_equal_eigenvalues_leave_the_choice_to_start_or_samples(torch, ax):
     np.testing.assert_allclose(last["excess"].sel(data="expected"), 0, atol=1e-9)
     assert bool((last["excess"].sel(data="samples") > 0).all())
     for name in ("angle_start", "angle_samples"):
-        np.testing.assert_allclose(last[name], last[f"flow_{name}"], atol=0.5)
+        np.testing.assert_allclose(last[name], flown[name], atol=0.5)
     assert linear.plot_subspaces(ds, ax, "samples") is ax
 
 
@@ -262,12 +264,12 @@ START = np.full((1, 3, 1), 0.1)
             r"`C0` must have shape \(1, 3, 1\); got \(1, 2, 1\)",
         ),
         (
-            lambda: linear.descend(START, START, np.ones((2, 4, 3)), 0.1, [1]),
-            r"`inputs` must have shape \(\[1,\] any, 3\); got \(2, 4, 3\)",
+            lambda: linear.descend(START, START, np.ones((4, 2)), 0.1, [1]),
+            r"`inputs` must have shape \(any, 3\); got \(4, 2\)",
         ),
         (
             lambda: linear.descend(START, START, SIGMA, 0.1, [1], importance=[1.0]),
-            r"`importance` must have shape \(3,\) or \(1, 3\); got \(1,\)",
+            r"`importance` must have shape \(3\); got \(1,\)",
         ),
         (
             lambda: linear.descend(START, START, SIGMA, 0.1, [1], importance=[1.0, -1.0, 1.0]),
@@ -295,20 +297,16 @@ START = np.full((1, 3, 1), 0.1)
             lambda: linear.run_flows((1.0, 1.0)),
             r"`eigenvalues` must be two or more and fall; got \[1.0, 1.0\]",
         ),
-        (lambda: linear.run_flows(length=2), r"`length` must lie in \(0, 1\]; got 2"),
+        (lambda: linear.run_flows(end=0), r"`end` must lie in \(0, inf\); got 0"),
         (
             lambda: linear.run_saddles((1.0, 2.0)),
             r"`eigenvalues` must be two or more and not rise; got \[1.0, 2.0\]",
         ),
-        (lambda: linear.run_saddles(deviation=1e-3), r"`deviation` must lie in .*; got 0.001"),
+        (lambda: linear.run_saddles(step=1), r"`step` must lie in \(0, 0.2\]; got 1"),
         (lambda: linear.run_subspaces(2), r"`n_features` must be an integer of at least 3; got 2"),
         (lambda: linear.run_subspaces(p=1), r"`p` must lie in \(0, 1\); got 1"),
         (lambda: linear.run_representation(decay=1), r"`decay` must lie in \(0, 1\); got 1"),
         (lambda: linear.run_representation(p=[0.0]), r"`p` must lie in \(0, 1\]; got 0"),
-        (
-            lambda: linear.escape_times([1.0], [0.0, 1.0], [1.0]),
-            r"`t` must have shape \(1\); got \(2,\)",
-        ),
     ],
 )
 def test_rejections(call, message):

@@ -56,13 +56,13 @@ EXPECTED = {
     "C30": "holds with a correction",  # not in units of the mean at ratio 1/2
     "C31": "holds with a correction",  # pairs have 1
     "C32": "open",  # a question
+    "B2": "holds with a correction",  # fewer eigenvectors below full rank
     "B5": "holds with a correction",  # below full rank a rotation need not help
     "B8": "holds with a correction",  # E xx' has two eigenvalues
     "B10": "holds with a correction",  # A's flow reduces to Oja's, not to Eq. 22
     "B12": "holds with a correction",  # 1/4 on ordered pairs
+    "B13": "question, answered",
     "B14": "holds with a correction",  # not for D < 2d
-    "E1": "holds with a correction",  # the mean is left out
-    "E2": "holds with a correction",  # not without bias
     "E3": "holds with a correction",  # pairs have L_0 + L_1 = 0
     "E4": "holds with a correction",  # the importance is missing
     "E6": "holds",

@@ -1,11 +1,12 @@
 """Notes (2022), B10-B13: gradient flows of linear autoencoders and their energies."""
 
 import numpy as np
+import xarray as xr
 
 from ...solvers import linear as solvers
 from ...theory import linear as theory
 from ...theory.linear import derive
-from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
+from .ledger import Claim, Evidence, bound, claim, experiment, numeric, says, symbolic
 from .notes_critical import SOURCE
 
 __all__ = ["NOTES_FLOWS"]
@@ -16,13 +17,10 @@ __all__ = ["NOTES_FLOWS"]
     SOURCE,
     "Eq. 20-22",
     "flows of B and A; with A = B' both reduce to dW/dt = W(Sigma - W'W Sigma)",
-    "B's flow reduces to this, A's to dW'/dt = (1 - W'W) Sigma W', Oja's flow: A = B' breaks at the rate "
-    "(Sigma M - M Sigma) W', M = W'W, so it lasts only if M and Sigma commute. What the pair of flows "
-    "conserves is A'A - BB'",
 )
 def b10(quick: bool) -> Evidence:
     w, sigma = derive.matrix_of("w", 2, 1), derive.symmetric(2)
-    encoder, _ = derive.tied_flows(w, sigma)
+    encoder, oja = derive.tied_flows(w, sigma)
     flows = derive.derive_tied_flows(2, 1).expression
     W, wide = derive.matrix_of("w", 3, 2), derive.symmetric(3)
     derived = derive.derive_tied_flows(3, 2).expression
@@ -40,14 +38,24 @@ def b10(quick: bool) -> Evidence:
         [
             symbolic("printed", "B's flow at A = B', transposed, less Eq. 22", flows[:, :1] - encoder),
             symbolic("printed", "A's flow at A = B' less Eq. 22", (flows[:, 1:2] - encoder).expand()),
-            symbolic("corrected", "dA/dt - dB'/dt less (Sigma M - M Sigma) W'", breaking),
-            symbolic("corrected", "d(A'A - BB')/dt", drift),
         ],
         {
             "largest difference of A and B' from w = (0.6, 0.8), t = 1": float(parted[0]),
             "the same, t = 60": float(parted[1]),
             "loss at t = 60, sum over features": 2 * float(run.loss[-1]),
         },
+        [
+            says(
+                "B's flow reduces to this, A's to dW'/dt = (1 - W'W) Sigma W', Oja's flow",
+                symbolic("corrected", "A's flow at A = B' less Oja's", (flows[:, 1:2] - oja).expand()),
+            ),
+            says(
+                "A = B' breaks at the rate (Sigma M - M Sigma) W', M = W'W, so it lasts only if M and Sigma "
+                "commute",
+                symbolic("corrected", "dA/dt - dB'/dt less (Sigma M - M Sigma) W'", breaking),
+            ),
+            says("what the pair of flows conserves is A'A - BB'", symbolic("corrected", "its rate", drift)),
+        ],
     )
 
 
@@ -77,9 +85,6 @@ def b11(quick: bool) -> Evidence:
     SOURCE,
     "Eq. 28",
     "for Sigma = I this is descent on E = 1/4 sum_i lambda (1-|w_i|^2)^2 + 1/2 sum_{i!=j} lambda <w_i,w_j>^2",
-    "the second constant is 1/4, as i != j counts each pair twice: E = lambda/4 |1 - W'W|^2 for Sigma = "
-    "lambda 1. For other invertible Sigma the flow descends |1 - W'W|^2/4 in the metric tr delta Sigma^-1 "
-    "delta'; in the usual one it has no energy",
 )
 def b12(quick: bool) -> Evidence:
     import sympy as sp
@@ -89,6 +94,8 @@ def b12(quick: bool) -> Evidence:
     own, cross = sum((1 - x**2) ** 2 for x in w), 2 * (w[0] * w[1]) ** 2
     printed, corrected = (flow + derive.gradient(lam * (own / 4 + cross / c), w) for c in (2, 4))
     closed = lam * (own + cross) / 4 - derive.derive_energy(2, 1).expression
+    own_curl, s = derive.derive_curl().expression, derive.symmetric(2)
+    curl = float(own_curl.subs({**dict.fromkeys(w, 1), s[0, 0]: 2, s[1, 1]: 1}))
     W, sigma = derive.matrix_of("w", 3, 2), derive.symmetric(3)
     rest = sp.eye(3) - W * W.T
     metric = derive.tied_flows(W, sigma)[0] + sigma * derive.gradient((rest * rest).trace() / 4, W)
@@ -98,10 +105,22 @@ def b12(quick: bool) -> Evidence:
         "eigenvalues do not average out, they drop out of what is descended.",
         [
             symbolic("printed", "flow plus gradient of the printed energy, D = 2, d = 1", printed.expand()),
-            symbolic("corrected", "flow plus gradient with 1/4", corrected),
-            symbolic("corrected", "that energy less lambda/4 |1 - W'W|^2", closed),
-            symbolic(
-                "corrected", "Eq. 22 for any Sigma plus Sigma times the gradient of |1 - W'W|^2/4", metric
+        ],
+        corrections=[
+            says(
+                "the second constant is 1/4, as i != j counts each pair twice: E = lambda/4 |1 - W'W|^2 for "
+                "Sigma = lambda 1",
+                symbolic("corrected", "flow plus gradient with 1/4", corrected),
+                symbolic("corrected", "that energy less lambda/4 |1 - W'W|^2", closed),
+            ),
+            says(
+                "for other invertible Sigma the flow descends |1 - W'W|^2/4 in the metric tr delta Sigma^-1 "
+                "delta'",
+                symbolic("corrected", "Eq. 22 plus Sigma times the gradient of |1 - W'W|^2/4", metric),
+            ),
+            says(
+                "in the usual one it has no energy",
+                numeric("corrected", "curl at w = (1, 1), eigenvalues 2 and 1", abs(curl), ">", 0.0),
             ),
         ],
     )
@@ -112,8 +131,9 @@ def b12(quick: bool) -> Evidence:
     SOURCE,
     "2.2",
     "the tied loss sum |x - W'W x|^2 has another gradient; how do the two flows differ?",
+    needs=["linear.flows"],
 )
-def b13(quick: bool) -> Evidence:
+def b13(quick: bool, ds: xr.Dataset) -> Evidence:
     import sympy as sp
 
     flows = derive.derive_tied_flows(3, 2).expression
@@ -121,17 +141,20 @@ def b13(quick: bool) -> Evidence:
     chain_rule = flows[:, 4:] - slow - oja
     s, s11 = sp.Symbol("s1", positive=True), derive.symmetric(3)[0, 0]
     lengths = derive.derive_singular_values().expression - s * (1 - s**2) * s11 * sp.ones(1, 2)
-    sigma = np.diag([2.0, 1.0])
-    w0 = [[0.6], [0.8]]
-    ends = {rule: solvers.flow(w0, sigma, 40.0, rule) for rule in ("encoder", "tied")}
-    wide = np.diag([4.0, 3.0, 2.0, 1.0])
-    rates = {rule: theory.growth_rates(wide, [2, 3], rule=rule) for rule in ("encoder", "tied")}
-    rng = np.random.default_rng(13)
-    drift = 0.0
+    sigma, wide, w0 = np.diag([2.0, 1.0]), np.diag([4.0, 3.0, 2.0, 1.0]), [[0.6], [0.8]]
+    slow_end, tied_end = (2 * solvers.flow(w0, sigma, 40.0, rule).loss[0] for rule in ("encoder", "tied"))
+    moved = abs(slow_end - 2 * theory.reconstruction_loss(w0, np.transpose(w0), sigma))
+    slow_rate, tied_rate = (theory.growth_rates(wide, [2, 3], rule=rule)[0] for rule in ("encoder", "tied"))
+    rng, drift = np.random.default_rng(13), 0.0
     for _ in range(20):
         frame = np.linalg.qr(rng.normal(size=(4, 2)))[0]
         drift = max(drift, float(np.abs(solvers.flow(frame, wide, 1.0, "encoder").W[0] - frame).max()))
-    small = solvers.encoder_limit([1e-3, 1e-3], sigma)
+    rising = solvers.flow([[1.05], [0.0]], [[1.0, 0.9], [0.9, 1.0]], [0.0, 20.0], "encoder").loss
+    rise = 2 * float(rising[1] - rising[0])
+    limits = {w: float(solvers.encoder_limit([w, w], sigma)[1]) for w in (0.001, 0.5)}
+    trained = ds["loss"].sel(route="trained", rule="tied")
+    off = abs(ds["loss"].sel(route="flow") - trained).max("time")
+    nearer = off.sel(rule="tied") < off.sel(rule="encoder")
     return Evidence(
         "Half the tied loss's gradient is the sum of Eq. 22 and of Oja's flow, and so is what updates of "
         "both matrices add up to if A = B' is enforced: trained tied models follow the tied loss, not Eq. "
@@ -142,45 +165,28 @@ def b13(quick: bool) -> Evidence:
         "lambda_i tied, 0 under Eq. 22; lengths -2(lambda_i + lambda_j) against -(lambda_i + lambda_j); "
         "spare neurons 2 lambda_o against lambda_o. They are the same, but for a factor 2 in time, where M "
         "and Sigma commute; small starts come near the leading eigenvectors under both. Eq. 22 may even "
-        "raise the loss, if W is longer than 1.",
+        "raise the loss, if W is longer than 1. The ends are from w = (0.6, 0.8), Sigma = diag(2, 1).",
         [
-            symbolic("printed", "-1/2 gradient of the tied loss less the sum of both flows", chain_rule),
+            symbolic("answer", "-1/2 gradient of the tied loss less the sum of both flows", chain_rule),
+            numeric("answer", "loss (sum) where Eq. 22 ends less that of its start", moved, "<=", 1e-9),
             numeric(
-                "printed",
-                "loss (sum) where Eq. 22 ends from w = (0.6, 0.8), Sigma = diag(2, 1)",
-                2 * float(ends["encoder"].loss[0]),
-                ">",
-                1.5,
+                "answer", "that where the tied flow ends less the optimum", abs(tied_end - 1), "<=", 1e-9
             ),
-            numeric(
-                "printed",
-                "the same for the tied flow, less the optimum 1",
-                2 * float(ends["tied"].loss[0]) - 1,
-                "<=",
-                1e-9,
-            ),
-            bound("printed", "motion of 20 random orthonormal W under Eq. 22", drift, "<=", 1e-10),
-            numeric(
-                "printed", "fastest rate of Eq. 22 at a wrong projection", rates["encoder"][0], "==", 0.0
-            ),
-            numeric("printed", "the same for the tied flow, eigenvalues 4 to 1", rates["tied"][0], "==", 3.0),
-            symbolic(
-                "printed",
-                "rates of singular values under both parts, less s(1-s^2) u'Sigma u",
-                lengths,
+            bound("answer", "motion of 20 random orthonormal W under Eq. 22", drift, "<=", 1e-10),
+            numeric("answer", "fastest rate of Eq. 22 at a wrong projection", slow_rate, "==", 0.0),
+            numeric("answer", "the same for the tied flow, eigenvalues 4 to 1", tied_rate, "==", 3.0),
+            symbolic("answer", "rates of singular values of both, less s(1-s^2) u'Sigma u", lengths),
+            experiment(
+                "answer", "trained tied models nearer to Eq. 22", float((~nearer).sum()), "==", 0, origin=ds
             ),
         ],
         {
-            "rise of the loss (sum) under Eq. 22 from (1.05, 0), Sigma = (1 .9; .9 1)": float(
-                2
-                * np.diff(
-                    solvers.flow([[1.05], [0.0]], [[1.0, 0.9], [0.9, 1.0]], [0.0, 20.0], "encoder").loss
-                )[0]
-            ),
-            "end of Eq. 22 from (0.001, 0.001), second component": float(small[1]),
-            "end of Eq. 22 from (0.5, 0.5), second component": float(
-                solvers.encoder_limit([0.5, 0.5], sigma)[1]
-            ),
+            "loss (sum) where Eq. 22 ends from w = (0.6, 0.8), Sigma = diag(2, 1)": float(slow_end),
+            "trained tied models": nearer.size,
+            "largest difference of their loss from the tied flow": float(off.sel(rule="tied").max()),
+            "smallest difference of their loss from Eq. 22": float(off.sel(rule="encoder").min()),
+            "rise of the loss (sum) under Eq. 22 from (1.05, 0), Sigma = (1 .9; .9 1)": rise,
+            **{f"end of Eq. 22 from ({w:g}, {w:g}), second component": end for w, end in limits.items()},
         },
     )
 

@@ -2,15 +2,13 @@
 
 from .descent import Trained, descend, moment_points
 from .flows import plot_angles, plot_losses, run_flows
-from .plateaus import escape_times, plot_escape, plot_plateaus, run_plateaus
+from .plateaus import plot_escape, plot_plateaus, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation
 from .saddles import plot_subspaces, run_saddles, run_subspaces
-from .section import report_section
 
 __all__ = [
     "Trained",
     "descend",
-    "escape_times",
     "moment_points",
     "plot_angles",
     "plot_escape",
@@ -19,7 +17,6 @@ __all__ = [
     "plot_plateaus",
     "plot_shares",
     "plot_subspaces",
-    "report_section",
     "run_flows",
     "run_plateaus",
     "run_representation",

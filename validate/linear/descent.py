@@ -1,18 +1,22 @@
-"""Linear autoencoders trained by PyTorch: full-batch gradient descent, many starts at once."""
+"""Linear autoencoders by exact flows and by gradient descent in PyTorch, many starts at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...solvers.linear import flow, flow_pair
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.linear import spectrum
+from ..training import loop
 from ..training.engine import load_torch
 
-__all__ = ["LABELS", "MODELS", "RULES", "Trained", "descend", "expected_losses", "moment_points"]
+__all__ = ["LABELS", "MODELS", "ROUTES", "RULES", "Trained", "courses", "descend", "moment_points"]
 
+ROUTES = ("flow", "trained")
 RULES = ("pair", "tied", "encoder", "decoder")
 MODELS = ("tied", "pair")  # those of the rules that descend a loss
 LABELS = {"tied": "tied", "pair": "untied"}
@@ -57,18 +61,27 @@ def moment_points(covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) 
     return np.concatenate((centre + axes, centre - axes))
 
 
+def falling(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
+    """Check eigenvalues, two or more and from the largest on."""
+    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
+    steps = np.diff(values)
+    if values.size < 2 or np.any(steps >= 0 if strictly else steps > 0):
+        order = "fall" if strictly else "not rise"
+        raise ValueError(f"`eigenvalues` must be two or more and {order}; got {values.tolist()}.")
+    return values
+
+
 def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return losses per feature of many models; A and C of shape (..., n_features, n_hidden)."""
     rest = np.eye(A.shape[-2]) - A @ np.swapaxes(C, -1, -2)
     return np.asarray(np.sum((rest @ covariance) * rest, axis=(-2, -1)) / A.shape[-2])
 
 
-def _fitting(name: str, value: npt.ArrayLike, *shapes: tuple[int, ...]) -> FloatArray:
-    """Return finite numbers of one of the shapes."""
-    array = arguments.real(name, value)
-    if array.shape not in shapes:
-        raise ValueError(f"`{name}` must have shape {' or '.join(map(str, shapes))}; got {array.shape}.")
-    return array
+def largest_angles(weights: FloatArray, directions: FloatArray) -> FloatArray:
+    """Return the largest angle in degrees between the spans of two matrices' columns; (..., n, d) each."""
+    Q, V = np.linalg.qr(weights)[0], np.linalg.qr(directions)[0]
+    sines = np.linalg.norm(V - Q @ (np.swapaxes(Q, -1, -2) @ V), 2, axis=(-2, -1))
+    return np.asarray(np.degrees(np.arcsin(np.minimum(sines, 1.0))))
 
 
 @dataclass(frozen=True)
@@ -97,14 +110,15 @@ def descend(
 ) -> Trained:
     """Descend the mean over all inputs of the squared error summed over features, from several starts.
 
-    One step at the learning rate eta is a time of 2 eta of the flows in `solvers.linear`.
+    PyTorch's autograd and SGD in float64. One step at the learning rate eta is a time of 2 eta of the flows
+    in `solvers.linear`.
 
     Parameters
     ----------
     A0, C0 : (n_runs, n_features, n_hidden) array_like of float
         First decoders and transposed encoders; `C0` is not read if weights are tied.
-    inputs : ([n_runs,] n_inputs, n_features) array_like of float
-        Samples, or `moment_points` for the expected loss; for all runs or for each.
+    inputs : (n_inputs, n_features) array_like of float
+        Samples, or `moment_points` for the expected loss.
     rate : float
         Learning rate, positive.
     steps : increasing sequence of int
@@ -112,7 +126,7 @@ def descend(
     rule : {"tied", "pair", "encoder", "decoder"}, optional
         Shared weights; a decoder and an encoder of their own; shared weights moved by the encoder's gradient
         alone, the decoder being a copy (what Eq. 22 describes); the same with the roles exchanged.
-    importance : ([n_runs,] n_features) array_like of float, optional
+    importance : (n_features,) array_like of float, optional
         Weights of the squared errors, 1 by default.
     bias : bool, optional
         Whether an output bias is trained as well, from 0.
@@ -129,10 +143,6 @@ def descend(
         If an argument is out of range, shapes do not fit, or the weights do not stay finite.
     ImportError
         If PyTorch is not installed.
-
-    Notes
-    -----
-    PyTorch's autograd and SGD in float64.
     """
     rule = arguments.choice("rule", rule, RULES)
     rate = arguments.number("rate", rate, 0, brackets="()")
@@ -141,40 +151,60 @@ def descend(
     if first.ndim != 3:
         raise ValueError(f"`A0` must have shape (any, any, any); got {first.shape}.")
     runs, n, _ = first.shape
-    second = _fitting("C0", C0, first.shape)
-    data = arguments.real("inputs", inputs)
-    if (
-        data.size == 0
-        or data.ndim not in (2, 3)
-        or data.shape[-1] != n
-        or data.shape[:-2] not in ((), (runs,))
-    ):
-        raise ValueError(f"`inputs` must have shape ([{runs},] any, {n}); got {data.shape}.")
-    weights = np.ones(n) if importance is None else arguments.real("importance", importance, 0)
-    weights = _fitting("importance", weights, (n,), (runs, n))
+    second = arguments.real("C0", C0)
+    if second.shape != first.shape:
+        raise ValueError(f"`C0` must have shape {first.shape}; got {second.shape}.")
+    data = arguments.real("inputs", arguments.matrix("inputs", inputs))
+    if data.shape[1] != n or not data.size:
+        raise ValueError(f"`inputs` must have shape (any, {n}); got {data.shape}.")
+    weights = np.ones(n) if importance is None else arguments.vector("importance", importance, n)
+    weights = arguments.real("importance", weights, 0)
     wanted = [arguments.integer("steps", k, 0) for k in steps]
     if not wanted or np.any(np.diff(wanted) < 0):
         raise ValueError(f"`steps` must be sorted and not empty; got {wanted}.")
 
     torch = load_torch()
-    x, scale = torch.tensor(data), torch.tensor(np.expand_dims(weights, -2))
-    A = torch.tensor(first.copy(), requires_grad=True)
-    C = torch.tensor(second.copy(), requires_grad=True) if rule == "pair" else A
+    x, scale = torch.tensor(data), torch.tensor(weights)
+    A = torch.tensor(first, requires_grad=True)
+    C = torch.tensor(second, requires_grad=True) if rule == "pair" else A
     b = torch.zeros((runs, 1, n), dtype=torch.float64, requires_grad=bias)
     moved = [A, *([C] if rule == "pair" else []), *([b] if bias else [])]
-    optimiser = torch.optim.SGD(moved, lr=rate, momentum=momentum)
+
+    def loss() -> Any:
+        encoder = C.detach() if rule == "decoder" else C
+        decoder = A.detach() if rule == "encoder" else A
+        error = x - torch.baddbmm(b, x @ encoder, decoder.mT)
+        return (error.square() * scale).sum().div(x.shape[-2])
+
     kept: list[list[FloatArray]] = []
-    done = 0
-    for until in wanted:
-        for _ in range(done, until):
-            optimiser.zero_grad()
-            encoder = C.detach() if rule == "decoder" else C
-            decoder = A.detach() if rule == "encoder" else A
-            error = x - torch.baddbmm(b, x @ encoder, decoder.mT)
-            (error.square() * scale).sum().div(x.shape[-2]).backward()
-            optimiser.step()
-        done = until
+    for _ in loop.descend(torch.optim.SGD(moved, lr=rate, momentum=momentum), loss, wanted):
         if not torch.isfinite(A).all():
             raise ValueError(f"`rate` must be small enough for the weights to stay finite; got {rate:g}.")
         kept.append([part.detach().numpy().copy() for part in (A, C, b[:, 0])])
     return Trained(*(np.stack(part) for part in zip(*kept, strict=True)))
+
+
+def courses(
+    A0: FloatArray,
+    C0: FloatArray,
+    inputs: FloatArray,
+    rate: float,
+    steps: Sequence[int],
+    rule: str,
+    trained: bool = True,
+) -> FloatArray:
+    """Return decoders and transposed encoders by the exact flow, at the times of steps, and trained.
+
+    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
+    """
+    sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * np.asarray(steps)
+    if rule == "pair":
+        pairs = [flow_pair(A, C.T, sigma, t) for A, C in zip(A0, C0, strict=True)]
+        routes = [np.stack([[one.A, np.swapaxes(one.B, 1, 2)] for one in pairs], axis=1)]
+    else:
+        tied = np.stack([flow(A, sigma, t, rule).W for A in A0])
+        routes = [np.stack([tied, tied])]
+    if trained:
+        found = descend(A0, C0, inputs, rate, steps, rule)
+        routes.append(np.swapaxes([found.A, found.C], 1, 2))
+    return np.stack(routes, axis=1)

@@ -1,22 +1,22 @@
 """Training from small weights: the saddles that the loss rests at, and when it leaves them."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.linear import flow, flow_pair
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
-from .descent import LABELS, MODELS, descend, expected_losses, moment_points
+from ..statistics import first_level
+from .descent import LABELS, MODELS, ROUTES, courses, expected_losses, falling, moment_points
 
-__all__ = ["EIGENVALUES", "escape_times", "plot_escape", "plot_plateaus", "run_plateaus"]
+__all__ = ["plot_escape", "plot_plateaus", "run_plateaus"]
 
 EIGENVALUES = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
-DATA = ("expected", "samples")
+DATA = ("expected", "samples")  # trained on the expected loss, or on drawn inputs
 # The flow of the pair moves balanced weights as the encoder's alone does: aligned modes have the same law.
 _LAW = {"tied": "tied", "pair": "encoder"}
 # Where half of what a mode takes off the loss is gone: (1 - w^2)^2 = 1/2.
@@ -30,46 +30,19 @@ def _modes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
     along it dies out: what is left to grow is the residual of Gram and Schmidt.
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
-    return np.abs(np.diag(np.linalg.qr(rows.T)[1]))
+    triangles = np.linalg.qr(np.swapaxes(rows, -1, -2))[1]
+    return np.asarray(np.abs(np.diagonal(triangles, axis1=-2, axis2=-1)))
 
 
-def escape_times(loss: npt.ArrayLike, t: npt.ArrayLike, levels: npt.ArrayLike) -> FloatArray:
-    """Return when a falling loss passes halfway from each level to the next, nan where it does not.
+def _escapes(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]:
+    """Return when a falling loss passes halfway from each level to the next, nan where it does not."""
+    return [first_level(t, -loss, -middle) for middle in (levels[1:] + levels[:-1]) / 2]
 
-    Parameters
-    ----------
-    loss : (n_times,) array_like of float
-    t : (n_times,) array_like of float
-        Sorted.
-    levels : (n_levels,) array_like of float
-        Falling.
 
-    Returns
-    -------
-    times : ndarray (n_levels - 1,)
-        Linear between the times given.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit.
-
-    Examples
-    --------
-    >>> escape_times([3.0, 3.0, 1.0, 1.0], [0.0, 1.0, 2.0, 3.0], [3.0, 1.0, 0.0])
-    array([1.5, nan])
-    """
-    height = arguments.vector("loss", loss)
-    times = arguments.vector("t", t, height.size)
-    marks = arguments.vector("levels", levels)
-    found = np.full(marks.size - 1, np.nan)
-    for k, half in enumerate((marks[1:] + marks[:-1]) / 2):
-        below = np.flatnonzero(height < half)
-        if below.size and below[0] > 0:
-            i = int(below[0])
-            share = (height[i - 1] - half) / (height[i - 1] - height[i])
-            found[k] = times[i - 1] + share * (times[i] - times[i - 1])
-    return found
+def lags(ds: xr.Dataset) -> xr.DataArray:
+    """Return by how much steps of 1 + 2 eta rate are later than the flow, which grows by exp(2 eta rate)."""
+    growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
+    return growth / xr.apply_ufunc(np.log1p, growth) - 1
 
 
 def run_plateaus(
@@ -90,33 +63,26 @@ def run_plateaus(
     ----------
     eigenvalues : sequence of float, optional
         Of the covariance of the inputs, which are normal; positive, falling.
-    n_hidden : int, optional
-        Hidden neurons, fewer than eigenvalues.
+    n_hidden, samples : int, optional
+        Hidden neurons, fewer than eigenvalues; inputs in the finite data set.
     initial : float, optional
         Standard deviation of the first weights, below 0.1.
-    samples : int, optional
-        Inputs in the finite data set.
-    runs : int, optional
-        Starts.
-    seed : int, optional
-        Of starts and samples.
+    runs, seed, points : int, optional
+        Starts; seed of starts and samples; times at which weights are kept.
     rate : float, optional
         Learning rate; ``rate * eigenvalues[0]`` is the relative error of first order.
-    points : int, optional
-        Times at which weights are kept.
     trained : bool, optional
-        Whether to train with PyTorch; if not, there are the flows and predictions only.
+        Whether to train with PyTorch; if not, the only route is the flow.
 
     Returns
     -------
     xarray.Dataset
-        Losses per feature of (model, data, run, time): ``flow_loss``, ``law_loss`` (each direction by itself
-        in closed form, from what Gram and Schmidt leave of its start) and ``trained_loss``, on the data that
-        is trained on; ``time`` of (model, step). ``level`` (data, saddle): `critical_loss` of the saddle that
-        keeps so many leading directions. ``rate`` (model, data, saddle): the largest growth rate there.
-        ``predicted``, ``escape`` and ``trained_escape`` (model, data, run, saddle): when the loss is halfway
-        to the next level, from `rate`, in the flow, in training. ``population_loss`` (model, data, run):
-        expected loss of the trained models at the end.
+        Of (model, data), on the data that is trained on, with route "flow" or "trained": ``loss`` per feature
+        (route, run, step) at ``time`` (model, step); ``law_loss`` (run, step), each direction by itself in
+        closed form, from what Gram and Schmidt leave of its start; ``level`` (data, kept): `critical_loss` of
+        the saddle that keeps so many leading directions; ``rate`` (saddle): the largest growth rate there;
+        ``predicted`` (run, saddle) and ``escape`` (route, run, saddle): when the loss is halfway to the next
+        level, from `rate` and as it is; ``population_loss`` (route, run): expected loss at the end.
 
     Raises
     ------
@@ -131,9 +97,7 @@ def run_plateaus(
     >>> bool(abs(ds.escape / ds.predicted - 1).max() < 0.01)
     True
     """
-    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
-    if values.size < 2 or np.any(np.diff(values) >= 0):
-        raise ValueError(f"`eigenvalues` must be two or more and fall; got {values.tolist()}.")
+    values = falling(eigenvalues)
     n = values.size
     d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
     initial = arguments.number("initial", initial, 0, 0.1, brackets="()")
@@ -142,99 +106,74 @@ def run_plateaus(
     rate = arguments.number("rate", rate, 0, 0.2 / values[0], brackets="(]")
     points = arguments.integer("points", points, 2)
     rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
-    drawn = rng.normal(size=(samples, n)) * np.sqrt(values)
-    inputs = {"expected": moment_points(np.diag(values)), "samples": drawn}
+    inputs = [moment_points(np.diag(values)), rng.normal(size=(samples, n)) * np.sqrt(values)]
     first = initial * rng.normal(size=(2, runs, n, d))
 
+    routes = ROUTES[: 1 + trained]
     shape = (len(MODELS), len(DATA), runs)
-    losses = {name: np.empty((*shape, points)) for name in ("flow_loss", "law_loss", "trained_loss")}
-    times = {name: np.empty((*shape, d)) for name in ("predicted", "escape", "trained_escape")}
+    loss, law = np.empty((len(routes), *shape, points)), np.empty((*shape, points))
+    predicted, escape = np.empty((*shape, d)), np.empty((len(routes), *shape, d))
     clock, rates = np.empty((len(MODELS), points)), np.empty((len(MODELS), len(DATA), d))
-    levels, population = np.empty((len(DATA), d + 1)), np.empty(shape)
+    levels, population = np.empty((len(DATA), d + 1)), np.empty((len(routes), *shape))
     for i, model in enumerate(MODELS):
         speed = 2 if model == "tied" else 1
-        end = 1.6 * np.log(1 / initial) / (speed * values[d - 1])
-        steps = np.rint(np.geomspace(end / 40, end, points) / (2 * rate)).astype(int)
+        # From before the first escape, also of samples with a larger eigenvalue, until after the last one.
+        begin, end = np.log(1 / initial) / (speed * values[[0, d - 1]]) * (0.4, 1.6)
+        steps = np.rint(np.geomspace(begin, end, points) / (2 * rate)).astype(int)
         clock[i] = t = 2 * rate * steps
-        A0, C0 = (first[0], first[0]) if model == "tied" else first
-        for j, data in enumerate(DATA):
-            x = inputs[data]
+        A0, C0 = first[0], first[0 if model == "tied" else 1]
+        for j, x in enumerate(inputs):
             sigma = x.T @ x / len(x)
             lam = spectrum(sigma).eigenvalues
             levels[j] = [critical_loss(sigma, range(k)) for k in range(d + 1)]
             rates[i, j] = [growth_rates(sigma, range(k), d, model)[0] for k in range(d)]
-            for r in range(runs):
-                start = _modes(A0[r], C0[r], sigma)
-                square = np.asarray(aligned_mode(start[:, None], lam[:d, None], t, _LAW[model])) ** 2
-                losses["law_loss"][i, j, r] = (lam[:d] @ (1 - square) ** 2 + lam[d:].sum()) / n
-                odds = _HALF / (1 - _HALF) * (1 - start**2) / start**2
-                times["predicted"][i, j, r] = np.log(odds) / (2 * rates[i, j])
-                exact = flow(A0[r], sigma, t) if model == "tied" else flow_pair(A0[r], C0[r].T, sigma, t)
-                losses["flow_loss"][i, j, r] = exact.loss
-                times["escape"][i, j, r] = escape_times(exact.loss, t, levels[j])
-            if not trained:
-                continue
-            found = descend(A0, C0, x, rate, steps.tolist(), model)
-            losses["trained_loss"][i, j] = expected_losses(found.A, found.C, sigma).T
-            for r, course in enumerate(losses["trained_loss"][i, j]):
-                times["trained_escape"][i, j, r] = escape_times(course, t, levels[j])
-            population[i, j] = expected_losses(found.A[-1], found.C[-1], np.diag(values))
-    run, saddle = ("model", "data", "run"), np.arange(d)
-    contents = {
-        **{name: ((*run, "step"), value) for name, value in losses.items()},
-        **{name: ((*run, "saddle"), value) for name, value in times.items()},
-        "rate": (("model", "data", "saddle"), rates),
-        "level": (("data", "kept"), levels),
-        "population_loss": (run, population),
-        "time": (("model", "step"), clock),
-    }
-    if not trained:
-        for name in ("trained_loss", "trained_escape", "population_loss"):
-            del contents[name]
+            start = _modes(A0, C0, sigma)
+            odds = _HALF / (1 - _HALF) * (1 - start**2) / start**2
+            predicted[i, j] = np.log(odds) / (2 * rates[i, j])
+            square = np.square(aligned_mode(start[..., None], lam[:d, None], t, _LAW[model]))
+            law[i, j] = (lam[:d] @ (1 - square) ** 2 + lam[d:].sum()) / n
+            A, C = courses(A0, C0, x, rate, steps.tolist(), model, trained)
+            loss[:, i, j] = expected_losses(A, C, sigma)
+            population[:, i, j] = expected_losses(A[:, :, -1], C[:, :, -1], np.diag(values))
+            escape[:, i, j] = np.apply_along_axis(_escapes, -1, loss[:, i, j], t, levels[j])
+    run = ("model", "data", "run")
     return xr.Dataset(
-        contents,
-        {"model": list(MODELS), "data": list(DATA), "saddle": saddle, "kept": np.arange(d + 1)},
+        {
+            "loss": (("route", *run, "step"), loss),
+            "law_loss": ((*run, "step"), law),
+            "predicted": ((*run, "saddle"), predicted),
+            "escape": (("route", *run, "saddle"), escape),
+            "rate": (("model", "data", "saddle"), rates),
+            "level": (("data", "kept"), levels),
+            "population_loss": (("route", *run), population),
+            "time": (("model", "step"), clock),
+        },
+        {
+            "route": list(routes),
+            "model": list(MODELS),
+            "data": list(DATA),
+            "saddle": np.arange(d),
+            "kept": np.arange(d + 1),
+        },
         {"n_features": n, "n_hidden": d, "initial": initial, "learning_rate": rate, "samples": samples},
     )
 
 
 def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0) -> Axes:
-    """Draw losses over time of one start, the saddles' losses and the escapes predicted; of `run_plateaus`.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-    ax : Axes
-    data : {"expected", "samples"}, optional
-    run : int, optional
-    """
+    """Draw losses of one start, those of the saddles, and the escapes predicted; of `run_plateaus`."""
     levels = ds["level"].sel(data=data).values
     for k, level in enumerate(levels):
-        ax.axhline(
-            level, color="0.6", linewidth=0.8, linestyle=":", label="critical loss" if k == 0 else None
-        )
-    for i, model in enumerate(ds["model"].values):
+        ax.axhline(level, color="0.6", linewidth=0.8, linestyle=":", label="" if k else "critical loss")
+    for i, model in enumerate(MODELS):
         one = ds.sel(model=model, data=data).isel(run=run)
-        t = one["time"].values
-        ax.plot(t, one["flow_loss"], color="C0", linewidth=1.2, label="exact flow" if i == 0 else None)
-        if "trained_loss" in ds:
-            ax.plot(
-                t[i::4],
-                one["trained_loss"][i::4],
-                "os"[i],
-                color=f"C{i + 1}",
-                markersize=3,
-                label=f"PyTorch, {LABELS[str(model)]}",
-            )
-        ax.plot(
-            one["predicted"],
-            (levels[1:] + levels[:-1]) / 2,
-            "|",
-            color=f"C{i + 1}",
-            markersize=14,
-            markeredgewidth=1.6,
-            label=f"predicted escape, {LABELS[str(model)]}",
-        )
+        ax.plot(one["time"], one["loss"].sel(route="flow"), "C0", lw=1.2, label="" if i else "exact flow")
+        if "trained" in ds["route"]:
+            markers = one.sel(route="trained").isel(step=slice(i, None, 4))
+            label = f"PyTorch, {LABELS[model]}"
+            ax.plot(markers["time"], markers["loss"], f"{'os'[i]}C{i + 1}", markersize=3, label=label)
+        middles = (levels[1:] + levels[:-1]) / 2
+        label = f"predicted escape, {LABELS[model]}"
+        ax.plot(one["predicted"], middles, f"|C{i + 1}", ms=14, markeredgewidth=1.6, label=label)
     what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
     ax.set(xscale="log", xlabel="time t of the flow", ylabel="loss per feature", title=what)
     ax.set_ylim(0, 1.08 * levels.max())
@@ -244,27 +183,17 @@ def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0
 
 def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw measured against predicted escape times, as ratios, of all runs; of `run_plateaus`."""
-    measured = "trained_escape" if "trained_escape" in ds else "escape"
-    for i, model in enumerate(ds["model"].values):
-        for j, data in enumerate(ds["data"].values):
-            one = ds.sel(model=model, data=data)
-            predicted = one["predicted"].values.ravel()
-            ax.plot(
-                predicted,
-                one[measured].values.ravel() / predicted,
-                "os"[i],
-                color=f"C{i + 1}",
-                markersize=4,
-                fillstyle=("full", "none")[j],
-                label=f"{LABELS[str(model)]}, {'expected loss' if j == 0 else 'samples'}",
-            )
+    measured = ds["escape"].isel(route=-1)
+    for (i, model), (j, data) in itertools.product(enumerate(MODELS), enumerate(DATA)):
+        x, y = (part.sel(model=model, data=data).values.ravel() for part in (ds["predicted"], measured))
+        label = f"{LABELS[model]}, {('expected loss', 'samples')[j]}"
+        filled = ("full", "none")[j]
+        ax.plot(x, y / x, "os"[i], color=f"C{i + 1}", markersize=4, fillstyle=filled, label=label)
     ax.axhline(1, color="C0", label="saddles' growth rates")
-    if measured == "trained_escape":
-        # Steps of gradient descent grow by 1 + 2 eta rate, the flow by exp(2 eta rate).
+    if "trained" in ds["route"]:
         one = ds.sel(data="expected")
-        growth = 2 * ds.attrs["learning_rate"] * one["rate"].values.ravel()
-        mean = one["predicted"].mean("run").values.ravel()
-        ax.plot(mean, growth / np.log1p(growth), "x", color="C0", label="with steps of this length")
+        middle = one["predicted"].mean("run").values.ravel()
+        ax.plot(middle, 1 + lags(one).values.ravel(), "x", color="C0", label="with steps of this length")
     ax.set(xlabel="predicted time of escape", ylabel="measured / predicted")
     ax.legend()
     return ax

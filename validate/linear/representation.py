@@ -1,6 +1,7 @@
 """What trained linear models represent on sparse inputs: how much of each feature, at which importance."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,6 +16,8 @@ __all__ = ["plot_gain", "plot_shares", "run_representation"]
 
 BIASES = ("bias", "no bias")
 IMPORTANCES = ("equal", "falling")
+# Learning rate times the largest eigenvalue of the inputs' second moments, and momentum.
+_RATE, _MOMENTUM = 0.1, 0.9
 
 
 def run_representation(
@@ -26,29 +29,19 @@ def run_representation(
     seed: int = 0,
     *,
     steps: int = 700,
-    step: float = 0.1,
-    momentum: float = 0.9,
 ) -> xr.Dataset:
     """Train linear models on the expected loss of sparse inputs and compare them with weighted PCA.
 
     Parameters
     ----------
-    n_features : int, optional
-        At least 2.
-    n_hidden : int, optional
-        From 1 to n_features - 1.
+    n_features, n_hidden : int, optional
+        At least 2; from 1 to n_features - 1.
     p : sequence of float, optional
         Probabilities that a feature is on, in (0, 1].
     decay : float, optional
         Importance of feature i is ``decay**i``, and 1 for all beside it; in (0, 1).
-    runs : int, optional
-        Starts.
-    seed : int, optional
-    steps : int, optional
-    step : float, optional
-        Learning rate times the largest eigenvalue of the inputs' second moments.
-    momentum : float, optional
-        In [0, 1).
+    runs, seed, steps : int, optional
+        Starts and their seed; steps of training.
 
     Returns
     -------
@@ -56,7 +49,7 @@ def run_representation(
         Of (model, bias, importance, p, run): ``loss`` per feature of the trained model and ``share`` (also of
         feature), the diagonal of the product of decoder and encoder, |W_i|^2 if tied. Of (bias, importance,
         p): ``optimum``, least loss of any linear model; ``dedicated``, with all but n_hidden features given
-        up; ``optimal_share`` (also of feature). ``weight`` (importance, feature).
+        up; ``optimal_share`` (also of feature).
 
     Raises
     ------
@@ -81,132 +74,71 @@ def run_representation(
     decay = arguments.number("decay", decay, 0, 1, brackets="()")
     runs = arguments.integer("runs", runs, 1)
     steps = arguments.integer("steps", steps, 1)
-    rate = arguments.number("step", step, 0, 0.2, brackets="(]")
     rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
     weights = np.stack((np.ones(n), decay ** np.arange(n)))
     start = rng.normal(size=(2, runs, n, d)) * 0.1
 
-    cases = [(k, float(q)) for k in range(len(IMPORTANCES)) for q in chances]
-    shape = (len(MODELS), len(BIASES), len(cases), runs)
-    loss, share = np.empty(shape), np.empty((*shape, n))
-    bound = np.empty((2, len(BIASES), len(cases)))
-    best_share = np.empty((len(BIASES), len(cases), n))
-    points, sigmas = [], {}
-    for place, (k, q) in enumerate(cases):
-        x = SparseUniform(q)
+    shape = (len(BIASES), len(IMPORTANCES), chances.size)
+    loss, share = np.empty((len(MODELS), *shape, runs)), np.empty((len(MODELS), *shape, runs, n))
+    optimum, dedicated, best_share = np.empty(shape), np.empty(shape), np.empty((*shape, n))
+    for j, k, q in np.ndindex(shape):
+        x = SparseUniform(chances[q])
+        # A bias at its best leaves the covariance of the inputs in the place of their second moments.
+        sigma = x.second_moment_matrix(n) if j else x.covariance(n)
+        best = weighted_optimum(sigma, weights[k], d)
+        optimum[j, k, q], dedicated[j, k, q] = best.loss, best.dedicated
+        best_share[j, k, q] = np.diag(best.A @ best.B)
         # in units in which one learning rate fits all
         unit = spectrum(x.second_moment_matrix(n)).eigenvalues[0]
-        points.append(moment_points(x.covariance(n) / unit, np.full(n, x.mean / np.sqrt(unit))))
-        for j, sigma in enumerate((x.covariance(n), x.second_moment_matrix(n))):
-            sigmas[j, place] = sigma
-            best = weighted_optimum(sigma, weights[k], d)
-            bound[:, j, place] = best.loss, best.dedicated
-            best_share[j, place] = np.diag(best.A @ best.B)
-    for i, model in enumerate(MODELS):
-        first = np.tile(start, (1, len(cases), 1, 1))
-        for j, bias in enumerate(BIASES):
-            found = descend(
-                first[0],
-                first[0 if model == "tied" else 1],
-                np.repeat(points, runs, axis=0),
-                rate,
-                [steps],
-                model,
-                importance=np.repeat([weights[k] for k, _ in cases], runs, axis=0),
-                bias=bias == "bias",
-                momentum=momentum,
-            )
-            # A bias at its best leaves the covariance of the inputs in the place of their second moments.
-            for place, r in np.ndindex(len(cases), runs):
-                A, C = (part[-1, place * runs + r] for part in (found.A, found.C))
-                loss[i, j, place, r] = reconstruction_loss(A, C.T, sigmas[j, place], weights[cases[place][0]])
-                share[i, j, place, r] = np.sum(A * C, axis=1)
-    grid = (len(IMPORTANCES), chances.size)
+        inputs = moment_points(x.covariance(n) / unit, np.full(n, x.mean / np.sqrt(unit)))
+        for i, model in enumerate(MODELS):
+            options = {"importance": weights[k], "bias": j == 0, "momentum": _MOMENTUM}
+            found = descend(start[0], start[i], inputs, _RATE, [steps], model, **options)
+            for r, (A, C) in enumerate(zip(found.A[-1], found.C[-1], strict=True)):
+                loss[i, j, k, q, r] = reconstruction_loss(A, C.T, sigma, weights[k])
+                share[i, j, k, q, r] = np.sum(A * C, axis=1)
     where = ("bias", "importance", "p")
     return xr.Dataset(
         {
-            "loss": (("model", *where, "run"), loss.reshape(*shape[:2], *grid, runs)),
-            "share": (("model", *where, "run", "feature"), share.reshape(*shape[:2], *grid, runs, n)),
-            "optimum": (where, bound[0].reshape(-1, *grid)),
-            "dedicated": (where, bound[1].reshape(-1, *grid)),
-            "optimal_share": ((*where, "feature"), best_share.reshape(-1, *grid, n)),
-            "weight": (("importance", "feature"), weights),
+            "loss": (("model", *where, "run"), loss),
+            "share": (("model", *where, "run", "feature"), share),
+            "optimum": (where, optimum),
+            "dedicated": (where, dedicated),
+            "optimal_share": ((*where, "feature"), best_share),
         },
-        {
-            "model": list(MODELS),
-            "bias": list(BIASES),
-            "importance": list(IMPORTANCES),
-            "p": chances,
-            "feature": np.arange(n),
-        },
-        {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps, "momentum": momentum},
+        {"model": list(MODELS), "bias": list(BIASES), "importance": list(IMPORTANCES), "p": chances},
+        {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps},
     )
 
 
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
-    """Draw how much of each feature trained models keep, at falling importance; of `run_representation`.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-    ax : Axes
-    model : {"tied", "pair"}, optional
-    """
+    """Draw how much of each feature models keep, at falling importance; of `run_representation`."""
     one = ds.sel(importance="falling")
-    for j, bias in enumerate(ds["bias"].values):
-        for k, p in enumerate(ds["p"].values):
-            if bias == "bias" and k:
-                continue  # the same for all p
-            case = one.sel(bias=bias, p=p)
-            colour = f"C{k + j}"
-            label = f"no bias, p = {p:g}" if j else "bias, any p"
-            ax.plot(ds["feature"], case["optimal_share"], color=colour, linewidth=1)
-            for r in range(ds.sizes["run"]):
-                ax.plot(
-                    ds["feature"],
-                    case["share"].sel(model=model).isel(run=r),
-                    "os"[j],
-                    color=colour,
-                    markersize=4,
-                    fillstyle="none" if r else "full",
-                    label=None if r else label,
-                )
+    cases = [("bias", 0), *(("no bias", k) for k in range(ds.sizes["p"]))]  # with a bias any p is the same
+    for j, (bias, k) in enumerate(cases):
+        case, colour = one.sel(bias=bias).isel(p=k), f"C{j}"
+        label = f"no bias, p = {float(case['p']):g}" if j else "bias, any p"
+        ax.plot(case["optimal_share"], color=colour, linewidth=1)
+        shares = case["share"].sel(model=model).transpose("feature", "run")
+        style: dict[str, Any] = {"color": colour, "markersize": 4, "fillstyle": "none"}
+        ax.plot(shares, "s" if j else "o", **style)[0].set(label=label, fillstyle="full")
     ax.plot([], [], color="0.4", linewidth=1, label="weighted PCA")
-    ax.set(
-        xlabel="feature, by importance",
-        ylabel="kept: $|W_i|^2$" if model == "tied" else "kept: $(AB)_{ii}$",
-        title=f"{LABELS[model]} weights",
-    )
+    kept = "$|W_i|^2$" if model == "tied" else "$(AB)_{ii}$"
+    ax.set(xlabel="feature, by importance", ylabel=f"kept: {kept}", title=f"{LABELS[model]} weights")
     ax.legend()
     return ax
 
 
 def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses over that of dedicated features, at falling importance; of `run_representation`."""
-    for j, bias in enumerate(ds["bias"].values):
+    for j, bias in enumerate(BIASES):
         one = ds.sel(importance="falling", bias=bias)
-        ax.plot(
-            ds["p"],
-            one["optimum"] / one["dedicated"],
-            color=f"C{j}",
-            linestyle="-",
-            label=f"weighted PCA, {bias}",
-        )
-        for i, model in enumerate(ds["model"].values):
+        ax.plot(ds["p"], one["optimum"] / one["dedicated"], f"C{j}-", label=f"weighted PCA, {bias}")
+        style: dict[str, Any] = {"markersize": (7, 4)[j], "fillstyle": ("none", "full")[j]}
+        for i, model in enumerate(MODELS):
             least = one["loss"].sel(model=model).min("run") / one["dedicated"]
-            name = LABELS[str(model)]
-            ax.plot(
-                ds["p"],
-                least,
-                "os"[i],
-                color=f"C{i + 2}",
-                markersize=(7, 4)[j],
-                fillstyle=("none", "full")[j],
-                label=f"PyTorch, {name}, {bias}",
-            )
-    ax.set(
-        xlabel="probability p that a feature is on",
-        ylabel="loss / loss of dedicated features",
-    )
+            name = f"PyTorch, {LABELS[model]}, {bias}"
+            ax.plot(ds["p"], least, "os"[i], color=f"C{i + 2}", label=name, **style)
+    ax.set(xlabel="probability p that a feature is on", ylabel="loss / loss of dedicated features")
     ax.legend()
     return ax

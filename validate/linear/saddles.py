@@ -7,16 +7,24 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.linear import flow
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
-from .descent import MODELS, descend, expected_losses, moment_points
-from .flows import largest_angle
+from .descent import (
+    MODELS,
+    ROUTES,
+    courses,
+    descend,
+    expected_losses,
+    falling,
+    largest_angles,
+    moment_points,
+)
 
 __all__ = ["plot_subspaces", "run_saddles", "run_subspaces"]
 
+_DEVIATION = 1e-12  # mean size of the first deviation of each weight from a saddle
 # What the loss has fallen by, over the largest eigenvalue, while its growth is measured: the deviation,
 # about its square root, is still small, and the loss's roundings are smaller.
 _WINDOW = (1e-9, 1e-5)
@@ -38,7 +46,6 @@ def _saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
 def run_saddles(
     eigenvalues: Sequence[float] = (3.0, 2.0, 1.0, 0.5),
     n_hidden: int = 2,
-    deviation: float = 1e-12,
     runs: int = 4,
     seed: int = 0,
     *,
@@ -53,21 +60,18 @@ def run_saddles(
         stands for all that keep the same eigenvalues.
     n_hidden : int, optional
         Hidden neurons, fewer than eigenvalues.
-    deviation : float, optional
-        Mean size of the first deviation of each weight, from 1e-14 to 1e-8.
-    runs : int, optional
-        Deviations from each saddle.
-    seed : int, optional
+    runs, seed : int, optional
+        Deviations from each saddle, and their seed.
     step : float, optional
         Learning rate times the largest eigenvalue.
 
     Returns
     -------
     xarray.Dataset
-        Of (model, saddle): ``flow_rate``, the largest growth rate of the flow, and ``predicted``,
-        log(1 + 2 eta rate)/(2 eta), which is that of steps at the learning rate eta; ``rotation_rate`` of the
-        flow along the best rotation; ``index``; with run too: ``measured``, half the slope of the logarithm
-        of what the loss has fallen by. Of (saddle): ``kept``, ``rank``, ``loss``.
+        Of (model, saddle): ``flow_rate``, the largest growth rate of the flow, and ``rotation_rate``, that
+        along the best rotation; ``predicted``, log(1 + 2 eta rate)/(2 eta), which is the rate of steps at the
+        learning rate eta; ``index``; with run too: ``measured``, half the slope of the logarithm of what the
+        loss has fallen by. Of (saddle): ``kept``, ``rank``.
 
     Raises
     ------
@@ -91,12 +95,9 @@ def run_saddles(
     >>> ds.kept.values.tolist(), bool(abs(ds.measured.isel(run=0) / ds.predicted - 1).max() < 1e-3)
     (['none', '1'], True)
     """
-    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
-    if values.size < 2 or np.any(np.diff(values) > 0):
-        raise ValueError(f"`eigenvalues` must be two or more and not rise; got {values.tolist()}.")
+    values = falling(eigenvalues, strictly=False)
     n, sigma = values.size, np.diag(values)
     d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
-    deviation = arguments.number("deviation", deviation, 1e-14, 1e-8)
     runs = arguments.integer("runs", runs, 1)
     rate = arguments.number("step", step, 0, 0.2, brackets="(]") / values[0]
     rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
@@ -116,7 +117,7 @@ def run_saddles(
         steps = np.arange(0, int(_FOLDS / (2 * rate * predicted[i].min())), stride)
         # Equal signs in decoder and encoder, where growing deviations have them too: none begins near zero.
         signs = rng.choice([-1.0, 1.0], size=(len(sets) * runs, n, d))
-        away = deviation * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
+        away = _DEVIATION * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
         start = np.repeat(points, runs, axis=0) + away
         found = descend(start[0], start[1], moment_points(sigma), rate, steps.tolist(), model)
         losses = n * expected_losses(found.A, found.C, sigma).T.reshape(len(sets), runs, -1)
@@ -124,29 +125,20 @@ def run_saddles(
             fallen = (levels[s] - losses[s, r]) / values[0]
             some = slice(np.argmax(fallen > _WINDOW[0]), np.argmax(fallen > _WINDOW[1]))
             measured[i, s, r] = np.polyfit(2 * rate * steps[some], np.log(fallen[some]), 1)[0] / 2
-    second = {model: [critical_hessian(sigma, k, d, tied=model == "tied") for k in sets] for model in MODELS}
+    second = [[critical_hessian(sigma, k, d, tied=model == "tied") for k in sets] for model in MODELS]
+    where = ("model", "saddle")
     return xr.Dataset(
         {
-            "flow_rate": (("model", "saddle"), rates),
-            "predicted": (("model", "saddle"), predicted),
-            "measured": (("model", "saddle", "run"), measured),
+            "flow_rate": (where, rates),
+            "predicted": (where, predicted),
+            "measured": ((*where, "run"), measured),
+            "index": (where, [[one.index for one in row] for row in second]),
+            "rotation_rate": (where, [[one.rotation_rate for one in row] for row in second]),
             "kept": ("saddle", [" ".join(map(str, kept)) or "none" for kept in sets]),
-            "loss": ("saddle", levels / n),
-            "index": (("model", "saddle"), [[one.index for one in second[model]] for model in MODELS]),
-            "rotation_rate": (
-                ("model", "saddle"),
-                [[one.rotation_rate for one in second[model]] for model in MODELS],
-            ),
             "rank": ("saddle", [len(kept) for kept in sets]),
         },
         {"model": list(MODELS)},
-        {
-            "n_features": n,
-            "n_hidden": d,
-            "eigenvalues": values,
-            "deviation": deviation,
-            "learning_rate": rate,
-        },
+        {"n_hidden": d, "eigenvalues": values, "deviation": _DEVIATION, "learning_rate": rate},
     )
 
 
@@ -171,35 +163,28 @@ def run_subspaces(
 
     Parameters
     ----------
-    n_features : int, optional
-        At least 3.
-    n_hidden : int, optional
-        From 2 to n_features - 1.
+    n_features, n_hidden : int, optional
+        At least 3; from 2 to n_features - 1.
     p : float, optional
         Probability that a feature is on, in (0, 1).
     samples : int, optional
         Inputs in the finite data set, at least n_features.
     initial : float, optional
         Standard deviation of the first weights, below 0.1.
-    runs : int, optional
-        Starts.
-    seed : int, optional
-        Of starts and samples.
-    end : float, optional
-        Last time, over that in which the equal eigenvalues grow from the start to 1.
-    step : float, optional
-        Learning rate times the largest eigenvalue.
-    points : int, optional
-        Times at which weights are kept.
+    runs, seed, points : int, optional
+        Starts; seed of starts and samples; times at which weights are kept.
+    end, step : float, optional
+        Last time, over that in which the equal eigenvalues grow from the start to 1; learning rate times the
+        largest eigenvalue.
 
     Returns
     -------
     xarray.Dataset
-        Of (data, run, time), data "expected" or "samples": ``angle_start`` and ``angle_samples`` in degrees,
-        the largest between the span of the trained columns and the subspace predicted from the start, or the
-        leading one of the samples; ``flow_angle_start``, ``flow_angle_samples`` the same of the exact flow;
-        ``excess``, expected loss per feature less its minimum, over the minimum. ``time`` is in units of one
-        over the equal eigenvalues.
+        Of (route, data, run, time), with route "flow" or "trained" and data "expected" or "samples":
+        ``angle_start`` and ``angle_samples`` in degrees, the largest between the span of the weights' columns
+        and the subspace predicted from the start, or the leading one of the samples; ``excess``, expected
+        loss per feature less its minimum, over the minimum. ``time`` is in units of one over the equal
+        eigenvalues.
 
     Raises
     ------
@@ -211,7 +196,7 @@ def run_subspaces(
     Examples
     --------
     >>> ds = run_subspaces(runs=1, end=4.0).isel(run=0, time=-1)
-    >>> bool(ds.angle_start.sel(data="expected") < 0.1)
+    >>> bool((ds.angle_start.sel(data="expected") < 0.1).all())
     True
     """
     n = arguments.integer("n_features", n_features, 3)
@@ -235,65 +220,37 @@ def run_subspaces(
 
     leading = spectrum(drawn.T @ drawn / samples).eigenvectors[:, :d]
     top = known.eigenvectors[:, 0]
+    predicted = np.stack([_subspace_left(W, top) for W in first])[:, None]
     least = critical_loss(sigma, range(d))
-    shape = (2, runs, points)
-    names = ("angle_start", "angle_samples", "flow_angle_start", "flow_angle_samples", "excess")
-    values = {name: np.empty(shape) for name in names}
+    values = np.empty((3, len(ROUTES), 2, runs, points))
     for j, x in enumerate((moment_points(sigma), drawn)):
-        trained = descend(first, first, x, rate, steps.tolist()).A
-        for r, W in enumerate(first):
-            # the row of the leading direction, and what is left of the others beside it
-            row = top @ W / np.linalg.norm(top @ W)
-            others = (W - np.outer(top, top @ W)) @ (np.eye(d) - np.outer(row, row))
-            predicted = np.column_stack((top, np.linalg.svd(others)[0][:, : d - 1]))
-            flown = flow(W, x.T @ x / len(x), t).W
-            for name, one in (("", trained[:, r]), ("flow_", flown)):
-                values[f"{name}angle_start"][j, r] = [largest_angle(now, predicted) for now in one]
-                values[f"{name}angle_samples"][j, r] = [largest_angle(now, leading) for now in one]
-        values["excess"][j] = expected_losses(trained, trained, sigma).T / least - 1
+        A, C = courses(first, first, x, rate, steps.tolist(), "tied")
+        excess = expected_losses(A, C, sigma) / least - 1
+        values[:, :, j] = largest_angles(A, predicted), largest_angles(A, leading), excess
+    names = ("angle_start", "angle_samples", "excess")
     return xr.Dataset(
-        {name: (("data", "run", "time"), value) for name, value in values.items()},
-        {"data": ["expected", "samples"], "time": t * equal},
-        {
-            "n_features": n,
-            "n_hidden": d,
-            "p": p,
-            "samples": samples,
-            "initial": initial,
-            "learning_rate": rate,
-            "eigenvalues": known.eigenvalues,
-        },
+        {k: (("route", "data", "run", "time"), v) for k, v in zip(names, values, strict=True)},
+        {"route": list(ROUTES), "data": ["expected", "samples"], "time": t * equal},
+        {"n_features": n, "n_hidden": d, "p": p, "samples": samples, "initial": initial},
     )
+
+
+def _subspace_left(W: FloatArray, top: FloatArray) -> FloatArray:
+    """Return the leading direction and the span that the weights leave beside it."""
+    row = top @ W / np.linalg.norm(top @ W)
+    others = (W - np.outer(top, top @ W)) @ (np.eye(row.size) - np.outer(row, row))
+    return np.column_stack((top, np.linalg.svd(others)[0][:, : row.size - 1]))
 
 
 def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
-    """Draw the angles to the two candidate subspaces; of `run_subspaces`.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-    ax : Axes
-    data : {"expected", "samples"}, optional
-        What was trained on.
-    """
-    one, t = ds.sel(data=data), ds["time"].values
-    parts = (
-        ("angle_start", "o", "C1", "predicted from the start"),
-        ("angle_samples", "s", "C2", "of the samples"),
-    )
-    for name, marker, colour, label in parts:
-        for r in range(ds.sizes["run"]):
-            ax.plot(t, one[f"flow_{name}"][r], color=colour, linewidth=0.8, alpha=0.7)
-            ax.plot(
-                t[::3], one[name][r][::3], marker, color=colour, markersize=3, label=label if r == 0 else None
-            )
+    """Draw the angles to the two candidate subspaces; of `run_subspaces`, trained on one of its data."""
+    for k, (name, label) in enumerate((("start", "predicted from the start"), ("samples", "of the samples"))):
+        flow, trained = ds[f"angle_{name}"].sel(data=data).transpose("route", "time", "run")
+        ax.plot(flow["time"], flow, color=f"C{k + 1}", linewidth=0.8, alpha=0.7)
+        markers = ax.plot(flow["time"][::3], trained[::3], "os"[k], color=f"C{k + 1}", markersize=3)
+        markers[0].set_label(label)
     what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
-    ax.set(
-        xscale="log",
-        xlabel="time t × equal eigenvalue",
-        ylabel="angle to the subspace (degrees)",
-        ylim=(-2, 92),
-        title=f"trained on {what}",
-    )
+    ax.set(xscale="log", xlabel="time t × equal eigenvalue", title=f"trained on {what}")
+    ax.set(ylabel="angle to the subspace (degrees)", ylim=(-2, 92))
     ax.legend(title="subspace")
     return ax

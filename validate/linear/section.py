@@ -1,57 +1,20 @@
 """The part of the report on linear autoencoders."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from ..experiment import Figure, Section, Table
-from ..training.engine import load_torch
+from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
+from .descent import LABELS
 from .flows import NAMES, plot_angles, plot_losses, run_flows
-from .plateaus import plot_escape, plot_plateaus, run_plateaus
+from .plateaus import lags, plot_escape, plot_plateaus, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation
 from .saddles import plot_subspaces, run_saddles, run_subspaces
-from .tables import escape_table, flows_table, rates_table, representation_table, span, starts
 
-__all__ = ["report_section"]
+__all__ = ["SECTION"]
 
-# Sizes that fit each profile; the quick one takes some ten seconds of one core.
-SIZES: dict[str, dict[str, dict[str, Any]]] = {
-    "quick": {
-        "plateaus": {"rate": 0.004},
-        "flows": {"rate": 0.008, "end": 10.0, "points": 50},
-        "saddles": {"step": 0.1},
-        "degenerate": {"step": 0.1},
-        "subspaces": {"end": 40.0, "step": 0.07, "points": 60},
-        "representation": {"steps": 400},
-    },
-    "full": {
-        "plateaus": {
-            "eigenvalues": (8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625),
-            "n_hidden": 5,
-            "initial": 1e-4,
-            "samples": 200,
-            "runs": 16,
-            "rate": 0.0005,
-            "points": 300,
-        },
-        "flows": {
-            "eigenvalues": (4.0, 3.0, 2.0, 1.0, 0.5, 0.25),
-            "n_hidden": 3,
-            "end": 40.0,
-            "runs": 32,
-            "rate": 0.002,
-        },
-        "saddles": {"eigenvalues": (4.0, 3.0, 2.0, 1.0, 0.5), "n_hidden": 3, "runs": 4, "step": 0.02},
-        "degenerate": {"runs": 16, "step": 0.02},
-        "subspaces": {"n_features": 12, "n_hidden": 4, "samples": 2000, "initial": 1e-4, "runs": 8},
-        "representation": {"n_features": 12, "n_hidden": 4, "runs": 16, "steps": 4000},
-    },
-}
-# One large and three equal eigenvalues, as the second moments of sparse inputs have.
-DEGENERATE = (2.5, 1.0, 1.0, 1.0)
 ALIGNED = 1.0  # degrees: what counts as having found the leading subspace
 KEPT = 0.01  # share of a feature that counts as represented
 
@@ -61,183 +24,157 @@ moments that is not the leading one, and from small weights it passes by those t
 leading directions. Losses and growth rates there follow from the eigenvalues alone. Time is that of the
 flows in normal form: a step of gradient descent on the loss summed over features, at the learning rate η,
 is 2η. Models are trained in float64 on all inputs at each step; “expected loss” is the loss over the
-distribution, exactly.
-"""
-NO_TORCH = """
-PyTorch is not installed on this machine, so nothing could be trained: the figures show flows and predictions
-alone, and the rates at saddles, subspaces at equal eigenvalues and importance are left out.
+distribution, exactly. Ranges are the smallest and the largest value of all starts.
 """
 
-Part = tuple[list[str], list[Figure], list[Table]]
+
+def span(values: xr.DataArray | np.ndarray, digits: str = ".3f") -> str:
+    """Return the smallest and the largest value as text, or one if they read the same."""
+    low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
-def report_section(profile: str, seed: int, progress: Callable[[str], None]) -> Section:
-    """Run the experiments on linear autoencoders and return their part of the report.
-
-    Parameters
-    ----------
-    profile : {"quick", "full"}
-    seed : int
-        Seed of everything random here.
-    progress : callable
-        Called with a line of text from time to time.
-
-    Returns
-    -------
-    Section
-        Without what needs training if PyTorch is not installed: the text says so.
-    """
-    sizes = {name: {**given, "seed": seed} for name, given in SIZES[profile].items()}
-    try:
-        load_torch()
-        trained = True
-    except ImportError:
-        trained = False
-    progress("linear: plateaus and flows")
-    plateaus = run_plateaus(**sizes["plateaus"], trained=trained)
-    flows = run_flows(**sizes["flows"], trained=trained)
-    said = [TEXT, *_plateaus_said(plateaus), *_flows_said(flows)]
-    figures = [_plateaus_figure(plateaus), _flows_figure(flows)]
-    tables = [escape_table(plateaus), flows_table(flows)]
-    if trained:
-        for part in (_saddles, _subspaces, _representation):
-            words, drawn, listed = part(sizes, progress)
-            said, figures, tables = said + words, figures + drawn, tables + listed
-    else:
-        said.append(NO_TORCH)
-    return Section("linear", "Linear autoencoders", "\n\n".join(said), figures, tables)
+def _span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
+    options: dict[str, Any] = {"input_core_dims": [["run"]], "vectorize": True, "output_dtypes": [object]}
+    texts: xr.DataArray = xr.apply_ufunc(partial(span, digits=digits), values, **options)
+    return texts
 
 
-# --- Plateaus
-# -----------------------------------------------------------------------------
-
-
-def _plateaus_figure(ds: xr.Dataset) -> Figure:
-    beside = "Markers are trained models, lines exact flows." if "trained_loss" in ds else "Exact flows."
-    return Figure(
+def _show_plateaus(ds: xr.Dataset) -> Shown:
+    flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
+    law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())
+    ends = ds["population_loss"].sel(route="trained", data="samples")
+    lost = ends / ds["level"].sel(data="expected").isel(kept=-1) - 1
+    text = (
+        "Escape times: each direction grows by itself, from what Gram and Schmidt leave of its row of the "
+        "first weights once the rows of larger eigenvalues are taken out. In the exact flow the loss is "
+        f"halfway to the next saddle at {span(flow / ds['predicted'])} times the time so predicted "
+        f"({ds.sizes['run']} starts, tied and untied, expected loss and samples); the closed form of the "
+        f"whole course, a sum of such modes, differs from the flow by at most {law:.1e} of the loss at the "
+        f"origin. Trained models are late by {span((trained / flow - 1).mean('run'), '.1%')} at learning "
+        f"rate {ds.attrs['learning_rate']:g}: a step grows by 1 + 2ηr where the flow grows by exp(2ηr), "
+        f"which accounts for {span(lags(ds), '.1%')}. The expected loss of models trained on "
+        f"{ds.attrs['samples']} samples ends {span(lost, '.1%')} above the minimum."
+    )
+    figure = Figure(
         "plateaus",
         "From small weights the loss rests at the saddles",
         f"n = {ds.attrs['n_features']}, d = {ds.attrs['n_hidden']}, first weights of standard deviation "
-        f"{ds.attrs['initial']:g}. {beside} Dotted: critical losses. Bars: when the loss is predicted to be "
-        "halfway to the next saddle, from the growth rate at the saddle and the start. Right: measured over "
-        "predicted, all starts.",
+        f"{ds.attrs['initial']:g}. Markers are trained models, lines exact flows. Dotted: critical losses. "
+        "Bars: when the loss is predicted to be halfway to the next saddle, from the growth rate at the "
+        "saddle and the start. Right: measured over predicted, all starts.",
         ds,
         (plot_plateaus, partial(plot_plateaus, data="samples"), plot_escape),
         columns=3,
     )
-
-
-def _plateaus_said(ds: xr.Dataset) -> list[str]:
-    law = float(np.abs(ds["law_loss"] - ds["flow_loss"]).max() / ds["level"].max())
-    said = (
-        "Escape times: each direction grows by itself, from what Gram and Schmidt leave of its row of the "
-        "first weights once the rows of larger eigenvalues are taken out. In the exact flow the loss is "
-        f"halfway to the next saddle at {span(ds['escape'] / ds['predicted'])} times the time so predicted "
-        f"({starts(ds)}, tied and untied, expected loss and samples); the closed form of the whole course, a "
-        f"sum of such modes, differs from the flow by at most {law:.1e} of the loss at the origin."
+    columns = {
+        "critical loss": ds["level"].isel(kept=slice(-1)).rename(kept="saddle"),
+        "growth rate": ds["rate"],
+        "predicted escape": _span_of_runs(ds["predicted"], ".4g"),
+        "flow / predicted": _span_of_runs(flow / ds["predicted"], ".4f"),
+        "PyTorch / predicted": _span_of_runs(trained / ds["predicted"], ".4f"),
+    }
+    names = {"model": "weights", "data": "trained on", "saddle": "directions kept"}
+    headline = (
+        "Linear autoencoders trained from small weights rest at the saddles of the loss and leave them at "
+        f"{span(trained / ds['predicted'], '.2f')} times the time that eigenvalues and start predict."
     )
-    if "trained_loss" not in ds:
-        return [said]
-    growth = 2 * ds.attrs["learning_rate"] * ds["rate"]
-    lag = growth / np.log1p(growth) - 1
-    behind = (ds["trained_escape"] / ds["escape"] - 1).mean("run")
-    lost = (ds["population_loss"] / ds["level"].sel(data="expected").isel(kept=-1) - 1).sel(data="samples")
-    return [
-        f"{said} Trained models are late by {span(behind, '.1%')} at learning rate "
-        f"{ds.attrs['learning_rate']:g}: a step grows by 1 + 2ηr where the flow grows by exp(2ηr), which "
-        f"accounts for {span(lag, '.1%')}. Models trained on {ds.attrs['samples']} samples rest at the "
-        f"critical losses of those samples; their expected loss ends {span(lost, '.1%')} above the minimum."
-    ]
+    return Shown(text, [figure], [_table("Escapes from the saddles", columns, names)], headline)
 
 
-# --- Flows
-# -----------------------------------------------------------------------------
+def _table(title: str, columns: dict[str, xr.DataArray], names: dict[str, str], caption: str = "") -> Table:
+    """Return a table with a row for each entry of the columns, whose dimensions get names."""
+    rows = xr.Dataset(columns).to_dataframe(list(names)).reset_index()
+    return Table.of(title, rows.replace(LABELS).rename(columns=names), caption)
 
 
-def _flows_figure(ds: xr.Dataset) -> Figure:
-    return Figure(
+def _show_flows(ds: xr.Dataset) -> Shown:
+    last, end = ds.isel(time=-1), float(ds["time"][-1])
+    angles = last["angle"].sel(route="flow")
+    aligned = (angles < ALIGNED).sum("run")
+    counts = ", ".join(f"{name} {int(aligned.sel(rule=rule))}" for rule, name in NAMES.items())
+    flow, trained = (ds["loss"].sel(route=route) / ds["loss"].max() for route in ("flow", "trained"))
+    own = abs(trained - flow).max(["run", "time"])
+    other = float(abs(trained.sel(rule="tied") - flow.sel(rule="encoder")).max())
+    stuck = last["loss"].sel(route="flow", rule="encoder") / ds["optimum"]
+    text = (
+        "With A = B' the encoder's part of Eqs. 20 and 21 is Eq. 22, the decoder's is Oja's flow, and their "
+        f"sum is the flow of the tied loss. Of {ds.sizes['run']} starts, those that are within {ALIGNED:g}° "
+        f"of the leading subspace at t = {end:g}: {counts}. Under Eq. 22 the angle ends at "
+        f"{span(angles.sel(rule='encoder'), '.0f')}° and the loss at {span(stuck, '.2f')} times its minimum. "
+        "Decoder and encoder of the pair, equal at the start, differ by up to "
+        f"{span(ds['parting'].max('time'), '.2f')} on the way. The loss of models with shared weights that "
+        f"autograd trains is within {float(own.sel(rule='tied')):.2g} (in units of the largest loss, at "
+        f"learning rate {ds.attrs['learning_rate']:g}) of that of the tied flow, and as far as {other:.2g} "
+        f"from that of Eq. 22; the other training rules are within {span(own.drop_sel(rule='tied'), '.2g')} "
+        "of their flows."
+    )
+    figure = Figure(
         "flows",
         "Four flows from the same start",
         f"Eigenvalues {', '.join(f'{v:g}' for v in ds.attrs['eigenvalues'])}; d = {ds.attrs['n_hidden']}; "
-        f"A = B' at the start, a random frame of length {ds.attrs['length']:g}. Lines are exact flows"
-        + (
-            ", markers gradient descent; “encoder alone” is trained by the gradient of the encoder, with the "
-            "decoder as a copy."
-            if "trained_loss" in ds
-            else "."
-        ),
+        f"A = B' at the start, a random frame of length {ds.attrs['length']:g}. Lines are exact flows, "
+        "markers gradient descent; “encoder alone” is trained by the gradient of the encoder, with the "
+        "decoder as a copy.",
         ds,
         (plot_losses, plot_angles),
     )
-
-
-def _flows_said(ds: xr.Dataset) -> list[str]:
-    last = ds.isel(time=-1)
-    found = {str(rule): last["angle"].sel(rule=rule) for rule in ds["rule"].values}
-    aligned = {rule: int((angle < ALIGNED).sum()) for rule, angle in found.items()}
-    said = (
-        "Eqs. 20 and 21 with A = B' are not Eq. 22: the encoder's part alone is, the decoder's is Oja's "
-        "flow, and their sum is that of the tied loss. From the same starts, within "
-        f"{ALIGNED:g}° of the leading subspace at t = {float(ds['time'][-1]):g}: "
-        + ", ".join(f"{NAMES[rule]} {count} of {ds.sizes['run']}" for rule, count in aligned.items())
-        + f". Under Eq. 22 the angle ends at {span(found['encoder'], '.0f')}° and the loss "
-        f"{span(last['loss'].sel(rule='encoder') / ds['optimum'], '.2f')} times its minimum. Decoder and "
-        f"encoder of the pair, equal at the start, differ by up to {span(ds['parting'].max('time'), '.2f')} "
-        "on the way."
+    headline = (
+        f"Eq. 22 of the Notes is not what tied training does: of {ds.sizes['run']} starts it leads "
+        f"{int(aligned.sel(rule='encoder'))} within {ALIGNED:g}° of the leading eigenvectors by t = {end:g}, "
+        f"the gradient flow of the tied loss {int(aligned.sel(rule='tied'))}."
     )
-    if "trained_loss" in ds:
-        own = abs(ds["trained_loss"] - ds["loss"]).max(["run", "time"]) / ds["loss"].max()
-        tied = ds["trained_loss"].sel(rule="tied")
-        other = float(np.abs(tied - ds["loss"].sel(rule="encoder")).max() / ds["loss"].max())
-        said += (
-            " A model with shared weights that is trained by autograd follows the tied flow (largest "
-            f"difference {float(own.sel(rule='tied')):.2g} of the first loss at learning rate "
-            f"{ds.attrs['learning_rate']:g}) and not Eq. 22 ({other:.2g}); the other three training rules "
-            f"follow theirs to {span(own.drop_sel(rule='tied'), '.2g')}."
-        )
-    return [said]
+    return Shown(text, [figure], headline=headline)
 
 
-# --- Saddles
-# -----------------------------------------------------------------------------
-
-
-def _saddles(sizes: dict[str, Any], progress: Callable[[str], None]) -> Part:
-    progress("linear: escape rates")
-    both = [run_saddles(**sizes["saddles"]), run_saddles(DEGENERATE, 2, **sizes["degenerate"])]
-    off = max(float(np.abs(ds["measured"] / ds["predicted"] - 1).max()) for ds in both)
-    count = sum(ds.sizes["saddle"] for ds in both)
-    full = both[0].where(both[0]["rank"] == both[0].attrs["n_hidden"], drop=True).sel(model="pair")
-    rotation = np.log1p(2 * full.attrs["learning_rate"] * full["rotation_rate"])
-    rotation = rotation / (2 * full.attrs["learning_rate"])
+def _show_saddles(ds: xr.Dataset) -> Shown:
+    off = abs(ds["measured"] / ds["predicted"] - 1)
+    full = ds.where(ds["rank"] == ds.attrs["n_hidden"], drop=True).sel(model="pair")
+    eta = 2 * ds.attrs["learning_rate"]
+    rotation = np.log1p(eta * full["rotation_rate"]) / eta
     text = (
-        f"Started beside a saddle, at a distance of {both[0].attrs['deviation']:g}, models leave it at the "
-        f"predicted rate: over {count} saddles, tied and untied, the largest relative difference is "
-        f"{off:.1e}, with log(1 + 2ηr)/(2η) for steps at the learning rate η. Untied models that keep as "
-        f"many directions as they can leave {span(full['measured'] / rotation, '.2f')} times as fast as "
-        "along Prop. 3's rotation, which is not the steepest way down."
+        f"Started beside each saddle, at a distance of {ds.attrs['deviation']:g}, models leave it at a rate "
+        f"that differs from the predicted one by at most {float(off.max()):.1e}, relative; steps at the "
+        "learning rate η have log(1 + 2ηr)/(2η). Untied models that keep as many directions as they can "
+        f"leave {span(full['measured'] / rotation, '.2f')} times as fast as along Prop. 3's rotation, which "
+        "is not the steepest way down."
     )
-    return [text], [], [rates_table(both)]
+    columns = {
+        "index": ds["index"],
+        "best rotation": ds["rotation_rate"],
+        "steepest descent": ds["flow_rate"],
+        "the same in steps": ds["predicted"],
+        "measured": ds["measured"].mean("run"),
+        "largest relative difference": _span_of_runs(off, ".1e"),
+    }
+    columns = {name: values.assign_coords(saddle=ds["kept"].values) for name, values in columns.items()}
+    eigenvalues = ", ".join(f"{value:g}" for value in ds.attrs["eigenvalues"])
+    table = _table(
+        "Growth rates at the saddles",
+        columns,
+        {"saddle": "directions kept", "model": "weights"},
+        f"Eigenvalues {eigenvalues}; d = {ds.attrs['n_hidden']}. Rates of the flow along the best rotation "
+        "(Prop. 3) and of steepest descent, the latter in steps of this length, and measured in training. "
+        "Index: dimensions in which the loss falls. Of equal eigenvalues one choice stands for all.",
+    )
+    return Shown(text, (), [table])
 
 
-def _subspaces(sizes: dict[str, Any], progress: Callable[[str], None]) -> Part:
-    progress("linear: equal eigenvalues")
-    ds = run_subspaces(**sizes["subspaces"])
-    last = ds.isel(time=-1)
-    expected, samples = (last.sel(data=data) for data in ("expected", "samples"))
-    drawn = ds.sel(data="samples")
+def _show_subspaces(ds: xr.Dataset) -> Shown:
+    trained = ds.sel(route="trained")
+    expected, samples = (trained.sel(data=data).isel(time=-1) for data in ("expected", "samples"))
+    drawn = trained.sel(data="samples")
     changed = (drawn["angle_samples"] < drawn["angle_start"]).idxmax("time")
     text = (
-        f"Sparse inputs have one large second-moment eigenvalue and {ds.attrs['n_features'] - 1} equal ones "
-        "(distinct ones are an assumption of Prop. 1 that they break), so all subspaces with the large "
-        "direction have the same, least loss. Which one is found? Trained on the expected loss: the large "
-        "direction with the span that the first weights leave beside it, to "
-        f"{span(expected['angle_start'], '.2g')}° at the end ({starts(ds)}, which end "
-        f"{span(expected['angle_samples'], '.0f')}° from the samples' subspace; excess loss at most "
-        f"{_rounded(expected['excess'])}). With {ds.attrs['samples']} samples chance makes the "
-        f"eigenvalues unequal: from t × eigenvalue = {span(changed, '.2g')} on the models are nearer to the "
-        f"samples' own leading subspace, and end {span(samples['angle_samples'], '.2g')}° from it. In "
-        f"expected loss that costs {span(samples['excess'], '.2%')}."
+        f"Sparse inputs have one large second-moment eigenvalue and {ds.attrs['n_features'] - 1} equal ones, "
+        "so all subspaces with the large direction have the same, least loss. Trained on the expected loss, "
+        "models find the large direction with the span that the first weights leave beside it, to "
+        f"{span(expected['angle_start'], '.2g')}° ({ds.sizes['run']} starts, which end "
+        f"{span(expected['angle_samples'], '.0f')}° from the samples' subspace). With {ds.attrs['samples']} "
+        f"samples chance makes the eigenvalues unequal: from t × eigenvalue = {span(changed, '.2g')} on the "
+        f"models are nearer to the samples' own leading subspace, and end "
+        f"{span(samples['angle_samples'], '.2g')}° from it. In expected loss that costs "
+        f"{span(samples['excess'], '.2%')}."
     )
     figure = Figure(
         "subspaces",
@@ -247,57 +184,90 @@ def _subspaces(sizes: dict[str, Any], progress: Callable[[str], None]) -> Part:
         ds,
         (plot_subspaces, partial(plot_subspaces, data="samples")),
     )
-    return [text], [figure], []
+    return Shown(text, [figure])
 
 
-# --- Representation
-# -----------------------------------------------------------------------------
-
-
-def _representation(sizes: dict[str, Any], progress: Callable[[str], None]) -> Part:
-    progress("linear: sparse inputs and importance")
-    ds = run_representation(**sizes["representation"])
+def _show_representation(ds: xr.Dataset) -> Shown:
+    d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
+    represented = (ds["share"].sel(importance="falling") > KEPT).sum("feature")
+    shared = ds["share"].sel(bias="bias", importance="equal")
+    gains, excess = 1 - ds["optimum"] / ds["dedicated"], ds["loss"] / ds["optimum"] - 1
+    special = (ds["model"] == "tied") & (ds["bias"] == "no bias") & (ds["importance"] == "falling")
+    text = (
+        f"Shares of the features, |W_i|² or (AB)_ii, add up to at most {float(total.max()):.5f} in all "
+        f"{total.size} trained models (d = {d}). With a bias and unequal importance "
+        f"{span(represented.sel(bias='bias'), '.0f')} features are represented (share above {KEPT:g}); at "
+        f"equal importance single shares are {span(shared, '.2f')}, the features share the dimensions in "
+        f"many ways. Weighted PCA gains {span(gains.sel(bias='bias'), '.0e')} of the loss of the best "
+        "dedicated features. Without a bias inputs that are not centred count as correlated: at unequal "
+        f"importance {span(represented.sel(bias='no bias'), '.0f')} features are represented, and weighted "
+        f"PCA gains {span(gains.sel(bias='no bias'), '.1%')}. Trained models end within "
+        f"{float(excess.where(~special).max()):.0e} of weighted PCA's loss, relative, but for tied weights "
+        "without bias at unequal importance: the optimal product is not symmetric there, and tied weights "
+        f"stay {span(excess.where(special, drop=True), '.2%')} above it."
+    )
     figure = Figure(
         "representation",
         "What linear models keep of each feature",
-        f"n = {ds.attrs['n_features']}, d = {ds.attrs['n_hidden']}; importance {ds.attrs['decay']:g}^i. "
-        f"Markers are trained models ({starts(ds)}), lines weighted PCA. With a bias the inputs count as "
-        "centred.",
+        f"n = {ds.attrs['n_features']}, d = {d}; importance {ds.attrs['decay']:g}^i. Markers are trained "
+        f"models ({ds.sizes['run']} starts), lines weighted PCA. With a bias the inputs count as centred.",
         ds,
         (plot_shares, partial(plot_shares, model="pair"), plot_gain),
         columns=3,
     )
-    return [_representation_said(ds)], [figure], [representation_table(ds)]
+    return Shown(text, [figure])
 
 
-def _representation_said(ds: xr.Dataset) -> str:
-    d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
-    falling = ds.sel(importance="falling")
-    gains = 1 - ds["optimum"] / ds["dedicated"]
-    excess = ds["loss"] / ds["optimum"] - 1
-    represented = (falling["share"] > KEPT).sum("feature")
-    others = falling["share"].sel(bias="bias", feature=slice(d, None))
-    mixed = ds["share"].sel(bias="bias", importance="equal")
-    tied_alone = {"model": "tied", "bias": "no bias", "importance": "falling"}
-    special = (ds["model"] == "tied") & (ds["bias"] == "no bias") & (ds["importance"] == "falling")
-    return (
-        f"Shares of the features, |W_i|² or (AB)_ii, add up to at most {float(total.max()):.5f} in all "
-        f"{total.size} trained models (d = {d}); untied to {span(total.sel(model='pair'), '.5f')}. With a "
-        f"bias and unequal importance {span(represented.sel(bias='bias'), '.0f')} features are represented "
-        f"(share above {KEPT:g}), and those after the first {d} to at most {_rounded(others)}; at equal "
-        f"importance single shares are {span(mixed, '.2f')}, the features share the dimensions in many ways. "
-        f"Weighted PCA gains at most {_rounded(gains.sel(bias='bias'))} of the loss of the best dedicated "
-        "features. Without a bias inputs that are not centred count as correlated: at unequal importance "
-        f"{span(represented.sel(bias='no bias'), '.0f')} features are represented, and weighted PCA gains "
-        f"{span(gains.sel(bias='no bias'), '.1%')}. So the linear model “never gains by representing more "
-        "features than dimensions” where the inputs are centred or the model has a bias.\n\n"
-        f"Trained models end within {_rounded(excess.where(~special))} of weighted PCA's loss, relative, but "
-        "for tied weights without bias at unequal importance: the optimal product is not symmetric there, "
-        f"and tied weights stay {span(excess.sel(tied_alone), '.2%')} above it, with shares that add up to "
-        f"{span(total.sel(tied_alone), '.3f')}."
-    )
+WIDE = (8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)
+LARGE = {"n_features": 12, "n_hidden": 4}
 
-
-def _rounded(values: xr.DataArray) -> str:
-    """Return the largest value; what rounding alone leaves is 1e-15 at least."""
-    return f"{max(float(values.max()), 1e-15):.0e}"
+SECTION = Section(
+    "linear",
+    "Linear autoencoders",
+    TEXT,
+    {
+        "plateaus": Experiment(
+            run_plateaus,
+            {"rate": 0.004},
+            {"eigenvalues": WIDE, "n_hidden": 5, "initial": 1e-4, "samples": 200, "runs": 16, "rate": 5e-4},
+            torch=True,
+            seconds=4,
+        ),
+        "flows": Experiment(
+            run_flows,
+            {"rate": 0.008, "end": 10.0, "points": 50},
+            {"eigenvalues": WIDE[1:7], "n_hidden": 3, "end": 40.0, "runs": 32, "rate": 0.002},
+            torch=True,
+            seconds=3,
+        ),
+        # Two equal eigenvalues, as the second moments of sparse inputs have.
+        "saddles": Experiment(
+            run_saddles,
+            {"eigenvalues": (3.0, 2.0, 1.0, 1.0), "step": 0.1},
+            {"eigenvalues": (4.0, 3.0, 2.0, 1.0, 1.0), "n_hidden": 3, "runs": 16, "step": 0.02},
+            torch=True,
+            seconds=2,
+        ),
+        "subspaces": Experiment(
+            run_subspaces,
+            {"end": 40.0, "step": 0.07, "points": 60},
+            {**LARGE, "samples": 2000, "initial": 1e-4, "runs": 8},
+            torch=True,
+            seconds=6,
+        ),
+        "representation": Experiment(
+            run_representation,
+            {"steps": 400},
+            {**LARGE, "runs": 16, "steps": 4000},
+            torch=True,
+            seconds=2,
+        ),
+    },
+    [
+        Topic("plateaus", ["plateaus"], _show_plateaus, claims=["B2", "B3"]),
+        Topic("flows", ["flows"], _show_flows, claims=["B10", "B13"]),
+        Topic("saddles", ["saddles"], _show_saddles, claims=["B5"]),
+        Topic("subspaces", ["subspaces"], _show_subspaces, claims=["B8"]),
+        Topic("representation", ["representation"], _show_representation, claims=["E1", "E2"]),
+    ],
+)
