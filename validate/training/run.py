@@ -14,8 +14,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory import arguments
+from ...theory.features import Features, as_features
 from . import checkpoint as checkpoints
-from .engine import Model, evaluate, load_torch, new_model, run_block
+from .engine import Law, Model, digest, evaluate, load_torch, new_model, run_block
 from .points import points
 from .results import dataset
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
@@ -40,7 +41,7 @@ PEAK_LEARNING_RATE = 1e-2
 def train(
     n_features: int,
     n_hidden: npt.ArrayLike,
-    p: npt.ArrayLike,
+    p: npt.ArrayLike | Features,
     seed: npt.ArrayLike,
     *,
     tied: bool = False,
@@ -50,7 +51,7 @@ def train(
     batch_size: int = 1024,
     learning_rate: float | None = None,
     peak_learning_rate: float | None = None,
-    evaluation_samples: int = 2**20,
+    evaluation_samples: int | None = 2**20,
     device: str = "auto",
     threads: int | None = None,
     checkpoint: str | Path | None = None,
@@ -60,8 +61,9 @@ def train(
     r"""Train models ReLU(W_out W_in x + b) of one n_features on sparse data, many at once.
 
     The data are x_i = c_i u_i, c_i Bernoulli(p) and u_i uniform on [0, 1], all independent and always
-    fresh. Adam minimises the squared error, summed over the features as in the source, which sets the
-    size of Adam's epsilon and nothing else; every loss that is returned is *per feature*.
+    fresh; or they have any other law, which may weight the features' errors by importances. Adam minimises
+    the squared error, summed over the features as in the source, which sets the size of Adam's epsilon and
+    nothing else; every loss that is returned is *per feature*.
 
     A model's numbers depend on its own sizes, p, seed and the settings only: it has random streams of
     its own for its first weights, its training data and its evaluations, so it comes out the same,
@@ -74,6 +76,8 @@ def train(
     n_hidden, p, seed : scalar or (models,) array_like
         One entry for each model; they broadcast. ``1 <= n_hidden <= n_features``; p in (0, 1] is the
         probability that a feature is on (1 - S of other papers); seeds are not negative. See `grid`.
+        In place of p a `theory.features.Features` is the law of the data of all models. Its samples are
+        drawn on the CPU, at some 2 ms for a batch of 64 features.
     tied : bool
         Train with W_out = W_in'.
     init : {"aligned", "linear"}
@@ -100,7 +104,8 @@ def train(
     peak_learning_rate : float, optional
         Of the converging phase; 1e-2 if not given.
     evaluation_samples : int
-        Fresh samples on which each final loss is evaluated.
+        Fresh samples on which each final loss is evaluated. None: the exact loss instead, to 1e-6 (see
+        `solvers.loss.exact_loss` for its domain and cost).
     device : {"auto", "cpu", "cuda"}
         "auto" takes CUDA where there is one. Data are generated on the device.
     threads : int, optional
@@ -119,13 +124,15 @@ def train(
     -------
     xarray.Dataset
         Dimensions ``end``, ``model``, ``feature``, ``block``, and ``hidden`` with `keep_weights`.
-        Of (model): ``n_hidden``, ``p``, ``seed``. Of (end, model): ``status`` ("reached", "step limit",
-        "diverged"), ``steps`` run up to this end, ``loss`` per feature on fresh data with its standard
-        error ``loss_se``, and what `weight_statistics` gives. Of (end, model, feature): ``diagonal`` of
-        M, and ``bias``. Of (model, block): ``history``, mean losses over 100 batches, NaN after the
-        last; the coordinate ``block`` is the number of its last batch. ``W_out`` (…, feature, hidden)
-        and ``W_in`` (…, hidden, feature) are padded with zeros up to the largest n_hidden, which leaves
-        M as it is. The attributes tell settings, device, torch version and wall time.
+        Of (model): ``n_hidden``, ``p`` (of a law the mean over the features), ``seed``. Of (end, model):
+        ``status`` ("reached", "step limit", "diverged"), ``steps`` run up to this end, ``loss`` per feature
+        with its standard error ``loss_se`` (of exact losses the error estimate), and what
+        `weight_statistics` gives. Of (end, model, feature): ``diagonal`` of M, and ``bias``. Of (model,
+        block): ``history``, mean losses over 100 batches, NaN after the last; the coordinate ``block`` is
+        the number of its last batch. ``W_out`` (…, feature, hidden) and ``W_in`` (…, hidden, feature) are
+        padded with zeros up to the largest n_hidden, which leaves M as it is. A law is told by ``law_p``,
+        ``law_scale`` and ``law_importance`` (feature). The attributes tell settings, device, torch version
+        and wall time.
 
         A model whose loss or weights ceased to be finite stops there, has the status "diverged" at the
         ends it did not reach, and NaN for their losses and statistics.
@@ -179,14 +186,17 @@ def train(
     n_features = arguments.integer("n_features", n_features, 2)
     init = arguments.choice("init", init, INITS)
     schedule = arguments.choice("schedule", schedule, tuple(ENDS))
-    hidden, ps, seeds = points(n_features, n_hidden, p, seed)
+    law = _law(p, n_features)
+    plain = float(np.mean(law.p)) if isinstance(law, Features) else law
+    hidden, ps, seeds = points(n_features, n_hidden, plain, seed)
     if not isinstance(tied, bool | np.bool_):
         raise ValueError(f"`tied` must be True or False; got {tied!r}.")
     steps = arguments.integer("steps", steps, BLOCK)
     if steps % BLOCK:
         raise ValueError(f"`steps` must be a multiple of {BLOCK}; got {steps}.")
     batch_size = arguments.integer("batch_size", batch_size, 1)
-    evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2)
+    if evaluation_samples is not None:
+        evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2)
     rate = _rate("learning_rate", learning_rate, 3e-3 / n_features**0.5)
     peak = _rate("peak_learning_rate", peak_learning_rate, PEAK_LEARNING_RATE)
     path = None if checkpoint is None else Path(checkpoint)
@@ -208,10 +218,12 @@ def train(
         "learning_rate": rate,
         "peak_learning_rate": peak,
         "device": place.type,
+        "law": f"{digest(law):016x}" if isinstance(law, Features) else None,
     }
+    laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     models = [
         new_model(torch, place, n_features, *key, bool(tied), init)
-        for key in zip(hidden, ps, seeds, strict=True)
+        for key in zip(hidden, laws, seeds, strict=True)
     ]
     began = time.perf_counter()
     if path is not None and path.exists():
@@ -234,11 +246,12 @@ def train(
                 if model.status[end] != "diverged"
             }
 
-        losses = list(map_chunks(measure, models))
+        # The exact loss has threads of its own.
+        losses = list((map if evaluation_samples is None else map_chunks)(measure, models))
     attributes = {
-        **{name: value for name, value in settings.items() if name not in ("n_hidden", "p", "seed")},
+        **{name: value for name, value in settings.items() if name not in ("n_hidden", "p", "seed", "law")},
         "tied": int(bool(tied)),
-        "evaluation_samples": evaluation_samples,
+        "evaluation_samples": evaluation_samples or 0,
         "threads": threads,
         "torch_version": str(torch.__version__),
         "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
@@ -246,6 +259,15 @@ def train(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return dataset(models, losses, ENDS[schedule], keep_weights, attributes)
+
+
+def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
+    """Return p as it is; of a law that a number says as well, the number."""
+    if not isinstance(p, Features):
+        return p
+    law = as_features(p, n_features, "p")
+    plain = law.alike and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
+    return float(law.p[0]) if plain else law
 
 
 def _rate(name: str, value: float | None, default: float) -> float:
