@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from ..theory.arguments import choice, integer
 from . import codes, collisions, files, linear, noise, relu, rug, sparsification
 from .drawing import svg
 from .experiment import Figure
+from .statistics import student
 from .stored import stored
 from .training.engine import load_torch
 
@@ -35,7 +35,7 @@ def _can_train() -> bool:
 
 
 def over_seeds(ds: xr.Dataset) -> xr.Dataset:
-    """Put means over seeds with their standard errors in place of single models.
+    """Put means over seeds with Student's 95 % intervals in place of single models.
 
     Parameters
     ----------
@@ -50,9 +50,10 @@ def over_seeds(ds: xr.Dataset) -> xr.Dataset:
     names = ("n_features", "model_p", "model_ratio")
     kinds, which = np.unique(np.stack([ds[name] for name in names], axis=1), axis=0, return_inverse=True)
     runs = [ds["trained"].transpose("end", "model").values[:, which == k] for k in range(len(kinds))]
+    mean, half = (np.stack(part, axis=1) for part in zip(*map(student, runs), strict=True))
     return ds.drop_dims("model").assign(
-        trained=(("end", "model"), np.stack([np.mean(values, axis=1) for values in runs], axis=1)),
-        trained_se=(("end", "model"), np.stack([stats.sem(values, axis=1) for values in runs], axis=1)),
+        trained=(("end", "model"), mean),
+        trained_half=(("end", "model"), half),
         n_features=("model", kinds[:, 0].astype(int)),
         model_p=("model", kinds[:, 1]),
         model_ratio=("model", kinds[:, 2]),
@@ -62,9 +63,7 @@ def over_seeds(ds: xr.Dataset) -> xr.Dataset:
 def _rug(seed: int) -> Figure:
     trained, _ = rug.read_reference()
     if trained is None:
-        trained = rug.run_trained(
-            64, rug.PANELS, (0.125, 0.25, 0.5), range(seed, seed + 2), steps=2000, evaluation_samples=2**16
-        )
+        trained = rug.run_trained(64, rug.PANELS, (0.125, 0.25, 0.5), range(seed, seed + 2), steps=2000)
     return Figure(
         "rug",
         "Loss of trained ReLU autoencoders against their compression ratio, beside the Persian rug's optimum",

@@ -62,7 +62,6 @@ def test_means_over_seeds():
     ds = xr.Dataset(
         {
             "trained": (("end", "model"), values),
-            "trained_se": (("end", "model"), np.zeros((2, 4))),
             "n_features": ("model", [8, 4, 4, 8]),
             "model_p": ("model", [0.1, 0.1, 0.1, 0.1]),
             "model_ratio": ("model", [0.5, 0.25, 0.25, 0.5]),
@@ -71,7 +70,8 @@ def test_means_over_seeds():
     )
     found = gallery.over_seeds(ds)
     np.testing.assert_allclose(found["trained"], [[3.5, 5.0], [6.0, 7.0]])
-    np.testing.assert_allclose(found["trained_se"], [[1.5, 4.0], [1.0, 4.0]])  # half a difference
+    # Student's interval of two runs: half a difference, times 12.7.
+    np.testing.assert_allclose(found["trained_half"], 12.7062 * np.array([[1.5, 4.0], [1.0, 4.0]]), rtol=1e-5)
     assert found["n_features"].values.tolist() == [4, 8]
     assert found["model_ratio"].values.tolist() == [0.25, 0.5]
     xr.testing.assert_identical(found["line"], ds["line"])
