@@ -9,7 +9,7 @@ from ..statistics import Family, mean, power
 from .cowsik_weights import ROUNDING, excess, hadamard, rug
 from .ledger import Claim, Evidence, claim, numeric, says, shown
 
-__all__ = ["RUG"]
+__all__ = ["RUG", "first_row"]
 
 SOURCE = "cowsik2024"
 ALARM = 1e-3  # of a row
@@ -28,8 +28,8 @@ def c11(quick: bool) -> Evidence:
     by_and, full = np.max([from_orthogonal(n, np.arange(n)[:, None] & np.arange(n)) for n in sizes], axis=0)
     library = max(int(np.abs(hadamard(n) - linalg.hadamard(n)).max()) for n in sizes)
     return Evidence(
-        f"For n = {sizes[0]} to {sizes[-1]}: with XOR H H^T - n I has entries of size up to {by_xor}; with AND "
-        f"H H^T = n I exactly, and the largest rank is {full}.",
+        f"For n = {sizes[0]} to {sizes[-1]}: with XOR H H^T - n I has entries of size up to {by_xor}; with "
+        f"AND H H^T = n I exactly, and the largest rank is {full}.",
         [numeric("printed", "largest |H H^T - n I| with XOR", by_xor, "==", 0)],
         corrections=[
             says(
@@ -82,7 +82,7 @@ def c12(quick: bool) -> Evidence:
     )
 
 
-def _first_row(n: int, S: npt.ArrayLike) -> Array:
+def first_row(n: int, S: npt.ArrayLike) -> Array:
     """Return row 0 of the rug; every other row is a permutation of it, as R_ij depends on i XOR j only."""
     chosen = np.zeros(n)
     chosen[S] = 1 / np.size(S)
@@ -107,7 +107,7 @@ def c13(quick: bool) -> Evidence:
     ratio = np.empty((seeds, len(sizes)))
     for seed in range(seeds):
         rng = np.random.default_rng([13, seed])
-        ratio[seed] = [_lyapunov(_first_row(n, rng.choice(n, n // 4, replace=False))) for n in sizes]
+        ratio[seed] = [_lyapunov(first_row(n, rng.choice(n, n // 4, replace=False))) for n in sizes]
     # R_m for m > 0 is the mean of d signs, drawn without replacement from n that sum to 0. So E R_m^2 is
     # (n - d)/(d (n - 1)), and E R_m^4 is at most that of independent signs (Hoeffding), (3 - 2/d)/d^2. By
     # Cauchy and Schwarz E |R_m|^3 is at most the root of their product, and sum R_m^2 = n/d - 1 for every S.
@@ -120,17 +120,18 @@ def c13(quick: bool) -> Evidence:
     full = rug(n, np.random.default_rng(13).choice(n, 16, replace=False))
     squares = np.sum(full**2, axis=1) - np.diag(full) ** 2
     spread = float(np.ptp(squares) + np.ptp(np.diag(full)) + np.ptp(full.sum(axis=1)))
-    subgroup = [_lyapunov(_first_row(n, 4 * np.arange(n // 4))) for n in (sizes[0], sizes[-1])]
-    shift = _first_row(n, np.arange(16))[1:].sum() - _first_row(n, np.arange(1, 17))[1:].sum()
+    subgroup = [_lyapunov(first_row(n, 4 * np.arange(n // 4))) for n in (sizes[0], sizes[-1])]
+    shift = first_row(n, np.arange(16))[1:].sum() - first_row(n, np.arange(1, 17))[1:].sum()
     return Evidence(
-        "R_ij depends on i XOR j only, so all rows have the same statistics, for every S. For S drawn at random "
-        f"at ratio 1/4, as in Fig. 1, the Lyapunov ratio (Eq. 3) falls from {ratio[:, 0].mean():.3f} at n_s = "
-        f"{sizes[0]} to {ratio[:, -1].mean():.4f} at {sizes[-1]}, with the power {slope:.3f} of n_s; its mean "
-        "is at most sqrt((3 - 2/n_d)(n_s - 1))/(n_s - n_d), which tends to 0: then the interference becomes "
-        "Gaussian. This is of random S, which the source draws, not of every S that its formula allows: for S "
-        f"the multiples of 4 the ratio is {subgroup[0]:.3f} at {sizes[0]} and {subgroup[1]:.3f} at {sizes[-1]}, "
-        "as each output hears three features in full, at any size. The constant Hadamard row in S shifts the "
-        "mean interference by p n_s/(2 n_d), which the bias takes up.",
+        "R_ij depends on i XOR j only, so all rows have the same statistics, for every S. For S drawn at "
+        "random at ratio 1/4, as in Fig. 1, the Lyapunov ratio (Eq. 3) falls from "
+        f"{ratio[:, 0].mean():.3f} at n_s = {sizes[0]} to {ratio[:, -1].mean():.4f} at {sizes[-1]}, with the "
+        f"power {slope:.3f} of n_s; its mean is at most sqrt((3 - 2/n_d)(n_s - 1))/(n_s - n_d), which tends "
+        "to 0: then the interference becomes Gaussian. This is of random S, which the source draws, not of "
+        "every S that its formula allows: for S the multiples of 4 the ratio is "
+        f"{subgroup[0]:.3f} at {sizes[0]} and {subgroup[1]:.3f} at {sizes[-1]}, as each output hears three "
+        "features in full, at any size. The constant Hadamard row in S shifts the mean interference by "
+        "p n_s/(2 n_d), which the bias takes up.",
         [
             numeric("printed", "excess over the bound of Eq. 6", abs(excess(full, 16)), "<=", ROUNDING),
             numeric(

@@ -86,9 +86,10 @@ def _frame(trained: xr.Dataset) -> pd.DataFrame:
     return frame[off.min(axis=1) < 0.05]
 
 
-def _means(title: str, frame: pd.DataFrame, values: list[str], by: list[str], caption: str) -> Table:
-    """Tabulate means over seeds with their intervals, a column for each value and end."""
-    means = frame.pivot_table(values, by, "end", aggfunc=_mean)
+def _means(title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str], caption: str) -> Table:
+    """Tabulate means over seeds with their intervals, a column for each value, in its format, and end."""
+    said = {name: partial(_mean, digits=digits) for name, digits in values.items()}
+    means = frame.dropna(subset=["loss"]).pivot_table(list(values), by, "end", aggfunc=said)
     means.columns = [f"{name}, {end}" for name, end in means.columns]
     return Table.of(title, means.fillna("–").reset_index(), f"{caption} {INTERVALS}")
 
@@ -156,7 +157,7 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
         _means(
             "Relative excess of trained models over the rug",
             frame,
-            ["excess"],
+            {"excess": "+.1%"},
             CELL,
             "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, "
             "see the table of reference runs.",
@@ -228,7 +229,7 @@ def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> Shown:
     table = _means(
         "What the first weights decide",
         both,
-        ["excess", "dropped"],
+        {"excess": "+.1%", "dropped": ".1%"},
         ["p", "ratio", "first weights"],
         f"n_features = {int(linear['n_features'][0])}, trained in this run. With independent first weights "
         "half of the diagonal starts negative; `dropped` is the share of features that end with a diagonal "
