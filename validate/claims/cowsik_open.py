@@ -61,15 +61,15 @@ def c32(quick: bool) -> Evidence:
     first, last = (float(np.abs(gaps[:, k]).mean()) for k in (0, -1))
     variance = _variance_gap(np.random.default_rng(32))
     return Evidence(
-        "In a sparse graph a feature has few neighbours, and each has a weight of order n_s^(-1/2) in the "
-        "rug: what a neighbour adds to the interference where feature i is on vanishes in the large. So does "
-        "its part of the variance: as R^2 = (n_s/n_d) R, the mean over outputs of the variance of R x is "
-        "(n_s/n_d) (Var x + (2 c/n_s) sum of R_jk over the edges), c the covariance of neighbours, and R_jk is "
-        "of that order and of either sign. The exact losses agree: with neighbours that are on together "
-        f"(p = {P:g}, ratio {RATIO:g}) they differ from those of independent features by {first:.1%} at n_s = "
-        f"{sizes[0]} and {last:.1%} at {sizes[-1]}, the mean size over {rugs} rugs, with the power {slope:.2f} "
-        "of n_s. Not answered: which weights are best for such data, as those that treat edges in their own "
-        "way may beat the rug.",
+        "In a sparse graph a feature has few neighbours, each with a weight of order n_s^(-1/2) in the rug: "
+        "what a neighbour adds to the interference where feature i is on vanishes in the large. So does its "
+        "part of the variance: as R^2 = (n_s/n_d) R, the mean over outputs of the variance of R x is "
+        "(n_s/n_d) (Var x + (2 c/n_s) sum of R_jk over the edges), c the covariance of neighbours, and R_jk "
+        "is of that order and of either sign. The exact losses agree: with neighbours that are on together "
+        f"(p = {P:g}, ratio {RATIO:g}) they differ from those of independent features by {first:.1%} at "
+        f"n_s = {sizes[0]} and {last:.1%} at {sizes[-1]}, the mean size over {rugs} rugs, with the power "
+        f"{slope:.2f} of n_s. Not answered: which weights are best for such data, as those that treat edges "
+        "in their own way may beat the rug.",
         [],
         corrections=[
             says(

@@ -175,11 +175,11 @@ def _reconstruct(torch: Any, views: Sequence[Any], x: Any, z: Any, y: Any) -> No
     y.relu_()
 
 
-def _weights(torch: Any, law: Law, like: Any) -> Any:
+def _weights(law: Law, like: Any) -> Any:
     """Return the features' importances as a tensor; None if all are 1."""
     if not isinstance(law, Features) or np.all(law.importance == 1.0):
         return None
-    return torch.from_numpy(law.importance).to(like)
+    return like.new_tensor(law.importance)
 
 
 def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size: int) -> np.ndarray:
@@ -202,7 +202,7 @@ def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size
         z = flat.new_empty(len(models), batch_size, n_hidden)
         z_slope, update = torch.empty_like(z), torch.empty_like(flat)
         norms = flat.new_empty(len(rates), len(models))
-        importance = _weights(torch, first.law, flat)
+        importance = _weights(first.law, flat)
         root = None if importance is None else importance.sqrt()
         rates_there = torch.from_numpy(rates.astype(np.float32)).to(flat.device)
         for k in range(len(rates)):
@@ -256,7 +256,7 @@ def evaluate(torch: Any, model: Model, end: str, samples: int | None, batch_size
     generator = _generator(torch, device, (model.n_features, model.n_hidden, model.law, model.seed), end)
     flat = torch.from_numpy(model.ends[end]).to(device)[None]
     views = _views(flat, model.n_features, model.n_hidden, model.tied)
-    importance = _weights(torch, model.law, flat)
+    importance = _weights(model.law, flat)
     total = squares = 0.0
     with torch.no_grad():
         for start in range(0, samples, batch_size):
