@@ -59,25 +59,24 @@ def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
+def _lines(ax: Axes, line: xr.Dataset, x: str) -> None:
+    """Draw the rug and the affine optimum in units of the loss at ratio 0."""
+    zero = line["zero_ratio_loss"]
+    ax.plot(line[x], line["loss"] / zero, color="C0", label="Persian rug")
+    ax.plot(line[x], line["linear_loss"] / zero, color="0.5", linestyle="--", label="affine optimum")
+    ax.set(yscale="log", ylabel="loss / loss at ratio 0")
+
+
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
     """Draw the loss against the ratio at one p (Fig. 2): theory, affine optimum, trained models."""
     line = ds.sel(p=p)
-    rug = line["loss"] / line["zero_ratio_loss"]
-    ax.plot(ds["ratio"], rug, color="C0", label="Persian rug")
-    affine = line["linear_loss"] / line["zero_ratio_loss"]
-    ax.plot(ds["ratio"], affine, color="0.5", linestyle="--", label="affine optimum")
+    _lines(ax, line, "ratio")
     ax.axvline(p, color="0.8", linewidth=0.8, zorder=0)
     some = ds.isel(model=np.isclose(ds["model_p"], p))
     _markers(ax, some, "model_ratio", ds["n_features"].values if legend else None)
-    low = np.fmin.reduce([float(rug.sel(ratio=0.9, method="nearest")), 0.3, *some["trained"].values.ravel()])
-    ax.set(
-        yscale="log",
-        ylim=(0.6 * low, 1.6),
-        xlim=(0, 1),
-        xlabel="ratio n_hidden / n_features",
-        ylabel="loss / loss at ratio 0",
-        title=f"p = {p:g}",
-    )
+    rug = float((line["loss"] / line["zero_ratio_loss"]).sel(ratio=0.9, method="nearest"))
+    low = np.fmin.reduce([rug, 0.3, *some["trained"].values.ravel()])
+    ax.set(ylim=(0.6 * low, 1.6), xlim=(0, 1), xlabel="ratio n_hidden / n_features", title=f"p = {p:g}")
     if legend:
         ax.legend(loc="lower left")
     return ax
@@ -86,20 +85,12 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
     line = ds.sel(ratio=ratio, method="nearest")
-    zero = ds["zero_ratio_loss"]
-    ax.plot(ds["p"], line["loss"] / zero, color="C0", label="Persian rug")
-    ax.plot(ds["p"], line["linear_loss"] / zero, color="0.5", linestyle="--", label="affine")
-    small = (line["asymptotic_loss"] / zero).where(ds["p"] < 0.03)
+    _lines(ax, line, "p")
+    small = (line["asymptotic_loss"] / line["zero_ratio_loss"]).where(ds["p"] < 0.03)
     ax.plot(ds["p"], small, color="C6", linestyle=":", linewidth=2, label="small-p law")
     some = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
     _markers(ax, some, "model_p", ds["n_features"].values if legend else None)
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="feature probability p",
-        ylabel="loss / loss at ratio 0",
-        title=f"ratio ≈ {ratio:g}",
-    )
+    ax.set(xscale="log", xlabel="feature probability p", title=f"ratio ≈ {ratio:g}")
     if legend:
         ax.legend(loc="lower right")
     return ax

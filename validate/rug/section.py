@@ -169,7 +169,7 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
             "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands.",
         ),
     ]
-    return Shown(_extremes(frame), figures, tables, _headline(frame, curves))
+    return Shown("", figures, tables, _headline(frame, curves))
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
@@ -186,37 +186,15 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
     )
 
 
-def _extremes(frame: pd.DataFrame) -> str:
-    """Say in a sentence, from the numbers, how far converged models are from the rug."""
-    cells = frame[frame["end"] == CONVERGED].groupby(CELL)["excess"]
-    lowest, highest = (
-        f"{_mean(cells.get_group(cell))} (p = {cell[0]:g}, ratio ≈ {cell[1]:g}, n = {cell[2]})"
-        for cell in (cells.mean().idxmin(), cells.mean().idxmax())
-    )
-    return (
-        f"Of the {len(cells)} combinations of n_features, p and ratio ≈ 0.12, 0.25 or 0.5 here, the lowest "
-        f"mean excess at convergence is {lowest}, the highest {highest}. {INTERVALS}"
-    )
-
-
 def _weights_table(frame: pd.DataFrame) -> Table:
-    names = {
-        "diagonal_mean": "diagonal",
-        "diagonal_sd": "its s.d.",
-        "optimum_a": "rug's a",
-        "bias_mean": "bias",
-        "bias_sd": "bias's s.d.",
-        "optimum_b": "rug's b",
-        "lyapunov_max": "Lyapunov ratio",
-        "dropped": "dropped",
-    }
+    names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     n = frame["n_features"].max()
     return Table.of(
         f"What trained weights look like, n_features = {n}",
-        frame.groupby(["p", "ratio ≈", "end"])[list(names)].mean().reset_index().rename(columns=names),
-        "Means over seeds; standard deviations are over the features of a model. The rug's b is for "
-        "interference of mean zero. The Lyapunov ratio (Eq. 3) is the maximum over rows; for Gaussian rows "
-        f"of this length it is about {np.sqrt(8 / (np.pi * n)):.3f}, and 1 means that one other feature "
+        frame.groupby(["p", "ratio ≈", "end"])[[*names, "dropped"]].mean().reset_index(),
+        "Means over seeds; standard deviations are over the features of a model. optimum_a and optimum_b are "
+        "the rug's, b for interference of mean zero. The Lyapunov ratio (Eq. 3) is the maximum over rows; for "
+        f"Gaussian rows of this length it is about {np.sqrt(8 / (np.pi * n)):.3f}, and 1 means that one other feature "
         "makes all the interference: an antipodal pair. Dropped is the share of features without a diagonal.",
     )
 
@@ -252,25 +230,20 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
         size=(4.2, 3.2),
     )
     frame = case.to_dataframe().reset_index()
-    excess = frame[["exact", "predicted", "simulated"]].div(frame["macroscopic"], axis=0) - 1
-    frame[list(excess)] = excess
+    for name in ("exact", "predicted", "simulated"):
+        frame[f"{name}, excess"] = frame[name] / frame["macroscopic"] - 1
     cells = frame.groupby(["p", "ratio", "n_features"])
-    means = cells[["exact", "predicted", "simulated"]].agg(_mean)
-    means.columns = [f"{name}, excess" for name in means.columns]
+    means = cells[[name for name in frame if name.endswith("excess")]].agg(_mean)
     table = Table.of(
         "The rug's exact loss tends to the macroscopic one",
         means.assign(macroscopic=cells["macroscopic"].first()).reset_index(),
         f"Means over {draws} random rugs with Student's 95 % interval; predicted: the first Edgeworth "
         "correction.",
     )
-    largest = [one.isel(n_features=-1) for one in finite]
-    said = [
-        f"{float((one['exact'] / one['macroscopic'] - 1).mean()):+.2%} (p = {one.attrs['p']:g}, ratio "
-        f"{one.attrs['ratio']:g})"
-        for one in largest
-    ]
+    largest = frame[frame["n_features"] == frame["n_features"].max()].groupby(["p", "ratio"])["exact, excess"]
+    said = [f"{mean:+.2%} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in largest.mean().items()]
     headline = (
-        f"At n_features = {int(largest[0]['n_features'])} the rug's exact loss differs from the macroscopic "
+        f"At n_features = {frame['n_features'].max()} the rug's exact loss differs from the macroscopic "
         f"formula by {' and '.join(said)}."
     )
     return Shown("", [figure], [table], headline)
