@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers import rug as solvers
 from superposition.theory import rug as theory
 from superposition.validate import files, rug
-from superposition.validate.experiment import Figure
-from superposition.validate.report import svg
 from superposition.validate.rug import section
+from superposition.validate.training import train
 
 P, RATIO = (0.05, 0.4), (0.25, 0.5)
 
@@ -79,7 +77,7 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
 
 def test_reference_runs_are_read_back(trained, tmp_path):
     assert rug.read_reference(tmp_path) == (None, [])
-    raw = section.runs.train(8, [2, 4], [0.1, 0.1], [0, 0], steps=100, evaluation_samples=2**10, device="cpu")
+    raw = train(8, [2, 4], [0.1, 0.1], [0, 0], steps=100, evaluation_samples=2**10, device="cpu")
     files.write_dataset(tmp_path / "rug_n8.nc", raw)
     found, provenance = rug.read_reference(tmp_path)
     np.testing.assert_allclose(found["loss"], raw["loss"])
@@ -119,25 +117,32 @@ def test_figures_draw_what_the_datasets_hold(trained, ax):
         assert panel.get_ylabel()
 
 
-def test_the_section_is_complete(monkeypatch):
-    """The whole part of the report at toy sizes: every figure is drawn, every table is full."""
+def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
-    toy = {
-        "train": {"n_features": 8, "ratio": (0.125, 0.25, 0.5), "seeds": 2, "steps": 100},
-        "evaluation_samples": 2**10,
-        "checked": {"n_features": 8, "p": (0.1,), "ratio": (0.25,)},
-        "finite": (16, 64),
-        "simulated": 50,
+    models = {"n_features": 8, "p": (0.05, 0.4), "ratio": (0.25, 0.5), "seeds": range(2), "steps": 100}
+    tiny = {
+        "trained": models,
+        "linear_init": models | {"p": (0.05,)},
+        "finite_sparse": {"n_features": (16, 64), "samples": 50},
+        "finite_dense": {"n_features": (16, 64), "samples": 50},
+        "checked": {"n_features": 8, "p": (0.1,), "ratio": (0.25,), "steps": 100, "samples": 10**4},
     }
-    monkeypatch.setitem(section.SIZES, "quick", toy)
-    monkeypatch.setattr(section, "CHECKED_SAMPLES", 10**4)
-    monkeypatch.setattr(section, "PANELS", (0.05, 0.4))
-    monkeypatch.setattr(section, "COMPARED", (0.05,))
-    lines = []
-    made = rug.report_section("quick", 0, lines.append)
-    assert lines
-    assert all(table.rows for table in made.tables)
-    for figure in made.figures:
-        assert isinstance(figure, Figure)
-        assert isinstance(figure.dataset, xr.Dataset)
-        assert svg(figure).startswith("<svg")
+    _, shown = sections.show("rug", tiny, tmp_path)
+    assert "times the loss of the Persian rug" in shown["losses"].headline
+    excess, weights, _ = shown["losses"].tables
+    assert {8, 128, 256, 512} <= {row[2] for row in excess.rows}
+    assert "converged" in {cell for row in weights.rows for cell in row}
+    (first_weights,) = shown["first weights"].tables
+    assert len(first_weights.rows) == 4  # two kinds at one p and two ratios
+
+
+def test_means_have_students_intervals():
+    assert section._mean([0.01, 0.02, 0.03]) == "+2.0% ± 2.5%"
+    assert section._mean([0.02]) == "+2.0%"
+
+
+def test_a_seed_trains_the_same_models_in_whatever_company(trained):
+    other = rug.run_trained(8, P, RATIO, (1,), steps=200, evaluation_samples=2**14, keep_weights=True)
+    mine = trained.isel(model=trained["seed"].values == 1)
+    np.testing.assert_array_equal(other["W_out"], mine["W_out"])
+    np.testing.assert_array_equal(other["loss"], mine["loss"])

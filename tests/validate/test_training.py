@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from superposition.theory.features import Features, exclusive
 from superposition.validate.files import read_dataset, write_dataset
 from superposition.validate.training import falling, grid, learning_rates, train, weight_statistics
 
@@ -186,6 +187,34 @@ def test_numbers_do_not_depend_on_threads_and_threads_are_put_back():
     assert_same(one, two)
 
 
+UNEQUAL = Features(4, [0.5, 0.3, 0.2, 0.1], "half-normal", importance=[1, 2, 4, 8])
+
+
+def test_a_law_that_a_number_says_gives_the_bits_of_the_number():
+    settings = {"schedule": "converged", "steps": 100, **SMALL}
+    assert_same(train(4, 2, Features(4, 0.3), [0, 1], **settings), train(4, 2, 0.3, [0, 1], **settings))
+
+
+def test_importance_decides_which_features_are_kept():
+    law = Features(6, 0.3, importance=[1, 1, 1, 1, 30, 30])
+    ds = train(6, 2, law, [0, 1], steps=1500, schedule="converged", **SMALL | {"evaluation_samples": None})
+    size = np.abs(ds.diagonal.values[0])
+    assert np.all(size[:, 4:] > 0.8)
+    assert np.all(ds.loss < 0.5 * float(np.mean(law.importance * law.variance)))
+    assert ds.p.values.tolist() == pytest.approx([0.3, 0.3])
+    np.testing.assert_array_equal(ds.law_importance, law.importance)
+
+
+def test_features_of_a_group_are_trained_and_evaluated():
+    law = Features(4, 0.2, groups=[exclusive([0, 1], 0.2)])
+    settings = SMALL | {"evaluation_samples": 40_000}
+    sampled = train(4, 2, law, 0, schedule="converged", steps=300, **settings)
+    exact = train(4, 2, law, 0, schedule="converged", steps=300, **settings | {"evaluation_samples": None})
+    np.testing.assert_array_equal(sampled.history, exact.history)
+    assert abs(sampled.loss - exact.loss).item() < 5 * sampled.loss_se.item()
+    assert exact.loss_se.item() < 1e-5 * exact.loss.item()
+
+
 def test_progress_bar_is_shown_on_demand(capsys):
     settings = {"schedule": "converged", "steps": 100, **SMALL}
     train(4, 2, 0.1, 0, **settings)
@@ -226,11 +255,17 @@ class Interruption(Exception):
     pass
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_resuming_gives_the_same_bits(monkeypatch, tmp_path, tied):
+@pytest.mark.parametrize(
+    ("tied", "columns"),
+    [
+        (False, (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2])),
+        (True, (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2])),
+        (False, (4, [2, 3, 3], UNEQUAL, [0, 1, 2])),
+    ],
+)
+def test_resuming_gives_the_same_bits(monkeypatch, tmp_path, tied, columns):
     path = tmp_path / "run.npz"
     settings = {"steps": 400, "learning_rate": 3e-3, "tied": tied, **SMALL}
-    columns = (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2])
     whole = train(*columns, **settings)
     stops = whole.steps.sel(end="stopping rule").values
     assert len(set(stops)) > 1, "the models should change phase at different steps"
@@ -283,9 +318,11 @@ def test_checkpoint_of_other_settings_is_rejected(finished, change, name):
         train(4, 2, 0.3, 0, checkpoint=finished, **settings)
 
 
-@pytest.mark.parametrize("models", [(3, 0.3, 0), (2, 0.2, 0), (2, 0.3, 1), ([2, 2], 0.3, 0)])
+@pytest.mark.parametrize(
+    "models", [(3, 0.3, 0), (2, 0.2, 0), (2, 0.3, 1), ([2, 2], 0.3, 0), (2, Features(4, 0.3, "binary"), 0)]
+)
 def test_checkpoint_of_other_models_is_rejected(finished, models):
-    with pytest.raises(ValueError, match=r"`checkpoint` must .*run\.npz.*differs in (n_hidden|p|seed)"):
+    with pytest.raises(ValueError, match=r"`checkpoint` must .*run\.npz.*differs in (law|n_hidden|p|seed)"):
         train(4, *models, checkpoint=finished, schedule="converged", steps=100, **SMALL)
 
 
@@ -337,6 +374,7 @@ def test_checkpoint_in_no_folder_is_rejected_at_once(tmp_path):
         ({"batch_size": 0}, r"`batch_size` must .*; got 0"),
         ({"learning_rate": 0.0}, r"`learning_rate` must lie in \(0, inf\); got 0"),
         ({"peak_learning_rate": np.inf}, r"`peak_learning_rate` must lie in \(0, inf\); got inf"),
+        ({"p": UNEQUAL, "n_features": 5}, r"`p` must be for 5 features; got one for 4"),
         ({"evaluation_samples": 1}, r"`evaluation_samples` must .* at least 2; got 1"),
         ({"threads": 0}, r"`threads` must .* at least 1; got 0"),
         ({"device": "tpu"}, r"`device` must be one of 'auto', 'cpu', 'cuda'; got 'tpu'"),

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from superposition.solvers.loss import exact_loss
+from superposition.theory.features import Features, synchronous
 from superposition.validate.training import DROPPED, weight_statistics
 
 torch = pytest.importorskip("torch")
@@ -63,6 +65,29 @@ def test_streams_differ_between_models_and_purposes():
         for stream in engine.STREAMS
     }
     assert len(states) == len(keys) * len(engine.STREAMS)
+
+
+LAW = Features(
+    16, 0.3, "exponential", np.geomspace(0.5, 2, 16), np.geomspace(0.1, 10, 16), [synchronous([0, 5], 0.2)]
+)
+
+
+def test_data_of_a_law_have_its_moments():
+    x = draws(LAW, (200_000, 16)).astype(float)
+    # 16 means and 120 pairs at 5 standard errors: false alarms below 1e-4.
+    assert np.max(np.abs(x.mean(axis=0) - LAW.mean) / x.std(axis=0)) < 5 / 200_000**0.5
+    products = x[:, :, None] * x[:, None, :]
+    error = products.std(axis=0) / 200_000**0.5
+    assert np.max(np.abs(products.mean(axis=0) - LAW.second_moment_matrix()) / error) < 5
+    independent = np.outer(LAW.mean, LAW.mean)[0, 5]
+    assert (products.mean(axis=0)[0, 5] - independent) / error[0, 5] > 5  # canary: the pair fires together
+
+
+def test_laws_have_streams_of_their_own():
+    other = Features(16, 0.3, "exponential", np.geomspace(0.5, 2, 16))
+    assert (
+        len({engine.digest(law) for law in (LAW, other, Features(16, 0.3), Features(16, 0.3, "binary"))}) == 4
+    )
 
 
 # First weights
@@ -128,6 +153,25 @@ def test_steps_agree_with_autograd_and_torch_adam(tied, device):
         assert (starts[i] - model(p=item.p, seed=i, tied=tied, init="linear", device=device).parameters).any()
 
 
+def test_steps_at_a_law_agree_with_autograd():
+    item = model(p=LAW, init="linear")
+    flat, generator = item.parameters.clone().requires_grad_(True), torch.Generator()
+    generator.set_state(item.generator.get_state())
+    losses = engine.run_block(torch, [item], np.full((20, 1), 1e-3), 64)[:, 0]
+    adam = torch.optim.Adam([flat], lr=1e-3)
+    for loss in losses:
+        x = torch.empty(64, 16)
+        engine._draw(torch, x, LAW, generator)
+        views = engine._views(flat, 16, 5, False)
+        squares = (torch.relu(x @ views[0] @ views[-2].T + views[-1]) - x) ** 2
+        total = (squares * torch.tensor(LAW.importance)).sum(dim=1).mean()
+        assert loss == pytest.approx(total.item() / 16, rel=6e-5)  # as above
+        adam.zero_grad()
+        total.backward()
+        adam.step()
+    assert (flat - item.parameters).abs().max() < 1e-4 * 20 * 1e-3
+
+
 def test_models_in_a_stack_agree_with_models_alone():
     rates = np.full((20, 3), 3e-3)
     stack = [model(seed=seed, p=p) for seed, p in enumerate((0.3, 0.02, 0.1))]
@@ -180,6 +224,19 @@ def test_evaluation_agrees_with_integrals_and_its_error_is_honest(p, device):
     low, high = stats.chi2(12).ppf([1e-4, 1 - 1e-4])
     assert low < np.sum(np.square(gaps)) < high
     assert np.sum(np.square(canary)) > high, "a wrong p must be noticed"
+
+
+@pytest.mark.parametrize("law", [0.3, LAW])
+def test_samples_agree_with_the_exact_loss(law):
+    item = model(p=law, init="linear")
+    item.ends["converged"] = item.parameters.numpy()
+    sampled, se = engine.evaluate(torch, item, "converged", 40_000, 1000)
+    loss, error = engine.evaluate(torch, item, "converged", None, 1000)
+    assert error < 1e-4 * se
+    assert abs(sampled - loss) < 5 * se  # false alarms below 1e-6, of skewed means somewhat more
+    W_out, W_in, b = engine.product(item, item.ends["converged"])
+    wrong = exact_loss(W_out @ W_in, b, Features(16, 0.33))
+    assert abs(sampled - wrong.loss) > 5 * se
 
 
 def test_the_two_ends_are_evaluated_on_different_data():

@@ -40,7 +40,6 @@ EXPECTED = {
     "C8": "holds with a correction",  # Tr W = n_s forces n_d equal eigenvalues n_s/n_d
     "C11": "holds with a correction",  # parity(i XOR j) = parity(i) parity(j)
     "C12": "holds with a correction",  # R^2 = (n_s/n_d) R
-    "C13": "holds with a correction",  # subgroups keep the Lyapunov ratio
     "C15": "holds with a correction",  # E u = 1/2
     "C18": "order only",  # sqrt 2
     "C19": "order only",  # 1, 8/3, 1/2
@@ -55,8 +54,8 @@ EXPECTED = {
     "C29": "holds with a correction",  # in some cells
     "C30": "holds with a correction",  # not in units of the mean at ratio 1/2
     "C31": "holds with a correction",  # pairs have 1
-    "C32": "open",  # a question
     "B2": "holds with a correction",  # fewer eigenvectors below full rank
+    "C32": "question, answered",  # a sparse graph changes the rug's loss by O(n_s^(-1/2))
     "B5": "holds with a correction",  # below full rank a rotation need not help
     "B8": "holds with a correction",  # E xx' has two eigenvalues
     "B10": "holds with a correction",  # A's flow reduces to Oja's, not to Eq. 22

@@ -13,15 +13,16 @@ from .plots import (
 from .runs import (
     read_reference,
     run_bias,
+    run_checked,
     run_exact_against_samples,
     run_finite_size,
+    run_reference,
     run_rug,
     run_theory,
     run_trained,
     with_theory,
 )
-from .section import loss_curves, report_section
-from .tables import PANELS
+from .section import PANELS, loss_curves
 
 __all__ = [
     "PANELS",
@@ -35,10 +36,11 @@ __all__ = [
     "plot_profile",
     "plot_rug",
     "read_reference",
-    "report_section",
     "run_bias",
+    "run_checked",
     "run_exact_against_samples",
     "run_finite_size",
+    "run_reference",
     "run_rug",
     "run_theory",
     "run_trained",

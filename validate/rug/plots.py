@@ -1,8 +1,10 @@
-"""Figures of the rug: theory is a line, an experiment is markers with its standard error."""
+"""Figures of the rug: theory is a line, trained models are markers, means have 95 % intervals."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+
+from ..statistics import student
 
 __all__ = [
     "plot_bias_map",
@@ -15,42 +17,36 @@ __all__ = [
     "plot_rug",
 ]
 
-# Marker and colour of a model's size (Okabe and Ito), open at the stopping rule, filled at convergence.
+# Marker and colour of a model's size (Okabe and Ito).
 STYLES = {64: ("v", "C4"), 128: ("o", "C1"), 256: ("s", "C2"), 512: ("D", "C3"), 1024: ("^", "C5")}
 COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 
 
-def _style(n_features: int) -> tuple[str, str]:
-    return STYLES.get(int(n_features), ("x", "C6"))
+def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
+    """Draw models, open at the stopping rule and filled at convergence, with bars where there are intervals.
 
-
-def _markers(ax: Axes, x: np.ndarray, y: xr.DataArray, se: xr.DataArray, n_features: np.ndarray) -> None:
-    """Draw every seed at both ends, with ± 1 standard error of its evaluation."""
-    for n in np.unique(n_features):
-        marker, colour = _style(n)
-        mine = n_features == n
-        for end in range(y.sizes["end"]):
-            converged = end == y.sizes["end"] - 1
+    A legend names the `sizes`, also those that this panel does not show.
+    """
+    for n in np.unique(ds["n_features"]):
+        marker, colour = STYLES.get(int(n), ("x", "C6"))
+        mine = ds.isel(model=ds["n_features"].values == n)
+        for end in range(mine.sizes["end"]):
+            filled = end == mine.sizes["end"] - 1
             ax.errorbar(
-                x[mine],
-                y.isel(end=end).values[mine],
-                se.isel(end=end).values[mine],
+                mine[x],
+                mine["trained"].isel(end=end),
+                mine["trained_half"].isel(end=end) if "trained_half" in mine else None,
                 fmt=marker,
                 color=colour,
-                markerfacecolor=colour if converged else "none",
+                markerfacecolor=colour if filled else "none",
                 markersize=3.6,
                 markeredgewidth=0.8,
                 elinewidth=0.8,
                 alpha=0.85,
             )
-
-
-def _size_legend(ax: Axes, n_features: np.ndarray, loc: str) -> None:
-    """Add a legend with an entry for every size, also for those that this panel does not show."""
-    for n in np.unique(n_features):
-        marker, colour = _style(n)
+    for n in () if sizes is None else np.unique(sizes):
+        marker, colour = STYLES.get(int(n), ("x", "C6"))
         ax.plot([], [], marker, color=colour, markersize=3.6, label=f"n = {n}")
-    ax.legend(loc=loc)
 
 
 def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -63,60 +59,40 @@ def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
+def _lines(ax: Axes, line: xr.Dataset, x: str) -> None:
+    """Draw the rug and the affine optimum in units of the loss at ratio 0."""
+    zero = line["zero_ratio_loss"]
+    ax.plot(line[x], line["loss"] / zero, color="C0", label="Persian rug")
+    ax.plot(line[x], line["linear_loss"] / zero, color="0.5", linestyle="--", label="affine optimum")
+    ax.set(yscale="log", ylabel="loss / loss at ratio 0")
+
+
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
     """Draw the loss against the ratio at one p (Fig. 2): theory, affine optimum, trained models."""
     line = ds.sel(p=p)
-    zero = float(line["zero_ratio_loss"])
-    ax.plot(ds["ratio"], line["loss"] / zero, color="C0", label="Persian rug")
-    ax.plot(ds["ratio"], line["linear_loss"] / zero, color="0.5", linestyle="--", label="affine optimum")
+    _lines(ax, line, "ratio")
     ax.axvline(p, color="0.8", linewidth=0.8, zorder=0)
-    mine = np.isclose(ds["model_p"], p)
-    if mine.any():
-        some = ds.isel(model=mine)
-        _markers(
-            ax, some["model_ratio"].values, some["trained"], some["trained_se"], some["n_features"].values
-        )
-    low = min(float((line["loss"] / zero).sel(ratio=0.9, method="nearest")), 0.3)
-    if mine.any():
-        low = min(low, float(some["trained"].min()))
-    ax.set(
-        yscale="log",
-        ylim=(0.6 * low, 1.6),
-        xlim=(0, 1),
-        xlabel="ratio n_hidden / n_features",
-        ylabel="loss / loss at ratio 0",
-        title=f"p = {p:g}",
-    )
+    some = ds.isel(model=np.isclose(ds["model_p"], p))
+    _markers(ax, some, "model_ratio", ds["n_features"].values if legend else None)
+    rug = float((line["loss"] / line["zero_ratio_loss"]).sel(ratio=0.9, method="nearest"))
+    low = np.fmin.reduce([rug, 0.3, *some["trained"].values.ravel()])
+    ax.set(ylim=(0.6 * low, 1.6), xlim=(0, 1), xlabel="ratio n_hidden / n_features", title=f"p = {p:g}")
     if legend:
-        _size_legend(ax, ds["n_features"].values, "lower left")
+        ax.legend(loc="lower left")
     return ax
 
 
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
     line = ds.sel(ratio=ratio, method="nearest")
-    ax.plot(ds["p"], line["loss"] / ds["zero_ratio_loss"], color="C0", label="Persian rug")
-    ax.plot(ds["p"], line["linear_loss"] / ds["zero_ratio_loss"], color="0.5", linestyle="--", label="affine")
-    small = ds["p"].values < 0.03
-    ax.plot(
-        ds["p"][small],
-        (line["asymptotic_loss"] / ds["zero_ratio_loss"])[small],
-        color="C6",
-        linestyle=":",
-        linewidth=2,
-        label="small-p law",
-    )
+    _lines(ax, line, "p")
+    small = (line["asymptotic_loss"] / line["zero_ratio_loss"]).where(ds["p"] < 0.03)
+    ax.plot(ds["p"], small, color="C6", linestyle=":", linewidth=2, label="small-p law")
     some = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
-    _markers(ax, some["model_p"].values, some["trained"], some["trained_se"], some["n_features"].values)
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="feature probability p",
-        ylabel="loss / loss at ratio 0",
-        title=f"ratio ≈ {ratio:g}",
-    )
+    _markers(ax, some, "model_p", ds["n_features"].values if legend else None)
+    ax.set(xscale="log", xlabel="feature probability p", title=f"ratio ≈ {ratio:g}")
     if legend:
-        _size_legend(ax, ds["n_features"].values, "lower right")
+        ax.legend(loc="lower right")
     return ax
 
 
@@ -141,31 +117,25 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
-    """Draw loss/theory against n_features near one ratio: mean over seeds ± its standard error."""
-    near = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
-    near = near.isel(model=near["origin"].values == "reference")
-    for p, colour in zip(np.unique(near["model_p"]), COLOURS, strict=False):
-        for end in range(near.sizes["end"]):
-            converged = end == near.sizes["end"] - 1
-            sizes, means, errors = [], [], []
-            for n in np.unique(near["n_features"]):
-                runs = (near["model_p"].values == p) & (near["n_features"].values == n)
-                values = 1 + near["excess"].isel(end=end).values[runs]
-                if values.size > 1:
-                    sizes.append(n)
-                    means.append(values.mean())
-                    errors.append(values.std(ddof=1) / np.sqrt(values.size))
-            ax.errorbar(
-                sizes,
-                means,
-                errors,
-                fmt="o-" if converged else "o:",
-                color=colour,
-                markerfacecolor=colour if converged else "white",
-                markersize=4,
-                linewidth=1,
-                label=f"p = {p:g}" if converged else None,
-            )
+    """Draw loss/theory against n_features near one ratio: means over seeds with their intervals."""
+    sizes = np.unique(ds["n_features"])
+    near = np.abs(ds["model_ratio"].values / ratio - 1) < 0.05
+    for p, colour in zip(np.unique(ds["model_p"]), COLOURS, strict=False):
+        for end in range(ds.sizes["end"]):
+            filled = end == ds.sizes["end"] - 1
+            mine = near & (ds["model_p"].values == p)
+            runs = [ds["excess"].values[end, mine & (ds["n_features"].values == n)] for n in sizes]
+            cells = [(n, *student(1 + one)) for n, one in zip(sizes, runs, strict=True) if one.size > 1]
+            if cells:
+                ax.errorbar(
+                    *zip(*cells, strict=True),
+                    fmt="o-" if filled else "o:",
+                    color=colour,
+                    markerfacecolor=colour if filled else "white",
+                    markersize=4,
+                    linewidth=1,
+                    label=f"p = {p:g}" if filled else None,
+                )
     ax.axhline(1, color="C0")
     ax.set(
         xscale="log",
@@ -174,11 +144,9 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
         ylabel="trained loss / rug's optimum",
         title=f"ratio ≈ {ratio:g}",
     )
-    ticks = np.unique(near["n_features"])
-    ax.set_xticks(ticks, [str(n) for n in ticks])
+    ax.set_xticks(sizes, [str(n) for n in sizes])
     ax.minorticks_off()
-    if ticks.size:
-        ax.legend()
+    ax.legend()
     return ax
 
 
@@ -192,12 +160,12 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
         ax.errorbar(
             sizes * shift,
             some["simulated"] / some["macroscopic"],
-            some["simulated_se"] / some["macroscopic"],
+            some["simulated_half"] / some["macroscopic"],
             fmt="o",
             color="C1",
             markersize=3,
             elinewidth=0.8,
-            label="simulated, ± 1 SE" if draw == 0 else None,
+            label="simulated" if draw == 0 else None,
         )
         ax.plot(
             sizes * shift,

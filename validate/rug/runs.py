@@ -1,5 +1,6 @@
 """Experiments on the rug: each returns a dataset, nothing is drawn or written here."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,14 +12,17 @@ from ...solvers import rug as solvers
 from ...theory import arguments
 from ...theory import rug as theory
 from ..files import read_dataset
+from ..statistics import student
 from ..stored import REFERENCE
 from ..training import grid, train
 
 __all__ = [
     "read_reference",
     "run_bias",
+    "run_checked",
     "run_exact_against_samples",
     "run_finite_size",
+    "run_reference",
     "run_rug",
     "run_theory",
     "run_trained",
@@ -28,31 +32,13 @@ __all__ = [
 
 # What is kept of a training run: enough for the figures and tables, without the loss histories.
 KEPT = (
-    "n_features",
-    "n_hidden",
-    "p",
-    "seed",
-    "steps",
-    "loss",
-    "loss_se",
-    "diagonal_mean",
-    "diagonal_sd",
-    "bias_mean",
-    "bias_sd",
-    "lyapunov_max",
-    "dropped",
+    "n_features n_hidden p seed steps loss loss_se diagonal_mean diagonal_sd bias_mean bias_sd lyapunov_max"
 )
+KEPT += " dropped"
 
 
 def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Dataset:
-    """Make the matrix of Fig. 1.
-
-    Parameters
-    ----------
-    n_features, n_hidden : int
-        A power of two, and the rank.
-    seed : int
-        Which Hadamard rows are drawn.
+    """Make the matrix of Fig. 1 from randomly drawn Hadamard rows; n_features is a power of two.
 
     Returns
     -------
@@ -74,19 +60,13 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     """
     p, ratio = np.atleast_1d(p).astype(float), np.atleast_1d(ratio).astype(float)
     best = solvers.optimum(p[:, None], ratio)
-    grid_axes = ("p", "ratio")
+    both = {name: getattr(best, name) for name in ("loss", "a", "b", "sigma")}
+    both["linear_loss"] = theory.linear_loss(p[:, None], ratio)
+    both["asymptotic_loss"] = theory.asymptotic_loss(p[:, None], ratio)
+    alone = {"zero_ratio_loss": theory.zero_ratio_loss(p), "crossover_ratio": solvers.crossover_ratio(p)}
+    data = {name: (("p", "ratio"), values) for name, values in both.items()}
     return xr.Dataset(
-        {
-            "loss": (grid_axes, best.loss),
-            "a": (grid_axes, best.a),
-            "b": (grid_axes, best.b),
-            "sigma": (grid_axes, best.sigma),
-            "linear_loss": (grid_axes, theory.linear_loss(p[:, None], ratio)),
-            "asymptotic_loss": (grid_axes, theory.asymptotic_loss(p[:, None], ratio)),
-            "zero_ratio_loss": ("p", theory.zero_ratio_loss(p)),
-            "crossover_ratio": ("p", solvers.crossover_ratio(p)),
-        },
-        {"p": p, "ratio": ratio},
+        data | {name: ("p", values) for name, values in alone.items()}, {"p": p, "ratio": ratio}
     )
 
 
@@ -117,60 +97,47 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
 def run_finite_size(
     p: float, ratio: float, n_features: Sequence[int], draws: int = 4, samples: int = 2000, seed: int = 0
 ) -> xr.Dataset:
-    """Loss of the rug at finite size: exact, and simulated through the operator.
+    """Loss of rugs drawn at finite sizes, powers of two: exact, and simulated through the operator.
 
     Scale and bias are those of the macroscopic optimum; the bias also takes up the mean of the
-    interference, which is exactly known.
-
-    Parameters
-    ----------
-    p, ratio : float
-    n_features : sequence of int
-        Powers of two.
-    draws : int
-        Rugs drawn at each size.
-    samples : int
-        Simulated inputs for each rug; every one gives n_features outputs.
-    seed : int
+    interference, which is exactly known. Every one of the samples gives n_features outputs.
 
     Returns
     -------
     xarray.Dataset
-        ``exact``, ``error_estimate``, ``simulated``, ``simulated_se``, the ``macroscopic`` loss at the true
-        ratio and the ``predicted`` one with its finite-size correction, all (n_features, draw).
+        ``exact``, ``error_estimate``, ``simulated``, its standard error ``simulated_se`` and half its 95 %
+        interval ``simulated_half``, the ``macroscopic`` loss at the true ratio and the ``predicted`` one with
+        its finite-size correction, all (n_features, draw).
     """
-    shape = (len(n_features), draws)
-    names = ("exact", "error_estimate", "simulated", "simulated_se", "macroscopic", "predicted")
-    values = {name: np.empty(shape) for name in names}
-    for i, n in enumerate(n_features):
+
+    def one(n: int, draw: int) -> dict[str, float]:
         n_hidden = max(1, round(ratio * n))
         best = solvers.optimum(p, n_hidden / n)
-        for draw in range(draws):
-            rng = np.random.default_rng([seed, n, draw])
-            matrix = solvers.rug_matrix(n, n_hidden, rng)
-            rows = solvers.row_statistics(matrix, p)
-            bias = best.b - best.a * rows.interference_mean
-            # All rows are permutations of each other, so that one output has the loss of all.
-            row = matrix.row(0)
-            exact = solvers.row_loss(best.a * row, 0, bias, p)
-            cubes, fourths = (float(np.sum(row[1:] ** k)) for k in (3, 4))
-            correction = theory.finite_size_correction(best.a, best.b, best.sigma, p, cubes, fourths)
-            x = rng.random((n, samples))
-            x = np.where(x < p, x / p, 0.0)
-            errors = np.mean((x - np.maximum(best.a * (matrix @ x) + bias, 0.0)) ** 2, axis=0)
-            found = {
-                "exact": exact.loss,
-                "error_estimate": exact.error_estimate,
-                "simulated": errors.mean(),
-                "simulated_se": errors.std(ddof=1) / np.sqrt(samples),
-                "macroscopic": best.loss,
-                "predicted": best.loss + correction,
-            }
-            for name, value in found.items():
-                values[name][i, draw] = value
-    axes = ("n_features", "draw")
+        rng = np.random.default_rng([seed, n, draw])
+        matrix = solvers.rug_matrix(n, n_hidden, rng)
+        bias = best.b - best.a * solvers.row_statistics(matrix, p).interference_mean
+        # All rows are permutations of each other, so that one output has the loss of all.
+        row = matrix.row(0)
+        exact = solvers.row_loss(best.a * row, 0, bias, p)
+        cubes, fourths = (float(np.sum(row[1:] ** k)) for k in (3, 4))
+        correction = theory.finite_size_correction(best.a, best.b, best.sigma, p, cubes, fourths)
+        x = rng.random((n, samples))
+        x = np.where(x < p, x / p, 0.0)
+        errors = np.mean((x - np.maximum(best.a * (matrix @ x) + bias, 0.0)) ** 2, axis=0)
+        mean, half = student(errors)
+        return {
+            "exact": exact.loss,
+            "error_estimate": exact.error_estimate,
+            "simulated": float(mean),
+            "simulated_se": float(errors.std(ddof=1) / np.sqrt(samples)),
+            "simulated_half": float(half),
+            "macroscopic": float(best.loss),
+            "predicted": float(best.loss + correction),
+        }
+
+    found = [[one(n, draw) for draw in range(draws)] for n in n_features]
     return xr.Dataset(
-        {name: (axes, array) for name, array in values.items()},
+        {name: (("n_features", "draw"), [[at[name] for at in row] for row in found]) for name in found[0][0]},
         {"n_features": list(n_features)},
         {"p": p, "ratio": ratio, "samples": samples, "seed": seed},
     )
@@ -183,29 +150,32 @@ def run_trained(
     seeds: Sequence[int],
     *,
     steps: int,
-    evaluation_samples: int,
+    evaluation_samples: int | None = None,
     init: str = "aligned",
+    schedule: str = "both",
     device: str = "auto",
     keep_weights: bool = False,
 ) -> xr.Dataset:
     """Train the models of the product p × ratio × seed and set the theory beside them.
 
+    Settings are those of `superposition.validate.training.train`; losses are exact unless
+    `evaluation_samples` are asked for.
+
     Returns
     -------
     xarray.Dataset
-        Dimensions ``end`` ("stopping rule", "converged") and ``model``; see `with_theory`.
+        Dimensions ``end`` (those of the schedule) and ``model``; see `with_theory`.
     """
-    n_hidden, ps, all_seeds = grid(n_features, p, ratio, seeds)
+    settings = {"init": init, "schedule": schedule, "device": device, "keep_weights": keep_weights}
+    n_hidden, ps, every_seed = grid(n_features, p, ratio, seeds)
     found = train(
         n_features,
         n_hidden,
         ps,
-        all_seeds,
+        every_seed,
         steps=steps,
         evaluation_samples=evaluation_samples,
-        init=init,
-        device=device,
-        keep_weights=keep_weights,
+        **settings,  # type: ignore[arg-type]
     )
     return with_theory(found, "this run")
 
@@ -228,14 +198,12 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
         ``excess_se``, the standard error of the evaluation alone.
     """
     weights = ("W_out", "W_in", "bias") if "W_out" in trained else ()
-    kept = [*KEPT, *weights]
-    ds = trained[kept].load()
+    ds = trained[[*KEPT.split(), *weights]].load()
     p = arguments.real("p", ds["p"].values, 0, 1, brackets="(]")
     ratio = ds["n_hidden"].values / ds["n_features"].values
     best = solvers.optimum(p, ratio)
-    sizes = np.broadcast_to(ds["n_features"].values, p.shape)
     ds = ds.assign(
-        n_features=("model", sizes),
+        n_features=("model", np.broadcast_to(ds["n_features"].values, p.shape)),
         ratio=("model", ratio),
         optimum=("model", best.loss),
         optimum_a=("model", best.a),
@@ -244,9 +212,7 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
         origin=("model", np.full(p.size, origin)),
     )
     with np.errstate(divide="ignore", invalid="ignore"):  # at ratio 1 the optimum is 0
-        ds["excess"] = ds["loss"] / ds["optimum"] - 1
-        ds["excess_se"] = ds["loss_se"] / ds["optimum"]
-    return ds
+        return ds.assign(excess=ds["loss"] / ds["optimum"] - 1, excess_se=ds["loss_se"] / ds["optimum"])
 
 
 def read_reference(folder: str | Path = REFERENCE) -> tuple[xr.Dataset | None, list[dict[str, object]]]:
@@ -259,20 +225,56 @@ def read_reference(folder: str | Path = REFERENCE) -> tuple[xr.Dataset | None, l
     provenance : list of dict
         For each file its name, sizes, device, settings and wall time.
     """
-    parts, provenance = [], []
-    for path in sorted(Path(folder).glob("rug_n*.nc")):
-        ds = read_dataset(path)
-        parts.append(with_theory(ds, "reference"))
-        facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
-        provenance.append(
-            {
-                "file": path.name,
-                "n_features": int(ds["n_features"]),
-                "models": ds.sizes["model"],
-                **{name: ds.attrs[name] for name in facts},
-            }
-        )
+    read = {path.name: read_dataset(path) for path in sorted(Path(folder).glob("rug_n*.nc"))}
+    facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
+    provenance = [
+        {
+            "file": name,
+            "n_features": int(ds["n_features"]),
+            "models": ds.sizes["model"],
+            **{fact: ds.attrs[fact] for fact in facts},
+        }
+        for name, ds in read.items()
+    ]
+    parts = [with_theory(ds, "reference") for ds in read.values()]
     return (xr.concat(parts, "model", combine_attrs="drop") if parts else None), provenance
+
+
+def run_reference() -> xr.Dataset:
+    """Read the reference runs as an experiment.
+
+    Returns
+    -------
+    xarray.Dataset
+        That of `read_reference`; the attribute ``provenance`` (JSON) has what is known of each file, and
+        ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    trained, provenance = read_reference()
+    if trained is None:
+        raise ValueError(f"`rug_n*.nc` must lie in {str(REFERENCE)!r}; got none.")
+    facts = {"stored_file": "file", "stored_date": "finished", "stored_device": "device_name"}
+    said = {to: ", ".join(dict.fromkeys(str(one[fact]) for one in provenance)) for to, fact in facts.items()}
+    plain = json.dumps(provenance, default=lambda number: number.item())
+    return trained.assign_attrs(provenance=plain, **said)
+
+
+def run_checked(
+    n_features: int,
+    p: Sequence[float],
+    ratio: Sequence[float],
+    seeds: Sequence[int],
+    steps: int = 1000,
+    samples: int = 2**21,
+) -> xr.Dataset:
+    """Train models, and evaluate them exactly and on samples; see `run_exact_against_samples`."""
+    settings = {"schedule": "converged", "keep_weights": True}
+    trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)  # type: ignore[arg-type]
+    return run_exact_against_samples(trained).assign_attrs(samples=samples)
 
 
 def run_exact_against_samples(trained: xr.Dataset) -> xr.Dataset:
@@ -281,7 +283,7 @@ def run_exact_against_samples(trained: xr.Dataset) -> xr.Dataset:
     Parameters
     ----------
     trained : xarray.Dataset
-        From `run_trained` with weights kept.
+        From `run_trained` with weights kept and evaluated on samples.
 
     Returns
     -------
@@ -289,19 +291,14 @@ def run_exact_against_samples(trained: xr.Dataset) -> xr.Dataset:
         ``exact``, ``error_estimate``, ``sampled``, ``sampled_se``, ``z`` (model), at the converged end.
     """
     end = trained.isel(end=-1)
-    exact, error = np.empty(end.sizes["model"]), np.empty(end.sizes["model"])
-    for k in range(exact.size):
-        model = end.isel(model=k)
-        M = model["W_out"].values.astype(float) @ model["W_in"].values.astype(float)
-        found = solvers.exact_loss(M, model["bias"].values, float(model["p"]))
-        exact[k], error[k] = found.loss, found.error_estimate
+    M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
+    found = [solvers.exact_loss(*model) for model in zip(M, end["bias"].values, end["p"].values, strict=True)]
+    exact = np.array([one.loss for one in found])
     return xr.Dataset(
         {
-            "n_features": end["n_features"],
-            "n_hidden": end["n_hidden"],
-            "p": end["p"],
+            **{name: end[name] for name in ("n_features", "n_hidden", "p")},
             "exact": ("model", exact),
-            "error_estimate": ("model", error),
+            "error_estimate": ("model", [one.error_estimate for one in found]),
             "sampled": end["loss"],
             "sampled_se": end["loss_se"],
             "z": (end["loss"] - exact) / end["loss_se"],

@@ -1,40 +1,31 @@
 """The rug's part of the report."""
 
-from collections.abc import Callable
+import json
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 import xarray as xr
 
-from ..experiment import Figure, Section
+from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import student
-from ..training import models_at
-from . import plots, runs, tables
-from .tables import PANELS, RATIOS
+from ..training.schedule import CONVERGED
+from . import plots, runs
 
-__all__ = ["loss_curves", "report_section"]
+__all__ = ["PANELS", "SECTION", "loss_curves"]
 
-# Where models are trained a second time, from the source's first weights.
-COMPARED = (0.01, 0.05, 0.1)
-
-# Sizes that fit each profile: the quick one takes a few minutes on two cores.
-SIZES = {
-    "quick": {
-        "train": {"n_features": 64, "ratio": (0.125, 0.25, 0.5, 0.75), "seeds": 3, "steps": 3000},
-        "evaluation_samples": 2**17,
-        "checked": {"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,)},
-        "finite": (64, 256, 1024, 4096),
-        "simulated": 2000,
-    },
-    "full": {
-        "train": {"n_features": 128, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75), "seeds": 5, "steps": 20_000},
-        "evaluation_samples": 2**20,
-        "checked": {"n_features": 128, "p": (0.001, 0.01, 0.1, 0.4), "ratio": (0.125, 0.25)},
-        "finite": (64, 256, 1024, 4096, 16384),
-        "simulated": 4000,
-    },
+# The six panels of Fig. 2, and the ratios at which the loss is drawn against p.
+PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)
+RATIOS = (0.12, 0.25, 0.5)
+CELL = ["p", "ratio ≈", "n_features"]
+# Where theory's curves are drawn.
+CURVES = {
+    "p": np.unique(np.concatenate([np.geomspace(1e-4, 1, 81), PANELS])),
+    "ratio": np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 80), np.linspace(0.1, 1, 91)])),
 }
-CHECKED_SAMPLES = 10**7
+PLANE = {"p": np.geomspace(1e-6, 1, 121), "ratio": np.geomspace(1e-6, 1, 121)}
+PROFILE = {"p": 0.05, "ratio": [0.005, 0.02, 0.032, 0.05, 0.1, 0.3], "shift": np.linspace(-5, 6, 221)}
 
 TEXT = """
 A ReLU autoencoder of sparse data keeps n_hidden numbers for n_features features. If its weights are
@@ -44,183 +35,103 @@ n_hidden/n_features bounds from below. The Persian rug attains the bound. Lines 
 the optimal a and b, computed without sampling; markers are models that were really trained.
 
 The bound on sigma is a theorem about one choice of weights, not about what training finds. The tables give
-the relative excess of trained models over the rug, at the stopping rule of the source and at convergence.
-Negative numbers are models that beat it.
+the relative excess of trained models over the rug; negative numbers are models that beat it.
 """
+MARKERS = (
+    "Every seed is shown, at the source's stopping rule (open) and at convergence (filled). Models of this "
+    "run were evaluated exactly, the reference runs on 2^19 samples, with standard errors mostly below the "
+    "marker's size. "
+)
+INTERVALS = "± and bars: Student's 95 % interval of the mean over seeds."
 
 
-def report_section(profile: str, seed: int, progress: Callable[[str], None]) -> Section:
-    """Run the rug's experiments and return its part of the report.
-
-    Parameters
-    ----------
-    profile : {"quick", "full"}
-    seed : int
-        Seed of everything random here; models take the seeds from it on.
-    progress : callable
-        Called with a line of text from time to time.
-
-    Returns
-    -------
-    Section
-    """
-    sizes = SIZES[profile]
-    here = _train_here(sizes, seed, progress)
-    reference, provenance = runs.read_reference()
-    trained = here if reference is None else xr.concat([reference, here], "model", combine_attrs="drop")
-    losses = loss_curves(trained)
-    progress("rug: finite sizes")
-    finite = [
-        runs.run_finite_size(p, ratio, sizes["finite"], samples=sizes["simulated"], seed=seed)
-        for p, ratio in ((0.05, 0.25), (0.4, 0.5))
-    ]
-    checked = _checked(sizes, seed, progress)
-    progress("rug: figures")
-    return Section(
-        "rug",
-        "The Persian rug",
-        TEXT + _what_was_found(trained),
-        _figures(losses, sizes["train"]["n_features"], finite, seed),
-        [
-            tables.excess_table(trained),
-            tables.weights_table(trained),
-            tables.init_table(here, _linear_init(sizes, seed, progress)),
-            tables.finite_table(finite),
-            tables.checked_table(checked),
-            tables.provenance_table(provenance),
-        ],
-    )
-
-
-def _train_here(sizes: dict, seed: int, progress: Callable[[str], None]) -> xr.Dataset:
-    train = sizes["train"]
-    count = len(PANELS) * len(train["ratio"]) * train["seeds"]
-    progress(f"rug: training {count} models of {train['n_features']} features")
-    return runs.run_trained(
-        train["n_features"],
-        PANELS,
-        train["ratio"],
-        range(seed, seed + train["seeds"]),
-        steps=train["steps"],
-        evaluation_samples=sizes["evaluation_samples"],
-    )
-
-
-def _linear_init(sizes: dict, seed: int, progress: Callable[[str], None]) -> xr.Dataset:
-    """Train some of the models again from the source's first weights."""
-    train = sizes["train"]
-    progress("rug: the source's first weights")
-    return runs.run_trained(
-        train["n_features"],
-        COMPARED,
-        (0.25, 0.5),
-        range(seed, seed + train["seeds"]),
-        steps=train["steps"],
-        evaluation_samples=sizes["evaluation_samples"],
-        init="linear",
-    )
-
-
-def _checked(sizes: dict, seed: int, progress: Callable[[str], None]) -> xr.Dataset:
-    progress(f"rug: exact losses against {CHECKED_SAMPLES:.0e} samples")
-    checked = sizes["checked"]
-    trained = runs.run_trained(
-        checked["n_features"],
-        checked["p"],
-        checked["ratio"],
-        [seed],
-        steps=1000,
-        evaluation_samples=CHECKED_SAMPLES,
-        keep_weights=True,
-    )
-    return runs.run_exact_against_samples(trained)
-
-
-def _what_was_found(trained: xr.Dataset) -> str:
-    """Say in two sentences, from the numbers, where converged models lie against the rug."""
-    cells = []
-    for p in np.unique(trained["p"]):
-        for ratio in RATIOS:
-            for n in np.unique(trained["n_features"]):
-                mine = models_at(trained, p, ratio, n)
-                if mine.size > 1:
-                    mean, half = map(float, student(trained["excess"].values[-1, mine]))
-                    cells.append((mean, half, n, p, ratio))
-    above = sum(mean > half for mean, half, *_ in cells)
-    below = sum(mean < -half for mean, half, *_ in cells)
-    low, high = min(cells), max(cells)
-    return (
-        f"\n\nOf the {len(cells)} combinations of n_features, p and ratio ≈ 0.12, 0.25 or 0.5 with several "
-        f"seeds here, {above} "
-        f"end above the rug at convergence and {below} below it, by more than Student's 95 % interval of the "
-        f"mean over seeds; the other {len(cells) - above - below} agree. The lowest mean is {low[0]:+.1%} "
-        f"(n = {low[2]}, p = {low[3]:g}, ratio ≈ {low[4]:g}), the highest {high[0]:+.1%} (n = {high[2]}, "
-        f"p = {high[3]:g}, ratio ≈ {high[4]:g})."
-    )
-
-
-def loss_curves(trained: xr.Dataset) -> xr.Dataset:
+def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dataset:
     """Put all trained losses, relative to the loss at ratio 0, beside theory on a fine grid.
 
     Parameters
     ----------
     trained : xarray.Dataset
         From `read_reference` or `run_trained`, or several of them in one.
+    curves : xarray.Dataset, optional
+        From `run_theory`; on the grid of the report's figures if not given.
 
     Returns
     -------
     xarray.Dataset
-        That of `run_theory`, with the models' losses ``trained``, ``trained_se`` and what names them.
+        That of `run_theory`, with the models' losses ``trained`` and what names them.
     """
-    ratio = np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 80), np.linspace(0.1, 1, 91)]))
-    p = np.unique(np.concatenate([np.geomspace(1e-4, 1, 81), PANELS]))
     per_model = {name: trained[name] for name in ("n_features", "n_hidden", "seed", "origin", "excess")}
-    return runs.run_theory(p, ratio).assign(
+    return (runs.run_theory(**CURVES) if curves is None else curves).assign(
         trained=trained["loss"] / trained["zero_ratio_loss"],
-        trained_se=trained["loss_se"] / trained["zero_ratio_loss"],
         model_p=trained["p"],
         model_ratio=trained["ratio"],
         **per_model,
     )
 
 
-def _figures(losses: xr.Dataset, here: int, finite: list[xr.Dataset], seed: int) -> list[Figure]:
-    plane = runs.run_theory(np.geomspace(1e-6, 1, 121), np.geomspace(1e-6, 1, 121))
-    profile = runs.run_bias(0.05, [0.005, 0.02, 0.032, 0.05, 0.1, 0.3], np.linspace(-5, 6, 221))
-    markers = (
-        "Every seed is shown; open markers are at the source's stopping rule, filled ones at convergence; "
-        "error bars are ± 1 standard error of the evaluation on fresh data, mostly smaller than the marker. "
+def _mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
+    """Write a mean and half the width of its interval."""
+    runs = np.asarray(values, dtype=np.float64)
+    if runs.size == 1:
+        return f"{runs[0]:{digits}}"
+    mean, half = student(runs)
+    return f"{mean:{digits}} ± {half:{digits.removeprefix('+')}}"
+
+
+def _frame(trained: xr.Dataset) -> pd.DataFrame:
+    """Return a row for each model at each end, for the ratios that are tabulated."""
+    frame = trained.to_dataframe().reset_index()
+    off = np.abs(frame["ratio"].to_numpy()[:, None] / RATIOS - 1)
+    frame["ratio ≈"] = np.array(RATIOS)[off.argmin(axis=1)]
+    return frame[off.min(axis=1) < 0.05]
+
+
+def _means(title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str], caption: str) -> Table:
+    """Tabulate means over seeds with their intervals, a column for each value, in its format, and end."""
+    said = {name: partial(_mean, digits=digits) for name, digits in values.items()}
+    means = frame.dropna(subset=["loss"]).pivot_table(list(values), by, "end", aggfunc=said)
+    means.columns = [f"{name}, {end}" for name, end in means.columns]
+    return Table.of(title, means.fillna("–").reset_index(), f"{caption} {INTERVALS}")
+
+
+# --- What is shown ------------------------------------------------------------------------------------------
+
+
+def _show_picture(ds: xr.Dataset) -> Shown:
+    n, m = ds.sizes["row"], ds.attrs["n_hidden"]
+    figure = Figure(
+        "image",
+        f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}",
+        f"Decoder times encoder, built from {m} random rows of the Hadamard matrix; the diagonal is 1 "
+        "(beyond the colour scale).",
+        ds,
+        plots.plot_rug,
+        size=(5.2, 4.4),
     )
-    return [
-        Figure(
-            "image",
-            "Fig. 1: the rug, n_features = 256, n_hidden = 40",
-            "Decoder times encoder, built from 40 random rows of the Hadamard matrix; the diagonal is 1 "
-            "(beyond the colour scale).",
-            runs.run_rug(seed=seed),
-            plots.plot_rug,
-            size=(5.2, 4.4),
-        ),
+    return Shown("", [figure])
+
+
+def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) -> Shown:
+    here = here.reindex(end=reference["end"])  # a short run has one end only
+    trained = xr.concat([reference, here], "model", combine_attrs="drop")
+    losses = loss_curves(trained, curves)
+    wide = {"columns": 3, "size": (3.6, 3.1)}
+    figures = [
         Figure(
             "loss-against-ratio",
             "Fig. 2: loss against the ratio",
-            markers + f"n = {here} was trained in this run; other sizes are reference runs.",
+            f"{MARKERS}n = {int(here['n_features'][0])} is of this run, other sizes are of reference runs.",
             losses,
-            [
-                partial(plots.plot_loss_against_ratio, p=p, legend=k == len(PANELS) - 1)
-                for k, p in enumerate(PANELS)
-            ],
-            columns=3,
-            size=(3.6, 3.1),
+            [partial(plots.plot_loss_against_ratio, p=p, legend=p == PANELS[-1]) for p in PANELS],
+            **wide,
         ),
         Figure(
             "loss-against-p",
             "Loss against p at fixed ratio",
-            markers + "The dotted line is the closed small-p law, which has no free constant.",
+            f"{MARKERS}The dotted line is the closed small-p law, which has no free constant.",
             losses,
-            [partial(plots.plot_loss_against_p, ratio=r, legend=k == 0) for k, r in enumerate(RATIOS)],
-            columns=3,
-            size=(3.6, 3.1),
+            [partial(plots.plot_loss_against_p, ratio=r, legend=r == RATIOS[0]) for r in RATIOS],
+            **wide,
         ),
         Figure(
             "onset",
@@ -234,24 +145,113 @@ def _figures(losses: xr.Dataset, here: int, finite: list[xr.Dataset], seed: int)
         Figure(
             "excess",
             "Trained models over the rug, and its trend with size",
-            "Means over the seeds of the reference runs with ± 1 standard error of the mean (open, dotted: "
-            "stopping rule; filled: convergence). Below 1 the trained model beats the rug.",
+            "Means over seeds (open, dotted: stopping rule; filled: convergence). Below 1 the trained model "
+            f"beats the rug. {INTERVALS}",
             losses,
             [partial(plots.plot_excess, ratio=ratio) for ratio in RATIOS],
-            columns=3,
-            size=(3.6, 3.1),
+            **wide,
         ),
-        Figure(
-            "finite-size",
-            "The rug at finite size tends to the macroscopic loss",
-            "Scale and bias from the macroscopic optimum, the bias corrected for the interference's exact "
-            "mean; four random rugs at each size.",
-            xr.concat(finite, "case", combine_attrs="drop").assign(
-                p=("case", [f.attrs["p"] for f in finite]), ratio=("case", [f.attrs["ratio"] for f in finite])
-            ),
-            [partial(plots.plot_finite_size, case=case) for case in range(len(finite))],
-            size=(4.2, 3.2),
+    ]
+    frame = _frame(trained)
+    tables = [
+        _means(
+            "Relative excess of trained models over the rug",
+            frame,
+            {"excess": "+.1%"},
+            CELL,
+            "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, "
+            "see the table of reference runs.",
         ),
+        _weights_table(frame[frame["n_features"] == frame["n_features"].max()]),
+        Table.of(
+            "Reference runs",
+            pd.DataFrame(json.loads(reference.attrs["provenance"])),
+            "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands.",
+        ),
+    ]
+    return Shown("", figures, tables, _headline(frame, curves))
+
+
+def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
+    """Say what the largest models do in the middle of the plane."""
+    last = frame[(frame["end"] == CONVERGED) & (frame["n_features"] == frame["n_features"].max())]
+    off = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio"] / 0.25))
+    models = last[off == off.min()]
+    one = models.iloc[0]
+    affine = float(curves["linear_loss"].sel(p=one["p"]).interp(ratio=one["ratio"]))
+    return (
+        f"Trained autoencoders of {one['n_features']} features (p = {one['p']:g}, ratio {one['ratio']:g}) "
+        f"have {_mean(models['loss'] / models['optimum'], '.3f')} times the loss of the Persian rug and "
+        f"{models['loss'].mean() / affine:.2f} times that of the best affine model."
+    )
+
+
+def _weights_table(frame: pd.DataFrame) -> Table:
+    names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
+    n = frame["n_features"].max()
+    return Table.of(
+        f"What trained weights look like, n_features = {n}",
+        frame.groupby(["p", "ratio ≈", "end"])[[*names, "dropped"]].mean().reset_index(),
+        "Means over seeds; standard deviations are over the features of a model. optimum_a and optimum_b are "
+        "the rug's, b for interference of mean zero. The Lyapunov ratio (Eq. 3) is the maximum over rows; for "
+        f"Gaussian rows of this length it is about {np.sqrt(8 / (np.pi * n)):.3f}, and 1 means that one other feature "
+        "makes all the interference: an antipodal pair. Dropped is the share of features without a diagonal.",
+    )
+
+
+def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> Shown:
+    frame = pd.concat(
+        {"W_out = W_in'": _frame(aligned), "independent (source)": _frame(linear)}, names=["first weights"]
+    ).reset_index("first weights")
+    both = frame[frame["p"].isin(linear["p"].values) & frame["ratio"].isin(linear["ratio"].values)]
+    table = _means(
+        "What the first weights decide",
+        both,
+        {"excess": "+.1%", "dropped": ".1%"},
+        ["p", "ratio", "first weights"],
+        f"n_features = {int(linear['n_features'][0])}, trained in this run. With independent first weights "
+        "half of the diagonal starts negative; `dropped` is the share of features that end with a diagonal "
+        "below a tenth of the largest one.",
+    )
+    return Shown("", (), [table])
+
+
+def _show_finite(*finite: xr.Dataset) -> Shown:
+    cases = [one.assign(p=one.attrs["p"], ratio=one.attrs["ratio"]) for one in finite]
+    case = xr.concat(cases, "case", combine_attrs="drop")
+    draws = finite[0].sizes["draw"]
+    figure = Figure(
+        "finite-size",
+        "The rug at finite size tends to the macroscopic loss",
+        "Scale and bias from the macroscopic optimum, the bias corrected for the interference's exact "
+        f"mean; {draws} random rugs at each size, each simulated (bars: 95 % interval) and exact.",
+        case,
+        [partial(plots.plot_finite_size, case=k) for k in range(len(cases))],
+        size=(4.2, 3.2),
+    )
+    frame = case.to_dataframe().reset_index()
+    for name in ("exact", "predicted", "simulated"):
+        frame[f"{name}, excess"] = frame[name] / frame["macroscopic"] - 1
+    cells = frame.groupby(["p", "ratio", "n_features"])
+    means = cells[[name for name in frame if name.endswith("excess")]].agg(_mean)
+    table = Table.of(
+        "The rug's exact loss tends to the macroscopic one",
+        means.assign(macroscopic=cells["macroscopic"].first()).reset_index(),
+        f"Means over {draws} random rugs with Student's 95 % interval; predicted: the first Edgeworth "
+        "correction.",
+    )
+    largest = frame[frame["n_features"] == frame["n_features"].max()].groupby(["p", "ratio"])["exact, excess"]
+    said = [f"{mean:+.2%} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in largest.mean().items()]
+    headline = (
+        f"At n_features = {frame['n_features'].max()} the rug's exact loss differs from the macroscopic "
+        f"formula by {' and '.join(said)}."
+    )
+    return Shown("", [figure], [table], headline)
+
+
+def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> Shown:
+    sparse = float(plane["crossover_ratio"][0] / plane["p"][0])
+    figures = [
         Figure(
             "profile",
             "One minimum, which moves through zero bias: a crossover, not a jump",
@@ -263,9 +263,90 @@ def _figures(losses: xr.Dataset, here: int, finite: list[xr.Dataset], seed: int)
         Figure(
             "bias",
             "Where the optimal bias is negative (sparse regime) and positive (almost affine)",
-            "The bias vanishes on the black line; for small p it is ratio = 0.592 p.",
+            f"The bias vanishes on the black line; for small p it is ratio = {sparse:.3f} p.",
             plane,
             plots.plot_bias_map,
             size=(5.2, 3.8),
         ),
     ]
+    return Shown("", figures)
+
+
+def _show_checked(ds: xr.Dataset) -> Shown:
+    digits = {"exact": ".9g", "error_estimate": ".1e", "sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
+    frame = ds.to_dataframe()[["n_features", "n_hidden", "p", *digits]]
+    for name, form in digits.items():
+        frame[name] = frame[name].map(f"{{:{form}}}".format)
+    caption = (
+        f"Trained in this run; {ds.attrs['samples']:.1e} fresh samples. Their float32 arithmetic errs by "
+        "about 1e-7 relative; z is the difference in standard errors."
+    )
+    return Shown("", (), [Table.of("Exact loss of trained models against samples", frame, caption)])
+
+
+def _finite(p: float, ratio: float) -> Experiment:
+    sizes = (64, 256, 1024, 4096)
+    case = {"p": p, "ratio": ratio}
+    return Experiment(
+        runs.run_finite_size,
+        quick={**case, "n_features": sizes, "samples": 2000},
+        full={**case, "n_features": (*sizes, 16384), "samples": 4000},
+        seconds=4,
+    )
+
+
+# The quick models: three seeds, for an interval; at four p and three ratios; converged only.
+QUICK = {"n_features": 64, "seeds": range(3), "steps": 1500, "schedule": "converged"}
+FULL = {"n_features": 128, "seeds": range(5), "steps": 20_000}
+
+SECTION = Section(
+    "rug",
+    "The Persian rug",
+    TEXT,
+    {
+        "picture": Experiment(runs.run_rug),
+        "curves": Experiment(runs.run_theory, quick=CURVES, full=CURVES, seconds=3),
+        "plane": Experiment(runs.run_theory, quick=PLANE, full=PLANE, seconds=3),
+        "profile": Experiment(runs.run_bias, quick=PROFILE, full=PROFILE),
+        "reference": Experiment(runs.run_reference),
+        "trained": Experiment(
+            runs.run_trained,
+            quick={**QUICK, "p": PANELS[1:5], "ratio": (0.125, 0.25, 0.5)},
+            full={**FULL, "p": PANELS, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75)},
+            apart=("seeds", "model"),
+            torch=True,
+            seconds=22,
+        ),
+        "linear_init": Experiment(
+            runs.run_trained,
+            quick={**QUICK, "p": (0.01, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
+            full={**FULL, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
+            apart=("seeds", "model"),
+            torch=True,
+            seconds=8,
+        ),
+        "finite_sparse": _finite(0.05, 0.25),
+        "finite_dense": _finite(0.4, 0.5),
+        "checked": Experiment(
+            runs.run_checked,
+            quick={"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,), "seeds": range(1)},
+            full={
+                "n_features": 128,
+                "p": (0.001, 0.01, 0.1, 0.4),
+                "ratio": (0.125, 0.25),
+                "seeds": range(1),
+                "samples": 10**7,
+            },
+            torch=True,
+            seconds=8,
+        ),
+    },
+    [
+        Topic("losses", ["reference", "trained", "curves"], _show_losses, claims=["C26", "C27"]),
+        Topic("picture", ["picture"], _show_picture, claims=["C11", "C12", "C13"]),
+        Topic("first weights", ["trained", "linear_init"], _show_first_weights),
+        Topic("finite sizes", ["finite_sparse", "finite_dense"], _show_finite, claims=["C6"]),
+        Topic("bias", ["profile", "plane"], _show_bias, claims=["C18"]),
+        Topic("check", ["checked"], _show_checked),
+    ],
+)

@@ -4,6 +4,7 @@ Models of equal shape lie stacked in one tensor. Each model keeps all its parame
 so that Adam is a handful of elementwise operations whatever the number of models.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ...solvers.loss import exact_loss
+from ...theory.features import Features
 from .schedule import CONVERGED, STOPPING_RULE
 
-__all__ = ["Model", "evaluate", "load_torch", "new_model", "product", "run_block"]
+__all__ = ["Law", "Model", "digest", "evaluate", "load_torch", "new_model", "product", "run_block"]
 
 # Adam's usual constants. The loss that is differentiated is the sum over the features (Cowsik et al.
 # (2024), Eq. 2), averaged over the batch: with the mean over the features gradients at small p and
@@ -22,6 +25,12 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 # Below this p it is faster to draw the gaps between the entries that are on than every entry.
 GAPS_BELOW = 0.03
+
+# Error to aim at of an exact loss, relative: below that of float32 weights, and cheap.
+EXACT = 1e-6
+
+# Law of the data: a number is the p of features that are alike and uniform on [0, 1].
+Law = float | Features
 
 # What the random streams of one model are for. Each has a seed of its own.
 STREAMS = ("initial weights", "training", STOPPING_RULE, CONVERGED)
@@ -33,7 +42,7 @@ class Model:
 
     n_features: int
     n_hidden: int
-    p: float
+    law: Law
     seed: int
     tied: bool
     parameters: Any  # torch.Tensor (size,): W_in' (n_features, n_hidden), W_out unless tied, b
@@ -47,6 +56,11 @@ class Model:
     status: dict[str, str] = field(default_factory=dict)
     finished: bool = False
 
+    @property
+    def p(self) -> float:
+        """Probability that a feature is on, the mean over the features."""
+        return float(np.mean(self.law.p)) if isinstance(self.law, Features) else self.law
+
 
 def load_torch() -> Any:
     """Import torch, or say in one line how to get it."""
@@ -57,10 +71,18 @@ def load_torch() -> Any:
     return torch
 
 
+def digest(law: Features) -> int:
+    """Return a number of 64 bits that tells laws apart."""
+    parts = [law.values.encode(), str(law.exactly).encode()]
+    arrays = [law.p, law.scale, law.importance, *(array for group in law.groups for array in group)]
+    parts += [np.asarray(array, np.float64).tobytes() for array in arrays]
+    return int.from_bytes(hashlib.sha256(b"|".join(parts)).digest()[:8], "little")
+
+
 def _seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
     """Seed of one stream of one model; two models share none unless all their numbers agree."""
-    n_features, n_hidden, p, seed = model_key
-    bits = int(np.float64(p).view(np.uint64))
+    n_features, n_hidden, law, seed = model_key
+    bits = digest(law) if isinstance(law, Features) else int(np.float64(law).view(np.uint64))
     return np.random.SeedSequence([seed, n_features, n_hidden, bits, STREAMS.index(stream)])
 
 
@@ -86,10 +108,10 @@ def _views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
 
 
 def new_model(
-    torch: Any, device: Any, n_features: int, n_hidden: int, p: float, seed: int, tied: bool, init: str
+    torch: Any, device: Any, n_features: int, n_hidden: int, law: Law, seed: int, tied: bool, init: str
 ) -> Model:
     """Make a model with initial weights that depend on its own numbers only, not on the device."""
-    key = (n_features, n_hidden, p, seed)
+    key = (n_features, n_hidden, law, seed)
     rng = np.random.default_rng(_seed(key, "initial weights"))
     shapes = _shapes(n_features, n_hidden, tied)
     flat = np.zeros(sum(math.prod(shape) for shape in shapes), dtype=np.float32)
@@ -108,7 +130,7 @@ def new_model(
     return Model(
         n_features,
         n_hidden,
-        p,
+        law,
         seed,
         tied,
         parameters,
@@ -118,13 +140,19 @@ def new_model(
     )
 
 
-def _draw(torch: Any, x: Any, p: float, generator: Any) -> None:
-    """Fill the contiguous float32 tensor `x` with independent c u, c Bernoulli(p), u uniform on [0, 1].
+def _draw(torch: Any, x: Any, law: Law, generator: Any) -> None:
+    """Fill the contiguous float32 tensor `x` (samples, features) with samples of the law.
 
-    One uniform v serves for both: if v < p, then 1 - v/p is uniform. For small p, where most entries are
-    zero and the 2^-24 grid of v would be coarse beside p, the gaps between the entries that are on are drawn
-    instead, geometric and in float64.
+    Independent c u, c Bernoulli(p), u uniform on [0, 1], are drawn here: one uniform v serves for both, as
+    1 - v/p is uniform if v < p. For small p, where most entries are zero and the 2^-24 grid of v would be
+    coarse beside p, the gaps between the entries that are on are drawn instead, geometric and in float64.
+    Other laws sample themselves; the generator seeds them, so that its state is all that continuing needs.
     """
+    if isinstance(law, Features):
+        seed = torch.randint(2**62, (), generator=generator, device=x.device)
+        x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))
+        return
+    p = law
     if p > GAPS_BELOW:
         x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
         return
@@ -147,22 +175,18 @@ def _reconstruct(torch: Any, views: Sequence[Any], x: Any, z: Any, y: Any) -> No
     y.relu_()
 
 
+def _weights(law: Law, like: Any) -> Any:
+    """Return the features' importances as a tensor; None if all are 1."""
+    if not isinstance(law, Features) or np.all(law.importance == 1.0):
+        return None
+    return like.new_tensor(law.importance)
+
+
 def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size: int) -> np.ndarray:
-    """Train models of equal shape, step count and device for some batches.
+    """Train models of equal shape, step count, importances and device for some batches, in place.
 
-    Parameters
-    ----------
-    torch : module
-    models : sequence of Model
-        Changed in place: parameters, moments, generator, step.
-    rates : (batches, models) ndarray
-        Learning rates.
-    batch_size : int
-
-    Returns
-    -------
-    (batches, models) ndarray of float64
-        Losses per feature of the batches, each before its step.
+    Takes learning rates (batches, models); returns the losses per feature of the batches, each before its
+    step, in the same shape.
     """
     first = models[0]
     n_features, n_hidden, tied = first.n_features, first.n_hidden, first.tied
@@ -178,14 +202,20 @@ def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size
         z = flat.new_empty(len(models), batch_size, n_hidden)
         z_slope, update = torch.empty_like(z), torch.empty_like(flat)
         norms = flat.new_empty(len(rates), len(models))
+        importance = _weights(first.law, flat)
+        root = None if importance is None else importance.sqrt()
         rates_there = torch.from_numpy(rates.astype(np.float32)).to(flat.device)
         for k in range(len(rates)):
             for model, rows in zip(models, x, strict=True):
-                _draw(torch, rows, model.p, model.generator)
+                _draw(torch, rows, model.law, model.generator)
             _reconstruct(torch, views, x, z, y)
             torch.sub(y, x, out=error)
+            if root is not None:
+                error.mul_(root)
             torch.linalg.vector_norm(error, dim=(1, 2), out=norms[k])
             error.mul_(y.sign_())  # y >= 0, so its sign is the slope of the ReLU
+            if root is not None:
+                error.mul_(root)
             torch.bmm(error, views[-2], out=z_slope)
             torch.bmm(x.mT, z_slope, out=slopes[0])
             if tied:
@@ -214,25 +244,32 @@ def product(model: Model, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return views[-2], views[0].T, views[-1]
 
 
-def evaluate(torch: Any, model: Model, end: str, samples: int, batch_size: int) -> tuple[float, float]:
-    """Loss per feature, and its standard error, of the parameters at an end on data never seen before.
+def evaluate(torch: Any, model: Model, end: str, samples: int | None, batch_size: int) -> tuple[float, float]:
+    """Loss per feature of the parameters at an end: on data never seen before, with its standard error.
 
-    Samples are independent, so the standard error is that of a mean of per-sample losses.
+    Without samples it is the exact loss with its error estimate.
     """
+    if samples is None:
+        decoder, encoder, bias = product(model, model.ends[end])
+        exact = exact_loss(decoder @ encoder, bias, model.law, tol=EXACT)
+        return exact.loss, exact.error_estimate
     device = model.parameters.device
-    key = (model.n_features, model.n_hidden, model.p, model.seed)
-    generator = _generator(torch, device, key, end)
+    generator = _generator(torch, device, (model.n_features, model.n_hidden, model.law, model.seed), end)
     flat = torch.from_numpy(model.ends[end]).to(device)[None]
     views = _views(flat, model.n_features, model.n_hidden, model.tied)
+    importance = _weights(model.law, flat)
     total = squares = 0.0
     with torch.no_grad():
         for start in range(0, samples, batch_size):
             rows = min(batch_size, samples - start)
             x = flat.new_empty(1, rows, model.n_features)
             z, y = flat.new_empty(1, rows, model.n_hidden), torch.empty_like(x)
-            _draw(torch, x[0], model.p, generator)
+            _draw(torch, x[0], model.law, generator)
             _reconstruct(torch, views, x, z, y)
-            losses = y.sub_(x).square_().mean(dim=2).double()
+            errors = y.sub_(x).square_()
+            if importance is not None:
+                errors.mul_(importance)
+            losses = errors.mean(dim=2).double()
             total += float(losses.sum())
             squares += float(losses.square().sum())
     mean = total / samples

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ...theory.features import Features
 from .engine import Model, product
 from .schedule import BLOCK
 from .statistics import weight_statistics
@@ -59,5 +60,10 @@ def dataset(
     if keep_weights:
         data["W_out"] = ((*pair, "feature", "hidden"), W_out)
         data["W_in"] = ((*pair, "hidden", "feature"), W_in)
+    law = models[0].law
+    if isinstance(law, Features):
+        attributes = {**attributes, "values": law.values}
+        for name in ("p", "scale", "importance"):
+            data[f"law_{name}"] = ("feature", getattr(law, name))
     last_batch = BLOCK * np.arange(1, history.shape[1] + 1)
     return xr.Dataset(data, {"end": list(ends), "block": last_batch}, attributes)

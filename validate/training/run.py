@@ -16,9 +16,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory import arguments
+from ...theory.features import Features, as_features
 from ..files import output_file
 from . import checkpoint as checkpoints
-from .engine import Model, evaluate, load_torch, new_model, run_block
+from .engine import Law, Model, digest, evaluate, load_torch, new_model, run_block
 from .points import LARGEST_SIZE, points
 from .results import dataset
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
@@ -43,7 +44,7 @@ PEAK_LEARNING_RATE = 1e-2
 def train(
     n_features: int,
     n_hidden: npt.ArrayLike,
-    p: npt.ArrayLike,
+    p: npt.ArrayLike | Features,
     seed: npt.ArrayLike,
     *,
     tied: bool = False,
@@ -53,7 +54,7 @@ def train(
     batch_size: int = 1024,
     learning_rate: float | None = None,
     peak_learning_rate: float | None = None,
-    evaluation_samples: int = 2**20,
+    evaluation_samples: int | None = 2**20,
     device: str = "auto",
     threads: int | None = None,
     checkpoint: str | Path | None = None,
@@ -63,8 +64,9 @@ def train(
     r"""Train models ReLU(W_out W_in x + b) of one n_features on sparse data, many at once.
 
     The data are x_i = c_i u_i, c_i Bernoulli(p) and u_i uniform on [0, 1], all independent and always
-    fresh. Adam minimises the squared error, summed over the features as in the source, which sets the
-    size of Adam's epsilon and nothing else; every loss that is returned is *per feature*.
+    fresh; or they have any other law, which may weight the features' errors by importances. Adam minimises
+    the squared error, summed over the features as in the source, which sets the size of Adam's epsilon and
+    nothing else; every loss that is returned is *per feature*.
 
     A model's numbers depend on its own sizes, p, seed and the settings only: it has random streams of
     its own for its first weights, its training data and its evaluations, so it comes out the same,
@@ -77,6 +79,8 @@ def train(
     n_hidden, p, seed : scalar or (models,) array_like
         One entry for each model; they broadcast. ``1 <= n_hidden <= n_features``; p in (0, 1] is the
         probability that a feature is on (1 - S of other papers); seeds are not negative. See `grid`.
+        In place of p a `theory.features.Features` is the law of the data of all models. Its samples are
+        drawn on the CPU, at some 2 ms for a batch of 64 features.
     tied : bool
         Train with W_out = W_in'.
     init : {"aligned", "linear"}
@@ -103,7 +107,8 @@ def train(
     peak_learning_rate : float, optional
         Of the converging phase; 1e-2 if not given.
     evaluation_samples : int
-        Fresh samples on which each final loss is evaluated.
+        Fresh samples on which each final loss is evaluated. None: the exact loss instead, to 1e-6 (see
+        `solvers.loss.exact_loss` for its domain and cost).
     device : {"auto", "cpu", "cuda"}
         "auto" takes CUDA where there is one. Data are generated on the device.
     threads : int, optional
@@ -122,13 +127,15 @@ def train(
     -------
     xarray.Dataset
         Dimensions ``end``, ``model``, ``feature``, ``block``, and ``hidden`` with `keep_weights`.
-        Of (model): ``n_hidden``, ``p``, ``seed``. Of (end, model): ``status`` ("reached", "step limit",
-        "diverged"), ``steps`` run up to this end, ``loss`` per feature on fresh data with its standard
-        error ``loss_se``, and what `weight_statistics` gives. Of (end, model, feature): ``diagonal`` of
-        M, and ``bias``. Of (model, block): ``history``, mean losses over 100 batches, NaN after the
-        last; the coordinate ``block`` is the number of its last batch. ``W_out`` (…, feature, hidden)
-        and ``W_in`` (…, hidden, feature) are padded with zeros up to the largest n_hidden, which leaves
-        M as it is. The attributes tell settings, device, torch version and wall time.
+        Of (model): ``n_hidden``, ``p`` (of a law the mean over the features), ``seed``. Of (end, model):
+        ``status`` ("reached", "step limit", "diverged"), ``steps`` run up to this end, ``loss`` per feature
+        with its standard error ``loss_se`` (of exact losses the error estimate), and what
+        `weight_statistics` gives. Of (end, model, feature): ``diagonal`` of M, and ``bias``. Of (model,
+        block): ``history``, mean losses over 100 batches, NaN after the last; the coordinate ``block`` is
+        the number of its last batch. ``W_out`` (…, feature, hidden) and ``W_in`` (…, hidden, feature) are
+        padded with zeros up to the largest n_hidden, which leaves M as it is. A law is told by ``law_p``,
+        ``law_scale`` and ``law_importance`` (feature). The attributes tell settings, device, torch version
+        and wall time.
 
         A model whose loss or weights ceased to be finite stops there, has the status "diverged" at the
         ends it did not reach, and NaN for their losses and statistics.
@@ -147,23 +154,11 @@ def train(
     model on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at
     (512, 128), batches of 1024.
 
-    *How long, how fast.* Final losses in units of the loss of the macroscopic rug, one seed each. At
-    n_features = 128 and (p, n_hidden) = (0.01, 13), (0.01, 64), (0.1, 13), (0.1, 64), (0.4, 13),
-    (0.4, 64), from "aligned" weights:
-
-    ===== ===== ===== ===== ===== ===== ===== =====
-    peak  steps
-    ===== ===== ===== ===== ===== ===== ===== =====
-    3e-3   5000 0.845 0.340 0.919 0.243 0.991 0.602
-    1e-2   5000 0.798 0.157 0.888 0.243 0.950 0.610
-    3e-2   5000 0.790 0.159 0.885 0.242 0.947 0.601
-    1e-2  15000 0.787 0.165 0.887 0.242 0.947 0.601
-    ===== ===== ===== ===== ===== ===== ===== =====
-
-    (the second row after the phase with the stopping rule, the others without it). At n_features = 512,
-    n_hidden = 128, 2000 steps, p = 0.01 and 0.1: 0.629 and 0.841 at 3e-3, 0.586 and 0.821 at 1e-2,
-    0.615 and 0.815 at 3e-2; 6000 steps at 1e-2 gave 0.556 and 0.797, so large models want more steps
-    than small ones. Compare two budgets before calling a loss converged.
+    *How long, how fast.* At n_features = 128, p from 0.01 to 0.4 and ratios 0.1 and 0.5, peaks of 3e-3, 1e-2
+    and 3e-2 and 5000 or 15 000 steps, final losses differ by up to 5 %, but for the slowest (5000 steps
+    at 3e-3), whose are up to twice as high. At n_features = 512, ratio 1/4, p = 0.01 and 0.1, 2000 steps
+    gave 0.586 and 0.821 of the rug's loss and 6000 gave 0.556 and 0.797: large models want more steps.
+    Compare two budgets before calling a loss converged.
 
     *First weights.* At n_features = 128, ratio 0.1 and 0.5 and p = 0.01, models that start from "linear"
     weights end with 30 to 56 % of their features dropped, at both ends, and "aligned" ones with none.
@@ -182,13 +177,16 @@ def train(
     n_features = arguments.integer("n_features", n_features, 2, LARGEST_SIZE)
     init = arguments.choice("init", init, INITS)
     schedule = arguments.choice("schedule", schedule, tuple(ENDS))
-    hidden, ps, seeds = points(n_features, n_hidden, p, seed)
+    law = _law(p, n_features)
+    plain = float(np.mean(law.p)) if isinstance(law, Features) else law
+    hidden, ps, seeds = points(n_features, n_hidden, plain, seed)
     tied = arguments.flag("tied", tied)
     steps = arguments.integer("steps", steps, BLOCK, LARGEST_SIZE)
     if steps % BLOCK:
         raise ValueError(f"`steps` must be a multiple of {BLOCK}; got {steps}.")
     batch_size = arguments.integer("batch_size", batch_size, 1, LARGEST_SIZE)
-    evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
+    if evaluation_samples is not None:
+        evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
     rate = _rate("learning_rate", learning_rate, 3e-3 / n_features**0.5)
     peak = _rate("peak_learning_rate", peak_learning_rate, PEAK_LEARNING_RATE)
     # Weights and biases, two moments of each, and the weights at each end.
@@ -212,9 +210,11 @@ def train(
         "learning_rate": rate,
         "peak_learning_rate": peak,
         "device": place.type,
+        "law": f"{digest(law):016x}" if isinstance(law, Features) else None,
     }
+    laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     models = [
-        new_model(torch, place, n_features, *key, tied, init) for key in zip(hidden, ps, seeds, strict=True)
+        new_model(torch, place, n_features, *key, tied, init) for key in zip(hidden, laws, seeds, strict=True)
     ]
     began = time.perf_counter()
     if path is not None and path.exists():
@@ -237,11 +237,12 @@ def train(
                 if model.status[end] != "diverged"
             }
 
-        losses = list(map_chunks(measure, models))
+        # The exact loss has threads of its own.
+        losses = list((map if evaluation_samples is None else map_chunks)(measure, models))
     attributes = {
-        **{name: value for name, value in settings.items() if name not in ("n_hidden", "p", "seed")},
+        **{name: value for name, value in settings.items() if name not in ("n_hidden", "p", "seed", "law")},
         "tied": int(tied),
-        "evaluation_samples": evaluation_samples,
+        "evaluation_samples": evaluation_samples or 0,
         "threads": threads,
         "torch_version": str(torch.__version__),
         "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
@@ -249,6 +250,15 @@ def train(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return dataset(models, losses, ENDS[schedule], keep_weights, attributes)
+
+
+def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
+    """Return p as it is; of a law that a number says as well, the number."""
+    if not isinstance(p, Features):
+        return p
+    law = as_features(p, n_features, "p")
+    plain = law.alike and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
+    return float(law.p[0]) if plain else law
 
 
 def _rate(name: str, value: float | None, default: float) -> float:
