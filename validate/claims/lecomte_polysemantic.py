@@ -83,8 +83,8 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
         + f"; and at n = {here.attrs['n_features']} "
         + ", ".join(f"{ratio.mean():.2f} at m = {m}" for m, ratio in small.items())
         + ". The count that the weights of a moment would give by themselves is that of chance at the "
-        "start, and moves to its final value between the end of the first conflict and lambda t = 0.8. What the "
-        "ratio tends to for large n is open.",
+        "start, and moves to its final value between the end of the first conflict and lambda t = 0.8. "
+        "What the ratio tends to for large n is open.",
         findings,
         corrections=[
             says(

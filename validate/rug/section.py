@@ -195,7 +195,8 @@ def _weights_table(frame: pd.DataFrame) -> Table:
         "Means over seeds; standard deviations are over the features of a model. optimum_a and optimum_b are "
         "the rug's, b for interference of mean zero. The Lyapunov ratio (Eq. 3) is the maximum over rows; "
         f"for Gaussian rows of this length it is about {np.sqrt(8 / (np.pi * n)):.3f}, and 1 means that one "
-        "other feature makes all the interference: an antipodal pair. Dropped is the share of features without a diagonal.",
+        "other feature makes all the interference: an antipodal pair. Dropped is the share of features "
+        "without a diagonal.",
     )
 
 
