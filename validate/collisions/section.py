@@ -64,7 +64,7 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> S
         combine_attrs="override",
     )
     n, lam = printed.attrs["n_features"], printed.attrs["lam"]
-    both = both.assign(quoted=long["quoted"]).assign_attrs(n_features=n, lam=lam)
+    both = both.assign(quoted=long["quoted"]).assign_attrs(n_features=n, lam=lam).drop_encoding()
     trained, flow = _ratio_by_run(last), _ratio_by_run(long)
     figures = [
         Figure(
@@ -379,9 +379,9 @@ SECTION = Section(
     {
         "fig3": Experiment(
             run_fig3,
-            quick={"n_features": 32, "n_hidden": (32, 64, 128, 256), "runs": 40},
+            quick={"n_features": 32, "n_hidden": (32, 64, 128), "runs": 96},
             full={"n_features": 128, "n_hidden": (128, 256, 512, 1024), "runs": 64},
-            seconds=6,
+            seconds=10,
         ),
         "long": Experiment(
             run_fig3,
@@ -398,10 +398,10 @@ SECTION = Section(
         ),
         "trained": Experiment(
             partial(run_trained, optimisers=("flow", "gd", "adamw")),
-            quick={"n_hidden": (32, 128), "seeds": range(16)},
+            quick={"n_hidden": (32, 128), "seeds": range(12)},
             full={"n_features": 64, "n_hidden": (64, 256, 1024), "lam": 0.01, "seeds": range(32)},
             torch=True,
-            seconds=10,
+            seconds=18,
         ),
         "cooccurrence": Experiment(
             run_cooccurrence,
@@ -414,7 +414,7 @@ SECTION = Section(
                 "seeds": range(64),
             },
             torch=True,
-            seconds=5,
+            seconds=14,
         ),
         "remedy": Experiment(
             run_remedy,
@@ -428,7 +428,7 @@ SECTION = Section(
                 "times": TIMES,
             },
             torch=True,
-            seconds=5,
+            seconds=9,
         ),
         "variants": Experiment(
             run_variants,
@@ -442,7 +442,7 @@ SECTION = Section(
             quick={"lam": 0.04, "seeds": range(12)},
             full={"n_features": 64, "n_hidden": 128, "seeds": range(32)},
             torch=True,
-            seconds=5,
+            seconds=13,
         ),
     },
     [
