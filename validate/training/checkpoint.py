@@ -39,7 +39,7 @@ def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds:
     head = {"format": FORMAT, "settings": settings, "models": notes, "seconds": seconds}
     arrays["head"] = np.array(json.dumps(head))
     with replacing(path) as part, open(part, "wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Model]) -> float:
