@@ -51,7 +51,7 @@ def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None
 
 def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the matrix as an image (Fig. 1)."""
-    reach = float(np.abs(ds["rug"]).quantile(0.999))
+    reach = float(abs(ds["rug"]).quantile(0.999))
     image = ax.imshow(ds["rug"], cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="R$_{ij}$ (diagonal = 1)", shrink=0.85, extend="max")
     ax.set(xlabel="input j", ylabel="output i")
@@ -127,8 +127,11 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
             runs = [ds["excess"].values[end, mine & (ds["n_features"].values == n)] for n in sizes]
             cells = [(n, *student(1 + one)) for n, one in zip(sizes, runs, strict=True) if one.size > 1]
             if cells:
+                at, means, halves = (list(part) for part in zip(*cells, strict=True))
                 ax.errorbar(
-                    *zip(*cells, strict=True),
+                    at,
+                    means,
+                    halves,
                     fmt="o-" if filled else "o:",
                     color=colour,
                     markerfacecolor=colour if filled else "white",

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,12 +62,9 @@ def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dat
         That of `run_theory`, with the models' losses ``trained`` and what names them.
     """
     per_model = {name: trained[name] for name in ("n_features", "n_hidden", "seed", "origin", "excess")}
-    return (runs.run_theory(**CURVES) if curves is None else curves).assign(
-        trained=trained["loss"] / trained["zero_ratio_loss"],
-        model_p=trained["p"],
-        model_ratio=trained["ratio"],
-        **per_model,
-    )
+    per_model["trained"] = trained["loss"] / trained["zero_ratio_loss"]
+    per_model |= {"model_p": trained["p"], "model_ratio": trained["ratio"]}
+    return (runs.run_theory(**CURVES) if curves is None else curves).assign(per_model)
 
 
 def _mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
@@ -115,7 +113,7 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
     here = here.reindex(end=reference["end"])  # a short run has one end only
     trained = xr.concat([reference, here], "model", combine_attrs="drop")
     losses = loss_curves(trained, curves)
-    wide = {"columns": 3, "size": (3.6, 3.1)}
+    wide: dict[str, Any] = {"columns": 3, "size": (3.6, 3.1)}
     figures = [
         Figure(
             "loss-against-ratio",
@@ -193,10 +191,9 @@ def _weights_table(frame: pd.DataFrame) -> Table:
         f"What trained weights look like, n_features = {n}",
         frame.groupby(["p", "ratio ≈", "end"])[[*names, "dropped"]].mean().reset_index(),
         "Means over seeds; standard deviations are over the features of a model. optimum_a and optimum_b are "
-        "the rug's, b for interference of mean zero. The Lyapunov ratio (Eq. 3) is the maximum over rows; "
-        f"for Gaussian rows of this length it is about {np.sqrt(8 / (np.pi * n)):.3f}, and 1 means that one "
-        "other feature makes all the interference: an antipodal pair. Dropped is the share of features "
-        "without a diagonal.",
+        "the rug's, b for interference of mean zero. The Lyapunov ratio (Eq. 3) is the maximum over rows: "
+        f"about {np.sqrt(8 / (np.pi * n)):.3f} for Gaussian rows of this length, and 1 if one other feature "
+        "makes all the interference, as in an antipodal pair. Dropped: share of features without a diagonal.",
     )
 
 

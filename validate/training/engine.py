@@ -234,8 +234,7 @@ def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size
             model.parameters = flat[i].clone()
             model.first_moment, model.second_moment = mean[i].clone(), square[i].clone()
             model.step += len(rates)
-        losses: np.ndarray = norms.cpu().numpy().astype(np.float64) ** 2 / (batch_size * n_features)
-        return losses
+        return np.asarray(norms.cpu().numpy().astype(np.float64) ** 2 / (batch_size * n_features))
 
 
 def product(model: Model, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
