@@ -2,7 +2,7 @@
 
 The trained models are stored runs of 128, 256 and 512 features, at both ends: the source's stopping rule, and
 a further phase of thousands of steps. Of 512 features at p = 0.01 there are three seeds, too few for limits
-over seeds; everywhere else there are six or more. Seeds 0 to 2 were seen when the limits were chosen; all were
+over seeds; elsewhere there are six or more. Seeds 0 to 2 were seen when the limits were chosen; all were
 seen when it was chosen which cells a sentence names. For that the family of limits pays: it has every cell,
 end and doubling, also those that are not named.
 """
