@@ -1,6 +1,7 @@
 """Trained models on the map of codes: at a dozen points, between the rug and the proved bound."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -86,16 +87,22 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     for j, n in enumerate(ds["n_features"].values):
         one, colour = ds.sel(n_features=n), f"C{j + 1}"
         x = place + (j + 0.5) * width - 0.4
-        wide = {"width": width, "linewidth": 0}
+        wide: dict[str, Any] = {"width": width, "linewidth": 0}
         ax.bar(
             x, one["lower_bound"], color="0.8", label=None if j else "excluded by the proved bound", **wide
         )
         for name, style, text in (("balanced", "-", "balanced"), ("envelope", ":", "any")):
-            line = {"linestyles": style, "label": None if j else f"best known code, {text} weights"}
+            line: dict[str, Any] = {
+                "linestyles": style,
+                "label": None if j else f"best known code, {text} weights",
+            }
             ax.hlines(one[name], x - width / 2, x + width / 2, "k", lw=1.2, **line)
         for end, mean, half in zip(reversed(range(ds.sizes["end"])), one["mean"], one["half"], strict=True):
             last = end == 0
-            look = {"linewidth": 1 if last else 0.5, "markerfacecolor": colour if last else "white"}
+            look: dict[str, Any] = {
+                "linewidth": 1 if last else 0.5,
+                "markerfacecolor": colour if last else "white",
+            }
             label = f"trained, n_features = {n}" if last else None
             ax.errorbar(
                 x, mean, half, fmt="o", markersize=3.4, color=colour, zorder=3 - end, label=label, **look

@@ -34,9 +34,11 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
             line = cells.sel(end=end, p=p, ratio=ratio).dropna("n_features", how="all")
             found = [student(one.dropna("seed").values) for one in line.transpose("n_features", "seed")]
             last = end == ds["end"].values[-1]
+            means, half = np.transpose(found)
             ax.errorbar(
                 line["n_features"],
-                *np.transpose(found),
+                means,
+                half,
                 fmt="o-" if last else "o:",
                 color=f"C{k + 1}",
                 markerfacecolor=f"C{k + 1}" if last else "none",

@@ -295,7 +295,7 @@ SECTION = Section(
         "pair": Experiment(partial(runs.run_pair, [0.01, 0.05, 0.1])),
         "structure": Experiment(
             runs.run_structure,
-            {"n_features": 32, "p": [0.05, 0.4], "ratio": [0.25, 0.5], "seeds": range(1), "steps": 1000},
+            {"n_features": 32, "p": [0.05, 0.4], "ratio": [0.25, 0.5], "seeds": range(1), "steps": 600},
             {
                 "n_features": 64,
                 "p": [0.01, 0.05, 0.1, 0.4],
@@ -304,23 +304,23 @@ SECTION = Section(
                 "steps": 8000,
             },
             torch=True,
-            seconds=8,
+            seconds=25,
         ),
         "hessian": Experiment(
             runs.run_hessian,
             {"cases": CASES, "n_features": [8, 16, 32]},
             {"cases": CASES, "n_features": [16, 32, 64, 128]},
-            seconds=3,
+            seconds=8,
         ),
         "departure": Experiment(
             runs.run_departure,
-            {"n_features": 16, "cases": [(0.1, 0.5), (0.4, 0.5)], "steps": 40},
+            {"n_features": 16, "cases": [(0.1, 0.5), (0.4, 0.5)], "steps": 30},
             {
                 "n_features": 32,
                 "cases": [(0.05, 0.25), (0.05, 0.5), (0.1, 0.5), (0.4, 0.25), (0.4, 0.5)],
                 "steps": 400,
             },
-            seconds=3,
+            seconds=8,
         ),
     },
     [

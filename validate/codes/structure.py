@@ -1,6 +1,7 @@
 """What code a matrix of weights is: features left out, pairs, larger blocks, and a noise-like remainder."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +91,8 @@ def structure(M: npt.ArrayLike) -> Structure:
     total = squares.sum(axis=1)
     coupled = (COUPLED * np.outer(size, size) < M * M.T) & np.outer(kept, kept)
     np.fill_diagonal(coupled, False)
-    _, block = csgraph.connected_components(sparse.csr_array(coupled), directed=False)
+    graph: Any = sparse.csr_array(coupled)  # its stubs know no graph of booleans
+    _, block = csgraph.connected_components(graph, directed=False)
     members = np.bincount(block)[block]
     inside = (squares * (block[:, None] == block)).sum(axis=1)
     labels = np.full(len(M), "remainder", dtype="<U9")
@@ -101,7 +103,8 @@ def structure(M: npt.ArrayLike) -> Structure:
     labels[~kept] = "dropped"
     pairs = coupled & (labels == "paired")[:, None]
     skew = float(np.median(np.maximum(-M, -M.T)[pairs])) if pairs.any() else np.nan
-    return Structure(*(float(np.mean(labels == name)) for name in SHARES), skew, labels)
+    shares = {name: float(np.mean(labels == name)) for name in SHARES}
+    return Structure(**shares, skew=skew, labels=labels)
 
 
 def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:

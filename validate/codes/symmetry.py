@@ -147,10 +147,10 @@ def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -
     >>> f"{change(values, 128, 256):.2f}"
     '0.53 [0.41, 0.69]'
     """
-    logs = np.log(values.sel(n_features=large) / values.sel(n_features=small)).dropna("seed")
-    found = mean(logs.values, level)
-    ends = np.exp([found.value, found.low, found.high])
-    return Estimate(*map(float, ends), level, found.runs)
+    factors = (values.sel(n_features=large) / values.sel(n_features=small)).dropna("seed")
+    found = mean(np.log(factors.values), level)
+    value, low, high = map(float, np.exp([found.value, found.low, found.high]))
+    return Estimate(value, low, high, level, found.runs)
 
 
 def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
@@ -171,6 +171,6 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
     losses = np.array([(one.value, one.low, one.high) for one in (measured(*pair, each) for pair in pairs)])
     largest = models["n_features"].values == models["n_features"].values.max()
-    (value, low, high), beside = losses[largest].min(axis=0), losses[~largest].min(axis=0)
-    ends = value / beside[0] - 1, low / beside[2] - 1, high / beside[1] - 1
-    return Estimate(*map(float, ends), level, len(losses))
+    value, low, high = map(float, losses[largest].min(axis=0))
+    other, least, most = map(float, losses[~largest].min(axis=0))
+    return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
