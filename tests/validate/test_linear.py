@@ -69,13 +69,13 @@ def test_a_trained_bias_centres_the_inputs(torch):
     )
 
 
-def test_each_run_trains_by_itself(torch):
+def test_each_run_has_its_own_inputs(torch):
     rng = np.random.default_rng(3)
     A, C = 0.5 * rng.normal(size=(2, 2, 3, 2))
-    x, options = rng.normal(size=(5, 3)), {"importance": rng.random(3), "momentum": 0.5}
+    x, options = rng.normal(size=(2, 5, 3)), {"importance": rng.random(3), "momentum": 0.5}
     both = linear.descend(A, C, x, 0.01, [30], "pair", **options)
     for r in range(2):
-        alone = linear.descend(A[[r]], C[[r]], x, 0.01, [30], "pair", **options)
+        alone = linear.descend(A[[r]], C[[r]], x[r], 0.01, [30], "pair", **options)
         np.testing.assert_allclose(both.A[:, r], alone.A[:, 0], rtol=1e-12)
     assert np.abs(both.A - linear.descend(A, C, x, 0.01, [30], "pair").A).max() > 1e-3
 
@@ -265,7 +265,7 @@ START = np.full((1, 3, 1), 0.1)
         ),
         (
             lambda: linear.descend(START, START, np.ones((4, 2)), 0.1, [1]),
-            r"`inputs` must have shape \(any, 3\); got \(4, 2\)",
+            r"`inputs` must have shape \(\[1,\] any, 3\); got \(4, 2\)",
         ),
         (
             lambda: linear.descend(START, START, SIGMA, 0.1, [1], importance=[1.0]),

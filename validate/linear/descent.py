@@ -117,8 +117,8 @@ def descend(
     ----------
     A0, C0 : (n_runs, n_features, n_hidden) array_like of float
         First decoders and transposed encoders; `C0` is not read if weights are tied.
-    inputs : (n_inputs, n_features) array_like of float
-        Samples, or `moment_points` for the expected loss.
+    inputs : ([n_runs,] n_inputs, n_features) array_like of float
+        Samples, or `moment_points` for the expected loss; for all runs or for each.
     rate : float
         Learning rate, positive.
     steps : increasing sequence of int
@@ -154,9 +154,9 @@ def descend(
     second = arguments.real("C0", C0)
     if second.shape != first.shape:
         raise ValueError(f"`C0` must have shape {first.shape}; got {second.shape}.")
-    data = arguments.real("inputs", arguments.matrix("inputs", inputs))
-    if data.shape[1] != n or not data.size:
-        raise ValueError(f"`inputs` must have shape (any, {n}); got {data.shape}.")
+    data = arguments.real("inputs", inputs)
+    if data.size == 0 or data.ndim < 2 or data.shape[-1] != n or data.shape[:-2] not in ((), (runs,)):
+        raise ValueError(f"`inputs` must have shape ([{runs},] any, {n}); got {data.shape}.")
     weights = np.ones(n) if importance is None else arguments.vector("importance", importance, n)
     weights = arguments.real("importance", weights, 0)
     wanted = [arguments.integer("steps", k, 0) for k in steps]

@@ -42,7 +42,8 @@ def _escapes(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]
 def lags(ds: xr.Dataset) -> xr.DataArray:
     """Return by how much steps of 1 + 2 eta rate are later than the flow, which grows by exp(2 eta rate)."""
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
-    return growth / xr.apply_ufunc(np.log1p, growth) - 1
+    late: xr.DataArray = growth / np.log1p(growth) - 1
+    return late
 
 
 def run_plateaus(

@@ -78,24 +78,27 @@ def run_representation(
     weights = np.stack((np.ones(n), decay ** np.arange(n)))
     start = rng.normal(size=(2, runs, n, d)) * 0.1
 
-    shape = (len(BIASES), len(IMPORTANCES), chances.size)
+    laws, inputs = [SparseUniform(q) for q in chances], []
+    for x in laws:  # in units in which one learning rate fits all
+        unit = spectrum(x.second_moment_matrix(n)).eigenvalues[0]
+        inputs += [moment_points(x.covariance(n) / unit, np.full(n, x.mean / np.sqrt(unit)))] * runs
+    start = np.tile(start, (1, len(laws), 1, 1))
+    shape = (len(BIASES), len(IMPORTANCES), len(laws))
     loss, share = np.empty((len(MODELS), *shape, runs)), np.empty((len(MODELS), *shape, runs, n))
     optimum, dedicated, best_share = np.empty(shape), np.empty(shape), np.empty((*shape, n))
-    for j, k, q in np.ndindex(shape):
-        x = SparseUniform(chances[q])
+    for j, k in np.ndindex(shape[:2]):
         # A bias at its best leaves the covariance of the inputs in the place of their second moments.
-        sigma = x.second_moment_matrix(n) if j else x.covariance(n)
-        best = weighted_optimum(sigma, weights[k], d)
-        optimum[j, k, q], dedicated[j, k, q] = best.loss, best.dedicated
-        best_share[j, k, q] = np.diag(best.A @ best.B)
-        # in units in which one learning rate fits all
-        unit = spectrum(x.second_moment_matrix(n)).eigenvalues[0]
-        inputs = moment_points(x.covariance(n) / unit, np.full(n, x.mean / np.sqrt(unit)))
+        sigmas = [x.second_moment_matrix(n) if j else x.covariance(n) for x in laws]
+        for q, sigma in enumerate(sigmas):
+            best = weighted_optimum(sigma, weights[k], d)
+            optimum[j, k, q], dedicated[j, k, q] = best.loss, best.dedicated
+            best_share[j, k, q] = np.diag(best.A @ best.B)
         for i, model in enumerate(MODELS):
-            options = {"importance": weights[k], "bias": j == 0, "momentum": _MOMENTUM}
+            options: dict[str, Any] = {"importance": weights[k], "bias": j == 0, "momentum": _MOMENTUM}
             found = descend(start[0], start[i], inputs, _RATE, [steps], model, **options)
-            for r, (A, C) in enumerate(zip(found.A[-1], found.C[-1], strict=True)):
-                loss[i, j, k, q, r] = reconstruction_loss(A, C.T, sigma, weights[k])
+            for place, (A, C) in enumerate(zip(found.A[-1], found.C[-1], strict=True)):
+                q, r = divmod(place, runs)
+                loss[i, j, k, q, r] = reconstruction_loss(A, C.T, sigmas[q], weights[k])
                 share[i, j, k, q, r] = np.sum(A * C, axis=1)
     where = ("bias", "importance", "p")
     return xr.Dataset(
