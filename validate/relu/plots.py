@@ -40,7 +40,8 @@ IMPORTANCE = "importance of the second feature"
 
 def _curve(ax: Axes, x: npt.ArrayLike, y: npt.ArrayLike, k: int, line: str = "-", **style: Any) -> None:
     """Draw a curve with the k-th marker and, unless another is given, the k-th colour."""
-    ax.plot(x, y, MARKERS[k % len(MARKERS)] + line, **({"color": f"C{k % 7}", "markersize": 4.5} | style))
+    whole: dict[str, Any] = {"color": f"C{k % 7}", "markersize": 4.5} | style
+    ax.plot(x, y, MARKERS[k % len(MARKERS)] + line, **whole)
 
 
 def _set(ax: Axes, **settings: Any) -> Axes:
@@ -82,15 +83,14 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
         if mine.sizes["transition"]:
             at = mine["transition_importance"].values
             p = np.tile(mine["transition_p"].values, 2)
-            style = {"color": "black", "markerfacecolor": face, "markersize": 4.5, "linestyle": "none"}
-            ax.plot(p, np.concatenate([at, 1.0 / at]), "o", label=label, **style)
+            ax.plot(p, np.concatenate([at, 1.0 / at]), "ok", label=label, mfc=face, markersize=4.5)
     outline = [withStroke(linewidth=2.5, foreground="white")]
     for index in np.unique(phase):
         # The name stands where its phase is widest; a border of other cells keeps it away from the edges.
         depth = distance_transform_edt(np.pad(phase == index, 1))[1:-1, 1:-1]
         i, j = np.unravel_index(np.argmax(depth), depth.shape)
-        at = float(ds["p"][i]), float(ds["importance"][j])
-        ax.text(*at, PHASES[index], ha="center", va="center", path_effects=outline)
+        x, y = float(ds["p"][i]), float(ds["importance"][j])
+        ax.text(x, y, PHASES[index], ha="center", va="center", path_effects=outline)
     ax.set(xlim=ds["p"].values[[0, -1]], ylim=ds["importance"].values[[0, -1]])
     ax.grid(False)
     if ours.any():
@@ -216,7 +216,7 @@ def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
     kinds = (("trained", f"trained ({optimiser})"), ("flow", "gradient flow on the exact loss"))
     for k, (name, label) in enumerate(kinds):
         for i, least in enumerate(one["least"].values):
-            style = {"color": f"C{k + 1}", "alpha": 0.7, "label": None if i else label}
+            style: dict[str, Any] = {"color": f"C{k + 1}", "alpha": 0.7, "label": None if i else label}
             ax.plot(i + 0.4 * (k - 0.5) + spread, one[name][i] / least, "os"[k], markersize=3, **style)
     ax.axhline(1.0, color="C0", linewidth=1.0, label="exact minimum", zorder=0)
     return _cases(ds, ax, yscale="log", ylabel="loss / least loss")
