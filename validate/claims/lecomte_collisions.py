@@ -11,7 +11,7 @@ from ...theory import collisions as theory
 from ..statistics import Family, mean
 from .ledger import Claim, Evidence, allowed, claim, numeric, says, symbolic
 
-__all__ = ["ACCURATE", "ALPHA", "COLLISIONS", "SOURCE", "Array", "limit", "start", "value"]
+__all__ = ["ACCURATE", "ALPHA", "COLLISIONS", "SOURCE", "Array", "start", "value"]
 
 SOURCE = "lecomte2024"
 # A few hundred roundings of numbers of order 1.
@@ -27,12 +27,6 @@ Array = npt.NDArray[np.float64]
 def start(seed: int, n: int, m: int, scale: float = 0.9) -> Array:
     """Return normal weights of s.d. scale/sqrt(m), the source's by default."""
     return np.random.default_rng(seed).normal(scale=scale / np.sqrt(m), size=(n, m))
-
-
-def limit(samples: Array, side: int, tests: int = 1) -> float:
-    """Return the lower (-1) or upper (1) Student limit of the mean at the level ALPHA / tests."""
-    found = Family(ALPHA, tests).of(mean, samples)
-    return found.low if side < 0 else found.high
 
 
 def value(found: npt.ArrayLike) -> float:
