@@ -28,7 +28,7 @@ EXPECTED = {
     "L14": "order only",  # (n-1) c^4/(2m) and c^2 - c^4 (1 + 2/m)
     "L15": "holds with a correction",  # the feature benefit is left out
     "L16": "holds with a correction",  # (0.9, 0.5) loses to (0.8, 0.1)
-    "L18": "holds with a correction",  # 0.77 +- 0.03 times n^2/(4m) at n = 32, m = 64, 200 runs
+    "L17": "holds with a correction",  # 0.62 times n^2/(4m) at m = n, largest weights of independent features
     "L20": "holds with a correction",  # l1 on activations shortens the encoder alone
     "L26": "holds with a correction",  # one eta too many
     "L28": "holds with a correction",  # pairs counted twice
@@ -36,7 +36,7 @@ EXPECTED = {
     "L31": "holds with a correction",  # first order, by interference; alone, encodings flatten
     "L35": "holds with a correction",  # an onset in sigma, not a fourth power
     "L36": "holds with a correction",  # not at sigma = 0.01, and not kept from a better place
-    "L37": "holds with a correction",  # one half of the pairs
+    "L37": "question, answered",  # one half of the pairs
     "C8": "holds with a correction",  # Tr W = n_s forces n_d equal eigenvalues n_s/n_d
     "C11": "holds with a correction",  # parity(i XOR j) = parity(i) parity(j)
     "C12": "holds with a correction",  # R^2 = (n_s/n_d) R
