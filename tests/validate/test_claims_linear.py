@@ -6,6 +6,7 @@ import pytest
 from superposition.solvers import linear as solvers
 from superposition.theory import linear as theory
 from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge
+from superposition.validate.laboratory import Lab
 
 
 def source_flow_finds_the_leading_eigenvectors(quick):
@@ -28,5 +29,6 @@ def rotations_have_the_whole_gap_as_rate(quick):
 @pytest.mark.parametrize(
     "check", [source_flow_finds_the_leading_eigenvectors, rotations_have_the_whole_gap_as_rate]
 )
-def test_wrong_statements_fail(check):
-    assert judge(Claim("X", "nobody", "1", check.__doc__, check)).verdict is Verdict.FAILS
+def test_wrong_statements_fail(check, tmp_path):
+    claim = Claim("X", "nobody", "1", check.__doc__, check)
+    assert judge(claim, Lab(tmp_path)).verdict is Verdict.FAILS
