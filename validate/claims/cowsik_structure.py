@@ -187,6 +187,9 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         Family(ALARM, 2 * len(quarter)).of(above_copies, ds.sel(end=CONVERGED).isel(model=one))
         for one in quarter
     ]
+    # Trained after this finding was frozen, where one of means over seeds had not been confirmed.
+    new = quarter[2] & ((ds["n_features"].values < 512) | (ds["seed"].values >= 6))
+    again = above_copies(ds.sel(end=CONVERGED).isel(model=new))
     at = models.cells["loss"].sel(end=CONVERGED, p=0.1, ratio=0.25)
     fresh = [at.sel(n_features=n).where(at["seed"] >= 3).dropna("seed").values for n in (128, 512)]
     affine = (ds["loss"].sel(end=CONVERGED) / ds["linear_loss"]).values[ds["n_features"].values == 512]
@@ -198,8 +201,8 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         "Copies of a small model side by side have its loss per feature, so that a large model with a higher "
         "loss is not optimal. This is judged by single models, each loss within the error of its "
         f"measurement: the best of 512 features is above copies of the best other by {_list(copies, '.1%')} "
-        f"at ratio 0.25, p = 0.01, 0.05, 0.1. Means over seeds from 3 on, at p = 0.1: {mean(fresh[0]):.4g} "
-        f"for 128 features, {mean(fresh[1]):.4g} for 512.",
+        f"at ratio 0.25, p = 0.01, 0.05, 0.1; at p = 0.1 that of new seeds alone by {again:.1%}. Means over "
+        f"seeds from 3 on there: {mean(fresh[0]):.4g} for 128 features, {mean(fresh[1]):.4g} for 512.",
         [
             *models.print(name, models.level, "excess", SAME),
             *(
