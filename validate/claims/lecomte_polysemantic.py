@@ -60,12 +60,11 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
     ]
     m, missing = common["n_hidden"].values, sorted(set(flow) - set(trained))
     power = family.of(jackknife, common.values, lambda counts: _power(counts, m))
-    text = "power of m with which the trained count goes"
-    if not missing:  # what was stated is of the source's whole range of m
-        findings += [
-            allowed("printed", text, power, side, -1 + sign * TREND, origin=printed)
-            for side, sign in ((">=", -1), ("<=", 1))
-        ]
+    text = f"power of m with which the trained count goes, m = {m[0]} to {m[-1]}"
+    findings += [
+        allowed("printed", text, power, side, -1 + sign * TREND, origin=printed)
+        for side, sign in ((">=", -1), ("<=", 1))
+    ]
     n, first = printed.attrs["n_features"], min(trained)
     high, low = family.of(mean, trained[first]), family.of(mean, flow[1024])
     least, equal = min(small), family.of(mean, flow[256])
@@ -73,7 +72,7 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
     lost = int(long["dead"].sum() + here["dead"].sum())
     runs = {m: ratio.size for m, ratio in trained.items()}
     named = ", ".join(map(str, missing))
-    unseen = f"The source's m = {named} are not stored: the trend is not judged. " if missing else ""
+    unseen = f"The source's m = {named} are not stored: the trend is that of the others. " if missing else ""
     return Evidence(
         "Trained by the settings of the authors' published code (AdamW, learning rate 1e-3, lambda = 1e-3, "
         "7500 steps, s.d. 1/sqrt(m), weights between 0.8 and 1.2 counted), the count over n^2/(4m) is "
