@@ -108,7 +108,7 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("experiment collisions.fig3 colour=2 --out OUT/x.nc", "`setting`", "got 'colour'"),
         ("experiment collisions.fig3 runs=1 --out OUT/x.nc", "`runs`", "got 1"),
         ("experiment collisions.fig3 runs=2 runs=3 --out OUT/x.nc", "`runs`", "got '2' and '3'"),
-        ("experiment collisions.fig3 n_features=8 n_hidden=[] --out OUT/x.nc", "`settings`", "[]"),
+        ("experiment collisions.fig3 n_features=8 n_hidden=[] --out OUT/x.nc", "`n_hidden`", "got []"),
         ("experiment collisions.fig3 seed=-1 --out OUT/x.nc", "`seed`", "got -1"),
         ("experiment collisions.fig3 seed=abc --out OUT/x.nc", "`seed`", "got 'abc'"),
         ("experiment relu.trained seeds=[0,-1] --out OUT/x.nc", "`seeds`", "got -1"),

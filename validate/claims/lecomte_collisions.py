@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ...solvers import collisions as solvers
 from ...theory import collisions as theory
 from ..statistics import Family, mean
-from .ledger import Claim, Evidence, allowed, claim, numeric, says, symbolic
+from .ledger import Claim, Evidence, Finding, allowed, claim, numeric, says, symbolic
 
 __all__ = ["ACCURATE", "ALPHA", "COLLISIONS", "SOURCE", "Array", "start", "value"]
 
@@ -129,9 +129,9 @@ def l14(quick: bool) -> Evidence:
     ]
     measured = []
     for name, true, samples in zip(("interference", "feature benefit"), exact, sampled, strict=True):
-        ratio = family.of(mean, samples / true)
+        found = family.of(mean, samples / true)
         text = f"{name} sampled at n = {size}, m = {hidden}, {runs} runs, over the exact mean"
-        measured += [allowed("order", text, ratio, side, 1.0) for side in (">=", "<=")]
+        measured += [allowed("order", text, found, side, 1.0) for side in (">=", "<=")]
     big = 10**6
     ratio = value(theory.initial_interference(big, big, 0.9e-3)) / value(theory.feature_benefit(big, 0.9e-3))
     negative = value(theory.feature_benefit(big, 1e-3))
@@ -261,7 +261,7 @@ def l16(quick: bool) -> Evidence:
         numeric(about, "what opposite signs change", benign, "==", 0.0) for about in ("printed", "corrected")
     ]
 
-    def keeps(text: str, found: int, expected: int, about: str = "corrected") -> object:
+    def keeps(text: str, found: int, expected: int, about: str = "corrected") -> Finding:
         return numeric(about, f"{text}: who keeps the neuron (0 is the larger there)", found, "==", expected)
 
     return Evidence(

@@ -86,6 +86,8 @@ def run_fig3(
     """
     n = arguments.integer("n_features", n_features, 2)
     sizes = [arguments.integer("n_hidden", m, (n + 1) // 2) for m in n_hidden]
+    if not sizes:
+        raise ValueError("`n_hidden` must hold one number or more; got [].")
     runs = arguments.integer("runs", runs, 2)
     arguments.real("lam", lam, 0.0, brackets="(]")
     arguments.real("scale", scale, 0.0, brackets="(]")
