@@ -10,8 +10,8 @@ ROOM = Path(__file__).parents[2] / "validate"
 CLAIMS = sorted(path.stem for path in (ROOM / "claims").glob("*.py"))
 # Modules that still break a rule; an entry that breaks it no longer can go.
 PENDING_CORRECTIONS = {
-    "cowsik_decoders", "cowsik_model", "cowsik_scaling", "cowsik_scaling_bounds", "cowsik_weights",
-    "lecomte_l1",
+    "cowsik_decoders", "cowsik_model", "cowsik_scaling", "cowsik_scaling_bounds", "cowsik_structure",
+    "cowsik_weights", "lecomte_collisions", "lecomte_l1",
 }  # fmt: skip
 PENDING_STATISTICS = {"claims/lecomte_l1.py"}
 

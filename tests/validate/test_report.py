@@ -471,18 +471,18 @@ def test_so_does_one_that_was_killed_many_times(tmp_path):
 def test_every_file_of_the_package_counts(tmp_path):
     module = tmp_path / "solvers" / "rug" / "loss.py"
     module.parent.mkdir(parents=True)
-    seen = [laboratory.code(tmp_path)]
+    seen = [laboratory.code.__wrapped__(tmp_path)]
     for change in ("x = 1", "x = 2"):
         module.write_text(change, encoding="utf-8")
-        seen.append(laboratory.code(tmp_path))
+        seen.append(laboratory.code.__wrapped__(tmp_path))
     module.rename(module.with_name("losses.py"))
-    seen.append(laboratory.code(tmp_path))
+    seen.append(laboratory.code.__wrapped__(tmp_path))
     assert len(set(seen)) == 4
     cache = tmp_path / "solvers" / "__pycache__"
     cache.mkdir()
     (cache / "loss.pyc").write_bytes(b"compiled")
-    assert laboratory.code(tmp_path) == seen[-1]
-    assert len(laboratory.code()) == 64
+    assert laboratory.code.__wrapped__(tmp_path) == seen[-1]
+    assert len(laboratory.code.__wrapped__()) == 64
 
 
 def test_an_unknown_phenomenon():
