@@ -344,7 +344,7 @@ def test_divergence_is_a_status():
         ({"draws": 0}, "`draws` must be an integer of at least 1 and at most 1000000; got 0"),
         ({"record": [3, 1]}, r"`record` must be increasing; got \[3, 1\]"),
         ({"record": []}, r"`record` must not be empty; got shape \(0,\)"),
-        ({"record": [11]}, "`record` must be an integer of at least 0 and at most 10; got 11"),
+        ({"record": [11]}, "`record` must be integers from 0 to 10; got 11"),
         ({"noise": "three-point"}, "`excess_kurtosis` must be given .*; got None with 'three-point'"),
         ({"excess_kurtosis": 1.0}, "`excess_kurtosis` must be given .* no other; got 1.0 with 'normal'"),
         (
