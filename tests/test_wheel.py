@@ -33,7 +33,7 @@ COMMANDS = {
     "experiment": ["experiment", "rug.rug", "n_features=8", "n_hidden=4", "--out", "rug.nc"],
     "training experiment": ["experiment", "rug.trained", *SMALL, "--out", "trained.nc"],
     "train": TRAIN,
-    "report": ["report", "--only", "rug", "--out", "report"],
+    "report": ["report", "--only", "rug", "--jobs", "1", "--out", "report"],
 }
 LIGHT = ("collisions", "linear", "noise")  # those that compile next to nothing
 

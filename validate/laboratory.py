@@ -188,6 +188,13 @@ def _has_torch() -> bool:
         return False
 
 
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:  # someone hides it
+        return False
+
+
 def _is_stored(made: Experiment) -> bool:
     return bool(made.stored) and (REFERENCE / made.stored).is_file()
 
