@@ -184,13 +184,6 @@ class Lab:
 def _has_torch() -> bool:
     try:
         return importlib.util.find_spec("torch") is not None
-    except ImportError:
-        return False
-
-
-def _installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
     except ImportError:  # someone hides it
         return False
 

@@ -5,8 +5,7 @@ stated rate. Where several limits decide one question they form a `Family`, whic
 (Bonferroni), so that the rate of the family is that of any of its limits being wrong.
 """
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,18 +18,13 @@ __all__ = [
     "LEVEL",
     "Estimate",
     "Family",
-    "combined_p",
-    "count",
     "crossing",
     "first_level",
     "jackknife",
     "mean",
-    "mean_and_error",
     "measured",
-    "one_constant_p",
     "power",
     "share",
-    "share_p",
     "student",
 ]
 
@@ -187,25 +181,6 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
     return Estimate(hits / trials, float(interval.low), float(interval.high), level, int(trials))
 
 
-def share_p(hits: int, trials: int, expected: float = 0.5) -> float:
-    """Return the two-sided p-value of the exact test that the share is `expected`."""
-    return float(stats.binomtest(int(hits), int(trials), expected).pvalue)
-
-
-def count(total: int, runs: int, level: float = LEVEL) -> Estimate:
-    """Return the mean count of a run with its exact interval, if counts are Poisson.
-
-    Examples
-    --------
-    >>> f"{count(20, 10):.2f}"
-    '2.00 [1.22, 3.09]'
-    """
-    tail = (1 - level) / 2
-    low = stats.chi2.ppf(tail, 2 * total) / 2 / runs if total else 0.0
-    high = stats.chi2.isf(tail, 2 * total + 2) / 2 / runs
-    return Estimate(total / runs, float(low), float(high), level, runs)
-
-
 def power(x: npt.ArrayLike, values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
     """Return the power of `x` with which positive values go: the slope of a line through the logarithms.
 
@@ -297,39 +272,3 @@ def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Est
         return float(np.interp(0.0, -means[k : k + 2], at[k : k + 2]))
 
     return jackknife(samples, place, level)
-
-
-def combined_p(groups: Sequence[FloatArray], expected: float) -> tuple[FloatArray, float]:
-    """Test whether groups have a mean; return the p-values of Student's tests, and Fisher's combination.
-
-    A group whose runs all agree cannot be tested: nan, left out of the combination, which is nan if nothing
-    is left. The tests take means as normal.
-    """
-    each = np.array([stats.ttest_1samp(g, expected).pvalue if np.ptp(g) > 0 else np.nan for g in groups])
-    tested = each[np.isfinite(each)]
-    return each, float(stats.combine_pvalues(tested).pvalue) if tested.size else float("nan")
-
-
-def one_constant_p(groups: Sequence[FloatArray]) -> float:
-    """Return the p-value of Alexander and Govern's test that groups have one mean, whichever it is.
-
-    It allows for variances that differ. Groups whose runs all agree are left out; nan if fewer than two stay.
-    """
-    tested = [group for group in groups if np.ptp(group) > 0]
-    if len(tested) < 2:
-        return float("nan")
-    # SciPy warns of lost precision where means agree to rounding; the p-value is 1 then, as it should.
-    with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):
-        return float(stats.alexandergovern(*tested).pvalue)
-
-
-def mean_and_error(values: npt.NDArray[np.float64], form: str = "+.1%") -> str:
-    """Write a relative mean, in the form given, and its standard error.
-
-    Examples
-    --------
-    >>> mean_and_error(np.array([0.01, 0.02, 0.03]))
-    '+2.0% ± 0.6%'
-    """
-    error = stats.sem(values) if values.size > 1 else np.nan
-    return f"{values.mean():{form}} ± {error:.1%}"

@@ -1,13 +1,12 @@
 """Results that came with the package, because they take longer than a reader waits."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import xarray as xr
 
 from .files import read_dataset
 
-__all__ = ["REFERENCE", "read_reference", "stored"]
+__all__ = ["REFERENCE", "read_reference"]
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -37,8 +36,3 @@ def read_reference(name: str) -> xr.Dataset:
         stored_date=str(facts.get("finished", facts.get("made", "date unknown")))[:10],
         stored_device=str(facts.get("device_name", "cpu")),
     )
-
-
-def stored(name: str, compute: Callable[[], xr.Dataset]) -> xr.Dataset:
-    """Read a stored result, or compute it where the file is missing."""
-    return read_reference(name) if (REFERENCE / name).exists() else compute()

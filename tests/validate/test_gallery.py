@@ -127,8 +127,12 @@ def test_a_complaint_is_one_line(toy, tmp_path, capsys, words, message):
 
 def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     made = xr.Dataset({"x": ("k", [1.0])})
+    experiment = Experiment(lambda: made, stored="bad.nc")
+    monkeypatch.setattr(laboratory, "experiment", lambda name: experiment)
+    monkeypatch.setattr(laboratory, "REFERENCE", tmp_path)
     monkeypatch.setattr(stored, "REFERENCE", tmp_path)
-    assert stored.stored("no.nc", lambda: made) is made
+    lab = laboratory.Lab(tmp_path)
+    xr.testing.assert_equal(lab["toy.made"], made)
     (tmp_path / "bad.nc").write_text("no netCDF")
     with pytest.raises(ValueError, match=r"`path`.*bad\.nc"):
-        stored.stored("bad.nc", lambda: made)
+        lab["toy.made"]

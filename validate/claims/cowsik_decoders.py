@@ -137,8 +137,8 @@ def c25(quick: bool) -> Evidence:
                 numeric("corrected", "JumpReLU's on-loss against a double integral", gap, "<=", 1e-6),
             ),
             says(
-                f"this holds for rare features: the gain begins below p = {even:.1g}, and at 0.1 the factor "
-                f"is {factor[4]:.2f}, a loss",
+                f"this holds for rare features: the gain begins below p = {even:.1g}, and at {p[4]:g} the "
+                f"factor is {factor[4]:.2f}, a loss",
                 numeric("corrected", "factor at p = 0.1", factor[4], "<", 1.0),
                 numeric("corrected", "p below which JumpReLU gains, r = 1/4", even, ">", p[0] / 10),
             ),

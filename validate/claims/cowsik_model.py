@@ -6,7 +6,7 @@ from scipy.special import erfcx, ndtr
 
 from ...solvers.rug import optimum
 from ...theory import rug
-from .ledger import Claim, Evidence, bound, claim, numeric, symbolic
+from .ledger import Claim, Evidence, bound, claim, numeric, says, symbolic
 
 __all__ = ["MODEL"]
 
@@ -239,7 +239,6 @@ def c14(quick: bool) -> Evidence:
     SOURCE,
     "4.3.1",
     "r -> 0: L >= p/3 - p^2/9",
-    "L >= p/3 - p^2/4 = Var x, as E u = 1/2, not 1/3; approached as b/sigma -> infinity",
 )
 def c15(quick: bool) -> Evidence:
     import sympy
@@ -258,19 +257,25 @@ def c15(quick: bool) -> Evidence:
         f"limit loss falls below p/3 - p^2/9 by up to {-printed:.4f} p^2; at ratio 1e-9 the optimum at p = "
         f"0.5 is {small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and {0.5 / 3 - 0.25 / 4:.6f} "
         "corrected.",
+        [bound("printed", "smallest (limit loss - printed bound) / p^2", printed, ">=", 0.0)],
+        {"optimum at p = 0.5, ratio 1e-9": small[2]},
         [
-            bound("printed", "smallest (limit loss - printed bound) / p^2", printed, ">=", 0.0),
-            # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
-            bound("corrected", "smallest (limit loss - corrected bound) / p^2", corrected, ">=", -1e-12),
-            symbolic(
-                "corrected", "p/3 - p^2 (E u)^2 - Var x", p / 3 - p**2 * mean**2 - (4 * p - 3 * p**2) / 12
+            says(
+                f"L >= p/3 - p^2/4 = Var x, as E u = {mean}, not 1/3",
+                # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
+                bound("corrected", "smallest (limit loss - corrected bound) / p^2", corrected, ">=", -1e-12),
+                symbolic(
+                    "corrected", "p/3 - p^2 (E u)^2 - Var x", p / 3 - p**2 * mean**2 - (4 * p - 3 * p**2) / 12
+                ),
             ),
-            # The affine optimum misses it by Var x / (Var x + sigma^2), about the ratio.
-            numeric(
-                "corrected", "optimum at ratio 1e-9 over the corrected bound, less 1", reached, "<=", 1e-8
+            says(
+                "approached as b/sigma -> infinity",
+                # The affine optimum misses it by Var x / (Var x + sigma^2), about the ratio.
+                numeric(
+                    "corrected", "optimum at ratio 1e-9 over the corrected bound, less 1", reached, "<=", 1e-8
+                ),
             ),
         ],
-        {"optimum at p = 0.5, ratio 1e-9": small[2]},
     )
 
 
@@ -355,7 +360,7 @@ def c17(quick: bool) -> Evidence:
     )
 
 
-@claim("C21", SOURCE, "App. D", "L <= p L_on", "L >= p L_on, as L - p L_on = (1 - p) L_off >= 0")
+@claim("C21", SOURCE, "App. D", "L <= p L_on")
 def c21(quick: bool) -> Evidence:
     rng = np.random.default_rng(21)
     count = 5000 if quick else 200_000
@@ -368,12 +373,15 @@ def c21(quick: bool) -> Evidence:
         f"The off-loss is a mean square, so L - p L_on = (1 - p) L_off >= 0: between {gap.min():.1e} and "
         f"{gap.max():.2g} in {count} random cases. At the optimum for p = 0.01, ratio 0.1 the on part is "
         f"{part:.3f} of the loss. The lower bound that App. D goes on to derive needs this direction.",
-        [
-            bound("printed", "largest L - p L_on", gap.max(), "<=", 0.0),
-            # Rounding of the difference of numbers of order 10.
-            bound("corrected", "smallest L - p L_on", gap.min(), ">=", -1e-14),
-        ],
+        [bound("printed", "largest L - p L_on", gap.max(), "<=", 0.0)],
         {"p L_on / L at the optimum, p = 0.01, ratio 0.1": part},
+        [
+            says(
+                "L >= p L_on, as L - p L_on = (1 - p) L_off >= 0",
+                # Rounding of the difference of numbers of order 10.
+                bound("corrected", "smallest L - p L_on", gap.min(), ">=", -1e-14),
+            )
+        ],
     )
 
 

@@ -48,8 +48,6 @@ def small_law(log_inverse_p: float) -> tuple[float, float, float]:
     SOURCE,
     "Eq. 12",
     "the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)",
-    "the constant is sqrt 2: mu = t sigma with 4 E ReLU(Z - t) = p t for a standard normal Z (at the best "
-    "scale), so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
 )
 def c18(quick: bool) -> Evidence:
     import sympy
@@ -84,37 +82,45 @@ def c18(quick: bool) -> Evidence:
         f"1e-480. t/sqrt(log 1/p) is {shift[0] / np.sqrt(digits[0] * np.log(10)):.3f} at p = 1e-5 and "
         f"{shift[-1] / np.sqrt(digits[-1] * np.log(10)):.3f} at 1e-640, on the way to sqrt 2. The shift of "
         f"the exact optimum differs from the root by at most {gap.max():.2f} t sigma (relative).",
-        [
-            symbolic(
-                "order",
-                "on-loss at the best scale / sigma^2 - (1 + t^2/4), sigma -> 0",
-                leading - 1 - t**2 / 4,
-            ),
-            bound(
-                "order",
-                "largest change of |exponent - 1/2| when log(1/p) doubles",
-                np.diff(away).max(),
-                "<",
-                0.0,
-            ),
-            numeric("order", "|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", 0.01),
-            # The next terms of the expansion are -6/t^2 + 21/t^4.
-            numeric(
-                "order",
-                "largest t^2 |remainder of the expansion|",
-                np.abs(remainder * shift**2).max(),
-                "<=",
-                6.0,
-            ),
-            numeric("order", "exact optimum: largest |t/root - 1|/(t sigma)", gap.max(), "<=", 1.0),
-            # One Newton step from the Lambert W start leaves t^-7, at t >= 3.
-            numeric("order", "closed form: largest relative error, p <= 1e-4", closed, "<=", 1e-3),
-        ],
+        [],
         {
             "t at p = 1e-10": shift[1],
             "t / sqrt(log 1/p) at p = 1e-10": shift[1] / np.sqrt(digits[1] * np.log(10)),
             "sqrt 2": np.sqrt(2),
         },
+        [
+            says(
+                "the constant is sqrt 2: mu = t sigma with 4 E ReLU(Z - t) = p t for a standard normal Z (at "
+                "the best scale)",
+                symbolic(
+                    "order",
+                    "on-loss at the best scale / sigma^2 - (1 + t^2/4), sigma -> 0",
+                    leading - 1 - t**2 / 4,
+                ),
+                numeric("order", "exact optimum: largest |t/root - 1|/(t sigma)", gap.max(), "<=", 1.0),
+                # One Newton step from the Lambert W start leaves t^-7, at t >= 3.
+                numeric("order", "closed form: largest relative error, p <= 1e-4", closed, "<=", 1e-3),
+            ),
+            says(
+                "so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
+                bound(
+                    "order",
+                    "largest change of |exponent - 1/2| when log(1/p) doubles",
+                    np.diff(away).max(),
+                    "<",
+                    0.0,
+                ),
+                numeric("order", "|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", 0.01),
+                # The next terms of the expansion are -6/t^2 + 21/t^4.
+                numeric(
+                    "order",
+                    "largest t^2 |remainder of the expansion|",
+                    np.abs(remainder * shift**2).max(),
+                    "<=",
+                    6.0,
+                ),
+            ),
+        ],
     )
 
 
@@ -143,8 +149,6 @@ def _passed(m: float, s: float) -> float:
     "App. B",
     "parts of L_on for nu of mean mu < 0: by noise E_nu = O(sigma^2 + sigma mu + mu^2); by clipping "
     "E_r^mean = O(mu^3) and E_r^tail < O(1)(1 - 2|mu|) exp(-mu^2/(2 sigma^2))",
-    "E_nu < sigma^2 + mu^2; E_r^mean < (8/3)|mu|^3; E_r^tail < (1/2)(1 - 2|mu|) exp(-mu^2/(2 sigma^2)) for "
-    "|mu| < 1/2",
 )
 def c19(quick: bool) -> Evidence:
     import sympy
@@ -182,16 +186,28 @@ def c19(quick: bool) -> Evidence:
         f"points are {max(noise):.4f}, {max(mean):.4f} and {worst_tail:.4f}. The first tends to 1 for small "
         f"sigma and mu; E_r^mean tends to {sharp:.4f} |mu|^3 for sigma << |mu|, so the orders cannot be "
         "improved.",
-        [
-            symbolic("order", "E nu^2 without clipping less sigma^2 + mu^2", whole - s**2 - m**2),
-            # Quadrature to 1e-8, the default of the library.
-            numeric("order", "E_r + E_nu against the on-loss, relative", max(total), "<=", 1e-6),
-            bound("order", "largest E_nu over sigma^2 + mu^2", max(noise), "<=", 1.0),
-            bound("order", "largest E_r^mean over (8/3)|mu|^3", max(mean), "<=", 1.0),
-            bound("order", "largest E_r^tail over its bound", worst_tail, "<=", 1.0),
-            bound("order", "largest log of 2 P(Z > t) exp(t^2/2), t in [0, 30]", mills.max(), "<=", 1e-15),
-        ],
+        [],
         {"E_r^mean / |mu|^3 at mu = 0.01, sigma = 1e-5": sharp},
+        [
+            says(
+                "E_nu < sigma^2 + mu^2",
+                symbolic("order", "E nu^2 without clipping less sigma^2 + mu^2", whole - s**2 - m**2),
+                bound("order", "largest E_nu over sigma^2 + mu^2", max(noise), "<=", 1.0),
+            ),
+            says(
+                "E_r^mean < (8/3)|mu|^3",
+                bound("order", "largest E_r^mean over (8/3)|mu|^3", max(mean), "<=", 1.0),
+            ),
+            says(
+                "E_r^tail < (1/2)(1 - 2|mu|) exp(-mu^2/(2 sigma^2)) for |mu| < 1/2",
+                # Quadrature to 1e-8, the default of the library.
+                numeric("order", "E_r + E_nu against the on-loss, relative", max(total), "<=", 1e-6),
+                bound("order", "largest E_r^tail over its bound", worst_tail, "<=", 1.0),
+                bound(
+                    "order", "largest log of 2 P(Z > t) exp(t^2/2), t in [0, 30]", mills.max(), "<=", 1e-15
+                ),
+            ),
+        ],
     )
 
 

@@ -113,7 +113,8 @@ def l14(quick: bool) -> Evidence:
     at = {s: c / sympy.sqrt(m)}
     interference = ((n - 1) * overlap / 2).subs(at)
     benefit = (squared - fourth).subs(at)
-    size, hidden, runs, std = 24, 48, 60 if quick else 600, 0.9 / np.sqrt(48)
+    size, hidden, runs, scale = 24, 48, 60 if quick else 600, 0.9
+    std = scale / np.sqrt(hidden)
     sampled = np.empty((2, runs))
     for seed in range(runs):
         G = (W := start(seed, size, hidden)) @ W.T
@@ -133,8 +134,9 @@ def l14(quick: bool) -> Evidence:
         text = f"{name} sampled at n = {size}, m = {hidden}, {runs} runs, over the exact mean"
         measured += [allowed("order", text, found, side, 1.0) for side in (">=", "<=")]
     big = 10**6
-    ratio = value(theory.initial_interference(big, big, 0.9e-3)) / value(theory.feature_benefit(big, 0.9e-3))
-    negative = value(theory.feature_benefit(big, 1e-3))
+    small = scale / np.sqrt(big)
+    ratio = value(theory.initial_interference(big, big, small)) / value(theory.feature_benefit(big, small))
+    negative = value(theory.feature_benefit(big, 1 / np.sqrt(big)))
     return Evidence(
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, "
         "so ReLU^2 has half of that. The orders are right. That interference is dominated for m >= n is "
@@ -147,9 +149,11 @@ def l14(quick: bool) -> Evidence:
                 *measured,
             ),
             says(
-                f"at c = 0.9 and n = m interference is {ratio:.2g} times the feature benefit, which "
+                f"at c = {scale:g} and n = m interference is {ratio:.2g} times the feature benefit, which "
                 f"dominates only for m above {ratio:.2g} n",
-                numeric("order", "interference over feature benefit at n = m, c = 0.9", ratio, ">", 1.0),
+                numeric(
+                    "order", f"interference over feature benefit at n = m, c = {scale:g}", ratio, ">", 1.0
+                ),
             ),
             says(
                 "at c = 1 the benefit is negative",
@@ -179,7 +183,8 @@ def l15(quick: bool) -> Evidence:
         cosines = [W[0] @ W[1] / np.linalg.norm(W[0]) / np.linalg.norm(W[1]) for W in (W0, W1)]
         rate = np.log(cosines[1] / cosines[0]) / h
         worst = max(worst, abs(rate - value(theory.overlap_rate(W0[0] @ W0[0], W0[1] @ W0[1], cosines[0]))))
-    half, first, unit = (value(theory.overlap_rate(c * c, c * c)) for c in (0.5, 0.9, 1.0))
+    short, long = 0.5, 0.9
+    half, first, unit = (value(theory.overlap_rate(c * c, c * c)) for c in (short, long, 1.0))
     return Evidence(
         "The printed rate is that of the interference alone. In the flow the feature benefit adds 2 - "
         "|W_i|^2 - |W_j|^2: two encodings of length 0.5 grow into each other at first. At the lengths that "
@@ -194,8 +199,8 @@ def l15(quick: bool) -> Evidence:
         corrections=[
             says(
                 "with the feature benefit the relative rate is 2(1 - |W_i|^2 - |W_j|^2): positive overlaps "
-                f"grow while the squares add up to less than 1 (at the rate {half:.3g} for lengths 0.5), "
-                f"and decrease above (at {-first:.3g} for lengths 0.9)",
+                f"grow while the squares add up to less than 1 (at the rate {half:.3g} for lengths {short:g}) "
+                f"and decrease above (at {-first:.3g} for lengths {long:g})",
                 symbolic("corrected", "rate of the overlap", overlap_rate - 2 * (1 - a - b)),
             ),
             says(
@@ -248,13 +253,14 @@ def l16(quick: bool) -> Evidence:
     benign = float(np.abs(solvers.flow(pair, 0.01, [5.0, 500.0]).W - apart).max())
     counter = _keeper([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3)
     weak, strong, parts = 0.01, 0.25, 10
-    even = [_keeper(_spread_pair(0.95, 0.9, parts), strength) for strength in (weak, strong)]
+    larger, smaller = 0.95, 0.9
+    even = [_keeper(_spread_pair(larger, smaller, parts), strength) for strength in (weak, strong)]
     less = _keeper([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak)
     alone = [
         solvers.collide(w, r * w, k).winner for w in (0.3, 0.9) for r in (0.2, 0.99) for k in (1e-4, 0.05)
     ]
-    small = 1e-4
-    slow = small * solvers.collide(0.7, 0.63, small).drop_times[1]
+    small, first, second = 1e-4, 0.7, 0.63
+    slow = small * solvers.collide(first, second, small).drop_times[1]
     off = abs(slow / value(theory.shared_drop_time(0.9)) - 1)
     revived = [float(solvers.flow([[0.9, 0.0], [0.5, 0.5]], k, 1.0).W[0, 1]) for k in (0.01, 0.3)]
     nothing = [
@@ -283,14 +289,15 @@ def l16(quick: bool) -> Evidence:
                 numeric("corrected", "weight that stayed at zero, lambda = 0.3", revived[1], "==", 0.0),
             ),
             says(
-                "neither size nor length says who keeps the neuron: 0.9 of a unit encoding can win against "
-                f"0.95 of another at lambda = {weak:g} and lose at {strong:g}",
-                keeps(f"0.95 and 0.9, lambda = {weak:g}", even[0], 1),
-                keeps(f"0.95 and 0.9, lambda = {strong:g}", even[1], 0),
+                f"neither size nor length says who keeps the neuron: {smaller:g} of a unit encoding can win "
+                f"against {larger:g} of another at lambda = {weak:g} and lose at {strong:g}",
+                keeps(f"{larger:g} and {smaller:g}, lambda = {weak:g}", even[0], 1),
+                keeps(f"{larger:g} and {smaller:g}, lambda = {strong:g}", even[1], 0),
                 keeps(f"(0.9, 0.4) and (0.5, 0.3), lambda = {weak:g}", less, 0),
             ),
             says(
-                f"alone on it the larger wins, by the l1 force only, in {slow:.2f}/lambda for 0.7 and 0.63",
+                f"alone on it the larger wins, by the l1 force only, in {slow:.2f}/lambda for {first:g} and "
+                f"{second:g}",
                 numeric("corrected", "pairs alone on a neuron that the smaller wins", sum(alone), "==", 0),
                 numeric(
                     "corrected", "drop time times lam against its limit, relative", off, "<=", 20 * small

@@ -8,11 +8,10 @@ What is true instead is said in sentences, each of which names the findings that
 all findings, and one that fails always shows.
 """
 
-import functools
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -239,7 +238,6 @@ def claim(
     source: str,
     where: str,
     statement: str,
-    correction: str | None = None,
     *,
     needs: Sequence[str] = (),
 ) -> Callable[[Callable[..., Evidence]], Claim]:
@@ -255,16 +253,7 @@ def claim(
     """
 
     def decorate(check: Callable[..., Evidence]) -> Claim:
-        if correction is None:
-            return Claim(id, source, where, statement, check, tuple(needs))
-
-        @functools.wraps(check)
-        def whole(quick: bool, *datasets: xr.Dataset) -> Evidence:
-            found = check(quick, *datasets)
-            rest = [f for f in found.findings if f.about != "printed"]
-            return replace(found, corrections=[Statement(correction, rest)]) if rest else found
-
-        return Claim(id, source, where, statement, whole, tuple(needs))
+        return Claim(id, source, where, statement, check, tuple(needs))
 
     return decorate
 

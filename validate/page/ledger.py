@@ -45,7 +45,7 @@ def judged(rows: Sequence[Checked]) -> str:
         f"<span class='{slug(row.verdict)}'>{row.verdict}</span>"
         for row in rows
     )
-    return f"<p class='soft'>Decided in the ledger, from these data: {links}.</p>"
+    return f"<p class='soft'>Decided in the ledger: {links}.</p>"
 
 
 def _row(row: Checked) -> str:
