@@ -20,15 +20,7 @@ __all__ = ["blocks", "by_patterns", "chances", "masks"]
 
 def blocks(law: Features) -> list[Block]:
     """Return groups and single features; given exactly k on, weights with which k is the expected number."""
-    grouped = [Block(*group) for group in law.groups]
-    alone = np.ones(law.n_features, np.bool_)
-    for block in grouped:
-        alone[block.members] = False
-    single = np.array([[0], [1]])
-    found = grouped + [
-        Block(np.array([j]), single, np.array([1.0 - law.p[j], law.p[j]])) for j in np.flatnonzero(alone)
-    ]
-    return found if law.exactly is None else blocks_given(found, law.exactly)
+    return law.blocks if law.exactly is None else blocks_given(law.blocks, law.exactly)
 
 
 def masks(block: Block) -> npt.NDArray[np.int64]:

@@ -109,8 +109,8 @@ class Features:
         return [Block(*group) for group in self.groups]
 
     @property
-    def _blocks(self) -> list[Block]:
-        """The groups, and each other feature as a group of one."""
+    def blocks(self) -> list[Block]:
+        """The groups, and each other feature as a group of one, before conditioning on `exactly`."""
         members = [np.empty(0, np.int64), *(indices for indices, _, _ in self.groups)]
         alone = np.delete(np.arange(self.n_features)[:, None], np.concatenate(members), axis=0)
         table, chances = np.array([[0], [1]]), np.stack([1 - self.p, self.p], axis=1)
@@ -129,7 +129,7 @@ class Features:
         if self.exactly is None:
             return cast(FloatArray, self.p)
         self._affords(self.exactly + 1)
-        return frozen(probabilities_given(self._blocks, self.exactly, pairs=False))
+        return frozen(probabilities_given(self.blocks, self.exactly, pairs=False))
 
     def _affords(self, columns: int) -> None:
         arguments.fits("n_features", self.n_features, float(self.n_features) * columns)
@@ -151,7 +151,7 @@ class Features:
         self._affords(self.n_features)
         if self.exactly is not None:
             self._affords(3 * (self.exactly + 1))
-            return probabilities_given(self._blocks, self.exactly, pairs=True)
+            return probabilities_given(self.blocks, self.exactly, pairs=True)
         pairs = np.multiply.outer(self.p, self.p)
         np.fill_diagonal(pairs, self.p)
         for indices, patterns, probabilities in self.groups:
@@ -171,7 +171,7 @@ class Features:
             return np.asarray(np.eye(1, self.n_features + 1, self.exactly)[0])
         if not self.groups and np.all(self.p == self.p[0]):
             return SparseUniform(self.p[0]).sparsity_pmf(self.n_features)
-        found = count_polynomial(self._blocks)
+        found = count_polynomial(self.blocks)
         return np.pad(found, (0, self.n_features + 1 - found.size))
 
     # --- Moments --------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Features:
         generator = arguments.generator("rng", rng)
         if self.exactly is not None:
             self._affords(self.exactly + 1)
-            on = draw_given(self._blocks, self.exactly, size, generator)
+            on = draw_given(self.blocks, self.exactly, size, generator)
         else:
             on = generator.random((size, self.n_features)) < self.p
             for indices, patterns, probabilities in self.groups:
