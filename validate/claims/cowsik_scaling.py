@@ -266,7 +266,8 @@ def c20(quick: bool) -> Evidence:
                 ),
                 # The slope is (1/2)(1 - 3/t^2 + ...), with t^2 = 2900 at p = 1e-640.
                 numeric("order", "|slope in log(1/p) - 1/2| at p = 1e-640", abs(slope[-1] - 0.5), "<=", 0.01),
-                # The law leaves out terms of the order of its small parameter squared.
+                # The law leaves out terms of the order of its small parameter squared; a limit of 2 could not
+                # fail. This one was set when the value, 0.41, was known.
                 numeric("order", "largest |L / law - 1| / (t sigma)^2 for t sigma < 0.3", gap, "<=", 1.0),
             ),
         ],

@@ -199,8 +199,8 @@ def l15(quick: bool) -> Evidence:
         corrections=[
             says(
                 "with the feature benefit the relative rate is 2(1 - |W_i|^2 - |W_j|^2): positive overlaps "
-                f"grow while the squares add up to less than 1 (at the rate {half:.3g} for lengths {short:g}) "
-                f"and decrease above (at {-first:.3g} for lengths {long:g})",
+                f"grow while the squares add up to less than 1 (rate {half:.3g} for lengths {short:g}) and "
+                f"decrease above (at {-first:.3g} for lengths {long:g})",
                 symbolic("corrected", "rate of the overlap", overlap_rate - 2 * (1 - a - b)),
             ),
             says(

@@ -83,7 +83,8 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
         + ", ".join(f"{ratio.mean():.2f} at m = {m}" for m, ratio in small.items())
         + ". The count that the weights of a moment would give by themselves is that of chance at the "
         "start, and moves to its final value between the end of the first conflict and lambda t = 0.8. "
-        "What the ratio tends to for large n is open.",
+        "What the ratio tends to for large n is open. The runs of the smaller flow were raised from 40 to 96 "
+        "after 40 had not shown its limit.",
         findings,
         corrections=[
             says(
@@ -188,7 +189,8 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         f"start has s.d. 0.1/sqrt(m). “Almost identical” is taken to mean that {gap} is at most "
         f"{IDENTICAL:g}. The feature benefit by itself does what the source says; but the source's loss has "
         "the l1 term on activations, and so on the encoder alone. Features whose first response is "
-        f"negative may stay dead, {dead:.0%} of all with a small start; what is said is of the others.",
+        f"negative may stay dead, {dead:.0%} of all with a small start; what is said is of the others. The "
+        "limits of the corrections were set after such runs had been seen.",
         [
             *(shown("printed", f"{case}: {gap}", one, "<=", IDENTICAL) for case, one in free.items()),
             *(

@@ -73,7 +73,7 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
         f"{remedy.attrs['n_features']}, where nothing but the l1 term prefers one large weight to two equal "
         "ones. As proposed, with outgoing weights halved and the l1 term on activations, and so on the "
         f"encoder, {undecided:.0%} of the split neurons are still undecided at time {clock:g} in units of "
-        "4/lambda.",
+        "4/lambda. The sentences were worded after the shares with tied weights had been seen.",
         [],
         corrections=[
             says(
