@@ -37,7 +37,7 @@ def _show_curves(ds: xr.Dataset) -> Shown:
 
 def _headline(ds: xr.Dataset) -> str:
     ratio = ds["law_nonzeros"] / ds["nonzeros"].mean("run")
-    off = float(np.abs(ratio - 1).where(ds["law_nonzeros"] >= MANY).max())
+    off = float(abs(ratio - 1).where(ds["law_nonzeros"] >= MANY).max())
     return (
         "Sparsification under l1 has a limit law without a fitted constant: it is within "
         f"{off:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY} weights or more are left."
