@@ -1,6 +1,6 @@
 """What is committed of the notebooks is executed, small and free of one machine's traces.
 
-`make notebooks` runs all of them; here the tour alone.
+`make notebooks` runs all of them; here the tour alone, in `make test-slow`.
 """
 
 import json
@@ -72,6 +72,7 @@ def test_is_small_and_has_no_traces_of_a_machine(name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # Jupyter's own warnings are not ours to mend
 def test_the_tour_runs_without_complaint_and_leaves_nothing_behind(tmp_path):
     why = "needs nbclient and ipykernel: pip install 'superposition[notebooks]'"

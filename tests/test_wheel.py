@@ -33,7 +33,6 @@ COMMANDS = {
     "experiment": ["experiment", "rug.rug", "n_features=8", "n_hidden=4", "--out", "rug.nc"],
     "training experiment": ["experiment", "rug.trained", *SMALL, "--out", "trained.nc"],
     "train": TRAIN,
-    "report": ["report", "--only", "rug", "--jobs", "1", "--out", "report"],
 }
 LIGHT = ("collisions", "linear", "noise")  # those that compile next to nothing
 
@@ -198,8 +197,10 @@ def test_what_trains_says_how_to_get_torch(ran, folder, command):
     assert not (folder / "trained.nc").exists()
 
 
-def test_the_report_says_what_it_leaves_out(ran, folder):
-    code, out, _ = ran["report"]
+@pytest.mark.slow
+def test_the_report_says_what_it_leaves_out(installed, folder):
+    command = ["report", "--only", "rug", "--jobs", "1", "--out", "report"]
+    ((code, out, _),) = _run(installed, folder, [command])
     assert code == 0
     assert Path(out.strip()) == Path("report/report-rug.html")
     page = (folder / "report" / "report-rug.html").read_text(encoding="utf-8")

@@ -89,6 +89,7 @@ def test_fig7_lies_between_its_bounds(tmp_path):
     assert files.read_dataset(tmp_path / "fig7.nc").identical(ds)
 
 
+@pytest.mark.slow
 def test_four_routes_agree(tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     m, lam, rate = 200, 5e-3, 0.2
