@@ -32,6 +32,8 @@ LEAST = 1e-290
 FEW = {"uniform": 6, "symmetric": 4, "binary": 14}
 # Factors that a row's lattice sum may take: a second or two.
 WORK = 2.0**26
+# Values without bounds, b > 0: E (x - y)^2 is taken away, not E x^2, while it is at most so many E x^2.
+NEAR = 4.0
 # An error estimate above this share of the loss and of the largest E x^2 means that digits are lost.
 LOST = 0.01
 
@@ -108,11 +110,17 @@ def _cases(
 
 
 def _by_transforms(
-    law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray, work: float
+    law: Features,
+    M: FloatArray,
+    features: IntArray,
+    b: FloatArray,
+    allowed: FloatArray,
+    work: float,
+    near: npt.NDArray[np.bool_],
 ) -> Outputs:
     """Integrate the transform of each output, for each state of its own feature where that is needed.
 
-    For values without bounds E x^2, or for b > 0 E (x - y)^2, is to be added.
+    For values without bounds E x^2, or E (x - y)^2 where y is `near` x, is to be added.
     """
     count, n = M.shape
     kind, bounded, mean = VALUES.index(law.values), law.values in FEW, value_moment(law.values, 1)
@@ -140,7 +148,7 @@ def _by_transforms(
             if bounded:
                 found, by_m, error = lattice.case(kind, m, a, b[k], on, others, allowed[k], work)
             else:
-                found, by_m, error = wedge.case(kind, m, a, b[k], on, others, p)
+                found, by_m, error = wedge.case(kind, m, a, b[k], on, others, p, near[k])
             chance /= share
             losses[k] += chance * found[0]
             by_b[k] += chance * found[1]
@@ -157,19 +165,20 @@ def _by_transforms(
     return Outputs(losses, errors, by_M, by_b)
 
 
-def _with_squares(law: Features, M: FloatArray, features: IntArray, b: FloatArray, part: Outputs) -> Outputs:
-    """Add what `wedge` leaves out: E x_i^2 for b <= 0, and E (x_i - row.x - b)^2 for b > 0."""
+def _without_bounds(law: Features, M: FloatArray, features: IntArray, b: FloatArray) -> Outputs:
+    """Return the outputs for values without bounds: what `wedge` integrates and what it leaves out."""
     second, mean = law.second_moment_matrix() / np.outer(law.scale, law.scale), law.mean / law.scale
     left = np.eye(law.n_features)[features] - M
     along, shift = left @ second, left @ mean
-    square = np.sum(along * left, axis=1) - 2.0 * b * shift + b * b
+    square, own = np.sum(along * left, axis=1) - 2.0 * b * shift + b * b, second[features, features]
+    near = (b > 0.0) & (square <= NEAR * own)
+    part = _by_transforms(law, M, features, b, own, 0.0, near)
     reach = 1.0 + np.abs(M).sum(axis=1) + np.abs(b)
-    up = b > 0.0
     return Outputs(
-        part.losses + np.where(up, square, second[features, features]),
-        part.errors + 2.0**-50 * np.where(up, reach**2, 1.0) * second.diagonal().max(),
-        part.by_M + np.where(up[:, None], 2.0 * (b[:, None] * mean - along), 0.0),
-        part.by_b + np.where(up, 2.0 * (b - shift), 0.0),
+        part.losses + np.where(near, square, own),
+        part.errors + 2.0**-50 * np.where(near, reach**2, 1.0) * second.diagonal().max(),
+        part.by_M + np.where(near[:, None], 2.0 * (b[:, None] * mean - along), 0.0),
+        part.by_b + np.where(near, 2.0 * (b - shift), 0.0),
     )
 
 
@@ -204,11 +213,11 @@ def outputs(
     elif _plain(law) and law.values == "uniform" and not slopes:
         losses, errors = rows_uniform(rows, features, bias, p, tol)
         found = Outputs(losses, errors, np.empty((0, 0)), np.empty(0))
+    elif law.values not in FEW:
+        found = _without_bounds(law, rows, features, bias)
     else:
         work = WORK if most is None else float(most) * law.n_features
-        found = _by_transforms(law, rows, features, bias, allowed, work)
-        if law.values not in FEW:
-            found = _with_squares(law, rows, features, bias, found)
+        found = _by_transforms(law, rows, features, bias, allowed, work, np.zeros(bias.size, np.bool_))
     losses, errors = found.losses * units**2, found.errors * units**2
     lost = ~(errors <= max(LOST, 2.0 * tol) * (np.abs(losses) + law.second_moment.max()))
     if most is None and np.any(lost):

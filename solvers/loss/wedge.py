@@ -8,7 +8,13 @@ degrees, and e^(s b) decays on the right there if b <= 0. So the path of `sweep`
 Its nodes are spaced evenly in log |s| far out: weights that differ by any factor cost a few nodes for each
 decade. The trapezoidal rule with the step h converges like exp(-2 pi d/h) if the integrand is analytic for
 |Im u| < d, which is 22.5 degrees here. The constant is the integral of its absolute value along both edges.
-For b > 0, (x - R(y))^2 = (x - y)^2 - 2 x R(-y) - R(-y)^2 with R = ReLU, and -y has the bias -b.
+
+For b > 0, e^(s b) decays on the left, between 90 and 135 degrees, where the transforms are bounded as well:
+
+    s(u) = c (1 + sin(i u - theta)),     theta = 22.5 degrees,
+
+passes s = 0 on its right. Where y is nearly x, much would cancel. There the other half of y is taken away:
+(x - R(y))^2 = (x - y)^2 - 2 x R(-y) - R(-y)^2 with R = ReLU, and -y has the bias -b.
 """
 
 import numpy as np
@@ -16,12 +22,13 @@ import numpy as np
 from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
 from ...theory.special import VALUES
-from .sweep import Others, add_nodes
+from .sweep import ComplexArray, Others, add_nodes
 
 __all__ = ["case"]
 
 NORMAL = VALUES.index("normal")
 ANGLE = 0.375 * np.pi
+LEFT = 0.125 * np.pi
 WIDTH = 0.34  # of the strip, a little less than pi/8
 STEP = 2.0 * np.pi * WIDTH / 39.0  # e^-39 is 1e-17
 FAR = 42.0  # e^-42 is 6e-19
@@ -29,34 +36,46 @@ UNIT = 2.0**-53  # rounding
 
 
 @kernel
+def _path(u: ComplexArray, c: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
+    """Return s(u) and its derivative."""
+    if left:
+        return c * (1.0 + np.sin(1j * u - LEFT)), 1j * c * np.cos(1j * u - LEFT)
+    wide = c / np.cos(ANGLE)
+    return wide * np.cosh(u + 1j * ANGLE), wide * np.sinh(u + 1j * ANGLE)
+
+
+@kernel
 def case(
-    kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, marginal: FloatArray
+    kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, marginal: FloatArray, near: bool
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return [loss, by b, by a, sizes], the derivatives by m, and the error of the loss.
 
-    For b <= 0 it is the loss less E x^2, for b > 0 less E (x - y)^2. The output's own feature is on for
-    own = 1, off for own = 0. `marginal` has the probabilities of the others.
+    It is the loss less E x^2; with `near`, for b > 0 only, less E (x - y)^2. The output's own feature is on
+    for own = 1, off for own = 0. `marginal` has the probabilities of the others.
     """
-    side = 1.0 if b <= 0.0 else -1.0
+    side = -1.0 if near else 1.0
     turned, a, b = side * m, side * a, side * b
+    left = b > 0.0
     rises = np.append(turned, own * a)
     if kind != NORMAL:  # only what makes y larger bounds c: the transforms of negative weights decay
         rises = np.maximum(rises, 0.0)
     longest, square = np.max(np.abs(rises)), np.sum(np.append(marginal, 1.0) * rises * rises)
     found, by_m = np.zeros(4), np.zeros(m.size)
-    if not longest > 0.0:  # y is never positive
+    if not left and not longest > 0.0:  # y is never positive
         return found, by_m, 0.0
-    c = 0.5 / max(longest, np.sqrt(square))
-    end = min(FAR, np.arccosh(max(45.0 / (abs(b) * c + 1e-300), 1.0)) + STEP)
-    top = 1 if side > 0.0 and own == 0.0 else 0
+    c = 1.0 / max(2.0 * longest, 2.0 * np.sqrt(square), b)
+    falls = 45.0 / (abs(b) * c + 1e-300)
+    if left:
+        falls = (falls + 1.0) / np.sin(LEFT)
+    end = min(FAR, np.arccosh(max(falls, 1.0)) + STEP)
+    top = 1 if b <= 0.0 and not near and own == 0.0 else 0
     edges, unused = np.zeros(4), np.zeros(m.size)
     for turn in range(3):  # the integral itself, and its size along both edges of the strip
         step = STEP if turn == 0 else 8.0 * STEP
         sums, slopes = (found, by_m) if turn == 0 else (edges, unused)
-        u = step * np.arange(int(end / step) + 1) + 1j * (ANGLE + (0.0, -WIDTH, WIDTH)[turn])
-        weights = step / np.pi * c / np.cos(ANGLE) * np.sinh(u) / 1j
+        s, slope = _path(step * np.arange(int(end / step) + 1) + 1j * (0.0, -WIDTH, WIDTH)[turn], c, left)
+        weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
-        s = c / np.cos(ANGLE) * np.cosh(u)
         add_nodes(kind, s, weights, turned, a, b, own, side, top, others, sums, slopes)
     error = 2.0 * edges[3] / np.expm1(2.0 * np.pi * WIDTH / STEP)
     error += (UNIT * (16.0 + 4.0 * np.sqrt(m.size)) + np.exp(-FAR)) * found[3]
