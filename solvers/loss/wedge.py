@@ -36,10 +36,11 @@ UNIT = 2.0**-53  # rounding
 
 
 @kernel
-def _path(u: ComplexArray, c: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
+def _path(u: ComplexArray, c: complex, left: bool) -> tuple[ComplexArray, ComplexArray]:
     """Return s(u) and its derivative."""
     if left:
-        return c * (1.0 + np.sin(1j * u - LEFT)), 1j * c * np.cos(1j * u - LEFT)
+        bent = c * np.sin(1j * u - LEFT)
+        return bent + c, 1j * c * np.cos(1j * u - LEFT)
     wide = c / np.cos(ANGLE)
     return wide * np.cosh(u + 1j * ANGLE), wide * np.sinh(u + 1j * ANGLE)
 
@@ -73,7 +74,8 @@ def case(
     for turn in range(3):  # the integral itself, and its size along both edges of the strip
         step = STEP if turn == 0 else 8.0 * STEP
         sums, slopes = (found, by_m) if turn == 0 else (edges, unused)
-        s, slope = _path(step * np.arange(int(end / step) + 1) + 1j * (0.0, -WIDTH, WIDTH)[turn], c, left)
+        u = step * np.arange(int(end / step) + 1) + 1j * (0.0, -WIDTH, WIDTH)[turn]
+        s, slope = _path(u.astype(np.complex128), c, left)
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
         add_nodes(kind, s, weights, turned, a, b, own, side, top, others, sums, slopes)

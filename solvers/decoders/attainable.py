@@ -1,0 +1,112 @@
+"""What each decoder can attain at a law of the data and a ratio of neurons to features."""
+
+from typing import Any
+
+import numpy as np
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, LEAST_SIGMA
+from ...theory.features import Features, SparseUniform
+from ...theory.results import result
+from .evolution import first_noise, recovery_ratio, state_evolution, variance_of
+from .optimum import optimum, topk_optimum
+
+__all__ = ["Attainable", "attainable"]
+
+ONE_STEP = ("soft", "hard", "relu", "jumprelu", "bayes")
+ACCURACY = 1e-9
+
+
+@result
+class Attainable:
+    """Losses that decoders attain, from the least to the most that they know or do; `print` shows a table.
+
+    "affine" has no decoder, "topk" is there if the law says how many features there are, and "iterated" is
+    message passing to its end, on the same projection.
+    """
+
+    decoder: tuple[str, ...]
+    """Their names."""
+    loss: FloatArray
+    """Loss per feature of each, importance included."""
+    error_estimate: FloatArray
+    """What each loss is off by at most, as an integral of this channel."""
+    sigma: float
+    """Standard deviation of the interference of one step, in units of the diagonal and of the scale."""
+    recovery_ratio: float
+    """Ratio above which iteration recovers the features exactly."""
+
+    def __str__(self) -> str:
+        least = self.loss[self.decoder.index("bayes")]
+        rows = [
+            f"{name:<10}{loss:>12.4g}{loss / least if least else np.nan:>12.4g}"
+            for name, loss in zip(self.decoder, self.loss, strict=True)
+        ]
+        return "\n".join([f"{'decoder':<10}{'loss':>12}{'/ bayes':>12}", *rows])
+
+
+def _law(law: Any) -> tuple[float, str, float, float, int | None]:
+    """Return p, values, scale, mean importance and, if the law says it, the number of features."""
+    if not isinstance(law, Features):
+        p = law.p if isinstance(law, SparseUniform) else law
+        return float(arguments.number("law", p, LEAST_P, 1.0)), "uniform", 1.0, 1.0, None
+    if law.groups or law.exactly is not None or np.ptp(law.p) > 0.0 or np.ptp(law.scale) > 0.0:
+        raise ValueError("`law` must have independent features with one p and one scale; got others.")
+    p = float(arguments.number("law", law.p[0], LEAST_P, 1.0))
+    return p, law.values, float(law.scale[0]), float(law.importance.mean()), law.n_features
+
+
+def attainable(law: Any, ratio: float) -> Attainable:
+    """Return the losses that each decoder attains at the least interference, in the limit of many features.
+
+    The interference of an optimal linear projection is Gaussian in this limit, with the variance Var(x)
+    (1/ratio - 1) (Cowsik et al. 2024, Eq. 6), for each feature alike. Features that differ share the neurons
+    unequally, and groups fire together: such laws are not taken.
+
+    Parameters
+    ----------
+    law : float, SparseUniform or Features
+        A number is the probability p in [1e-100, 1] that a feature is on. Features must be independent, with
+        one p and one scale.
+    ratio : float
+        n_hidden / n_features, in (0, 1); the interference must lie in [1e-8, 1e3].
+
+    Returns
+    -------
+    Attainable
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> print(attainable(0.01, 0.1))
+    decoder           loss     / bayes
+    affine        0.002978       3.361
+    soft           0.00117        1.32
+    hard          0.001092       1.233
+    relu         0.0009963       1.125
+    jumprelu     0.0009963       1.125
+    bayes        0.0008858           1
+    iterated             0           0
+    """
+    p, values, scale, importance, n = _law(law)
+    ratio = arguments.number("ratio", ratio, 0.0, 1.0, brackets="()")
+    sigma = first_noise(p, ratio, "orthogonal", values)
+    if not LEAST_SIGMA <= sigma <= LARGEST_SIGMA:
+        allowed = f"interference in [{LEAST_SIGMA:g}, {LARGEST_SIGMA:g}]"
+        raise ValueError(f"`ratio` must give an {allowed}; got {ratio:g}, with {sigma:.3g}.")
+    # The affine output shrinks y to its mean: Var(x) (1 - ratio).
+    losses = {"affine": variance_of(p, values) * (1.0 - ratio)}
+    for name in ONE_STEP:
+        losses[name] = float(optimum(p, sigma, name, values=values).loss)
+    if n is not None:
+        losses["topk"] = topk_optimum(n, p, sigma, values=values).loss
+    losses["iterated"] = state_evolution(p, ratio, values=values).loss
+    unit = importance * scale**2
+    loss = np.array(list(losses.values())) * unit
+    line = float(recovery_ratio(p, values=values))
+    return Attainable(tuple(losses), loss, ACCURACY * loss, sigma, line)

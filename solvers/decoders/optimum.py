@@ -1,0 +1,210 @@
+"""The best decoder of each kind on the same noise, and what each can attain at a law of the data."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+
+from ...theory import arguments
+from ...theory.decoders import bayes_loss
+from ...theory.decoders.line import best_line, line_losses
+from ...theory.decoders.loss import LARGEST_K, channel, topk_nodes
+from ...theory.results import result
+from ...theory.special import value_moment
+
+__all__ = ["DECODERS", "Decoder", "TopK", "optimum", "topk_optimum"]
+
+DECODERS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
+
+# Shifts that are tried first, in units of sigma: the loss over the threshold can have two minima.
+SPACING = 0.25
+# Beyond so many deviations below every value, all outputs are kept.
+BELOW = 9.0
+
+
+@result
+class Decoder:
+    """Decoder of least loss of its kind; arrays of one shape, or floats.
+
+    It is a y + b where y > theta, else 0. The affine decoder has theta = -inf. The Bayes decoder has no such
+    form, and NaN in all three.
+    """
+
+    theta: Any
+    """Threshold."""
+    a: Any
+    """Scale above it."""
+    b: Any
+    """Bias above it."""
+    loss: Any
+    """Loss per feature."""
+
+
+def optimum(
+    p: npt.ArrayLike, sigma: npt.ArrayLike, decoder: str = "jumprelu", *, values: str = "uniform"
+) -> Decoder:
+    r"""Minimise the loss of one kind of decoder of x from y = x + sigma Z.
+
+    Given the threshold, the best line above it is a linear regression, solved in closed form. Thresholds are
+    scanned in steps of sigma/4, and each minimum of the scan is refined.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in [1e-100, 1].
+    sigma : array_like of float
+        Standard deviation of the interference in units of the diagonal, from 1e-8 to 1e3.
+    decoder : {"affine", "soft", "hard", "relu", "jumprelu", "bayes"}
+        a y + b; y - theta or y where y > theta, else 0; a (y - theta) or a y + b there, else 0; E[x | y]. A
+        gated ReLU is at its best a JumpReLU, whose line is positive at its threshold.
+    values : str, optional
+        Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
+
+    Returns
+    -------
+    Decoder
+        Relative error of the loss below 1e-9; that of theta, a and b its square root.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    ReLU is a stationary point of the JumpReLU's loss. Where features are not rare it is also the best
+    JumpReLU; a jump pays below a certain p, where the threshold moves abruptly. Where the noise is wide, the
+    best threshold may lie below all outputs; the decoder is then affine.
+
+    Examples
+    --------
+    >>> relu, jump, bayes = (optimum(1e-3, 0.03, kind).loss for kind in ("relu", "jumprelu", "bayes"))
+    >>> round(relu / bayes, 3), round(jump / bayes, 3)
+    (2.005, 1.082)
+    """
+    on, s, values = channel(p, sigma, values)
+    decoder = arguments.choice("decoder", decoder, DECODERS)
+    on, s = np.broadcast_arrays(on, s)
+    rows = [_best(values, decoder, float(q), float(t)) for q, t in zip(on.ravel(), s.ravel(), strict=True)]
+    columns = np.array(rows, np.float64).reshape(-1, 4).T
+    return Decoder(*(column.reshape(on.shape)[()] for column in columns))
+
+
+def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
+    """Return theta, a, b and the loss."""
+    if decoder == "bayes":
+        return np.nan, np.nan, np.nan, float(bayes_loss(p, sigma, values=values))
+    mean, second = p * value_moment(values, 1), p * value_moment(values, 2)
+    variance = second - mean * mean
+    a = variance / (variance + sigma * sigma)
+    affine = -np.inf, a, (1.0 - a) * mean, variance * sigma * sigma / (variance + sigma * sigma)
+    if decoder == "affine":
+        return affine
+
+    def line(theta: float) -> tuple[float, float, float]:
+        if decoder == "soft":
+            return 1.0, 0.0, -theta
+        if decoder == "hard":
+            return 1.0, 0.0, 0.0
+        return best_line(values, theta, sigma, p, decoder == "relu")
+
+    def loss(shift: float) -> float:
+        theta = shift * sigma
+        return sum(line_losses(values, theta, *line(theta), sigma, p))
+
+    low = -BELOW if decoder != "relu" else -BELOW - (affine[2] / a) / sigma
+    # Off and on are as likely at most there; a larger threshold drops what is surely on.
+    high = np.sqrt(-2.0 * np.log(p)) + 2.0 * np.sqrt(max(-np.log(sigma), 0.0)) + 4.0
+    scan = np.arange(low, high + SPACING, SPACING)
+    losses = np.array([loss(shift) for shift in scan])
+    least = np.flatnonzero(
+        (losses[1:-1] <= losses[:-2]) & (losses[1:-1] <= losses[2:]) & (losses[1:-1] <= 1.01 * losses.min())
+    )
+    found = [(losses[0], scan[0]), (losses[-1], scan[-1])]
+    for k in least:
+        inside = minimize_scalar(
+            loss, bounds=(scan[k], scan[k + 2]), method="bounded", options={"xatol": 1e-7}
+        )
+        found.append((float(inside.fun), float(inside.x)))
+    best, shift = min(found)
+    if decoder in ("relu", "jumprelu") and affine[3] <= best:  # where nothing is gained by a threshold
+        return affine
+    theta = shift * sigma
+    a, _, b = line(theta)
+    return theta, a, b, best
+
+
+@result
+class TopK:
+    """Best TopK decoder of so many features."""
+
+    k: int
+    """Outputs that are kept."""
+    a: float
+    """Scale of what is kept."""
+    b: float
+    """Bias of what is kept."""
+    loss: float
+    """Loss per feature."""
+
+
+def topk_optimum(
+    n_features: int, p: float, sigma: float, *, k: int | None = None, values: str = "uniform"
+) -> TopK:
+    """Minimise the loss of TopK over scale, bias and, unless it is given, k.
+
+    Parameters
+    ----------
+    n_features : int
+        Outputs among which TopK selects, up to 2^53.
+    p, sigma : float
+        As in `optimum`.
+    k : int, optional
+        Outputs that are kept, 1 to n_features.
+    values : str, optional
+        As in `optimum`.
+
+    Returns
+    -------
+    TopK
+        Relative error of the loss below 1e-8. The loss is taken to have one minimum over k.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> best = topk_optimum(256, 0.01, 0.05)          # 2.6 features are on, on average
+    >>> best.k, round(best.loss / optimum(0.01, 0.05).loss, 2)
+    (7, 1.43)
+    """
+    n = arguments.integer("n_features", n_features, 1, LARGEST_K)
+    on, s, values = channel(p, sigma, values)
+    q, noise = float(arguments.number("p", on, 0.0, 1.0)), float(arguments.number("sigma", s, 0.0, np.inf))
+
+    def best(k: int) -> TopK:
+        y, off, on, mean, variance, _, kept = topk_nodes(values, k, n, noise, q)
+        # y - x is regressed on what is kept, as in `best_line`
+        weights, error = kept * (off + on), kept * (off * y + on * (y - mean))
+        m0, m1 = weights.sum(), weights @ y
+        middle = m1 / m0
+        shrink = (error @ (y - middle)) / (weights @ (y - middle) ** 2)
+        shift = shrink * middle - error.sum() / m0
+        out = (1.0 - shrink) * y + shift
+        kept_loss = off @ (kept * out**2) + on @ (kept * (mean - out) ** 2)
+        return TopK(k, 1.0 - shrink, shift, float(kept_loss + on @ (variance + (1.0 - kept) * mean**2)))
+
+    if k is not None:
+        return best(arguments.integer("k", k, 1, n))
+    low, high = 1, n
+    while high - low > 2:  # the loss falls, then rises
+        third = low + int((high / low) ** 0.5 * low) - low if high > 4 * low else (low + high) // 2
+        third = min(max(third, low + 1), high - 2)
+        if best(third).loss <= best(third + 1).loss:
+            high = third
+        else:
+            low = third + 1
+    return min((best(one) for one in range(low, high + 1)), key=lambda found: found.loss)

@@ -1,0 +1,210 @@
+"""Elementwise decoders against 40-digit integrals, brute force over samples of n outputs, and each other."""
+
+from itertools import pairwise
+
+import mpmath as mp
+import numpy as np
+import pytest
+from mpmath import mpf
+from scipy import integrate, special, stats
+
+from superposition.theory import decoders, rug
+from superposition.theory.decoders import line
+from superposition.theory.decoders.channel import on_nodes, output_nodes
+from superposition.theory.decoders.line import line_losses
+from superposition.theory.special import VALUES, value_moment
+
+
+def density(values, y, s):
+    """Return f_1(y) and its derivative in closed form."""
+
+    def step(x):
+        return mp.ncdf(x / s), mp.npdf(x / s) / s
+
+    if values == "binary":
+        f = mp.npdf((y - 1) / s) / s
+        return f, -(y - 1) / s**2 * f
+    if values in ("uniform", "symmetric"):
+        low = 0 if values == "uniform" else -1
+        (a, da), (b, db) = step(y - low), step(y - 1)
+        if y > 0.5:  # the two parts that are left out would be 1
+            a, b = mp.ncdf((1 - y) / s), mp.ncdf((low - y) / s)
+        return (a - b) / (1 - low), (da - db) / (1 - low)
+    if values == "exponential":
+        share, slope = step(y - s * s)
+        f = mp.exp(s * s / 2 - y) * share
+        return f, -f + mp.exp(s * s / 2 - y) * slope
+    total = 1 + s * s
+    f = mp.exp(-y * y / (2 * total)) / mp.sqrt(2 * mp.pi * total)
+    if values == "normal":
+        return f, -y / total * f
+    width = mp.sqrt(total)
+    share, slope = step(y / width)
+    return 2 * f * share, -y / total * 2 * f * share + 2 * f * slope / width
+
+
+def ends(values, s):
+    low, high = {
+        "normal": (-16, 16),
+        "half-normal": (0, 16),
+        "exponential": (0, 100),
+        "symmetric": (-1, 1),
+    }.get(values, (0, 1))
+    places = {low - 16 * s, high + 16 * s}
+    places |= {x + k * s for x in (low, 0, high) for k in range(-14, 30)}
+    places |= {mpf(low) + (high - low) * mpf(k) / 16 for k in range(17)}
+    if values == "binary":
+        places |= {mpf(1) / 2 + k * s * s * 4 for k in range(-20, 21)}
+    return sorted(x for x in places if low - 16 * s <= x <= high + 16 * s)
+
+
+def bayes(values, p, s):
+    """E x^2 - E (E[x | y])^2 with Tweedie's formula: E[v | y] f_1 = y f_1 + s^2 f_1'."""
+    with mp.workdps(40):
+        p, s = mpf(p), mpf(s)
+
+        def square(y):
+            f, slope = density(values, y, s)
+            return (p * (y * f + s * s * slope)) ** 2 / ((1 - p) * mp.npdf(y / s) / s + p * f)
+
+        second = {"uniform": mpf(1) / 3, "symmetric": mpf(1) / 3, "exponential": mpf(2)}.get(values, mpf(1))
+        return p * second - mp.quad(square, ends(values, s), method="gauss-legendre", maxdegree=4)
+
+
+def drawn(seed, number):
+    rng = np.random.default_rng(seed)
+    corners = [(1e-10, 1e-6), (0.05, 0.061), (1e-10, 10.0), (1.0, 1e-6), (1.0, 10.0), (0.05, 0.059)]
+    return corners + [(10 ** rng.uniform(-10, 0), 10 ** rng.uniform(-6, 1)) for _ in range(number)]
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("part", [slice(2), pytest.param(slice(2, None), marks=pytest.mark.slow)])
+def test_the_least_loss_against_forty_digits(values, part):
+    for p, s in drawn(3, 6)[part]:
+        true = bayes(values, p, s)
+        if values == "binary" and s < 0.05:
+            continue  # the difference of the oracle has no digits left; see the next test
+        found = decoders.bayes_loss(p, s, values=values)
+        assert abs(found - true) <= 1e-10 * true + 1e-36, (p, s)
+
+
+def conditional(theta, a, b, s, v):
+    """E (v - D(v + s Z))^2 by the definition."""
+
+    def lost(z):
+        y = v + s * z
+        return (v - (a * y + b if y > theta else 0)) ** 2 * mp.npdf(z)
+
+    edge = (theta - v) / s
+    places = sorted(
+        {mpf(-18), mpf(18), *(x for x in (edge, edge - 1, edge + 1, mpf(-4), mpf(4)) if abs(x) < 18)}
+    )
+    return mp.quad(lost, places, method="gauss-legendre", maxdegree=4)
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_thresholds_against_the_definition(values):
+    """At fixed values of the feature, where only the noise is integrated, by a law that is always on."""
+    rng = np.random.default_rng(7)
+    for p, s in drawn(11, 4):
+        a, gap = 10 ** rng.uniform(-0.5, 0.5), rng.uniform(0, 1)
+        theta = rng.choice([s * rng.uniform(-3, 9), rng.uniform(0, 0.9)])
+        b = gap * theta - a * theta if theta > 0 else 0.0
+        found = decoders.jumprelu_loss(theta, a, b, s, p, values=values)
+        with mp.workdps(25):
+            at = [mpf(x) for x in (theta, a, b, s)]
+            v, weights = on_nodes(values, theta, s)
+            keep = weights > 1e-18 * weights.max()
+            picked = np.flatnonzero(keep)[:: max(1, keep.sum() // 12)]
+            off = (1 - mpf(p)) * conditional(*at, mpf(0))
+            on = sum(mpf(float(weights[k])) * conditional(*at, mpf(float(v[k]))) for k in picked)
+        _, own = line_losses(values, theta, a, 1 - a, b, s, p)
+        own_off, _ = line_losses(values, theta, a, 1 - a, b, s, p)
+        assert own + own_off == pytest.approx(found, rel=1e-15)
+        assert abs(own_off - off) <= 1e-10 * off + 1e-300
+        got = weights[picked] @ line._given(v[picked], theta, a, 1 - a, b, s)
+        assert abs(got - on) <= 1e-10 * on
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_the_rule_over_values_integrates_them(values):
+    for theta, s in ((0.3, 1e-6), (-2.0, 0.1), (0.9, 10.0), (40.0, 1.0)):
+        v, weights = on_nodes(values, theta, s)
+        for k in range(5):
+            assert weights @ v**k == pytest.approx(value_moment(values, k), rel=1e-12, abs=1e-13)
+        # a step of the noise's width: E P(Z < (v - theta)/s), by SciPy
+        law = {"uniform": stats.uniform(), "symmetric": stats.uniform(-1, 2), "normal": stats.norm()} | {
+            "half-normal": stats.halfnorm(),
+            "exponential": stats.expon(),
+        }
+        if values in law and abs(theta) < 1:
+            low, high = np.clip(law[values].support(), -38.0, 60.0)
+            ends = np.unique(np.clip([low, theta - 9 * s, theta, theta + 9 * s, high], low, high))
+            true = sum(
+                integrate.quad(
+                    lambda x: law[values].pdf(x) * special.ndtr((x - theta) / s), *pair, epsabs=1e-14
+                )[0]
+                for pair in pairwise(ends)
+            )
+            assert weights @ special.ndtr((v - theta) / s) == pytest.approx(true, rel=1e-9)
+
+
+def test_a_relu_is_that_of_the_rug():
+    for p, s in drawn(5, 20):
+        a, z = 10 ** np.random.default_rng(int(1e6 * s)).uniform(-0.3, 0.3), -1.5
+        b = a * s * z
+        assert decoders.jumprelu_loss(-b / a, a, b, s, p) == pytest.approx(rug.loss(a, b, s, p), rel=1e-10)
+
+
+def test_no_decoder_is_below_that_of_bayes():
+    """The integral over y of E (x - D)^2 is least for the posterior mean, and equal to its loss there."""
+    rng = np.random.default_rng(2)
+    for values in VALUES:
+        for p, s in [(1e-3, 0.05), (0.1, 0.3), (0.9, 1.0)]:
+            y, off, on, mean, variance, silent = output_nodes(values, s, p)
+            best, least = (1 - silent) * mean, decoders.bayes_loss(p, s, values=values)
+            for D in (best, best * (1 + 0.01 * rng.normal()), best + 0.01 * rng.normal()):
+                loss = off @ D**2 + on @ (variance + (mean - D) ** 2)
+                assert loss >= least * (1 - 1e-12)
+            assert off @ best**2 + on @ (variance + (mean - best) ** 2) == pytest.approx(least, rel=1e-9)
+            inside = np.flatnonzero(silent < 1 - 1e-5)[::50]
+            found = decoders.bayes_decoder(y[inside], p, s, values=values)
+            np.testing.assert_allclose(found, best[inside], rtol=1e-10)
+
+
+@pytest.mark.parametrize(("k", "n", "p"), [(1, 8, 0.1), (4, 64, 0.05), (5, 5, 0.5), (20, 32, 0.3)])
+def test_topk_against_samples(k, n, p):
+    """A false alarm in 1e-3 for each case, two-sided."""
+    rng, (a, b, s) = np.random.default_rng(n), (1.1, -0.05, 0.15)
+    losses = []
+    for _ in range(100):
+        x = (rng.random((2000, n)) < p) * rng.random((2000, n))
+        y = x + s * rng.normal(size=x.shape)
+        kept = y >= np.sort(y, axis=1)[:, [n - k]]
+        losses.append(np.mean((x - np.where(kept, a * y + b, 0)) ** 2))
+    assert stats.ttest_1samp(losses, decoders.topk_loss(k, n, a, b, s, p)).pvalue > 1e-3
+
+
+def test_topk_of_many_is_a_threshold():
+    for theta, p, s in [(0.3, 0.05, 0.1), (0.05, 0.2, 0.3), (0.5, 1e-3, 0.1)]:
+        n = 2**50
+        k = round(n * decoders.kept_share(theta, p, s))
+        jump = decoders.jumprelu_loss(theta, 1.1, -0.02, s, p)
+        assert decoders.topk_loss(k, n, 1.1, -0.02, s, p) == pytest.approx(jump, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: decoders.bayes_loss(0.1, 0.0), "`sigma` must lie in"),
+        (lambda: decoders.bayes_loss(0.0, 0.1), "`p` must lie in"),
+        (lambda: decoders.bayes_loss(0.1, 0.1, values="levy"), "`values` must be"),
+        (lambda: decoders.jumprelu_loss(np.inf, 1, 0, 0.1, 0.1), "`theta` must lie in"),
+        (lambda: decoders.topk_loss(0, 8, 1, 0, 0.1, 0.1), "`k` must lie in"),
+        (lambda: decoders.topk_loss(9, 8, 1, 0, 0.1, 0.1), "`k` must be at most n_features"),
+        (lambda: decoders.bayes_decoder(-9.0, 0.1, 0.1), "`y` must lie within 12 sigma"),
+    ],
+)
+def test_bad_input(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()

@@ -1,0 +1,79 @@
+r"""Moments of the decoder D(y) = a y + b where y > theta, else 0, at y = v + sigma Z.
+
+Given v, with d = a theta + b and x = (v - theta)/sigma, the part above the threshold is a ramp moment,
+
+.. math:: E (v - D)^2 = v^2 P(Z \le -x) + (v - d)^2 H_0(x) - 2 (v - d) a\sigma H_1(x) + a^2\sigma^2 H_2(x),
+          \qquad H_r(x) = E (Z + x)_+^r.
+
+For x > 0 the moments are polynomials less those at -x, which are expanded around the affine output.
+"""
+
+import numpy as np
+from scipy.special import ndtr
+
+from ..arguments import FloatArray
+from ..special import ramp_moments
+from .channel import LOG_ROOT, on_nodes, support
+
+__all__ = ["best_line", "line_losses", "share_above", "threshold"]
+
+FAR = 1e9  # as far as the ramp moments go
+
+
+def _given(v: FloatArray, theta: float, a: float, shrink: float, b: float, sigma: float) -> FloatArray:
+    """E (v - D(v + sigma Z))^2; `shrink` is 1 - a, which matters where a rounds to 1."""
+    s, d = a * sigma, a * theta + b
+    x = np.clip((v - theta) / sigma, -FAR, FAR)
+    t0, t1, t2 = np.moveaxis(ramp_moments(-np.abs(x), 2), -1, 0)
+    below = v * v * (1.0 - t0) + (v - d) ** 2 * t0 - 2.0 * (v - d) * s * t1 + s * s * t2
+    above = (shrink * v - b) ** 2 + s * s * (1.0 - t2) + d * (2.0 * v - d) * t0 - 2.0 * (v - d) * s * t1
+    return np.asarray(np.where(x > 0.0, above, below))
+
+
+def line_losses(
+    values: str, theta: float, a: float, shrink: float, b: float, sigma: float, p: float
+) -> tuple[float, float]:
+    """Return the parts of the loss of features that are off and on: (1 - p) E D^2 and p E (v - D)^2."""
+    v, weights = on_nodes(values, theta, sigma)
+    errors = _given(np.append(v, 0.0), theta, a, shrink, b, sigma)
+    return float((1.0 - p) * errors[-1]), float(p * weights @ errors[:-1])
+
+
+def best_line(values: str, theta: float, sigma: float, p: float, through: bool) -> tuple[float, float, float]:
+    """Return a, 1 - a and b of the best line above the threshold; with `through` it is 0 at the threshold.
+
+    Let t = (y - theta)/sigma, positive above the threshold. There y - x is sigma Z, and the line that is
+    taken from y is fitted to it. By parts, E Z = phi(x) and E Z t = H_0(x), x = (v - theta)/sigma.
+    """
+    v, weights = on_nodes(values, theta, sigma)
+    x = (np.append(v, 0.0) - theta) / sigma
+    weights = np.append(p * weights, 1.0 - p)
+    m0, m1, m2 = weights @ ramp_moments(np.clip(x, -FAR, FAR), 2)
+    with np.errstate(under="ignore"):
+        e0 = float(weights @ np.exp(-0.5 * x * x - LOG_ROOT))
+    if through:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t
+        shrink = (m0 - theta / sigma * m1) / m2
+        return 1.0 - shrink, shrink, (shrink - 1.0) * theta
+    shrink = (m0 - e0 * m1 / m0) / (m2 - m1 * m1 / m0)
+    return 1.0 - shrink, shrink, shrink * theta - sigma * (e0 - shrink * m1) / m0
+
+
+def share_above(values: str, theta: FloatArray, sigma: float, p: float) -> FloatArray:
+    """P(y > theta)."""
+    found = np.empty(theta.size)
+    for k, at in enumerate(theta):
+        v, weights = on_nodes(values, at, sigma)
+        found[k] = (1.0 - p) * ndtr(-at / sigma) + p * (weights @ ndtr((v - at) / sigma))
+    return found
+
+
+def threshold(values: str, share: float, sigma: float, p: float) -> float:
+    """Return the threshold that a share of the outputs exceeds."""
+    from scipy.optimize import brentq
+
+    low, high = support(values)
+
+    def gap(theta: float) -> float:
+        return float(share_above(values, np.array([theta]), sigma, p)[0] / share - 1.0)
+
+    return float(brentq(gap, low - 9.0 * sigma, high + 37.0 * sigma, xtol=1e-14 * sigma, rtol=1e-14))
