@@ -70,7 +70,7 @@ def attainable(law: Any, ratio: float) -> Attainable:
         A number is the probability p in [1e-100, 1] that a feature is on. Features must be independent, with
         one p and one scale.
     ratio : float
-        n_hidden / n_features, in (0, 1); the interference must lie in [1e-8, 1e3].
+        n_hidden / n_features, in (0, 1); the interference must lie in [1e-100, 1e3].
 
     Returns
     -------

@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.decoders import bayes_loss
-from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, LEAST_SIGMA
+from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P
 from ...theory.results import result
 from ...theory.special import VALUES, value_moment
 from ..results import Status
@@ -29,6 +29,7 @@ from ..results import Status
 __all__ = ["PROJECTIONS", "Evolution", "first_noise", "recovery_ratio", "state_evolution"]
 
 PROJECTIONS = ("orthogonal", "gaussian")
+RECOVERED = 1e-7  # interference below which nothing is left to find
 
 
 @result
@@ -121,7 +122,7 @@ def state_evolution(
         raise ValueError(f"`ratio` must be larger: the interference is {sigma:.3g} > {LARGEST_SIGMA:g}.")
     sigmas, losses, status = [], [], Status.STEPS
     for _ in range(steps):
-        recovered = sigma < 10.0 * LEAST_SIGMA
+        recovered = sigma < RECOVERED
         sigmas.append(sigma)
         losses.append(0.0 if recovered else float(bayes_loss(p, sigma, values=values)))
         if recovered or (len(losses) > 1 and abs(losses[-1] - losses[-2]) <= tol * losses[-1]):

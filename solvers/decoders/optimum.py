@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from ...theory import arguments
-from ...theory.decoders import bayes_loss
+from ...theory.decoders import bayes_loss, kept_share
 from ...theory.decoders.line import best_line, line_losses
 from ...theory.decoders.loss import LARGEST_K, channel, topk_nodes
 from ...theory.results import result
@@ -54,7 +54,7 @@ def optimum(
     p : array_like of float
         Probability that a feature is on, in [1e-100, 1].
     sigma : array_like of float
-        Standard deviation of the interference in units of the diagonal, from 1e-8 to 1e3.
+        Standard deviation of the interference in units of the diagonal, from 1e-100 to 1e3.
     decoder : {"affine", "soft", "hard", "relu", "jumprelu", "bayes"}
         a y + b; y - theta or y where y > theta, else 0; a (y - theta) or a y + b there, else 0; E[x | y]. A
         gated ReLU is at its best a JumpReLU, whose line is positive at its threshold.
@@ -168,7 +168,8 @@ def topk_optimum(
     Returns
     -------
     TopK
-        Relative error of the loss below 1e-8. The loss is taken to have one minimum over k.
+        Relative error of the loss below 1e-8 at its k. Up to 16 every k is tried, then some of all sizes and
+        what the best threshold keeps; between neighbours of the best, the loss is taken to have one minimum.
 
     Raises
     ------
@@ -199,12 +200,19 @@ def topk_optimum(
 
     if k is not None:
         return best(arguments.integer("k", k, 1, n))
-    low, high = 1, n
-    while high - low > 2:  # the loss falls, then rises
-        third = low + int((high / low) ** 0.5 * low) - low if high > 4 * low else (low + high) // 2
-        third = min(max(third, low + 1), high - 2)
-        if best(third).loss <= best(third + 1).loss:
-            high = third
+    # As n grows, the best k tends to what the best threshold keeps; of few features it is another one.
+    theta = _best(values, "jumprelu", q, noise)[0]
+    share = float(kept_share(max(theta, -BELOW * noise), q, noise, values=values))
+    limit = share * n * np.array([0.7, 0.9, 0.97, 0.99, 1.0, 1.01, 1.03, 1.1, 1.4])
+    tried = np.concatenate([np.arange(1, 17), np.geomspace(16, max(n, 16), 24), limit])
+    tried = np.unique(np.clip(np.round(tried), 1, n))
+    losses = [best(int(one)).loss for one in tried]
+    at = int(np.argmin(losses))
+    low, high = int(tried[max(at - 1, 0)]), int(tried[min(at + 1, tried.size - 1)])
+    while high - low > 4:
+        third = (high - low) // 3
+        if best(low + third).loss <= best(high - third).loss:
+            high -= third
         else:
-            low = third + 1
+            low += third
     return min((best(one) for one in range(low, high + 1)), key=lambda found: found.loss)

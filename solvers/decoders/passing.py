@@ -21,11 +21,12 @@ from scipy.special import expit
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.decoders.channel import log_odds, posterior
-from ...theory.decoders.loss import LEAST_P, LEAST_SIGMA
+from ...theory.decoders.loss import LEAST_P
 from ...theory.results import result
 from ...theory.special import VALUES, value_moment
 from ..results import Status
 from ..rug import RugMatrix
+from .evolution import RECOVERED
 
 __all__ = ["Passing", "message_passing"]
 
@@ -131,7 +132,7 @@ class _Progress:
         """Note the interference; say whether it is to be decoded."""
         if not np.isfinite(sigma) or (self.sigma and sigma > 10.0 * self.sigma[0]):
             self.status = Status.DIVERGED
-        elif sigma < 10.0 * LEAST_SIGMA or (self.sigma and abs(sigma - self.sigma[-1]) <= self.tol * sigma):
+        elif sigma < RECOVERED or (self.sigma and abs(sigma - self.sigma[-1]) <= self.tol * sigma):
             self.status = Status.CONVERGED
         elif len(self.path) >= self.steps:
             self.status = Status.STEPS

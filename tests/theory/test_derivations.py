@@ -34,6 +34,7 @@ VALUES = ("uniform", "binary", "half-normal", "exponential", "symmetric", "norma
 
 # Arguments of those that need some.
 CALLS: dict[str, list[tuple[Any, ...]]] = {
+    "decoders.derive_posterior": [(values,) for values in VALUES],
     "features.derive_eigenvalues": [("covariance",), ("second_moment",)],
     "features.derive_moments": [
         (name,)
@@ -128,6 +129,23 @@ def collisions_split(draw):
     w = float(draw.uniform(0.45, 0.7))
     lam = (1 - 2 * mp.mpf(w) ** 2) * mp.mpf(w)
     return {"w": w}, [float(lam), theory.collisions.split_rate(float(lam)), None]
+
+
+def decoders_posterior(draw, values):
+    s = _logarithmic(draw, 1e-3, 10.0)
+    low = -1.0 if values in ("symmetric", "normal") else 0.0
+    y = float(draw.uniform(low - 3 * s, 1.0 + 3 * s))
+    height, mean, variance = theory.decoders.channel.posterior(values, np.array([y]), s)
+    density = float(np.exp(height[0])) if height[0] > -600 else None
+    return {"sigma": s, "y": y}, [density, float(mean[0]), float(variance[0])]
+
+
+def decoders_line_loss(draw):
+    s, a, v = _logarithmic(draw, 1e-3, 10.0), _logarithmic(draw, 0.1, 10.0), float(draw.uniform(0, 1))
+    theta = float(draw.uniform(-s, 1))
+    b = float(draw.uniform(-1, 0)) * a * theta
+    found = theory.decoders.line._given(np.array([v]), theta, a, 1 - a, b, s)[0]
+    return {"a": a, "b": b, "sigma": s, "theta": theta, "v": v}, float(found)
 
 
 def features_moments(draw, name):
@@ -360,6 +378,8 @@ TIES: dict[str, tuple[Any, float]] = {
     "collisions.derive_split": (collisions_split, 1e-12),
     "features.derive_chernoff_bound": (features_chernoff_bound, 1e-12),
     "features.derive_eigenvalues": (features_eigenvalues, 1e-13),
+    "decoders.derive_line_loss": (decoders_line_loss, 1e-10),
+    "decoders.derive_posterior": (decoders_posterior, 1e-10),
     "features.derive_moments": (features_moments, 1e-14),
     "loss.derive_class_loss": (loss_class_loss, 1e-12),
     "noise.derive_edgeworth": (noise_edgeworth, 1e-13),

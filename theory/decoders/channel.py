@@ -20,7 +20,7 @@ from ..arguments import FloatArray
 from ..special import ramp_moments
 from ..special.normal import POINTS, WEIGHTS
 
-__all__ = ["log_odds", "on_nodes", "output_nodes", "posterior", "sums_above", "support"]
+__all__ = ["log_odds", "on_nodes", "output_nodes", "posterior", "ramps", "sums_above", "support"]
 
 REACH = 12.0  # standard deviations of the noise; e^-72 is 1e-32
 LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
@@ -30,6 +30,7 @@ LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
 WIDE = 0.06
 # Shifts below which the ramp moments leave the range of doubles, and steps of the fraction that serves there.
 DEEP, STEPS = -30.0, 24
+FAR = 1e9  # from here on the noise is below rounding
 
 
 def support(values: str) -> tuple[float, float]:
@@ -83,10 +84,16 @@ def on_nodes(values: str, theta: float, sigma: float) -> tuple[FloatArray, Float
     return v, weights / (high - low)
 
 
+def ramps(x: FloatArray) -> FloatArray:
+    """Return P(Z > -x), E (Z + x)_+ and E (Z + x)_+^2, at any x."""
+    found = np.moveaxis(ramp_moments(np.clip(x, -FAR, FAR), 2), -1, 0)
+    return np.where(x > FAR, [np.ones(x.shape), x, x * x], found)
+
+
 def cut(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log P(Z > -x), and mean and variance of Z + x where that is positive."""
-    at = np.clip(x, DEEP, 1e9)
-    m0, m1, m2 = np.moveaxis(ramp_moments(at, 2), -1, 0)
+    at = np.maximum(x, DEEP)
+    m0, m1, m2 = ramps(at)
     with np.errstate(under="ignore"):
         hazard = np.exp(-0.5 * at * at - LOG_ROOT) / m0  # the density at -x over P(Z > -x)
     log, mean = np.log(m0), m1 / m0

@@ -12,19 +12,16 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..arguments import FloatArray
-from ..special import ramp_moments
-from .channel import LOG_ROOT, on_nodes, support
+from .channel import LOG_ROOT, on_nodes, ramps, support
 
 __all__ = ["best_line", "line_losses", "share_above", "threshold"]
-
-FAR = 1e9  # as far as the ramp moments go
 
 
 def _given(v: FloatArray, theta: float, a: float, shrink: float, b: float, sigma: float) -> FloatArray:
     """E (v - D(v + sigma Z))^2; `shrink` is 1 - a, which matters where a rounds to 1."""
     s, d = a * sigma, a * theta + b
-    x = np.clip((v - theta) / sigma, -FAR, FAR)
-    t0, t1, t2 = np.moveaxis(ramp_moments(-np.abs(x), 2), -1, 0)
+    x = (v - theta) / sigma
+    t0, t1, t2 = ramps(-np.abs(x))
     below = v * v * (1.0 - t0) + (v - d) ** 2 * t0 - 2.0 * (v - d) * s * t1 + s * s * t2
     above = (shrink * v - b) ** 2 + s * s * (1.0 - t2) + d * (2.0 * v - d) * t0 - 2.0 * (v - d) * s * t1
     return np.asarray(np.where(x > 0.0, above, below))
@@ -48,7 +45,7 @@ def best_line(values: str, theta: float, sigma: float, p: float, through: bool) 
     v, weights = on_nodes(values, theta, sigma)
     x = (np.append(v, 0.0) - theta) / sigma
     weights = np.append(p * weights, 1.0 - p)
-    m0, m1, m2 = weights @ ramp_moments(np.clip(x, -FAR, FAR), 2)
+    m0, m1, m2 = ramps(x) @ weights
     with np.errstate(under="ignore"):
         e0 = float(weights @ np.exp(-0.5 * x * x - LOG_ROOT))
     if through:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t

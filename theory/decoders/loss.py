@@ -19,7 +19,7 @@ from .line import line_losses, share_above, threshold
 
 __all__ = ["bayes_decoder", "bayes_loss", "jumprelu_loss", "kept_share", "topk_loss"]
 
-LEAST_P, LEAST_SIGMA, LARGEST_SIGMA = 1e-100, 1e-8, 1e3
+LEAST_P, LEAST_SIGMA, LARGEST_SIGMA = 1e-100, 1e-100, 1e3
 LARGEST_K = 2**53
 
 
@@ -52,7 +52,7 @@ def bayes_decoder(
     p : array_like of float
         Probability that a feature is on, in [1e-100, 1].
     sigma : array_like of float
-        Standard deviation of the interference in units of the diagonal, from 1e-8 to 1e3.
+        Standard deviation of the interference in units of the diagonal, from 1e-100 to 1e3.
     values : str, optional
         Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
 

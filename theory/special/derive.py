@@ -65,7 +65,7 @@ def derive_cubic_roots() -> Derivation:
     return Derivation(column, (kappa,), ("kappa >= 0; beyond 2/sqrt(27), eta is imaginary.",))
 
 
-def _density(values: str) -> Any:
+def value_density(values: str) -> Any:
     """Return v > 0, the density on the right of 0, where it ends, and whether it is the same on the left."""
     v = sp.Symbol("v", positive=True)
     normal = sp.exp(-(v**2) / 2) / sp.sqrt(2 * sp.pi)
@@ -103,7 +103,7 @@ def derive_value_moment(values: str) -> Derivation:
     >>> derive_value_moment("uniform").expression
     1/(k + 1)
     """
-    v, density, end, both = _density(values)
+    v, density, end, both = value_density(values)
     k = sp.Symbol("k", positive=True, integer=True)
     moment = sp.integrate(v**k * density, (v, 0, end)) * (1 + both * (-1) ** k)
     return Derivation(sp.simplify(moment), (k,), ("k is a positive integer.",))
@@ -117,7 +117,7 @@ def derive_value_transform(values: str) -> Derivation:
     >>> derive_value_transform("symmetric").expression
     sinh(z)/z
     """
-    v, density, end, both = _density(values)
+    v, density, end, both = value_density(values)
     z, s = sp.Symbol("z"), sp.Symbol("s", negative=True)
     right, left = (
         sp.integrate(sp.exp(sign * s * v) * density, (v, 0, end), conds="none") for sign in (1, -1)

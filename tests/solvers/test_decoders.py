@@ -1,0 +1,184 @@
+"""Best decoders against searches of another kind, message passing against its state evolution."""
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from superposition.solvers import decoders, rug
+from superposition.solvers.results import Status
+from superposition.theory import decoders as theory
+from superposition.theory import rug as macroscopic
+from superposition.theory.features import Features, synchronous
+from superposition.theory.special import VALUES
+
+KINDS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
+
+
+def test_the_best_relu_is_that_of_the_rug():
+    rng = np.random.default_rng(0)
+    p, ratio = 10 ** rng.uniform(-9, 0, 30), 10 ** rng.uniform(-1.5, 0, 30)
+    found, best = decoders.optimum(p, macroscopic.sigma(p, ratio), "relu"), rug.optimum(p, ratio)
+    np.testing.assert_allclose(found.loss, best.loss, rtol=1e-9)
+    np.testing.assert_allclose(found.a, best.a, rtol=1e-4)
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize(("p", "s"), [(1e-3, 0.03), (0.05, 0.22), (0.3, 0.6)])
+def test_no_search_finds_a_better_jumprelu(values, p, s):
+    found = decoders.optimum(p, s, values=values)
+    at = [found.theta, found.a, found.b] if np.isfinite(found.theta) else [-50.0, found.a, found.b]
+    assert theory.jumprelu_loss(*at, s, p, values=values) == pytest.approx(found.loss, rel=1e-9)
+
+    def loss(x):
+        return theory.jumprelu_loss(x[0] * s, x[1], x[2] * s, s, p, values=values)
+
+    for start in ([0.5, 0.8, 0.0], [3.0, 1.0, 0.0], [5.0, 1.2, -1.0]):
+        other = optimize.minimize(loss, start, method="Nelder-Mead", options={"maxfev": 400})
+        assert other.fun >= found.loss * (1 - 1e-9)
+
+
+def test_decoders_are_in_order():
+    rng = np.random.default_rng(1)
+    p, s = 10 ** rng.uniform(-6, -0.1, 12), 10 ** rng.uniform(-3, 0, 12)
+    for values in VALUES:
+        loss = {kind: decoders.optimum(p, s, kind, values=values).loss for kind in KINDS}
+        above = 1 + 1e-12
+        assert np.all(loss["bayes"] <= loss["jumprelu"] * above)
+        assert np.all(loss["jumprelu"] <= np.minimum(loss["relu"], loss["hard"]) * above)
+        assert np.all(loss["relu"] <= np.minimum(loss["soft"], loss["affine"]) * above)
+
+
+def test_a_jump_pays_only_where_features_are_rare():
+    """At ratio 1/4: ReLU is the best JumpReLU at p = 0.05, and loses to it for ever smaller p."""
+    p = np.array([0.2, 0.05, 1e-3, 1e-6, 1e-12, 1e-24, 1e-90])
+    s = macroscopic.sigma(p, 0.25)
+    relu, jump = (decoders.optimum(p, s, kind).loss for kind in ("relu", "jumprelu"))
+    bayes = theory.bayes_loss(p, s)
+    np.testing.assert_allclose(relu[:2], jump[:2], rtol=1e-9)
+    assert np.all(np.diff((relu / jump)[1:]) > 0)
+    # Both losses tend to p sigma^2, ReLU's to 1 + t^2/4 times that.
+    assert np.all(np.diff((jump / (p * s**2))[2:]) < 1e-12)
+    np.testing.assert_allclose(jump[4:] / (p * s**2)[4:], 1, atol=1e-3)
+    np.testing.assert_allclose(bayes[4:] / (p * s**2)[4:], 1, atol=1e-3)
+    np.testing.assert_allclose(relu[4:], macroscopic.asymptotic_loss(p[4:], 0.25), rtol=1e-7)
+
+
+def test_the_best_topk_is_the_best_of_all_k():
+    for n, p, s in [(12, 0.2, 0.3), (40, 0.05, 0.1), (9, 0.9, 0.5)]:
+        every = [decoders.topk_optimum(n, p, s, k=k).loss for k in range(1, n + 1)]
+        best = decoders.topk_optimum(n, p, s)
+        assert best.k == 1 + int(np.argmin(every))
+        assert best.loss == min(every)
+        loss = theory.topk_loss(best.k, n, best.a, best.b, s, p)
+        assert best.loss == pytest.approx(loss, rel=1e-12)
+        slopes = optimize.approx_fprime(
+            [best.a, best.b], lambda x: theory.topk_loss(best.k, n, *x, s, p), 1e-5
+        )
+        assert np.abs(slopes).max() < 1e-4 * best.loss + 1e-5
+
+
+def test_topk_of_many_features_is_the_best_threshold():
+    jump = decoders.optimum(0.01, 0.05).loss
+    losses = [decoders.topk_optimum(n, 0.01, 0.05).loss / jump - 1 for n in (2**10, 2**14, 2**18, 2**26)]
+    assert np.all(np.diff(losses) < 0)
+    assert 0 < losses[-1] < 1e-4
+
+
+# --- Iteration ----------------------------------------------------------------------------------------------
+
+
+def projections(n, m, rng):
+    yield "orthogonal", rug.rug_matrix(n, m, rng)
+    yield "gaussian", rng.normal(size=(m, n)) / np.sqrt(m)
+
+
+@pytest.mark.parametrize("values", ["uniform", "half-normal"])
+def test_message_passing_follows_its_state_evolution(values):
+    """Two-sided tests at 1e-4 of the mean squared error of ten runs of 2048 features after each step."""
+    n, steps = 2048, 4
+    for p, ratio in [(0.05, 0.25), (0.05, 0.08)]:
+        errors = {"orthogonal": [], "gaussian": []}
+        for seed in range(10):
+            rng = np.random.default_rng([seed, int(100 * ratio)])
+            (x,) = Features(n, p, values).sample(1, rng)
+            for name, A in projections(n, int(ratio * n), rng):
+                runs = [decoders.message_passing(A, A @ x, p, values=values, steps=k) for k in (1, steps)]
+                errors[name].append([np.mean((run.x - x) ** 2) for run in runs])
+        for name, found in errors.items():
+            law = decoders.state_evolution(p, int(ratio * n) / n, projection=name, values=values, steps=steps)
+            for got, want in zip(np.transpose(found), law.path[[0, -1]], strict=True):
+                assert stats.ttest_1samp(got, want).pvalue > 1e-4, (p, ratio, name)
+
+
+def test_above_the_line_all_is_recovered_and_below_it_not():
+    for p, values in [(0.02, "uniform"), (0.2, "exponential"), (0.1, "binary")]:
+        line = decoders.recovery_ratio(p, values=values)
+        s = np.geomspace(1e-5, 5, 4000)
+        grid = np.max(theory.bayes_loss(p, s[::40], values=values) / s[::40] ** 2)
+        assert grid <= line * (1 + 1e-8)
+        assert grid > line * 0.99
+        for projection in ("orthogonal", "gaussian"):
+            above, below = (
+                decoders.state_evolution(p, line * by, values=values, projection=projection, steps=3000)
+                for by in (1.03, 0.97)
+            )
+            assert above.status is Status.CONVERGED
+            assert above.loss == 0.0
+            assert below.loss > 1e-3 * p
+            # a fixed point of both kinds: m = ratio sigma^2
+            assert below.loss == pytest.approx(line * 0.97 * below.sigma[-1] ** 2, rel=1e-5)
+
+
+def test_a_rug_of_many_features_is_decoded_exactly():
+    rng = np.random.default_rng(3)
+    (x,) = Features(2**15, 0.05).sample(1, rng)
+    R = rug.rug_matrix(2**15, 2**13, rng)
+    found = decoders.message_passing(R, R @ x, 0.05)
+    assert found.status is Status.CONVERGED
+    assert np.abs(found.x - x).max() < 1e-5
+    M = rug.random_projector(256, 128, rng=rng)
+    (x,) = Features(256, 0.05).sample(1, rng)
+    assert np.abs(decoders.message_passing(M, M @ x, 0.05).x - x).max() < 1e-4
+
+
+def test_what_is_not_a_projection_is_said_to_diverge():
+    rng = np.random.default_rng(0)
+    A = 6 * rng.normal(size=(100, 400)) / 10 + 3.0
+    (x,) = Features(400, 0.2).sample(1, rng)
+    found = decoders.message_passing(A, A @ x, 0.2)
+    assert found.status is Status.DIVERGED
+    assert np.isfinite(found.x).all()
+
+
+def test_attainable():
+    law = Features(256, 0.05, "exponential", 2.0, importance=3.0)
+    found = decoders.attainable(law, 0.25)
+    assert found.decoder == ("affine", "soft", "hard", "relu", "jumprelu", "bayes", "topk", "iterated")
+    s = found.sigma
+    assert s**2 == pytest.approx((0.05 * 2 - 0.05**2) * 3)
+    assert found.loss[5] == pytest.approx(12 * theory.bayes_loss(0.05, s, values="exponential"))
+    assert str(found).count("\n") == 8
+    assert np.all(found.error_estimate <= 1e-8 * found.loss + 1e-300)
+    assert decoders.attainable(0.05, 0.25).loss[3] == pytest.approx(rug.optimum(0.05, 0.25).loss, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: decoders.optimum(0.1, 0.1, "topk"), "`decoder` must be"),
+        (lambda: decoders.topk_optimum(8, 0.1, 0.1, k=9), "`k` must"),
+        (lambda: decoders.topk_optimum(0, 0.1, 0.1), "`n_features` must"),
+        (lambda: decoders.state_evolution(0.1, 0.0), "`ratio` must"),
+        (lambda: decoders.state_evolution(0.1, 1e-9), "`ratio` must be larger"),
+        (lambda: decoders.state_evolution(0.1, 0.1, projection="sparse"), "`projection` must be"),
+        (lambda: decoders.message_passing(np.ones((3, 2)), np.ones(3), 0.1), "`A` must have at most"),
+        (lambda: decoders.message_passing(np.ones((2, 3)), np.ones(3), 0.1), "`h` must"),
+        (lambda: decoders.attainable(Features(4, [0.1, 0.2, 0.1, 0.1]), 0.5), "`law` must have independent"),
+        (lambda: decoders.attainable(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 0.5), "`law` must"),
+        (lambda: decoders.attainable(0.1, 1.0), "`ratio` must"),
+        (lambda: decoders.attainable(0.1, 1e-8), "`ratio` must give"),
+    ],
+)
+def test_bad_input(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()

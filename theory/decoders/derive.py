@@ -1,0 +1,65 @@
+"""SymPy derivations of the scalar channel: the density of y, the posterior of the value, the loss of a line."""
+
+from ..derivation import Derivation, sp
+from ..special.derive import value_density
+
+__all__ = ["derive_line_loss", "derive_posterior"]
+
+
+def derive_posterior(values: str) -> Derivation:
+    r"""Integrate the density of y for a feature that is on, and differentiate it for the posterior (Tweedie).
+
+    .. math:: E[v \mid y] = y + \sigma^2 (\log f_1)'(y), \qquad
+              \mathrm{Var}(v \mid y) = \sigma^2 + \sigma^4 (\log f_1)''(y)
+
+    Parameters
+    ----------
+    values : str
+        Law of the value, at scale 1; one of `superposition.theory.special.VALUES`.
+
+    Returns
+    -------
+    Derivation
+        Column of f_1(y), E[v | y] and Var(v | y), functions of sigma and y.
+
+    Raises
+    ------
+    ValueError
+        If `values` is another word.
+
+    Examples
+    --------
+    >>> derive_posterior("normal").expression[1]
+    y/(sigma**2 + 1)
+    """
+    v, density, end, both = value_density(values)
+    s, y = sp.Symbol("sigma", positive=True), sp.Symbol("y", real=True)
+    noise = sp.exp(-((y - v) ** 2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
+    right = sp.integrate(sp.expand(density * noise, power_exp=False), (v, 0, end), conds="none")
+    evidence = sp.simplify(right + both * right.subs(y, -y))
+    slope = sp.diff(evidence, y) / evidence
+    mean, variance = y + s**2 * slope, s**2 + s**4 * sp.diff(slope, y)
+    return Derivation(sp.Matrix([evidence, sp.simplify(mean), sp.simplify(variance)]), (s, y))
+
+
+def derive_line_loss() -> Derivation:
+    """Integrate E (v - D(v + sigma Z))^2 over the noise, for D(y) = a y + b where y > theta, else 0.
+
+    Returns
+    -------
+    Derivation
+        A function of a, b, sigma, theta and v.
+
+    Examples
+    --------
+    >>> loss = derive_line_loss()
+    >>> round(float(loss.evaluate({"a": 1, "b": 0, "sigma": 1, "theta": 0, "v": 0})), 6)
+    0.5
+    """
+    a, b, theta, v = sp.symbols("a b theta v", real=True)
+    s, z = sp.Symbol("sigma", positive=True), sp.Symbol("z", real=True)
+    density, edge = sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi), (theta - v) / s
+    kept = sp.expand((v - a * (v + s * z) - b) ** 2)
+    moments = [sp.integrate(z**k * density, (z, edge, sp.oo)) for k in range(3)]
+    loss = sum(kept.coeff(z, k) * moments[k] for k in range(3)) + v**2 * (1 - moments[0])
+    return Derivation(sp.simplify(loss), (a, b, s, theta, v))
