@@ -41,9 +41,11 @@ class Evolution:
     path: FloatArray
     """Loss per feature after each step."""
     loss: float
-    """The last of them."""
+    """Loss per feature after the last step."""
     steps: int
+    """Steps that were made."""
     status: Status
+    """How it ended; `message` has the sentence."""
 
 
 def variance_of(p: float, values: str) -> float:

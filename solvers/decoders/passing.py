@@ -42,7 +42,9 @@ class Passing:
     path: FloatArray
     """Expected loss per feature after each step: the mean posterior variance."""
     steps: int
+    """Steps that were made."""
     status: Status
+    """How it ended; `message` has the sentence."""
 
 
 def _decode(values: str, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, float]:
