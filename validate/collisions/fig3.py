@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
+from scipy import optimize
 
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
+from ...theory.arguments import FloatArray
 
 __all__ = ["RTOL", "first_weights", "run_course", "run_fig3"]
 
@@ -21,10 +22,8 @@ RANKS = 8
 # Times of a course in 1/lam: from the end of the first conflict, which takes a time of order 1, to one-hot.
 TIMES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 6.0)
 
-Array = npt.NDArray[np.float64]
 
-
-def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> Array:
+def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
     """Draw the first weights of all runs: run r is the same however many there are."""
     rngs = (np.random.default_rng([seed, n, m, r]) for r in range(runs))
     return np.stack([rng.normal(scale=scale / np.sqrt(m), size=(n, m)) for rng in rngs])
@@ -53,14 +52,12 @@ def run_fig3(
         Initialisations for each m, at least 2.
     lam : float
         l1 strength in the normal form (constants 4 dropped), positive.
-    scale : float
-        Standard deviation of the first weights times sqrt(m); 0.9 in the source's Fig. 2.
-    threshold : float
-        Weight above which a neuron represents a feature.
-    seed : int
-        Run r of size m starts from ``default_rng([seed, n_features, m, r])``: the same whatever else is run.
-    workers : int
-        Threads that share the runs.
+    scale, threshold : float
+        Standard deviation of the first weights times sqrt(m), 0.9 in the source's Fig. 2; weight above which
+        a neuron represents a feature.
+    seed, workers : int
+        Run r of size m starts from ``default_rng([seed, n_features, m, r])``: the same whatever else is run,
+        and however many threads share the runs.
 
     Returns
     -------
@@ -93,11 +90,8 @@ def run_fig3(
     arguments.real("scale", scale, 0.0, brackets="(]")
     found = [_counted(first_weights(n, m, runs, scale, seed), lam, threshold, workers) for m in sizes]
     ds = xr.concat(found, "n_hidden").assign_coords(n_hidden=sizes, run=range(runs), rank=range(1, RANKS + 1))
-    m, means = np.array(sizes), ds[["stayed", "polysemantic"]].mean("run")
-    fitted = [
-        _preference(n, k, float(one["stayed"]), float(one["polysemantic"]))
-        for k, one in zip(sizes, (means.isel(n_hidden=i) for i in range(m.size)), strict=True)
-    ]
+    m, means = np.array(sizes), (ds[name].mean("run").values.tolist() for name in ("stayed", "polysemantic"))
+    fitted = [_preference(n, *each) for each in zip(sizes, *means, strict=True)]
     return ds.assign(
         quoted=("n_hidden", theory.quoted_polysemantic(n, m)),
         exclusive=("n_hidden", theory.expected_polysemantic(n, m)),
@@ -106,7 +100,7 @@ def run_fig3(
     ).assign_attrs(n_features=n, lam=lam, scale=scale, threshold=threshold, seed=seed)
 
 
-def _counted(W0: Array, lam: float, threshold: float, workers: int) -> xr.Dataset:
+def _counted(W0: FloatArray, lam: float, threshold: float, workers: int) -> xr.Dataset:
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, threshold=threshold, workers=workers)
     neuron, _ = solvers.owners(result.W, threshold)
@@ -127,18 +121,13 @@ def _counted(W0: Array, lam: float, threshold: float, workers: int) -> xr.Datase
 
 
 def _preference(n: int, m: int, stayed: float, count: float) -> float:
-    """Fit the preference that gives this count, by bisection: the count grows with it."""
+    """Fit the preference that gives this count, which grows with it."""
 
     def excess(preference: float) -> float:
         return theory.displaced_polysemantic(n, m, stayed=stayed, preference=preference) - count
 
     low, high = 0.0, 4.0
-    if not excess(low) <= 0 <= excess(high):
-        return float("nan")
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
-    return (low + high) / 2
+    return float(optimize.brentq(excess, low, high)) if excess(low) <= 0 <= excess(high) else float("nan")
 
 
 def run_course(
@@ -166,9 +155,9 @@ def run_course(
     Returns
     -------
     xarray.Dataset
-        Over (time, run): ``count``, polysemantic neurons if places are given out then; ``held``, share of
-        the pairs of features whose overlap is positive, that is, held down by interference; ``nonzeros`` of
-        an encoding. Attribute ``expected``: the count if chance alone decides.
+        Over (time, run): ``count``, polysemantic neurons if places are given out then; ``held``, share of the
+        pairs of features whose overlap is positive, that is, held down by interference; ``nonzeros`` of an
+        encoding. Attribute ``expected``: the count if chance alone decides.
 
     Raises
     ------
@@ -189,28 +178,18 @@ def run_course(
     stops = arguments.vector("times", arguments.real("times", times, 0.0))
     if np.any(np.diff(stops) < 0):
         raise ValueError(f"`times` must be sorted; got {stops.tolist()}.")
-    W = first_weights(n, m, runs, scale, seed)
-    others = ~np.eye(n, dtype=bool)
-    at, rows = 0.0, []
-    for stop in stops:
+    W, at, others = first_weights(n, m, runs, scale, seed), 0.0, ~np.eye(n, dtype=bool)
+    count, held, nonzeros = found = np.empty((3, stops.size, runs))
+    for k, stop in enumerate(stops):
         if stop > at:
             W, at = solvers.flow(W, lam, (stop - at) / lam, tol=RTOL).W, stop
-        overlaps = np.einsum("rik,rjk->rij", W, W)[:, others]
-        count = solvers.assign(W).polysemantic
-        rows.append((count, np.mean(overlaps > 1e-9, axis=1), np.mean(np.sum(W != 0, axis=2), axis=1)))
-    names = ("count", "held", "nonzeros")
+        count[k] = solvers.assign(W).polysemantic
+        held[k] = np.mean((W @ W.mT)[:, others] > 1e-9, axis=1)
+        nonzeros[k] = np.mean(np.sum(W != 0, axis=2), axis=1)
+    names, axes = ("count", "held", "nonzeros"), ("time", "run")
+    facts = {"n_features": n, "n_hidden": m, "lam": lam, "scale": scale, "seed": seed}
     return xr.Dataset(
-        {
-            name: (("time", "run"), np.array(column, dtype=float))
-            for name, column in zip(names, zip(*rows, strict=True), strict=True)
-        },
+        {name: (axes, values) for name, values in zip(names, found, strict=True)},
         {"time": stops, "run": range(runs)},
-        {
-            "n_features": n,
-            "n_hidden": m,
-            "lam": lam,
-            "scale": scale,
-            "seed": seed,
-            "expected": float(np.asarray(theory.expected_polysemantic(n, m))),
-        },
+        {**facts, "expected": float(np.asarray(theory.expected_polysemantic(n, m)))},
     )

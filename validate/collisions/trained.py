@@ -9,9 +9,9 @@ import xarray as xr
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory.collisions import quoted_polysemantic
-from .counts import ON, SHIFTED, collision_counts
+from .counts import ON
 from .fig3 import RTOL
-from .training import merged, train_l1
+from .training import merged, train_l1, with_shifted
 
 __all__ = ["NAMES", "run_printed", "run_trained"]
 
@@ -32,24 +32,22 @@ def run_trained(
     scale: float = 1.0,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train by plain gradient descent and by AdamW from the same first weights, and count.
+    """Train by plain gradient descent and by AdamW from the same first weights, and count (§2.5, Fig. 3).
 
     Parameters
     ----------
-    n_features : int
-    n_hidden : sequence of int
-        Values of m.
+    n_features, n_hidden : int, sequence of int
+        n, and values of m.
     lam : float
         l1 strength of the printed loss, positive: four times that of the normal form.
     seeds : sequence of int
         At least two runs.
     optimisers : sequence of {"flow", "gd", "sign", "adamw"}
         "flow" is no training but `solvers.collisions.flow` at lam/4, from the same first weights.
-    time : float
-        Length of the flow and of gradient descent in units of 1/lam_normal.
-    adamw_steps : int
-        Steps of AdamW, which moves weights by about its learning rate a step, whatever lam is: it takes some
-        thousand until encodings are one-hot.
+    time, adamw_steps : float, int
+        Length of the flow and of gradient descent in units of 1/lam_normal; steps of AdamW, which moves
+        weights by about its learning rate a step, whatever lam is: it takes some thousand until encodings are
+        one-hot.
     scale : float
         Standard deviation of the first weights times sqrt(m); 1 in the authors' code.
     device : {"auto", "cpu", "cuda"}
@@ -66,10 +64,6 @@ def run_trained(
     ValueError
         If an argument is out of range.
 
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §2.5, Fig. 3.
-
     Examples
     --------
     >>> ds = run_trained(8, [8], 0.1, range(4), optimisers=["gd"], device="cpu")
@@ -77,7 +71,7 @@ def run_trained(
     (2.0, 0)
     """
     sizes, lam, seeds = _checked(n_hidden, lam, seeds)
-    time = float(arguments.real("time", time, 0, brackets="()"))
+    time = arguments.number("time", time, 0, brackets="()")
 
     def counted(optimiser: str, m: int) -> xr.Dataset:
         options: dict[str, Any] = {"scale": scale, "device": device, "keep_weights": True}
@@ -89,25 +83,21 @@ def run_trained(
             options |= {"optimiser": optimiser, "steps": adamw_steps}
         else:
             options |= {"optimiser": optimiser, "learning_rate": 0.05, "steps": round(time / (lam * 0.05))}
-        ds = train_l1(n_features, m, lam, seeds, **options).isel(step=0, drop=True)
-        for threshold in SHIFTED:
-            shifted = collision_counts(ds["W"].values, threshold)["polysemantic"]
-            ds[f"polysemantic_{threshold:g}"] = ("run", shifted)
+        ds = with_shifted(train_l1(n_features, m, lam, seeds, **options).isel(step=0, drop=True))
         return ds.drop_vars(["W", "t", "seed", "lam", "lam_normal"], errors="ignore")
 
     rows = [merged([counted(one, m) for m in sizes], n_hidden=sizes) for one in optimisers]
     ds = merged(rows, optimiser=list(optimisers)).transpose("optimiser", "n_hidden", "run")
     ds["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
-    facts = {"time": time, "adamw_steps": adamw_steps, "scale": scale, "threshold": ON}
-    ds.attrs = {"n_features": n_features, "lam": lam, **facts}
-    return ds.assign_coords(seed=("run", seeds))
+    ds.attrs = {"n_features": n_features, "lam": lam, "time": time, "adamw_steps": adamw_steps}
+    return ds.assign_coords(seed=("run", seeds)).assign_attrs(scale=scale, threshold=ON)
 
 
 def _checked(n_hidden: Sequence[int], lam: float, seeds: Sequence[int]) -> tuple[list[int], float, list[int]]:
     if len(seeds) < 2:
         raise ValueError(f"`seeds` must be at least two, for an interval; got {list(seeds)}.")
     sizes = [arguments.integer("n_hidden", m, 1) for m in n_hidden]
-    return sizes, float(arguments.real("lam", lam, 0, brackets="()")), list(seeds)
+    return sizes, arguments.number("lam", lam, 0, brackets="()"), list(seeds)
 
 
 def run_printed(
@@ -123,16 +113,10 @@ def run_printed(
 
     Parameters
     ----------
-    n_hidden : sequence of int
-        Values of m.
-    seeds : sequence of int
-        At least two runs.
-    n_features : int
-    lam : float
-        l1 strength of the printed loss, positive.
+    n_hidden, seeds, n_features, lam, device
+        As in `run_trained`.
     steps : increasing sequence of int
         Steps of AdamW at which to count; the published code makes 7500.
-    device : {"auto", "cpu", "cuda"}
 
     Returns
     -------

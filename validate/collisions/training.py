@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,17 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory import arguments
-from ..training.engine import load_torch
-from ..training.run import _device
-from .counts import DEAD, ON, collision_counts
+from ...theory.arguments import FloatArray
+from ..training.engine import choose_device, load_torch, provenance
+from ..training.points import broadcast
+from .counts import DEAD, ON, SHIFTED, collision_counts
 from .engine import Inputs, Rule, inputs_for, train_stack
 
-__all__ = ["merged", "train_l1"]
+__all__ = ["merged", "signed_root", "train_l1", "with_shifted"]
 
 OPTIMISERS = ("gd", "sign", "adamw")
 PENALTIES = ("activations", "weights")
+DRAWS = 4.0  # how often a random feature is on in one batch, on average
 
 # Of the printed loss. 0.05 is a step of 0.2 in the clock of the normal form, whose rates are at most about 6
 # at the start (n_hidden = n_features) and 2 later; AdamW's is that of the authors' published code.
@@ -27,8 +30,6 @@ DECAYS = {"gd": 0.0, "sign": 0.0, "adamw": 0.01}  # AdamW: PyTorch's default, wh
 
 # Floats of one stack's largest array: a few of them stay in the cache of a core, and on a GPU in its memory.
 STACK_CPU, STACK_CUDA = 2**18, 2**29
-
-Array = npt.NDArray[np.float64]
 
 
 def train_l1(
@@ -41,7 +42,6 @@ def train_l1(
     learning_rate: float | None = None,
     steps: int | Sequence[int] = 2000,
     p: float | None = None,
-    draws: float = 4.0,
     tied: bool = True,
     penalty: str = "activations",
     weight_decay: float | None = None,
@@ -67,10 +67,9 @@ def train_l1(
     ----------
     n_features, n_hidden : int
         n and m, at least 1.
-    lam : scalar or (runs,) array_like of float
-        l1 strength of the printed loss, not negative.
-    seeds : scalar or (runs,) array_like of int
-        Not negative. A run's first weights depend on its seed, `n_features` and `n_hidden` only.
+    lam, seeds : scalar or (runs,) array_like
+        l1 strength of the printed loss, and seed, not negative. A run's first weights depend on its seed,
+        `n_features` and `n_hidden` only.
     optimiser : {"gd", "sign", "adamw"}
         "gd" takes gradient steps on the squared errors, each followed by a soft threshold of size
         ``learning_rate * lam`` (the proximal step of the l1 term): weights reach zero and stay there until
@@ -82,11 +81,10 @@ def train_l1(
     steps : int or increasing sequence of int
         Steps to make, or steps at which to count.
     p : float, optional
-        If given, inputs are drawn afresh at every step, each feature on with this probability,
-        independently; (0, 1]. Not possible with "gd" unless the penalty is on the weights.
-    draws : float
-        How often a feature is on in one batch, on average. The loss is normalised per feature that is on:
-        it becomes the printed one for p → 0, and gradients have the same size and noise at every p.
+        If given, inputs are drawn afresh at every step, each feature on with this probability, independently;
+        (0, 1]. Not possible with "gd" unless the penalty is on the weights. A feature is on four times in one
+        batch, on average, and the loss is normalised per feature that is on: it becomes the printed one for
+        p → 0, and gradients have the same size and noise at every p.
     tied : bool
         Train one W, or an encoder and a decoder with first weights of their own.
     penalty : {"activations", "weights"}
@@ -107,11 +105,10 @@ def train_l1(
     Returns
     -------
     xarray.Dataset
-        Dimensions ``step``, ``run``, and with `keep_weights` ``feature`` and ``hidden``. Of (run): ``seed``,
-        ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw"). Of (step, run): what
-        `collision_counts` gives, ``loss`` (printed, on the standard basis), ``diverged`` (0
-        or 1; all else is NaN then), and for untied weights the means of |E_i - D_i|/|D_i| (``mismatch``), of
-        the cosine of the two (``cosine``) and of |D_i|/|E_i| (``norm_ratio``) over the features that are
+        Of (run): ``seed``, ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw").
+        Of (step, run): what `collision_counts` gives, ``loss`` (printed, on the standard basis), ``diverged``
+        (0 or 1; all else is NaN then), and for untied weights the means of |E_i - D_i|/|D_i| (``mismatch``),
+        of the cosine of the two (``cosine``) and of |D_i|/|E_i| (``norm_ratio``) over the features that are
         learned, D_i.E_i at least `DEAD`. Untied weights are counted by the signed root of E_ik D_ik, which is
         W_ik if both agree. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
         hidden), float32.
@@ -135,18 +132,20 @@ def train_l1(
     """
     n = arguments.integer("n_features", n_features, 1)
     m = arguments.integer("n_hidden", n_hidden, 1)
-    lams, seed_list = _runs(lam, seeds)
+    lams, seed_row = map(np.array, broadcast(lam=arguments.real("lam", lam, 0), seeds=seeds))
+    seed_list = [arguments.integer("seeds", item, 0) for item in seed_row]
     rule = _rule(optimiser, learning_rate, weight_decay, penalty, tied)
-    stops = _stops(steps)
+    stops = [arguments.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
+    if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
+        raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
     if p is not None:
         p = float(arguments.real("p", p, 0, 1, brackets="(]"))
-    draws = float(arguments.real("draws", draws, 0, brackets="()"))
     scale = float(arguments.real("scale", scale, 0))
     _exclude(rule, p, start_decoder)
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
-    place = _device(torch, device)
-    data = inputs_for(n, p, draws)
+    place = choose_device(torch, device)
+    data = inputs_for(n, p, DRAWS)
     began = time.perf_counter()
 
     with torch.no_grad():
@@ -154,13 +153,11 @@ def train_l1(
             list(_train_chunk(torch, place, E[one], D[one], lams[one], seed_list[one], data, rule, stops))
             for one in _chunks(len(seed_list), n, m, data.batch, place.type)
         ]
-    ends = [
-        tuple(np.concatenate([chunk[k][part] for chunk in chunks]) for part in (0, 1))
-        for k in range(len(stops))
-    ]
-    ds = _gather(ends, lams, rule)
+    # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
+    ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2
-    ds = ds.assign_coords(step=list(stops), run=np.arange(len(seed_list)))
+    ds = xr.concat([_counted(*end, lams, rule) for end in ends], "step")
+    ds = ds.assign_coords(step=stops, run=np.arange(len(seed_list)))
     ds["seed"], ds["lam"], ds["lam_normal"] = ("run", seed_list), ("run", lams), ("run", lams / factor)
     if rule.optimiser != "adamw":
         ds["t"] = ("step", factor * rule.learning_rate * np.array(stops, dtype=float))
@@ -168,23 +165,9 @@ def train_l1(
         for part, name in enumerate(("W",) if rule.tied else ("encoder", "decoder")):
             weights = np.stack([end[part] for end in ends]).astype(np.float32)
             ds[name] = (("step", "run", "feature", "hidden"), weights)
-    ds.attrs = {
-        "n_features": n,
-        "n_hidden": m,
-        "optimiser": rule.optimiser,
-        "learning_rate": rule.learning_rate,
-        "weight_decay": rule.weight_decay,
-        "penalty": rule.penalty,
-        "tied": int(rule.tied),
-        "p": 0.0 if p is None else p,
-        "batch": data.batch,
-        "scale": scale,
-        "threshold": ON,
-        "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
-        "torch_version": str(torch.__version__),
-        "wall_time_seconds": time.perf_counter() - began,
-    }
-    return ds
+    facts = {"n_features": n, "n_hidden": m, **asdict(rule), "tied": int(rule.tied), "p": p or 0.0}
+    facts |= {"batch": data.batch, "scale": scale, "threshold": ON}
+    return ds.assign_attrs(facts | provenance(torch, place, began))
 
 
 def merged(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
@@ -193,18 +176,17 @@ def merged(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
     return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})
 
 
-def _runs(lam: npt.ArrayLike, seeds: npt.ArrayLike) -> tuple[Array, list[int]]:
-    lams = np.atleast_1d(arguments.real("lam", lam, 0))
-    seed_row = np.atleast_1d(np.asarray(seeds))
-    try:
-        lams, seed_row = np.broadcast_arrays(lams, seed_row)
-    except ValueError as error:
-        raise ValueError(
-            f"`lam` and `seeds` must broadcast; got shapes {lams.shape}, {seed_row.shape}."
-        ) from error
-    if lams.ndim != 1 or lams.size == 0:
-        raise ValueError(f"`seeds` must be one-dimensional, not empty; got shape {lams.shape}.")
-    return np.array(lams), [arguments.integer("seeds", item, 0) for item in seed_row]
+def with_shifted(ds: xr.Dataset) -> xr.Dataset:
+    """Add the counts at shifted thresholds to a dataset of `train_l1` with weights at one step."""
+    for threshold in SHIFTED:
+        counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
+        ds = ds.assign({f"polysemantic_{threshold:g}": ("run", counts)})
+    return ds
+
+
+def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
+    """Return the signed root of E_ik D_ik, which is W_ik where encoder and decoder agree."""
+    return np.asarray(np.sign(E) * np.sqrt(np.maximum(E * D, 0)))
 
 
 def _rule(
@@ -218,13 +200,6 @@ def _rule(
     decay = DECAYS[optimiser] if weight_decay is None else weight_decay
     rate = float(arguments.real("learning_rate", rate, 0, brackets="()"))
     return Rule(optimiser, rate, float(arguments.real("weight_decay", decay, 0)), penalty, bool(tied))
-
-
-def _stops(steps: int | Sequence[int]) -> list[int]:
-    stops = [arguments.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
-    if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
-        raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
-    return stops
 
 
 def _exclude(rule: Rule, p: float | None, start_decoder: Any) -> None:
@@ -241,7 +216,7 @@ def _exclude(rule: Rule, p: float | None, start_decoder: Any) -> None:
 
 def _first_weights(
     n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
-) -> tuple[Array, Array]:
+) -> tuple[FloatArray, FloatArray]:
     shape = (len(seeds), n, m)
     drawn = np.empty((2, *shape))
     for run, seed in enumerate(seeds):
@@ -267,42 +242,37 @@ def _chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
 def _train_chunk(
     torch: Any,
     place: Any,
-    E: Array,
-    D: Array,
-    lams: Array,
+    E: FloatArray,
+    D: FloatArray,
+    lams: FloatArray,
     seeds: Sequence[int],
     data: Inputs,
     rule: Rule,
     stops: Sequence[int],
-) -> Iterator[tuple[Array, Array]]:
-    def there(values: Array) -> Any:
-        return torch.from_numpy(values.astype(np.float32)).to(place)
-
+) -> Iterator[tuple[FloatArray, ...]]:
+    encoder, decoder, strengths = (
+        torch.from_numpy(each.astype(np.float32)).to(place) for each in (E, D, lams)
+    )
     generators = []
     for seed in seeds if data.p is not None else ():
         stream = np.random.SeedSequence([seed, *E.shape[1:], int(np.float64(data.p).view(np.uint64))])
         generators.append(torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0])))
-    first = there(E)
-    second = first if rule.tied else there(D)
-    for W, V in train_stack(torch, first, second, there(lams), data, generators, rule, stops):
-        yield W.cpu().numpy().astype(np.float64), V.cpu().numpy().astype(np.float64)
+    if rule.tied:
+        decoder = encoder
+    for both in train_stack(torch, encoder, decoder, strengths, data, generators, rule, stops):
+        yield tuple(W.cpu().numpy().astype(np.float64) for W in both)
 
 
-def _gather(ends: Sequence[tuple[Array, ...]], lams: Array, rule: Rule) -> xr.Dataset:
-    columns: dict[str, list[Array]] = {}
-    for E, D in ends:
-        root = E if rule.tied else np.sign(E) * np.sqrt(np.maximum(E * D, 0))
-        found: dict[str, Array] = dict(collision_counts(root))
-        found["loss"] = _loss(E, D, lams, rule)
-        found["diverged"] = (~np.isfinite(found["loss"])).astype(np.int8)
-        if not rule.tied:
-            found |= _agreement(E, D)
-        for name, value in found.items():
-            columns.setdefault(name, []).append(value)
-    return xr.Dataset({name: (("step", "run"), np.array(value)) for name, value in columns.items()})
+def _counted(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
+    found = collision_counts(E if rule.tied else signed_root(E, D))
+    found["loss"] = _loss(E, D, lams, rule)
+    found["diverged"] = (~np.isfinite(found["loss"])).astype(np.int8)
+    if not rule.tied:
+        found |= _agreement(E, D)
+    return xr.Dataset({name: ("run", value) for name, value in found.items()})
 
 
-def _agreement(E: Array, D: Array) -> dict[str, Array]:
+def _agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
     """Compare encoder and decoder over the features that are learned."""
     inner, size_E, size_D = (E * D).sum(axis=-1), np.linalg.norm(E, axis=-1), np.linalg.norm(D, axis=-1)
     learned = inner >= DEAD
@@ -316,7 +286,7 @@ def _agreement(E: Array, D: Array) -> dict[str, Array]:
         return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in each.items()}
 
 
-def _loss(E: Array, D: Array, lams: Array, rule: Rule) -> Array:
+def _loss(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         y = np.maximum(E @ D.swapaxes(-1, -2), 0)
         size = np.abs(E).sum(axis=(-2, -1))

@@ -47,17 +47,16 @@ def run_untied(
     cases: Sequence[str] = tuple(CASES),
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train encoders and decoders of their own and compare them.
+    """Train encoders and decoders of their own and compare them (Lecomte et al. 2024, App. A, "Tied weights").
 
     Parameters
     ----------
     n_features, n_hidden, lam, seeds
         As in `train_l1`; `lam` positive.
-    times : increasing sequence of float
-        When to look, in units of 1/lam_normal, which is 2/lam for untied weights.
-    cases : sequence of str
-        Which of `CASES`: where the l1 term is, if anywhere ("both": on the weights of encoder and decoder, as
-        in the authors' code), how strong the decoupled weight decay is, how the weights begin.
+    times, cases : increasing sequence of float, sequence of str
+        When to look, in units of 1/lam_normal, which is 2/lam for untied weights; which of `CASES`: where the
+        l1 term is, if anywhere ("both": on the weights of encoder and decoder, as in the authors' code), how
+        strong the decoupled weight decay is, how the weights begin.
     device : {"auto", "cpu", "cuda"}
 
     Returns
@@ -71,22 +70,18 @@ def run_untied(
     ValueError
         If an argument is out of range.
 
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), App. A, "Tied weights".
-
     Examples
     --------
     >>> ds = run_untied(8, 16, 0.05, range(4), times=[4.0], cases=["equal start"], device="cpu")
     >>> bool((ds.norm_ratio > 2).all())
     True
     """
-    lam = float(arguments.real("lam", lam, 0, brackets="()"))
+    lam = arguments.number("lam", lam, 0, brackets="()")
     clock = arguments.real("times", arguments.vector("times", times), 0, brackets="()")
     cases = [arguments.choice("cases", case, tuple(CASES)) for case in cases]
     steps = np.maximum(np.round(clock / (lam * RATE)), 1).astype(int).tolist()
-    seeds = list(seeds)
-    found = []
+    names = ["mismatch", "cosine", "norm_ratio", "dead", "polysemantic", "nonzeros", "loss"]
+    seeds, found = list(seeds), []
     for case in map(CASES.__getitem__, cases):
         options: dict[str, Any] = {"scale": case.scale, "device": device}
         if case.equal:
@@ -94,7 +89,6 @@ def run_untied(
             options |= {"start": drawn["W"].values[0], "start_decoder": drawn["W"].values[0]}
         options |= {"penalty": case.penalty, "weight_decay": case.decay * lam, "learning_rate": RATE}
         ds = train_l1(n_features, n_hidden, case.l1 * lam, seeds, tied=False, steps=steps, **options)
-        names = ["mismatch", "cosine", "norm_ratio", "dead", "polysemantic", "nonzeros", "loss"]
         found.append(ds[names].rename(step="time").assign_coords(time=clock))
     ds = merged(found, case=cases)
     ds.attrs = {"n_features": n_features, "n_hidden": n_hidden, "lam": lam}
