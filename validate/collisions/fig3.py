@@ -10,11 +10,14 @@ from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
+from .counts import ON
 
 __all__ = ["RTOL", "first_weights", "run_course", "run_fig3"]
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0
+# Standard deviation of the first weights times sqrt(m), as in the source's Fig. 2.
+SCALE = 0.9
 # Error of a step. Owners at 1e-3, 1e-4, 1e-5 and 1e-7 were the same for all 640 features of 20 runs.
 RTOL = 1e-4
 # Of how many of a feature's largest first weights the winners are counted.
@@ -35,8 +38,7 @@ def run_fig3(
     runs: int = 16,
     lam: float = 3e-3,
     *,
-    scale: float = 0.9,
-    threshold: float = 0.5,
+    scale: float = SCALE,
     seed: int = 0,
     workers: int = 1,
 ) -> xr.Dataset:
@@ -44,17 +46,13 @@ def run_fig3(
 
     Parameters
     ----------
-    n_features : int
-        n, at least 2.
-    n_hidden : sequence of int
-        Values of m, at least n/2 each.
+    n_features, n_hidden : int, sequence of int
+        n, at least 2, and values of m, at least n/2 each.
     runs : int
         Initialisations for each m, at least 2.
-    lam : float
-        l1 strength in the normal form (constants 4 dropped), positive.
-    scale, threshold : float
-        Standard deviation of the first weights times sqrt(m), 0.9 in the source's Fig. 2; weight above which
-        a neuron represents a feature.
+    lam, scale : float
+        l1 strength in the normal form (constants 4 dropped), positive; standard deviation of the first
+        weights times sqrt(m).
     seed, workers : int
         Run r of size m starts from ``default_rng([seed, n_features, m, r])``: the same whatever else is run,
         and however many threads share the runs.
@@ -88,7 +86,7 @@ def run_fig3(
     runs = arguments.integer("runs", runs, 2)
     arguments.real("lam", lam, 0.0, brackets="(]")
     arguments.real("scale", scale, 0.0, brackets="(]")
-    found = [_counted(first_weights(n, m, runs, scale, seed), lam, threshold, workers) for m in sizes]
+    found = [_counted(first_weights(n, m, runs, scale, seed), lam, workers) for m in sizes]
     ds = xr.concat(found, "n_hidden").assign_coords(n_hidden=sizes, run=range(runs), rank=range(1, RANKS + 1))
     m, means = np.array(sizes), (ds[name].mean("run").values.tolist() for name in ("stayed", "polysemantic"))
     fitted = [_preference(n, *each) for each in zip(sizes, *means, strict=True)]
@@ -97,13 +95,13 @@ def run_fig3(
         exclusive=("n_hidden", theory.expected_polysemantic(n, m)),
         independent=("n_hidden", theory.expected_polysemantic(n, m, exclusive=False)),
         preference=("n_hidden", fitted),
-    ).assign_attrs(n_features=n, lam=lam, scale=scale, threshold=threshold, seed=seed)
+    ).assign_attrs(n_features=n, lam=lam, scale=scale, threshold=ON, seed=seed)
 
 
-def _counted(W0: FloatArray, lam: float, threshold: float, workers: int) -> xr.Dataset:
+def _counted(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     m = W0.shape[-1]
-    result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, threshold=threshold, workers=workers)
-    neuron, _ = solvers.owners(result.W, threshold)
+    result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, threshold=ON, workers=workers)
+    neuron, _ = solvers.owners(result.W, ON)
     size = np.abs(W0)
     ends = np.take_along_axis(size, np.maximum(neuron, 0)[..., None], axis=2)
     larger = np.where(neuron < 0, m, np.sum(size > ends, axis=2))  # a feature on no neuron has no rank
@@ -137,7 +135,6 @@ def run_course(
     lam: float = 3e-3,
     times: Sequence[float] = TIMES,
     *,
-    scale: float = 0.9,
     seed: int = 0,
 ) -> xr.Dataset:
     """Stop the flow at several times, and give places to its weights as if interference ended there.
@@ -147,7 +144,7 @@ def run_course(
 
     Parameters
     ----------
-    n_features, n_hidden, runs, lam, scale, seed
+    n_features, n_hidden, runs, lam, seed
         As in `run_fig3`, whose runs these are; one m.
     times : sequence of float
         Sorted flow times in units of 1/lam, not negative.
@@ -174,11 +171,10 @@ def run_course(
     m = arguments.integer("n_hidden", n_hidden, (n + 1) // 2)
     runs = arguments.integer("runs", runs, 2)
     lam = arguments.number("lam", lam, 0.0, brackets="(]")
-    scale = arguments.number("scale", scale, 0.0, brackets="(]")
     stops = arguments.vector("times", arguments.real("times", times, 0.0))
     if np.any(np.diff(stops) < 0):
         raise ValueError(f"`times` must be sorted; got {stops.tolist()}.")
-    W, at, others = first_weights(n, m, runs, scale, seed), 0.0, ~np.eye(n, dtype=bool)
+    W, at, others = first_weights(n, m, runs, SCALE, seed), 0.0, ~np.eye(n, dtype=bool)
     count, held, nonzeros = found = np.empty((3, stops.size, runs))
     for k, stop in enumerate(stops):
         if stop > at:
@@ -187,7 +183,7 @@ def run_course(
         held[k] = np.mean((W @ W.mT)[:, others] > 1e-9, axis=1)
         nonzeros[k] = np.mean(np.sum(W != 0, axis=2), axis=1)
     names, axes = ("count", "held", "nonzeros"), ("time", "run")
-    facts = {"n_features": n, "n_hidden": m, "lam": lam, "scale": scale, "seed": seed}
+    facts = {"n_features": n, "n_hidden": m, "lam": lam, "scale": SCALE, "seed": seed}
     return xr.Dataset(
         {name: (axes, values) for name, values in zip(names, found, strict=True)},
         {"time": stops, "run": range(runs)},

@@ -1,6 +1,6 @@
 """Collisions' part of the report."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,7 @@ from .cooccurrence import run_cooccurrence
 from .counts import SHIFTED, ZERO
 from .fig3 import run_course, run_fig3
 from .remedy import OUTCOMES, run_remedy, run_variants
-from .trained import NAMES, run_printed, run_trained
-from .untied import run_untied
+from .trained import NAMES, run_printed, run_trained, run_untied
 
 __all__ = ["SECTION", "half_point", "median_time"]
 
@@ -350,24 +349,23 @@ FULL: dict[str, dict[str, Any]] = {
 LONG = {"n_features": 256, "n_hidden": SIZES, "runs": 64}
 
 
-def _made(name: str, run: Callable[..., xr.Dataset], seconds: float, torch: bool = True) -> Experiment:
-    return Experiment(run, QUICK[name], FULL[name], torch=torch, seconds=seconds)
-
-
+BY_OPTIMISER = partial(run_trained, optimisers=("flow", "gd", "adamw"))
 SECTION = Section(
     "collisions",
     "Collisions of features",
     TEXT,
     {
-        "fig3": _made("fig3", run_fig3, 10, torch=False),
+        "fig3": Experiment(run_fig3, QUICK["fig3"], FULL["fig3"], seconds=10),
         "long": Experiment(run_fig3, LONG, LONG, stored="collisions_fig3.nc"),
         "printed": Experiment(run_printed, stored="collisions_printed.nc", torch=True),
-        "course": _made("course", run_course, 2, torch=False),
-        "trained": _made("trained", partial(run_trained, optimisers=("flow", "gd", "adamw")), 18),
-        "cooccurrence": _made("cooccurrence", run_cooccurrence, 14),
-        "remedy": _made("remedy", run_remedy, 9),
-        "variants": _made("variants", run_variants, 3),
-        "untied": _made("untied", run_untied, 13),
+        "course": Experiment(run_course, QUICK["course"], FULL["course"], seconds=2),
+        "trained": Experiment(BY_OPTIMISER, QUICK["trained"], FULL["trained"], torch=True, seconds=18),
+        "cooccurrence": Experiment(
+            run_cooccurrence, QUICK["cooccurrence"], FULL["cooccurrence"], torch=True, seconds=14
+        ),
+        "remedy": Experiment(run_remedy, QUICK["remedy"], FULL["remedy"], torch=True, seconds=9),
+        "variants": Experiment(run_variants, QUICK["variants"], FULL["variants"], torch=True, seconds=3),
+        "untied": Experiment(run_untied, QUICK["untied"], FULL["untied"], torch=True, seconds=13),
     },
     [
         Topic("constant", ["printed", "long", "fig3"], _show_constant, claims=["L1", "L17", "L18", "L19"]),

@@ -53,7 +53,7 @@ def train_l1(
 ) -> xr.Dataset:
     r"""Train autoencoders ReLU(W W' x) with an l1 term and count their collisions.
 
-    The loss is the one that is printed, a sum over the features,
+    The loss is the one that is printed (Lecomte et al. 2024, §2.1), a sum over the features,
 
     .. math:: \sum_i\Bigl[(1-\|W_i\|^2)^2 + \sum_{j\ne i}\mathrm{ReLU}(W_i\cdot W_j)^2
               + \lambda\|W_i\|_1\Bigr].
@@ -76,31 +76,26 @@ def train_l1(
         the force on them exceeds lam, as in the flow. "sign" has the sign of the activations in the
         gradient, and chatters about zero. "adamw" is ``torch.optim.AdamW`` on that gradient, as in the
         authors' published code.
-    learning_rate : float, optional
-        0.05 for "gd" and "sign", 1e-3 for "adamw" if not given.
-    steps : int or increasing sequence of int
-        Steps to make, or steps at which to count.
+    learning_rate, steps : float, int or increasing sequence of int
+        0.05 for "gd" and "sign", 1e-3 for "adamw" if not given; steps to make, or steps at which to count.
     p : float, optional
         If given, inputs are drawn afresh at every step, each feature on with this probability, independently;
         (0, 1]. Not possible with "gd" unless the penalty is on the weights. A feature is on four times in one
         batch, on average, and the loss is normalised per feature that is on: it becomes the printed one for
         p → 0, and gradients have the same size and noise at every p.
-    tied : bool
-        Train one W, or an encoder and a decoder with first weights of their own.
+    tied, keep_weights : bool
+        Train one W, or an encoder and a decoder with first weights of their own; return the weights at each
+        of the steps too.
     penalty : {"activations", "weights"}
         What the l1 term acts on. "weights" is encoder and decoder, as in the authors' code for untied
         weights; for tied weights and one feature at a time both are the same.
     weight_decay : float, optional
         Decoupled: each step first multiplies the weights by 1 - learning_rate * weight_decay. 0.01 for
         "adamw", 0 otherwise, if not given.
-    scale : float
+    scale, start, start_decoder : float, (runs, n_features, n_hidden) array_like
         First weights are independent normals of standard deviation scale/sqrt(n_hidden); the authors' code
-        has 1 and their Fig. 2 has 0.9.
-    start, start_decoder : (runs, n_features, n_hidden) array_like, optional
-        First weights to use instead, of W or of encoder and decoder.
+        has 1 and their Fig. 2 has 0.9. Or those given, of W or of encoder and decoder.
     device : {"auto", "cpu", "cuda"}
-    keep_weights : bool
-        Return the weights at each of the steps too.
 
     Returns
     -------
@@ -119,10 +114,6 @@ def train_l1(
         If an argument is out of range or two of them exclude each other.
     ImportError
         If torch is not installed.
-
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §2.1-2.3, footnote 5, Fig. 3, App. A.
 
     Examples
     --------

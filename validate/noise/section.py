@@ -1,6 +1,5 @@
 """Hidden noise's part of the report."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -239,22 +238,18 @@ FULL: dict[str, dict[str, Any]] = {
 }
 
 
-def _made(name: str, run: Callable[..., xr.Dataset], seconds: float, torch: bool = False) -> Experiment:
-    return Experiment(run, QUICK[name], FULL[name], torch=torch, seconds=seconds)
-
-
 SECTION = Section(
     "noise",
     "Sparsity from hidden noise",
     TEXT,
     {
-        "mechanism": _made("mechanism", run_mechanism, 12),
-        "fig4": _made("fig4", run_fig4, 6),
-        "fig5": _made("fig5", run_fig5, 9),
-        "drop": _made("drop", run_drop, 4),
-        "fig6": _made("fig6", run_fig6, 3),
-        "stuck": _made("stuck", run_stuck, 3),
-        "agreement": _made("agreement", run_agreement, 5, torch=True),
+        "mechanism": Experiment(run_mechanism, QUICK["mechanism"], FULL["mechanism"], seconds=12),
+        "fig4": Experiment(run_fig4, QUICK["fig4"], FULL["fig4"], seconds=6),
+        "fig5": Experiment(run_fig5, QUICK["fig5"], FULL["fig5"], seconds=9),
+        "drop": Experiment(run_drop, QUICK["drop"], FULL["drop"], seconds=4),
+        "fig6": Experiment(run_fig6, QUICK["fig6"], FULL["fig6"], seconds=3),
+        "stuck": Experiment(run_stuck, QUICK["stuck"], FULL["stuck"], seconds=3),
+        "agreement": Experiment(run_agreement, QUICK["agreement"], FULL["agreement"], torch=True, seconds=5),
     },
     [
         Topic("mechanism", ["mechanism"], _show_mechanism, claims=["L30", "L31"]),

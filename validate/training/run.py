@@ -81,19 +81,18 @@ def train(
         probability that a feature is on (1 - S of other papers); seeds are not negative. See `grid`. In place
         of p a `theory.features.Features` is the law of the data of all models. Its samples are drawn on the
         CPU, at some 2 ms for a batch of 64 features.
-    tied : bool
-        Train with W_out = W_in'.
+    tied, keep_weights, progress : bool
+        Train with W_out = W_in'; return ``W_out`` and ``W_in`` too; show a progress bar.
     init : {"aligned", "linear"}
         First weights. "aligned": encodings uniform on the unit sphere, W_out = W_in' (the two part during
-        training unless tied), b = 0. "linear": the default of ``torch.nn.Linear`` for weights and biases,
-        U(±1/sqrt(fan_in)), as in the published code of the source. There half the diagonal of M = W_out W_in
-        starts negative, and for small p many of these features never recover: see Notes.
+        training unless tied), b = 0. "linear": U(±1/sqrt(fan_in)), as in ``torch.nn.Linear`` and the
+        published code of the source. There half the diagonal of M = W_out W_in starts negative, and for small
+        p many of these features never recover: see Notes.
     schedule : {"both", "paper", "converged"}
         Which ends to train to. "stopping rule" is the end of a phase with a constant learning rate that lasts
         as long as `falling` says, checked every 100 batches, and at most 45 000 steps. "converged" is the end
-        of a phase of `steps` steps in which the learning rate rises for 5 % of them and then falls to zero
-        along half a cosine. "both" runs the second phase from where the first stopped, Adam's moments
-        included; models of a batch pass from phase to phase each at its own step.
+        of a phase of `steps` steps with `learning_rates`. "both" runs the second phase from where the first
+        stopped, Adam's moments included; models of a batch pass from phase to phase each at its own step.
     steps, batch_size : int
         Length of the converging phase, a multiple of 100; samples in a batch.
     learning_rate, peak_learning_rate : float, optional
@@ -102,17 +101,13 @@ def train(
     evaluation_samples : int
         Fresh samples on which each final loss is evaluated. None: the exact loss instead, to 1e-6 (see
         `solvers.loss.exact_loss` for its domain and cost).
-    device : {"auto", "cpu", "cuda"}
-        "auto" takes CUDA where there is one. Data are generated on the device.
-    threads : int, optional
-        Models that are trained at the same time on a CPU, each operation on one thread; as many as torch has
-        threads if not given. Torch's own setting is put back at the end.
+    device, threads : {"auto", "cpu", "cuda"}, int, optional
+        "auto" takes CUDA where there is one. Models that are trained at the same time on a CPU, each
+        operation on one thread; as many as torch has threads if not given.
     checkpoint : path, optional
         File to which the state is written every minute, at Ctrl-C and at the end, and from which training
-        goes on if the file exists. On a CPU an interrupted run gives the same numbers, bit for bit, as one
-        that was not. The file stays when training is done.
-    keep_weights, progress : bool
-        Return ``W_out`` and ``W_in`` too; show a progress bar.
+        goes on if the file exists, on a CPU with the same numbers, bit for bit. It stays when training is
+        done.
 
     Returns
     -------
@@ -143,14 +138,14 @@ def train(
     on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at (512, 128),
     batches of 1024.
 
-    *How long, how fast.* At n_features = 128, p from 0.01 to 0.4 and ratios 0.1 and 0.5, peaks of 3e-3, 1e-2
-    and 3e-2 and 5000 or 15 000 steps, final losses differ by up to 5 %, but for the slowest (5000 steps at
-    3e-3), whose are up to twice as high. At n_features = 512, ratio 1/4, p = 0.01 and 0.1, 2000 steps gave
-    0.586 and 0.821 of the rug's loss and 6000 gave 0.556 and 0.797: large models want more steps. Compare two
-    budgets before calling a loss converged.
+    Compare two budgets before calling a loss converged. At n_features = 128, p from 0.01 to 0.4 and ratios
+    0.1 and 0.5, peaks of 3e-3, 1e-2 and 3e-2 and 5000 or 15 000 steps, final losses differ by up to 5 %, but
+    for the slowest (5000 steps at 3e-3), whose are up to twice as high. Large models want more steps: at
+    n_features = 512, ratio 1/4, p = 0.01 and 0.1, 2000 steps gave 0.586 and 0.821 of the rug's loss and 6000
+    gave 0.556 and 0.797.
 
-    *First weights.* At n_features = 128, ratio 0.1 and 0.5 and p = 0.01, models that start from "linear"
-    weights end with 30 to 56 % of their features dropped, at both ends, and "aligned" ones with none.
+    At n_features = 128, ratio 0.1 and 0.5 and p = 0.01, models that start from "linear" weights end with 30
+    to 56 % of their features dropped, at both ends, and "aligned" ones with none.
 
     References
     ----------
