@@ -11,7 +11,7 @@ from ...theory import arguments
 from ...theory.collisions import quoted_polysemantic
 from .counts import ON
 from .fig3 import RTOL
-from .training import merged, train_l1, with_shifted
+from .training import RATES, merged, train_l1, with_shifted
 
 __all__ = ["CASES", "NAMES", "run_printed", "run_trained", "run_untied"]
 
@@ -67,6 +67,7 @@ def run_trained(
     """
     sizes, lam, seeds = _checked(n_hidden, lam, seeds)
     time = arguments.number("time", time, 0, brackets="()")
+    optimisers = arguments.choices("optimisers", optimisers, tuple(NAMES))
 
     def counted(optimiser: str, m: int) -> xr.Dataset:
         options: dict[str, Any] = {"scale": SCALE, "device": device, "keep_weights": True}
@@ -77,12 +78,12 @@ def run_trained(
         elif optimiser == "adamw":
             options |= {"optimiser": optimiser, "steps": adamw_steps}
         else:
-            options |= {"optimiser": optimiser, "learning_rate": 0.05, "steps": round(time / (lam * 0.05))}
+            options |= {"optimiser": optimiser, "steps": round(time / (lam * RATES[optimiser]))}
         ds = with_shifted(train_l1(n_features, m, lam, seeds, **options).isel(step=0, drop=True))
         return ds.drop_vars(["W", "t", "seed", "lam", "lam_normal"], errors="ignore")
 
     rows = [merged([counted(one, m) for m in sizes], n_hidden=sizes) for one in optimisers]
-    ds = merged(rows, optimiser=list(optimisers)).transpose("optimiser", "n_hidden", "run")
+    ds = merged(rows, optimiser=optimisers).transpose("optimiser", "n_hidden", "run")
     ds["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
     ds.attrs = {"n_features": n_features, "lam": lam, "time": time, "adamw_steps": adamw_steps}
     return ds.assign_coords(seed=("run", seeds)).assign_attrs(scale=SCALE, threshold=ON)

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,9 +15,9 @@ from ...theory.arguments import FloatArray
 from ..training.engine import choose_device, load_torch, provenance
 from ..training.points import broadcast
 from .counts import DEAD, ON, SHIFTED, collision_counts
-from .engine import Inputs, Rule, inputs_for, train_stack
+from .engine import Rule, inputs_for, train_stack
 
-__all__ = ["merged", "signed_root", "train_l1", "with_shifted"]
+__all__ = ["RATES", "merged", "signed_root", "train_l1", "with_shifted"]
 
 OPTIMISERS = ("gd", "sign", "adamw")
 PENALTIES = ("activations", "weights")
@@ -130,8 +130,8 @@ def train_l1(
     if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
         raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
     if p is not None:
-        p = float(arguments.real("p", p, 0, 1, brackets="(]"))
-    scale = float(arguments.real("scale", scale, 0))
+        p = arguments.number("p", p, 0, 1, brackets="(]")
+    scale = arguments.number("scale", scale, 0)
     _exclude(rule, p, start_decoder)
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
@@ -139,11 +139,16 @@ def train_l1(
     data = inputs_for(n, p, DRAWS)
     began = time.perf_counter()
 
+    def trained(one: slice) -> list[tuple[FloatArray, ...]]:
+        parts = (E[one], D[one], lams[one])
+        first, second, strengths = (torch.from_numpy(part.astype(np.float32)).to(place) for part in parts)
+        generators = [_generator(torch, place, (seed, n, m), p) for seed in seed_list[one]] if p else []
+        second = first if rule.tied else second
+        stages = train_stack(torch, first, second, strengths, data, generators, rule, stops)
+        return [tuple(W.cpu().numpy().astype(np.float64) for W in both) for both in stages]
+
     with torch.no_grad():
-        chunks = [
-            list(_train_chunk(torch, place, E[one], D[one], lams[one], seed_list[one], data, rule, stops))
-            for one in _chunks(len(seed_list), n, m, data.batch, place.type)
-        ]
+        chunks = [trained(one) for one in _chunks(len(seed_list), n, m, data.batch, place.type)]
     # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
     ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2
@@ -185,24 +190,20 @@ def _rule(
 ) -> Rule:
     optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)
     penalty = arguments.choice("penalty", penalty, PENALTIES)
-    if not isinstance(tied, bool | np.bool_):
-        raise ValueError(f"`tied` must be True or False; got {tied!r}.")
+    tied = arguments.flag("tied", tied)
     rate = RATES[optimiser] if learning_rate is None else learning_rate
     decay = DECAYS[optimiser] if weight_decay is None else weight_decay
-    rate = float(arguments.real("learning_rate", rate, 0, brackets="()"))
-    return Rule(optimiser, rate, float(arguments.real("weight_decay", decay, 0)), penalty, bool(tied))
+    rate = arguments.number("learning_rate", rate, 0, brackets="()")
+    return Rule(optimiser, rate, arguments.number("weight_decay", decay, 0), penalty, tied)
 
 
 def _exclude(rule: Rule, p: float | None, start_decoder: Any) -> None:
     if rule.optimiser == "gd" and rule.penalty == "activations" and p is not None:
-        raise ValueError(
-            "`optimiser` must be 'sign' or 'adamw' where activations are sums of weights; got 'gd'. The soft "
-            "threshold is the step of an l1 term on single weights."
-        )
+        where = "where activations are sums of weights, and a soft threshold no step of the l1 term"
+        raise ValueError(f"`optimiser` must be 'sign' or 'adamw' {where}; got 'gd'.")
     if rule.tied and start_decoder is not None:
-        raise ValueError(
-            f"`start_decoder` must be left out with tied weights; got shape {np.shape(start_decoder)}."
-        )
+        shape = np.shape(start_decoder)
+        raise ValueError(f"`start_decoder` must be left out with tied weights; got shape {shape}.")
 
 
 def _first_weights(
@@ -224,34 +225,16 @@ def _first_weights(
     return drawn[0], drawn[0] if tied else drawn[1]
 
 
+def _generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
+    """Return the stream of a model's random inputs."""
+    stream = np.random.SeedSequence([*model, int(np.float64(p).view(np.uint64))])
+    return torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0]))
+
+
 def _chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
     each = max(n * m, batch * m, batch * n)
     size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // each)
     return [slice(first, first + size) for first in range(0, runs, size)]
-
-
-def _train_chunk(
-    torch: Any,
-    place: Any,
-    E: FloatArray,
-    D: FloatArray,
-    lams: FloatArray,
-    seeds: Sequence[int],
-    data: Inputs,
-    rule: Rule,
-    stops: Sequence[int],
-) -> Iterator[tuple[FloatArray, ...]]:
-    encoder, decoder, strengths = (
-        torch.from_numpy(each.astype(np.float32)).to(place) for each in (E, D, lams)
-    )
-    generators = []
-    for seed in seeds if data.p is not None else ():
-        stream = np.random.SeedSequence([seed, *E.shape[1:], int(np.float64(data.p).view(np.uint64))])
-        generators.append(torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0])))
-    if rule.tied:
-        decoder = encoder
-    for both in train_stack(torch, encoder, decoder, strengths, data, generators, rule, stops):
-        yield tuple(W.cpu().numpy().astype(np.float64) for W in both)
 
 
 def _counted(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:

@@ -111,8 +111,9 @@ def run_mechanism(
     by_rate = [growth(last("bipolar", float(rate), 100 + k)) for k, rate in enumerate(rates)]
     by_number = [_of_several(k, n, W0, std, time, seed) for k in numbers]
     by_kurtosis = [
-        growth(last("three-point", SOURCE_RATE, 200 + k, float(kappa))) for k, kappa in enumerate(kurtoses)
+        growth(last("three-point", SOURCE_RATE, 200 + k, kappa)) for k, kappa in enumerate(kurtoses.tolist())
     ]
+    told = {"lone_std": LONE_STD, "source_rate": SOURCE_RATE, "seed": seed}
     return xr.Dataset(
         {
             "by_rate": (("learning_rate", "run"), by_rate),
@@ -128,14 +129,7 @@ def run_mechanism(
             "lone_predicted": drift(unit, LONE_STD, SOURCE_RATE),
         },
         {"learning_rate": rates, "n_features": numbers, "excess_kurtosis": kurtoses, "run": range(runs)},
-        {
-            "n_hidden": m,
-            "noise_std": std,
-            "time": time,
-            "lone_std": LONE_STD,
-            "source_rate": SOURCE_RATE,
-            "seed": seed,
-        },
+        {"n_hidden": m, "noise_std": std, "time": time, **told},
     )
 
 

@@ -11,10 +11,7 @@ __all__ = ["descend"]
 
 
 def descend(
-    optimiser: Any,
-    loss: Callable[[], Any],
-    stops: Sequence[int],
-    rate: Callable[[int], float] | None = None,
+    optimiser: Any, loss: Callable[[], Any], stops: Sequence[int], rate: Callable[[int], float] | None = None
 ) -> Iterator[int]:
     """Take steps of a torch optimiser, and pause after given numbers of them.
 

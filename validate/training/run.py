@@ -181,15 +181,11 @@ def train(
     torch = load_torch()
     place = choose_device(torch, device)
     threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1, 1024)
-    columns = {"n_hidden": hidden, "p": ps, "seed": seeds}
-    columns |= {"law": f"{digest(law):016x}" if isinstance(law, Features) else None}
+    known = f"{digest(law):016x}" if isinstance(law, Features) else None
+    columns = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": known}
     told = {"n_features": n_features, "tied": tied, "init": init, "schedule": schedule, "steps": steps}
-    told |= {
-        "batch_size": batch_size,
-        "learning_rate": rate,
-        "peak_learning_rate": peak,
-        "device": place.type,
-    }
+    told |= {"batch_size": batch_size, "learning_rate": rate, "peak_learning_rate": peak}
+    told["device"] = place.type
     settings = columns | told
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     keys = zip(hidden, laws, seeds, strict=True)
