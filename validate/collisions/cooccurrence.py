@@ -97,11 +97,11 @@ def run_cooccurrence(
         rate = RATE / (1 + prob * n_features)
         options: dict[str, Any] = {
             "optimiser": "sign",
-            "learning_rate": rate,
-            "p": prob or None,
+            "device": device,
+            "keep_weights": True,
             "start": start,
         }
-        options |= {"steps": round(time / (strength * rate)), "device": device, "keep_weights": True}
+        options |= {"learning_rate": rate, "steps": round(time / (strength * rate)), "p": prob or None}
         return train_l1(n_features, n_hidden, strength, seeds, **options).isel(step=0, drop=True)
 
     rows = []

@@ -252,8 +252,8 @@ def _train_on(
     options: dict[str, Any] = {
         "steps": stops.tolist(),
         "device": device,
-        "keep_weights": True,
         "start": first,
+        "keep_weights": True,
     }
     if protocol == "tied":
         W = train_l1(*sizes, lam, runs, learning_rate=RATE, penalty="weights", **options)["W"].values

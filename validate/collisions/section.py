@@ -305,14 +305,10 @@ def _show_untied(ds: xr.Dataset) -> Shown:
     ]
     text = f"An encoder E and a decoder D of their own, at the end: {'; '.join(said)}."
     columns = {"cosine": "cosine", "|D| / |E|": "norm_ratio", "|E - D| / |D|": "mismatch"}
-    rows = [
-        (
-            case,
-            *(of_learned(case, name) for name in columns.values()),
-            _over(mean(end["dead"].sel(case=case)), ds.attrs["n_features"]),
-        )
-        for case in cases
-    ]
+    rows = []
+    for case in cases:
+        dead = _over(mean(end["dead"].sel(case=case)), ds.attrs["n_features"])
+        rows.append((case, *(of_learned(case, name) for name in columns.values()), dead))
     caption = (
         f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, λ = {ds.attrs['lam']:g}, "
         f"{ds.sizes['run']} runs, time × λ/2 = {float(ds['time'][-1]):g}; means over learned features. First "

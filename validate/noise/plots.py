@@ -89,12 +89,8 @@ def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["t"], norms, zorder=3 - k / 99, **styles[int(ds["stuck"][k])])
     for style, label in zip(styles, ("others", "stuck"), strict=True):
         ax.plot([], [], label=label, **style)
-    ax.axhline(
-        ds["spread_norm"],
-        color="C0",
-        linewidth=1,
-        label="spread encoding at the minimum of the averaged loss",
-    )
+    at_rest = "spread encoding at the minimum of the averaged loss"
+    ax.axhline(ds["spread_norm"], color="C0", linewidth=1, label=at_rest)
     ax.set(xlabel="learning rate × steps", ylabel="fourth norm $|W_i|_4^4$", ylim=(0, 1.6))
     ax.legend(loc="upper left")
     return ax

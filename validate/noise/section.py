@@ -97,14 +97,8 @@ def _show_fig4(ds: xr.Dataset) -> Shown:
     }
     halves = [f"{time:.0f}" if np.isfinite(time) else never for time in ds["half_time"].values]
     predicted = [f"{time:.0f}" for time in ds["predicted_time"].values]
-    frame = pd.DataFrame(
-        {
-            "σ": [f"{std:g}" for std in ds["noise_std"].values],
-            **lasts,
-            "time to 1/2": halves,
-            "predicted": predicted,
-        }
-    )
+    stds = [f"{std:g}" for std in ds["noise_std"].values]
+    frame = pd.DataFrame({"σ": stds, **lasts, "time to 1/2": halves, "predicted": predicted})
     caption = (
         f"Fourth norms with intervals of {LEVEL:.0%}; time is learning rate × steps, under bipolar noise. "
         "The prediction has encodings at the overlaps of a simplex from the start, and does not know that "

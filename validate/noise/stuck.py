@@ -194,7 +194,7 @@ def run_stuck(
     m = arguments.integer("n_hidden", n_hidden, 2, 40)
     runs = arguments.integer("runs", runs, 1)
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
-    counts, sparse, norms = [], [], []
+    axes, counts, sparse, norms = ("n_features", "run"), [], [], []
     for n in sizes:
         rng = np.random.default_rng([seed, 600, n])
         W = descend_from(starts(n, m, runs, seed), "bipolar", std, learning_rate, time, rng).W
@@ -204,11 +204,7 @@ def run_stuck(
         sparse.append(np.sum(fourth >= LEVEL, axis=1))
         norms.append(fourth[which].mean() if which.any() else np.nan)
     return xr.Dataset(
-        {
-            "stuck": (("n_features", "run"), counts),
-            "sparse": (("n_features", "run"), sparse),
-            "norm": ("n_features", norms),
-        },
+        {"stuck": (axes, counts), "sparse": (axes, sparse), "norm": ("n_features", norms)},
         {"n_features": sizes, "run": range(runs)},
         {"n_hidden": m, "noise_std": std, "learning_rate": learning_rate, "time": time, "seed": seed},
     )
