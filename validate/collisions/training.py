@@ -152,7 +152,7 @@ def train_l1(
     # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
     ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2
-    ds = xr.concat([_counted(*end, lams, rule) for end in ends], "step")
+    ds = xr.concat([_counted(E, D, lams, rule) for E, D in ends], "step")
     ds = ds.assign_coords(step=stops, run=np.arange(len(seed_list)))
     ds["seed"], ds["lam"], ds["lam_normal"] = ("run", seed_list), ("run", lams), ("run", lams / factor)
     if rule.optimiser != "adamw":

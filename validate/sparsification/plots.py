@@ -37,8 +37,8 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     """
     t, law, some = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
     spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law
-    band = {"color": "C0", "alpha": 0.15, "linewidth": 0, "label": "one run: ± 1 s.d. (law)"}
-    ax.fill_between(t, 1 - spread, 1 + spread, **band)
+    band = "one run: ± 1 s.d. (law)"
+    ax.fill_between(t, 1 - spread, 1 + spread, color="C0", alpha=0.15, linewidth=0, label=band)
     ax.axhline(1, color="C0", label="limit law")
     style = {"color": "C1", "markersize": 3, "elinewidth": 0.8, "capsize": 0}
     label = f"mean of {ds.sizes['run']} exact runs, {LEVEL:.0%} interval"

@@ -149,9 +149,9 @@ def new_model(
             decoder[...] = rng.uniform(-1, 1, decoder.shape) / math.sqrt(n_hidden)
         bias[...] = rng.uniform(-1, 1, bias.shape) / math.sqrt(n_hidden)
     parameters = torch.from_numpy(flat).to(device)
-    moments = [torch.zeros_like(parameters) for _ in range(2)]
+    first, second = torch.zeros_like(parameters), torch.zeros_like(parameters)
     generator = _generator(torch, device, key, "training")
-    return Model(n_features, n_hidden, law, seed, tied, parameters, *moments, generator)
+    return Model(n_features, n_hidden, law, seed, tied, parameters, first, second, generator)
 
 
 def _draw(torch: Any, x: Any, law: Law, generator: Any) -> None:
