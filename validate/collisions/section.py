@@ -234,7 +234,7 @@ def _outcomes(at: xr.Dataset) -> list[str]:
     pairs = int(at["pairs"])
     apart, *rest = (int(at[name]) for name in OUTCOMES)
     if not pairs:
-        return ["0", *"–" * len(OUTCOMES)]
+        return ["0", *["–"] * len(OUTCOMES)]
     return [f"{pairs}", f"{share(apart, pairs):.2f}", *(f"{count / pairs:.2f}" for count in rest)]
 
 
@@ -329,22 +329,18 @@ QUICK: dict[str, dict[str, Any]] = {
     "variants": {"seeds": range(40), "times": TIMES[-1:]},
     "untied": {"lam": 0.04, "seeds": range(12)},
 }
-WIDE, MANY_P = {"n_features": 64, "n_hidden": 128}, (0.0, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)
+WIDE, SQUARE = {"n_features": 64, "n_hidden": 128}, {"n_features": 64, "n_hidden": 64, "seeds": range(64)}
+FEW_ON = (0.0, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)
 FULL: dict[str, dict[str, Any]] = {
     "fig3": {"n_features": 128, "n_hidden": (128, 256, 512, 1024), "runs": 64},
     "course": {"n_features": 256, "n_hidden": 1024, "runs": 32},
     "trained": {"n_features": 64, "n_hidden": (64, 256, 1024), "lam": 0.01, "seeds": range(32)},
-    "cooccurrence": {**WIDE, "lam": (0.01, 0.04, 0.16), "p": MANY_P, "seeds": range(64)},
-    "remedy": {
-        **{"n_features": 64, "n_hidden": 64, "seeds": range(64), "times": TIMES},
-        **{"lam": (0.02, 0.08, 0.2), "eps": (1e-4, 1e-3, 1e-2, 1e-1)},
-    },
+    "cooccurrence": {**WIDE, "lam": (0.01, 0.04, 0.16), "p": FEW_ON, "seeds": range(64)},
+    "remedy": {**SQUARE, "lam": (0.02, 0.08, 0.2), "eps": (1e-4, 1e-3, 1e-2, 1e-1), "times": TIMES},
     "variants": {"seeds": range(400), "times": TIMES[-1:]},
     "untied": {**WIDE, "seeds": range(32)},
 }
 LONG = {"n_features": 256, "n_hidden": SIZES, "runs": 64}
-
-
 BY_OPTIMISER = partial(run_trained, optimisers=("flow", "gd", "adamw"))
 SECTION = Section(
     "collisions",
