@@ -265,6 +265,8 @@ def test_trained_counts_and_the_figure():
     np.testing.assert_allclose(points[1][:, 1], counts.mean("run") / [2.0, 1.0])
     with pytest.raises(ValueError, match=r"`time` must lie in .*; got 0"):
         collisions.run_trained(time=0.0)
+    with pytest.raises(ValueError, match=r"`optimisers` must be a list of words out of .*; got \['sgd'\]"):
+        collisions.run_trained(optimisers=["sgd"])
 
 
 @pytest.mark.parametrize("run", [collisions.run_trained, collisions.run_printed])
