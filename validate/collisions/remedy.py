@@ -169,8 +169,8 @@ def run_remedy(
         arguments.real(name, arguments.vector(name, each), 0, brackets="()") for name, each in given.items()
     )
     before = arguments.number("before", before, 0, brackets="()")
-    seeds = list(seeds)
-    rows = []
+    how: dict[str, Any] = {"protocol": protocol, "correlation": correlation}
+    seeds, rows = list(seeds), []
     for i, strength in enumerate(map(float, lams)):
         # One step is 4 * RATE * lam / 4 units of time, tied; untied weights have half the gradient.
         options: dict[str, Any] = {"learning_rate": RATE, "steps": round(before / (RATE * strength))}
@@ -181,24 +181,20 @@ def run_remedy(
         columns = []
         for k, size in enumerate(map(float, sizes)):
             splits = [
-                split_neurons(
-                    W, size, np.random.default_rng([seed, i, k]), protocol=protocol, correlation=correlation
-                )
+                split_neurons(W, size, np.random.default_rng([seed, i, k]), **how)
                 for W, seed in zip(trained, seeds, strict=True)
             ]
             after = _train_on(splits, left, np.unique(stops), protocol, penalty, device)
-            law = separated_share(
-                clock / (strength / 4), strength / 4, size, correlation=correlation, left=ZERO
-            )
+            rate = strength / 4
+            law = separated_share(clock / rate, rate, size, correlation=correlation, left=ZERO)
             found = dict(zip(("predicted", "predicted_together"), law, strict=True))
             counts = [
                 [outcomes(W, s.pairs, s.copies) for W, s in zip(after[int(stop)], splits, strict=True)]
                 for stop in stops
             ]
             found |= {name: np.array([sum(one[name] for one in row) for row in counts]) for name in OUTCOMES}
-            columns.append(
-                xr.Dataset({name: ("time", each) for name, each in found.items()}, {"time": clock})
-            )
+            data = {name: ("time", values) for name, values in found.items()}
+            columns.append(xr.Dataset(data, {"time": clock}))
         pairs = sum(len(split.pairs) for split in splits)
         rows.append(merged(columns, eps=sizes).assign(pairs=pairs))
     facts = {"n_features": n_features, "n_hidden": n_hidden, "runs": len(seeds), "protocol": protocol}
