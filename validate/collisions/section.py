@@ -225,7 +225,7 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
     )
     fine = np.linspace(0.0, 2 * float(times[-1]), 4001)
     options = {"correlation": ds.attrs["correlation"], "left": ZERO}
-    law = np.sum(theory.separated_share(fine, 1.0, float(ds["eps"][k]), **options), axis=0)
+    law = np.sum(np.array(theory.separated_share(fine, 1.0, float(ds["eps"][k]), **options)), axis=0)
     return Estimate(middle, low, high, shares[0].level, pairs), first_level(fine, law, 0.5)
 
 

@@ -84,13 +84,13 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the fourth norm of each encoding of one run against time (Fig. 6a); of `run_fig6`."""
-    styles = ({"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6})
+    styles: list[dict[str, Any]] = [{"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6}]
     for k, norms in enumerate(ds["fourth_norm"].values.T):
         ax.plot(ds["t"], norms, zorder=3 - k / 99, **styles[int(ds["stuck"][k])])
     for style, label in zip(styles, ("others", "stuck"), strict=True):
         ax.plot([], [], label=label, **style)
     at_rest = "spread encoding at the minimum of the averaged loss"
-    ax.axhline(ds["spread_norm"], color="C0", linewidth=1, label=at_rest)
+    ax.axhline(float(ds["spread_norm"]), color="C0", linewidth=1, label=at_rest)
     ax.set(xlabel="learning rate × steps", ylabel="fourth norm $|W_i|_4^4$", ylim=(0, 1.6))
     ax.legend(loc="upper left")
     return ax

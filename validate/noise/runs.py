@@ -235,7 +235,8 @@ def run_fig5(
 
     def final(kind: int, std: FloatArray, l1: FloatArray) -> FloatArray:
         W = np.broadcast_to(W0, (std.size, runs, n, m)).reshape(-1, n, m)
-        rng, options = np.random.default_rng([seed, kind]), {"lam": np.repeat(l1, runs), "record": record}
+        rng = np.random.default_rng([seed, kind])
+        options: dict[str, Any] = {"lam": np.repeat(l1, runs), "record": record}
         made = solvers.descend(W, "bipolar", np.repeat(std, runs), learning_rate, record[-1], rng, **options)
         means = made.fourth_norm.mean(axis=2).reshape(std.size, runs, len(record))
         return np.asarray(means.transpose(0, 2, 1))
@@ -308,7 +309,7 @@ def run_drop(
     found = np.empty((2, stds.size, rates.size, len(W0)))
     for k, l in np.ndindex(stds.size, rates.size):
         rng = np.random.default_rng([seed, 700, k, l])
-        W = descend_from(W0, "bipolar", stds[k], float(rates[l]), time, rng).W
+        W = descend_from(W0, "bipolar", float(stds[k]), float(rates[l]), time, rng).W
         found[:, k, l] = shape(W).mean(axis=1), np.sum(W**2, axis=-1).mean(axis=1)
     axes = ("noise_std", "learning_rate", "run")
     return xr.Dataset(

@@ -150,12 +150,19 @@ def _show_fig6(ds: xr.Dataset) -> Shown:
     text = (
         "An encoding counts as stuck if |W_i|_4^4/|W_i|_2^4 is below 1/2 while it is above for more than "
         f"half of its run's encodings: {having} of {runs} runs have one, a share of "
-        f"{share(having, runs):.2f}. In the run shown it keeps {float(ds['owned']):.0%} of its squared "
-        "length on neurons that others own. The flow of the averaged loss leaves "
-        f"{int(ds['still_stuck'].sum())} stuck, at a gradient of length {float(ds['slope']):.1g} and with a "
-        f"smallest curvature of {float(ds['curvature']):.2g}; positive is a strict minimum. Its loss is "
-        f"{float(ds['loss']):.4f}. The symmetric minimum in which one encoding opposes all others at once "
-        f"has {float(ds['loss_spread']):.4f}, with a fourth norm of {float(ds['spread_norm']):.3f} for this "
+        f"{share(having, runs):.2f}. "
+    )
+    if having:
+        text += (
+            f"In the first of these, which is shown, it keeps {float(ds['owned']):.0%} of its squared length "
+            "on neurons that others own. The flow of the averaged loss leaves "
+            f"{int(ds['still_stuck'].sum())} stuck, at a gradient of length {float(ds['slope']):.1g} and "
+            f"with a smallest curvature of {float(ds['curvature']):.2g}; positive is a strict minimum. Its "
+            f"loss is {float(ds['loss']):.4f}. "
+        )
+    text += (
+        "The symmetric minimum in which one encoding opposes all others at once has a loss of "
+        f"{float(ds['loss_spread']):.4f}, with a fourth norm of {float(ds['spread_norm']):.3f} for this "
         f"encoding, near 1/(n-1); that in which all are near one-hot has {float(ds['loss_sparse']):.4f}. The "
         "source has the spread encoding kept from a better place, and the figure at σ = 0.01."
     )
@@ -164,9 +171,10 @@ def _show_fig6(ds: xr.Dataset) -> Shown:
     figure = Figure("fig6", "Fig. 6: an encoding that stays spread", caption, ds, draw)
     headline = (
         f"Hidden noise leaves one encoding spread over the neurons of all others in {having} of {runs} runs; "
-        f"there the smallest curvature of the noise-averaged loss is {float(ds['curvature']):.2g}."
+        "in the first, the smallest curvature of the noise-averaged loss there is "
+        f"{float(ds['curvature']):.2g}."
     )
-    return Shown(text, [figure], (), headline)
+    return Shown(text, [figure], (), headline if having else "")
 
 
 def _show_stuck(ds: xr.Dataset) -> Shown:
