@@ -3,18 +3,20 @@
 import html
 import io
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from .experiment import Figure
-from .statistics import LEVEL, student
+from .statistics import LEVEL, Estimate, mean, student
 
-__all__ = ["check_axes", "plot_theory_vs_experiment", "svg", "with_prefix"]
+__all__ = ["check_axes", "draw_estimates", "draw_means", "plot_theory_vs_experiment", "svg", "with_prefix"]
 
 # Markers in a group, each with the same style: it can stand once, at the group.
 _ALIKE = re.compile(r'<g([^>]*)>((?:<use [^>]*? style="([^"]*)"/>)(?:<use [^>]*? style="\3"/>)+)</g>')
@@ -109,9 +111,9 @@ def plot_theory_vs_experiment(
     places = np.tile(x.values, len(dots))
     few = f"{len(dots)} of {len(values)}" if len(dots) < len(values) else f"{len(values)}"
     ax.plot(places, dots.ravel(), ".", color=colour, alpha=0.35, markersize=2.5, label=f"{few} {chance}s")
-    mean, half = student(values, axis=0)
+    middle, half = student(values, axis=0)
     said = f"their mean, {LEVEL:.0%} interval" if len(dots) == len(values) else f"mean of all, {LEVEL:.0%}"
-    ax.errorbar(x, mean, half, fmt="o", color=colour, markersize=3, elinewidth=0.8, label=said)
+    ax.errorbar(x, middle, half, fmt="o", color=colour, markersize=3, elinewidth=0.8, label=said)
     ax.set(xlabel=_label(x), ylabel=_label(experiment))
     ax.legend()
     return ax
@@ -133,6 +135,21 @@ def _plot_curve(curve: xr.DataArray | tuple[Any, ...], ax: Axes) -> None:
 def _label(values: xr.DataArray) -> str:
     name = str(values.attrs.get("long_name", str(values.name or "").replace("_", " ")))
     return f"{name} ({values.attrs['units']})" if values.attrs.get("units") else name
+
+
+def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Sequence[Estimate], **style: Any) -> None:
+    """Draw estimates as markers with their limits as bars."""
+    middle, *ends = np.array([(one.value, one.low, one.high) for one in estimates]).reshape(-1, 3).T
+    # An exact limit may lie a rounding error inside the estimate itself.
+    sides = np.maximum([middle - ends[0], ends[1] - middle], 0)
+    ax.errorbar(x, middle, sides, **{"fmt": "o", "capsize": 2, **style})
+
+
+def draw_means(ax: Axes, x: npt.ArrayLike, samples: npt.ArrayLike, **style: Any) -> None:
+    """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
+    kept = [row[np.isfinite(row)] for row in np.asarray(samples, dtype=float)]
+    some = [row.size > 1 for row in kept]
+    draw_estimates(ax, np.asarray(x)[some], [mean(row) for row in kept if row.size > 1], **style)
 
 
 def svg(figure: Figure) -> str:

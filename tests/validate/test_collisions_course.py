@@ -38,7 +38,6 @@ def test_the_plot_shows_every_time():
         ({"n_hidden": 3}, "`n_hidden` must be an integer of at least 4; got 3"),
         ({"runs": 1}, "`runs` must be an integer of at least 2; got 1"),
         ({"lam": 0}, r"`lam` must lie in .*; got 0"),
-        ({"scale": -1}, r"`scale` must lie in .*; got -1"),
         ({"times": (1, 0.5)}, r"`times` must be sorted; got \[1.0, 0.5\]"),
         ({"times": (-1,)}, r"`times` must lie in .*; got -1"),
     ],

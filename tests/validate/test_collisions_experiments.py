@@ -92,8 +92,6 @@ def test_splitting_rejects_bad_arguments():
         split_neurons(np.eye(2), 0.1, 0, protocol="half")
     with pytest.raises(ValueError, match=r"`W` must be finite; got nan"):
         split_neurons([[np.nan]], 0.1, 0)
-    with pytest.raises(ValueError, match=r"`threshold` must lie in .*; got 2"):
-        split_neurons(np.eye(2), 0.1, 0, threshold=2.0)
     for name in ("lam", "eps", "times"):
         with pytest.raises(ValueError, match=rf"`{name}` must lie in .*; got 0"):
             collisions.run_remedy(**{name: [0.0]})
@@ -185,9 +183,9 @@ def test_cooccurrence_figure_shows_the_ratio(together):
     ratio = together["polysemantic"].isel(lam=0).mean("run") / together["before"].mean()
     points, _ = drawn(collisions.plot_cooccurrence, together)
     np.testing.assert_allclose(points[0], np.c_[[1.0, 3.0], ratio[1:]])
-    points, _ = drawn(collisions.plot_cooccurrence, together, "p n", "after")
-    np.testing.assert_allclose(points[0], np.c_[[0.48, 1.44], [1.0, 1.0]])
-    with pytest.raises(ValueError, match=r"`against` must be one of .*; got 'p'"):
+    points, _ = drawn(collisions.plot_cooccurrence, together, "after")
+    np.testing.assert_allclose(points[0], np.c_[[1.0, 3.0], [1.0, 1.0]])
+    with pytest.raises(ValueError, match=r"`name` must be one of .*; got 'p'"):
         drawn(collisions.plot_cooccurrence, together, "p")
 
 
@@ -267,6 +265,8 @@ def test_trained_counts_and_the_figure():
     np.testing.assert_allclose(points[1][:, 1], counts.mean("run") / [2.0, 1.0])
     with pytest.raises(ValueError, match=r"`time` must lie in .*; got 0"):
         collisions.run_trained(time=0.0)
+    with pytest.raises(ValueError, match=r"`optimisers` must be a list of words out of .*; got \['sgd'\]"):
+        collisions.run_trained(optimisers=["sgd"])
 
 
 @pytest.mark.parametrize("run", [collisions.run_trained, collisions.run_printed])

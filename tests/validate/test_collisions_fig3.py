@@ -72,7 +72,6 @@ def test_figure_shows_the_data(ds):
         ({"runs": 1}, "`runs` must be an integer of at least 2; got 1"),
         ({"lam": 0.0}, r"`lam` must lie in \(0, inf\); got 0"),
         ({"scale": 0.0}, r"`scale` must lie in \(0, inf\); got 0"),
-        ({"threshold": -1.0}, r"`threshold` must lie in \[0, inf\); got -1"),
         ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
     ],
 )

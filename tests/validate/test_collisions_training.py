@@ -276,7 +276,6 @@ def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
         ({"steps": -1}, "`steps` must be an integer of at least 0; got -1"),
         ({"p": 0.0}, "`p` must lie in .*; got 0"),
         ({"p": 0.1}, "`optimiser` must be 'sign' or 'adamw' where .*; got 'gd'"),
-        ({"draws": 0}, "`draws` must lie in .*; got 0"),
         ({"tied": 1}, "`tied` must be True or False; got 1"),
         ({"penalty": "both"}, "`penalty` must be one of .*; got 'both'"),
         ({"scale": -1.0}, "`scale` must lie in .*; got -1"),

@@ -86,6 +86,23 @@ def test_rejections(ax, theory, experiment, error, message):
         drawing.plot_theory_vs_experiment(theory, experiment, ax)
 
 
+def test_means_leave_out_what_is_missing(ax):
+    samples = np.array([[1.0, 2.0, np.nan], [np.nan, np.nan, 5.0], [3.0, 4.0, 5.0]])
+    drawing.draw_means(ax, X, samples, color="C1")
+    (bars,) = ax.containers
+    np.testing.assert_array_equal(bars.lines[0].get_xydata(), [[0.5, 1.5], [2.0, 4.0]])
+    ends = np.array([segment[:, 1] for segment in bars.lines[2][0].get_segments()])
+    half = [statistics.mean([1.0, 2.0]).high - 1.5, statistics.mean([3.0, 4.0, 5.0]).high - 4.0]
+    np.testing.assert_allclose(np.diff(ends, axis=1)[:, 0], 2 * np.array(half))
+
+
+def test_limits_a_rounding_error_inside_are_no_negative_bars(ax):
+    whole = statistics.Estimate(1.0, 0.5, 1.0 - 3e-16, 0.95, 3)
+    drawing.draw_estimates(ax, [0.0], [whole])
+    (segment,) = ax.containers[0].lines[2][0].get_segments()
+    np.testing.assert_array_equal(segment[:, 1], [0.5, 1.0])
+
+
 def test_axes_must_be_axes():
     with pytest.raises(TypeError, match="`ax` must be a matplotlib Axes; got int"):
         drawing.plot_theory_vs_experiment((X, X), runs(), 1)

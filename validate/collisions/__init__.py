@@ -3,43 +3,14 @@
 from .cooccurrence import run_cooccurrence
 from .counts import DEAD, ON, SHIFTED, ZERO, collision_counts
 from .fig3 import run_course, run_fig3
-from .plots import (
-    plot_cooccurrence,
-    plot_course,
-    plot_fig3,
-    plot_ratio,
-    plot_remedy,
-    plot_untied,
-)
+from .plots import plot_cooccurrence, plot_course, plot_fig3, plot_ratio, plot_remedy, plot_untied
 from .remedy import VARIANTS, Split, outcomes, run_remedy, run_variants, split_neurons
-from .trained import run_printed, run_trained
+from .trained import CASES, run_printed, run_trained, run_untied
 from .training import train_l1
-from .untied import CASES, run_untied
 
 __all__ = [
-    "CASES",
-    "DEAD",
-    "ON",
-    "SHIFTED",
-    "VARIANTS",
-    "ZERO",
-    "Split",
-    "collision_counts",
-    "outcomes",
-    "plot_cooccurrence",
-    "plot_course",
-    "plot_fig3",
-    "plot_ratio",
-    "plot_remedy",
-    "plot_untied",
-    "run_cooccurrence",
-    "run_course",
-    "run_fig3",
-    "run_printed",
-    "run_remedy",
-    "run_trained",
-    "run_untied",
-    "run_variants",
-    "split_neurons",
-    "train_l1",
-]
+    "CASES", "DEAD", "ON", "SHIFTED", "VARIANTS", "ZERO", "Split", "collision_counts", "outcomes",
+    "plot_cooccurrence", "plot_course", "plot_fig3", "plot_ratio", "plot_remedy", "plot_untied",
+    "run_cooccurrence", "run_course", "run_fig3", "run_printed", "run_remedy", "run_trained", "run_untied",
+    "run_variants", "split_neurons", "train_l1",
+]  # fmt: skip

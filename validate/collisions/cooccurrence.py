@@ -1,13 +1,14 @@
 """What features that are on together do to collisions: the one-hot input of Lecomte et al. (2024) relaxed."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from ...theory import arguments
-from .counts import ON, SHIFTED, collision_counts
-from .training import merged, train_l1
+from .counts import ON
+from .training import merged, train_l1, with_shifted
 
 __all__ = ["run_cooccurrence"]
 
@@ -23,39 +24,34 @@ def run_cooccurrence(
     seeds: Sequence[int] = tuple(range(32)),
     *,
     time: float = 5.0,
-    after: bool = True,
     device: str = "auto",
 ) -> xr.Dataset:
     r"""Train with every feature on with probability p, independently, and count polysemantic neurons.
 
-    Inputs are fresh at each step. The loss is normalised per feature that is on, so that for p → 0 it is
-    the printed one, and each feature is on four times in a batch on average, whatever p is: gradients have
-    the same expected size and the same noise.
+    Inputs are fresh at each step. The loss is normalised per feature that is on, so that for p → 0 it is the
+    printed one (Lecomte et al. 2024, §2.1), and each feature is on four times in a batch on average, whatever
+    p is: gradients have the same expected size and the same noise.
 
     Parameters
     ----------
     n_features, n_hidden : int
         Sizes of the model; see `train_l1`.
-    lam : sequence of float
-        l1 strengths of the printed loss, positive; on the activations.
-    p : sequence of float
-        In [0, 1]; 0 means the source's setting, the standard basis as one batch.
+    lam, p : sequence of float
+        l1 strengths of the printed loss, positive, on the activations; chances in [0, 1], where 0 means the
+        source's setting, the standard basis as one batch.
     seeds : sequence of int
         Runs; their first weights are the same for every `lam` and `p`.
     time : float
         Length of the training in units of 1/lam_normal, lam_normal = lam/4.
-    after : bool
-        Also train models on with co-occurring features that were trained with one at a time before.
     device : {"auto", "cpu", "cuda"}
 
     Returns
     -------
     xarray.Dataset
         Of (lam, p, run): what `collision_counts` gives at the end; ``polysemantic_0.25`` and
-        ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``; with `after`, ``after``, the
-        polysemantic neurons of models that were one-hot before (with as many as at p = 0, in
-        ``before`` (lam, run)). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected number of
-        features on, p n.
+        ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``; ``after``, the polysemantic neurons
+        of models that were trained with one feature at a time before, with as many as at p = 0, in ``before``
+        (lam, run). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected number of features on, p n.
 
     Raises
     ------
@@ -86,10 +82,6 @@ def run_cooccurrence(
     singles out one-hot encodings: ``nonzeros`` says so. There a neuron carries parts of many features, and
     the count depends on the threshold.
 
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §2.1 and §2.5.
-
     Examples
     --------
     >>> ds = run_cooccurrence(8, 8, [0.2], [0.0, 0.1], range(8), device="cpu")
@@ -98,24 +90,19 @@ def run_cooccurrence(
     """
     lams = arguments.real("lam", arguments.vector("lam", lam), 0, brackets="()")
     ps = arguments.real("p", arguments.vector("p", p), 0, 1)
-    time = float(arguments.real("time", time, 0, brackets="()"))
+    time = arguments.number("time", time, 0, brackets="()")
     seeds = list(seeds)
 
     def trained(strength: float, prob: float, start: np.ndarray | None) -> xr.Dataset:
         rate = RATE / (1 + prob * n_features)
-        return train_l1(
-            n_features,
-            n_hidden,
-            strength,
-            seeds,
-            optimiser="sign",
-            learning_rate=rate,
-            steps=round(time / (strength * rate)),
-            p=prob or None,
-            start=start,
-            device=device,
-            keep_weights=True,
-        ).isel(step=0, drop=True)
+        options: dict[str, Any] = {
+            "optimiser": "sign",
+            "device": device,
+            "keep_weights": True,
+            "start": start,
+        }
+        options |= {"learning_rate": rate, "steps": round(time / (strength * rate)), "p": prob or None}
+        return train_l1(n_features, n_hidden, strength, seeds, **options).isel(step=0, drop=True)
 
     rows = []
     for strength in map(float, lams):
@@ -123,16 +110,10 @@ def run_cooccurrence(
         columns = []
         for prob in map(float, ps):
             ds = trained(strength, prob, None) if prob else basis
-            kept = ds.drop_vars(["W", "loss", "t", "lam", "lam_normal"])
-            for threshold in SHIFTED:
-                counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
-                kept[f"polysemantic_{threshold:g}"] = ("run", counts)
-            if after:
-                later = trained(strength, prob, basis["W"].values) if prob else basis
-                kept["after"] = later["polysemantic"]
-            columns.append(kept)
+            later = trained(strength, prob, basis["W"].values) if prob else basis
+            kept = with_shifted(ds).drop_vars(["W", "loss", "t", "lam", "lam_normal"])
+            columns.append(kept.assign(after=later["polysemantic"]))
         rows.append(merged(columns, p=ps).assign(before=basis["polysemantic"]))
     ds = merged(rows, lam=lams).drop_vars("seed").transpose("lam", "p", "run")
     ds = ds.assign_coords(lam_normal=("lam", lams / 4), on=("p", ps * n_features), seed=("run", seeds))
-    facts = {"n_features": n_features, "n_hidden": n_hidden, "time": time, "threshold": ON}
-    return ds.assign_attrs(facts)
+    return ds.assign_attrs(n_features=n_features, n_hidden=n_hidden, time=time, threshold=ON)

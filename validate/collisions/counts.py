@@ -22,7 +22,7 @@ DEAD = 0.25
 
 
 def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.NDArray[np.float64]]:
-    """Count the collisions in encodings, one matrix or many.
+    """Count the collisions in encodings, one matrix or many (Lecomte et al. 2024, §2.2, §2.5).
 
     Parameters
     ----------
@@ -35,18 +35,9 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
     -------
     dict of str to (...) ndarray of float64
         ``polysemantic``: neurons that represent at least two features. ``benign``, ``malign``: pairs of
-        features that a neuron represents with opposite and with equal signs. ``dead``: features with
-        |W_i|^2 < `DEAD`. ``nonzeros``, ``l1_norm``: per feature, weights above `ZERO` in absolute value
-        and the sum of absolute values, averaged over the features.
-
-    Raises
-    ------
-    ValueError
-        If `W` has less than two dimensions or `threshold` is out of range.
-
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §2.2 and §2.5, "Benign and malign collisions".
+        features that a neuron represents with opposite and with equal signs. ``dead``: features with |W_i|^2
+        < `DEAD`. ``nonzeros``, ``l1_norm``: per feature, weights above `ZERO` in absolute value and the sum
+        of absolute values, averaged over the features.
 
     Examples
     --------
@@ -57,7 +48,7 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
     W = np.asarray(W, dtype=np.float64)
     if W.ndim < 2:
         raise ValueError(f"`W` must have at least two dimensions; got shape {W.shape}.")
-    threshold = float(arguments.real("threshold", threshold, 0, 1, brackets="()"))
+    threshold = arguments.number("threshold", threshold, 0, 1, brackets="()")
     size = np.abs(W)
     holds = size > threshold
     up, down = ((holds & (np.sign(W) == sign)).sum(axis=-2) for sign in (1, -1))

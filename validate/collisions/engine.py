@@ -95,11 +95,6 @@ def gradients(
     return (slope_E + slope_D, None) if tied else (slope_E, slope_D)
 
 
-def _shrink(torch: Any, W: Any, by: Any) -> None:
-    """Soft threshold, the exact step of the l1 term alone: it stops at zero."""
-    torch.sub(W, torch.clamp(W, -by, by), out=W)
-
-
 def train_stack(
     torch: Any,
     E: Any,
@@ -150,4 +145,6 @@ def _descend(torch: Any, both: Sequence[Any], slopes: Sequence[Any], lam: Any, r
         W.mul_(1 - rule.learning_rate * rule.weight_decay)
         W.sub_(slope, alpha=rule.learning_rate)
         if rule.optimiser == "gd" and (k == 0 or rule.penalty == "weights"):
-            _shrink(torch, W, rule.learning_rate * lam)
+            # Soft threshold, the exact step of the l1 term alone: it stops at zero.
+            by = rule.learning_rate * lam
+            torch.sub(W, torch.clamp(W, -by, by), out=W)

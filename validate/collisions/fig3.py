@@ -3,17 +3,21 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
+from scipy import optimize
 
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory import collisions as theory
+from ...theory.arguments import FloatArray
+from .counts import ON
 
 __all__ = ["RTOL", "first_weights", "run_course", "run_fig3"]
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0
+# Standard deviation of the first weights times sqrt(m), as in the source's Fig. 2.
+SCALE = 0.9
 # Error of a step. Owners at 1e-3, 1e-4, 1e-5 and 1e-7 were the same for all 640 features of 20 runs.
 RTOL = 1e-4
 # Of how many of a feature's largest first weights the winners are counted.
@@ -21,10 +25,8 @@ RANKS = 8
 # Times of a course in 1/lam: from the end of the first conflict, which takes a time of order 1, to one-hot.
 TIMES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 6.0)
 
-Array = npt.NDArray[np.float64]
 
-
-def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> Array:
+def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
     """Draw the first weights of all runs: run r is the same however many there are."""
     rngs = (np.random.default_rng([seed, n, m, r]) for r in range(runs))
     return np.stack([rng.normal(scale=scale / np.sqrt(m), size=(n, m)) for rng in rngs])
@@ -36,8 +38,7 @@ def run_fig3(
     runs: int = 16,
     lam: float = 3e-3,
     *,
-    scale: float = 0.9,
-    threshold: float = 0.5,
+    scale: float = SCALE,
     seed: int = 0,
     workers: int = 1,
 ) -> xr.Dataset:
@@ -45,22 +46,16 @@ def run_fig3(
 
     Parameters
     ----------
-    n_features : int
-        n, at least 2.
-    n_hidden : sequence of int
-        Values of m, at least n/2 each.
+    n_features, n_hidden : int, sequence of int
+        n, at least 2, and values of m, at least n/2 each.
     runs : int
         Initialisations for each m, at least 2.
-    lam : float
-        l1 strength in the normal form (constants 4 dropped), positive.
-    scale : float
-        Standard deviation of the first weights times sqrt(m); 0.9 in the source's Fig. 2.
-    threshold : float
-        Weight above which a neuron represents a feature.
-    seed : int
-        Run r of size m starts from ``default_rng([seed, n_features, m, r])``: the same whatever else is run.
-    workers : int
-        Threads that share the runs.
+    lam, scale : float
+        l1 strength in the normal form (constants 4 dropped), positive; standard deviation of the first
+        weights times sqrt(m).
+    seed, workers : int
+        Run r of size m starts from ``default_rng([seed, n_features, m, r])``: the same whatever else is run,
+        and however many threads share the runs.
 
     Returns
     -------
@@ -91,25 +86,22 @@ def run_fig3(
     runs = arguments.integer("runs", runs, 2)
     arguments.real("lam", lam, 0.0, brackets="(]")
     arguments.real("scale", scale, 0.0, brackets="(]")
-    found = [_counted(first_weights(n, m, runs, scale, seed), lam, threshold, workers) for m in sizes]
+    found = [_counted(first_weights(n, m, runs, scale, seed), lam, workers) for m in sizes]
     ds = xr.concat(found, "n_hidden").assign_coords(n_hidden=sizes, run=range(runs), rank=range(1, RANKS + 1))
-    m, means = np.array(sizes), ds[["stayed", "polysemantic"]].mean("run")
-    fitted = [
-        _preference(n, k, float(one["stayed"]), float(one["polysemantic"]))
-        for k, one in zip(sizes, (means.isel(n_hidden=i) for i in range(m.size)), strict=True)
-    ]
+    m, means = np.array(sizes), (ds[name].mean("run").values.tolist() for name in ("stayed", "polysemantic"))
+    fitted = [_preference(n, *each) for each in zip(sizes, *means, strict=True)]
     return ds.assign(
         quoted=("n_hidden", theory.quoted_polysemantic(n, m)),
         exclusive=("n_hidden", theory.expected_polysemantic(n, m)),
         independent=("n_hidden", theory.expected_polysemantic(n, m, exclusive=False)),
         preference=("n_hidden", fitted),
-    ).assign_attrs(n_features=n, lam=lam, scale=scale, threshold=threshold, seed=seed)
+    ).assign_attrs(n_features=n, lam=lam, scale=scale, threshold=ON, seed=seed)
 
 
-def _counted(W0: Array, lam: float, threshold: float, workers: int) -> xr.Dataset:
+def _counted(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     m = W0.shape[-1]
-    result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, threshold=threshold, workers=workers)
-    neuron, _ = solvers.owners(result.W, threshold)
+    result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, threshold=ON, workers=workers)
+    neuron, _ = solvers.owners(result.W, ON)
     size = np.abs(W0)
     ends = np.take_along_axis(size, np.maximum(neuron, 0)[..., None], axis=2)
     larger = np.where(neuron < 0, m, np.sum(size > ends, axis=2))  # a feature on no neuron has no rank
@@ -127,18 +119,13 @@ def _counted(W0: Array, lam: float, threshold: float, workers: int) -> xr.Datase
 
 
 def _preference(n: int, m: int, stayed: float, count: float) -> float:
-    """Fit the preference that gives this count, by bisection: the count grows with it."""
+    """Fit the preference that gives this count, which grows with it."""
 
     def excess(preference: float) -> float:
         return theory.displaced_polysemantic(n, m, stayed=stayed, preference=preference) - count
 
     low, high = 0.0, 4.0
-    if not excess(low) <= 0 <= excess(high):
-        return float("nan")
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
-    return (low + high) / 2
+    return float(optimize.brentq(excess, low, high)) if excess(low) <= 0 <= excess(high) else float("nan")
 
 
 def run_course(
@@ -148,7 +135,6 @@ def run_course(
     lam: float = 3e-3,
     times: Sequence[float] = TIMES,
     *,
-    scale: float = 0.9,
     seed: int = 0,
 ) -> xr.Dataset:
     """Stop the flow at several times, and give places to its weights as if interference ended there.
@@ -158,7 +144,7 @@ def run_course(
 
     Parameters
     ----------
-    n_features, n_hidden, runs, lam, scale, seed
+    n_features, n_hidden, runs, lam, seed
         As in `run_fig3`, whose runs these are; one m.
     times : sequence of float
         Sorted flow times in units of 1/lam, not negative.
@@ -166,9 +152,9 @@ def run_course(
     Returns
     -------
     xarray.Dataset
-        Over (time, run): ``count``, polysemantic neurons if places are given out then; ``held``, share of
-        the pairs of features whose overlap is positive, that is, held down by interference; ``nonzeros`` of
-        an encoding. Attribute ``expected``: the count if chance alone decides.
+        Over (time, run): ``count``, polysemantic neurons if places are given out then; ``held``, share of the
+        pairs of features whose overlap is positive, that is, held down by interference; ``nonzeros`` of an
+        encoding. Attribute ``expected``: the count if chance alone decides.
 
     Raises
     ------
@@ -185,32 +171,21 @@ def run_course(
     m = arguments.integer("n_hidden", n_hidden, (n + 1) // 2)
     runs = arguments.integer("runs", runs, 2)
     lam = arguments.number("lam", lam, 0.0, brackets="(]")
-    scale = arguments.number("scale", scale, 0.0, brackets="(]")
     stops = arguments.vector("times", arguments.real("times", times, 0.0))
     if np.any(np.diff(stops) < 0):
         raise ValueError(f"`times` must be sorted; got {stops.tolist()}.")
-    W = first_weights(n, m, runs, scale, seed)
-    others = ~np.eye(n, dtype=bool)
-    at, rows = 0.0, []
-    for stop in stops:
+    W, at, others = first_weights(n, m, runs, SCALE, seed), 0.0, ~np.eye(n, dtype=bool)
+    count, held, nonzeros = found = np.empty((3, stops.size, runs))
+    for k, stop in enumerate(stops):
         if stop > at:
             W, at = solvers.flow(W, lam, (stop - at) / lam, tol=RTOL).W, stop
-        overlaps = np.einsum("rik,rjk->rij", W, W)[:, others]
-        count = solvers.assign(W).polysemantic
-        rows.append((count, np.mean(overlaps > 1e-9, axis=1), np.mean(np.sum(W != 0, axis=2), axis=1)))
-    names = ("count", "held", "nonzeros")
+        count[k] = solvers.assign(W).polysemantic
+        held[k] = np.mean((W @ W.mT)[:, others] > 1e-9, axis=1)
+        nonzeros[k] = np.mean(np.sum(W != 0, axis=2), axis=1)
+    names, axes = ("count", "held", "nonzeros"), ("time", "run")
+    facts = {"n_features": n, "n_hidden": m, "lam": lam, "scale": SCALE, "seed": seed}
     return xr.Dataset(
-        {
-            name: (("time", "run"), np.array(column, dtype=float))
-            for name, column in zip(names, zip(*rows, strict=True), strict=True)
-        },
+        {name: (axes, values) for name, values in zip(names, found, strict=True)},
         {"time": stops, "run": range(runs)},
-        {
-            "n_features": n,
-            "n_hidden": m,
-            "lam": lam,
-            "scale": scale,
-            "seed": seed,
-            "expected": float(np.asarray(theory.expected_polysemantic(n, m))),
-        },
+        {**facts, "expected": float(np.asarray(theory.expected_polysemantic(n, m)))},
     )

@@ -10,31 +10,19 @@ from matplotlib.axes import Axes
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.collisions.untied import untied_length_ratio
-from ..drawing import check_axes
-from ..statistics import share, student
+from ..drawing import check_axes, draw_estimates, draw_means
+from ..statistics import share
 from .counts import ZERO
 from .trained import NAMES
 
-__all__ = [
-    "plot_cooccurrence",
-    "plot_course",
-    "plot_fig3",
-    "plot_ratio",
-    "plot_remedy",
-    "plot_untied",
-]
+__all__ = ["plot_cooccurrence", "plot_course", "plot_fig3", "plot_ratio", "plot_remedy", "plot_untied"]
 
 MARKS = "osD^v<>ph"
 
 
-def _means(ax: Axes, x: npt.ArrayLike, samples: Any, k: int, label: str, line: str = "") -> None:
-    """Draw means over the last axis of (points, runs) samples with intervals, where there are two or more."""
-    kept = [values[np.isfinite(values)] for values in np.asarray(samples, dtype=float)]
-    some = np.array([values.size > 1 for values in kept])
-    found = np.array([student(values) for values in kept if values.size > 1]).reshape(-1, 2)
-    style = {"color": f"C{k + 1}", "markersize": 4, "capsize": 2}
-    x = np.asarray(x)[some]
-    ax.errorbar(x, *found.T, fmt=MARKS[k % len(MARKS)] + line, label=label, **style)
+def _means(ax: Axes, x: npt.ArrayLike, samples: npt.ArrayLike, k: int, label: str, line: str = "") -> None:
+    style = {"fmt": MARKS[k % len(MARKS)] + line, "color": f"C{k + 1}", "markersize": 4}
+    draw_means(ax, x, samples, label=label, **style)
 
 
 def _ticks(ax: Axes, x: npt.ArrayLike, **settings: Any) -> None:
@@ -43,10 +31,6 @@ def _ticks(ax: Axes, x: npt.ArrayLike, **settings: Any) -> None:
     ax.set(xscale="log", **settings)
     ax.set_xticks(values, [f"{value:g}" for value in values])
     ax.minorticks_off()
-
-
-def _title(ds: xr.Dataset, kind: str) -> str:
-    return f"n = {ds.attrs['n_features']}, λ = {ds.attrs['lam']:g} ({kind})"
 
 
 def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
@@ -75,18 +59,15 @@ def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
         _means(ax, x, values, k, f"{NAMES.get(name, name)}, {many} runs")
         least.append(values[values > 0].min(initial=np.inf))
     kind = "printed loss" if "optimiser" in counts.dims else "normal form"
-    _ticks(ax, m, xlabel="hidden neurons m", title=_title(ds, kind))
+    title = f"n = {ds.attrs['n_features']}, λ = {ds.attrs['lam']:g} ({kind})"
+    _ticks(ax, m, xlabel="hidden neurons m", title=title)
     return ax, min(least)
 
 
 def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw counts against m: runs as dots, means with their intervals, predictions as lines.
 
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_fig3`, `run_trained` or `run_printed`.
-    ax : matplotlib.axes.Axes
+    Of `run_fig3`, `run_trained` or `run_printed`.
     """
     ax, least = _against_m(ds, ax, ratio=False)
     ax.set(yscale="log", ylabel="polysemantic neurons")
@@ -125,38 +106,24 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def plot_cooccurrence(ds: xr.Dataset, ax: Axes, against: str = "p/lam", name: str = "polysemantic") -> Axes:
-    """Draw the count over its mean for one feature at a time.
+def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
+    """Draw the count over its mean for one feature at a time, against p over lam_normal.
 
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_cooccurrence`.
-    ax : matplotlib.axes.Axes
-    against : {"p/lam", "p n"}
-        What the horizontal axis has: p over lam_normal, or the expected number of features on.
-    name : str
-        Variable to draw, such as "polysemantic", "polysemantic_0.8" or "after".
+    Of `run_cooccurrence`; `name` is the variable to draw, such as "polysemantic_0.8" or "after".
     """
     check_axes(ax)
-    against = arguments.choice("against", against, ("p/lam", "p n"))
     name = arguments.choice("name", name, tuple(str(key) for key in ds.data_vars))
     level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"
     inside = ds.isel(p=ds["p"].values > 0)
     for k, lam in enumerate(ds["lam"].values):
         ratio = inside[name].isel(lam=k) / float(ds["before"].isel(lam=k).mean())
-        x = inside["p"] / float(ds["lam_normal"][k]) if against == "p/lam" else inside["on"]
-        _means(ax, x, ratio.transpose("p", "run"), k, f"λ = {lam:g}, {ds.sizes['run']} seeds", "-")
+        x, label = inside["p"] / float(ds["lam_normal"][k]), f"λ = {lam:g}, {ds.sizes['run']} seeds"
+        _means(ax, x, ratio.transpose("p", "run"), k, label, "-")
     ax.axhline(1, color="0.8", linewidth=0.8, zorder=0)
-    if against == "p/lam":
-        ax.axvline(1, color="C0", linestyle=":", label="predicted scale, p = λ/4")
-    ax.set(
-        xscale="log",
-        xlabel="p / (λ/4)" if against == "p/lam" else "expected number of features on, p n",
-        ylabel="count / that with one-hot inputs",
-        title=f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, weights above {level}",
-        ylim=(-0.03, max(1.2, ax.get_ylim()[1])),
-    )
+    ax.axvline(1, color="C0", linestyle=":", label="predicted scale, p = λ/4")
+    ax.set(xscale="log", xlabel="p / (λ/4)", ylabel="count / that with one-hot inputs")
+    ax.set_title(f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, weights above {level}")
+    ax.set_ylim(-0.03, max(1.2, ax.get_ylim()[1]))
     ax.legend(loc="lower left")
     return ax
 
@@ -170,9 +137,8 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
         ax.plot(fine, line, color=f"C{k}", label=f"perturbation {size:g}")
         some = ds.isel(lam=i, eps=k)
         found = [share(int(hits), int(some["pairs"])) for hits in some["apart"].values]
-        middle, low, high = (np.array([getattr(s, end) for s in found]) for end in ("value", "low", "high"))
-        style = {"color": f"C{k}", "markersize": 3, "elinewidth": 0.8, "fmt": MARKS[k]}
-        ax.errorbar(some["time"], middle, [middle - low, high - middle], **style)
+        style = {"color": f"C{k}", "markersize": 3, "elinewidth": 0.8, "fmt": MARKS[k], "capsize": 0}
+        draw_estimates(ax, some["time"], found, **style)
     ax.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
     ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted", ylim=(-0.03, 1.2))
     ax.set_title(f"λ = {float(ds['lam'][i]):g} (printed loss), {int(ds['pairs'][i])} pairs")

@@ -9,9 +9,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.collisions.splitting import separated_share
 from .counts import ON, ZERO
-from .training import merged, train_l1
+from .training import merged, signed_root, train_l1
 
 __all__ = ["OUTCOMES", "VARIANTS", "Split", "outcomes", "run_remedy", "run_variants", "split_neurons"]
 
@@ -29,8 +30,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 # Of the printed loss, as in training from random weights: perturbations interfere among all features.
 RATE = 0.05
 
-Array = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Split:
@@ -41,8 +40,8 @@ class Split:
     (split neurons, 2) columns of the two copies.
     """
 
-    encoder: Array
-    decoder: Array
+    encoder: FloatArray
+    decoder: FloatArray
     pairs: npt.NDArray[np.int64]
     copies: npt.NDArray[np.int64]
 
@@ -54,38 +53,16 @@ def split_neurons(
     *,
     protocol: str = "tied",
     correlation: float = 0.0,
-    threshold: float = ON,
 ) -> Split:
-    r"""Duplicate every neuron that holds two features, and perturb the incoming weights of the copies.
+    """Duplicate every neuron that holds two features, and perturb the incoming weights of the copies.
 
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, one a row. Not modified.
-    eps : float
-        Standard deviation of the normal noise on every incoming weight of every copy, not negative.
-    rng : Generator or int
-    protocol : {"tied", "untied"}
-        "untied" is the source's: incoming weights are copied and outgoing ones divided by 2, which needs a
-        decoder of its own. Tied weights are both at once: divided by sqrt(2) on each copy they leave the
-        function as it is (halved, they would halve the output: two copies of a quarter of the product).
-    correlation : float
-        Correlation in [0, 1] of the noise on the incoming weights of one copy; 1 shifts them all alike.
-    threshold : float
-        As in `collision_counts`. Neurons that hold three or more features are left alone.
+    Encodings W (n_features, n_hidden), one a row, are not modified. Every incoming weight of every copy gets
+    normal noise of standard deviation `eps`, whose correlation within a copy is in [0, 1]; 1 shifts all its
+    weights alike. Neurons that hold three or more features (weights above `ON`) are left alone.
 
-    Returns
-    -------
-    Split
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §5.
+    The protocol "untied" is the source's: incoming weights are copied and outgoing ones divided by 2, which
+    needs a decoder of its own. Tied weights are both at once: divided by sqrt(2) on each copy they leave the
+    function as it is (halved, they would halve the output: two copies of a quarter of the product).
 
     Examples
     --------
@@ -94,12 +71,11 @@ def split_neurons(
     ([[0.707, 0.0, 0.707], [-0.707, 0.0, -0.707]], [[0, 1]], [[0, 2]])
     """
     W = arguments.matrix("W", W)
-    eps = float(arguments.real("eps", eps, 0))
-    rho = float(arguments.real("correlation", correlation, 0, 1))
+    eps = arguments.number("eps", eps, 0)
+    rho = arguments.number("correlation", correlation, 0, 1)
     protocol = arguments.choice("protocol", protocol, PROTOCOLS)
-    threshold = float(arguments.real("threshold", threshold, 0, 1, brackets="()"))
     rng = np.random.default_rng(rng)
-    holds = np.abs(W) > threshold
+    holds = np.abs(W) > ON
     neurons = np.flatnonzero(holds.sum(axis=0) == 2)
     pairs = np.array([np.flatnonzero(holds[:, k]) for k in neurons], dtype=np.int64).reshape(-1, 2)
     copies = np.stack([neurons, W.shape[1] + np.arange(neurons.size)], axis=1)
@@ -107,49 +83,32 @@ def split_neurons(
     encoder, decoder = (np.hstack([W, W[:, neurons]]) for _ in range(2))
     for column in copies.ravel():
         shared, own = rng.standard_normal(), rng.standard_normal(W.shape[0])
-        encoder[:, column] = incoming * encoder[:, column] + eps * (
-            np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
-        )
+        noise = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
+        encoder[:, column] = incoming * encoder[:, column] + eps * noise
         decoder[:, column] *= outgoing
     return Split(encoder, encoder if protocol == "tied" else decoder, pairs, copies)
 
 
 def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> dict[str, int]:
-    """Count what became of split neurons.
+    """Count what became of split neurons, with `pairs` and `copies` of their `Split`, in encodings W.
 
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings after training on, one a row.
-    pairs, copies : (any, 2) array_like of int
-        As in `Split`.
-
-    Returns
-    -------
-    dict of str to int
-        A feature has decided when one copy holds it (weight above `ON`) and the other is below `ZERO`.
-        ``apart``, ``together``: both features have decided, for different copies or for the same.
-        ``undecided``: at least one has both copies above `ZERO`. ``lost``: at least one is held by neither
-        copy, or the run has diverged (NaN).
+    A feature has decided when one copy holds it (weight above `ON`) and the other is below `ZERO`. ``apart``,
+    ``together``: both features have decided, for different copies or for the same. ``undecided``: at least
+    one has both copies above `ZERO`. ``lost``: at least one is held by neither copy, or the run has diverged
+    (NaN).
 
     Examples
     --------
     >>> outcomes([[1.0, 0.0], [0.0, -1.0]], [[0, 1]], [[0, 1]])
     {'apart': 1, 'together': 0, 'undecided': 0, 'lost': 0}
     """
-    W = np.asarray(W, dtype=np.float64)
-    found = dict.fromkeys(OUTCOMES, 0)
-    for features, columns in zip(np.asarray(pairs), np.asarray(copies), strict=True):
-        size = np.abs(W[np.ix_(features, columns)])
-        big, small = size.max(axis=1), size.min(axis=1)
-        if np.any(small >= ZERO):
-            found["undecided"] += 1
-        elif not np.all(big > ON):
-            found["lost"] += 1
-        else:
-            first, second = size.argmax(axis=1)
-            found["apart" if first != second else "together"] += 1
-    return found
+    features, columns = np.asarray(pairs)[:, :, None], np.asarray(copies)[:, None, :]
+    size = np.abs(np.asarray(W, dtype=np.float64))[features, columns]  # (pair, feature, copy)
+    undecided = np.any(size.min(axis=2) >= ZERO, axis=1)
+    decided = ~undecided & np.all(size.max(axis=2) > ON, axis=1)
+    differ = np.ptp(size.argmax(axis=2), axis=1) > 0
+    each = (decided & differ, decided & ~differ, undecided, ~undecided & ~decided)
+    return {name: int(hits.sum()) for name, hits in zip(OUTCOMES, each, strict=True)}
 
 
 def run_remedy(
@@ -173,43 +132,30 @@ def run_remedy(
     ----------
     n_features, n_hidden : int
         Sizes of the model; see `train_l1`.
-    lam : sequence of float
-        l1 strengths of the printed loss, positive.
-    eps : sequence of float
-        Sizes of the perturbation, positive.
+    lam, eps : sequence of float
+        l1 strengths of the printed loss, and sizes of the perturbation, positive.
     seeds : sequence of int
         Runs at each l1 strength; the same trained models are split for every eps.
-    protocol : {"tied", "untied"}
+    protocol, correlation : str, float
         As in `split_neurons`. Models are trained tied; after an "untied" split encoder and decoder go on
         separately.
-    correlation : float
-        As in `split_neurons`.
-    regularised : bool
-        Whether the l1 term stays on after the split.
-    penalty : {"activations", "weights"}
-        What it acts on after an "untied" split: on the encoder alone, as in the source's loss, or on both, as
-        in the authors' code.
-    times : increasing sequence of float
-        When to count, in units of 1/lam_normal since the split.
-    before : float
-        Length of the training before the split, in the same units.
+    regularised, penalty : bool, {"activations", "weights"}
+        Whether the l1 term stays on after the split; what it acts on after an "untied" one: on the encoder
+        alone, as in the source's loss, or on both, as in the authors' code.
+    times, before : increasing sequence of float, float
+        When to count, in units of 1/lam_normal since the split; length of the training before it.
     device : {"auto", "cpu", "cuda"}
 
     Returns
     -------
     xarray.Dataset
-        Dimensions ``lam``, ``eps``, ``time``. ``pairs`` (lam): neurons that were split. Of (lam, eps, time):
-        the counts of `outcomes`, and ``predicted`` and ``predicted_together``, the shares that
-        `separated_share` gives for tied weights.
+        ``pairs`` (lam): neurons that were split. Of (lam, eps, time): the counts of `outcomes`, and
+        ``predicted`` and ``predicted_together``, the shares that `separated_share` gives for tied weights.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
-
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §5.
 
     Examples
     --------
@@ -218,50 +164,42 @@ def run_remedy(
     True
     """
     protocol = arguments.choice("protocol", protocol, PROTOCOLS)
-    lams = arguments.real("lam", arguments.vector("lam", lam), 0, brackets="()")
-    sizes = arguments.real("eps", arguments.vector("eps", eps), 0, brackets="()")
-    clock = arguments.real("times", arguments.vector("times", times), 0, brackets="()")
-    before = float(arguments.real("before", before, 0, brackets="()"))
-    seeds = list(seeds)
-    rows = []
+    given = {"lam": lam, "eps": eps, "times": times}
+    lams, sizes, clock = (
+        arguments.real(name, arguments.vector(name, each), 0, brackets="()") for name, each in given.items()
+    )
+    before = arguments.number("before", before, 0, brackets="()")
+    how: dict[str, Any] = {"protocol": protocol, "correlation": correlation}
+    seeds, rows = list(seeds), []
     for i, strength in enumerate(map(float, lams)):
         # One step is 4 * RATE * lam / 4 units of time, tied; untied weights have half the gradient.
         options: dict[str, Any] = {"learning_rate": RATE, "steps": round(before / (RATE * strength))}
         options |= {"device": device, "keep_weights": True}
         trained = train_l1(n_features, n_hidden, strength, seeds, **options)["W"].values[0]
         stops = np.maximum(np.round(clock / (RATE * strength)), 1).astype(int)
+        left = strength if regularised else 0.0
         columns = []
         for k, size in enumerate(map(float, sizes)):
-            rngs = [np.random.default_rng([seed, i, k]) for seed in seeds]
             splits = [
-                split_neurons(W, size, rng, protocol=protocol, correlation=correlation)
-                for W, rng in zip(trained, rngs, strict=True)
+                split_neurons(W, size, np.random.default_rng([seed, i, k]), **how)
+                for W, seed in zip(trained, seeds, strict=True)
             ]
-            after = _train_on(
-                splits, strength if regularised else 0.0, np.unique(stops), protocol, penalty, device
-            )
-            found = [
+            after = _train_on(splits, left, np.unique(stops), protocol, penalty, device)
+            rate = strength / 4
+            law = separated_share(clock / rate, rate, size, correlation=correlation, left=ZERO)
+            found = dict(zip(("predicted", "predicted_together"), law, strict=True))
+            counts = [
                 [outcomes(W, s.pairs, s.copies) for W, s in zip(after[int(stop)], splits, strict=True)]
                 for stop in stops
             ]
-            counts = {name: ("time", [sum(one[name] for one in row) for row in found]) for name in OUTCOMES}
-            law = separated_share(
-                clock / (strength / 4), strength / 4, size, correlation=correlation, left=ZERO
-            )
-            shares = dict(
-                zip(("predicted", "predicted_together"), (("time", part) for part in law), strict=True)
-            )
-            columns.append(xr.Dataset({**counts, **shares}, {"time": clock}))
+            found |= {name: np.array([sum(one[name] for one in row) for row in counts]) for name in OUTCOMES}
+            data = {name: ("time", values) for name, values in found.items()}
+            columns.append(xr.Dataset(data, {"time": clock}))
         pairs = sum(len(split.pairs) for split in splits)
         rows.append(merged(columns, eps=sizes).assign(pairs=pairs))
-    return merged(rows, lam=lams).assign_attrs(
-        n_features=n_features,
-        n_hidden=n_hidden,
-        runs=len(seeds),
-        protocol=protocol,
-        correlation=correlation,
-        regularised=int(regularised),
-    )
+    facts = {"n_features": n_features, "n_hidden": n_hidden, "runs": len(seeds), "protocol": protocol}
+    facts |= {"correlation": correlation, "regularised": int(regularised)}
+    return merged(rows, lam=lams).assign_attrs(facts)
 
 
 def run_variants(
@@ -273,10 +211,8 @@ def run_variants(
     ----------
     variants : sequence of str
         Which of `VARIANTS`.
-    lam, eps : float
-        As in `run_remedy`.
-    **options
-        Further ones of `run_remedy`.
+    lam, eps, **options
+        Numbers, and further options, of `run_remedy`.
 
     Returns
     -------
@@ -289,7 +225,7 @@ def run_variants(
     >>> ds["apart"].dims
     ('variant', 'lam', 'eps', 'time')
     """
-    names = [arguments.choice("variants", name, tuple(VARIANTS)) for name in variants]
+    names = arguments.choices("variants", variants, tuple(VARIANTS))
     parts = [run_remedy(lam=[lam], eps=[eps], **{**options, **VARIANTS[name]}) for name in names]
     return merged(parts, variant=names)
 
@@ -301,22 +237,25 @@ def _train_on(
     protocol: str,
     penalty: str,
     device: str,
-) -> dict[int, Array]:
+) -> dict[int, FloatArray]:
     """Train all splits on, side by side; narrower ones are padded with neurons that stay at zero."""
     width = max(split.encoder.shape[1] for split in splits)
-
-    def stacked(parts: Sequence[Array]) -> Array:
-        return np.stack([np.pad(W, ((0, 0), (0, width - W.shape[1]))) for W in parts])
-
-    n, runs, tied = len(splits[0].encoder), [0] * len(splits), protocol == "tied"
-    options: dict[str, Any] = {"steps": stops.tolist(), "device": device, "keep_weights": True}
-    options["start"] = stacked([split.encoder for split in splits])
-    if tied:
-        W = train_l1(n, width, lam, runs, learning_rate=RATE, penalty="weights", **options)["W"].values
+    first, second = (
+        np.stack([np.pad(W, ((0, 0), (0, width - W.shape[1]))) for W in parts])
+        for parts in ([split.encoder for split in splits], [split.decoder for split in splits])
+    )
+    sizes, runs = (first.shape[1], width), [0] * len(splits)
+    options: dict[str, Any] = {
+        "steps": stops.tolist(),
+        "device": device,
+        "start": first,
+        "keep_weights": True,
+    }
+    if protocol == "tied":
+        W = train_l1(*sizes, lam, runs, learning_rate=RATE, penalty="weights", **options)["W"].values
     else:
         # Untied weights share the gradient: half the l1 strength and twice the rate give the same flow.
-        options |= {"tied": False, "start_decoder": stacked([split.decoder for split in splits])}
-        found = train_l1(n, width, lam / 2, runs, learning_rate=2 * RATE, penalty=penalty, **options)
-        E, D = found["encoder"].values, found["decoder"].values
-        W = np.sign(E) * np.sqrt(np.maximum(E * D, 0))
+        options |= {"tied": False, "start_decoder": second, "penalty": penalty}
+        found = train_l1(*sizes, lam / 2, runs, learning_rate=2 * RATE, **options)
+        W = signed_root(found["encoder"].values, found["decoder"].values)
     return dict(zip(stops.tolist(), W.astype(float), strict=True))

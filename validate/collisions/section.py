@@ -1,7 +1,8 @@
 """Collisions' part of the report."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,7 @@ from .cooccurrence import run_cooccurrence
 from .counts import SHIFTED, ZERO
 from .fig3 import run_course, run_fig3
 from .remedy import OUTCOMES, run_remedy, run_variants
-from .trained import NAMES, run_printed, run_trained
-from .untied import run_untied
+from .trained import NAMES, run_printed, run_trained, run_untied
 
 __all__ = ["SECTION", "half_point", "median_time"]
 
@@ -39,10 +39,6 @@ what training has, is four times as large.
 """
 
 
-def _table(title: str, rows: Iterable[dict[str, object]], caption: str) -> Table:
-    return Table.of(title, pd.DataFrame(list(rows)), caption)
-
-
 def _over(estimate: Estimate, scale: float) -> str:
     return f"{estimate.over(scale):.2f}"
 
@@ -51,50 +47,36 @@ def _over(estimate: Estimate, scale: float) -> str:
 
 
 def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> Shown:
-    last = printed.isel(step=-1)
-    both = xr.concat(
-        [
-            one[["polysemantic"]].expand_dims(optimiser=[name])
-            for name, one in (("flow", long), ("adamw", last))
-        ],
-        "optimiser",
-        coords="minimal",
-        compat="override",
-        join="outer",
-        combine_attrs="override",
-    )
-    n, lam = printed.attrs["n_features"], printed.attrs["lam"]
+    last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
+    counts = [one["polysemantic"].reset_coords(drop=True) for one in (long, last)]
+    both = xr.concat(counts, pd.Index(["flow", "adamw"], name="optimiser"), join="outer").to_dataset()
     both = both.assign(quoted=long["quoted"]).assign_attrs(n_features=n, lam=lam).drop_encoding()
-    trained, flow = _ratio_by_run(last), _ratio_by_run(long)
+    title = "Fig. 3: polysemantic neurons, trained as printed, and of the flow"
+    caption = (
+        f"AdamW by the settings of the authors' code (λ = {lam:g} of the printed loss, s.d. 1/sqrt(m), "
+        f"weights between 0.8 and 1.2 counted), and the flow at λ = {long.attrs['lam']:g} of the normal "
+        f"form, s.d. {long.attrs['scale']:g}/sqrt(m). Small dots are runs, those with a count of 0 are below "
+        f"the axis; lines are predictions without a fitted constant. {BARS}"
+    )
+    small, draw = (
+        f"The same for n = {here.attrs['n_features']}, by the flow",
+        (plots.plot_fig3, plots.plot_ratio),
+    )
     figures = [
-        Figure(
-            "fig3",
-            "Fig. 3: polysemantic neurons, trained as printed, and of the flow",
-            f"AdamW by the settings of the authors' code (λ = {lam:g} of the printed loss, s.d. 1/sqrt(m), "
-            f"weights between 0.8 and 1.2 counted), and the flow at λ = {long.attrs['lam']:g} of the normal "
-            f"form, s.d. {long.attrs['scale']:g}/sqrt(m). Small dots are runs, those with a count of 0 are "
-            f"below the axis; lines are predictions without a fitted constant. {BARS}",
-            both,
-            (plots.plot_fig3, plots.plot_ratio),
-        ),
-        Figure(
-            "fig3-small",
-            f"The same for n = {here.attrs['n_features']}, by the flow",
-            f"As above. {BARS}",
-            here,
-            (plots.plot_fig3, plots.plot_ratio),
-        ),
+        Figure("fig3", title, caption, both, draw),
+        Figure("fig3-small", small, f"As above. {BARS}", here, draw),
     ]
     parts = {"trained as printed": last, "flow, stored": long, "flow, run now": here}
+    trained, flow = (mean(_ratio_by_run(ds)) for ds in (last, long))
     text = (
         f"Trained as the authors' code does, n = {n} and m from {int(last['n_hidden'].min())} to "
-        f"{int(last['n_hidden'].max())}, the count is {mean(trained):.2f} times n²/(4m) on average over m; "
-        f"that of the flow, at another λ, {mean(flow):.2f} times. By m:"
+        f"{int(last['n_hidden'].max())}, the count is {trained:.2f} times n²/(4m) on average over m; that of "
+        f"the flow, at another λ, {flow:.2f} times. By m:"
     )
     headline = (
-        f"Two features share a neuron by chance: trained models have {mean(trained).value:.2f} ± "
-        f"{mean(trained).high - mean(trained).value:.2f} times the n²/(4m) polysemantic neurons that the "
-        "source expects, on average over m."
+        f"Two features share a neuron by chance: trained models have {trained.value:.2f} ± "
+        f"{trained.high - trained.value:.2f} times the n²/(4m) polysemantic neurons that the source expects, "
+        "on average over m."
     )
     return Shown(text, figures, [_count_table(parts), _places_table(long, here)], headline)
 
@@ -104,58 +86,48 @@ def _ratio_by_run(ds: xr.Dataset) -> np.ndarray:
     return np.asarray((ds["polysemantic"] / ds["quoted"]).mean("n_hidden", skipna=False).dropna("run"))
 
 
+def _each_size(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
+    for m in ds["n_hidden"].values.tolist():
+        yield ds.attrs["n_features"], m, ds.sel(n_hidden=m)
+
+
 def _count_table(parts: dict[str, xr.Dataset]) -> Table:
+    columns = ("by", "n", "m", "runs", "count", "count / (n²/4m)", "count / one place a feature")
     rows = []
     for origin, ds in parts.items():
-        for k, m in enumerate(ds["n_hidden"].values):
-            n, counts = ds.attrs["n_features"], ds["polysemantic"].isel(n_hidden=k).dropna("run").values
-            found, exclusive = mean(counts), float(np.asarray(theory.expected_polysemantic(n, int(m))))
+        for n, m, one in _each_size(ds):
+            found, units = (
+                mean(one["polysemantic"].dropna("run")),
+                (one["quoted"], theory.expected_polysemantic(n, m)),
+            )
             rows.append(
-                {
-                    "by": origin,
-                    "n": n,
-                    "m": int(m),
-                    "runs": counts.size,
-                    "count": f"{found:.2f}",
-                    "count / (n²/4m)": _over(found, float(ds["quoted"][k])),
-                    "count / one place a feature": _over(found, exclusive),
-                }
+                (origin, n, m, found.runs, f"{found:.2f}", *(_over(found, float(unit)) for unit in units))
             )
     caption = "One place a feature: n(n-1)/(2(2m-1)), all arrangements on the 2m places equally likely. "
-    return _table("Polysemantic neurons", rows, caption + BARS)
+    return Table("Polysemantic neurons", columns, rows, caption + BARS)
 
 
 def _places_table(*parts: xr.Dataset) -> Table:
     """Say how the count comes about: features that keep their first choice, and those that move."""
+    measured = ("share that stays", "second wins", "pairs that stay / chance", "preference", "on no neuron")
     rows = []
     for ds in parts:
-        n = ds.attrs["n_features"]
-        for k, m in enumerate(ds["n_hidden"].values):
-            one = ds.isel(n_hidden=k)
+        for n, m, one in _each_size(ds):
             placed = n * one["stayed"].values
             chance = float((placed * (placed - 1)).mean() / (2 * (2 * m - 1)))
-            rows.append(
-                {
-                    "n": n,
-                    "m": int(m),
-                    "share that stays": f"{mean(one['stayed']):.3f}",
-                    "second wins": f"{mean(one['won'].sel(rank=2)):.3f}" if "won" in one else "–",
-                    "pairs that stay / chance": _over(mean(one["stayed_pairs"]), chance)
-                    if chance > 0
-                    else "–",
-                    "preference": f"{float(one['preference']):.2f}",
-                    "on no neuron": int(one["dead"].sum()),
-                }
-            )
-    return _table(
-        "Features of the flow that keep their neuron, and features that move",
-        rows,
+            second = f"{mean(one['won'].sel(rank=2)):.3f}" if "won" in one else "–"
+            pairs = _over(mean(one["stayed_pairs"]), chance) if chance > 0 else "–"
+            preference, lost = f"{float(one['preference']):.2f}", int(one["dead"].sum())
+            rows.append((n, m, f"{mean(one['stayed']):.3f}", second, pairs, preference, lost))
+    title = "Features of the flow that keep their neuron, and features that move"
+    caption = (
         "Those that stay end on the neuron of their largest first weight; “second wins” is the share that "
-        "ends on that of the second largest. A ratio of 1 means that pairs of those that stay share a "
-        "neuron as often as chance has it. Preference: how readily the others take the free place beside "
-        "another feature, compared with a place on an empty neuron; fitted to the count, and 1 by chance "
-        f"(nan: none fits). {BARS}",
+        "ends on that of the second largest. A ratio of 1 means that pairs of those that stay share a neuron "
+        "as often as chance has it. Preference: how readily the others take the free place beside another "
+        "feature, compared with a place on an empty neuron; fitted to the count, and 1 by chance (nan: none "
+        f"fits). {BARS}"
     )
+    return Table(title, ("n", "m", *measured), rows, caption)
 
 
 def _show_course(ds: xr.Dataset) -> Shown:
@@ -165,8 +137,8 @@ def _show_course(ds: xr.Dataset) -> Shown:
     text = (
         f"Chance alone, each feature on its largest free weight, gives {mean(ratio[0]):.2f} times "
         f"n(n-1)/(2(2m-1)) for the first weights of {ds.sizes['run']} runs with n = "
-        f"{ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}; for the weights at the end of the flow it "
-        f"is {mean(ratio[-1]):.2f}. Of the times looked at, λt = {float(ds['time'][first]):g} is the first "
+        f"{ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}; for the weights at the end of the flow it is "
+        f"{mean(ratio[-1]):.2f}. Of the times looked at, λt = {float(ds['time'][first]):g} is the first "
         "after which no run's count changes; there interference holds down "
         f"{float(ds['held'][first].mean()):.1%} of the pairs of features ({float(ds['held'][0].mean()):.0%} "
         "at first)."
@@ -187,22 +159,19 @@ def _show_optimisers(ds: xr.Dataset) -> Shown:
         "The flow, plain gradient descent and AdamW (learning rate and weight decay of the authors' code) "
         f"from the same first weights. {BARS}"
     )
-    figure = Figure(
-        "trained", "The optimiser's part in the count", caption, ds, plots.plot_ratio, size=(5.6, 3.8)
-    )
+    title = "The optimiser's part in the count"
+    figure = Figure("trained", title, caption, ds, plots.plot_ratio, size=(5.6, 3.8))
     flow, said = ds["polysemantic"].sel(optimiser="flow"), []
     for name in map(str, ds["optimiser"].drop_sel(optimiser="flow").values):
-        counts = ds["polysemantic"].sel(optimiser=name)
+        one = ds.sel(optimiser=name)
+        counts = one["polysemantic"]
         off = ((counts - flow) / ds["quoted"]).mean("n_hidden")
-        moved = [
-            abs(float((ds[f"polysemantic_{x}"] - ds["polysemantic"]).sel(optimiser=name).mean()))
-            for x in SHIFTED
-        ]
+        moved = max(abs(float((one[f"polysemantic_{x}"] - counts).mean())) for x in SHIFTED)
         said.append(
             f"{NAMES[name]} has the flow's count in {int((counts == flow).sum())} of {flow.size} runs, and "
             f"on average over m one that differs by {mean(off):+.3f} times n²/(4m); thresholds of "
             f"{SHIFTED[0]:g} and {SHIFTED[1]:g} in place of {ds.attrs['threshold']:g} move its mean by "
-            f"{max(moved):.2g} at most"
+            f"{moved:.2g} at most"
         )
     return Shown(f"Trained from the same first weights: {'; '.join(said)}.", [figure])
 
@@ -217,16 +186,14 @@ def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
 
 
 def _show_together(ds: xr.Dataset) -> Shown:
-    figure = Figure(
-        "cooccurrence",
-        "Features that are on together",
+    caption = (
         "Each feature is on with probability p, independently. The count is predicted to fall where p is "
-        "about the λ of the normal form (vertical line). Left: weights above 0.5 count, also those of "
-        "pairs of features that share two neurons at right angles; right: above 0.8, one-hot encodings "
-        f"only. {BARS}",
-        ds,
-        (plots.plot_cooccurrence, partial(plots.plot_cooccurrence, name="polysemantic_0.8")),
+        "about the λ of the normal form (vertical line). Left: weights above 0.5 count, also those of pairs "
+        "of features that share two neurons at right angles; right: above 0.8, one-hot encodings only. "
+        f"{BARS}"
     )
+    draw = (plots.plot_cooccurrence, partial(plots.plot_cooccurrence, name="polysemantic_0.8"))
+    figure = Figure("cooccurrence", "Features that are on together", caption, ds, draw)
     halves = [half_point(ds, "polysemantic_0.8", k) for k in range(ds.sizes["lam"])]
     said = [
         f"{half:.2f} at λ = {lam:g}" if np.isfinite(half.value) else f"not reached at λ = {lam:g}"
@@ -258,61 +225,51 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
     )
     fine = np.linspace(0.0, 2 * float(times[-1]), 4001)
     options = {"correlation": ds.attrs["correlation"], "left": ZERO}
-    law = np.sum(theory.separated_share(fine, 1.0, float(ds["eps"][k]), **options), axis=0)
+    law = np.sum(np.array(theory.separated_share(fine, 1.0, float(ds["eps"][k]), **options)), axis=0)
     return Estimate(middle, low, high, shares[0].level, pairs), first_level(fine, law, 0.5)
 
 
-def _outcomes(at: xr.Dataset) -> dict[str, object]:
+def _outcomes(at: xr.Dataset) -> list[str]:
+    """Return the number of split neurons, and shares of the outcomes."""
     pairs = int(at["pairs"])
-    apart, *rest = OUTCOMES
-    found = {"split neurons": pairs, apart: f"{share(int(at[apart]), pairs):.2f}" if pairs else "–"}
-    return found | {name: f"{int(at[name]) / pairs:.2f}" if pairs else "–" for name in rest}
+    apart, *rest = (int(at[name]) for name in OUTCOMES)
+    if not pairs:
+        return ["0", *["–"] * len(OUTCOMES)]
+    return [f"{pairs}", f"{share(apart, pairs):.2f}", *(f"{count / pairs:.2f}" for count in rest)]
 
 
 def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> Shown:
-    figure = Figure(
-        "remedy",
-        "Polysemantic neurons that are split",
-        "Share of split neurons whose two features are on different copies, for each λ; lines are "
-        "predicted without a fitted constant (for small perturbations). "
-        f"{BARS}",
-        ds,
-        [partial(plots.plot_remedy, i=i) for i in range(ds.sizes["lam"])],
+    caption = (
+        "Share of split neurons whose two features are on different copies, for each λ; lines are predicted "
+        f"without a fitted constant (for small perturbations). {BARS}"
     )
+    draw = [partial(plots.plot_remedy, i=i) for i in range(ds.sizes["lam"])]
+    figure = Figure("remedy", "Polysemantic neurons that are split", caption, ds, draw)
     end = ds.isel(time=-1)
     small = end.isel(eps=np.flatnonzero(ds["eps"].values < SMALL))
     apart, pairs = int(small["apart"].sum()), int(small["pairs"].sum()) * small.sizes["eps"]
     parted = share(apart, pairs)
     rows = []
-    for i, lam in enumerate(ds["lam"].values):
-        for k, eps in enumerate(ds["eps"].values):
-            found, law = median_time(ds, i, k)
-            times = f"{found:.2f}" if np.isfinite(found.value) else "not reached"
-            row = {"λ": f"{lam:g}", "perturbation": f"{eps:g}", **_outcomes(end.isel(lam=i, eps=k))}
-            predicted = f"{float(ds['predicted'][i, k, -1]):.2f}"
-            rows.append(
-                {**row, "apart, predicted": predicted, "median time": times, "predicted": f"{law:.2f}"}
-            )
-    others = [
-        {"split": str(v), **_outcomes(variants.sel(variant=v)[{"lam": 0, "eps": 0, "time": -1}])}
-        for v in variants["variant"].values
-    ]
+    for i, k in np.ndindex(ds.sizes["lam"], ds.sizes["eps"]):
+        at, (found, law) = end.isel(lam=i, eps=k), median_time(ds, i, k)
+        lam, eps, predicted = (float(at[name]) for name in ("lam", "eps", "predicted"))
+        median = f"{found:.2f}" if np.isfinite(found.value) else "not reached"
+        rows.append((f"{lam:g}", f"{eps:g}", *_outcomes(at), f"{predicted:.2f}", median, f"{law:.2f}"))
+    counted = ("split neurons", *OUTCOMES)
+    columns = ("λ", "perturbation", *counted, "apart, predicted", "median time", "predicted")
+    caption = (
+        f"At time × λ/4 = {float(ds['time'][-1]):g} after the split. Tied weights, each copy sqrt(1/2) times "
+        "the neuron. Lost: a feature that neither copy holds (it may be on another neuron). Median time: × "
+        "λ/4, after which half of the split neurons have both features on one copy each; the prediction has "
+        f"no fitted constant, and is for small λ and small perturbations. {BARS}"
+    )
+    last = variants.isel(lam=0, eps=0, time=-1)
+    others = [(str(name), *_outcomes(last.sel(variant=name))) for name in last["variant"].values]
+    lam, eps, time = (float(last[name]) for name in ("lam", "eps", "time"))
+    settings = f"λ = {lam:g}, perturbation {eps:g}, time × λ/4 = {time:g}. {BARS}"
     tables = [
-        _table(
-            "What became of split neurons",
-            rows,
-            f"At time × λ/4 = {float(ds['time'][-1]):g} after the split. Tied weights, each copy sqrt(1/2) "
-            "times the neuron. Lost: a feature that neither copy holds (it may be on another neuron). "
-            "Median time: × λ/4, after which half of the split neurons have both features on one copy "
-            "each; the prediction has no fitted constant, and is for small λ and small perturbations. "
-            f"{BARS}",
-        ),
-        _table(
-            "Other ways to split",
-            others,
-            f"λ = {float(variants['lam'][0]):g}, perturbation {float(variants['eps'][0]):g}, time × λ/4 = "
-            f"{float(variants['time'][-1]):g}. {BARS}",
-        ),
+        Table("What became of split neurons", columns, rows, caption),
+        Table("Other ways to split", ("split", *counted), others, settings),
     ]
     text = (
         "The remedy that the source proposes: split each polysemantic neuron in two, perturb the incoming "
@@ -328,15 +285,12 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> Shown:
 
 
 def _show_untied(ds: xr.Dataset) -> Shown:
-    figure = Figure(
-        "untied",
-        "Untied weights: length of the decoder over that of the encoder",
+    caption = (
         "An l1 term on activations acts on the encoder alone, and the line is its closed solution for one "
-        f"neuron from equal lengths and small λ. {BARS}",
-        ds,
-        plots.plot_untied,
-        size=(5.6, 4.2),
+        f"neuron from equal lengths and small λ. {BARS}"
     )
+    title = "Untied weights: length of the decoder over that of the encoder"
+    figure = Figure("untied", title, caption, ds, plots.plot_untied, size=(5.6, 4.2))
     end = ds.isel(time=-1)
 
     def of_learned(case: str, name: str) -> str:
@@ -350,100 +304,60 @@ def _show_untied(ds: xr.Dataset) -> Shown:
         if case in cases
     ]
     text = f"An encoder E and a decoder D of their own, at the end: {'; '.join(said)}."
-    rows = [
-        {
-            "case": case,
-            "cosine": of_learned(case, "cosine"),
-            "|D| / |E|": of_learned(case, "norm_ratio"),
-            "|E - D| / |D|": of_learned(case, "mismatch"),
-            "share of dead features": f"{mean(end['dead'].sel(case=case)).over(ds.attrs['n_features']):.2f}",
-        }
-        for case in cases
-    ]
-    table = _table(
-        "Encoder E and decoder D of their own",
-        rows,
+    columns = {"cosine": "cosine", "|D| / |E|": "norm_ratio", "|E - D| / |D|": "mismatch"}
+    rows = []
+    for case in cases:
+        dead = _over(mean(end["dead"].sel(case=case)), ds.attrs["n_features"])
+        rows.append((case, *(of_learned(case, name) for name in columns.values()), dead))
+    caption = (
         f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, λ = {ds.attrs['lam']:g}, "
-        f"{ds.sizes['run']} runs, time × λ/2 = {float(ds['time'][-1]):g}; means over learned features. "
-        "First weights of s.d. 0.9/sqrt(m), 0.1/sqrt(m) where the start is small. The l1 term acts on "
-        "activations, as printed, unless it says “on both”: on the weights of encoder and decoder, as in "
-        f"the authors' code. Decay: decoupled. {BARS}",
+        f"{ds.sizes['run']} runs, time × λ/2 = {float(ds['time'][-1]):g}; means over learned features. First "
+        "weights of s.d. 0.9/sqrt(m), 0.1/sqrt(m) where the start is small. The l1 term acts on activations, "
+        "as printed, unless it says “on both”: on the weights of encoder and decoder, as in the authors' "
+        f"code. Decay: decoupled. {BARS}"
     )
-    return Shown(text, [figure], [table])
+    head = ("case", *columns, "share of dead features")
+    return Shown(text, [figure], [Table("Encoder E and decoder D of their own", head, rows, caption)])
 
 
+QUICK: dict[str, dict[str, Any]] = {
+    "fig3": {"n_features": 32, "n_hidden": (32, 64, 128), "runs": 96},
+    "course": {"n_features": 32, "n_hidden": 64, "runs": 32},
+    "trained": {"n_hidden": (32, 128), "seeds": range(12)},
+    "cooccurrence": {"lam": (0.16, 0.32), "p": (0.0, 0.01, 0.03, 0.06, 0.1, 0.2), "seeds": range(20)},
+    "remedy": {"lam": (0.04, 0.16), "eps": (1e-3, 1e-2, 1e-1, 0.3), "seeds": range(40), "times": TIMES},
+    "variants": {"seeds": range(40), "times": TIMES[-1:]},
+    "untied": {"lam": 0.04, "seeds": range(12)},
+}
+WIDE, SQUARE = {"n_features": 64, "n_hidden": 128}, {"n_features": 64, "n_hidden": 64, "seeds": range(64)}
+FEW_ON = (0.0, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)
+FULL: dict[str, dict[str, Any]] = {
+    "fig3": {"n_features": 128, "n_hidden": (128, 256, 512, 1024), "runs": 64},
+    "course": {"n_features": 256, "n_hidden": 1024, "runs": 32},
+    "trained": {"n_features": 64, "n_hidden": (64, 256, 1024), "lam": 0.01, "seeds": range(32)},
+    "cooccurrence": {**WIDE, "lam": (0.01, 0.04, 0.16), "p": FEW_ON, "seeds": range(64)},
+    "remedy": {**SQUARE, "lam": (0.02, 0.08, 0.2), "eps": (1e-4, 1e-3, 1e-2, 1e-1), "times": TIMES},
+    "variants": {"seeds": range(400), "times": TIMES[-1:]},
+    "untied": {**WIDE, "seeds": range(32)},
+}
+LONG = {"n_features": 256, "n_hidden": SIZES, "runs": 64}
+BY_OPTIMISER = partial(run_trained, optimisers=("flow", "gd", "adamw"))
 SECTION = Section(
     "collisions",
     "Collisions of features",
     TEXT,
     {
-        "fig3": Experiment(
-            run_fig3,
-            quick={"n_features": 32, "n_hidden": (32, 64, 128), "runs": 96},
-            full={"n_features": 128, "n_hidden": (128, 256, 512, 1024), "runs": 64},
-            seconds=10,
-        ),
-        "long": Experiment(
-            run_fig3,
-            quick={"n_features": 256, "n_hidden": SIZES, "runs": 64},
-            full={"n_features": 256, "n_hidden": SIZES, "runs": 64},
-            stored="collisions_fig3.nc",
-        ),
+        "fig3": Experiment(run_fig3, QUICK["fig3"], FULL["fig3"], seconds=10),
+        "long": Experiment(run_fig3, LONG, LONG, stored="collisions_fig3.nc"),
         "printed": Experiment(run_printed, stored="collisions_printed.nc", torch=True),
-        "course": Experiment(
-            run_course,
-            quick={"n_features": 32, "n_hidden": 64, "runs": 32},
-            full={"n_features": 256, "n_hidden": 1024, "runs": 32},
-            seconds=2,
-        ),
-        "trained": Experiment(
-            partial(run_trained, optimisers=("flow", "gd", "adamw")),
-            quick={"n_hidden": (32, 128), "seeds": range(12)},
-            full={"n_features": 64, "n_hidden": (64, 256, 1024), "lam": 0.01, "seeds": range(32)},
-            torch=True,
-            seconds=18,
-        ),
+        "course": Experiment(run_course, QUICK["course"], FULL["course"], seconds=2),
+        "trained": Experiment(BY_OPTIMISER, QUICK["trained"], FULL["trained"], torch=True, seconds=18),
         "cooccurrence": Experiment(
-            run_cooccurrence,
-            quick={"lam": (0.16, 0.32), "p": (0.0, 0.01, 0.03, 0.06, 0.1, 0.2), "seeds": range(20)},
-            full={
-                "n_features": 64,
-                "n_hidden": 128,
-                "lam": (0.01, 0.04, 0.16),
-                "p": (0.0, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1),
-                "seeds": range(64),
-            },
-            torch=True,
-            seconds=14,
+            run_cooccurrence, QUICK["cooccurrence"], FULL["cooccurrence"], torch=True, seconds=14
         ),
-        "remedy": Experiment(
-            run_remedy,
-            quick={"lam": (0.04, 0.16), "eps": (1e-3, 1e-2, 1e-1, 0.3), "seeds": range(40), "times": TIMES},
-            full={
-                "n_features": 64,
-                "n_hidden": 64,
-                "lam": (0.02, 0.08, 0.2),
-                "eps": (1e-4, 1e-3, 1e-2, 1e-1),
-                "seeds": range(64),
-                "times": TIMES,
-            },
-            torch=True,
-            seconds=9,
-        ),
-        "variants": Experiment(
-            run_variants,
-            quick={"seeds": range(40), "times": TIMES[-1:]},
-            full={"seeds": range(400), "times": TIMES[-1:]},
-            torch=True,
-            seconds=3,
-        ),
-        "untied": Experiment(
-            run_untied,
-            quick={"lam": 0.04, "seeds": range(12)},
-            full={"n_features": 64, "n_hidden": 128, "seeds": range(32)},
-            torch=True,
-            seconds=13,
-        ),
+        "remedy": Experiment(run_remedy, QUICK["remedy"], FULL["remedy"], torch=True, seconds=9),
+        "variants": Experiment(run_variants, QUICK["variants"], FULL["variants"], torch=True, seconds=3),
+        "untied": Experiment(run_untied, QUICK["untied"], FULL["untied"], torch=True, seconds=13),
     },
     [
         Topic("constant", ["printed", "long", "fig3"], _show_constant, claims=["L1", "L17", "L18", "L19"]),

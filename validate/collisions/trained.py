@@ -1,7 +1,7 @@
-"""Fig. 3 of Lecomte et al. (2024) by training: the printed experiment, and the optimiser's part in it."""
+"""Fig. 3 and App. A of Lecomte et al. (2024) by training: as printed, by optimiser, with untied weights."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -9,14 +9,14 @@ import xarray as xr
 from ...solvers import collisions as solvers
 from ...theory import arguments
 from ...theory.collisions import quoted_polysemantic
-from .counts import ON, SHIFTED, collision_counts
+from .counts import ON
 from .fig3 import RTOL
-from .training import merged, train_l1
+from .training import RATES, merged, train_l1, with_shifted
 
-__all__ = ["NAMES", "run_printed", "run_trained"]
+__all__ = ["CASES", "NAMES", "run_printed", "run_trained", "run_untied"]
 
-# Weights that the authors' code counts, in absolute value.
-WINDOW = (0.8, 1.2)
+# Of the authors' code: weights that it counts, in absolute value, and s.d. of first weights times sqrt(m).
+WINDOW, SCALE = (0.8, 1.2), 1.0
 NAMES = {"flow": "flow", "gd": "gradient descent", "sign": "gradient descent with sign(W)", "adamw": "AdamW"}
 
 
@@ -29,29 +29,22 @@ def run_trained(
     optimisers: Sequence[str] = ("gd", "adamw"),
     time: float = 6.0,
     adamw_steps: int = 6000,
-    scale: float = 1.0,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train by plain gradient descent and by AdamW from the same first weights, and count.
+    """Train by plain gradient descent and by AdamW from the same first weights, and count (§2.5, Fig. 3).
 
     Parameters
     ----------
-    n_features : int
-    n_hidden : sequence of int
-        Values of m.
-    lam : float
-        l1 strength of the printed loss, positive: four times that of the normal form.
-    seeds : sequence of int
-        At least two runs.
+    n_features, n_hidden : int, sequence of int
+        n, and values of m.
+    lam, seeds : float, sequence of int
+        l1 strength of the printed loss, positive, four times that of the normal form; at least two runs.
     optimisers : sequence of {"flow", "gd", "sign", "adamw"}
         "flow" is no training but `solvers.collisions.flow` at lam/4, from the same first weights.
-    time : float
-        Length of the flow and of gradient descent in units of 1/lam_normal.
-    adamw_steps : int
-        Steps of AdamW, which moves weights by about its learning rate a step, whatever lam is: it takes some
-        thousand until encodings are one-hot.
-    scale : float
-        Standard deviation of the first weights times sqrt(m); 1 in the authors' code.
+    time, adamw_steps : float, int
+        Length of the flow and of gradient descent in units of 1/lam_normal; steps of AdamW, which moves
+        weights by about its learning rate a step, whatever lam is: it takes some thousand until encodings are
+        one-hot.
     device : {"auto", "cpu", "cuda"}
 
     Returns
@@ -66,10 +59,6 @@ def run_trained(
     ValueError
         If an argument is out of range.
 
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §2.5, Fig. 3.
-
     Examples
     --------
     >>> ds = run_trained(8, [8], 0.1, range(4), optimisers=["gd"], device="cpu")
@@ -77,10 +66,11 @@ def run_trained(
     (2.0, 0)
     """
     sizes, lam, seeds = _checked(n_hidden, lam, seeds)
-    time = float(arguments.real("time", time, 0, brackets="()"))
+    time = arguments.number("time", time, 0, brackets="()")
+    optimisers = arguments.choices("optimisers", optimisers, tuple(NAMES))
 
     def counted(optimiser: str, m: int) -> xr.Dataset:
-        options: dict[str, Any] = {"scale": scale, "device": device, "keep_weights": True}
+        options: dict[str, Any] = {"scale": SCALE, "device": device, "keep_weights": True}
         if optimiser == "flow":
             first = train_l1(n_features, m, lam, seeds, steps=0, **options)["W"].values[0].astype(float)
             # No step of training: the end of the flow, counted as the others are.
@@ -88,26 +78,22 @@ def run_trained(
         elif optimiser == "adamw":
             options |= {"optimiser": optimiser, "steps": adamw_steps}
         else:
-            options |= {"optimiser": optimiser, "learning_rate": 0.05, "steps": round(time / (lam * 0.05))}
-        ds = train_l1(n_features, m, lam, seeds, **options).isel(step=0, drop=True)
-        for threshold in SHIFTED:
-            shifted = collision_counts(ds["W"].values, threshold)["polysemantic"]
-            ds[f"polysemantic_{threshold:g}"] = ("run", shifted)
+            options |= {"optimiser": optimiser, "steps": round(time / (lam * RATES[optimiser]))}
+        ds = with_shifted(train_l1(n_features, m, lam, seeds, **options).isel(step=0, drop=True))
         return ds.drop_vars(["W", "t", "seed", "lam", "lam_normal"], errors="ignore")
 
     rows = [merged([counted(one, m) for m in sizes], n_hidden=sizes) for one in optimisers]
-    ds = merged(rows, optimiser=list(optimisers)).transpose("optimiser", "n_hidden", "run")
+    ds = merged(rows, optimiser=optimisers).transpose("optimiser", "n_hidden", "run")
     ds["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
-    facts = {"time": time, "adamw_steps": adamw_steps, "scale": scale, "threshold": ON}
-    ds.attrs = {"n_features": n_features, "lam": lam, **facts}
-    return ds.assign_coords(seed=("run", seeds))
+    ds.attrs = {"n_features": n_features, "lam": lam, "time": time, "adamw_steps": adamw_steps}
+    return ds.assign_coords(seed=("run", seeds)).assign_attrs(scale=SCALE, threshold=ON)
 
 
 def _checked(n_hidden: Sequence[int], lam: float, seeds: Sequence[int]) -> tuple[list[int], float, list[int]]:
     if len(seeds) < 2:
         raise ValueError(f"`seeds` must be at least two, for an interval; got {list(seeds)}.")
     sizes = [arguments.integer("n_hidden", m, 1) for m in n_hidden]
-    return sizes, float(arguments.real("lam", lam, 0, brackets="()")), list(seeds)
+    return sizes, arguments.number("lam", lam, 0, brackets="()"), list(seeds)
 
 
 def run_printed(
@@ -123,16 +109,10 @@ def run_printed(
 
     Parameters
     ----------
-    n_hidden : sequence of int
-        Values of m.
-    seeds : sequence of int
-        At least two runs.
-    n_features : int
-    lam : float
-        l1 strength of the printed loss, positive.
+    n_hidden, seeds, n_features, lam, device
+        As in `run_trained`.
     steps : increasing sequence of int
         Steps of AdamW at which to count; the published code makes 7500.
-    device : {"auto", "cpu", "cuda"}
 
     Returns
     -------
@@ -159,7 +139,7 @@ def run_printed(
     (('step', 'n_hidden', 'run'), 2.0)
     """
     sizes, lam, seeds = _checked(n_hidden, lam, seeds)
-    options: dict[str, Any] = {"optimiser": "adamw", "steps": steps, "scale": 1.0, "keep_weights": True}
+    options: dict[str, Any] = {"optimiser": "adamw", "steps": steps, "scale": SCALE, "keep_weights": True}
     columns = []
     for m in sizes:
         ds = train_l1(n_features, m, lam, seeds, device=device, **options)
@@ -169,4 +149,87 @@ def run_printed(
         columns.append(kept.assign(polysemantic=(("step", "run"), np.sum(among >= 2, axis=-1).astype(float))))
     found = merged(columns, n_hidden=sizes).transpose("step", "n_hidden", "run")
     found["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
-    return found.assign_coords(seed=("run", seeds)).assign_attrs(n_features=n_features, lam=lam, scale=1.0)
+    return found.assign_coords(seed=("run", seeds)).assign_attrs(n_features=n_features, lam=lam, scale=SCALE)
+
+
+class Case(NamedTuple):
+    """How encoder and decoder begin, and what acts on them."""
+
+    penalty: str = "activations"
+    l1: float = 1.0  # over lam
+    decay: float = 0.0  # over lam, decoupled
+    scale: float = 0.9
+    equal: bool = False  # both begin equal
+
+
+CASES = {
+    "l1 on activations": Case(),
+    "equal start": Case(equal=True),
+    "small start": Case(scale=0.1),
+    "decay = λ": Case(decay=1.0),
+    "decay = 10 λ": Case(decay=10.0),
+    "l1 on both": Case(penalty="weights"),
+    "no l1": Case(l1=0.0),
+    "no l1, small start": Case(l1=0.0, scale=0.1),
+    "no l1, decay = λ": Case(l1=0.0, decay=1.0),
+}
+# Of the printed loss. A feature's fastest rate is 2 (|D|^2 + |E|^2), and |D|^2 grows to about 10.
+UNTIED_RATE = 0.05
+
+
+def run_untied(
+    n_features: int = 16,
+    n_hidden: int = 32,
+    lam: float = 0.02,
+    seeds: Sequence[int] = tuple(range(16)),
+    *,
+    times: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
+    cases: Sequence[str] = tuple(CASES),
+    device: str = "auto",
+) -> xr.Dataset:
+    """Train encoders and decoders of their own and compare them (App. A, "Tied weights").
+
+    Parameters
+    ----------
+    n_features, n_hidden, lam, seeds
+        As in `train_l1`; `lam` positive.
+    times, cases : increasing sequence of float, sequence of str
+        When to look, in units of 1/lam_normal, which is 2/lam for untied weights; which of `CASES`: where the
+        l1 term is, if anywhere ("both": on the weights of encoder and decoder, as in the authors' code), how
+        strong the decoupled weight decay is, how the weights begin.
+    device : {"auto", "cpu", "cuda"}
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (case, time, run): ``mismatch``, ``cosine`` and ``norm_ratio`` over the features that are learned,
+        ``dead`` features, ``polysemantic`` neurons, ``nonzeros``, ``loss``; see `train_l1`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> ds = run_untied(8, 16, 0.05, range(4), times=[4.0], cases=["equal start"], device="cpu")
+    >>> bool((ds.norm_ratio > 2).all())
+    True
+    """
+    lam = arguments.number("lam", lam, 0, brackets="()")
+    clock = arguments.real("times", arguments.vector("times", times), 0, brackets="()")
+    cases = [arguments.choice("cases", case, tuple(CASES)) for case in cases]
+    steps = np.maximum(np.round(clock / (lam * UNTIED_RATE)), 1).astype(int).tolist()
+    names = ["mismatch", "cosine", "norm_ratio", "dead", "polysemantic", "nonzeros", "loss"]
+    seeds, found = list(seeds), []
+    for case in map(CASES.__getitem__, cases):
+        options: dict[str, Any] = {"scale": case.scale, "device": device}
+        if case.equal:
+            drawn = train_l1(n_features, n_hidden, lam, seeds, steps=0, keep_weights=True, **options)
+            options |= {"start": drawn["W"].values[0], "start_decoder": drawn["W"].values[0]}
+        options |= {"penalty": case.penalty, "weight_decay": case.decay * lam, "learning_rate": UNTIED_RATE}
+        ds = train_l1(n_features, n_hidden, case.l1 * lam, seeds, tied=False, steps=steps, **options)
+        found.append(ds[names].rename(step="time").assign_coords(time=clock))
+    ds = merged(found, case=cases)
+    ds.attrs = {"n_features": n_features, "n_hidden": n_hidden, "lam": lam}
+    return ds

@@ -2,7 +2,8 @@
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,17 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory import arguments
-from ..training.engine import load_torch
-from ..training.run import _device
-from .counts import DEAD, ON, collision_counts
-from .engine import Inputs, Rule, inputs_for, train_stack
+from ...theory.arguments import FloatArray
+from ..training.engine import choose_device, load_torch, provenance
+from ..training.points import broadcast
+from .counts import DEAD, ON, SHIFTED, collision_counts
+from .engine import Rule, inputs_for, train_stack
 
-__all__ = ["merged", "train_l1"]
+__all__ = ["RATES", "merged", "signed_root", "train_l1", "with_shifted"]
 
 OPTIMISERS = ("gd", "sign", "adamw")
 PENALTIES = ("activations", "weights")
+DRAWS = 4.0  # how often a random feature is on in one batch, on average
 
 # Of the printed loss. 0.05 is a step of 0.2 in the clock of the normal form, whose rates are at most about 6
 # at the start (n_hidden = n_features) and 2 later; AdamW's is that of the authors' published code.
@@ -27,8 +30,6 @@ DECAYS = {"gd": 0.0, "sign": 0.0, "adamw": 0.01}  # AdamW: PyTorch's default, wh
 
 # Floats of one stack's largest array: a few of them stay in the cache of a core, and on a GPU in its memory.
 STACK_CPU, STACK_CUDA = 2**18, 2**29
-
-Array = npt.NDArray[np.float64]
 
 
 def train_l1(
@@ -41,7 +42,6 @@ def train_l1(
     learning_rate: float | None = None,
     steps: int | Sequence[int] = 2000,
     p: float | None = None,
-    draws: float = 4.0,
     tied: bool = True,
     penalty: str = "activations",
     weight_decay: float | None = None,
@@ -53,7 +53,7 @@ def train_l1(
 ) -> xr.Dataset:
     r"""Train autoencoders ReLU(W W' x) with an l1 term and count their collisions.
 
-    The loss is the one that is printed, a sum over the features,
+    The loss is the one that is printed (Lecomte et al. 2024, §2.1), a sum over the features,
 
     .. math:: \sum_i\Bigl[(1-\|W_i\|^2)^2 + \sum_{j\ne i}\mathrm{ReLU}(W_i\cdot W_j)^2
               + \lambda\|W_i\|_1\Bigr].
@@ -67,51 +67,43 @@ def train_l1(
     ----------
     n_features, n_hidden : int
         n and m, at least 1.
-    lam : scalar or (runs,) array_like of float
-        l1 strength of the printed loss, not negative.
-    seeds : scalar or (runs,) array_like of int
-        Not negative. A run's first weights depend on its seed, `n_features` and `n_hidden` only.
+    lam, seeds : scalar or (runs,) array_like
+        l1 strength of the printed loss, and seed, not negative. A run's first weights depend on its seed,
+        `n_features` and `n_hidden` only.
     optimiser : {"gd", "sign", "adamw"}
         "gd" takes gradient steps on the squared errors, each followed by a soft threshold of size
         ``learning_rate * lam`` (the proximal step of the l1 term): weights reach zero and stay there until
         the force on them exceeds lam, as in the flow. "sign" has the sign of the activations in the
         gradient, and chatters about zero. "adamw" is ``torch.optim.AdamW`` on that gradient, as in the
         authors' published code.
-    learning_rate : float, optional
-        0.05 for "gd" and "sign", 1e-3 for "adamw" if not given.
-    steps : int or increasing sequence of int
-        Steps to make, or steps at which to count.
+    learning_rate, steps : float, int or increasing sequence of int
+        0.05 for "gd" and "sign", 1e-3 for "adamw" if not given; steps to make, or steps at which to count.
     p : float, optional
-        If given, inputs are drawn afresh at every step, each feature on with this probability,
-        independently; (0, 1]. Not possible with "gd" unless the penalty is on the weights.
-    draws : float
-        How often a feature is on in one batch, on average. The loss is normalised per feature that is on:
-        it becomes the printed one for p → 0, and gradients have the same size and noise at every p.
-    tied : bool
-        Train one W, or an encoder and a decoder with first weights of their own.
+        If given, inputs are drawn afresh at every step, each feature on with this probability, independently;
+        (0, 1]. Not possible with "gd" unless the penalty is on the weights. A feature is on four times in one
+        batch, on average, and the loss is normalised per feature that is on: it becomes the printed one for
+        p → 0, and gradients have the same size and noise at every p.
+    tied, keep_weights : bool
+        Train one W, or an encoder and a decoder with first weights of their own; return the weights at each
+        of the steps too.
     penalty : {"activations", "weights"}
         What the l1 term acts on. "weights" is encoder and decoder, as in the authors' code for untied
         weights; for tied weights and one feature at a time both are the same.
     weight_decay : float, optional
         Decoupled: each step first multiplies the weights by 1 - learning_rate * weight_decay. 0.01 for
         "adamw", 0 otherwise, if not given.
-    scale : float
+    scale, start, start_decoder : float, (runs, n_features, n_hidden) array_like
         First weights are independent normals of standard deviation scale/sqrt(n_hidden); the authors' code
-        has 1 and their Fig. 2 has 0.9.
-    start, start_decoder : (runs, n_features, n_hidden) array_like, optional
-        First weights to use instead, of W or of encoder and decoder.
+        has 1 and their Fig. 2 has 0.9. Or those given, of W or of encoder and decoder.
     device : {"auto", "cpu", "cuda"}
-    keep_weights : bool
-        Return the weights at each of the steps too.
 
     Returns
     -------
     xarray.Dataset
-        Dimensions ``step``, ``run``, and with `keep_weights` ``feature`` and ``hidden``. Of (run): ``seed``,
-        ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw"). Of (step, run): what
-        `collision_counts` gives, ``loss`` (printed, on the standard basis), ``diverged`` (0
-        or 1; all else is NaN then), and for untied weights the means of |E_i - D_i|/|D_i| (``mismatch``), of
-        the cosine of the two (``cosine``) and of |D_i|/|E_i| (``norm_ratio``) over the features that are
+        Of (run): ``seed``, ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw").
+        Of (step, run): what `collision_counts` gives, ``loss`` (printed, on the standard basis), ``diverged``
+        (0 or 1; all else is NaN then), and for untied weights the means of |E_i - D_i|/|D_i| (``mismatch``),
+        of the cosine of the two (``cosine``) and of |D_i|/|E_i| (``norm_ratio``) over the features that are
         learned, D_i.E_i at least `DEAD`. Untied weights are counted by the signed root of E_ik D_ik, which is
         W_ik if both agree. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
         hidden), float32.
@@ -123,10 +115,6 @@ def train_l1(
     ImportError
         If torch is not installed.
 
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §2.1-2.3, footnote 5, Fig. 3, App. A.
-
     Examples
     --------
     >>> ds = train_l1(8, 8, 0.1, range(4), steps=2000, device="cpu")
@@ -135,32 +123,37 @@ def train_l1(
     """
     n = arguments.integer("n_features", n_features, 1)
     m = arguments.integer("n_hidden", n_hidden, 1)
-    lams, seed_list = _runs(lam, seeds)
+    lams, seed_row = map(np.array, broadcast(lam=arguments.real("lam", lam, 0), seeds=seeds))
+    seed_list = [arguments.integer("seeds", item, 0) for item in seed_row]
     rule = _rule(optimiser, learning_rate, weight_decay, penalty, tied)
-    stops = _stops(steps)
+    stops = [arguments.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
+    if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
+        raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
     if p is not None:
-        p = float(arguments.real("p", p, 0, 1, brackets="(]"))
-    draws = float(arguments.real("draws", draws, 0, brackets="()"))
-    scale = float(arguments.real("scale", scale, 0))
+        p = arguments.number("p", p, 0, 1, brackets="(]")
+    scale = arguments.number("scale", scale, 0)
     _exclude(rule, p, start_decoder)
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
-    place = _device(torch, device)
-    data = inputs_for(n, p, draws)
+    place = choose_device(torch, device)
+    data = inputs_for(n, p, DRAWS)
     began = time.perf_counter()
 
+    def trained(one: slice) -> list[tuple[FloatArray, ...]]:
+        parts = (E[one], D[one], lams[one])
+        first, second, strengths = (torch.from_numpy(part.astype(np.float32)).to(place) for part in parts)
+        generators = [_generator(torch, place, (seed, n, m), p) for seed in seed_list[one]] if p else []
+        second = first if rule.tied else second
+        stages = train_stack(torch, first, second, strengths, data, generators, rule, stops)
+        return [tuple(W.cpu().numpy().astype(np.float64) for W in both) for both in stages]
+
     with torch.no_grad():
-        chunks = [
-            list(_train_chunk(torch, place, E[one], D[one], lams[one], seed_list[one], data, rule, stops))
-            for one in _chunks(len(seed_list), n, m, data.batch, place.type)
-        ]
-    ends = [
-        tuple(np.concatenate([chunk[k][part] for chunk in chunks]) for part in (0, 1))
-        for k in range(len(stops))
-    ]
-    ds = _gather(ends, lams, rule)
+        chunks = [trained(one) for one in _chunks(len(seed_list), n, m, data.batch, place.type)]
+    # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
+    ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2
-    ds = ds.assign_coords(step=list(stops), run=np.arange(len(seed_list)))
+    ds = xr.concat([_counted(E, D, lams, rule) for E, D in ends], "step")
+    ds = ds.assign_coords(step=stops, run=np.arange(len(seed_list)))
     ds["seed"], ds["lam"], ds["lam_normal"] = ("run", seed_list), ("run", lams), ("run", lams / factor)
     if rule.optimiser != "adamw":
         ds["t"] = ("step", factor * rule.learning_rate * np.array(stops, dtype=float))
@@ -168,23 +161,9 @@ def train_l1(
         for part, name in enumerate(("W",) if rule.tied else ("encoder", "decoder")):
             weights = np.stack([end[part] for end in ends]).astype(np.float32)
             ds[name] = (("step", "run", "feature", "hidden"), weights)
-    ds.attrs = {
-        "n_features": n,
-        "n_hidden": m,
-        "optimiser": rule.optimiser,
-        "learning_rate": rule.learning_rate,
-        "weight_decay": rule.weight_decay,
-        "penalty": rule.penalty,
-        "tied": int(rule.tied),
-        "p": 0.0 if p is None else p,
-        "batch": data.batch,
-        "scale": scale,
-        "threshold": ON,
-        "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
-        "torch_version": str(torch.__version__),
-        "wall_time_seconds": time.perf_counter() - began,
-    }
-    return ds
+    facts = {"n_features": n, "n_hidden": m, **asdict(rule), "tied": int(rule.tied), "p": p or 0.0}
+    facts |= {"batch": data.batch, "scale": scale, "threshold": ON}
+    return ds.assign_attrs(facts | provenance(torch, place, began))
 
 
 def merged(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
@@ -193,18 +172,17 @@ def merged(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
     return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})
 
 
-def _runs(lam: npt.ArrayLike, seeds: npt.ArrayLike) -> tuple[Array, list[int]]:
-    lams = np.atleast_1d(arguments.real("lam", lam, 0))
-    seed_row = np.atleast_1d(np.asarray(seeds))
-    try:
-        lams, seed_row = np.broadcast_arrays(lams, seed_row)
-    except ValueError as error:
-        raise ValueError(
-            f"`lam` and `seeds` must broadcast; got shapes {lams.shape}, {seed_row.shape}."
-        ) from error
-    if lams.ndim != 1 or lams.size == 0:
-        raise ValueError(f"`seeds` must be one-dimensional, not empty; got shape {lams.shape}.")
-    return np.array(lams), [arguments.integer("seeds", item, 0) for item in seed_row]
+def with_shifted(ds: xr.Dataset) -> xr.Dataset:
+    """Add the counts at shifted thresholds to a dataset of `train_l1` with weights at one step."""
+    for threshold in SHIFTED:
+        counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
+        ds = ds.assign({f"polysemantic_{threshold:g}": ("run", counts)})
+    return ds
+
+
+def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
+    """Return the signed root of E_ik D_ik, which is W_ik where encoder and decoder agree."""
+    return np.asarray(np.sign(E) * np.sqrt(np.maximum(E * D, 0)))
 
 
 def _rule(
@@ -212,36 +190,25 @@ def _rule(
 ) -> Rule:
     optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)
     penalty = arguments.choice("penalty", penalty, PENALTIES)
-    if not isinstance(tied, bool | np.bool_):
-        raise ValueError(f"`tied` must be True or False; got {tied!r}.")
+    tied = arguments.flag("tied", tied)
     rate = RATES[optimiser] if learning_rate is None else learning_rate
     decay = DECAYS[optimiser] if weight_decay is None else weight_decay
-    rate = float(arguments.real("learning_rate", rate, 0, brackets="()"))
-    return Rule(optimiser, rate, float(arguments.real("weight_decay", decay, 0)), penalty, bool(tied))
-
-
-def _stops(steps: int | Sequence[int]) -> list[int]:
-    stops = [arguments.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
-    if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
-        raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
-    return stops
+    rate = arguments.number("learning_rate", rate, 0, brackets="()")
+    return Rule(optimiser, rate, arguments.number("weight_decay", decay, 0), penalty, tied)
 
 
 def _exclude(rule: Rule, p: float | None, start_decoder: Any) -> None:
     if rule.optimiser == "gd" and rule.penalty == "activations" and p is not None:
-        raise ValueError(
-            "`optimiser` must be 'sign' or 'adamw' where activations are sums of weights; got 'gd'. The soft "
-            "threshold is the step of an l1 term on single weights."
-        )
+        where = "where activations are sums of weights, and a soft threshold no step of the l1 term"
+        raise ValueError(f"`optimiser` must be 'sign' or 'adamw' {where}; got 'gd'.")
     if rule.tied and start_decoder is not None:
-        raise ValueError(
-            f"`start_decoder` must be left out with tied weights; got shape {np.shape(start_decoder)}."
-        )
+        shape = np.shape(start_decoder)
+        raise ValueError(f"`start_decoder` must be left out with tied weights; got shape {shape}.")
 
 
 def _first_weights(
     n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
-) -> tuple[Array, Array]:
+) -> tuple[FloatArray, FloatArray]:
     shape = (len(seeds), n, m)
     drawn = np.empty((2, *shape))
     for run, seed in enumerate(seeds):
@@ -258,51 +225,28 @@ def _first_weights(
     return drawn[0], drawn[0] if tied else drawn[1]
 
 
+def _generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
+    """Return the stream of a model's random inputs."""
+    stream = np.random.SeedSequence([*model, int(np.float64(p).view(np.uint64))])
+    return torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0]))
+
+
 def _chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
     each = max(n * m, batch * m, batch * n)
     size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // each)
     return [slice(first, first + size) for first in range(0, runs, size)]
 
 
-def _train_chunk(
-    torch: Any,
-    place: Any,
-    E: Array,
-    D: Array,
-    lams: Array,
-    seeds: Sequence[int],
-    data: Inputs,
-    rule: Rule,
-    stops: Sequence[int],
-) -> Iterator[tuple[Array, Array]]:
-    def there(values: Array) -> Any:
-        return torch.from_numpy(values.astype(np.float32)).to(place)
-
-    generators = []
-    for seed in seeds if data.p is not None else ():
-        stream = np.random.SeedSequence([seed, *E.shape[1:], int(np.float64(data.p).view(np.uint64))])
-        generators.append(torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0])))
-    first = there(E)
-    second = first if rule.tied else there(D)
-    for W, V in train_stack(torch, first, second, there(lams), data, generators, rule, stops):
-        yield W.cpu().numpy().astype(np.float64), V.cpu().numpy().astype(np.float64)
+def _counted(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
+    found = collision_counts(E if rule.tied else signed_root(E, D))
+    found["loss"] = _loss(E, D, lams, rule)
+    found["diverged"] = (~np.isfinite(found["loss"])).astype(np.int8)
+    if not rule.tied:
+        found |= _agreement(E, D)
+    return xr.Dataset({name: ("run", value) for name, value in found.items()})
 
 
-def _gather(ends: Sequence[tuple[Array, ...]], lams: Array, rule: Rule) -> xr.Dataset:
-    columns: dict[str, list[Array]] = {}
-    for E, D in ends:
-        root = E if rule.tied else np.sign(E) * np.sqrt(np.maximum(E * D, 0))
-        found: dict[str, Array] = dict(collision_counts(root))
-        found["loss"] = _loss(E, D, lams, rule)
-        found["diverged"] = (~np.isfinite(found["loss"])).astype(np.int8)
-        if not rule.tied:
-            found |= _agreement(E, D)
-        for name, value in found.items():
-            columns.setdefault(name, []).append(value)
-    return xr.Dataset({name: (("step", "run"), np.array(value)) for name, value in columns.items()})
-
-
-def _agreement(E: Array, D: Array) -> dict[str, Array]:
+def _agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
     """Compare encoder and decoder over the features that are learned."""
     inner, size_E, size_D = (E * D).sum(axis=-1), np.linalg.norm(E, axis=-1), np.linalg.norm(D, axis=-1)
     learned = inner >= DEAD
@@ -316,7 +260,7 @@ def _agreement(E: Array, D: Array) -> dict[str, Array]:
         return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in each.items()}
 
 
-def _loss(E: Array, D: Array, lams: Array, rule: Rule) -> Array:
+def _loss(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         y = np.maximum(E @ D.swapaxes(-1, -2), 0)
         size = np.abs(E).sum(axis=(-2, -1))

@@ -18,25 +18,7 @@ from .stuck import curvature, run_fig6, run_stuck, stuck, symmetric_minimum
 from .training import run_agreement
 
 __all__ = [
-    "curvature",
-    "judged",
-    "plot_drop",
-    "plot_fig4",
-    "plot_fig5_lam",
-    "plot_fig5_noise",
-    "plot_fig6",
-    "plot_kurtosis",
-    "plot_number",
-    "plot_rates",
-    "plot_stuck",
-    "plot_weights",
-    "run_agreement",
-    "run_drop",
-    "run_fig4",
-    "run_fig5",
-    "run_fig6",
-    "run_mechanism",
-    "run_stuck",
-    "stuck",
-    "symmetric_minimum",
-]
+    "curvature", "judged", "plot_drop", "plot_fig4", "plot_fig5_lam", "plot_fig5_noise", "plot_fig6",
+    "plot_kurtosis", "plot_number", "plot_rates", "plot_stuck", "plot_weights", "run_agreement", "run_drop",
+    "run_fig4", "run_fig5", "run_fig6", "run_mechanism", "run_stuck", "stuck", "symmetric_minimum",
+]  # fmt: skip

@@ -5,16 +5,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from ...solvers import noise as solvers
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
 from ..statistics import Estimate, Family, crossing, jackknife, mean
-from .runs import LARGE_STEP, descend_from, growth_power, shape, starts
+from .runs import descend_from, growth_power, positive, settled, shape, starts
 
 __all__ = ["judged", "run_mechanism"]
 
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
+SOURCE_RATE = 0.02  # learning rate where it is not varied
+LONE_STD = 0.15  # noise of single encodings, stronger, as their drift is small
 
 
 def run_mechanism(
@@ -26,8 +27,6 @@ def run_mechanism(
     time: float = 400.0,
     runs: int = 20,
     *,
-    source_rate: float = 0.02,
-    lone_std: float = 0.15,
     lone_runs: int = 600,
     averaged_runs: int = 2,
     seed: int = 0,
@@ -40,36 +39,30 @@ def run_mechanism(
         n, a power of two above 1, and m, at least 2.
     noise_std : float
         Of the noise in all three experiments, positive.
-    learning_rate : sequence of float
-        Rates to compare, ascending; two at least.
-    excess_kurtosis : sequence of float
-        Of three-point noise, ascending, at least -2.
+    learning_rate, excess_kurtosis : sequence of float
+        Rates to compare, two at least, and kurtoses of three-point noise, at least -2; ascending.
     time : float
-        learning_rate * steps of every run.
-    runs : int
-        At least 2. Run r starts from the same weights at all rates and kurtoses.
-    source_rate : float
-        Learning rate where it is not varied.
-    lone_std, lone_runs : float, int
-        Noise, and number, of the single encodings whose drift is compared with theory; stronger noise, as
-        the drift is small.
+        learning_rate * steps of every run; the learning rate is 0.02 where it is not varied.
+    runs, seed : int
+        At least 2 runs. Run r starts from the same weights at all rates and kurtoses.
+    lone_runs : int
+        Number of the single encodings whose drift, under noise of 0.15, is compared with theory.
     averaged_runs : int
         Of how many of the runs descent on the noise-averaged loss is made too.
-    seed : int
 
     Returns
     -------
     xarray.Dataset
         All are *growths*: |W_i|_4^4/|W_i|_2^4 averaged over encodings, less the same of descent without noise
-        from the same first weights. ``by_rate`` (learning_rate, run); ``averaged`` (averaged_run), the
-        first order by itself; ``regulariser`` (learning_rate), what encodings would do that descend the
-        source's implicit regulariser, and ``drift`` (learning_rate), what the second order really does to
-        encodings without interference, both from theory. ``by_number`` (n_features, run): 1, 2, 4, ...
-        encodings, each value an average over as many encodings. ``by_kurtosis`` (excess_kurtosis, run),
-        bipolar where it is -2, and ``by_normal`` (run). ``lone`` (lone_run) and ``lone_predicted``. No
-        growths, but of the encodings under normal noise, which has no axes: ``overlap`` (run), the mean of
-        W_i.W_k/(noise_std |W_k|) less the same without noise, and ``force`` (run), the mean rate at which
-        bipolar noise would sparsify them (:func:`theory.noise.sparsifying_rate`).
+        from the same first weights. ``by_rate`` (learning_rate, run); ``averaged`` (averaged_run), the first
+        order by itself; ``regulariser`` (learning_rate), what encodings would do that descend the source's
+        implicit regulariser, and ``drift`` (learning_rate), what the second order really does to encodings
+        without interference, both from theory. ``by_number`` (n_features, run): 1, 2, 4, ... encodings, each
+        value an average over as many encodings. ``by_kurtosis`` (excess_kurtosis, run), bipolar where it is
+        -2, and ``by_normal`` (run). ``lone`` (lone_run) and ``lone_predicted``. No growths, but of the
+        encodings under normal noise, which has no axes: ``overlap`` (run), the mean of W_i.W_k/(noise_std
+        |W_k|) less the same without noise, and ``force`` (run), the mean rate at which bipolar noise would
+        sparsify them (:func:`theory.noise.sparsifying_rate`).
 
     Raises
     ------
@@ -82,11 +75,10 @@ def run_mechanism(
     >>> ds["by_rate"].shape, ds["by_number"].shape
     ((4, 2), (2, 2))
     """
-    n = arguments.power_of_two("n_features", n_features)
-    n = arguments.integer("n_features", n, 2)
+    n = arguments.integer("n_features", arguments.power_of_two("n_features", n_features), 2)
     m = arguments.integer("n_hidden", n_hidden, 2)
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
-    rates = arguments.real("learning_rate", learning_rate, 0.0, brackets="()")
+    rates = positive("learning_rate", learning_rate)
     if rates.ndim != 1 or rates.size < 2 or np.any(np.diff(rates) <= 0):
         raise ValueError(f"`learning_rate` must be two or more, ascending; got {rates.tolist()}.")
     kurtoses = np.atleast_1d(arguments.real("excess_kurtosis", excess_kurtosis, -2.0))
@@ -95,7 +87,7 @@ def run_mechanism(
     lone_runs = arguments.integer("lone_runs", lone_runs, 2)
     averaged_runs = arguments.integer("averaged_runs", averaged_runs, 0, runs)
     W0 = starts(n, m, runs, seed)
-    still = descend_from(W0, "bipolar", 0.0, source_rate, time, 0).W
+    still = descend_from(W0, "bipolar", 0.0, SOURCE_RATE, time, 0).W
     quiet = shape(still).mean(axis=1)
 
     def last(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
@@ -105,48 +97,39 @@ def run_mechanism(
     def growth(W: FloatArray) -> FloatArray:
         return np.asarray(shape(W).mean(axis=1) - quiet)
 
-    normal = last("normal", source_rate, 250)
-    sure = [
-        solvers.descend_averaged(W, "bipolar", std, LARGE_STEP, round(time / LARGE_STEP)).W
-        for W in W0[:averaged_runs]
-    ]
+    def drift(W: FloatArray, strength: float, rate: float) -> float:
+        return float(np.mean(theory.fourth_norm_drift(W, "bipolar", strength, rate))) * time / rate
+
+    normal = last("normal", SOURCE_RATE, 250)
+    sure = [settled(W, std, time) for W in W0[:averaged_runs]]
     per_time = np.array([theory.regulariser_rate(std, float(rate), -2.0) / rate for rate in rates])
     moved = np.array([theory.quartic_flow(w, time * per_time) for w in still.reshape(-1, m)])
     numbers = [2**k for k in range(n.bit_length())]
     alone = starts(1, m, lone_runs, seed + 1)
-    lone = descend_from(alone, "bipolar", lone_std, source_rate, time, np.random.default_rng([seed, 300])).W
-
-    def drift(W: FloatArray, strength: float, rate: float) -> float:
-        return float(np.mean(theory.fourth_norm_drift(W, "bipolar", strength, rate))) * time / rate
-
-    settings = {"source_rate": source_rate, "seed": seed}
+    lone = descend_from(alone, "bipolar", LONE_STD, SOURCE_RATE, time, np.random.default_rng([seed, 300])).W
+    unit = alone / np.linalg.norm(alone, axis=-1, keepdims=True)
+    by_rate = [growth(last("bipolar", float(rate), 100 + k)) for k, rate in enumerate(rates)]
+    by_number = [_of_several(k, n, W0, std, time, seed) for k in numbers]
+    by_kurtosis = [
+        growth(last("three-point", SOURCE_RATE, 200 + k, kappa)) for k, kappa in enumerate(kurtoses.tolist())
+    ]
+    told = {"lone_std": LONE_STD, "source_rate": SOURCE_RATE, "seed": seed}
     return xr.Dataset(
         {
-            "by_rate": (
-                ("learning_rate", "run"),
-                [growth(last("bipolar", float(rate), 100 + k)) for k, rate in enumerate(rates)],
-            ),
+            "by_rate": (("learning_rate", "run"), by_rate),
             "averaged": ("averaged_run", [shape(w).mean() - q for w, q in zip(sure, quiet, strict=False)]),
             "regulariser": ("learning_rate", shape(moved).mean(axis=0) - quiet.mean()),
             "drift": ("learning_rate", [drift(still, std, float(rate)) for rate in rates]),
-            "by_number": (
-                ("n_features", "run"),
-                [_of_several(k, n, W0, std, source_rate, time, seed) for k in numbers],
-            ),
-            "by_kurtosis": (
-                ("excess_kurtosis", "run"),
-                [growth(last("three-point", source_rate, 200 + k, float(x))) for k, x in enumerate(kurtoses)],
-            ),
+            "by_number": (("n_features", "run"), by_number),
+            "by_kurtosis": (("excess_kurtosis", "run"), by_kurtosis),
             "by_normal": ("run", growth(normal)),
             "overlap": ("run", (_overlaps(normal) - _overlaps(still)) / std),
             "force": ("run", [theory.sparsifying_rate(W, std, -2.0).mean() for W in normal]),
             "lone": ("lone_run", (shape(lone) - shape(alone))[:, 0]),
-            "lone_predicted": drift(
-                alone / np.linalg.norm(alone, axis=-1, keepdims=True), lone_std, source_rate
-            ),
+            "lone_predicted": drift(unit, LONE_STD, SOURCE_RATE),
         },
         {"learning_rate": rates, "n_features": numbers, "excess_kurtosis": kurtoses, "run": range(runs)},
-        {"n_hidden": m, "noise_std": std, "time": time, "lone_std": lone_std, **settings},
+        {"n_hidden": m, "noise_std": std, "time": time, **told},
     )
 
 
@@ -156,37 +139,24 @@ def _overlaps(W: FloatArray) -> FloatArray:
     return np.asarray(overlaps[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
 
 
-def _of_several(
-    k: int, n: int, W0: FloatArray, std: float, rate: float, time: float, seed: int
-) -> FloatArray:
-    """Split each run's n encodings into groups of k that do not know each other."""
+def _of_several(k: int, n: int, W0: FloatArray, std: float, time: float, seed: int) -> FloatArray:
+    """Split each run's n encodings into groups of k that do not know each other, and return their growth."""
     groups = W0.reshape(-1, k, W0.shape[2])
-    still = descend_from(groups, "bipolar", 0.0, rate, time, 0).W
-    made = descend_from(groups, "bipolar", std, rate, time, np.random.default_rng([seed, 400 + k])).W
+    still = descend_from(groups, "bipolar", 0.0, SOURCE_RATE, time, 0).W
+    made = descend_from(groups, "bipolar", std, SOURCE_RATE, time, np.random.default_rng([seed, 400 + k])).W
     return np.asarray((shape(made) - shape(still)).reshape(-1, n).mean(axis=1))
 
 
 def judged(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
-    """Estimate what tells the mechanisms apart.
+    """Estimate what tells the mechanisms apart, in the data of :func:`run_mechanism`.
 
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From :func:`run_mechanism`.
-    family : Family, optional
-        To which the limits belong; intervals of 95 % if not given.
-
-    Returns
-    -------
-    dict of str to Estimate
-        ``power``: of the learning rate with which growth goes, 0 for an effect of first order, 1 for one of
-        second. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: what part of the
-        growth at the source's rate that is; above 1 if the second order works against it. ``gap``: growth
-        on the averaged loss less that extrapolated, for the runs that have both. ``lone``, ``normal``: growth
-        of one encoding alone, and of all under normal noise. ``crossing``: the excess kurtosis at which
-        growth beyond normal noise's changes sign (nan if it does not).
-
-        Limits are Student's, for all but means with the jackknife's standard error over runs.
+    ``power``: of the learning rate with which growth goes, 0 for an effect of first order, 1 for one of
+    second. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: what part of the growth at
+    the source's rate that is; above 1 if the second order works against it. ``gap``: growth on the averaged
+    loss less that extrapolated, for the runs that have both. ``lone``, ``normal``: growth of one encoding
+    alone, and of all under normal noise. ``crossing``: the excess kurtosis at which growth beyond normal
+    noise's changes sign (nan if it does not). Limits are those of the family, or of intervals of 95 %:
+    Student's, for all but means with the jackknife's standard error over runs.
     """
 
     def of(statistic: Callable[..., Estimate], *samples: object) -> Estimate:

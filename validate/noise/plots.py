@@ -6,32 +6,18 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..statistics import share, student
+from ..drawing import draw_estimates, draw_means
+from ..statistics import share
 from .mechanism import judged
-
-__all__ = [
-    "plot_drop",
-    "plot_fig4",
-    "plot_fig5_lam",
-    "plot_fig5_noise",
-    "plot_fig6",
-    "plot_kurtosis",
-    "plot_number",
-    "plot_rates",
-    "plot_stuck",
-    "plot_weights",
-]
 
 _FOURTH = "mean fourth norm $|W_i|_4^4$"
 _GROWTH = "growth of $|W_i|_4^4/|W_i|_2^4$"
+_SIGMA = "standard deviation σ of bipolar noise"
 _RESTING = "0.5"
 
 
-def _means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> float:
-    """Draw means over runs with their intervals; return the largest mean."""
-    mean, half = student(values.transpose(..., "run").values)
-    ax.errorbar(x, mean, half, capsize=2, **{"fmt": "o", "color": "C1", "markersize": 3.5} | style)
-    return float(np.max(mean))
+def _means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> None:
+    draw_means(ax, x, values.transpose(..., "run"), **{"color": "C1", "markersize": 3.5} | style)
 
 
 def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -80,8 +66,7 @@ def plot_fig5_lam(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_fig5_noise(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw last fourth norms against bipolar noise (Fig. 5b); of `run_fig5`."""
     ax.axvline(ds.attrs["silent_std"], ymax=0.6, color="C4", linewidth=1, label="can be silent below")
-    sigma = "standard deviation σ of bipolar noise"
-    _fig5(ds, ax, "noise_std", "by_noise", 4, ("one-hot, orthogonal", sigma))
+    _fig5(ds, ax, "noise_std", "by_noise", 4, ("one-hot, orthogonal", _SIGMA))
     return ax
 
 
@@ -92,21 +77,20 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
         for name, fmt, label in names:
             values = ds[name].isel(learning_rate=k)
             _means(ax, ds["noise_std"], values, fmt=fmt, color=f"C{k + 1}", label=f"{label}, rate {rate:g}")
-    sigma = "standard deviation σ of bipolar noise"
-    ax.set(xlabel=sigma, ylabel="mean over encodings", ylim=(0, 1.05), xticks=ds["noise_std"])
+    ax.set(xlabel=_SIGMA, ylabel="mean over encodings", ylim=(0, 1.05), xticks=ds["noise_std"])
     ax.legend(loc="lower left")
     return ax
 
 
 def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the fourth norm of each encoding of one run against time (Fig. 6a); of `run_fig6`."""
-    styles = ({"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6})
+    styles: list[dict[str, Any]] = [{"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6}]
     for k, norms in enumerate(ds["fourth_norm"].values.T):
         ax.plot(ds["t"], norms, zorder=3 - k / 99, **styles[int(ds["stuck"][k])])
     for style, label in zip(styles, ("others", "stuck"), strict=True):
         ax.plot([], [], label=label, **style)
     at_rest = "spread encoding at the minimum of the averaged loss"
-    ax.axhline(ds["spread_norm"], color="C0", linewidth=1, label=at_rest)
+    ax.axhline(float(ds["spread_norm"]), color="C0", linewidth=1, label=at_rest)
     ax.set(xlabel="learning rate × steps", ylabel="fourth norm $|W_i|_4^4$", ylim=(0, 1.6))
     ax.legend(loc="upper left")
     return ax
@@ -127,18 +111,10 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw shares of runs with a stuck encoding, and of runs that sparsified, against n/m; of `run_stuck`."""
     ratio = ds["n_features"] / ds.attrs["n_hidden"]
-    hits = (
-        (2 * ds["sparse"] > ds["n_features"], "most encodings sparse"),
-        (ds["stuck"] > 0, "with a stuck one"),
-    )
-    for k, (having, label) in enumerate(hits):
+    hits = {"most encodings sparse": 2 * ds["sparse"] > ds["n_features"], "with a stuck one": ds["stuck"] > 0}
+    for k, (label, having) in enumerate(hits.items()):
         found = [share(int(count), ds.sizes["run"]) for count in having.sum("run")]
-        # An exact limit may lie a rounding error inside the share itself.
-        sides = np.maximum([(one.value - one.low, one.high - one.value) for one in found], 0).T
-        at = ratio * (0.99 + 0.02 * k)
-        ax.errorbar(
-            at, [one.value for one in found], sides, fmt="o-", color=f"C{k + 1}", capsize=2, label=label
-        )
+        draw_estimates(ax, ratio * (0.99 + 0.02 * k), found, fmt="o-", color=f"C{k + 1}", label=label)
     ax.set(xlabel="n/m", ylabel=f"share of {ds.sizes['run']} runs", ylim=(-0.05, 1.3))
     ax.legend(loc="upper left")
     return ax
@@ -152,10 +128,9 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
     if ds.sizes["averaged_run"] == ds.sizes["run"]:  # else its starts are others than those of the markers
         sure = float(ds["averaged"].mean())
         ax.axhline(sure, color="C0", linestyle="--", label="first order: flow of the averaged loss")
-    top = _means(ax, ds["learning_rate"], ds["by_rate"], label="measured")
-    first = judged(ds)["first"]
-    sides = [[first.value - first.low], [first.high - first.value]]
-    ax.errorbar([0], [first.value], sides, fmt="D", color="C2", capsize=2, label="at rate 0")
+    _means(ax, ds["learning_rate"], ds["by_rate"], label="measured")
+    draw_estimates(ax, [0], [judged(ds)["first"]], fmt="D", color="C2", label="at rate 0")
+    top = float(ds["by_rate"].mean("run").max())
     ax.set(xlabel="learning rate", ylabel=_GROWTH, ylim=(-0.04, 1.9 * max(top, 0.01)))
     ax.set_xticks([0, *rates], [f"{rate:g}" for rate in (0, *rates)])
     ax.legend(loc="upper right")

@@ -18,17 +18,9 @@ from ..collisions.fig3 import first_weights
 from ..statistics import first_level
 
 __all__ = [
-    "WEAK_LAM",
-    "descend_from",
-    "growth",
-    "growth_power",
-    "onset",
-    "run_drop",
-    "run_fig4",
-    "run_fig5",
-    "shape",
-    "starts",
-]
+    "WEAK_LAM", "descend_from", "growth", "growth_power", "onset", "positive", "run_drop", "run_fig4",
+    "run_fig5", "settled", "shape", "starts",
+]  # fmt: skip
 
 # Of descent on the averaged loss, whose rates are at most 8. With half of it fourth norms at n = 8, m = 16
 # are the same to some 0.01 on average over starts, a few 0.01 for single ones where they rise fast.
@@ -54,6 +46,16 @@ def descend_from(
 ) -> solvers.Descent:
     """Descend for learning_rate * steps = time, rounded to whole steps."""
     return solvers.descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
+
+
+def settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
+    """Let the flow of the averaged loss, here descent with large steps, go on under bipolar noise."""
+    return solvers.descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
+
+
+def positive(name: str, values: npt.ArrayLike) -> FloatArray:
+    """Return positive settings, one or several, as a vector."""
+    return np.atleast_1d(arguments.real(name, values, 0.0, brackets="()"))
 
 
 def shape(W: npt.ArrayLike) -> FloatArray:
@@ -91,7 +93,6 @@ def run_fig4(
     steps: int = 100_000,
     runs: int = 5,
     *,
-    shared: bool = True,
     averaged_runs: int = 1,
     averaged_time: float = 400.0,
     points: int = 40,
@@ -99,25 +100,20 @@ def run_fig4(
 ) -> xr.Dataset:
     """Follow fourth norms under bipolar and normal noise; beside them the flow of the averaged loss.
 
+    One noise vector serves all inputs of a step, as in the authors' code.
+
     Parameters
     ----------
     n_features, n_hidden : int
         n, at least 2, and m, at least n - 1.
-    noise_std : sequence of float
-        Standard deviations of the noise, positive.
-    learning_rate : float
-        Of the printed loss.
-    steps : int
-        At least 2.
-    runs : int
-        Independent runs, at least 2. Run r starts from the same weights under all noise.
-    shared : bool, optional
-        One noise vector for all inputs of a step, as in the authors' code.
-    averaged_runs : int, optional
-        Of how many of the runs descent on the noise-averaged loss is made too (bipolar noise).
-    averaged_time : float, optional
-        Up to which learning_rate * steps.
-    points : int, optional
+    noise_std, learning_rate : sequence of float, float
+        Standard deviations of the noise, and learning rate of the printed loss, positive.
+    steps, runs : int
+        At least 2. Run r starts from the same weights under all noise.
+    averaged_runs, averaged_time : int, float
+        Of how many of the runs descent on the noise-averaged loss is made too (bipolar noise), and up to
+        which learning_rate * steps.
+    points : int
         Steps at which norms are kept, about; evenly spaced.
     seed : int
         Of first weights and noise.
@@ -152,40 +148,36 @@ def run_fig4(
     steps = arguments.integer("steps", steps, 2)
     averaged_runs = arguments.integer("averaged_runs", averaged_runs, 0, runs)
     points = arguments.integer("points", points, 1)
-    stds = np.atleast_1d(arguments.real("noise_std", noise_std, 0.0, brackets="()"))
+    stds = positive("noise_std", noise_std)
     rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="()")
     record = np.unique(np.linspace(0, steps, points + 1).astype(int))
-    W0 = starts(n, m, runs, seed)
+    W0, t = starts(n, m, runs, seed), record * rate
     names = ("bipolar", "normal")
     found = np.empty((2, 2, stds.size, record.size, runs))
-    averaged = np.full((stds.size, record.size, averaged_runs), np.nan)
-    large = max(rate, LARGE_STEP)
-    wanted = np.rint(record[record * rate <= averaged_time] * rate / large).astype(int)
     for (l, name), (k, std) in itertools.product(enumerate(names), enumerate(stds)):
         rng = np.random.default_rng([seed, k, l])
-        made = solvers.descend(W0, name, std, rate, steps, rng, shared=shared, record=record)
+        made = solvers.descend(W0, name, std, rate, steps, rng, shared=True, record=record)
         found[:, l, k] = [x.mean(axis=2).T for x in (made.fourth_norm, made.fourth_norm / made.l2_norm**4)]
-    for k, std in enumerate(stds if averaged_runs else ()):
-        kept, back = np.unique(wanted, return_inverse=True)
-        sure = solvers.descend_averaged(
-            W0[:averaged_runs], "bipolar", float(std), large, int(kept[-1]), record=kept
-        )
-        averaged[k, : wanted.size] = sure.fourth_norm.mean(axis=2).T[back]
-    t = record * rate
+    averaged = np.full((stds.size, record.size, averaged_runs), np.nan)
+    large = max(rate, LARGE_STEP)
+    kept, back = np.unique(np.rint(t[t <= averaged_time] / large).astype(int), return_inverse=True)
+    for k, std in enumerate(stds.tolist() if averaged_runs else ()):
+        first = W0[:averaged_runs]
+        sure = solvers.descend_averaged(first, "bipolar", std, large, int(kept[-1]), record=kept)
+        averaged[k, : back.size] = sure.fourth_norm.mean(axis=2).T[back]
     axes = ("noise", "noise_std", "step", "run")
+    half = [first_level(t, row.mean(axis=1), LEVEL) for row in found[0, 0]]
+    predicted = [theory.sparsification_time(n, m, std, -2.0, fourth_norm=LEVEL) for std in stds.tolist()]
     return xr.Dataset(
         {
             "fourth_norm": (axes, found[0]),
             "shape": (axes, found[1]),
             "averaged": (("noise_std", "step", "averaged_run"), averaged),
-            "half_time": ("noise_std", [first_level(t, row.mean(axis=1), LEVEL) for row in found[0, 0]]),
-            "predicted_time": (
-                "noise_std",
-                [theory.sparsification_time(n, m, float(std), -2.0, fourth_norm=LEVEL) for std in stds],
-            ),
+            "half_time": ("noise_std", half),
+            "predicted_time": ("noise_std", predicted),
         },
         {"noise": list(names), "noise_std": stds, "step": record, "t": ("step", t)},
-        {"n_features": n, "n_hidden": m, "learning_rate": rate, "shared": int(shared), "seed": seed},
+        {"n_features": n, "n_hidden": m, "learning_rate": rate, "seed": seed},
     )
 
 
@@ -206,14 +198,12 @@ def run_fig5(
     ----------
     n_features, n_hidden : int
         n and m, at least 2.
-    lam, noise_std : sequence of float, optional
+    lam, noise_std : sequence of float
         Strengths of the l1 term of the printed loss, and of the noise; positive, ascending.
-    learning_rate : float, optional
-    steps : int or increasing sequence of int, optional
-        After which fourth norms are measured.
-    runs : int, optional
-        At least 2, with the same first weights for all strengths.
-    seed : int
+    learning_rate, steps : float, int or increasing sequence of int
+        Learning rate, and after how many steps fourth norms are measured.
+    runs, seed : int
+        At least 2 runs, with the same first weights for all strengths.
 
     Returns
     -------
@@ -230,10 +220,6 @@ def run_fig5(
     ValueError
         If an argument is out of range.
 
-    References
-    ----------
-    Lecomte et al. (2024), Fig. 5.
-
     Examples
     --------
     >>> ds = run_fig5(3, 4, (0.01, 0.1), (0.1, 0.2), steps=(20, 50), runs=2)
@@ -243,27 +229,19 @@ def run_fig5(
     n = arguments.integer("n_features", n_features, 2)
     m = arguments.integer("n_hidden", n_hidden, 2)
     runs = arguments.integer("runs", runs, 2)
-    lams = np.atleast_1d(arguments.real("lam", lam, 0.0, brackets="()"))
-    stds = np.atleast_1d(arguments.real("noise_std", noise_std, 0.0, brackets="()"))
+    lams, stds = positive("lam", lam), positive("noise_std", noise_std)
     record = [arguments.integer("steps", count, 1) for count in np.atleast_1d(steps)]
     W0 = starts(n, m, runs, seed)
 
     def final(kind: int, std: FloatArray, l1: FloatArray) -> FloatArray:
-        result = solvers.descend(
-            np.broadcast_to(W0, (std.size, runs, n, m)).reshape(-1, n, m),
-            "bipolar",
-            np.repeat(std, runs),
-            learning_rate,
-            record[-1],
-            np.random.default_rng([seed, kind]),
-            lam=np.repeat(l1, runs),
-            record=record,
-        )
-        means = result.fourth_norm.mean(axis=2).reshape(std.size, runs, len(record))
+        W = np.broadcast_to(W0, (std.size, runs, n, m)).reshape(-1, n, m)
+        rng = np.random.default_rng([seed, kind])
+        options: dict[str, Any] = {"lam": np.repeat(l1, runs), "record": record}
+        made = solvers.descend(W, "bipolar", np.repeat(std, runs), learning_rate, record[-1], rng, **options)
+        means = made.fourth_norm.mean(axis=2).reshape(std.size, runs, len(record))
         return np.asarray(means.transpose(0, 2, 1))
 
-    silent_std = math.sqrt(math.pi / (2 * m)) / (n - 1)
-    settings = {"learning_rate": learning_rate, "seed": seed, "silent_std": silent_std}
+    settings = {"learning_rate": learning_rate, "seed": seed}
     return xr.Dataset(
         {
             "by_lam": (("lam", "step", "run"), final(1, np.zeros(lams.size), lams)),
@@ -273,7 +251,7 @@ def run_fig5(
             "noise_drop": ("noise_std", np.maximum(1 - (n + 1) / 4 * stds**2, 0) ** 2),
         },
         {"lam": lams, "noise_std": stds, "step": record, "run": range(runs)},
-        {"n_features": n, "n_hidden": m, **settings},
+        {"n_features": n, "n_hidden": m, **settings, "silent_std": math.sqrt(math.pi / (2 * m)) / (n - 1)},
     )
 
 
@@ -297,17 +275,15 @@ def run_drop(
 ) -> xr.Dataset:
     """Measure lengths and shapes under strong bipolar noise at several learning rates (right end of Fig. 5b).
 
+    The square of a length is what the noise-averaged loss sets, at any learning rate. A shape that depends on
+    the learning rate is an effect of second order: noise in the gradient turns encodings about.
+
     Parameters
     ----------
-    n_features, n_hidden : int
-        n and m, at least 2.
-    noise_std, learning_rate : sequence of float
-        Positive.
-    time : float
-        learning_rate * steps of each run.
-    runs : int
-        At least 2; the same first weights throughout.
-    seed : int
+    n_features, n_hidden, runs, seed : int
+        As in :func:`run_fig5`.
+    noise_std, learning_rate, time : sequence of float, sequence of float, float
+        Positive; `time` is learning_rate * steps of each run.
 
     Returns
     -------
@@ -320,11 +296,6 @@ def run_drop(
     ValueError
         If an argument is out of range.
 
-    Notes
-    -----
-    The square of a length is what the noise-averaged loss sets, at any learning rate. A shape that depends on
-    the learning rate is an effect of second order: noise in the gradient turns encodings about.
-
     Examples
     --------
     >>> run_drop(2, 2, (0.2,), (0.1,), 1.0, 2)["shape"].shape
@@ -332,14 +303,13 @@ def run_drop(
     """
     n = arguments.integer("n_features", n_features, 2)
     m = arguments.integer("n_hidden", n_hidden, 2)
-    stds = np.atleast_1d(arguments.real("noise_std", noise_std, 0.0, brackets="()"))
-    rates = np.atleast_1d(arguments.real("learning_rate", learning_rate, 0.0, brackets="()"))
+    stds, rates = positive("noise_std", noise_std), positive("learning_rate", learning_rate)
     time = arguments.number("time", time, 0.0, brackets="()")
     W0 = starts(n, m, arguments.integer("runs", runs, 2), seed)
     found = np.empty((2, stds.size, rates.size, len(W0)))
     for k, l in np.ndindex(stds.size, rates.size):
         rng = np.random.default_rng([seed, 700, k, l])
-        W = descend_from(W0, "bipolar", stds[k], float(rates[l]), time, rng).W
+        W = descend_from(W0, "bipolar", float(stds[k]), float(rates[l]), time, rng).W
         found[:, k, l] = shape(W).mean(axis=1), np.sum(W**2, axis=-1).mean(axis=1)
     axes = ("noise_std", "learning_rate", "run")
     return xr.Dataset(

@@ -1,5 +1,7 @@
 """Hidden noise's part of the report."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -24,12 +26,11 @@ and the flow of the noise-averaged loss has it all; that flow is what stands in 
 
 Learning rates and l1 strengths are those of the printed loss, a sum over inputs and outputs.
 """
+BARS = f"bars are intervals of {LEVEL:.0%}."
 
 
-# Of the quick profile; the ledger's rows read some of these.
-KURTOSES = (-2.0, -1.0, -0.3, 0.3, 3.0)
-QUICK_LAM = (*WEAK_LAM, 1e-3, 5e-3, 0.03, 0.1, 0.4, 1.0, 1.4, 2.0)
-QUICK_STD = (0.01, 0.02, 0.04, 0.06, 0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8)
+def _sizes(ds: xr.Dataset) -> str:
+    return f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}"
 
 
 def _show_mechanism(ds: xr.Dataset) -> Shown:
@@ -52,24 +53,19 @@ def _show_mechanism(ds: xr.Dataset) -> Shown:
         ("growth under normal noise", found["normal"], "0", "0"),
         ("kurtosis at which growth changes sign", found["crossing"], "0 to first order", "0"),
     ]
-    table = Table(
-        "Which mechanism",
-        ("", f"measured, {LEVEL:.0%}", "effective potential", "printed regulariser"),
-        [[f"{cell}" for cell in row] for row in rows],
+    caption = (
         f"m = {ds.attrs['n_hidden']}, {ds.sizes['run']} runs ({ds.sizes['averaged_run']} for the flow), "
-        f"{ds.sizes['lone_run']} lone encodings; growth beyond normal noise's, for the kurtosis.",
+        f"{ds.sizes['lone_run']} lone encodings; growth beyond normal noise's, for the kurtosis."
     )
-    figure = Figure(
-        "mechanism",
-        "First or second order?",
+    columns = ("", f"measured, {LEVEL:.0%}", "effective potential", "printed regulariser")
+    table = Table("Which mechanism", columns, [[f"{cell}" for cell in row] for row in rows], caption)
+    caption = (
         f"m = {ds.attrs['n_hidden']}, bipolar noise, σ = {std:g} unless said otherwise, learning rate × "
         f"steps = {ds.attrs['time']:g}. Growth is that of the mean of |W_i|_4^4/|W_i|_2^4 beyond the same "
-        f"descent without noise; bars are intervals of {LEVEL:.0%}.",
-        ds,
-        (plots.plot_rates, plots.plot_number, plots.plot_kurtosis),
-        columns=3,
-        size=(3.6, 3.2),
+        f"descent without noise; {BARS}"
     )
+    draw = (plots.plot_rates, plots.plot_number, plots.plot_kurtosis)
+    figure = Figure("mechanism", "First or second order?", caption, ds, draw, columns=3, size=(3.6, 3.2))
     headline = (
         "At equal learning rate × steps, growth of sparsity under hidden noise goes with the power "
         f"{found['power']:.2f} of the learning rate, where first order has 0 and the source's regulariser 1."
@@ -88,29 +84,21 @@ def _show_fig4(ds: xr.Dataset) -> Shown:
             f"{ds.sizes['run']}) by {float(gap.mean()):.3f} on average over σ and times, and by "
             f"{float(gap.max()):.2f} at most, where norms rise fastest."
         )
-    figure = Figure(
-        "fig4",
-        "Fig. 4: sparsification under bipolar and normal noise",
-        f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, learning rate "
-        f"{ds.attrs['learning_rate']:g}, as in the authors' code. Bands: range of {ds.sizes['run']} runs. "
-        f"The flow of the averaged loss is that of {runs} of these starts. Triangles: predicted times, in "
-        "which no constant is fitted.",
-        ds,
-        plots.plot_fig4,
-        size=(7.0, 3.8),
+    caption = (
+        f"{_sizes(ds)}, learning rate {ds.attrs['learning_rate']:g}, as in the authors' code. Bands: range "
+        f"of {ds.sizes['run']} runs. The flow of the averaged loss is that of {runs} of these starts. "
+        "Triangles: predicted times, in which no constant is fitted."
     )
+    title = "Fig. 4: sparsification under bipolar and normal noise"
+    figure = Figure("fig4", title, caption, ds, plots.plot_fig4, size=(7.0, 3.8))
     last = ds["fourth_norm"].isel(step=-1)
-    frame = pd.DataFrame(
-        {
-            "σ": [f"{std:g}" for std in ds["noise_std"].values],
-            **{
-                f"last, {name}": [f"{mean(row):.2f}" for row in last.sel(noise=name)]
-                for name in ds["noise"].values
-            },
-            "time to 1/2": [f"{time:.0f}" if np.isfinite(time) else never for time in ds["half_time"].values],
-            "predicted": [f"{time:.0f}" for time in ds["predicted_time"].values],
-        }
-    )
+    lasts = {
+        f"last, {name}": [f"{mean(row):.2f}" for row in last.sel(noise=name)] for name in ds["noise"].values
+    }
+    halves = [f"{time:.0f}" if np.isfinite(time) else never for time in ds["half_time"].values]
+    predicted = [f"{time:.0f}" for time in ds["predicted_time"].values]
+    stds = [f"{std:g}" for std in ds["noise_std"].values]
+    frame = pd.DataFrame({"σ": stds, **lasts, "time to 1/2": halves, "predicted": predicted})
     caption = (
         f"Fourth norms with intervals of {LEVEL:.0%}; time is learning rate × steps, under bipolar noise. "
         "The prediction has encodings at the overlaps of a simplex from the start, and does not know that "
@@ -120,7 +108,6 @@ def _show_fig4(ds: xr.Dataset) -> Shown:
 
 
 def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> Shown:
-    size = f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}"
     stds, at = ds["noise_std"].values, drop.isel(noise_std=-1)
     weak = growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)
     onsets = "; ".join(
@@ -142,24 +129,18 @@ def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> Shown:
         f"{float(at['noise_std']):g}: {by_rate}. What depends on the rate is of second order, noise in the "
         "gradient that turns encodings about at random."
     )
-    bars = f"bars are intervals of {LEVEL:.0%}."
+    caption = (
+        f"{_sizes(ds)}, steps of {ds.attrs['learning_rate']:g}, {ds.sizes['run']} runs; {BARS} Black: fourth "
+        "norm of one-hot encodings, shortened by the l1 force, or by noise from the inputs of others."
+    )
+    strong = (
+        f"{_sizes(ds)}, bipolar noise, learning rate × steps = {drop.attrs['time']:g}, {drop.sizes['run']} "
+        f"runs; {BARS}"
+    )
+    draw, why = (plots.plot_fig5_lam, plots.plot_fig5_noise), "Fig. 5: why fourth norms drop at strong noise"
     figures = [
-        Figure(
-            "fig5",
-            "Fig. 5: after a fixed number of steps",
-            f"{size}, steps of {ds.attrs['learning_rate']:g}, {ds.sizes['run']} runs; {bars} Black: fourth "
-            "norm of one-hot encodings, shortened by the l1 force, or by noise from the inputs of others.",
-            ds,
-            (plots.plot_fig5_lam, plots.plot_fig5_noise),
-        ),
-        Figure(
-            "drop",
-            "Fig. 5: why fourth norms drop at strong noise",
-            f"{size}, bipolar noise, learning rate × steps = {drop.attrs['time']:g}, {drop.sizes['run']} "
-            f"runs; {bars}",
-            drop,
-            plots.plot_drop,
-        ),
+        Figure("fig5", "Fig. 5: after a fixed number of steps", caption, ds, draw),
+        Figure("drop", why, strong, drop, plots.plot_drop),
     ]
     return Shown(text, figures)
 
@@ -169,28 +150,31 @@ def _show_fig6(ds: xr.Dataset) -> Shown:
     text = (
         "An encoding counts as stuck if |W_i|_4^4/|W_i|_2^4 is below 1/2 while it is above for more than "
         f"half of its run's encodings: {having} of {runs} runs have one, a share of "
-        f"{share(having, runs):.2f}. In the run shown it keeps {float(ds['owned']):.0%} of its squared "
-        "length on neurons that others own. The flow of the averaged loss leaves "
-        f"{int(ds['still_stuck'].sum())} stuck, at a gradient of length {float(ds['slope']):.1g} and with a "
-        f"smallest curvature of {float(ds['curvature']):.2g}; positive is a strict minimum. Its loss is "
-        f"{float(ds['loss']):.4f}. The symmetric minimum in which one encoding opposes all others at once "
-        f"has {float(ds['loss_spread']):.4f}, with a fourth norm of {float(ds['spread_norm']):.3f} for this "
+        f"{share(having, runs):.2f}. "
+    )
+    if having:
+        text += (
+            f"In the first of these, which is shown, it keeps {float(ds['owned']):.0%} of its squared length "
+            "on neurons that others own. The flow of the averaged loss leaves "
+            f"{int(ds['still_stuck'].sum())} stuck, at a gradient of length {float(ds['slope']):.1g} and "
+            f"with a smallest curvature of {float(ds['curvature']):.2g}; positive is a strict minimum. Its "
+            f"loss is {float(ds['loss']):.4f}. "
+        )
+    text += (
+        "The symmetric minimum in which one encoding opposes all others at once has a loss of "
+        f"{float(ds['loss_spread']):.4f}, with a fourth norm of {float(ds['spread_norm']):.3f} for this "
         f"encoding, near 1/(n-1); that in which all are near one-hot has {float(ds['loss_sparse']):.4f}. The "
         "source has the spread encoding kept from a better place, and the figure at σ = 0.01."
     )
-    figure = Figure(
-        "fig6",
-        "Fig. 6: an encoding that stays spread",
-        f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, σ = {ds.attrs['noise_std']:g}, learning "
-        f"rate {ds.attrs['learning_rate']:g}.",
-        ds,
-        (plots.plot_fig6, plots.plot_weights),
-    )
+    caption = f"{_sizes(ds)}, σ = {ds.attrs['noise_std']:g}, learning rate {ds.attrs['learning_rate']:g}."
+    draw = (plots.plot_fig6, plots.plot_weights)
+    figure = Figure("fig6", "Fig. 6: an encoding that stays spread", caption, ds, draw)
     headline = (
         f"Hidden noise leaves one encoding spread over the neurons of all others in {having} of {runs} runs; "
-        f"there the smallest curvature of the noise-averaged loss is {float(ds['curvature']):.2g}."
+        "in the first, the smallest curvature of the noise-averaged loss there is "
+        f"{float(ds['curvature']):.2g}."
     )
-    return Shown(text, [figure], (), headline)
+    return Shown(text, [figure], (), headline if having else "")
 
 
 def _show_stuck(ds: xr.Dataset) -> Shown:
@@ -232,49 +216,42 @@ def _show_agreement(ds: xr.Dataset) -> Shown:
     return Shown("", (), [Table.of("The same by the compiled solver and by PyTorch", cells, caption)])
 
 
+# Of the quick profile; the ledger's rows read some of these.
+KURTOSES = (-2.0, -1.0, -0.3, 0.3, 3.0)
+QUICK_LAM = (*WEAK_LAM, 1e-3, 5e-3, 0.03, 0.1, 0.4, 1.0, 1.4, 2.0)
+QUICK_STD = (0.01, 0.02, 0.04, 0.06, 0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8)
+QUICK: dict[str, dict[str, Any]] = {
+    "mechanism": {"runs": 20, "lone_runs": 400, "averaged_runs": 0, "excess_kurtosis": KURTOSES},
+    "fig4": {"runs": 20, "steps": 30_000, "points": 30, "averaged_time": 200.0},
+    "fig5": {"lam": QUICK_LAM, "noise_std": QUICK_STD, "runs": 12},
+    "drop": {"noise_std": (0.2, 0.4), "runs": 12},
+    "fig6": {"runs": 24},
+    "stuck": {"n_features": (3, 4, 5, 6, 8, 10, 12), "runs": 12},
+    "agreement": {"steps": 1200, "runs": 24},
+}
+FULL: dict[str, dict[str, Any]] = {
+    "mechanism": {"runs": 100, "lone_runs": 5000, "averaged_runs": 20},
+    "fig4": {"runs": 40, "averaged_runs": 10, "averaged_time": 2000.0},
+    "fig5": {"runs": 64, "steps": (4_000, 20_000, 100_000)},
+    "drop": {"runs": 64, "learning_rate": (0.02, 0.01, 0.005, 0.0025), "noise_std": (0.2, 0.3, 0.4)},
+    "fig6": {"runs": 100},
+    "stuck": {"n_features": range(4, 25, 2), "n_hidden": 16, "noise_std": 0.15, "runs": 100},
+    "agreement": {"steps": 4000, "runs": 200},
+}
+
+
 SECTION = Section(
     "noise",
     "Sparsity from hidden noise",
     TEXT,
     {
-        "mechanism": Experiment(
-            run_mechanism,
-            quick={"runs": 20, "lone_runs": 400, "averaged_runs": 0, "excess_kurtosis": KURTOSES},
-            full={"runs": 100, "lone_runs": 5000, "averaged_runs": 20},
-            seconds=12,
-        ),
-        "fig4": Experiment(
-            run_fig4,
-            quick={"runs": 20, "steps": 30_000, "points": 30, "averaged_time": 200.0},
-            full={"runs": 40, "averaged_runs": 10, "averaged_time": 2000.0},
-            seconds=6,
-        ),
-        "fig5": Experiment(
-            run_fig5,
-            quick={"lam": QUICK_LAM, "noise_std": QUICK_STD, "runs": 12},
-            full={"runs": 64, "steps": (4_000, 20_000, 100_000)},
-            seconds=9,
-        ),
-        "drop": Experiment(
-            run_drop,
-            quick={"noise_std": (0.2, 0.4), "runs": 12},
-            full={"runs": 64, "learning_rate": (0.02, 0.01, 0.005, 0.0025), "noise_std": (0.2, 0.3, 0.4)},
-            seconds=4,
-        ),
-        "fig6": Experiment(run_fig6, quick={"runs": 24}, full={"runs": 100}, seconds=3),
-        "stuck": Experiment(
-            run_stuck,
-            quick={"n_features": (3, 4, 5, 6, 8, 10, 12), "runs": 12},
-            full={"n_features": range(4, 25, 2), "n_hidden": 16, "noise_std": 0.15, "runs": 100},
-            seconds=3,
-        ),
-        "agreement": Experiment(
-            run_agreement,
-            quick={"steps": 1200, "runs": 24},
-            full={"steps": 4000, "runs": 200},
-            torch=True,
-            seconds=5,
-        ),
+        "mechanism": Experiment(run_mechanism, QUICK["mechanism"], FULL["mechanism"], seconds=12),
+        "fig4": Experiment(run_fig4, QUICK["fig4"], FULL["fig4"], seconds=6),
+        "fig5": Experiment(run_fig5, QUICK["fig5"], FULL["fig5"], seconds=9),
+        "drop": Experiment(run_drop, QUICK["drop"], FULL["drop"], seconds=4),
+        "fig6": Experiment(run_fig6, QUICK["fig6"], FULL["fig6"], seconds=3),
+        "stuck": Experiment(run_stuck, QUICK["stuck"], FULL["stuck"], seconds=3),
+        "agreement": Experiment(run_agreement, QUICK["agreement"], FULL["agreement"], torch=True, seconds=5),
     },
     [
         Topic("mechanism", ["mechanism"], _show_mechanism, claims=["L30", "L31"]),

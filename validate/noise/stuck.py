@@ -11,7 +11,7 @@ from ...solvers.noise.averaged import gradient_for
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
-from .runs import LARGE_STEP, LEVEL, descend_from, shape, starts
+from .runs import LARGE_STEP, LEVEL, descend_from, settled, shape, starts
 
 __all__ = ["curvature", "run_fig6", "run_stuck", "stuck", "symmetric_minimum"]
 
@@ -21,17 +21,8 @@ _SPACING = 1e-4  # of the differences that give curvatures
 def stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Say which encodings stay spread while most others of their run are sparse.
 
-    Sparse means |W_i|_4^4/|W_i|_2^4 of at least 1/2, what two equal weights have. An encoding is stuck if it
-    is not sparse and more than half of its run's encodings are.
-
-    Parameters
-    ----------
-    W : (..., n_features, n_hidden) array_like of float
-        Encodings at the end, none of them 0.
-
-    Returns
-    -------
-    (..., n_features) ndarray of bool
+    Of encodings (..., n_features, n_hidden), none of them 0. Sparse means |W_i|_4^4/|W_i|_2^4 of at least
+    1/2, what two equal weights have; stuck is one that is not, while more than half of its run's are.
 
     Examples
     --------
@@ -45,16 +36,8 @@ def stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
     """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
 
-    Parameters
-    ----------
-    W, noise, noise_std
-        As in :func:`superposition.solvers.noise.descend_averaged`, without runs.
-
-    Returns
-    -------
-    slope, smallest : float
-        Of the printed loss; at a minimum 0 and positive. The Hessian is that of differences of exact
-        gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
+    Of the printed loss, for encodings W of one run; at a minimum 0 and positive. The Hessian is that of
+    differences of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
     """
     at = arguments.matrix("W", W)
     gradient = gradient_for(noise, noise_std, None, at.shape[1])
@@ -67,20 +50,9 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
     """Find the most symmetric minimum of the loss averaged over bipolar noise, by descent from its shape.
 
-    Parameters
-    ----------
-    n_features : int
-        n, at least 3.
-    noise_std : float
-        Positive.
-    spread : bool
-        One encoding is the negative sum of the n - 1 others, up to its length, and these are near one-hot; or
-        all n are near one-hot.
-
-    Returns
-    -------
-    (n_features, n_features) ndarray of float64
-        Encodings, the spread one last. More hidden neurons would stay empty.
+    One encoding is the negative sum of the n - 1 others, up to its length, and these are near one-hot
+    (`spread`), or all n, 3 or more, are near one-hot. Encodings are (n, n), the spread one last: more hidden
+    neurons would stay empty.
     """
     n = arguments.integer("n_features", n_features, 3)
     W = (1 + noise_std / 2) * np.eye(n) - noise_std / 2
@@ -89,11 +61,6 @@ def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> Flo
     for rate in (LARGE_STEP / 2, LARGE_STEP / 10):
         W = solvers.descend_averaged(W, "bipolar", noise_std, rate, 1000).W
     return W
-
-
-def _settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
-    """Let the flow of the averaged loss, here descent with large steps, go on from noisy weights."""
-    return solvers.descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
 
 
 def run_fig6(
@@ -112,19 +79,14 @@ def run_fig6(
 
     Parameters
     ----------
-    n_features : int
-        n, at least 3.
-    n_hidden : int
-        m, at most 40.
+    n_features, n_hidden : int
+        n, at least 3, and m, at most 40.
     noise_std, learning_rate : float
-    steps, runs : int
-        Runs among which the first with an encoding that is :func:`stuck` is taken; the first of all if none
-        is.
-    points : int, optional
-        Steps at which norms are kept, about.
-    settle : float, optional
-        Time for which the flow of the averaged loss goes on from the last weights.
-    seed : int
+    steps, runs, seed : int
+        Of the runs the first with an encoding that is :func:`stuck` is taken; the first of all if none is.
+    points, settle : int, float
+        Steps at which norms are kept, about; time for which the flow of the averaged loss goes on from the
+        last weights.
 
     Returns
     -------
@@ -142,10 +104,6 @@ def run_fig6(
     ValueError
         If an argument is out of range.
 
-    References
-    ----------
-    Lecomte et al. (2024), Fig. 6.
-
     Examples
     --------
     >>> ds = run_fig6(3, 4, steps=20, runs=1, settle=1.0)
@@ -158,9 +116,8 @@ def run_fig6(
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
     record = np.unique(np.linspace(0, arguments.integer("steps", steps, 1), points + 1).astype(int))
     W0 = starts(n, m, runs, seed)
-    made = solvers.descend(
-        W0, "bipolar", std, learning_rate, steps, np.random.default_rng([seed, 500]), record=record
-    )
+    rng = np.random.default_rng([seed, 500])
+    made = solvers.descend(W0, "bipolar", std, learning_rate, steps, rng, record=record)
     having = stuck(made.W).any(axis=1)
     run = int(np.argmax(having))
     order = np.argsort(made.fourth_norm[run, -1])
@@ -168,22 +125,20 @@ def run_fig6(
     share = W**2 / np.sum(W**2, axis=1, keepdims=True)
     # Neurons that a sparse encoding owns first, in the order of these.
     column = np.argsort(np.where(share.max(axis=0) > 0.5, np.argmax(share, axis=0), n), kind="stable")
-    settled = _settled(W, std, settle)
-    slope, smallest = curvature(settled, "bipolar", std)
+    rest = settled(W, std, settle)
+    slope, smallest = curvature(rest, "bipolar", std)
     minima = {name: symmetric_minimum(n, std, spread=name == "spread") for name in ("spread", "sparse")}
-    numbers = {f"loss_{name}": theory.noise_averaged_loss(V, "bipolar", std) for name, V in minima.items()}
+    losses = {f"loss_{name}": theory.noise_averaged_loss(V, "bipolar", std) for name, V in minima.items()}
+    numbers = {"found": int(having.sum()), "slope": slope, "curvature": smallest, **losses}
     owner = np.any(share[1:] > 0.5, axis=0)
     return xr.Dataset(
         {
             "fourth_norm": (("step", "feature"), made.fourth_norm[run][:, order]),
             "W": (("feature", "hidden"), W[:, column]),
-            "settled": (("feature", "hidden"), settled[:, column]),
+            "settled": (("feature", "hidden"), rest[:, column]),
             "stuck": ("feature", stuck(W).astype(np.int8)),
-            "still_stuck": ("feature", stuck(settled).astype(np.int8)),
-            "found": int(having.sum()),
-            "slope": slope,
-            "curvature": smallest,
-            "loss": theory.noise_averaged_loss(settled, "bipolar", std),
+            "still_stuck": ("feature", stuck(rest).astype(np.int8)),
+            "loss": theory.noise_averaged_loss(rest, "bipolar", std),
             "spread_norm": float(np.sum(minima["spread"][-1] ** 4)),
             "owned": float(share[0, owner].sum()),
             **numbers,
@@ -208,19 +163,15 @@ def run_stuck(
 
     Parameters
     ----------
-    n_features : sequence of int
-        Values of n, at least 2.
-    n_hidden : int
-        m, at most 40.
-    noise_std, learning_rate : float
-    time : float
-        learning_rate * steps.
-    runs : int
-        For each n.
-    settle : float, optional
+    n_features, n_hidden : sequence of int, int
+        Values of n, at least 2, and m, at most 40.
+    noise_std, learning_rate, time : float
+        `time` is learning_rate * steps.
+    runs, seed : int
+        So many runs for each n.
+    settle : float
         Time for which the flow of the averaged loss goes on from the last weights, before they are judged:
         what only the noise of the gradient keeps spread has then left.
-    seed : int
 
     Returns
     -------
@@ -243,21 +194,17 @@ def run_stuck(
     m = arguments.integer("n_hidden", n_hidden, 2, 40)
     runs = arguments.integer("runs", runs, 1)
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
-    counts, sparse, norms = [], [], []
+    axes, counts, sparse, norms = ("n_features", "run"), [], [], []
     for n in sizes:
         rng = np.random.default_rng([seed, 600, n])
         W = descend_from(starts(n, m, runs, seed), "bipolar", std, learning_rate, time, rng).W
-        W = _settled(W, std, settle)
+        W = settled(W, std, settle)
         which, fourth = stuck(W), shape(W)
         counts.append(which.sum(axis=1))
         sparse.append(np.sum(fourth >= LEVEL, axis=1))
         norms.append(fourth[which].mean() if which.any() else np.nan)
     return xr.Dataset(
-        {
-            "stuck": (("n_features", "run"), counts),
-            "sparse": (("n_features", "run"), sparse),
-            "norm": ("n_features", norms),
-        },
+        {"stuck": (axes, counts), "sparse": (axes, sparse), "norm": ("n_features", norms)},
         {"n_features": sizes, "run": range(runs)},
         {"n_hidden": m, "noise_std": std, "learning_rate": learning_rate, "time": time, "seed": seed},
     )

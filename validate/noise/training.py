@@ -29,9 +29,8 @@ def run_agreement(
 
     Parameters
     ----------
-    n_features, n_hidden, noise_std, learning_rate, steps, runs : optional
+    n_features, n_hidden, noise_std, learning_rate, steps, runs, seed : optional
         As in :func:`run_fig4`.
-    seed : int
 
     Returns
     -------
@@ -61,11 +60,9 @@ def run_agreement(
         trained = train(W0[runs:], name, noise_std, learning_rate, steps, 2 * seed + k)
         found[k] = [np.sum(W**4, axis=-1).mean(axis=1) for W in (made, trained)]
     settings = {"noise_std": noise_std, "learning_rate": learning_rate, "steps": steps, "seed": seed}
-    return xr.Dataset(
-        {"fourth_norm": (("noise", "engine", "run"), found)},
-        {"noise": list(names), "engine": ["Numba", "PyTorch"], "run": range(runs)},
-        {"n_features": n_features, "n_hidden": n_hidden, **settings},
-    )
+    coords = {"noise": list(names), "engine": ["Numba", "PyTorch"], "run": range(runs)}
+    facts = {"n_features": n_features, "n_hidden": n_hidden, **settings}
+    return xr.Dataset({"fourth_norm": (("noise", "engine", "run"), found)}, coords, facts)
 
 
 def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:

@@ -4,12 +4,6 @@ from .plots import plot_deviation, plot_l1_norm, plot_nonzeros, plot_relative_va
 from .runs import default_times, run_agreement, run_fig2, run_fig7
 
 __all__ = [
-    "default_times",
-    "plot_deviation",
-    "plot_l1_norm",
-    "plot_nonzeros",
-    "plot_relative_variance",
-    "run_agreement",
-    "run_fig2",
-    "run_fig7",
-]
+    "default_times", "plot_deviation", "plot_l1_norm", "plot_nonzeros", "plot_relative_variance",
+    "run_agreement", "run_fig2", "run_fig7",
+]  # fmt: skip

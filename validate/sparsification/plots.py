@@ -4,10 +4,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import plot_theory_vs_experiment
-from ..statistics import LEVEL, student
-
-__all__ = ["plot_deviation", "plot_l1_norm", "plot_nonzeros", "plot_relative_variance"]
+from ..drawing import draw_means, plot_theory_vs_experiment
+from ..statistics import LEVEL
 
 NAMES = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 
@@ -33,35 +31,21 @@ def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
-    """Draw the ratio of curves to the limit law with the interval of single runs; of `run_fig2`.
+    """Draw the ratio of curves ("nonzeros" or "l1_norm") to the limit law with the interval of single runs.
 
-    Parameters
-    ----------
-    ds : xarray.Dataset
-    ax : Axes
-    name : {"nonzeros", "l1_norm"}, optional
-        Which quantity.
+    Of `run_fig2`.
     """
-    t, law = ds["time"].values, ds[f"law_{name}"].values
-    runs = ds.sizes["run"]
-    mean, error = (value / law for value in student(ds[name].transpose("time", "run")))
-    spread = ds[f"law_{name}_std"].values / law
-    ax.fill_between(
-        t, 1 - spread, 1 + spread, color="C0", alpha=0.15, linewidth=0, label="one run: ± 1 s.d. (law)"
-    )
+    t, law, some = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
+    spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law
+    band = "one run: ± 1 s.d. (law)"
+    ax.fill_between(t, 1 - spread, 1 + spread, color="C0", alpha=0.15, linewidth=0, label=band)
     ax.axhline(1, color="C0", label="limit law")
-    some = slice(None, None, 4)
-    ax.errorbar(
-        t[some],
-        mean[some],
-        error[some],
-        fmt="o",
-        color="C1",
-        markersize=3,
-        elinewidth=0.8,
-        label=f"mean of {runs} exact runs, {LEVEL:.0%} interval",
+    style = {"color": "C1", "markersize": 3, "elinewidth": 0.8, "capsize": 0}
+    label = f"mean of {ds.sizes['run']} exact runs, {LEVEL:.0%} interval"
+    draw_means(
+        ax, t[some], (ds[name].transpose("time", "run").values / law[:, None])[some], label=label, **style
     )
-    ax.plot(t, ds[f"source_{name}"].values / law, color="0.5", linestyle="--", label="source, constants 1")
+    ax.plot(t, source, color="0.5", linestyle="--", label="source, constants 1")
     ax.set(xscale="log", yscale="log", ylim=(0.2, 8), xlabel="time t", ylabel=f"{NAMES[name]} / limit law")
     ax.set_yticks([0.3, 0.5, 1, 2, 3], ["0.3", "0.5", "1", "2", "3"])
     ax.minorticks_off()

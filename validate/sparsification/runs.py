@@ -7,15 +7,13 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import collisions
-from ...solvers.sparsification import limit_law, solve
-from ...theory import arguments, sparsification
-from ...theory.arguments import choice, integer
+from ...solvers.sparsification import Sparsification, limit_law, solve
+from ...theory import sparsification
+from ...theory.arguments import FloatArray, choice, integer, number, vector
 from ..training.engine import load_torch
 from ..training.loop import descend
 
 __all__ = ["default_times", "run_agreement", "run_fig2", "run_fig7"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # The source's parameters (§2.4): what Figs. 2 and 7 show.
 M, LAM, SCALE = 100_000, 1e-5, 0.9
@@ -25,21 +23,9 @@ CHATTER = 2.0
 
 
 def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
-    """Return times from long before the first weights drop to long after the last but one, even in log t.
+    """Return `count` times from long before the first of m weights drop to long after the last but one.
 
-    Parameters
-    ----------
-    m : int
-        Number of weights, at least 8.
-    lam : float
-        Strength of the l1 force, positive.
-    count : int, optional
-        How many times, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its interval.
+    Even in log t; m is at least 8, the strength lam of the l1 force positive.
 
     Examples
     --------
@@ -47,7 +33,7 @@ def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
     array([1.58100e+01, 2.81171e+03, 5.00000e+05])
     """
     m = integer("m", m, 8)
-    lam = float(arguments.real("lam", lam, 0, brackets="()"))
+    lam = number("lam", lam, 0, brackets="()")
     return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, integer("count", count, 2))
 
 
@@ -56,10 +42,15 @@ def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
 
 
-def _relative_variance(nonzeros: npt.NDArray[Any], l1_norm: FloatArray, l2_norm: FloatArray) -> FloatArray:
+def _solved(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
+    """Return the numbers of runs, stacked, and the relative variance of the weights that are left."""
+    nonzeros, l1, l2 = (
+        np.array([getattr(r, name) for r in results]) for name in ("nonzeros", "l1_norm", "l2_norm")
+    )
     # m' |W|² / |W|_1² - 1; rounding can leave -1e-16 for a single weight.
-    ratio = np.divide(l2_norm, l1_norm, out=np.ones_like(l1_norm), where=l1_norm > 0)
-    return np.where(nonzeros > 0, np.maximum(nonzeros * ratio**2 - 1, 0.0), np.nan)
+    ratio = np.divide(l2, l1, out=np.ones_like(l1), where=l1 > 0)
+    spread = np.where(nonzeros > 0, np.maximum(nonzeros * ratio**2 - 1, 0.0), np.nan)
+    return {"nonzeros": nonzeros.astype(np.int32), "l1_norm": l1, "l2_norm": l2, "relative_variance": spread}
 
 
 def run_fig2(
@@ -74,35 +65,27 @@ def run_fig2(
 
     Parameters
     ----------
-    m : int, optional
-        Number of weights, at least 8.
-    lam : float, optional
-        Strength of the l1 force, positive.
-    scale : float, optional
+    m, lam : int, float
+        Number of weights, at least 8; strength of the l1 force, positive.
+    scale : float
         Initial length; the weights are normal with standard deviation scale/sqrt(m).
     times : array_like of float, optional
         Flow times, sorted; `default_times` if not given.
-    runs : int, optional
-        Independent initialisations, at least 2.
-    seed : int, optional
-        Run r begins from ``default_rng([seed, r])``.
+    runs, seed : int
+        Independent initialisations, at least 2; run r begins from ``default_rng([seed, r])``.
 
     Returns
     -------
     xarray.Dataset
         Over (run, time): `nonzeros`, `l1_norm`, `l2_norm`, `relative_variance`. Over time: the limit law
-        (`law_nonzeros`, `law_l1_norm`, `law_relative_variance`, `law_nonzeros_std`, `law_l1_norm_std`)
-        and the curves that the source draws, 1/(1/sqrt(m) + lam t) and its square (`source_l1_norm`,
+        (`law_nonzeros`, `law_l1_norm`, `law_relative_variance`, `law_nonzeros_std`, `law_l1_norm_std`) and
+        the curves that the source draws, 1/(1/sqrt(m) + lam t) and its square (`source_l1_norm`,
         `source_nonzeros`).
 
     Raises
     ------
     ValueError
         If an argument is outside its interval.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.4 and Fig. 2.
 
     Examples
     --------
@@ -112,41 +95,24 @@ def run_fig2(
     """
     m = integer("m", m, 8)
     runs = integer("runs", runs, 2)
-    t = default_times(m, lam) if times is None else arguments.vector("times", times)
+    t = default_times(m, lam) if times is None else vector("times", times)
     law = limit_law(t, lam, m, scale)
     # What the source's figure draws: App. B's solution with a relative variance of 1 at all times.
     drawn = 1 / (1 / m**0.5 + lam * t)
-    results = [solve(_initial(m, scale, seed, run), lam, t) for run in range(runs)]
-    nonzeros, l1, l2 = (
-        np.array([getattr(r, name) for r in results]) for name in ("nonzeros", "l1_norm", "l2_norm")
-    )
-    return xr.Dataset(
-        {
-            "nonzeros": (("run", "time"), nonzeros.astype(np.int32)),
-            "l1_norm": (("run", "time"), l1),
-            "l2_norm": (("run", "time"), l2),
-            "relative_variance": (("run", "time"), _relative_variance(nonzeros, l1, l2)),
-            "law_nonzeros": ("time", law.nonzeros),
-            "law_l1_norm": ("time", law.l1_norm),
-            "law_relative_variance": ("time", law.relative_variance),
-            "law_nonzeros_std": ("time", law.nonzeros_std),
-            "law_l1_norm_std": ("time", law.l1_norm_std),
-            "source_nonzeros": ("time", drawn**2),
-            "source_l1_norm": ("time", drawn),
-        },
-        coords={"time": t, "run": np.arange(runs, dtype=np.int32)},
-        attrs={"m": m, "lam": lam, "scale": scale, "seed": seed},
-    )
+    found = _solved(*(solve(_initial(m, scale, seed, run), lam, t) for run in range(runs)))
+    names = ("nonzeros", "l1_norm", "relative_variance", "nonzeros_std", "l1_norm_std")
+    curves = {f"law_{name}": getattr(law, name) for name in names}
+    curves |= {"source_nonzeros": drawn**2, "source_l1_norm": drawn}
+    data: dict[str, Any] = {name: (("run", "time"), values) for name, values in found.items()}
+    data |= {name: ("time", values) for name, values in curves.items()}
+    coords = {"time": t, "run": np.arange(runs, dtype=np.int32)}
+    return xr.Dataset(data, coords, {"m": m, "lam": lam, "scale": scale, "seed": seed})
 
 
 def run_fig7(
-    m: int = M,
-    lam: float = LAM,
-    scale: float = SCALE,
-    times: npt.ArrayLike | None = None,
-    seed: int = 0,
+    m: int = M, lam: float = LAM, scale: float = SCALE, times: npt.ArrayLike | None = None, seed: int = 0
 ) -> xr.Dataset:
-    """Follow the relative variance of the survivors of one run, between its bounds.
+    """Follow the relative variance of the survivors of one run, between its bounds (App. B).
 
     Parameters
     ----------
@@ -156,18 +122,14 @@ def run_fig7(
     Returns
     -------
     xarray.Dataset
-        Over time: `nonzeros`, `relative_variance`, its bounds for the weights of the run (`lower`,
-        `upper`) and for weights at regular percentiles (`ideal_lower`, `ideal_upper`) at the same number
-        of survivors, and the limit for many weights (`limit`).
+        Over time: `nonzeros`, `relative_variance`, its bounds for the weights of the run (`lower`, `upper`)
+        and for weights at regular percentiles (`ideal_lower`, `ideal_upper`) at the same number of survivors,
+        and the limit for many weights (`limit`).
 
     Raises
     ------
     ValueError
         If an argument is outside its interval, or all weights die before the last time.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. B and Fig. 7.
 
     Examples
     --------
@@ -176,29 +138,23 @@ def run_fig7(
     True
     """
     m = integer("m", m, 8)
-    t = default_times(m, lam) if times is None else arguments.vector("times", times)
+    t = default_times(m, lam) if times is None else vector("times", times)
     w0 = _initial(m, scale, seed, 0)
     result = solve(w0, lam, t)
-    if result.nonzeros[-1] == 0:
+    left = result.nonzeros
+    if left[-1] == 0:
         raise ValueError(f"`lam` must leave a weight to the end of `times`; got {lam}.")
-    lower, upper = sparsification.relative_variance_bounds(w0, result.nonzeros)
-    ideal = sparsification.relative_variance_bounds(sparsification.ideal_weights(m, scale), result.nonzeros)
-    return xr.Dataset(
-        {
-            "nonzeros": ("time", result.nonzeros.astype(np.int32)),
-            "relative_variance": (
-                "time",
-                _relative_variance(result.nonzeros, result.l1_norm, result.l2_norm),
-            ),
-            "lower": ("time", lower),
-            "upper": ("time", upper),
-            "ideal_lower": ("time", ideal[0]),
-            "ideal_upper": ("time", ideal[1]),
-            "limit": ("time", sparsification.limiting_relative_variance(result.nonzeros / m)),
-        },
-        coords={"time": t},
-        attrs={"m": m, "lam": lam, "scale": scale, "seed": seed},
-    )
+    found = {
+        name: values[0]
+        for name, values in _solved(result).items()
+        if name in ("nonzeros", "relative_variance")
+    }
+    found["lower"], found["upper"] = sparsification.relative_variance_bounds(w0, left)
+    ideal = sparsification.ideal_weights(m, scale)
+    found["ideal_lower"], found["ideal_upper"] = sparsification.relative_variance_bounds(ideal, left)
+    found["limit"] = sparsification.limiting_relative_variance(left / m)
+    data = {name: ("time", values) for name, values in found.items()}
+    return xr.Dataset(data, {"time": t}, {"m": m, "lam": lam, "scale": scale, "seed": seed})
 
 
 def run_agreement(
@@ -221,11 +177,9 @@ def run_agreement(
     ----------
     m, lam, scale, times, runs, seed
         As in `run_fig2`; small, since training takes max(times)/learning_rate steps.
-    learning_rate : float, optional
-        Positive, at most 1.
-    optimizer : {"sgd", "adamw"}, optional
-        Plain gradient descent follows the flow. AdamW divides each weight's gradient by its size, so that all
-        weights move alike and the flow is left.
+    learning_rate, optimizer : float, {"sgd", "adamw"}
+        At most 1. Plain gradient descent follows the flow. AdamW divides each weight's gradient by its size,
+        so that all weights move alike and the flow is left.
 
     Returns
     -------
@@ -240,7 +194,7 @@ def run_agreement(
     ImportError
         If PyTorch is not installed.
     """
-    rate = float(arguments.real("learning_rate", learning_rate, 0, 1, brackets="(]"))
+    rate = number("learning_rate", learning_rate, 0, 1, brackets="(]")
     choice("optimizer", optimizer, ("sgd", "adamw"))
     load_torch()  # before the other routes, not after
     ds = run_fig2(m, lam, scale, times, runs, seed)
@@ -248,12 +202,10 @@ def run_agreement(
     first = np.array([_initial(m, scale, seed, run) for run in range(runs)])
     flow = collisions.flow(first[:, None, :], lam, t, interference=False)
     nonzeros, l1_norm = _train(first, lam, t, rate, optimizer)
-    ds = ds.assign(
-        flow_nonzeros=(("run", "time"), flow.nonzeros[..., 0].astype(np.int32)),
-        flow_l1_norm=(("run", "time"), flow.l1_norm[..., 0]),
-        trained_nonzeros=(("run", "time"), nonzeros.astype(np.int32)),
-        trained_l1_norm=(("run", "time"), l1_norm),
-    )
+    counts = {"flow_nonzeros": flow.nonzeros[..., 0], "trained_nonzeros": nonzeros}
+    norms = {"flow_l1_norm": flow.l1_norm[..., 0], "trained_l1_norm": l1_norm}
+    found = {name: values.astype(np.int32) for name, values in counts.items()} | norms
+    ds = ds.assign({name: (("run", "time"), values) for name, values in found.items()})
     return ds.assign_attrs(learning_rate=rate, optimizer=optimizer)
 
 

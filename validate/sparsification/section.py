@@ -12,6 +12,7 @@ from . import plots, runs
 __all__ = ["SECTION"]
 
 MANY = 100  # with fewer left, the mean of the runs itself scatters by more than a few per cent
+NAMES = {"nonzeros": "m'", "l1_norm": "|W|_1"}
 SHOWN = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables, in 1/lam
 
 TEXT = """
@@ -31,120 +32,93 @@ def _times(lam: float) -> list[float]:
     return [u / lam for u in SHOWN]
 
 
-def _show_curves(ds: xr.Dataset) -> Shown:
-    return Shown(_what_was_found(ds), _curves(ds), [_law_table(ds)], _headline(ds))
-
-
-def _headline(ds: xr.Dataset) -> str:
-    ratio = ds["law_nonzeros"] / ds["nonzeros"].mean("run")
-    off = float(abs(ratio - 1).where(ds["law_nonzeros"] >= MANY).max())
-    return (
-        "Sparsification under l1 has a limit law without a fitted constant: it is within "
-        f"{off:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY} weights or more are left."
-    )
-
-
-def _show_variance(ds: xr.Dataset) -> Shown:
-    figure = Figure(
-        "fig7",
-        "Fig. 7: how unequal the survivors are",
-        _setting(ds) + ". Between drops the run moves from its lower to its upper bound; the limit begins at "
-        "pi/2 - 1 and tends to 1.",
-        ds,
-        plots.plot_relative_variance,
-    )
-    return Shown("", [figure])
-
-
-def _show_routes(ds: xr.Dataset) -> Shown:
-    return Shown("", (), [_agreement_table(ds)])
-
-
-def _what_was_found(ds: xr.Dataset) -> str:
-    """Say from the numbers how far the source's curves and the limit law are from the mean of exact runs."""
-    sentences = []
-    for name, label in (("nonzeros", "m'"), ("l1_norm", "|W|_1")):
-        mean = ds[name].mean("run").values
-        early = ds["time"].values <= 1 / ds.attrs["lam"]
-        source = (ds[f"source_{name}"].values / mean)[early]
-        law = ds[f"law_{name}"].values / mean
-        sentences.append(
-            f"{label}: up to t = 1/lam the source's curve lies between {source.min():.2f} and "
-            f"{source.max():.2f} times the mean of {ds.sizes['run']} exact runs, the limit law between "
-            f"{law.min():.3f} and {law.max():.3f} times."
-        )
-    return " ".join(sentences)
-
-
 def _setting(ds: xr.Dataset) -> str:
     m, lam, scale = (ds.attrs[k] for k in ("m", "lam", "scale"))
     return f"m = {m}, lam = {lam:g}, first weights of standard deviation {scale:g}/sqrt(m)"
 
 
-def _curves(ds: xr.Dataset) -> list[Figure]:
-    ratios = [partial(plots.plot_deviation, name=name) for name in ("nonzeros", "l1_norm")]
+def _show_curves(ds: xr.Dataset) -> Shown:
+    """Say from the numbers how far the source's curves and the limit law are from the mean of exact runs."""
+    sentences = []
+    for name, label in NAMES.items():
+        mean = ds[name].mean("run")
+        source = (ds[f"source_{name}"] / mean).where(ds["time"] <= 1 / ds.attrs["lam"])
+        law = ds[f"law_{name}"] / mean
+        sentences.append(
+            f"{label}: up to t = 1/lam the source's curve lies between {float(source.min()):.2f} and "
+            f"{float(source.max()):.2f} times the mean of {ds.sizes['run']} exact runs, the limit law "
+            f"between {float(law.min()):.3f} and {float(law.max()):.3f} times."
+        )
     band = "The band is the predicted standard deviation of a single run."
-    return [
-        Figure(
-            "fig2",
-            "Fig. 2: sparsification",
-            f"{_setting(ds)}.",
-            ds,
-            (plots.plot_nonzeros, plots.plot_l1_norm),
-        ),
+    both, ratios = (
+        (plots.plot_nonzeros, plots.plot_l1_norm),
+        [partial(plots.plot_deviation, name=k) for k in NAMES],
+    )
+    figures = [
+        Figure("fig2", "Fig. 2: sparsification", f"{_setting(ds)}.", ds, both),
         Figure("fig2-ratio", "Fig. 2 beside the limit law", f"{_setting(ds)}. {band}", ds, ratios),
     ]
+    ratio = ds["law_nonzeros"] / ds["nonzeros"].mean("run")
+    off = float(abs(ratio - 1).where(ds["law_nonzeros"] >= MANY).max())
+    headline = (
+        "Sparsification under l1 has a limit law without a fitted constant: it is within "
+        f"{off:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY} weights or more are left."
+    )
+    return Shown(" ".join(sentences), figures, [_law_table(ds)], headline)
 
 
-def _mean_and_error(values: np.ndarray, digits: str = ".4g") -> str:
-    return f"{values.mean():{digits}} ± {values.std(ddof=1) / values.size**0.5:.2g}"
+def _show_variance(ds: xr.Dataset) -> Shown:
+    caption = (
+        f"{_setting(ds)}. Between drops the run moves from its lower to its upper bound; the limit begins at "
+        "pi/2 - 1 and tends to 1."
+    )
+    title = "Fig. 7: how unequal the survivors are"
+    return Shown("", [Figure("fig7", title, caption, ds, plots.plot_relative_variance)])
+
+
+def _columns(*head: str) -> tuple[str, ...]:
+    return ("lam t", *(f"{label}: {h}" for label in NAMES.values() for h in head))
 
 
 def _law_table(ds: xr.Dataset) -> Table:
     rows = []
     for u in SHOWN:
         at = ds.sel(time=u / ds.attrs["lam"], method="nearest")
-        row: list[object] = [f"{float(at['time']) * ds.attrs['lam']:.3g}"]
-        for name in ("nonzeros", "l1_norm"):
+        row = [f"{float(at['time']) * ds.attrs['lam']:.3g}"]
+        for name in NAMES:
             values = at[name].values.astype(float)
-            law = float(at[f"law_{name}"])
-            row += [
-                _mean_and_error(values),
-                f"{law:.4g}",
-                f"{values.std(ddof=1):.2g} / {float(at[f'law_{name}_std']):.2g}",
-                f"{float(at[f'source_{name}']) / values.mean():.2f}",
-            ]
+            mean, spread = values.mean(), values.std(ddof=1)
+            law, law_std, source = (
+                float(at[key]) for key in (f"law_{name}", f"law_{name}_std", f"source_{name}")
+            )
+            row += [f"{mean:.4g} ± {spread / values.size**0.5:.2g}", f"{law:.4g}"]
+            row += [f"{spread:.2g} / {law_std:.2g}", f"{source / mean:.2f}"]
         rows.append(row)
-    head = ("exact mean", "limit law", "s.d. of runs / law", "source / exact")
-    return Table(
-        "The limit law and the exact solution",
-        ("lam t", *(f"m': {h}" for h in head), *(f"|W|_1: {h}" for h in head)),
-        rows,
-        f"{ds.sizes['run']} exact runs; means ± standard error; the law has no fitted constant.",
-    )
+    columns = _columns("exact mean", "limit law", "s.d. of runs / law", "source / exact")
+    caption = f"{ds.sizes['run']} exact runs; means ± standard error; the law has no fitted constant."
+    return Table("The limit law and the exact solution", columns, rows, caption)
 
 
-def _agreement_table(ds: xr.Dataset) -> Table:
-    lam, rows = ds.attrs["lam"], []
+def _show_routes(ds: xr.Dataset) -> Shown:
+    rows = []
     for t in ds["time"].values:
         at = ds.sel(time=t)
-        row: list[object] = [f"{t * lam:.3g}"]
-        for name in ("nonzeros", "l1_norm"):
+        row = [f"{t * ds.attrs['lam']:.3g}"]
+        for name in NAMES:
             exact = at[name].values.astype(float)
             mean, half = student(exact)
             row += [f"{mean:.4g} ± {half:.2g}", f"{float(at[f'law_{name}']):.4g}"]
-            for route in ("flow", "trained"):
-                row.append(f"{np.max(np.abs(at[f'{route}_{name}'].values / exact - 1)):.1e}")
+            routes = [at[f"{route}_{name}"].values for route in ("flow", "trained")]
+            row += [f"{np.max(np.abs(found / exact - 1)):.1e}" for found in routes]
         rows.append(row)
-    head = (f"exact, {LEVEL:.0%}", "limit law", "flow", "PyTorch")
-    return Table(
-        "One encoding by four routes",
-        ("lam t", *(f"m': {h}" for h in head), *(f"|W|_1: {h}" for h in head)),
-        rows,
-        f"m = {ds.attrs['m']}, lam = {lam:g}, {ds.sizes['run']} runs. For the full flow (interference off) "
-        f"and for PyTorch (plain gradient descent, learning rate {ds.attrs['learning_rate']:g}) the largest "
-        "relative difference, over runs, from the exact solution from the same first weights.",
+    caption = (
+        f"m = {ds.attrs['m']}, lam = {ds.attrs['lam']:g}, {ds.sizes['run']} runs. For the full flow "
+        "(interference off) and for PyTorch (plain gradient descent, learning rate "
+        f"{ds.attrs['learning_rate']:g}) the largest relative difference, over runs, from the exact solution "
+        "from the same first weights."
     )
+    columns = _columns(f"exact, {LEVEL:.0%}", "limit law", "flow", "PyTorch")
+    return Shown("", (), [Table("One encoding by four routes", columns, rows, caption)])
 
 
 SECTION = Section(

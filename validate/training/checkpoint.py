@@ -13,6 +13,9 @@ from .engine import Model
 __all__ = ["load", "save"]
 
 FORMAT = "superposition training checkpoint 1"
+# What a model is besides its ends, history and random state: tensors, and what JSON holds.
+TENSORS = ("parameters", "first_moment", "second_moment")
+NOTED = ("step", "end_steps", "status", "finished")
 
 
 def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds: float) -> None:
@@ -20,22 +23,11 @@ def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds:
     arrays: dict[str, np.ndarray] = {}
     notes = []
     for i, model in enumerate(models):
-        arrays[f"{i} parameters"] = model.parameters.cpu().numpy()
-        arrays[f"{i} first_moment"] = model.first_moment.cpu().numpy()
-        arrays[f"{i} second_moment"] = model.second_moment.cpu().numpy()
+        arrays |= {f"{i} {name}": getattr(model, name).cpu().numpy() for name in TENSORS}
         arrays[f"{i} generator"] = model.generator.get_state().numpy()
         arrays[f"{i} history"] = np.array(model.history, dtype=np.float64)
-        for end, flat in model.ends.items():
-            arrays[f"{i} end {end}"] = flat
-        notes.append(
-            {
-                "step": model.step,
-                "ends": list(model.ends),
-                "end_steps": model.end_steps,
-                "status": model.status,
-                "finished": model.finished,
-            }
-        )
+        arrays |= {f"{i} end {end}": flat for end, flat in model.ends.items()}
+        notes.append({"ends": list(model.ends)} | {name: getattr(model, name) for name in NOTED})
     head = {"format": FORMAT, "settings": settings, "models": notes, "seconds": seconds}
     arrays["head"] = np.array(json.dumps(head))
     write_arrays(path, arrays)
@@ -54,24 +46,21 @@ def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Mode
         head = json.loads(str(arrays["head"]))
         known, made_with = head["format"] == FORMAT, head["settings"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"`checkpoint` must be a file written by this project, and whole; got {str(path)!r} ({error})."
-        ) from error
+        rule = "`checkpoint` must be a file written by this project, and whole"
+        raise ValueError(f"{rule}; got {str(path)!r} ({error}).") from error
     if not known:
         raise ValueError(f"`checkpoint` must have the format {FORMAT!r}; got {str(path)!r}.")
     other = sorted(name for name in settings if made_with.get(name) != settings[name])
     if other:
-        raise ValueError(
-            f"`checkpoint` must come from a run with the same settings; got {str(path)!r}, which differs "
-            f"in {', '.join(other)}."
-        )
+        rule = "`checkpoint` must come from a run with the same settings"
+        raise ValueError(f"{rule}; got {str(path)!r}, which differs in {', '.join(other)}.")
     for i, (model, note) in enumerate(zip(models, head["models"], strict=True)):
         device = model.parameters.device
-        for name in ("parameters", "first_moment", "second_moment"):
+        for name in TENSORS:
             setattr(model, name, torch.from_numpy(arrays[f"{i} {name}"]).to(device))
         model.generator.set_state(torch.from_numpy(arrays[f"{i} generator"]))
         model.history = arrays[f"{i} history"].tolist()
         model.ends = {end: arrays[f"{i} end {end}"] for end in note["ends"]}
-        model.step, model.finished = note["step"], note["finished"]
-        model.end_steps, model.status = note["end_steps"], note["status"]
+        for name in NOTED:
+            setattr(model, name, note[name])
     return float(head["seconds"])

@@ -6,6 +6,7 @@ so that Adam is a handful of elementwise operations whatever the number of model
 
 import hashlib
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +14,14 @@ from typing import Any
 import numpy as np
 
 from ...solvers.loss import exact_loss
+from ...theory import arguments
 from ...theory.features import Features
 from .schedule import CONVERGED, STOPPING_RULE
 
-__all__ = ["Law", "Model", "digest", "evaluate", "load_torch", "new_model", "product", "run_block"]
+__all__ = [
+    "Law", "Model", "choose_device", "digest", "evaluate", "load_torch", "new_model", "product", "provenance",
+    "run_block",
+]  # fmt: skip
 
 # Adam's usual constants. The loss that is differentiated is the sum over the features (Cowsik et al.
 # (2024), Eq. 2), averaged over the batch: with the mean over the features gradients at small p and
@@ -69,6 +74,23 @@ def load_torch() -> Any:
     except ImportError as error:
         raise ImportError("training needs PyTorch: pip install 'superposition[torch]'") from error
     return torch
+
+
+def choose_device(torch: Any, device: str) -> Any:
+    """Return the torch device that is asked for, if it is there."""
+    device = arguments.choice("device", device, ("auto", "cpu", "cuda"))
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("`device` must be 'auto' or 'cpu' where no CUDA device is available; got 'cuda'.")
+    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def provenance(torch: Any, place: Any, began: float) -> dict[str, str | float]:
+    """Say on what was trained, and how long since `began`."""
+    return {
+        "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
+        "torch_version": str(torch.__version__),
+        "wall_time_seconds": time.perf_counter() - began,
+    }
 
 
 def digest(law: Features) -> int:
@@ -127,17 +149,9 @@ def new_model(
             decoder[...] = rng.uniform(-1, 1, decoder.shape) / math.sqrt(n_hidden)
         bias[...] = rng.uniform(-1, 1, bias.shape) / math.sqrt(n_hidden)
     parameters = torch.from_numpy(flat).to(device)
-    return Model(
-        n_features,
-        n_hidden,
-        law,
-        seed,
-        tied,
-        parameters,
-        torch.zeros_like(parameters),
-        torch.zeros_like(parameters),
-        _generator(torch, device, key, "training"),
-    )
+    first, second = torch.zeros_like(parameters), torch.zeros_like(parameters)
+    generator = _generator(torch, device, key, "training")
+    return Model(n_features, n_hidden, law, seed, tied, parameters, first, second, generator)
 
 
 def _draw(torch: Any, x: Any, law: Law, generator: Any) -> None:

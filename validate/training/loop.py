@@ -11,29 +11,14 @@ __all__ = ["descend"]
 
 
 def descend(
-    optimiser: Any,
-    loss: Callable[[], Any],
-    stops: Sequence[int],
-    rate: Callable[[int], float] | None = None,
+    optimiser: Any, loss: Callable[[], Any], stops: Sequence[int], rate: Callable[[int], float] | None = None
 ) -> Iterator[int]:
     """Take steps of a torch optimiser, and pause after given numbers of them.
 
-    Parameters
-    ----------
-    optimiser : torch.optim.Optimizer
-        Of the parameters that are trained, of one model or of a stack of them.
-    loss : callable
-        Returns the loss at the parameters as they are; called once a step, so that it may draw new data. The
-        losses of the models of a stack are summed: then each has its own gradient.
-    stops : increasing sequence of int
-        Numbers of steps after which to pause; 0 is the start.
-    rate : callable, optional
-        Learning rate of each step, counted from 0; the optimiser's own if not given.
-
-    Yields
-    ------
-    int
-        The number of steps taken.
+    The function `loss` returns the loss at the parameters as they are, of one model or summed over a stack,
+    so that each has its own gradient; it is called once a step, so that it may draw new data. After each of
+    the numbers of steps in `stops`, which increase, and of which 0 is the start, that number is yielded. The
+    learning rate of a step, counted from 0, is that of `rate`, or the optimiser's own if there is none.
 
     Examples
     --------

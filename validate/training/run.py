@@ -19,7 +19,7 @@ from ...theory import arguments
 from ...theory.features import Features, as_features
 from ..files import output_file
 from . import checkpoint as checkpoints
-from .engine import Law, Model, digest, evaluate, load_torch, new_model, run_block
+from .engine import Law, Model, choose_device, digest, evaluate, load_torch, new_model, provenance, run_block
 from .points import LARGEST_SIZE, points
 from .results import dataset
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
@@ -63,14 +63,14 @@ def train(
 ) -> xr.Dataset:
     r"""Train models ReLU(W_out W_in x + b) of one n_features on sparse data, many at once.
 
-    The data are x_i = c_i u_i, c_i Bernoulli(p) and u_i uniform on [0, 1], all independent and always
-    fresh; or they have any other law, which may weight the features' errors by importances. Adam minimises
-    the squared error, summed over the features as in the source, which sets the size of Adam's epsilon and
+    The data are x_i = c_i u_i, c_i Bernoulli(p) and u_i uniform on [0, 1], all independent and always fresh;
+    or they have any other law, which may weight the features' errors by importances. Adam minimises the
+    squared error, summed over the features as in the source, which sets the size of Adam's epsilon and
     nothing else; every loss that is returned is *per feature*.
 
-    A model's numbers depend on its own sizes, p, seed and the settings only: it has random streams of
-    its own for its first weights, its training data and its evaluations, so it comes out the same,
-    bit for bit on a CPU, whatever models and threads it is trained beside.
+    A model has random streams of its own for its first weights, its training data and its evaluations: its
+    numbers depend on its own sizes, p, seed and the settings only, and are the same, bit for bit on a CPU,
+    whatever models and threads it is trained beside.
 
     Parameters
     ----------
@@ -78,95 +78,79 @@ def train(
         At least 2.
     n_hidden, p, seed : scalar or (models,) array_like
         One entry for each model; they broadcast. ``1 <= n_hidden <= n_features``; p in (0, 1] is the
-        probability that a feature is on (1 - S of other papers); seeds are not negative. See `grid`.
-        In place of p a `theory.features.Features` is the law of the data of all models. Its samples are
-        drawn on the CPU, at some 2 ms for a batch of 64 features.
-    tied : bool
-        Train with W_out = W_in'.
+        probability that a feature is on (1 - S of other papers); seeds are not negative. See `grid`. In place
+        of p a `theory.features.Features` is the law of the data of all models. Its samples are drawn on the
+        CPU, at some 2 ms for a batch of 64 features.
+    tied, keep_weights, progress : bool
+        Train with W_out = W_in'; return ``W_out`` and ``W_in`` too; show a progress bar.
     init : {"aligned", "linear"}
-        First weights. "aligned": encodings uniform on the unit sphere, W_out = W_in' (the two part
-        during training unless tied), b = 0. "linear": the default of ``torch.nn.Linear`` for weights
-        and biases, U(±1/sqrt(fan_in)), as in the published code of the source. There half the diagonal
-        of M = W_out W_in starts negative, and for small p many of these features never recover: see
-        Notes.
+        First weights. "aligned": encodings uniform on the unit sphere, W_out = W_in' (the two part during
+        training unless tied), b = 0. "linear": U(±1/sqrt(fan_in)), as in ``torch.nn.Linear`` and the
+        published code of the source. There half the diagonal of M = W_out W_in starts negative, and for small
+        p many of these features never recover: see Notes.
     schedule : {"both", "paper", "converged"}
-        Which ends to train to. "stopping rule" is the end of a phase with a constant learning rate,
-        no warm-up, that lasts "as long as the average loss over the past 100 batches is lower than the
-        average loss over the 100 batches prior to that one", checked every 100 batches, and at most
-        45 000 steps. "converged" is the end of a phase of `steps` steps in which the learning rate
-        rises for 5 % of them and then falls to zero along half a cosine. "both" runs the second phase
-        from where the first stopped, Adam's moments included, so that each model costs one training;
-        models of a batch pass from phase to phase each at its own step.
-    steps : int
-        Length of the converging phase, a multiple of 100.
-    batch_size : int
-        Samples in a batch.
-    learning_rate : float, optional
-        Of the phase with the stopping rule; 3e-3 / sqrt(n_features) if not given, as in the published
-        code of the source (the paper does not say).
-    peak_learning_rate : float, optional
-        Of the converging phase; 1e-2 if not given.
+        Which ends to train to. "stopping rule" is the end of a phase with a constant learning rate that lasts
+        as long as `falling` says, checked every 100 batches, and at most 45 000 steps. "converged" is the end
+        of a phase of `steps` steps with `learning_rates`. "both" runs the second phase from where the first
+        stopped, Adam's moments included; models of a batch pass from phase to phase each at its own step.
+    steps, batch_size : int
+        Length of the converging phase, a multiple of 100; samples in a batch.
+    learning_rate, peak_learning_rate : float, optional
+        Of the phase with the stopping rule, 3e-3 / sqrt(n_features) if not given, as in the published code of
+        the source (the paper does not say); and the largest of the converging phase, 1e-2 if not given.
     evaluation_samples : int
         Fresh samples on which each final loss is evaluated. None: the exact loss instead, to 1e-6 (see
         `solvers.loss.exact_loss` for its domain and cost).
-    device : {"auto", "cpu", "cuda"}
-        "auto" takes CUDA where there is one. Data are generated on the device.
-    threads : int, optional
-        Models that are trained at the same time on a CPU, each operation on one thread; as many as
-        torch has threads if not given. Torch's own setting is put back at the end.
+    device, threads : {"auto", "cpu", "cuda"}, int, optional
+        "auto" takes CUDA where there is one. Models that are trained at the same time on a CPU, each
+        operation on one thread; as many as torch has threads if not given.
     checkpoint : path, optional
         File to which the state is written every minute, at Ctrl-C and at the end, and from which training
-        goes on if the file exists. On a CPU an interrupted run gives the same numbers, bit for bit, as one
-        that was not. The file stays when training is done.
-    keep_weights : bool
-        Return ``W_out`` and ``W_in`` too.
-    progress : bool
-        Show a progress bar.
+        goes on if the file exists, on a CPU with the same numbers, bit for bit. It stays when training is
+        done.
 
     Returns
     -------
     xarray.Dataset
-        Dimensions ``end``, ``model``, ``feature``, ``block``, and ``hidden`` with `keep_weights`.
         Of (model): ``n_hidden``, ``p`` (of a law the mean over the features), ``seed``. Of (end, model):
         ``status`` ("reached", "step limit", "diverged"), ``steps`` run up to this end, ``loss`` per feature
-        with its standard error ``loss_se`` (of exact losses the error estimate), and what
-        `weight_statistics` gives. Of (end, model, feature): ``diagonal`` of M, and ``bias``. Of (model,
-        block): ``history``, mean losses over 100 batches, NaN after the last; the coordinate ``block`` is
-        the number of its last batch. ``W_out`` (…, feature, hidden) and ``W_in`` (…, hidden, feature) are
-        padded with zeros up to the largest n_hidden, which leaves M as it is. A law is told by ``law_p``,
-        ``law_scale`` and ``law_importance`` (feature). The attributes tell settings, device, torch version
-        and wall time.
+        with its standard error ``loss_se`` (of exact losses the error estimate), and what `weight_statistics`
+        gives. Of (end, model, feature): ``diagonal`` of M, and ``bias``. Of (model, block): ``history``, mean
+        losses over 100 batches, NaN after the last; the coordinate ``block`` is the number of its last batch.
+        ``W_out`` (…, feature, hidden) and ``W_in`` (…, hidden, feature) are padded with zeros up to the
+        largest n_hidden, which leaves M as it is. A law is told by ``law_p``, ``law_scale`` and
+        ``law_importance`` (feature). The attributes tell settings, device, torch version and wall time.
 
-        A model whose loss or weights ceased to be finite stops there, has the status "diverged" at the
-        ends it did not reach, and NaN for their losses and statistics.
+        A model whose loss or weights ceased to be finite stops there, has the status "diverged" at the ends
+        it did not reach, and NaN for their losses and statistics.
 
     Raises
     ------
     ValueError
-        If an argument is out of range, no CUDA device is there, or `checkpoint` is truncated, foreign,
-        from other settings or in a folder that cannot be written.
+        If an argument is out of range, no CUDA device is there, or `checkpoint` is truncated, foreign, from
+        other settings or in a folder that cannot be written.
     ImportError
         If torch is not installed.
 
     Notes
     -----
-    Arithmetic is float32, which changes losses by about 1e-6 of their size. On a CPU, 1000 steps of one
-    model on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at
-    (512, 128), batches of 1024.
+    Arithmetic is float32, which changes losses by about 1e-6 of their size. On a CPU, 1000 steps of one model
+    on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at (512, 128),
+    batches of 1024.
 
-    *How long, how fast.* At n_features = 128, p from 0.01 to 0.4 and ratios 0.1 and 0.5, peaks of 3e-3, 1e-2
-    and 3e-2 and 5000 or 15 000 steps, final losses differ by up to 5 %, but for the slowest (5000 steps
-    at 3e-3), whose are up to twice as high. At n_features = 512, ratio 1/4, p = 0.01 and 0.1, 2000 steps
-    gave 0.586 and 0.821 of the rug's loss and 6000 gave 0.556 and 0.797: large models want more steps.
-    Compare two budgets before calling a loss converged.
+    Compare two budgets before calling a loss converged. At n_features = 128, p from 0.01 to 0.4 and ratios
+    0.1 and 0.5, peaks of 3e-3, 1e-2 and 3e-2 and 5000 or 15 000 steps, final losses differ by up to 5 %, but
+    for the slowest (5000 steps at 3e-3), whose are up to twice as high. Large models want more steps: at
+    n_features = 512, ratio 1/4, p = 0.01 and 0.1, 2000 steps gave 0.586 and 0.821 of the rug's loss and 6000
+    gave 0.556 and 0.797.
 
-    *First weights.* At n_features = 128, ratio 0.1 and 0.5 and p = 0.01, models that start from "linear"
-    weights end with 30 to 56 % of their features dropped, at both ends, and "aligned" ones with none.
+    At n_features = 128, ratio 0.1 and 0.5 and p = 0.01, models that start from "linear" weights end with 30
+    to 56 % of their features dropped, at both ends, and "aligned" ones with none.
 
     References
     ----------
-    .. [1] Cowsik et al., "The Persian rug" (2024), §2; code at github.com/KfirD/PersianRug (whose
-       window is 200 batches, not the 100 of the text).
+    .. [1] Cowsik et al., "The Persian rug" (2024), §2; code at github.com/KfirD/PersianRug (whose window is
+       200 batches, not the 100 of the text).
 
     Examples
     --------
@@ -195,27 +179,17 @@ def train(
     _check_memory("batch_size", batch_size, 3 * batch_size * n_features)
     path = None if checkpoint is None else output_file(checkpoint, "checkpoint")
     torch = load_torch()
-    place = _device(torch, device)
+    place = choose_device(torch, device)
     threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1, 1024)
-    settings = {
-        "n_features": n_features,
-        "n_hidden": hidden,
-        "p": ps,
-        "seed": seeds,
-        "tied": tied,
-        "init": init,
-        "schedule": schedule,
-        "steps": steps,
-        "batch_size": batch_size,
-        "learning_rate": rate,
-        "peak_learning_rate": peak,
-        "device": place.type,
-        "law": f"{digest(law):016x}" if isinstance(law, Features) else None,
-    }
+    known = f"{digest(law):016x}" if isinstance(law, Features) else None
+    columns = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": known}
+    told = {"n_features": n_features, "tied": tied, "init": init, "schedule": schedule, "steps": steps}
+    told |= {"batch_size": batch_size, "learning_rate": rate, "peak_learning_rate": peak}
+    told["device"] = place.type
+    settings = columns | told
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
-    models = [
-        new_model(torch, place, n_features, *key, tied, init) for key in zip(hidden, laws, seeds, strict=True)
-    ]
+    keys = zip(hidden, laws, seeds, strict=True)
+    models = [new_model(torch, place, n_features, *key, tied, init) for key in keys]
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, settings, models)
@@ -224,29 +198,21 @@ def train(
         if path is not None:
             checkpoints.save(path, settings, models, time.perf_counter() - began)
 
-    with (
-        _workers(torch, threads if place.type == "cpu" else 1) as map_chunks,
-        _progress_bar(progress, models) as show,
-    ):
+    def measure(model: Model) -> dict[str, tuple[float, float]]:
+        reached = [end for end in ENDS[schedule] if model.status[end] != "diverged"]
+        return {end: evaluate(torch, model, end, evaluation_samples, batch_size) for end in reached}
+
+    workers = _workers(torch, threads if place.type == "cpu" else 1)
+    with workers as map_chunks, _progress_bar(progress, models) as show:
         _train_all(torch, models, settings, map_chunks, save, show)
-
-        def measure(model: Model) -> dict[str, tuple[float, float]]:
-            return {
-                end: evaluate(torch, model, end, evaluation_samples, batch_size)
-                for end in ENDS[schedule]
-                if model.status[end] != "diverged"
-            }
-
         # The exact loss has threads of its own.
         losses = list((map if evaluation_samples is None else map_chunks)(measure, models))
     attributes = {
-        **{name: value for name, value in settings.items() if name not in ("n_hidden", "p", "seed", "law")},
+        **told,
         "tied": int(tied),
         "evaluation_samples": evaluation_samples or 0,
         "threads": threads,
-        "torch_version": str(torch.__version__),
-        "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
-        "wall_time_seconds": time.perf_counter() - began,
+        **provenance(torch, place, began),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return dataset(models, losses, ENDS[schedule], keep_weights, attributes)
@@ -269,16 +235,8 @@ def _check_memory(name: str, value: int, numbers: int) -> None:
     """Refuse a size whose arrays of so many single-precision numbers this machine has no memory for."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
     if 4 * numbers > memory:
-        raise ValueError(
-            f"`{name}` must be smaller: {4 * numbers / 2**30:.3g} GiB of memory would be needed; got {value}."
-        )
-
-
-def _device(torch: Any, device: str) -> Any:
-    device = arguments.choice("device", device, ("auto", "cpu", "cuda"))
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("`device` must be 'auto' or 'cpu' where no CUDA device is available; got 'cuda'.")
-    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+        need = f"{4 * numbers / 2**30:.3g} GiB of memory would be needed"
+        raise ValueError(f"`{name}` must be smaller: {need}; got {value}.")
 
 
 @contextmanager

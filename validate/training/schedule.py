@@ -24,23 +24,9 @@ WARM_UP = 0.05
 def falling(history: Sequence[float]) -> bool:
     """Tell whether training goes on under the stopping rule of Cowsik et al. (2024), §2.
 
-    "Training continues as long as the average loss over the past 100 batches is lower than the
-    average loss over the 100 batches prior to that one."
-
-    Parameters
-    ----------
-    history : sequence of float
-        Mean losses over consecutive blocks of 100 batches, oldest first.
-
-    Returns
-    -------
-    bool
-        True while there are fewer than two blocks or the last mean is lower than the one before.
-
-    Raises
-    ------
-    ValueError
-        If an entry is not a finite number.
+    "Training continues as long as the average loss over the past 100 batches is lower than the average loss
+    over the 100 batches prior to that one." The history has mean losses over consecutive blocks of 100
+    batches, oldest first, all finite; training goes on while there are fewer than two.
 
     Examples
     --------
@@ -56,26 +42,9 @@ def falling(history: Sequence[float]) -> bool:
 def learning_rates(first: int, count: int, steps: int, peak: float) -> np.ndarray:
     """Learning rates of the converging phase: a linear rise, then half a cosine down to zero.
 
-    Parameters
-    ----------
-    first : int
-        Number of the first step that is wanted, counted from 0 at the start of the phase.
-    count : int
-        How many consecutive steps are wanted.
-    steps : int
-        Length of the whole phase; its first 5 % are the rise.
-    peak : float
-        Largest learning rate.
-
-    Returns
-    -------
-    (count,) ndarray of float64
-        Positive; the rate of the last step of the phase is of order ``peak / steps**2``.
-
-    Raises
-    ------
-    ValueError
-        If the steps asked for do not lie in the phase or `peak` is not positive.
+    Of `count` consecutive steps from number `first`, counted from 0 at the start of the phase. The first 5 %
+    of its `steps` steps are the rise to the largest rate, `peak`; the last step has a rate of order ``peak /
+    steps**2``.
 
     Examples
     --------

@@ -17,35 +17,26 @@ def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
 
     Parameters
     ----------
-    M : (n_features, n_features) array_like of float
-        Decoder times encoder. Not modified.
-    b : (n_features,) array_like of float
-        Bias.
+    M, b : (n_features, n_features), (n_features,) array_like of float
+        Decoder times encoder, not modified, and bias.
 
     Returns
     -------
     dict of str to float
-        ``diagonal_mean``, ``diagonal_sd``: of M_ii over the features.
-        ``bias_mean``, ``bias_sd``: of b_i over the features.
-        ``row_mean_mean``, ``row_mean_sd``: of the mean of the off-diagonal elements of a row, over
-        rows.
-        ``row_variance_mean``, ``row_variance_variance``: of the variance of the off-diagonal elements
-        of a row, over rows; the second is the paper's Δvar(ν) (Fig. 6), up to its scale.
-        ``lyapunov_max``, ``lyapunov_mean``: of Λ_i = sum_j |M_ij|³ / (sum_j M_ij²)^{3/2}, j ≠ i, over
-        rows; the first is Eq. 3. Λ_i = n_features^{-1/2} (8/π)^{1/2} for Gaussian rows; a row
-        without interference has Λ_i = 0 by our definition.
-        ``dropped``: fraction of the features with |M_ii| below `DROPPED` times the largest |M_jj|.
-
-        All standard deviations and variances divide by the number of items, not by one less.
+        ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``, ``bias_sd``: of M_ii and b_i over the features.
+        ``row_mean_mean``, ``row_mean_sd``: of the mean of the off-diagonal elements of a row, over rows.
+        ``row_variance_mean``, ``row_variance_variance``: of the variance of the off-diagonal elements of a
+        row, over rows; the second is the Δvar(ν) of Cowsik et al. (2024), Fig. 6, up to its scale.
+        ``lyapunov_max``, ``lyapunov_mean``: of Λ_i = sum_j |M_ij|³ / (sum_j M_ij²)^{3/2}, j ≠ i, over rows;
+        the first is their Eq. 3. Λ_i = n_features^{-1/2} (8/π)^{1/2} for Gaussian rows; a row without
+        interference has Λ_i = 0 by our definition. ``dropped``: fraction of the features with |M_ii| below
+        `DROPPED` times the largest |M_jj|. All standard deviations and variances divide by the number of
+        items, not by one less.
 
     Raises
     ------
     ValueError
         If `M` is not a finite square matrix of at least two rows, or `b` does not fit it.
-
-    References
-    ----------
-    .. [1] Cowsik et al., "The Persian rug" (2024), §3.2, Eq. 3, Figs. 4-7.
 
     Examples
     --------
