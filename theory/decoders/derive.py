@@ -60,8 +60,8 @@ def derive_line_loss() -> Derivation:
     """
     a, b, theta, v = sp.symbols("a b theta v", real=True)
     s, z = sp.Symbol("sigma", positive=True), sp.Symbol("z", real=True)
-    density, edge = sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi), (theta - v) / s
+    density, edge = sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi), sp.Symbol("h", real=True)
     kept = sp.expand((v - a * (v + s * z) - b) ** 2)
     moments = [sp.integrate(z**k * density, (z, edge, sp.oo)) for k in range(3)]
     loss = sum(kept.coeff(z, k) * moments[k] for k in range(3)) + v**2 * (1 - moments[0])
-    return Derivation(loss, (a, b, s, theta, v))
+    return Derivation(loss.subs(edge, (theta - v) / s), (a, b, s, theta, v))
