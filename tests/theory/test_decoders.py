@@ -140,12 +140,11 @@ def test_the_rule_over_values_integrates_them(values):
         if values in law and abs(theta) < 1:
             low, high = np.clip(law[values].support(), -38.0, 60.0)
             ends = np.unique(np.clip([low, theta - 9 * s, theta, theta + 9 * s, high], low, high))
-            true = sum(
-                integrate.quad(
-                    lambda x: law[values].pdf(x) * special.ndtr((x - theta) / s), *pair, epsabs=1e-14
-                )[0]
-                for pair in pairwise(ends)
-            )
+
+            def above(x, law=law[values], theta=theta, s=s):
+                return law.pdf(x) * special.ndtr((x - theta) / s)
+
+            true = sum(integrate.quad(above, *pair, epsabs=1e-14)[0] for pair in pairwise(ends))
             assert weights @ special.ndtr((v - theta) / s) == pytest.approx(true, rel=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""SymPy derivations of the scalar channel: the density of y, the posterior of the value, the loss of a line."""
+"""SymPy derivations of the scalar channel: density of y, posterior of the value, loss of a line."""
 
 from ..derivation import Derivation, sp
 from ..special.derive import value_density
@@ -62,6 +62,6 @@ def derive_line_loss() -> Derivation:
     s, z = sp.Symbol("sigma", positive=True), sp.Symbol("z", real=True)
     density, edge = sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi), sp.Symbol("h", real=True)
     kept = sp.expand((v - a * (v + s * z) - b) ** 2)
-    moments = [sp.integrate(z**k * density, (z, edge, sp.oo)) for k in range(3)]
+    moments = [sp.simplify(sp.integrate(z**k * density, (z, edge, sp.oo))) for k in range(3)]
     loss = sum(kept.coeff(z, k) * moments[k] for k in range(3)) + v**2 * (1 - moments[0])
     return Derivation(loss.subs(edge, (theta - v) / s), (a, b, s, theta, v))
