@@ -153,7 +153,7 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
             "",
             [
                 shown("printed", "mean", found, ">", origin=stored),
-                experiment("printed", "p-value", 0.4, ">", 0.01, alarm=0.01, origin=xr.Dataset()),
+                replace(experiment("printed", "p-value", 0.4, ">", 0.01, origin=xr.Dataset()), alarm=0.01),
                 symbolic("printed", "identity", 0),
             ],
         )
