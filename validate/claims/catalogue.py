@@ -8,25 +8,26 @@ from tempfile import TemporaryDirectory
 from ...theory.arguments import choice
 from ..laboratory import Lab, pieces_of
 from ..tasks import Task, perform
-from . import cowsik, elhage
-from .lecomte_collisions import COLLISIONS
-from .lecomte_l1 import SPARSIFICATION
-from .lecomte_noise import NOISE
-from .lecomte_noise_theory import NOISE_THEORY
-from .lecomte_polysemantic import POLYSEMANTIC
+from . import (
+    cowsik,
+    elhage,
+    lecomte_collisions,
+    lecomte_l1,
+    lecomte_noise,
+    lecomte_noise_theory,
+    lecomte_polysemantic,
+    notes_critical,
+    notes_flows,
+    notes_relu,
+)
 from .ledger import Checked, Claim, Evidence, Verdict
-from .notes_critical import NOTES_CRITICAL
-from .notes_flows import NOTES_FLOWS
-from .notes_relu import NOTES_RELU
 
-_LECOMTE = (*SPARSIFICATION, *COLLISIONS, *POLYSEMANTIC, *NOISE_THEORY, *NOISE)
-_NOTES = (*NOTES_CRITICAL, *NOTES_FLOWS, *NOTES_RELU)
-# A further source adds its rows and its letter here.
+# A further source adds its modules and its letter here.
+_LECOMTE = (lecomte_collisions, lecomte_l1, lecomte_noise, lecomte_noise_theory, lecomte_polysemantic)
+_OTHERS = (notes_critical, notes_flows, notes_relu, elhage)
+_ROWS = [row for room in (*_LECOMTE, *_OTHERS) for row in vars(room).values() if isinstance(row, Claim)]
 CLAIMS: tuple[Claim, ...] = tuple(
-    sorted(
-        (*_LECOMTE, *cowsik.CLAIMS, *_NOTES, *elhage.CLAIMS),
-        key=lambda claim: ("LCBE".index(claim.id[0]), int(claim.id[1:])),
-    )
+    sorted([*_ROWS, *cowsik.CLAIMS], key=lambda claim: ("LCBE".index(claim.id[0]), int(claim.id[1:])))
 )
 
 

@@ -313,6 +313,3 @@ def e9(quick: bool) -> Evidence:
             symbolic("printed", "gain at first order, plus c", left_slope + c),
         ],
     )
-
-
-CLAIMS = (e1, e2, e3, e4, e5, e6, e7, e8, e9)

@@ -41,9 +41,9 @@ def l1(quick: bool) -> Evidence:
         pairs = [sum(a == b for a, b in itertools.combinations(way, 2)) for way in ways]
         worst = max(worst, abs(Fraction(sum(pairs), len(pairs)) - Fraction(n * (n - 1), 2 * m)))
     return Evidence(
-        "The neuron of the largest of m exchangeable weights is uniform, independently for each feature. The "
-        "mean is over all m^n choices, for all n up to 5 and m up to 4; three features on one neuron count "
-        "as three pairs, as footnote 3 says.",
+        "The neuron of the largest of m exchangeable weights is uniform, independently for each feature. All "
+        "m^n choices are counted, n up to 5, m up to 4; three features on one neuron are three pairs "
+        "(footnote 3).",
         [numeric("printed", "largest difference of exact mean and formula", float(worst), "==", 0.0)],
         {"pairs at n = 256, m = 1024": value(theory.expected_collisions(256, 1024))},
     )
@@ -67,18 +67,16 @@ def l2(quick: bool) -> Evidence:
         off = np.maximum(G - np.diag(np.diag(G)), 0)
         gap = max(gap, abs(_error(W) - np.sum((1 - np.diag(G)) ** 2) - np.sum(off**2)) / (1 + _error(W)))
     basis = [sign * row for row in np.eye(3) for sign in (1.0, -1.0)]
-    mixtures = [_error(np.array(rows)) for k in range(1, 7) for rows in itertools.combinations(basis, k)]
+    mixtures = (rows for k in range(1, 7) for rows in itertools.combinations(basis, k))
+    largest = max(_error(np.array(rows)) for rows in mixtures)
     third = min(_error(np.outer(signs, [1.0, 0, 0])) for signs in itertools.product((1.0, -1.0), repeat=3))
     angle = 2 * np.pi * np.arange(3) / 3
     return Evidence(
         "The loss is a sum of squares, (1 - |W_i|^2)^2 and ReLU(W_i.W_j)^2, so it vanishes where all of them "
-        "do. These are not all solutions: three vectors at 120 degrees on two neurons lose nothing either, "
-        "without any l1 force.",
+        "do. There are more solutions: three vectors at 120 degrees on two neurons.",
         [
             numeric("printed", "loss against its sum of squares, relative", gap, "<=", ROUNDING),
-            numeric(
-                "printed", "largest loss, 63 mixtures of 0 to 2 features a neuron", max(mixtures), "==", 0.0
-            ),
+            numeric("printed", "largest loss, 63 mixtures of 0, 1, 2 features a neuron", largest, "==", 0.0),
             numeric("printed", "least loss of three features on one neuron", third, ">=", 1.0),
         ],
         {"loss of three vectors at 120 degrees": _error(np.c_[np.cos(angle), np.sin(angle)])},
@@ -117,8 +115,8 @@ def l14(quick: bool) -> Evidence:
     negative = value(theory.feature_benefit(big, 1 / np.sqrt(big)))
     return Evidence(
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, so "
-        "ReLU^2 has half of that. The orders are right. That interference is dominated for m >= n is not: "
-        "the two are equal at m = n c^2/(2 (1 - c^2)).",
+        "ReLU^2 has half of that. That interference is dominated for m >= n is wrong: the two are equal at m "
+        "= n c^2/(2 (1 - c^2)).",
         corrections=[
             says(
                 "with initial s.d. c/sqrt(m) the means are (n-1)c^4/(2m) and c^2 - c^4(1 + 2/m), exactly",
@@ -129,9 +127,7 @@ def l14(quick: bool) -> Evidence:
             says(
                 f"at c = {scale:g} and n = m interference is {ratio:.2g} times the feature benefit, which "
                 f"dominates only for m above {ratio:.2g} n",
-                numeric(
-                    "order", f"interference over benefit, n = m = {big:g}, c = {scale:g}", ratio, ">", 1.0
-                ),
+                numeric("order", f"interference over benefit at n = m, c = {scale:g}", ratio, ">", 1.0),
             ),
             says(
                 "at c = 1 the benefit is negative",
@@ -161,8 +157,8 @@ def l15(quick: bool) -> Evidence:
         "The printed rate is that of the interference alone. In the flow the feature benefit adds 2 - "
         f"|W_i|^2 - |W_j|^2. At the lengths that first weights of s.d. {long:g}/sqrt(m) have, overlaps do "
         f"fall, at the rate {-first:.3g} in place of {2 * long**2:.3g}, and at length 1 both rates are "
-        f"{-unit:.3g}. The exact rates follow from the closed equations of the three inner products; the "
-        "whole motion of a pair is theory.pair_flow.",
+        f"{-unit:.3g}. The whole motion of a pair, a closed system of three inner products, is "
+        "theory.pair_flow.",
         [
             symbolic("printed", "rate under interference alone", interference_rate + a + b),
             numeric("printed", f"rate of an overlap in the flow at lengths {long:g}", first, "<", 0.0),
@@ -319,6 +315,3 @@ def l17(quick: bool) -> Evidence:
             ),
         ],
     )
-
-
-COLLISIONS = (l1, l2, l14, l15, l16, l17)

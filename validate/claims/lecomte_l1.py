@@ -34,9 +34,8 @@ def l3(quick: bool) -> Evidence:
     shape = (3, 2) if quick else (4, 3)
     flow = derive.derive_flow(*shape).expression
     return Evidence(
-        f"The loss was differentiated for {shape[0]} features and {shape[1]} neurons with symbols for the "
-        "signs and for which overlaps are positive. The sum over i counts each pair twice, hence the second "
-        "4.",
+        f"Differentiated for {shape[0]} features and {shape[1]} neurons with symbols for the signs and for "
+        "which overlaps are positive. The sum over i counts each pair twice, hence the second 4.",
         [symbolic("printed", "minus gradient less the printed flow", flow - derive.loss_flow(*shape))],
     )
 
@@ -72,8 +71,7 @@ def l5(quick: bool) -> Evidence:
     free = 1 - sum(x**2 for x in w)
     residual = slopes[0] - free * (w[0] - strength / free)
     return Evidence(
-        "An identity wherever |W_i| < 1, as the source assumes; from |W_i| = 1 on nothing grows and there is "
-        "no threshold.",
+        "An identity wherever |W_i| < 1, as the source assumes; from there on nothing grows.",
         [symbolic("printed", "slope of a weight less the printed one", residual)],
     )
 
@@ -101,7 +99,7 @@ def l6(quick: bool) -> Evidence:
         findings.append(numeric("printed", text, gap, "<=", scaled))
     return Evidence(
         "The balance omits (d|W|^2/dt)/(2|W|^2), exactly. Once the first length is forgotten (at rate 2) "
-        "that is half the relative variance times lambda |W|_1 of the whole: the error goes to 0 with lambda "
+        "that is half the relative variance times lambda |W|_1 of the whole, and goes to 0 with lambda "
         "sqrt(m).",
         findings,
     )
@@ -345,8 +343,7 @@ def l12(quick: bool) -> Evidence:
     scalar = by_c - (q / g**2 - 1) / lam
     return Evidence(
         "The same in two variables: |W_ik| = A (|W_ik(0)| - c) with dA/dt = (1-|W|^2) A and dc/dt = "
-        "lambda/A, for all weights not zero yet; gamma = A W_i1(0)/W_i1. The whole flow is then one equation "
-        "in c.",
+        "lambda/A, for all weights not zero yet; gamma = A W_i1(0)/W_i1. The flow is then one equation in c.",
         [
             symbolic("printed", "d(1 - w_k/w_1)/dt less lambda/w_1 times it", rate),
             symbolic("printed", "printed affine map less A (w_k(0) - c)", display),
@@ -390,6 +387,3 @@ def l13(quick: bool) -> Evidence:
         ],
         {"limit with a share of 1e-5": float(limiting_relative_variance(1e-5))},
     )
-
-
-SPARSIFICATION = (l3, l4, l5, l6, l7, l8, l9, l10, l11, l12, l13)

@@ -90,8 +90,7 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
         f"the authors' code, {ds.sizes['run']} runs of {int(ds['step'][-1])} steps each: growth of "
         f"|W|_4^4/|W|_2^4 under bipolar noise {'; '.join(map(format, rise))}. Under normal noise no axis is "
         "special, so random first weights keep the mean 3/(m+2) of random directions at all times: "
-        "differences from it are tested for 0, and against a tenth of the way to the 1/2 that counts as "
-        "sparse.",
+        "differences from it are tested for 0, and against a tenth of the way to 1/2, which is sparse.",
         [
             shown("printed", "growth under bipolar noise", rise, ">", 0.0),
             shown("printed", "what larger sigma adds, early", faster, ">", 0.0),
@@ -232,6 +231,3 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
             ),
         ],
     )
-
-
-NOISE = (l31, l34, l35, l36)

@@ -288,6 +288,3 @@ def l33(quick: bool) -> Evidence:
         ],
         {name: noise.excess_kurtosis(name) for name in ("bipolar", "uniform", "normal", "laplace")},
     )
-
-
-NOISE_THEORY = (l21, l22, l23, l24, l25, l26, l27, l28, l29, l30, l32, l33)

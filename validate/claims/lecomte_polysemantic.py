@@ -251,8 +251,8 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
     still = int(free["apart"].sum() + free["together"].sum())
     by_then = "share parted by then, over that at"
     return Evidence(
-        "The encodings of the two features have a negative product, so they do not feel each other; each "
-        "plays for itself which copy it keeps. All is said of the source's l1 model, n = m = "
+        "The two features' encodings have a negative product and do not feel each other: each plays for "
+        "itself which copy it keeps. All is said of the source's l1 model, n = m = "
         f"{remedy.attrs['n_features']}, where nothing but the l1 term prefers one large weight to two equal "
         "ones. As proposed, with outgoing weights halved and the l1 term on activations, and so on the "
         f"encoder, {undecided:.0%} of the split neurons are still undecided at time "
@@ -289,6 +289,3 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
             ),
         ],
     )
-
-
-POLYSEMANTIC = (l18, l19, l20, l37)

@@ -76,8 +76,7 @@ def b2(quick: bool) -> Evidence:
         "The proof takes A of full rank, which Prop. 1 does not say. It needs that only for the size of the "
         "subset: A'AB = A' makes AB the projection on the columns of A, whatever their rank, and Sigma "
         "commutes with it. With d = 2 of D = 4 neurons A = B = 0 is a critical point, and so is each that "
-        "keeps one direction. Sigma has to be invertible; equal eigenvalues only leave the choice of "
-        "eigenvectors open.",
+        "keeps one direction. Sigma has to be invertible; equal eigenvalues leave a choice of eigenvectors.",
         [numeric("printed", f"of 11 critical points (gradient {slope:.0e}) those of rank < d", low, "==", 0)],
         {"starts of the search that end at no critical point": missed},
         [
@@ -305,6 +304,3 @@ def b9(quick: bool) -> Evidence:
             numeric("printed", "negative directions, pair and tied", index, "==", 0),
         ],
     )
-
-
-NOTES_CRITICAL = (b1, b2, b3, b4, b5, b6, b8, b9)

@@ -161,6 +161,3 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
             **{f"end of Eq. 22 from ({w:g}, {w:g}), second component": end for w, end in limits.items()},
         },
     )
-
-
-NOTES_FLOWS = (b10, b11, b12, b13)

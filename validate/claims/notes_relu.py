@@ -112,17 +112,16 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
         q = np.linalg.eigh(N)[1][:, -1] ** 2
         square.append(float((q @ N @ q) / (q @ q)))
     return Evidence(
-        "What dropping leaves out is bounded by second moments of M and binomial tails; it was between "
-        f"{min(used):.2f} and {max(used):.2f} of its bound for random models (D = 5, d = 2). For D <= 2d "
-        "models without acute angles have L_0 = L_1 = 0, so that all of the loss is dropped: among triples "
-        f"in the plane the loss varies by a factor {spread:.4g} at S = 1 - 1e-6, the least being a pair and "
-        "a single feature. The least L_2 is (D-d)/3 for D >= d, by antipodal pairs and orthogonal single "
-        "features; at D = 2d the pairs alone are left. Blocks of such models that depend linearly cost L_2 "
-        ">= 1/3 each: with N minus the overlaps, v its Perron vector (N v = v) and 2 c^2 - c^3 six times the "
-        "cost of an overlap -c, Cauchy and Schwarz give 1 = v'Nv <= (sum N^2 (2-N))^(1/2) (sum v_i^2 "
-        "v_j^2/(2-N_ij))^(1/2), and the last sum is at most 1/2 since N/(2-N) <= N and q'Nq <= |q|^2 for q = "
-        "v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 disturbs it by a relative order "
-        "of 1-S, which moves a minimum without flat directions as far, and costs the square of that.",
+        "What dropping leaves out is bounded by second moments of M and binomial tails. For D <= 2d models "
+        "without acute angles have L_0 = L_1 = 0, so that all of the loss is dropped; of triples in the "
+        "plane a pair and a single feature lose least. The least L_2 is (D-d)/3 for D >= d, by antipodal "
+        "pairs and orthogonal single features; at D = 2d the pairs alone are left. Blocks of such models "
+        "that depend linearly cost L_2 >= 1/3 each: with N minus the overlaps, v its Perron vector (N v = v) "
+        "and 2 c^2 - c^3 six times the cost of an overlap -c, Cauchy and Schwarz give 1 = v'Nv <= (sum N^2 "
+        "(2-N))^(1/2) (sum v_i^2 v_j^2/(2-N_ij))^(1/2), and the last sum is at most 1/2 since N/(2-N) <= N "
+        "and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 "
+        "disturbs it by a relative order of 1-S, which moves a minimum without flat directions as far, and "
+        "costs the square of that.",
         [numeric("printed", "P(l >= 2) at S = 0.99, D = 1000", dense, "<", 0.5)],
         corrections=[
             says(
@@ -132,13 +131,13 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
             says(
                 "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
                 "D(D-1)(7D-6)(1-S)^2/12 to leading order",
-                bound("corrected", "largest loss dropped over its bound", max(used), "<=", 1.0),
+                bound("corrected", "largest loss dropped over bound, random models", max(used), "<=", 1.0),
                 numeric("corrected", "bound for all models over its order, less 1", abs(leading), "<=", 1e-4),
             ),
             *_regrets(
                 ds,
                 numeric("corrected", "largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", 1e-25),
-                numeric("corrected", "largest over least loss among them", spread, ">", 1.25),
+                numeric("corrected", "largest over least loss among them, S = 1 - 1e-6", spread, ">", 1.25),
             ),
             says(
                 "the least L_2 is then (D-d)/3",
@@ -178,6 +177,3 @@ def b15(quick: bool) -> Evidence:
             numeric("printed", "energies of bipyramid and octahedron less a corner", max(ours), "<=", 1e-25),
         ],
     )
-
-
-NOTES_RELU = (b7, b14, b15)
