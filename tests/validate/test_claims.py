@@ -15,7 +15,7 @@ from superposition.validate import claims, cli, laboratory, page, report
 from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge, run, select, verdict
 from superposition.validate.claims.cowsik_scaling import small_law
 from superposition.validate.claims.cowsik_scaling_bounds import chain_constant, posterior_loss
-from superposition.validate.claims.ledger import ABOUT, allowed, experiment, says, shown, symbolic
+from superposition.validate.claims.ledger import ABOUT, allowed, claim, experiment, says, shown, symbolic
 from superposition.validate.statistics import Estimate, Family, mean
 
 
@@ -101,6 +101,18 @@ def test_a_correction_that_nothing_says_is_refused(lab):
 
     with pytest.raises(ValueError, match=r"`corrections` of X1 must say what is true instead.*; got none"):
         judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check), lab)
+
+
+def test_the_docstring_of_a_check_is_the_statement_that_it_judges():
+    def check(quick):
+        """One is one.
+
+        Two is two.
+        """
+
+    assert claim("X1", "nobody2000", "1")(check).statement == "One is one. Two is two."
+    with pytest.raises(ValueError, match=r"`statement` of X1 must be the check's docstring.*; got none"):
+        claim("X1", "nobody2000", "1")(lambda quick: Evidence(""))
 
 
 def test_a_sentence_needs_a_finding():

@@ -219,12 +219,13 @@ class Checked:
 def claim(
     id: str, source: str, where: str, statement: str = "", *, needs: Sequence[str] = ()
 ) -> Callable[[Callable[..., Evidence]], Claim]:
-    """Turn a check into the claim that it judges (a decorator); its docstring may hold the statement.
+    """Turn a check into the claim that it judges (a decorator); its docstring is the statement.
 
     Examples
     --------
-    >>> @claim("X1", "nobody2000", "1", "1 + 1 = 2")
+    >>> @claim("X1", "nobody2000", "1")
     ... def x1(quick):
+    ...     "1 + 1 = 2"
     ...     return Evidence("added", [Finding("printed", "numeric", "1 + 1", 1 + 1, "==", 2)])
     >>> x1.id, str(verdict(x1.check(True)))
     ('X1', 'holds')
@@ -233,7 +234,7 @@ def claim(
     def decorate(check: Callable[..., Evidence]) -> Claim:
         printed = statement or " ".join((inspect.getdoc(check) or "").split())
         if not printed:
-            raise ValueError(f"`statement` of {id} must be given, or be the check's docstring; got none.")
+            raise ValueError(f"`statement` of {id} must be the check's docstring, without -OO; got none.")
         return Claim(id, source, where, printed, check, tuple(needs))
 
     return decorate
