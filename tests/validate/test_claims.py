@@ -112,7 +112,7 @@ def test_the_docstring_of_a_check_is_the_statement_that_it_judges():
 
     assert claim("X1", "nobody2000", "1")(check).statement == "One is one. Two is two."
     with pytest.raises(ValueError, match=r"`statement` of X1 must be the check's docstring.*; got none"):
-        claim("X1", "nobody2000", "1")(lambda quick: Evidence(""))
+        claim("X1", "nobody2000", "1")(lambda quick: Evidence("", []))
 
 
 def test_a_sentence_needs_a_finding():

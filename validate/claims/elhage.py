@@ -9,7 +9,7 @@ from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import SparseUniform
 from ...theory.relu import thomson_energy
-from .ledger import Evidence, bound, claim, numeric, says, symbolic
+from .ledger import Evidence, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "elhage2022"
 LINEAR, OUTPUT = "linear", "ReLU output model"  # the sections
@@ -44,7 +44,7 @@ def e1(quick: bool) -> Evidence:
     extra, most = (
         linear.sparse_loss(W, p, bias="none") / linear.sparse_loss(W, p) - 1 for W in (nothing, rest)
     )
-    return Evidence(
+    return evidence(
         "The source's linear model has an output bias, W'W x + b. At its best the loss is Var x times the "
         "printed sum, for independent inputs of one variance: Var x = p/3 - p^2/4, p = 1-S. Without bias (a "
         "model that the source does not write) the inputs are not centred and (E x)^2 sum_i I_i (1 - sum_j "
@@ -52,7 +52,7 @@ def e1(quick: bool) -> Evidence:
         f"times the rest at W = 0 and {most:.2g} times where W'W misses the direction of ones alone, and two "
         "features on one neuron, w = (0.8, 0.6) or (0.8, -0.6), have the same printed value but losses whose "
         f"ratio is {ratio:.3g} at p = 1.",
-        [symbolic("printed", "loss at the best bias less Var x times the printed sum", best - v * form)],
+        symbolic("printed", "loss at the best bias less Var x times the printed sum", best - v * form),
     )
 
 
@@ -76,7 +76,7 @@ def e2(quick: bool) -> Evidence:
     both = linear.sparse_loss(np.full((2, 1), 0.5**0.5), 1.0, bias="none")
     kept = linear.sparse_loss([[1.0], [0.0]], 0.3)
     turned = [linear.sparse_loss([[np.cos(x)], [np.sin(x)]], 0.3) for x in (0.3, 0.9, 2.0)]
-    return Evidence(
+    return evidence(
         "The source's linear model has an output bias, and at its best inputs count as centred: the least "
         "loss of any decoder and encoder keeps the m most important features whole. With equal importance "
         "features may share dimensions, at the same loss: a tie, not a gain. Without bias (a model that the "
@@ -84,12 +84,12 @@ def e2(quick: bool) -> Evidence:
         "= D^-1/2 P D^1/2 with D = diag(I) and P the projection on the leading eigenvectors of D^1/2 E xx' "
         "D^1/2, and mixing gains: two features that are always on, one neuron, w = (1, 1)/2^1/2, have the "
         f"loss {2 * both:.4f} (sum over features), where one kept whole has {2 * uncentred.dedicated:.4f}.",
-        [
-            numeric("printed", "largest gain of mixing, best bias, random importance", gain, "<=", 1e-13),
-            bound("printed", "least loss of random W less that of the best features", worst, ">=", -1e-13),
-            numeric("printed", "equal importance, turned by 3 angles: gain", kept - min(turned), "<=", 1e-14),
-        ],
-        {"remark: least loss of any model without bias, two features, one neuron (sum)": 2 * uncentred.loss},
+        numeric("printed", "largest gain of mixing, best bias, random importance", gain, "<=", 1e-13),
+        bound("printed", "least loss of random W less that of the best features", worst, ">=", -1e-13),
+        numeric("printed", "equal importance, turned by 3 angles: gain", kept - min(turned), "<=", 1e-14),
+        numbers={
+            "remark: least loss of any model without bias, two features, one neuron (sum)": 2 * uncentred.loss
+        },
     )
 
 
@@ -117,25 +117,24 @@ def e3(quick: bool) -> Evidence:
         )
     ]
     text, in_pair = "relative gap between expansion and exact loss", "share in a pair's loss, S = 1 - 1e-6"
-    return Evidence(
+    return evidence(
         "The mixture of the closed-form classes is the loss that an independent method gets by integrating "
         "the law of the pre-activation. At S = 1 - 1e-6 inputs with two or more features on make "
         f"{shares[0]:.3g} of the loss of a pentagon in two dimensions (L_0 = 0), {shares[2]:.3g} with the "
         f"bias 0.1 (L_0 = {lifted.classes[0]:.3g}), and {shares[1]:g} of that of an antipodal pair, whose "
         "L_0 and L_1 vanish.",
-        [numeric("printed", text, gap, "<=", 1e-10), numeric("printed", in_pair, shares[1], "<", 0.5)],
-        corrections=[
-            says("the expansion is exact", numeric("corrected", text, gap, "<=", 1e-10)),
-            says(
-                "at fixed weights the share of L_2 and above is, to first order, (1-S)^2 L_2/(S^2 L_0) if "
-                "L_0 > 0, and (1-S) L_2/(S L_1) if L_0 = 0 and L_1 > 0",
-                *near,
-            ),
-            says(
-                "where both vanish, as for antipodal pairs, it is the whole loss at every S",
-                numeric("corrected", in_pair, shares[1], ">=", 1 - 1e-12),
-            ),
-        ],
+        numeric("printed", text, gap, "<=", 1e-10),
+        numeric("printed", in_pair, shares[1], "<", 0.5),
+        says("the expansion is exact", numeric("corrected", text, gap, "<=", 1e-10)),
+        says(
+            "at fixed weights the share of L_2 and above is, to first order, (1-S)^2 L_2/(S^2 L_0) if L_0 > "
+            "0, and (1-S) L_2/(S L_1) if L_0 = 0 and L_1 > 0",
+            *near,
+        ),
+        says(
+            "where both vanish, as for antipodal pairs, it is the whole loss at every S",
+            numeric("corrected", in_pair, shares[1], ">=", 1 - 1e-12),
+        ),
     )
 
 
@@ -146,16 +145,14 @@ def e4(quick: bool) -> Evidence:
     out = np.maximum(b, 0)  # the output at x = 0, whatever W
     loss, printed = importance @ (0 - out) ** 2, np.sum(out**2)
     ours = relu.class_loss(np.ones((3, 1)), b, 0, importance)
-    return Evidence(
+    return evidence(
         f"At x = 0 the output is ReLU(b). For b = {b.tolist()} and importances {importance.tolist()} the "
         f"loss is {loss:g}; without importances {printed:g}. A negative bias costs nothing here.",
-        [numeric("printed", "|L_0 - print|, importances 1, 2, 1/4", abs(loss - printed), "<=", 1e-15)],
-        corrections=[
-            says(
-                "L_0 = sum_i I_i ReLU(b_i)^2: the importance is missing, though L_1 has it",
-                numeric("corrected", "|L_0 - sum I ReLU(b)^2|", abs(ours - loss), "<=", 1e-15),
-            )
-        ],
+        numeric("printed", "|L_0 - print|, importances 1, 2, 1/4", abs(loss - printed), "<=", 1e-15),
+        says(
+            "L_0 = sum_i I_i ReLU(b_i)^2: the importance is missing, though L_1 has it",
+            numeric("corrected", "|L_0 - sum I ReLU(b)^2|", abs(ours - loss), "<=", 1e-15),
+        ),
     )
 
 
@@ -188,14 +185,12 @@ def e5(quick: bool) -> Evidence:
     off, own = derived.expression
     closed = float(own.subs(dict(zip(derived.symbols, (-0.25, 0.75), strict=True))))
     off_kernel = abs(1 / 3 - closed - float(relu.feature_benefit(0.75, -0.25)))
-    return Evidence(
+    return evidence(
         "The integrals as printed are the loss on inputs with one feature on, summed over features. They "
         f"have closed forms: {off} for interference, and 1/3 less the feature benefit, for example "
         f"{closed:.6g} at |W_i|^2 = 3/4 and b = -1/4.",
-        [
-            numeric("printed", "gap between closed form and quadrature, 1 + L_1 as unit", gap, "<=", 1e-10),
-            numeric("printed", "gap between derivation and kernel", off_kernel, "<=", 1e-15),
-        ],
+        numeric("printed", "gap between closed form and quadrature, 1 + L_1 as unit", gap, "<=", 1e-10),
+        numeric("printed", "gap between derivation and kernel", off_kernel, "<=", 1e-15),
     )
 
 
@@ -217,12 +212,12 @@ def e6(quick: bool) -> Evidence:
     mu = np.cos(2 * np.pi / 5)
     W, c = PENTAGON / np.sqrt(1 - mu), -mu / (1 - mu)
     corner, first = relu.corner_class_loss(W, c), relu.class_loss(W, c, 1)
-    return Evidence(
+    return evidence(
         "The squared errors of the model at the inputs e_i sum to the print. It is no equation for L_1, and "
         f"the source does not call it one: without bias it is 3 L_1 (to {free:.1e}), with biases it was "
         f"{min(ratios):.3g} to {max(ratios):.3g} times 3 L_1 for random models. A pentagon of |W_i|^2 = "
         f"{1 / (1 - mu):.4g} with b = {c:.4g} has the loss {corner:.1g} at x_i = 1, and L_1 = {first:.4g}.",
-        [numeric("printed", "largest relative gap of the print from the model's errors", gap, "<=", 1e-12)],
+        numeric("printed", "largest relative gap of the print from the model's errors", gap, "<=", 1e-12),
     )
 
 
@@ -242,17 +237,15 @@ def e7(quick: bool) -> Evidence:
             affine = float(np.trace(A @ second @ A.T) - p * b @ A.sum(axis=1) + b @ b)
             worse = max(worse, relu.mixture_loss(W, b, p).total / affine - 1)
     two = float(relu.obtuse_pair_loss(-1.0))
-    return Evidence(
+    return evidence(
         "Where the pre-activation is -z < 0, the squared error of the linear output exceeds that of ReLU by "
         f"{gain}, which is positive for x >= 0: with the same weights ReLU is nowhere worse, and neither is "
         "its minimum. This needs x >= 0: at x = -1, z = 1 ReLU loses 1. Negative interference is free with "
         f"one feature on; with two on an overlap -c costs the own output c^2/3 - c^3/6, up to {two:.4g}.",
-        [
-            symbolic("printed", "gain of ReLU less z (z + 2 x)", gain - z * (z + 2 * x)),
-            numeric("printed", "interference of negative overlaps, b <= 0", free, "==", 0),
-            # Both losses carry rounding of 1e-13 or so.
-            bound("printed", "largest loss of ReLU over the linear output's, less 1", worse, "<=", 1e-10),
-        ],
+        symbolic("printed", "gain of ReLU less z (z + 2 x)", gain - z * (z + 2 * x)),
+        numeric("printed", "interference of negative overlaps, b <= 0", free, "==", 0),
+        # Both losses carry rounding of 1e-13 or so.
+        bound("printed", "largest loss of ReLU over the linear output's, less 1", worse, "<=", 1e-10),
     )
 
 
@@ -273,18 +266,16 @@ def e8(quick: bool) -> Evidence:
     energy = thomson_energy(PENTAGON)
     lengths = float(relu.common_norm_loss(5, energy))
     silent = float(relu.code_loss(5, np.cos(2 * np.pi / 5)))
-    return Evidence(
+    return evidence(
         "The own outputs cost 0 (norm 1) or 1/3 (norm 0), an overlap c costs ReLU(c)^2/3: L_1 is a third of "
         "the sum of ReLU(W_i.W_j)^2 over ordered pairs, plus 1/3 for each dropped feature. The sphere is an "
         f"assumption and no consequence: for a pentagon in two dimensions L_1 = {energy / 3:.4g} falls to "
         f"{lengths:.4g} with the best common length and to {silent:.4g} at most with a bias too, and below n "
         "= 2m the energy is 0 for a continuum of arrangements.",
-        [
-            symbolic("printed", "own loss at norm 1", own),
-            symbolic("printed", "own loss at norm 0, less 1/3", dropped - sp.Rational(1, 3)),
-            symbolic("printed", "interference less c^2/3", overlap - c**2 / 3),
-            numeric("printed", "largest |L_1 - (E + dropped)/3|", gap, "<=", 1e-12),
-        ],
+        symbolic("printed", "own loss at norm 1", own),
+        symbolic("printed", "own loss at norm 0, less 1/3", dropped - sp.Rational(1, 3)),
+        symbolic("printed", "interference less c^2/3", overlap - c**2 / 3),
+        numeric("printed", "largest |L_1 - (E + dropped)/3|", gap, "<=", 1e-12),
     )
 
 
@@ -300,16 +291,14 @@ def e9(quick: bool) -> Evidence:
     left_over = np.asarray(relu.interference(x, -s * x)) / np.asarray(relu.interference(x))
     partly = np.abs(left_over - (1 - s) ** 3).max()
     slope = float(relu.class_loss_gradient(PENTAGON, 0.0, 1)[1].sum())
-    return Evidence(
+    return evidence(
         "A bias -t makes overlaps up to t free and multiplies larger ones by (1 - t/c)^3. A feature of norm "
         f"1 pays {own_cost} for it, of second order, while the gain is of first order: dL_1/db_j at b = 0 "
         "and unit norms is the sum of the positive overlaps of j, so the best bias is negative as soon as "
         f"there is one (pentagon: {slope:.4g} over all outputs).",
-        [
-            numeric("printed", "interference of overlaps c at the bias -c", free, "==", 0),
-            symbolic("printed", "interference of c > t less (c - t)^3/(3 c)", left - (c - t) ** 3 / (3 * c)),
-            numeric("printed", "largest |share left - (1 - t/c)^3|", partly, "<=", 1e-12),
-            symbolic("printed", "cost to the own output at first order", own_slope),
-            symbolic("printed", "gain at first order, plus c", left_slope + c),
-        ],
+        numeric("printed", "interference of overlaps c at the bias -c", free, "==", 0),
+        symbolic("printed", "interference of c > t less (c - t)^3/(3 c)", left - (c - t) ** 3 / (3 * c)),
+        numeric("printed", "largest |share left - (1 - t/c)^3|", partly, "<=", 1e-12),
+        symbolic("printed", "cost to the own output at first order", own_slope),
+        symbolic("printed", "gain at first order, plus c", left_slope + c),
     )

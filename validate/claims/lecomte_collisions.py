@@ -11,7 +11,7 @@ from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ..statistics import Family, mean
-from .ledger import Evidence, Finding, allowed, between, claim, numeric, says, symbolic
+from .ledger import Evidence, Finding, allowed, between, claim, evidence, numeric, says, symbolic
 
 SOURCE = "lecomte2024"
 # A few hundred roundings of numbers of order 1.
@@ -40,12 +40,12 @@ def l1(quick: bool) -> Evidence:
         ways = itertools.product(range(m), repeat=n)
         pairs = [sum(a == b for a, b in itertools.combinations(way, 2)) for way in ways]
         worst = max(worst, abs(Fraction(sum(pairs), len(pairs)) - Fraction(n * (n - 1), 2 * m)))
-    return Evidence(
+    return evidence(
         "The neuron of the largest of m exchangeable weights is uniform, independently for each feature. All "
         "m^n choices are counted, n up to 5, m up to 4; three features on one neuron are three pairs "
         "(footnote 3).",
-        [numeric("printed", "largest difference of exact mean and formula", float(worst), "==", 0.0)],
-        {"pairs at n = 256, m = 1024": value(theory.expected_collisions(256, 1024))},
+        numeric("printed", "largest difference of exact mean and formula", float(worst), "==", 0.0),
+        numbers={"pairs at n = 256, m = 1024": value(theory.expected_collisions(256, 1024))},
     )
 
 
@@ -71,15 +71,13 @@ def l2(quick: bool) -> Evidence:
     largest = max(_error(np.array(rows)) for rows in mixtures)
     third = min(_error(np.outer(signs, [1.0, 0, 0])) for signs in itertools.product((1.0, -1.0), repeat=3))
     angle = 2 * np.pi * np.arange(3) / 3
-    return Evidence(
+    return evidence(
         "The loss is a sum of squares, (1 - |W_i|^2)^2 and ReLU(W_i.W_j)^2, so it vanishes where all of them "
         "do. There are more solutions: three vectors at 120 degrees on two neurons.",
-        [
-            numeric("printed", "loss against its sum of squares, relative", gap, "<=", ROUNDING),
-            numeric("printed", "largest loss, 63 mixtures of 0, 1, 2 features a neuron", largest, "==", 0.0),
-            numeric("printed", "least loss of three features on one neuron", third, ">=", 1.0),
-        ],
-        {"loss of three vectors at 120 degrees": _error(np.c_[np.cos(angle), np.sin(angle)])},
+        numeric("printed", "loss against its sum of squares, relative", gap, "<=", ROUNDING),
+        numeric("printed", "largest loss, 63 mixtures of 0, 1, 2 features a neuron", largest, "==", 0.0),
+        numeric("printed", "least loss of three features on one neuron", third, ">=", 1.0),
+        numbers={"loss of three vectors at 120 degrees": _error(np.c_[np.cos(angle), np.sin(angle)])},
     )
 
 
@@ -113,27 +111,25 @@ def l14(quick: bool) -> Evidence:
     small = scale / np.sqrt(big)
     ratio = value(theory.initial_interference(big, big, small)) / value(theory.feature_benefit(big, small))
     negative = value(theory.feature_benefit(big, 1 / np.sqrt(big)))
-    return Evidence(
+    return evidence(
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, so "
         "ReLU^2 has half of that. That interference is dominated for m >= n is wrong: the two are equal at m "
         "= n c^2/(2 (1 - c^2)).",
-        corrections=[
-            says(
-                "with initial s.d. c/sqrt(m) the means are (n-1)c^4/(2m) and c^2 - c^4(1 + 2/m), exactly",
-                symbolic("order", "interference less (n-1) c^4/(2m)", interference),
-                symbolic("order", "feature benefit less c^2 - c^4 (1 + 2/m)", benefit),
-                *measured,
-            ),
-            says(
-                f"at c = {scale:g} and n = m interference is {ratio:.2g} times the feature benefit, which "
-                f"dominates only for m above {ratio:.2g} n",
-                numeric("order", f"interference over benefit at n = m, c = {scale:g}", ratio, ">", 1.0),
-            ),
-            says(
-                "at c = 1 the benefit is negative",
-                numeric("order", f"feature benefit at c = 1, m = {big:.0e}", negative, "<", 0.0),
-            ),
-        ],
+        says(
+            "with initial s.d. c/sqrt(m) the means are (n-1)c^4/(2m) and c^2 - c^4(1 + 2/m), exactly",
+            symbolic("order", "interference less (n-1) c^4/(2m)", interference),
+            symbolic("order", "feature benefit less c^2 - c^4 (1 + 2/m)", benefit),
+            *measured,
+        ),
+        says(
+            f"at c = {scale:g} and n = m interference is {ratio:.2g} times the feature benefit, which "
+            f"dominates only for m above {ratio:.2g} n",
+            numeric("order", f"interference over benefit at n = m, c = {scale:g}", ratio, ">", 1.0),
+        ),
+        says(
+            "at c = 1 the benefit is negative",
+            numeric("order", f"feature benefit at c = 1, m = {big:.0e}", negative, "<", 0.0),
+        ),
     )
 
 
@@ -153,32 +149,28 @@ def l15(quick: bool) -> Evidence:
         worst = max(worst, abs(rate - value(theory.overlap_rate(W0[0] @ W0[0], W0[1] @ W0[1], cosines[0]))))
     short, long = 0.5, 0.9
     half, first, unit = (value(theory.overlap_rate(c * c, c * c)) for c in (short, long, 1.0))
-    return Evidence(
+    return evidence(
         "The printed rate is that of the interference alone. In the flow the feature benefit adds 2 - "
         f"|W_i|^2 - |W_j|^2. At the lengths that first weights of s.d. {long:g}/sqrt(m) have, overlaps do "
         f"fall, at the rate {-first:.3g} in place of {2 * long**2:.3g}, and at length 1 both rates are "
         f"{-unit:.3g}. The whole motion of a pair, a closed system of three inner products, is "
         "theory.pair_flow.",
-        [
-            symbolic("printed", "rate under interference alone", interference_rate + a + b),
-            numeric("printed", f"rate of an overlap in the flow at lengths {long:g}", first, "<", 0.0),
-            numeric("printed", f"rate of an overlap in the flow at lengths {short:g}", half, "<", 0.0),
-        ],
-        corrections=[
-            says(
-                "with the feature benefit the relative rate is 2(1 - |W_i|^2 - |W_j|^2): positive overlaps "
-                f"grow while the squares add up to less than 1 (rate {half:.3g} for lengths {short:g}) and "
-                f"decrease above (at {-first:.3g} for lengths {long:g})",
-                symbolic("corrected", "rate of the overlap", overlap_rate - 2 * (1 - a - b)),
-            ),
-            says(
-                "for any lengths it is the cosine of the angle that decays from the start, at the rate "
-                "(|W_i|^2+|W_j|^2)(1 - cos^2)",
-                symbolic("corrected", "rate of the cosine", cosine_rate + (a + b) * (1 - x**2 / (a * b))),
-                # Over a time of 1e-6: rounding 1e-10 and the change of the rate.
-                numeric("corrected", "rate of the cosine against the flow, 20 pairs", worst, "<=", 1e-4),
-            ),
-        ],
+        symbolic("printed", "rate under interference alone", interference_rate + a + b),
+        numeric("printed", f"rate of an overlap in the flow at lengths {long:g}", first, "<", 0.0),
+        numeric("printed", f"rate of an overlap in the flow at lengths {short:g}", half, "<", 0.0),
+        says(
+            "with the feature benefit the relative rate is 2(1 - |W_i|^2 - |W_j|^2): positive overlaps grow "
+            f"while the squares add up to less than 1 (rate {half:.3g} for lengths {short:g}) and decrease "
+            f"above (at {-first:.3g} for lengths {long:g})",
+            symbolic("corrected", "rate of the overlap", overlap_rate - 2 * (1 - a - b)),
+        ),
+        says(
+            "for any lengths it is the cosine of the angle that decays from the start, at the rate "
+            "(|W_i|^2+|W_j|^2)(1 - cos^2)",
+            symbolic("corrected", "rate of the cosine", cosine_rate + (a + b) * (1 - x**2 / (a * b))),
+            # Over a time of 1e-6: rounding 1e-10 and the change of the rate.
+            numeric("corrected", "rate of the cosine against the flow, 20 pairs", worst, "<=", 1e-4),
+        ),
     )
 
 
@@ -233,36 +225,35 @@ def l16(quick: bool) -> Evidence:
 
     won, less = _keeper([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3), _keeper([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak)
     counter = keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", won, 0, "printed")
-    return Evidence(
+    return evidence(
         f"Read off the ends of flows; the first weights are on one neuron. The {smaller:g} that wins against "
         f"{larger:g} has its rest spread over ten weights, the other in one; and (0.9, 0.4) keeps the neuron "
         "against (0.5, 0.3), which has less elsewhere. The l1 force takes spread weights away faster, and "
         "where lambda is below the product of the shared weights and a weight of the other encoding, weights "
         "that were zero take part.",
-        [nothing[0], counter],
-        corrections=[
-            says("opposite signs: exactly nothing", nothing[1]),
-            says(
-                "equal signs: while zeros stay zero, x1/x2 of the shared weights grows at |y2|^2 - |y1|^2 + "
-                "lambda (1/x2 - 1/x1), y the weights elsewhere",
-                symbolic("corrected", "that rate, two weights elsewhere each", rate),
-                numeric("corrected", "weight that left zero, lambda = 0.01 < 0.225", revived[0], "<", -0.05),
-                numeric("corrected", "weight that stayed at zero, lambda = 0.3", revived[1], "==", 0.0),
-            ),
-            says(
-                f"neither size nor length says who keeps the neuron: {smaller:g} of a unit encoding can win "
-                f"against {larger:g} of another at lambda = {weak:g} and lose at {strong:g}",
-                keeps(f"{larger:g} and {smaller:g}, lambda = {weak:g}", even[0], 1),
-                keeps(f"{larger:g} and {smaller:g}, lambda = {strong:g}", even[1], 0),
-                keeps(f"(0.9, 0.4) and (0.5, 0.3), lambda = {weak:g}", less, 0),
-            ),
-            says(
-                f"alone on it the larger wins, by the l1 force only, in {slow:.2f}/lambda for {first:g} and "
-                f"{second:g}",
-                numeric("corrected", "pairs alone on a neuron that the smaller wins", sum(alone), "==", 0),
-                numeric("corrected", "drop time times lam over its limit, less 1", off, "<=", 20 * small),
-            ),
-        ],
+        nothing[0],
+        counter,
+        says("opposite signs: exactly nothing", nothing[1]),
+        says(
+            "equal signs: while zeros stay zero, x1/x2 of the shared weights grows at |y2|^2 - |y1|^2 + "
+            "lambda (1/x2 - 1/x1), y the weights elsewhere",
+            symbolic("corrected", "that rate, two weights elsewhere each", rate),
+            numeric("corrected", "weight that left zero, lambda = 0.01 < 0.225", revived[0], "<", -0.05),
+            numeric("corrected", "weight that stayed at zero, lambda = 0.3", revived[1], "==", 0.0),
+        ),
+        says(
+            f"neither size nor length says who keeps the neuron: {smaller:g} of a unit encoding can win "
+            f"against {larger:g} of another at lambda = {weak:g} and lose at {strong:g}",
+            keeps(f"{larger:g} and {smaller:g}, lambda = {weak:g}", even[0], 1),
+            keeps(f"{larger:g} and {smaller:g}, lambda = {strong:g}", even[1], 0),
+            keeps(f"(0.9, 0.4) and (0.5, 0.3), lambda = {weak:g}", less, 0),
+        ),
+        says(
+            f"alone on it the larger wins, by the l1 force only, in {slow:.2f}/lambda for {first:g} and "
+            f"{second:g}",
+            numeric("corrected", "pairs alone on a neuron that the smaller wins", sum(alone), "==", 0),
+            numeric("corrected", "drop time times lam over its limit, less 1", off, "<=", 20 * small),
+        ),
     )
 
 
@@ -287,31 +278,27 @@ def l17(quick: bool) -> Evidence:
     far = max(abs(over(n, m, exclusive) - 1) for exclusive in (True, False))
     equal, sixteen, places = over(256, 256, False), over(256, 4096, False), over(256, 256, True)
     where = "neurons over n^2/(4m), each feature on its largest weight, n = 256, m ="
-    return Evidence(
+    return evidence(
         "As combinatorics of the largest initial weights. n^2/(4m) is the mean number of pairs that collide "
         "benignly, up to n-1 for n. Neurons are fewer, as more than two features can want one: of m = n to m "
         "= 16 n, the range of the source's experiment, the mean number of neurons with both signs taken is "
         f"{equal:.2f} to {sixteen:.2f} times n^2/(4m). “Roughly” is taken to mean within {ACCURATE:.0%}. "
         "What training does is L18.",
-        [
-            numeric("printed", "largest difference of the pair's probability", float(pair), "==", 0.0),
-            numeric("printed", f"{where} 4096", abs(sixteen - 1), "<=", ACCURATE),
-            numeric("printed", f"{where} 256", abs(equal - 1), "<=", ACCURATE),
-        ],
-        corrections=[
-            says(
-                "the mean number of neurons that the largest weights of independent features share with both "
-                "signs is m(1 - 2(1 - 1/(2m))^n + (1 - 1/m)^n)",
-                numeric("corrected", "off a count of all ways, n to 4, m to 3", float(neurons), "==", 0.0),
-            ),
-            says(
-                f"that is n^2/(4m) for m far above n, {equal:.2f} times it at m = n = 256",
-                numeric("corrected", "count over n^2/(4m) - 1 at n = 1e4, m = 1e8", far, "<=", 2 / n + n / m),
-            ),
-            says(
-                "with every feature in a place of its own the mean is n(n-1)/(2(2m-1)), near n^2/(4m) for "
-                f"all m ({places:.2f} times at m = n = 256)",
-                numeric("corrected", "|that ratio - 1| at m = n = 256", abs(places - 1), "<=", 2 / 256),
-            ),
-        ],
+        numeric("printed", "largest difference of the pair's probability", float(pair), "==", 0.0),
+        numeric("printed", f"{where} 4096", abs(sixteen - 1), "<=", ACCURATE),
+        numeric("printed", f"{where} 256", abs(equal - 1), "<=", ACCURATE),
+        says(
+            "the mean number of neurons that the largest weights of independent features share with both "
+            "signs is m(1 - 2(1 - 1/(2m))^n + (1 - 1/m)^n)",
+            numeric("corrected", "off a count of all ways, n to 4, m to 3", float(neurons), "==", 0.0),
+        ),
+        says(
+            f"that is n^2/(4m) for m far above n, {equal:.2f} times it at m = n = 256",
+            numeric("corrected", "count over n^2/(4m) - 1 at n = 1e4, m = 1e8", far, "<=", 2 / n + n / m),
+        ),
+        says(
+            "with every feature in a place of its own the mean is n(n-1)/(2(2m-1)), near n^2/(4m) for all m "
+            f"({places:.2f} times at m = n = 256)",
+            numeric("corrected", "|that ratio - 1| at m = n = 256", abs(places - 1), "<=", 2 / 256),
+        ),
     )

@@ -16,7 +16,7 @@ from ...theory.sparsification import (
     scaling_law,
 )
 from ..statistics import Family, jackknife, mean
-from .ledger import Evidence, allowed, between, bound, claim, numeric, says, symbolic
+from .ledger import Evidence, allowed, between, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "lecomte2024"
 SEED = 2024
@@ -33,10 +33,10 @@ def l3(quick: bool) -> Evidence:
     """minus gradient of the loss = 4(1-|W_i|^2)W_i - 4 sum_{j!=i} ReLU(W_i.W_j) W_j - lambda sign(W_i)"""
     shape = (3, 2) if quick else (4, 3)
     flow = derive.derive_flow(*shape).expression
-    return Evidence(
+    return evidence(
         f"Differentiated for {shape[0]} features and {shape[1]} neurons with symbols for the signs and for "
         "which overlaps are positive. The sum over i counts each pair twice, hence the second 4.",
-        [symbolic("printed", "minus gradient less the printed flow", flow - derive.loss_flow(*shape))],
+        symbolic("printed", "minus gradient less the printed flow", flow - derive.loss_flow(*shape)),
     )
 
 
@@ -53,14 +53,12 @@ def l4(quick: bool) -> Evidence:
 
     run = solve_ivp(own, (0, t / 4), w0, "DOP853", rtol=1e-12, atol=1e-14)
     gap = float(np.abs(run.y[:, -1] / weights_at(w0, lam, t) - 1).max())
-    return Evidence(
+    return evidence(
         "The loss's flow dW/dT = 4 F - lambda' sign at lambda' = 4 lambda, in the time t = 4 T, is the "
         "normal form dW/dt = F - lambda sign.",
-        [
-            symbolic("printed", "normal form less the rescaled flow", rescaled),
-            # The integration is good to about 100 times its rtol.
-            numeric("printed", "largest relative difference of three weights, integrated", gap, "<=", 1e-10),
-        ],
+        symbolic("printed", "normal form less the rescaled flow", rescaled),
+        # The integration is good to about 100 times its rtol.
+        numeric("printed", "largest relative difference of three weights, integrated", gap, "<=", 1e-10),
     )
 
 
@@ -70,9 +68,9 @@ def l5(quick: bool) -> Evidence:
     strength, w, slopes = derive.encoding(3)
     free = 1 - sum(x**2 for x in w)
     residual = slopes[0] - free * (w[0] - strength / free)
-    return Evidence(
+    return evidence(
         "An identity wherever |W_i| < 1, as the source assumes; from there on nothing grows.",
-        [symbolic("printed", "slope of a weight less the printed one", residual)],
+        symbolic("printed", "slope of a weight less the printed one", residual),
     )
 
 
@@ -97,11 +95,11 @@ def l6(quick: bool) -> Evidence:
         # What is neglected is (relative variance) lambda |W|_1 / 2 of it, and |W|_1 < sqrt(m).
         text = f"largest relative gap from t = 15 on, m = {m}, lambda sqrt(m) = {scaled:g}"
         findings.append(numeric("printed", text, gap, "<=", scaled))
-    return Evidence(
+    return evidence(
         "The balance omits (d|W|^2/dt)/(2|W|^2), exactly. Once the first length is forgotten (at rate 2) "
         "that is half the relative variance times lambda |W|_1 of the whole, and goes to 0 with lambda "
         "sqrt(m).",
-        findings,
+        *findings,
     )
 
 
@@ -134,7 +132,7 @@ def l7(quick: bool) -> Evidence:
     tail = parametric_law(np.array([6.0, 12.0, DEEP]))
     middle = tail.scaled_l1_norm * tail.scaled_time
     off, deep = abs(begin - np.sqrt(2 / np.pi)), abs(middle[-1] - 1)
-    return Evidence(
+    return evidence(
         f"Ratios are of the limit law to the source's curve with constants 1, for m = {sizes[0]:g} ... "
         f"{sizes[-1]:g}, at all times after the length has settled. To App. B's solution 1/(1/sqrt(m) + "
         f"lambda t), which the authors' figure draws, they are from {drawn.min():.3f} to {drawn.max():.3f}. "
@@ -142,20 +140,18 @@ def l7(quick: bool) -> Evidence:
         f"{', '.join(f'{x:.0e}' for x in tail.nonzero_share)}. The law, with zeta as parameter and M_k = "
         "E(|x|-zeta)_+^k for a normal x: lambda sqrt(m) t = int dz/sqrt(M_2(z)) from 0 to zeta, "
         "|W|_1/sqrt(m) = M_1/sqrt(M_2).",
-        corrections=[
-            says(
-                f"the three orders are right: with constants 1 the true curve is {first:.2f} times the "
-                f"pieces at the first corner, {second:.2f} times at the second",
-                numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.5),
-                numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 2.0),
-            ),
-            says(
-                "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi), then 1 (up "
-                "to logarithms)",
-                numeric("order", "||W|_1/sqrt(m) at the beginning - sqrt(2/pi)|", off, "<=", 1e-12),
-                numeric("order", "| |W|_1 lambda t - 1| deep in the middle", deep, "<=", 4 / DEEP**2),
-            ),
-        ],
+        says(
+            f"the three orders are right: with constants 1 the true curve is {first:.2f} times the pieces at "
+            f"the first corner, {second:.2f} times at the second",
+            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.5),
+            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 2.0),
+        ),
+        says(
+            "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi), then 1 (up to "
+            "logarithms)",
+            numeric("order", "||W|_1/sqrt(m) at the beginning - sqrt(2/pi)|", off, "<=", 1e-12),
+            numeric("order", "| |W|_1 lambda t - 1| deep in the middle", deep, "<=", 4 / DEEP**2),
+        ),
     )
 
 
@@ -178,39 +174,37 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
     units = [w / np.linalg.norm(w) for w in (np.abs(_normal(m)) for m in (2, 10, 1000))]
     gap = max(abs(w.size / w.sum() ** 2 - 1 - relative_variance(w)) for w in units)
     deep = abs(middle[-1] - 2)
-    return Evidence(
+    return evidence(
         f"In the middle m' (lambda t)^2 is {', '.join(f'{x:.4f}' for x in middle)} when the share left is "
         f"{', '.join(f'{x:.0e}' for x in tail.nonzero_share)}: the constant is 2, not 1. At t = 1/lambda "
         f"{left[0]:.2f} are left of 1e4 and {left[1]:.2f} of 1e8 on average. Spreads are those of "
         f"{ds.sizes['run']} runs where between ten and a hundredth of the weights are left; Poisson counts "
         "have variance over mean 1, the limit of the middle. In one run the relative variance is anything "
         "from 0 to m' - 1 (L13).",
-        corrections=[
-            says(
-                "m' = (1 + relative variance) |W_i|_1^2 at |W_i| = 1",
-                numeric("order", "largest |m'/|W|_1^2 - 1 - relative variance|, |W| = 1", gap, "<=", 1e-12),
-            ),
-            says(
-                f"for many weights the factor goes from {1 + share[-1]:.2f} to 2; the orders hold with "
-                f"constants between {ratios.min():.2f} and {ratios.max():.2f}",
-                numeric("order", "least limit of the relative variance", share.min(), ">=", 0.5),
-                numeric("order", "largest", share.max(), "<=", 1.0),
-                numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.4),
-                numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 3.5),
-            ),
-            says(
-                "in the middle m' = 2/(lambda t)^2 + 1 on average, up to logarithms",
-                numeric("order", "|m' (lambda t)^2 - 2| deep in the middle", deep, "<=", 8 / DEEP**2),
-                symbolic("order", "E m' - 2/(lambda t)^2 less 1, second order of fluctuations", expected - 1),
-            ),
-            says(
-                "the spread is Poisson's in the limit of the middle only: before, variance over mean is "
-                f"{predicted:.2f}",
-                numeric("order", "variance over mean of m' by the limit law", predicted, "<", 1.0),
-                *between(allowed, "order", "variance of m' in runs over the law's", scatter, 1.0, 1.0),
-                symbolic("order", "Var m' (lambda t)^2/2 less 1", variance - 1),
-            ),
-        ],
+        says(
+            "m' = (1 + relative variance) |W_i|_1^2 at |W_i| = 1",
+            numeric("order", "largest |m'/|W|_1^2 - 1 - relative variance|, |W| = 1", gap, "<=", 1e-12),
+        ),
+        says(
+            f"for many weights the factor goes from {1 + share[-1]:.2f} to 2; the orders hold with constants "
+            f"between {ratios.min():.2f} and {ratios.max():.2f}",
+            numeric("order", "least limit of the relative variance", share.min(), ">=", 0.5),
+            numeric("order", "largest", share.max(), "<=", 1.0),
+            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.4),
+            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 3.5),
+        ),
+        says(
+            "in the middle m' = 2/(lambda t)^2 + 1 on average, up to logarithms",
+            numeric("order", "|m' (lambda t)^2 - 2| deep in the middle", deep, "<=", 8 / DEEP**2),
+            symbolic("order", "E m' - 2/(lambda t)^2 less 1, second order of fluctuations", expected - 1),
+        ),
+        says(
+            "the spread is Poisson's in the limit of the middle only: before, variance over mean is "
+            f"{predicted:.2f}",
+            numeric("order", "variance over mean of m' by the limit law", predicted, "<", 1.0),
+            *between(allowed, "order", "variance of m' in runs over the law's", scatter, 1.0, 1.0),
+            symbolic("order", "Var m' (lambda t)^2/2 less 1", variance - 1),
+        ),
     )
 
 
@@ -238,20 +232,18 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
             f"over limit law from {over_law.mean(axis=0).min():.3f} to {over_law.mean(axis=0).max():.3f}"
         )
     nonzeros, norm = (finding.value for finding in source_off)
-    return Evidence(
+    return evidence(
         f"Means of {ds.sizes['run']} exact runs at {ds.sizes['time']} times. {'; '.join(said)}.",
-        corrections=[
-            says(
-                "up to t = 1/lambda the scaling is right, but the curves drawn are off by factors up to "
-                f"{nonzeros:.2g} (m') and {norm:.2g} (|W_i|_1)",
-                *source_off,
-            ),
-            says(
-                "the limit law, which has no fitted constant, agrees with the mean of exact runs within the "
-                "statistical error",
-                *law_off,
-            ),
-        ],
+        says(
+            "up to t = 1/lambda the scaling is right, but the curves drawn are off by factors up to "
+            f"{nonzeros:.2g} (m') and {norm:.2g} (|W_i|_1)",
+            *source_off,
+        ),
+        says(
+            "the limit law, which has no fitted constant, agrees with the mean of exact runs within the "
+            "statistical error",
+            *law_off,
+        ),
     )
 
 
@@ -273,21 +265,19 @@ def l10(quick: bool) -> Evidence:
     rate = lam * w.size - (1 - square) * total
     spreads = np.sum((w - w.mean()) ** 2), np.var(w)
     printed, corrected = (lam * w.size**2 / square * spread / rate for spread in spreads)
-    return Evidence(
+    return evidence(
         f"With {n} weights the printed right side is {n} times the one that follows.",
-        [numeric("printed", "printed over true rate, 50 weights at balance", printed, "==", 1.0)],
-        corrections=[
-            says(
-                "the variance is the mean of squared deviations (their sum is m' times too large), and the "
-                "identity holds at balance (L6)",
-                # Differences of sums of 50 terms: a few roundings.
-                numeric("corrected", "|with the mean over true rate - 1|", abs(corrected - 1), "<=", 1e-12),
-            ),
-            says(
-                "exactly, -(|W_i|_1/(2|W_i|^2)) d|W_i|^2/dt is to be added on the right",
-                symbolic("corrected", "true rate less mean of squares less what balance omits", exact),
-            ),
-        ],
+        numeric("printed", "printed over true rate, 50 weights at balance", printed, "==", 1.0),
+        says(
+            "the variance is the mean of squared deviations (their sum is m' times too large), and the "
+            "identity holds at balance (L6)",
+            # Differences of sums of 50 terms: a few roundings.
+            numeric("corrected", "|with the mean over true rate - 1|", abs(corrected - 1), "<=", 1e-12),
+        ),
+        says(
+            "exactly, -(|W_i|_1/(2|W_i|^2)) d|W_i|^2/dt is to be added on the right",
+            symbolic("corrected", "true rate less mean of squares less what balance omits", exact),
+        ),
     )
 
 
@@ -302,20 +292,18 @@ def l11(quick: bool) -> Evidence:
     at_balance = (total / (2 * square) * by_square - by_total) / total**2
     variance = sum((x - total / 3) ** 2 for x in w) / 3 / (total / 3) ** 2
     growth = at_balance - strength * variance / square
-    return Evidence(
+    return evidence(
         f"For many normal weights the constant goes from {start:.4f} to 1.",
-        corrections=[
-            says(
-                "at balance (L6) d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2",
-                symbolic("order", "growth of 1/|W|_1 at balance less the corrected form", growth),
-            ),
-            says(
-                "in the limit of many normal weights the relative variance goes from pi/2 - 1 to 1",
-                numeric("order", "|limit, all left - (pi/2 - 1)|", abs(start - np.pi / 2 + 1), "<=", 1e-12),
-                numeric("order", "1 - limit at a share of 1e-280", 1 - end, "<=", 0.01),
-                numeric("order", "the same, not above 1", end, "<=", 1.0),
-            ),
-        ],
+        says(
+            "at balance (L6) d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2",
+            symbolic("order", "growth of 1/|W|_1 at balance less the corrected form", growth),
+        ),
+        says(
+            "in the limit of many normal weights the relative variance goes from pi/2 - 1 to 1",
+            numeric("order", "|limit, all left - (pi/2 - 1)|", abs(start - np.pi / 2 + 1), "<=", 1e-12),
+            numeric("order", "1 - limit at a share of 1e-280", 1 - end, "<=", 0.01),
+            numeric("order", "the same, not above 1", end, "<=", 1.0),
+        ),
     )
 
 
@@ -341,16 +329,14 @@ def l12(quick: bool) -> Evidence:
     moved = (weights.diff(g) * by_c + weights.diff(c)) / time_by_c
     residual = moved - (1 - q / g**2) * weights + lam * sp.ones(n, 1)
     scalar = by_c - (q / g**2 - 1) / lam
-    return Evidence(
+    return evidence(
         "The same in two variables: |W_ik| = A (|W_ik(0)| - c) with dA/dt = (1-|W|^2) A and dc/dt = "
         "lambda/A, for all weights not zero yet; gamma = A W_i1(0)/W_i1. The flow is then one equation in c.",
-        [
-            symbolic("printed", "d(1 - w_k/w_1)/dt less lambda/w_1 times it", rate),
-            symbolic("printed", "printed affine map less A (w_k(0) - c)", display),
-            symbolic("printed", "d(A w_1(0)/w_1)/dt less lambda/w_1 times it", gamma),
-            symbolic("printed", "d(A (w_k(0) - c))/dt less the flow", residual),
-            symbolic("printed", "dg/dc less (Q/g^2 - 1)/lambda, g = 1/A", scalar),
-        ],
+        symbolic("printed", "d(1 - w_k/w_1)/dt less lambda/w_1 times it", rate),
+        symbolic("printed", "printed affine map less A (w_k(0) - c)", display),
+        symbolic("printed", "d(A w_1(0)/w_1)/dt less lambda/w_1 times it", gamma),
+        symbolic("printed", "d(A (w_k(0) - c))/dt less the flow", residual),
+        symbolic("printed", "dg/dc less (Q/g^2 - 1)/lambda, g = 1/A", scalar),
     )
 
 
@@ -375,15 +361,13 @@ def l13(quick: bool) -> Evidence:
             lowest, highest = min(lowest, *some, np.inf), max(highest, *some, -np.inf)
     limit = limiting_relative_variance(np.geomspace(1e-280, 1, 400))[::-1]
     fall = -np.diff(limit).min()
-    return Evidence(
+    return evidence(
         "In the limit of many normal weights the relative variance is M_0 M_2/M_1^2 - 1, from pi/2 - 1 = "
         f"{limit[0]:.4f} with all weights to 1 with few of many. In runs from normal weights with at least "
         f"100 left it was between {lowest:.2f} and {highest:.2f}; with a handful left it can be anything "
         "from 0 to m' - 1. How far from 1 is 'not far' the print leaves open: these are the numbers.",
-        [
-            # Differences of sums of up to 1e4 terms, beside a value of order 1.
-            bound("printed", "largest excess over the bounds, three distributions", worst, "<=", 1e-9),
-            bound("printed", "largest fall of the limit as the share falls", fall, "<=", 0.0),
-        ],
-        {"limit with a share of 1e-5": float(limiting_relative_variance(1e-5))},
+        # Differences of sums of up to 1e4 terms, beside a value of order 1.
+        bound("printed", "largest excess over the bounds, three distributions", worst, "<=", 1e-9),
+        bound("printed", "largest fall of the limit as the share falls", fall, "<=", 0.0),
+        numbers={"limit with a share of 1e-5": float(limiting_relative_variance(1e-5))},
     )

@@ -9,7 +9,7 @@ from ...theory import noise
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ..statistics import Family, mean
-from .ledger import Evidence, Finding, allowed, between, claim, says, symbolic
+from .ledger import Evidence, Finding, allowed, between, claim, evidence, says, symbolic
 
 SOURCE = "lecomte2024"
 SEED = 2024
@@ -72,14 +72,14 @@ def l21(quick: bool) -> Evidence:
     """
     n, m = (3, 3) if quick else (4, 5)
     silent = float(noise.silent_l1_norm(8, "bipolar", 0.1))
-    return Evidence(
+    return evidence(
         f"Differentiated for {n} features and {m} neurons with a symbol for each ReLU. It needs |W_i| = 1, "
         "the own ReLU on (W_i.xi > -1) and all others off. The last is the source's assumption 2, and a "
         "strong one: noise of size at most c is silent only if the mean of |W_i|_1 is at most "
         "|W|^2/((n-1)c): random encodings are not in such a state, and at n = 8 from a bipolar noise of 1/7 "
         "on none is. In the chain rule of C.1 the Jacobian of h is I_m, not I_n.",
-        [symbolic("printed", "gradient on the unit sphere less the printed one", _gradient_residual(n, m))],
-        {"largest mean |W_i|_1 of a silent state, n = 8, bipolar noise of 0.1": silent},
+        symbolic("printed", "gradient on the unit sphere less the printed one", _gradient_residual(n, m)),
+        numbers={"largest mean |W_i|_1 of a silent state, n = 8, bipolar noise of 0.1": silent},
     )
 
 
@@ -89,10 +89,10 @@ def l22(quick: bool) -> Evidence:
     *_, mu2, _ = _symbols()
     error = noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)
     whole, square = noise.derive_next_step_loss().expression, noise.derive_next_step_square().expression
-    return Evidence(
+    return evidence(
         "The new noise is independent of the step, of mean 0 and variance sigma^2 on each neuron. Exact for "
         "any number of neurons, length of W and learning rate, while the ReLU is on.",
-        [symbolic("printed", "whole loss less the two parts", (whole - error - mu2 * square).expand())],
+        symbolic("printed", "whole loss less the two parts", (whole - error - mu2 * square).expand()),
     )
 
 
@@ -102,9 +102,9 @@ def l23(quick: bool) -> Evidence:
     eta, u, R, *_ = _symbols()
     printed = 1 - 4 * eta * u * (2 + u) + 4 * eta**2 * u**2 * (4 + 4 * u + R)
     residual = _unit(noise.derive_squared_norm().expression) - printed
-    return Evidence(
+    return evidence(
         "At |W| = 1. (The loss averaged over the noise is stationary at |W|^2 = 1 - sigma^2/2.)",
-        [symbolic("printed", "squared length less the printed one", residual)],
+        symbolic("printed", "squared length less the printed one", residual),
     )
 
 
@@ -115,9 +115,9 @@ def l24(quick: bool) -> Evidence:
     second, mixed = (_unit(noise.derive_moment(2, k).expression) for k in (0, 1))
     printed = 1 - 4 * eta * (1 - 4 * eta) * second + 4 * eta**2 * mixed
     residual = _unit(noise.derive_next_step_square().expression) - printed
-    return Evidence(
+    return evidence(
         "Odd moments vanish by symmetry.",
-        [symbolic("printed", "mean squared length less the printed one", residual)],
+        symbolic("printed", "mean squared length less the printed one", residual),
     )
 
 
@@ -128,19 +128,15 @@ def l25(quick: bool) -> Evidence:
     moment = noise.derive_moment(2, 1).expression - p2 * (mu4 + (m - 1) * mu2**2)
     part = _unit(mu2 * noise.derive_next_step_square().expression)
     right = mu2 * (1 - 4 * eta * (1 - 4 * eta) * mu2 + 4 * eta**2 * (mu4 + (m - 1) * mu2**2))
-    return Evidence(
+    return evidence(
         "The part of the loss with new noise follows; it is constant on the unit sphere, as printed.",
-        [
-            symbolic("printed", "moment less the printed one", moment),
-            symbolic("printed", "what the part with new noise knows of |W|_4", part.diff(p4)),
-        ],
-        corrections=[
-            says(
-                "the display after it, sigma^2 (1 - 4 eta(1 - 4 eta) sigma^2 +- 4 eta^2 (mu4 + (m-1) "
-                "sigma^4)), needs + for +-",
-                symbolic("corrected", "part with new noise, + for +-, less the derivation", part - right),
-            )
-        ],
+        symbolic("printed", "moment less the printed one", moment),
+        symbolic("printed", "what the part with new noise knows of |W|_4", part.diff(p4)),
+        says(
+            "the display after it, sigma^2 (1 - 4 eta(1 - 4 eta) sigma^2 +- 4 eta^2 (mu4 + (m-1) sigma^4)), "
+            "needs + for +-",
+            symbolic("corrected", "part with new noise, + for +-, less the derivation", part - right),
+        ),
     )
 
 
@@ -150,18 +146,16 @@ def l26(quick: bool) -> Evidence:
     eta, u, *_ = _symbols()
     error = _unit(noise.derive_squared_norm().expression) - 1
     printed, right = (error + 4 * eta * (2 * u + factor * u**2) for factor in (eta, 1))
-    return Evidence(
+    return evidence(
         "The coefficient of eta. With the print's factor eta the square is of the order that is dropped, and "
         "the fourth moment never enters L27.",
-        [symbolic("printed", "coefficient of eta of what is left", printed.expand().coeff(eta, 1))],
-        corrections=[
-            says(
-                "|W'|^2 - 1 = -4 eta (2(W.xi) + (W.xi)^2) + O(eta^2): no eta before the square, or L27 would "
-                "not follow",
-                symbolic("corrected", "coefficient of eta of what is left", right.expand().coeff(eta, 1)),
-                symbolic("corrected", "value at eta = 0", error.subs(eta, 0)),
-            )
-        ],
+        symbolic("printed", "coefficient of eta of what is left", printed.expand().coeff(eta, 1)),
+        says(
+            "|W'|^2 - 1 = -4 eta (2(W.xi) + (W.xi)^2) + O(eta^2): no eta before the square, or L27 would not "
+            "follow",
+            symbolic("corrected", "coefficient of eta of what is left", right.expand().coeff(eta, 1)),
+            symbolic("corrected", "value at eta = 0", error.subs(eta, 0)),
+        ),
     )
 
 
@@ -180,20 +174,16 @@ def l27(quick: bool) -> Evidence:
         square = np.sum((w - 2 * rate * (xi @ w)[:, None] * (2 * w + xi)) ** 2, axis=1)
         return (square - 1) ** 2 + std**2 * square, noise.next_step_loss(w, name, std, rate)
 
-    return Evidence(
+    return evidence(
         "At |W| = 1, by L26 as corrected. The polynomial in eta ends at eta^4; all its coefficients are "
         f"derived, and the loss after a step, which has it, is sampled at sigma = {std}, eta = {rate}.",
-        [
-            *(symbolic("printed", f"coefficient of eta^{k}", error.coeff(eta, k)) for k in (0, 1)),
-            symbolic("printed", "eta^2, less 16(4 sigma^2 + E(W.xi)^4)", second),
-        ],
-        corrections=[
-            says(
-                "the term of eta^3 is -32 eta^3 (12 E(W.xi)^4 + E(W.xi)^4|xi|^2)",
-                symbolic("corrected", "eta^3, plus 32(12 E(W.xi)^4 + E(W.xi)^4|xi|^2)", third),
-                *_sampled("loss after a step, all orders", quick, step),
-            )
-        ],
+        *(symbolic("printed", f"coefficient of eta^{k}", error.coeff(eta, k)) for k in (0, 1)),
+        symbolic("printed", "eta^2, less 16(4 sigma^2 + E(W.xi)^4)", second),
+        says(
+            "the term of eta^3 is -32 eta^3 (12 E(W.xi)^4 + E(W.xi)^4|xi|^2)",
+            symbolic("corrected", "eta^3, plus 32(12 E(W.xi)^4 + E(W.xi)^4|xi|^2)", third),
+            *_sampled("loss after a step, all orders", quick, step),
+        ),
     )
 
 
@@ -207,17 +197,15 @@ def l28(quick: bool) -> Evidence:
     def fourth(w: FloatArray, draws: FloatArray, name: str) -> tuple[FloatArray, float]:
         return (draws @ w) ** 4, float(noise.fourth_moment(w, 1.0, noise.noise_moments(name)[1]))
 
-    return Evidence(
+    return evidence(
         "The print's next line, 3 (sigma^2 |W|^2)^2 + (mu4 - 3 sigma^4) |W|_4^4, has the right factor: L29.",
-        [symbolic("printed", "moment less the formula with 6", printed)],
-        corrections=[
-            says(
-                "E(W.xi)^4 = sum_j W_j^4 mu4 + 3 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4, as the sum over j != j' "
-                "counts each pair twice (6 is right for j < j')",
-                symbolic("corrected", "moment less the formula with 3", right),
-                *_sampled("moment", quick, fourth),
-            )
-        ],
+        symbolic("printed", "moment less the formula with 6", printed),
+        says(
+            "E(W.xi)^4 = sum_j W_j^4 mu4 + 3 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4, as the sum over j != j' "
+            "counts each pair twice (6 is right for j < j')",
+            symbolic("corrected", "moment less the formula with 3", right),
+            *_sampled("moment", quick, fourth),
+        ),
     )
 
 
@@ -226,8 +214,8 @@ def l29(quick: bool) -> Evidence:
     """E(W.xi)^4 = 3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)"""
     *_, p2, p4, mu2, mu4 = _symbols()
     residual = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
-    return Evidence(
-        "By the cumulants of W.xi, for any m.", [symbolic("printed", "moment less the print", residual)]
+    return evidence(
+        "By the cumulants of W.xi, for any m.", symbolic("printed", "moment less the print", residual)
     )
 
 
@@ -236,20 +224,18 @@ def l30(quick: bool) -> Evidence:
     """16 eta^2 E(W.xi)^4 = 3 sigma^4 16 eta^2 (|W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4))"""
     *_, p2, p4, mu2, mu4 = _symbols()
     exact, kurtosis = noise.derive_moment(4).expression, mu4 - 3 * mu2**2
-    return Evidence(
+    return evidence(
         "Its terms do not even have the same dimension: sigma^4 against sigma^8. What the source makes of "
         "it, 16 eta^2 sigma^4 |W|_4^4 times the excess kurtosis, follows from the corrected one. It is a "
         "term of the loss after a step, not where encodings go: without interference E|W|_4^4/|W|_2^4 moves "
         "by 8 eta^2 [sigma^4 (3 - (m+2) |W|_4^4) + 2 (mu4 - 3 sigma^4)(|W|_4^4 - 4 |W|_6^6 + 3 |W|_4^8)] a "
         "step, which for random encodings has the sign of the excess kurtosis.",
-        [symbolic("printed", "moment less the print", exact - 3 * mu2**2 * (p2**2 + p4 * kurtosis))],
-        corrections=[
-            says(
-                "16 eta^2 E(W.xi)^4 = 16 eta^2 (3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)): 3 sigma^4 "
-                "belongs to the first term alone",
-                symbolic("corrected", "moment less this", exact - 3 * mu2**2 * p2**2 - p4 * kurtosis),
-            )
-        ],
+        symbolic("printed", "moment less the print", exact - 3 * mu2**2 * (p2**2 + p4 * kurtosis)),
+        says(
+            "16 eta^2 E(W.xi)^4 = 16 eta^2 (3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)): 3 sigma^4 "
+            "belongs to the first term alone",
+            symbolic("corrected", "moment less this", exact - 3 * mu2**2 * p2**2 - p4 * kurtosis),
+        ),
     )
 
 
@@ -261,13 +247,11 @@ def l32(quick: bool) -> Evidence:
     m = sp.Symbol("m")
     mean = noise.derive_random_fourth_norm().expression
     limit = sp.limit(m * mean, m, sp.oo)
-    return Evidence(
+    return evidence(
         f"The mean for a random unit vector is {mean} for every m.",
-        [
-            symbolic("printed", "flat, less 1/m", m * (1 / sp.sqrt(m)) ** 4 - 1 / m),
-            symbolic("printed", "one-hot, less 1", sp.Integer(1) ** 4 - 1),
-            symbolic("printed", "random, limit of m times the mean, less 3", limit - 3),
-        ],
+        symbolic("printed", "flat, less 1/m", m * (1 / sp.sqrt(m)) ** 4 - 1 / m),
+        symbolic("printed", "one-hot, less 1", sp.Integer(1) ** 4 - 1),
+        symbolic("printed", "random, limit of m times the mean, less 3", limit - 3),
     )
 
 
@@ -276,15 +260,15 @@ def l33(quick: bool) -> Evidence:
     """excess kurtosis: bipolar -2, normal 0"""
     x, sigma = sp.symbols("t sigma", positive=True)
     laws = (("bipolar", sp.cosh(sigma * x), -2), ("normal", sp.exp(sigma**2 * x**2 / 2), 0))
-    return Evidence(
+    return evidence(
         "From the moment generating functions. Uniform noise has -6/5, Laplace noise 3.",
-        [
+        *(
             symbolic(
                 "printed",
                 f"fourth cumulant over sigma^4, {name}, less {printed}",
                 sp.diff(sp.log(transform), x, 4).subs(x, 0) / sigma**4 - printed,
             )
             for name, transform, printed in laws
-        ],
-        {name: noise.excess_kurtosis(name) for name in ("bipolar", "uniform", "normal", "laplace")},
+        ),
+        numbers={name: noise.excess_kurtosis(name) for name in ("bipolar", "uniform", "normal", "laplace")},
     )

@@ -11,7 +11,7 @@ from ...theory.derivation import sp
 from ..collisions.counts import ZERO
 from ..statistics import Estimate, Family, jackknife, mean, share
 from .lecomte_collisions import ACCURATE, ALPHA, SOURCE, start, value
-from .ledger import Evidence, Finding, allowed, between, claim, experiment, numeric, says, shown, symbolic
+from .ledger import Evidence, allowed, between, claim, evidence, experiment, numeric, says, shown, symbolic
 
 # What "this trend does hold" is taken to mean, stated before the printed experiment was run: the mean count
 # falls with a power of m that is within a tenth of -1. "Fairly accurate" is ACCURATE, at each m and on
@@ -71,7 +71,7 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
     text = f"without interference, n = {features}, m = {hidden}, {draws} draws: count over that of chance"
     named = ", ".join(map(str, missing))
     unseen = f"The source's m = {named} are not stored: the trend is that of the others. " if missing else ""
-    return Evidence(
+    return evidence(
         "Trained by the settings of the authors' published code (AdamW, learning rate 1e-3, lambda = 1e-3, "
         "7500 steps, s.d. 1/sqrt(m), weights between 0.8 and 1.2 counted), the count over n^2/(4m) is "
         f"{_means(trained)}. {unseen}The flow at lambda = {long.attrs['lam']:g} of the normal form has "
@@ -79,28 +79,26 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
         "of a moment would give by themselves is that of chance at the start, and moves to its final value "
         "between the end of the first conflict and lambda t = 0.8. What the ratio tends to for large n is "
         "open. The runs of the smaller flow were raised from 40 to 96 after 40 had not shown its limit.",
-        findings,
-        corrections=[
-            says(
-                f"no constant fits all m: at n = {n} the count over n^2/(4m) is {high.value:.2f} at m = "
-                f"{first} (trained) and {equal.value:.2f} (flow), {low.value:.2f} at m = 1024 (flow)",
-                shown("corrected", f"trained, m = {first}", high, ">", 1.0, origin=printed),
-                shown("corrected", "flow, m = 256", equal, ">", 1.0, origin=long),
-                shown("corrected", "flow, m = 1024", low, "<", 1.0, origin=long),
-            ),
-            says(
-                f"nor all n: at {few} it is {below.value:.2f} (flow)",
-                shown("corrected", f"flow, {few}", below, "<", 1.0),
-            ),
-            says(
-                "chance alone gives n(n-1)/(2(2m-1)), interference does the rest",
-                *between(allowed, "corrected", text, chance, 1.0, 1.0),
-            ),
-            says(
-                "every feature ends on a neuron",
-                experiment("corrected", "features of the flow on no neuron", lost, "==", 0, origin=long),
-            ),
-        ],
+        *findings,
+        says(
+            f"no constant fits all m: at n = {n} the count over n^2/(4m) is {high.value:.2f} at m = {first} "
+            f"(trained) and {equal.value:.2f} (flow), {low.value:.2f} at m = 1024 (flow)",
+            shown("corrected", f"trained, m = {first}", high, ">", 1.0, origin=printed),
+            shown("corrected", "flow, m = 256", equal, ">", 1.0, origin=long),
+            shown("corrected", "flow, m = 1024", low, "<", 1.0, origin=long),
+        ),
+        says(
+            f"nor all n: at {few} it is {below.value:.2f} (flow)",
+            shown("corrected", f"flow, {few}", below, "<", 1.0),
+        ),
+        says(
+            "chance alone gives n(n-1)/(2(2m-1)), interference does the rest",
+            *between(allowed, "corrected", text, chance, 1.0, 1.0),
+        ),
+        says(
+            "every feature ends on a neuron",
+            experiment("corrected", "features of the flow on no neuron", lost, "==", 0, origin=long),
+        ),
     )
 
 
@@ -117,10 +115,10 @@ def l19(quick: bool, ds: xr.Dataset) -> Evidence:
         text = f"largest's share less those of numbers 2 to {won.shape[1]}, n = {n}, m = {m}, {len(won)} runs"
         findings.append(shown("printed", text, leads, ">"))
         said.append(f"m = {m}: {first:.2f}, the second {second:.2f}, all others {1 - lost - first:.2f}")
-    return Evidence(
+    return evidence(
         f"Shares of the features, n = {n}, that end on the neuron of their largest first weight; "
         f"{'; '.join(said)}. Features on no neuron, {lost:.2%} of all, have no winner.",
-        findings,
+        *findings,
     )
 
 
@@ -144,22 +142,23 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
     inputs = float(np.abs(Q @ rotated.W - straight.W).max() + np.abs(rotated.W_out - straight.W_out).max())
     gradient = _gradient_gap(A, D, Q)
 
-    def same(about: str) -> list[Finding]:
-        return [
+    # Found about the print and, word for word, about its correction.
+    abouts, free = ("printed", "corrected"), ("no l1, small start", "no l1, decay = λ")
+    same = {
+        about: [
             numeric(about, "flows for rotated and for basis inputs, difference", inputs, "<=", 1e-5),
             # Central differences at 1e-6 in a loss of order 10.
             numeric(about, "gradient in the encoder against its rotation", gradient, "<=", 1e-7),
         ]
-
-    def equal(about: str) -> list[Finding]:
-        cases = ("no l1, small start", "no l1, decay = λ")
-        return [shown(about, f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in cases]
-
-    clock, dead = (
-        float(end["time"]),
-        float((end["dead"].sel(case="small start") / ds.attrs["n_features"]).mean()),
-    )
-    return Evidence(
+        for about in abouts
+    }
+    equal = {
+        about: [shown(about, f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
+        for about in abouts
+    }
+    clock = float(end["time"])
+    dead = float((end["dead"].sel(case="small start") / ds.attrs["n_features"]).mean())
+    return evidence(
         f"Trained by gradient descent, n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, lambda = "
         f"{ds.attrs['lam']:g}, to time {clock:g} in units of 2/lambda, {ds.sizes['run']} runs. A small start "
         f"has s.d. 0.1/sqrt(m). “Almost identical” is taken to mean that {gap} is at most {IDENTICAL:g}. The "
@@ -167,36 +166,32 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         "activations, and so on the encoder alone. Features whose first response is negative may stay dead, "
         f"{dead:.0%} of all with a small start; what is said is of the others. The limits of the corrections "
         "were set after such runs had been seen.",
-        [
-            *equal("printed"),
-            *(
-                allowed("printed", f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
-                for case in ("small start", "decay = λ")
-            ),
-            *same("printed"),
-        ],
-        corrections=[
-            says("orthogonal inputs: exactly the same", *same("corrected")),
-            says(
-                "without the l1 term untied weights end up equal, from a small start or with weight decay",
-                *equal("corrected"),
-            ),
-            says(
-                "the printed l1 term acts on the encoder alone and moves length to the decoder, without end: "
-                f"|D|/|E| = {drift.value:.2g} at time {clock:g} ({value(untied_length_ratio(clock)):.2g} for "
-                "one neuron)",
-                shown("corrected", "|D|/|E| from equal weights", drift, ">", 2.0),
-            ),
-            says(
-                f"weight decay lambda as well leaves them parallel, |D|/|E| = {longer.value:.2f}",
-                shown("corrected", "cosine, weight decay", of("decay = λ", "cosine"), ">=", 0.99),
-                shown("corrected", "|D|/|E|, weight decay", longer, ">", 1.1),
-            ),
-            says(
-                "equal if the l1 term is on the decoder too",
-                shown("corrected", f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
-            ),
-        ],
+        *equal["printed"],
+        *(
+            allowed("printed", f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
+            for case in ("small start", "decay = λ")
+        ),
+        *same["printed"],
+        says("orthogonal inputs: exactly the same", *same["corrected"]),
+        says(
+            "without the l1 term untied weights end up equal, from a small start or with weight decay",
+            *equal["corrected"],
+        ),
+        says(
+            "the printed l1 term acts on the encoder alone and moves length to the decoder, without end: "
+            f"|D|/|E| = {drift.value:.2g} at time {clock:g} ({value(untied_length_ratio(clock)):.2g} for one "
+            "neuron)",
+            shown("corrected", "|D|/|E| from equal weights", drift, ">", 2.0),
+        ),
+        says(
+            f"weight decay lambda as well leaves them parallel, |D|/|E| = {longer.value:.2f}",
+            shown("corrected", "cosine, weight decay", of("decay = λ", "cosine"), ">=", 0.99),
+            shown("corrected", "|D|/|E|, weight decay", longer, ">", 1.1),
+        ),
+        says(
+            "equal if the l1 term is on the decoder too",
+            shown("corrected", f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
+        ),
     )
 
 
@@ -226,9 +221,6 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
         trials = ds["apart"] + ds["together"] if decided else ds["pairs"] + 0 * ds["apart"]
         return family.of(share, int(ds["apart"].sum()), int(trials.sum()))
 
-    def half(text: str, found: Estimate) -> list[Finding]:
-        return between(allowed, "answer", f"{text}: share that parts", found, 0.5, 0.5)
-
     tied = of(small.isel(time=-1))
     proposed, weights, shared, free = (
         variants.sel(variant=name).isel(time=-1)
@@ -249,8 +241,8 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
     rest, difference, _ = derive_split().expression
     w, w1, w2, v1, v2 = sp.symbols("w w1 w2 v1 v2", positive=True)
     still = int(free["apart"].sum() + free["together"].sum())
-    by_then = "share parted by then, over that at"
-    return Evidence(
+    part, by_then = "share that parts", "share parted by then, over that at"
+    return evidence(
         "The two features' encodings have a negative product and do not feel each other: each plays for "
         "itself which copy it keeps. All is said of the source's l1 model, n = m = "
         f"{remedy.attrs['n_features']}, where nothing but the l1 term prefers one large weight to two equal "
@@ -258,34 +250,31 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
         f"encoder, {undecided:.0%} of the split neurons are still undecided at time "
         f"{float(variants['time'][-1]):g} in units of 4/lambda. The sentences were worded after the shares "
         "with tied weights had been seen.",
-        corrections=[
-            says(
-                "it takes luck: each feature falls to a copy by itself, so half of the pairs part "
-                f"({tied.value:.2f} of {tied.runs} with tied weights; {decided.value:.2f} of the "
-                f"{decided.runs} decided with outgoing weights halved, {both.value:.2f} if the l1 term acts "
-                "on the decoder too)",
-                symbolic("answer", "interference of the two features", sp.Max(0, -w1 * v1 - w2 * v2)),
-                *half("tied weights", tied),
-                *half("outgoing weights halved, of the decided", decided),
-                *half("the same, l1 term on both", both),
-            ),
-            says(
-                "it takes the l1 term, or else something that prefers one large weight: about equal copies a "
-                "difference grows at the rate lambda/w, sqrt(2) lambda in the normal form, and not at all "
-                "without",
-                symbolic("answer", "growth rate less lam/w", difference - rest / w),
-                numeric("answer", "split neurons decided without an l1 term", still, "==", 0),
-            ),
-            says(
-                "it takes a time ln(1/perturbation)/(sqrt(2) lambda), as long as the training before "
-                f"({halfway.value:.2f} have parted at {time:g}/lambda with perturbation {eps:g})",
-                allowed("answer", f"{by_then} {1 + CLOCK:g} of the time", halfway, "<=", late),
-                allowed("answer", f"{by_then} {1 - CLOCK:g} of the time", halfway, ">=", early),
-            ),
-            says(
-                f"a perturbation shared by all incoming weights of a copy parts all ({everyone.value:.2f} of "
-                f"{everyone.runs})",
-                shown("answer", "shared perturbation: share that parts", everyone, ">=", ALL),
-            ),
-        ],
+        says(
+            "it takes luck: each feature falls to a copy by itself, so half of the pairs part "
+            f"({tied.value:.2f} of {tied.runs} with tied weights; {decided.value:.2f} of the {decided.runs} "
+            f"decided with outgoing weights halved, {both.value:.2f} if the l1 term acts on the decoder too)",
+            symbolic("answer", "interference of the two features", sp.Max(0, -w1 * v1 - w2 * v2)),
+            *between(allowed, "answer", f"tied weights: {part}", tied, 0.5, 0.5),
+            *between(allowed, "answer", f"outgoing weights halved, decided: {part}", decided, 0.5, 0.5),
+            *between(allowed, "answer", f"the same, l1 term on both: {part}", both, 0.5, 0.5),
+        ),
+        says(
+            "it takes the l1 term, or else something that prefers one large weight: about equal copies a "
+            "difference grows at the rate lambda/w, sqrt(2) lambda in the normal form, and not at all "
+            "without",
+            symbolic("answer", "growth rate less lam/w", difference - rest / w),
+            numeric("answer", "split neurons decided without an l1 term", still, "==", 0),
+        ),
+        says(
+            "it takes a time ln(1/perturbation)/(sqrt(2) lambda), as long as the training before "
+            f"({halfway.value:.2f} have parted at {time:g}/lambda with perturbation {eps:g})",
+            allowed("answer", f"{by_then} {1 + CLOCK:g} of the time", halfway, "<=", late),
+            allowed("answer", f"{by_then} {1 - CLOCK:g} of the time", halfway, ">=", early),
+        ),
+        says(
+            f"a perturbation shared by all incoming weights of a copy parts all ({everyone.value:.2f} of "
+            f"{everyone.runs})",
+            shown("answer", "shared perturbation: share that parts", everyone, ">=", ALL),
+        ),
     )

@@ -147,7 +147,7 @@ class Evidence:
     ----------
     text : str
         The argument in words, with the computed numbers that matter.
-    printed : sequence of Finding, optional
+    printed : sequence of Finding
         Findings that belong to no sentence of a correction.
     numbers : mapping from str to float, optional
         Further computed numbers.
@@ -157,7 +157,7 @@ class Evidence:
     """
 
     text: str
-    printed: Sequence[Finding] = ()
+    printed: Sequence[Finding]
     numbers: Mapping[str, float] = field(default_factory=dict)
     corrections: Sequence[Statement] = ()
 
@@ -271,6 +271,20 @@ def verdict(evidence: Evidence) -> Verdict:
     if passed["order"]:
         return Verdict.ORDER_ONLY if all(passed["order"]) else Verdict.FAILS
     return Verdict.ANSWERED if passed["answer"] or passed["corrected"] else Verdict.OPEN
+
+
+def evidence(text: str, *parts: Finding | Statement, numbers: Mapping[str, float] | None = None) -> Evidence:
+    """Return what a check found out, from findings and sentences of a correction in any order.
+
+    Examples
+    --------
+    >>> right = numeric("corrected", "gap", 1e-16, "<=", 1e-9)
+    >>> found = evidence("added", numeric("printed", "gap", 0.1, "<=", 1e-9), says("it is 2", right))
+    >>> str(verdict(found)), [one.text for one in found.corrections]
+    ('holds with a correction', ['it is 2'])
+    """
+    printed = [part for part in parts if isinstance(part, Finding)]
+    return Evidence(text, printed, numbers or {}, [part for part in parts if isinstance(part, Statement)])
 
 
 def says(text: str, *findings: Finding) -> Statement:

@@ -12,7 +12,7 @@ from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import SparseUniform
 from ...theory.linear import derive
-from .ledger import Evidence, bound, claim, numeric, says, symbolic
+from .ledger import Evidence, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "notes2022"
 # A few hundred roundings of numbers of order 1.
@@ -46,12 +46,10 @@ def b1(quick: bool) -> Evidence:
     rest = x * x.T - A * B * x * x.T
     gradients = derive.derive_gradients(3, 2, 2).expression
     by_decoder, by_encoder = gradients[:3, :] + 2 * rest * B.T, gradients[3:, :] + 2 * (A.T * rest).T
-    return Evidence(
+    return evidence(
         "The loss, written as a sum over data points and differentiated entry by entry.",
-        [
-            symbolic("printed", "dL/dB + 2(A'Sigma - A'AB Sigma)", by_encoder),
-            symbolic("printed", "dL/dA + 2(Sigma B' - AB Sigma B')", by_decoder),
-        ],
+        symbolic("printed", "dL/dB + 2(A'Sigma - A'AB Sigma)", by_encoder),
+        symbolic("printed", "dL/dA + 2(Sigma B' - AB Sigma B')", by_decoder),
     )
 
 
@@ -72,24 +70,22 @@ def b2(quick: bool) -> Evidence:
         gap = max(gap, abs(n * theory.reconstruction_loss(A, B, sigma) - left))
         low += bool(np.linalg.matrix_rank(A @ B) < hidden)
     worst, ranks, missed = _search_critical_points(40 if quick else 400)
-    return Evidence(
+    return evidence(
         "The proof takes A of full rank, which Prop. 1 does not say. It needs that only for the size of the "
         "subset: A'AB = A' makes AB the projection on the columns of A, whatever their rank, and Sigma "
         "commutes with it. With d = 2 of D = 4 neurons A = B = 0 is a critical point, and so is each that "
         "keeps one direction. Sigma has to be invertible; equal eigenvalues leave a choice of eigenvectors.",
-        [numeric("printed", f"of 11 critical points (gradient {slope:.0e}) those of rank < d", low, "==", 0)],
-        {"starts of the search that end at no critical point": missed},
-        [
-            says(
-                "AB is the projection on r = rank A <= d eigenvectors, r = d where A has full rank, and the "
-                "loss is the sum of the eigenvalues left out",
-                numeric("corrected", "largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
-                numeric("corrected", "loss less the eigenvalues left out", gap, "<=", ROUNDING),
-                # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
-                bound("corrected", "distance of AB from the nearest such projection", worst, "<=", 1e-9),
-                bound("corrected", "different ranks met by that search, d = 2", ranks, "==", 3),
-            )
-        ],
+        numeric("printed", f"of 11 critical points (gradient {slope:.0e}) those of rank < d", low, "==", 0),
+        says(
+            "AB is the projection on r = rank A <= d eigenvectors, r = d where A has full rank, and the loss "
+            "is the sum of the eigenvalues left out",
+            numeric("corrected", "largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
+            numeric("corrected", "loss less the eigenvalues left out", gap, "<=", ROUNDING),
+            # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
+            bound("corrected", "distance of AB from the nearest such projection", worst, "<=", 1e-9),
+            bound("corrected", "different ranks met by that search, d = 2", ranks, "==", 3),
+        ),
+        numbers={"starts of the search that end at no critical point": missed},
     )
 
 
@@ -126,14 +122,12 @@ def b3(quick: bool) -> Evidence:
         worst = min(worst, excess)
     pairs = itertools.combinations(range(4), 2)
     sets = [theory.critical_loss(np.diag([4.0, 3.0, 2.0, 1.0]), kept) for kept in pairs]
-    return Evidence(
+    return evidence(
         "Eckart, Young and Mirsky: (1 - AB) Sigma^1/2 is the error of a rank-d approximation of Sigma^1/2. "
         "The value is unique, the minimiser is not: A = U_I C, B = C^-1 U_I' for all C, and with equal "
         "eigenvalues at the edge other subspaces too.",
-        [
-            bound("printed", "least loss of random weights less that of the d largest", worst, ">=", -1e-13),
-            numeric("printed", "least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", 0.0),
-        ],
+        bound("printed", "least loss of random weights less that of the d largest", worst, ">=", -1e-13),
+        numeric("printed", "least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", 0.0),
     )
 
 
@@ -150,15 +144,13 @@ def b4(quick: bool) -> Evidence:
     wide = np.eye(2, 3) + 0.5 * rng.normal(size=(2, 3))
     right = np.linalg.pinv(wide) + linalg.null_space(wide) @ rng.normal(size=(1, 2))
     low_rank = _largest_slope(kept @ wide, right @ kept.T, sigma)
-    return Evidence(
+    return evidence(
         "B = (A'A)^-1 A' of A = U_I C, with U_I the d columns of U (the source also writes U_I for U with "
         "the other columns set to zero, for which C could not be d by d). Below full rank the form is A = "
         "U_I C, B = D U_I' with any right inverse D of C: a set of dimension r(2d - r) for each subset of r.",
-        [
-            numeric("printed", "(A'A)^-1 A' less C^-1 U_I'", off, "<=", ROUNDING),
-            numeric("printed", "gradient there", _largest_slope(A, given, sigma), "<=", ROUNDING),
-        ],
-        {"gradient at A = U_I C, B = D U_I', rank 2 of 3": low_rank},
+        numeric("printed", "(A'A)^-1 A' less C^-1 U_I'", off, "<=", ROUNDING),
+        numeric("printed", "gradient there", _largest_slope(A, given, sigma), "<=", ROUNDING),
+        numbers={"gradient at A = U_I C, B = D U_I', rank 2 of 3": low_rank},
     )
 
 
@@ -185,36 +177,32 @@ def b5(quick: bool) -> Evidence:
         wrong += int(np.count_nonzero(np.abs(rates) <= 1e-9)) != point.nullity
     least = min(point.index for point in others.values())
     largest = {tuple(range(r)) for r in range(hidden)}
-    return Evidence(
+    return evidence(
         "The rotation's rate under the flow is (lambda_k - lambda_j)/2 at balanced weights; the steepest "
         "descent moves encoder and decoder by different amounts and has the rate ((lambda_k - lambda_j)^2/4 "
         "+ lambda_k^2)^1/2 - (lambda_k + lambda_j)/2. The index is #{(i kept, o left): lambda_o > lambda_i} "
         "+ (d-r)(D-r), the nullity r(2d-r) plus the pairs of equal eigenvalues, the dimension of the set of "
         "critical points.",
-        [
-            symbolic("printed", "loss lost by the rotation", gain),
-            numeric("printed", "points, not minima, that no rotation leaves", len(helpless), "==", 0),
-        ],
-        {
+        symbolic("printed", "loss lost by the rotation", gain),
+        numeric("printed", "points, not minima, that no rotation leaves", len(helpless), "==", 0),
+        says(
+            "all others are strict saddles, at rank r < d too",
+            numeric("corrected", "least index of other points, D = 5, d = 2", least, ">=", 1),
+            numeric("corrected", "wrong indices and nullities, 16 exact Hessians", wrong, "==", 0),
+        ),
+        says(
+            "but a rotation does not help at the origin, nor where the r largest are kept",
+            numeric("corrected", "points where that is wrong", len(helpless ^ largest), "==", 0),
+        ),
+        says(
+            "there a spare hidden neuron takes up u_k with weights eps and lowers the loss by (2 eps^2 - "
+            "eps^4) lambda_k",
+            symbolic("corrected", "loss lost by a spare neuron", filling),
+        ),
+        numbers={
             "eigenvalues 5..1, kept 4 and 3: rate of the rotation": points[(1, 2)].rotation_rate,
             "eigenvalues 5..1, kept 4 and 3: rate of the steepest descent": points[(1, 2)].escape_rate,
         },
-        [
-            says(
-                "all others are strict saddles, at rank r < d too",
-                numeric("corrected", "least index of other points, D = 5, d = 2", least, ">=", 1),
-                numeric("corrected", "wrong indices and nullities, 16 exact Hessians", wrong, "==", 0),
-            ),
-            says(
-                "but a rotation does not help at the origin, nor where the r largest are kept",
-                numeric("corrected", "points where that is wrong", len(helpless ^ largest), "==", 0),
-            ),
-            says(
-                "there a spare hidden neuron takes up u_k with weights eps and lowers the loss by (2 eps^2 - "
-                "eps^4) lambda_k",
-                symbolic("corrected", "loss lost by a spare neuron", filling),
-            ),
-        ],
     )
 
 
@@ -224,9 +212,9 @@ def b6(quick: bool) -> Evidence:
     eps = sp.Symbol("epsilon", positive=True)
     printed = sp.Matrix([1, 1 / (1 + eps**2), eps**2 / (1 + eps**2), 0])
     diagonal = derive.derive_rotation().expression[:4, :] - printed
-    return Evidence(
+    return evidence(
         "Four eigenvectors: kept, kept and rotated (j), rotated towards (k), left out.",
-        [symbolic("printed", "diagonal less the printed one", diagonal)],
+        symbolic("printed", "diagonal less the printed one", diagonal),
     )
 
 
@@ -254,7 +242,7 @@ def b8(quick: bool) -> Evidence:
     on = np.array([csgraph.structural_rank(csr_array(one)) == n for one in data > 0])
     gap = float(np.diff(values[on], axis=1).min())
     never = 1 - (1 - (1 - p) ** T) ** n
-    return Evidence(
+    return evidence(
         "E xx' = Var x 1 + (E x)^2 11'. Critical points of full rank then have two losses only, those with "
         "and without the direction of ones. Where each feature can be given a data point of its own in which "
         "it is on, these values alone would make the sum over data points diagonal with entries of any size: "
@@ -262,23 +250,21 @@ def b8(quick: bool) -> Evidence:
         "from 0 almost surely. It is singular otherwise: if a feature never was on, with the probability 1 - "
         f"(1-S^T)^D = {never:.2g}, or more rarely if two were on only once and together. Checked for D = "
         f"{n}, d = {hidden} and p = {p:g}, in {samples} samples of {T} data points.",
-        [numeric("printed", "largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", 1)],
-        {"share of singular samples, T = 40": float(singular.mean())},
-        [
-            says(
-                "E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - p^2/4 D-1 times (p = 1-S), "
-                "so critical points come in families",
-                numeric("corrected", "eigenvalues less these", off, "<=", ROUNDING),
-                numeric("corrected", "wrong indices or nullities of the 20 critical points", wrong, "==", 0),
-            ),
-            says(
-                "sums over data points are invertible, with distinct eigenvalues, if each feature is on in a "
-                "point of its own",
-                numeric("corrected", "samples of which that is wrong", np.sum(singular == on), "==", 0),
-                # Equal ones would differ by their rounding, some 1e-16 of the largest.
-                numeric("corrected", "least gap, over the largest eigenvalue", gap, ">", 1e-12),
-            ),
-        ],
+        numeric("printed", "largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", 1),
+        says(
+            "E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - p^2/4 D-1 times (p = 1-S), so "
+            "critical points come in families",
+            numeric("corrected", "eigenvalues less these", off, "<=", ROUNDING),
+            numeric("corrected", "wrong indices or nullities of the 20 critical points", wrong, "==", 0),
+        ),
+        says(
+            "sums over data points are invertible, with distinct eigenvalues, if each feature is on in a "
+            "point of its own",
+            numeric("corrected", "samples of which that is wrong", np.sum(singular == on), "==", 0),
+            # Equal ones would differ by their rounding, some 1e-16 of the largest.
+            numeric("corrected", "least gap, over the largest eigenvalue", gap, ">", 1e-12),
+        ),
+        numbers={"share of singular samples, T = 40": float(singular.mean())},
     )
 
 
@@ -296,11 +282,9 @@ def b9(quick: bool) -> Evidence:
         gap = max(gap, float(np.abs(A - B.T).max()), abs(theory.reconstruction_loss(A, B, sigma) - least))
         index += theory.critical_hessian(sigma, range(hidden)).index
         index += theory.critical_hessian(sigma, range(hidden), tied=True).index
-    return Evidence(
+    return evidence(
         "With I the d largest. It reaches the least loss of any linear model, so it is a minimum of the tied "
         "loss as well, unique up to rotations of the hidden layer if eigenvalues d and d+1 differ.",
-        [
-            numeric("printed", "A less B', and its loss less the least one", gap, "<=", ROUNDING),
-            numeric("printed", "negative directions, pair and tied", index, "==", 0),
-        ],
+        numeric("printed", "A less B', and its loss less the least one", gap, "<=", ROUNDING),
+        numeric("printed", "negative directions, pair and tied", index, "==", 0),
     )

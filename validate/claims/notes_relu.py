@@ -6,7 +6,7 @@ import xarray as xr
 from ...theory import features, relu
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
-from .ledger import Evidence, Finding, Statement, bound, claim, experiment, numeric, says, symbolic
+from .ledger import Evidence, Finding, Statement, bound, claim, evidence, experiment, numeric, says, symbolic
 
 SOURCE = "notes2022"
 
@@ -22,13 +22,13 @@ def b7(quick: bool) -> Evidence:
         "pair_zero_probability": 1 - (1 - S) ** 2,
     }
     derived = {name: features.derive_moments(name).expression.subs(p, 1 - S) for name in printed}
-    return Evidence(
+    return evidence(
         "All four follow from the definition. E x x' is therefore no multiple of the identity at any S < 1: "
         "its entries off the diagonal are 3 (1-S)/4 of those on it.",
-        [
+        *(
             symbolic("printed", f"{name} less the print", sp.expand(derived[name] - value))
             for name, value in printed.items()
-        ],
+        ),
     )
 
 
@@ -111,7 +111,7 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
     for N in blocks:
         q = np.linalg.eigh(N)[1][:, -1] ** 2
         square.append(float((q @ N @ q) / (q @ q)))
-    return Evidence(
+    return evidence(
         "What dropping leaves out is bounded by second moments of M and binomial tails. For D <= 2d models "
         "without acute angles have L_0 = L_1 = 0, so that all of the loss is dropped; of triples in the "
         "plane a pair and a single feature lose least. The least L_2 is (D-d)/3 for D >= d, by antipodal "
@@ -122,30 +122,28 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
         "and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 "
         "disturbs it by a relative order of 1-S, which moves a minimum without flat directions as far, and "
         "costs the square of that.",
-        [numeric("printed", "P(l >= 2) at S = 0.99, D = 1000", dense, "<", 0.5)],
-        corrections=[
-            says(
-                "the data concentrate where D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2",
-                bound("corrected", "largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", 1e-12),
-            ),
-            says(
-                "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
-                "D(D-1)(7D-6)(1-S)^2/12 to leading order",
-                bound("corrected", "largest loss dropped over bound, random models", max(used), "<=", 1.0),
-                numeric("corrected", "bound for all models over its order, less 1", abs(leading), "<=", 1e-4),
-            ),
-            *_regrets(
-                ds,
-                numeric("corrected", "largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", 1e-25),
-                numeric("corrected", "largest over least loss among them, S = 1 - 1e-6", spread, ">", 1.25),
-            ),
-            says(
-                "the least L_2 is then (D-d)/3",
-                numeric("corrected", "|least L_2 of triples - 1/3|", third, "<=", 1e-5),
-                bound("corrected", "least L_2 of dependent obtuse blocks", min(costs), ">=", 1 / 3 - 1e-12),
-                bound("corrected", "largest q'Nq / |q|^2", max(square), "<=", 1 + 1e-12),
-            ),
-        ],
+        numeric("printed", "P(l >= 2) at S = 0.99, D = 1000", dense, "<", 0.5),
+        says(
+            "the data concentrate where D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2",
+            bound("corrected", "largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", 1e-12),
+        ),
+        says(
+            "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
+            "D(D-1)(7D-6)(1-S)^2/12 to leading order",
+            bound("corrected", "largest loss dropped over bound, random models", max(used), "<=", 1.0),
+            numeric("corrected", "bound for all models over its order, less 1", abs(leading), "<=", 1e-4),
+        ),
+        *_regrets(
+            ds,
+            numeric("corrected", "largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", 1e-25),
+            numeric("corrected", "largest over least loss among them, S = 1 - 1e-6", spread, ">", 1.25),
+        ),
+        says(
+            "the least L_2 is then (D-d)/3",
+            numeric("corrected", "|least L_2 of triples - 1/3|", third, "<=", 1e-5),
+            bound("corrected", "least L_2 of dependent obtuse blocks", min(costs), ">=", 1 / 3 - 1e-12),
+            bound("corrected", "largest q'Nq / |q|^2", max(square), "<=", 1 + 1e-12),
+        ),
     )
 
 
@@ -167,13 +165,11 @@ def b15(quick: bool) -> Evidence:
         i, j = np.triu_indices(len(W), 1)
         return float(np.sum(1 / np.linalg.norm(W[i] - W[j], axis=1)))
 
-    return Evidence(
+    return evidence(
         "On the unit sphere without bias 3 L_1 is the energy of points that repel by ReLU(cos)^2, a Thomson "
         "problem with another law: it acts up to 90 degrees only. Of five points on the sphere it therefore "
         f"gives {ours[0]:g} to the triangular bipyramid and to the octahedron less a corner alike, where "
         f"Coulomb's law gives {coulomb(prism):.4f} and {coulomb(pairs):.4f}.",
-        [
-            numeric("printed", "largest |3 L_1 - energy|, unit norms, b = 0", gap, "<=", 1e-12),
-            numeric("printed", "energies of bipyramid and octahedron less a corner", max(ours), "<=", 1e-25),
-        ],
+        numeric("printed", "largest |3 L_1 - energy|, unit norms, b = 0", gap, "<=", 1e-12),
+        numeric("printed", "energies of bipyramid and octahedron less a corner", max(ours), "<=", 1e-25),
     )
