@@ -87,9 +87,6 @@ def e2(quick: bool) -> Evidence:
         numeric("printed", "largest gain of mixing, best bias, random importance", gain, "<=", 1e-13),
         bound("printed", "least loss of random W less that of the best features", worst, ">=", -1e-13),
         numeric("printed", "equal importance, turned by 3 angles: gain", kept - min(turned), "<=", 1e-14),
-        numbers={
-            "remark: least loss of any model without bias, two features, one neuron (sum)": 2 * uncentred.loss
-        },
     )
 
 
