@@ -15,7 +15,7 @@ from superposition.validate import claims, cli, laboratory, page, report
 from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge, run, select, verdict
 from superposition.validate.claims.cowsik_scaling import small_law
 from superposition.validate.claims.cowsik_scaling_bounds import chain_constant, posterior_loss
-from superposition.validate.claims.ledger import ABOUT, allowed, experiment, says, shown, symbolic
+from superposition.validate.claims.ledger import ABOUT, allowed, claim, experiment, says, shown, symbolic
 from superposition.validate.statistics import Estimate, Family, mean
 
 
@@ -103,6 +103,18 @@ def test_a_correction_that_nothing_says_is_refused(lab):
         judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check), lab)
 
 
+def test_the_docstring_of_a_check_is_the_statement_that_it_judges():
+    def check(quick):
+        """One is one.
+
+        Two is two.
+        """
+
+    assert claim("X1", "nobody2000", "1")(check).statement == "One is one. Two is two."
+    with pytest.raises(ValueError, match=r"`statement` of X1 must be the check's docstring.*; got none"):
+        claim("X1", "nobody2000", "1")(lambda quick: Evidence("", []))
+
+
 def test_a_sentence_needs_a_finding():
     with pytest.raises(ValueError, match=r"`findings` of the statement 'so it is' must hold one or more"):
         says("so it is")
@@ -153,7 +165,7 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
             "",
             [
                 shown("printed", "mean", found, ">", origin=stored),
-                experiment("printed", "p-value", 0.4, ">", 0.01, alarm=0.01, origin=xr.Dataset()),
+                replace(experiment("printed", "p-value", 0.4, ">", 0.01, origin=xr.Dataset()), alarm=0.01),
                 symbolic("printed", "identity", 0),
             ],
         )

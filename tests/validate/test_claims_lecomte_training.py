@@ -5,10 +5,10 @@ import pytest
 import xarray as xr
 
 from superposition.theory.collisions import splitting
-from superposition.validate.claims import Verdict, lecomte_training, verdict
+from superposition.validate.claims import Verdict, verdict
+from superposition.validate.claims.lecomte_polysemantic import l37 as REMEDY
 from superposition.validate.collisions import VARIANTS, ZERO
 
-(REMEDY,) = lecomte_training.REMEDY
 PAIRS = 600
 
 
@@ -50,8 +50,7 @@ def test_a_lost_factor_in_the_clock_is_noticed(factor):
 
 
 @pytest.mark.parametrize(
-    ("place", "shares"),
-    [(1, (0.45, 0.2)), (2, (0.7, 0.3)), (3, (0.9, 0.1)), (4, (0.01, 0.0))],
+    ("place", "shares"), [(1, (0.45, 0.2)), (2, (0.7, 0.3)), (3, (0.9, 0.1)), (4, (0.01, 0.0))]
 )
 def test_a_wrong_share_is_noticed(place, shares):
     wrong = [*AS_PREDICTED]

@@ -5,27 +5,41 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ...theory.arguments import choice, integer
+from ...theory.arguments import choice
 from ..laboratory import Lab, pieces_of
 from ..tasks import Task, perform
-from . import cowsik, elhage, lecomte, notes
+from . import (
+    cowsik,
+    elhage,
+    lecomte_collisions,
+    lecomte_l1,
+    lecomte_noise,
+    lecomte_noise_theory,
+    lecomte_polysemantic,
+    notes_critical,
+    notes_flows,
+    notes_relu,
+)
 from .ledger import Checked, Claim, Evidence, Verdict
 
-__all__ = ["CLAIMS", "judge", "run", "select"]
-
-# A further source adds its module's tuple here.
-CLAIMS: tuple[Claim, ...] = (*lecomte.CLAIMS, *cowsik.CLAIMS, *notes.CLAIMS, *elhage.CLAIMS)
+# A further source adds its modules and its letter here.
+_LECOMTE = (lecomte_collisions, lecomte_l1, lecomte_noise, lecomte_noise_theory, lecomte_polysemantic)
+_OTHERS = (notes_critical, notes_flows, notes_relu, elhage)
+_ROWS = [row for room in (*_LECOMTE, *_OTHERS) for row in vars(room).values() if isinstance(row, Claim)]
+CLAIMS: tuple[Claim, ...] = tuple(
+    sorted([*_ROWS, *cowsik.CLAIMS], key=lambda claim: ("LCBE".index(claim.id[0]), int(claim.id[1:])))
+)
 
 
 def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple[Claim, ...]:
-    """Return the claims with these ids, or of this source, in the order of the ledger.
+    """Return the claims with these ids, or of this source, in the order of the ledger; all if not given.
 
     Parameters
     ----------
     ids : iterable of str, optional
-        Ids such as ``"C6"``; all if not given.
+        Ids such as ``"C6"``.
     source : str, optional
-        Short name of a source, such as ``"cowsik2024"``; all if not given.
+        Short name of a source, such as ``"cowsik2024"``.
 
     Raises
     ------
@@ -63,8 +77,8 @@ def judge(claim: Claim, lab: Lab) -> Checked:
     checked = Checked(claim, claim.check(lab.profile == "quick", *data), time.perf_counter() - start)
     if checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY) and not checked.evidence.corrections:
         raise ValueError(
-            f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the "
-            f"verdict {str(checked.verdict)!r}; got none."
+            f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the verdict "
+            f"{str(checked.verdict)!r}; got none."
         )
     return checked
 
@@ -116,30 +130,28 @@ def run(
     """
     if verdict is not None:
         choice("verdict", verdict, [str(v) for v in Verdict])
-    jobs = integer("jobs", jobs, 1)
-    chosen = select(ids, source)
+    chosen = {f"claim {claim.id}": claim for claim in select(ids, source)}
     rows: dict[str, Checked] = {}
-    by_name = {f"claim {claim.id}": claim for claim in chosen}
 
     def reached(task: Task, found: tuple[Evidence, float] | None, seconds: float) -> None:
         if found is not None:
-            claim = by_name[task.name]
-            rows[claim.id] = Checked(claim, *found)
+            rows[task.name] = Checked(chosen[task.name], *found)
             if progress is not None:
-                progress(rows[claim.id])
+                progress(rows[task.name])
 
     profile = "quick" if quick else "full"
     with TemporaryDirectory() as folder:
         place = Path(folder)
-        pieces, by_experiment = pieces_of(Lab(place, profile), [name for one in chosen for name in one.needs])
+        needs = [name for claim in chosen.values() for name in claim.needs]
+        pieces, by_experiment = pieces_of(Lab(place, profile), needs)
         judging = [
             Task(
-                f"claim {claim.id}",
+                name,
                 _judge_by_id,
                 (claim.id, place, profile),
-                [piece for name in claim.needs for piece in by_experiment[name]],
+                [piece for experiment in claim.needs for piece in by_experiment[experiment]],
             )
-            for claim in chosen
+            for name, claim in chosen.items()
         ]
         perform([*pieces, *judging], jobs, reached)
-    return tuple(rows[claim.id] for claim in chosen if verdict in (None, rows[claim.id].verdict))
+    return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))

@@ -8,7 +8,9 @@ What is true instead is said in sentences, each of which names the findings that
 all findings, and one that fails always shows.
 """
 
+import inspect
 import math
+import operator
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,44 +20,27 @@ from typing import Any
 import xarray as xr
 
 from ...theory.arguments import choice, integer
+from ...theory.derivation import sp
 from ..statistics import Estimate
 
-__all__ = [
-    "Checked",
-    "Claim",
-    "Evidence",
-    "Finding",
-    "Statement",
-    "Verdict",
-    "allowed",
-    "as_record",
-    "bound",
-    "claim",
-    "experiment",
-    "numeric",
-    "says",
-    "shown",
-    "symbolic",
-    "text",
-    "verdict",
-]
-
 ABOUT = ("printed", "corrected", "order", "answer")
-KINDS = ("symbolic", "bound searched", "numeric", "experiment")
-# Where a number comes from if nothing else is said.
-_ORIGINS = {
+# Kinds of findings, and where the number of each comes from if nothing else is said.
+ORIGINS = {
     "symbolic": "derived",
     "bound searched": "computed now",
     "numeric": "computed now",
     "experiment": "run now",
 }
-_RELATIONS: dict[str, Callable[[float, float], bool]] = {
-    "==": lambda value, limit: value == limit,
-    "<=": lambda value, limit: value <= limit,
-    "<": lambda value, limit: value < limit,
-    ">=": lambda value, limit: value >= limit,
-    ">": lambda value, limit: value > limit,
+RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
 }
+
+Found = Estimate | Sequence[Estimate]
+Origin = str | xr.Dataset
 
 
 class Verdict(StrEnum):
@@ -118,17 +103,17 @@ class Finding:
 
     def __post_init__(self) -> None:
         choice("about", self.about, ABOUT)
-        choice("kind", self.kind, KINDS)
-        choice("relation", self.relation, tuple(_RELATIONS))
+        choice("kind", self.kind, tuple(ORIGINS))
+        choice("relation", self.relation, tuple(RELATIONS))
         if math.isnan(self.limit):
             raise ValueError(f"`limit` must be a number; got {self.limit}.")
         if not self.origin:
-            object.__setattr__(self, "origin", _ORIGINS[self.kind])
+            object.__setattr__(self, "origin", ORIGINS[self.kind])
 
     @property
     def passed(self) -> bool:
         """Whether the number keeps its limit."""
-        return bool(_RELATIONS[self.relation](self.value, self.limit))
+        return bool(RELATIONS[self.relation](self.value, self.limit))
 
     @property
     def label(self) -> str:
@@ -191,10 +176,8 @@ class Claim:
     ----------
     id : str
         Unique in the ledger, a letter and a number.
-    source : str
-        Short name of the source, such as ``cowsik2024``.
-    where : str
-        Section, equation or figure.
+    source, where : str
+        Short name of the source, such as ``cowsik2024``, and its section, equation or figure.
     statement : str
         The statement as printed, in formulas or in our own words.
     check : callable
@@ -234,26 +217,25 @@ class Checked:
 
 
 def claim(
-    id: str,
-    source: str,
-    where: str,
-    statement: str,
-    *,
-    needs: Sequence[str] = (),
+    id: str, source: str, where: str, statement: str = "", *, needs: Sequence[str] = ()
 ) -> Callable[[Callable[..., Evidence]], Claim]:
-    """Turn a check into the claim that it judges (a decorator).
+    """Turn a check into the claim that it judges (a decorator); its docstring is the statement.
 
     Examples
     --------
-    >>> @claim("X1", "nobody2000", "1", "1 + 1 = 2")
+    >>> @claim("X1", "nobody2000", "1")
     ... def x1(quick):
+    ...     "1 + 1 = 2"
     ...     return Evidence("added", [Finding("printed", "numeric", "1 + 1", 1 + 1, "==", 2)])
     >>> x1.id, str(verdict(x1.check(True)))
     ('X1', 'holds')
     """
 
     def decorate(check: Callable[..., Evidence]) -> Claim:
-        return Claim(id, source, where, statement, check, tuple(needs))
+        printed = statement or " ".join((inspect.getdoc(check) or "").split())
+        if not printed:
+            raise ValueError(f"`statement` of {id} must be the check's docstring, without -OO; got none.")
+        return Claim(id, source, where, printed, check, tuple(needs))
 
     return decorate
 
@@ -291,15 +273,22 @@ def verdict(evidence: Evidence) -> Verdict:
     return Verdict.ANSWERED if passed["answer"] or passed["corrected"] else Verdict.OPEN
 
 
-def says(text: str, *findings: Finding) -> Statement:
-    """Return a sentence of a correction and what it rests on; numbers in it are formatted from values.
+def evidence(text: str, *parts: Finding | Statement, numbers: Mapping[str, float] | None = None) -> Evidence:
+    """Return what a check found out, from findings and sentences of a correction in any order.
 
     Examples
     --------
-    >>> gap = numeric("corrected", "gap", 1e-16, "<=", 1e-9)
-    >>> says("both sides agree", gap).text
-    'both sides agree'
+    >>> right = numeric("corrected", "gap", 1e-16, "<=", 1e-9)
+    >>> found = evidence("added", numeric("printed", "gap", 0.1, "<=", 1e-9), says("it is 2", right))
+    >>> str(verdict(found)), [one.text for one in found.corrections]
+    ('holds with a correction', ['it is 2'])
     """
+    printed = [part for part in parts if isinstance(part, Finding)]
+    return Evidence(text, printed, numbers or {}, [part for part in parts if isinstance(part, Statement)])
+
+
+def says(text: str, *findings: Finding) -> Statement:
+    """Return a sentence of a correction and what it rests on; numbers in it are formatted from values."""
     return Statement(text, findings)
 
 
@@ -318,15 +307,13 @@ def symbolic(about: str, text: str, residual: Any) -> Finding:
     >>> symbolic("printed", "square", (x + 1) ** 2 - x**2 - 2 * x).text
     'square; residual 1'
     """
-    import sympy
-
-    entries = list(residual) if isinstance(residual, sympy.MatrixBase) else [sympy.sympify(residual)]
-    left = [entry for entry in map(sympy.simplify, entries) if entry != 0]
+    entries = list(residual) if isinstance(residual, sp.MatrixBase) else [sp.sympify(residual)]
+    left = [entry for entry in map(sp.simplify, entries) if entry != 0]
     if not left:
         return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", 0.0)
     names = sorted({s for entry in left for s in entry.free_symbols}, key=str)
     # Distinct primes in the denominators: no accidental zero, and inside (0, 1) where probabilities live.
-    point = {s: sympy.Rational(1, sympy.prime(k + 2)) for k, s in enumerate(names)}
+    point = {s: sp.Rational(1, sp.prime(k + 2)) for k, s in enumerate(names)}
     sizes = [abs(complex(entry.subs(point))) for entry in left]
     return Finding(about, "symbolic", f"{text}; residual {left[0]}", max(*sizes, 5e-324), "==", 0.0)
 
@@ -342,44 +329,21 @@ def numeric(about: str, text: str, value: float, relation: str, limit: float) ->
 
 
 def experiment(
-    about: str,
-    text: str,
-    value: float,
-    relation: str,
-    limit: float,
-    *,
-    alarm: float | None = None,
-    origin: str | xr.Dataset = "",
+    about: str, text: str, value: float, relation: str, limit: float, *, origin: Origin = ""
 ) -> Finding:
-    """Return the finding of an experiment that is no confidence limit, such as a p-value or a count.
+    """Return the finding of an experiment in which chance has no part, such as a count.
 
-    `alarm` is its false-alarm rate; None says that chance has no part in it. `origin` may be the dataset
-    that it was read off.
+    `origin` may be the dataset that it was read off, here and below.
     """
-    return Finding(about, "experiment", text, float(value), relation, float(limit), _origin(origin), alarm)
+    return Finding(about, "experiment", text, float(value), relation, float(limit), _origin(origin))
 
 
 def shown(
-    about: str,
-    text: str,
-    found: Estimate | Sequence[Estimate],
-    relation: str,
-    limit: float = 0.0,
-    *,
-    origin: str | xr.Dataset = "",
+    about: str, text: str, found: Found, relation: str, limit: float = 0.0, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
 
-    Parameters
-    ----------
-    about, text
-        As in `Finding`.
-    found : Estimate or sequence of Estimate
-        What was estimated, at the level of its family; of several the worst decides.
-    relation : {"<=", "<", ">=", ">"}
-    limit : float, optional
-    origin : str or xarray.Dataset, optional
-        As in `Finding`, or the dataset that it was read off.
+    Of several estimates, each at the level of its family, the worst decides.
 
     Examples
     --------
@@ -391,13 +355,7 @@ def shown(
 
 
 def allowed(
-    about: str,
-    text: str,
-    found: Estimate | Sequence[Estimate],
-    relation: str,
-    limit: float,
-    *,
-    origin: str | xr.Dataset = "",
+    about: str, text: str, found: Found, relation: str, limit: float, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
 
@@ -410,15 +368,28 @@ def allowed(
     return _limited(about, text, found, relation, limit, origin, near=False)
 
 
-def _limited(
+def between(
+    judge: Callable[..., Finding],
     about: str,
     text: str,
-    found: Estimate | Sequence[Estimate],
-    relation: str,
-    limit: float,
-    origin: str | xr.Dataset,
-    *,
-    near: bool,
+    found: Found,
+    low: float,
+    high: float,
+    **origin: Origin,
+) -> list[Finding]:
+    """Return two findings by `shown` or `allowed`, for a limit on either side.
+
+    Examples
+    --------
+    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
+    >>> [found.passed for found in between(allowed, "printed", "growth", rise, 0.0, 0.3)]
+    [True, False]
+    """
+    return [judge(about, text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
+
+
+def _limited(
+    about: str, text: str, found: Found, relation: str, limit: float, origin: Origin, *, near: bool
 ) -> Finding:
     estimates = [found] if isinstance(found, Estimate) else list(found)
     choice("relation", relation, ("<=", "<", ">=", ">"))
@@ -426,22 +397,14 @@ def _limited(
     ends = [one.low if low else one.high for one in estimates]
     # The worst of several breaks the limit first; a nan breaks it at once.
     worst = math.nan if any(map(math.isnan, ends)) else (min if relation[0] == ">" else max)(ends)
-    which = "lower" if low else "upper"
-    name = f"{text}: {'worst ' if len(ends) > 1 else ''}{which} limit"
-    return Finding(
-        about,
-        "experiment",
-        name,
-        float(worst),
-        relation,
-        float(limit),
-        _origin(origin),
-        max((one.alarm for one in estimates if one.alarm is not None), default=None),
-        max((one.high - one.low) / 2 for one in estimates),
-    )
+    name = f"{text}: {'worst ' if len(ends) > 1 else ''}{'lower' if low else 'upper'} limit"
+    alarm = max((one.alarm for one in estimates if one.alarm is not None), default=None)
+    half = max((one.high - one.low) / 2 for one in estimates)
+    where = _origin(origin)
+    return Finding(about, "experiment", name, float(worst), relation, float(limit), where, alarm, half)
 
 
-def _origin(origin: str | xr.Dataset) -> str:
+def _origin(origin: Origin) -> str:
     """Say where a dataset comes from: stored with the project, or run now."""
     if isinstance(origin, str):
         return origin
@@ -456,15 +419,13 @@ def as_record(checked: Checked) -> dict[str, Any]:
     def plain(value: float) -> float | str:
         return float(value) if math.isfinite(value) else str(value)
 
+    claim, evidence = checked.claim, checked.evidence
     return {
-        "id": checked.claim.id,
-        "source": checked.claim.source,
-        "where": checked.claim.where,
-        "statement": checked.claim.statement,
+        **{name: getattr(claim, name) for name in ("id", "source", "where", "statement")},
         "verdict": str(checked.verdict),
         "correction": checked.correction,
         "evidence": {
-            "text": checked.evidence.text,
+            "text": evidence.text,
             "findings": [
                 {
                     "about": f.about,
@@ -478,12 +439,11 @@ def as_record(checked: Checked) -> dict[str, Any]:
                     "alarm_rate": f.alarm,
                     "resolution": None if f.resolution is None else plain(f.resolution),
                 }
-                for f in checked.evidence.findings
+                for f in evidence.findings
             ],
-            "numbers": {name: plain(value) for name, value in checked.evidence.numbers.items()},
+            "numbers": {name: plain(value) for name, value in evidence.numbers.items()},
             "corrections": [
-                {"text": one.text, "findings": [f.text for f in one.findings]}
-                for one in checked.evidence.corrections
+                {"text": one.text, "findings": [f.text for f in one.findings]} for one in evidence.corrections
             ],
         },
         "seconds": round(checked.seconds, 3),
@@ -522,16 +482,16 @@ def text(rows: Iterable[Checked], width: int = 100) -> str:
         >= 0
     """
     width = integer("width", width, 20)
-    indent = "    "
+
+    def filled(words: str, indent: str) -> str:
+        # A formula's minus is no hyphen.
+        return textwrap.fill(
+            words, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
 
     def paragraph(row: Checked) -> str:
         found = f"{row.verdict}: {row.correction}" if row.correction else str(row.verdict)
         said = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"
-        # A formula's minus is no hyphen.
-        lines = textwrap.wrap(said, width, break_on_hyphens=False)
-        lines += textwrap.wrap(
-            found, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
-        )
-        return "\n".join(lines)
+        return filled(said, "") + "\n" + filled(found, "    ")
 
     return "\n\n".join(map(paragraph, rows))

@@ -4,37 +4,34 @@ import itertools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, optimize
 from scipy.sparse import csgraph, csr_array
 
 from ...theory import linear as theory
+from ...theory.arguments import FloatArray
+from ...theory.derivation import sp
 from ...theory.features import SparseUniform
 from ...theory.linear import derive
-from .ledger import Claim, Evidence, bound, claim, numeric, says, symbolic
-
-__all__ = ["NOTES_CRITICAL", "SOURCE"]
+from .ledger import Evidence, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "notes2022"
 # A few hundred roundings of numbers of order 1.
 ROUNDING = 1e-12
 
-Array = npt.NDArray[np.float64]
 
-
-def _covariance(rng: np.random.Generator, eigenvalues: Array) -> Array:
+def _covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> FloatArray:
     Q, _ = np.linalg.qr(rng.normal(size=(eigenvalues.size, eigenvalues.size)))
     return np.asarray((Q * eigenvalues) @ Q.T)
 
 
-def _half_gradient(x: Any, sigma: Array, hidden: int) -> Any:
+def _half_gradient(x: Any, sigma: FloatArray, hidden: int) -> Any:
     """Return half the gradient of the loss by A and by B, whose entries are x."""
     A, B = x[: len(sigma) * hidden].reshape(-1, hidden), x[len(sigma) * hidden :].reshape(hidden, -1)
     rest = A @ B @ sigma - sigma
     return np.concatenate([(rest @ B.T).ravel(), (A.T @ rest).ravel()])
 
 
-def _largest_slope(A: Array, B: Array, sigma: Array) -> float:
+def _largest_slope(A: FloatArray, B: FloatArray, sigma: FloatArray) -> float:
     return float(np.abs(_half_gradient(np.append(A, B), sigma, A.shape[1])).max())
 
 
@@ -42,29 +39,25 @@ def _subsets(n: int, largest: int) -> list[tuple[int, ...]]:
     return [kept for size in range(largest + 1) for kept in itertools.combinations(range(n), size)]
 
 
-@claim("B1", SOURCE, "1.1", "the two gradient conditions A'Sigma = A'AB Sigma and Sigma B' = A B Sigma B'")
+@claim("B1", SOURCE, "1.1")
 def b1(quick: bool) -> Evidence:
+    """the two gradient conditions A'Sigma = A'AB Sigma and Sigma B' = A B Sigma B'"""
     A, B, x = (derive.matrix_of(*shape) for shape in (("a", 3, 2), ("b", 2, 3), ("x", 3, 2)))
     rest = x * x.T - A * B * x * x.T
     gradients = derive.derive_gradients(3, 2, 2).expression
     by_decoder, by_encoder = gradients[:3, :] + 2 * rest * B.T, gradients[3:, :] + 2 * (A.T * rest).T
-    return Evidence(
+    return evidence(
         "The loss, written as a sum over data points and differentiated entry by entry.",
-        [
-            symbolic("printed", "dL/dB + 2(A'Sigma - A'AB Sigma)", by_encoder),
-            symbolic("printed", "dL/dA + 2(Sigma B' - AB Sigma B')", by_decoder),
-        ],
+        symbolic("printed", "dL/dB + 2(A'Sigma - A'AB Sigma)", by_encoder),
+        symbolic("printed", "dL/dA + 2(Sigma B' - AB Sigma B')", by_decoder),
     )
 
 
-@claim(
-    "B2",
-    SOURCE,
-    "Prop. 1",
-    "at any critical point AB is the orthogonal projection on d eigenvectors of Sigma, loss = sum of the "
-    "eigenvalues left out",
-)
+@claim("B2", SOURCE, "Prop. 1")
 def b2(quick: bool) -> Evidence:
+    """at any critical point AB is the orthogonal projection on d eigenvectors of Sigma, loss = sum of the
+    eigenvalues left out
+    """
     rng = np.random.default_rng(2)
     n, hidden, values = 4, 2, np.array([4.0, 3.0, 2.0, 1.0])
     slope, gap, low = 0.0, 0.0, 0
@@ -77,27 +70,22 @@ def b2(quick: bool) -> Evidence:
         gap = max(gap, abs(n * theory.reconstruction_loss(A, B, sigma) - left))
         low += bool(np.linalg.matrix_rank(A @ B) < hidden)
     worst, ranks, missed = _search_critical_points(40 if quick else 400)
-    return Evidence(
+    return evidence(
         "The proof takes A of full rank, which Prop. 1 does not say. It needs that only for the size of the "
         "subset: A'AB = A' makes AB the projection on the columns of A, whatever their rank, and Sigma "
         "commutes with it. With d = 2 of D = 4 neurons A = B = 0 is a critical point, and so is each that "
-        "keeps one direction. Zeros of the gradient searched from random starts are all of this kind. Sigma "
-        "has to be invertible; equal eigenvalues only leave the choice of eigenvectors open.",
-        [numeric("printed", f"of 11 critical points (gradient {slope:.0e}) those of rank < d", low, "==", 0)],
-        {"starts of the search that end at no critical point": missed},
-        [
-            says(
-                "AB is the projection on r = rank A <= d eigenvectors, r = d where A has full rank, and the "
-                "loss is the sum of the eigenvalues left out",
-                numeric(
-                    "corrected", "largest gradient at A = U_I C, B = C^+ U_I', all I", slope, "<=", ROUNDING
-                ),
-                numeric("corrected", "loss less the eigenvalues left out", gap, "<=", ROUNDING),
-                # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
-                bound("corrected", "distance of AB from the nearest such projection", worst, "<=", 1e-9),
-                bound("corrected", "different ranks met by that search, d = 2", ranks, "==", 3),
-            )
-        ],
+        "keeps one direction. Sigma has to be invertible; equal eigenvalues leave a choice of eigenvectors.",
+        numeric("printed", f"of 11 critical points (gradient {slope:.0e}) those of rank < d", low, "==", 0),
+        says(
+            "AB is the projection on r = rank A <= d eigenvectors, r = d where A has full rank, and the loss "
+            "is the sum of the eigenvalues left out",
+            numeric("corrected", "largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
+            numeric("corrected", "loss less the eigenvalues left out", gap, "<=", ROUNDING),
+            # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
+            bound("corrected", "distance of AB from the nearest such projection", worst, "<=", 1e-9),
+            bound("corrected", "different ranks met by that search, d = 2", ranks, "==", 3),
+        ),
+        numbers={"starts of the search that end at no critical point": missed},
     )
 
 
@@ -106,25 +94,21 @@ def _search_critical_points(starts: int) -> tuple[float, int, int]:
     rng = np.random.default_rng([2, 1])
     hidden, sigma = 2, np.diag([3.0, 2.0, 1.0])
     targets = {kept: np.diag(np.isin(range(3), kept).astype(float)) for kept in _subsets(3, hidden)}
-    worst, missed = 0.0, 0
-    ranks: set[int] = set()
+    tight: dict[str, Any] = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
+    met = []  # distance and rank of the nearest projection
     for _ in range(starts):
         first = 10.0 ** rng.uniform(-1, 0.5) * rng.normal(size=12)
-        tight: dict[str, Any] = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
         found = optimize.least_squares(_half_gradient, first, args=(sigma, hidden), **tight)
-        if np.abs(found.fun).max() > 1e-11:
-            missed += 1
-            continue
-        product = found.x[:6].reshape(3, 2) @ found.x[6:].reshape(2, 3)
-        distances = {kept: float(np.abs(product - P).max()) for kept, P in targets.items()}
-        nearest = min(distances, key=distances.__getitem__)
-        worst = max(worst, distances[nearest])
-        ranks.add(len(nearest))
-    return worst, len(ranks), missed
+        if np.abs(found.fun).max() <= 1e-11:
+            product = found.x[:6].reshape(3, 2) @ found.x[6:].reshape(2, 3)
+            met.append(min((float(np.abs(product - P).max()), len(kept)) for kept, P in targets.items()))
+    distances, ranks = zip(*met, strict=True)
+    return max(distances), len(set(ranks)), starts - len(met)
 
 
-@claim("B3", SOURCE, "Cor. 2", "the minimum takes the d largest")
+@claim("B3", SOURCE, "Cor. 2")
 def b3(quick: bool) -> Evidence:
+    """the minimum takes the d largest"""
     rng = np.random.default_rng(3)
     worst = np.inf
     for _ in range(100 if quick else 2000):
@@ -138,19 +122,18 @@ def b3(quick: bool) -> Evidence:
         worst = min(worst, excess)
     pairs = itertools.combinations(range(4), 2)
     sets = [theory.critical_loss(np.diag([4.0, 3.0, 2.0, 1.0]), kept) for kept in pairs]
-    return Evidence(
+    return evidence(
         "Eckart, Young and Mirsky: (1 - AB) Sigma^1/2 is the error of a rank-d approximation of Sigma^1/2. "
         "The value is unique, the minimiser is not: A = U_I C, B = C^-1 U_I' for all C, and with equal "
         "eigenvalues at the edge other subspaces too.",
-        [
-            bound("printed", "least loss of random weights less that of the d largest", worst, ">=", -1e-13),
-            numeric("printed", "least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", 0.0),
-        ],
+        bound("printed", "least loss of random weights less that of the d largest", worst, ">=", -1e-13),
+        numeric("printed", "least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", 0.0),
     )
 
 
-@claim("B4", SOURCE, "(star)", "A = U_I C, B = C^-1 U_I'")
+@claim("B4", SOURCE, "(star)")
 def b4(quick: bool) -> Evidence:
+    """A = U_I C, B = C^-1 U_I'"""
     rng = np.random.default_rng(4)
     sigma = _covariance(rng, np.array([4.0, 3.0, 2.0, 1.0]))
     kept = theory.spectrum(sigma).eigenvectors[:, [0, 2]]
@@ -160,33 +143,22 @@ def b4(quick: bool) -> Evidence:
     # Rank 2 of 3: C (2, 3) and any of its right inverses.
     wide = np.eye(2, 3) + 0.5 * rng.normal(size=(2, 3))
     right = np.linalg.pinv(wide) + linalg.null_space(wide) @ rng.normal(size=(1, 2))
-    return Evidence(
+    low_rank = _largest_slope(kept @ wide, right @ kept.T, sigma)
+    return evidence(
         "B = (A'A)^-1 A' of A = U_I C, with U_I the d columns of U (the source also writes U_I for U with "
         "the other columns set to zero, for which C could not be d by d). Below full rank the form is A = "
-        "U_I C, B = D U_I' with any right inverse D of C: a set of dimension r(2d - r) for each subset of "
-        "r.",
-        [
-            numeric("printed", "(A'A)^-1 A' less C^-1 U_I'", off, "<=", ROUNDING),
-            numeric("printed", "gradient there", _largest_slope(A, given, sigma), "<=", ROUNDING),
-        ],
-        {
-            "gradient at A = U_I C, B = D U_I', rank 2 of 3": _largest_slope(
-                kept @ wide, right @ kept.T, sigma
-            )
-        },
+        "U_I C, B = D U_I' with any right inverse D of C: a set of dimension r(2d - r) for each subset of r.",
+        numeric("printed", "(A'A)^-1 A' less C^-1 U_I'", off, "<=", ROUNDING),
+        numeric("printed", "gradient there", _largest_slope(A, given, sigma), "<=", ROUNDING),
+        numbers={"gradient at A = U_I C, B = D U_I', rank 2 of 3": low_rank},
     )
 
 
-@claim(
-    "B5",
-    SOURCE,
-    "Prop. 3",
-    "every other critical point is a saddle; the rotation by eps lowers the loss by eps^2/(1+eps^2) "
-    "(lambda_k - lambda_j)",
-)
+@claim("B5", SOURCE, "Prop. 3")
 def b5(quick: bool) -> Evidence:
-    import sympy as sp
-
+    """every other critical point is a saddle; the rotation by eps lowers the loss by eps^2/(1+eps^2)
+    (lambda_k - lambda_j)
+    """
     eps, j, k = sp.symbols("epsilon lambda_j lambda_k", positive=True)
     gain = derive.derive_rotation().expression[4] - eps**2 / (1 + eps**2) * (k - j)
     filling = derive.derive_filling().expression - (2 * eps**2 - eps**4) * k
@@ -205,59 +177,52 @@ def b5(quick: bool) -> Evidence:
         wrong += int(np.count_nonzero(np.abs(rates) <= 1e-9)) != point.nullity
     least = min(point.index for point in others.values())
     largest = {tuple(range(r)) for r in range(hidden)}
-    return Evidence(
-        "The rotation of j towards k does what is printed. Its rate under the flow is (lambda_k - "
-        "lambda_j)/2 at balanced weights; the steepest descent moves encoder and decoder by different "
-        "amounts and has the rate ((lambda_k - lambda_j)^2/4 + lambda_k^2)^1/2 - (lambda_k + lambda_j)/2. "
-        "The index is #{(i kept, o left): lambda_o > lambda_i} + (d-r)(D-r), the nullity r(2d-r) plus the "
-        "pairs of equal eigenvalues, the dimension of the set of critical points.",
-        [
-            symbolic("printed", "loss lost by the rotation", gain),
-            numeric("printed", "points, not minima, that no rotation leaves", len(helpless), "==", 0),
-        ],
-        {
+    return evidence(
+        "The rotation's rate under the flow is (lambda_k - lambda_j)/2 at balanced weights; the steepest "
+        "descent moves encoder and decoder by different amounts and has the rate ((lambda_k - lambda_j)^2/4 "
+        "+ lambda_k^2)^1/2 - (lambda_k + lambda_j)/2. The index is #{(i kept, o left): lambda_o > lambda_i} "
+        "+ (d-r)(D-r), the nullity r(2d-r) plus the pairs of equal eigenvalues, the dimension of the set of "
+        "critical points.",
+        symbolic("printed", "loss lost by the rotation", gain),
+        numeric("printed", "points, not minima, that no rotation leaves", len(helpless), "==", 0),
+        says(
+            "all others are strict saddles, at rank r < d too",
+            numeric("corrected", "least index of other points, D = 5, d = 2", least, ">=", 1),
+            numeric("corrected", "wrong indices and nullities, 16 exact Hessians", wrong, "==", 0),
+        ),
+        says(
+            "but a rotation does not help at the origin, nor where the r largest are kept",
+            numeric("corrected", "points where that is wrong", len(helpless ^ largest), "==", 0),
+        ),
+        says(
+            "there a spare hidden neuron takes up u_k with weights eps and lowers the loss by (2 eps^2 - "
+            "eps^4) lambda_k",
+            symbolic("corrected", "loss lost by a spare neuron", filling),
+        ),
+        numbers={
             "eigenvalues 5..1, kept 4 and 3: rate of the rotation": points[(1, 2)].rotation_rate,
             "eigenvalues 5..1, kept 4 and 3: rate of the steepest descent": points[(1, 2)].escape_rate,
         },
-        [
-            says(
-                "all others are strict saddles, at rank r < d too",
-                numeric("corrected", "least index of other points, D = 5, d = 2", least, ">=", 1),
-                numeric("corrected", "wrong indices and nullities, 16 exact Hessians", wrong, "==", 0),
-            ),
-            says(
-                "but a rotation does not help at the origin, nor where the r largest are kept",
-                numeric("corrected", "points where that is wrong", len(helpless ^ largest), "==", 0),
-            ),
-            says(
-                "there a spare hidden neuron takes up u_k with weights eps and lowers the loss by (2 eps^2 - "
-                "eps^4) lambda_k",
-                symbolic("corrected", "loss lost by a spare neuron", filling),
-            ),
-        ],
     )
 
 
-@claim("B6", SOURCE, "Eq. 18", "diagonal of the rotated projection: 0, 1, 1/(1+eps^2), eps^2/(1+eps^2)")
+@claim("B6", SOURCE, "Eq. 18")
 def b6(quick: bool) -> Evidence:
-    import sympy as sp
-
+    """diagonal of the rotated projection: 0, 1, 1/(1+eps^2), eps^2/(1+eps^2)"""
     eps = sp.Symbol("epsilon", positive=True)
     printed = sp.Matrix([1, 1 / (1 + eps**2), eps**2 / (1 + eps**2), 0])
     diagonal = derive.derive_rotation().expression[:4, :] - printed
-    return Evidence(
+    return evidence(
         "Four eigenvectors: kept, kept and rotated (j), rotated towards (k), left out.",
-        [symbolic("printed", "diagonal less the printed one", diagonal)],
+        symbolic("printed", "diagonal less the printed one", diagonal),
     )
 
 
-@claim(
-    "B8",
-    SOURCE,
-    "1, 2.1",
-    "Sigma is assumed to have distinct eigenvalues (checked in expectation, for the synthetic data of 2.1)",
-)
+@claim("B8", SOURCE, "1, 2.1")
 def b8(quick: bool) -> Evidence:
+    """Sigma is assumed to have distinct eigenvalues (checked in expectation, for the synthetic
+    data of 2.1)
+    """
     n, hidden, p = 6, 3, 0.1
     sigma = SparseUniform(p).second_moment_matrix(n)
     found, equal = theory.spectrum(sigma), p / 3 - p * p / 4
@@ -277,37 +242,35 @@ def b8(quick: bool) -> Evidence:
     on = np.array([csgraph.structural_rank(csr_array(one)) == n for one in data > 0])
     gap = float(np.diff(values[on], axis=1).min())
     never = 1 - (1 - (1 - p) ** T) ** n
-    return Evidence(
+    return evidence(
         "E xx' = Var x 1 + (E x)^2 11'. Critical points of full rank then have two losses only, those with "
         "and without the direction of ones. Where each feature can be given a data point of its own in which "
         "it is on, these values alone would make the sum over data points diagonal with entries of any size: "
         "neither its determinant nor the differences of its eigenvalues vanish identically, so they differ "
         "from 0 almost surely. It is singular otherwise: if a feature never was on, with the probability 1 - "
-        "(1-S^T)^D, or more rarely if two were on only once and together. Checked for "
-        f"D = {n}, d = {hidden} and p = {p:g}, in "
-        f"{samples} samples of {T} data points.",
-        [numeric("printed", "largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", 1)],
-        {"share of singular samples, T = 40": float(singular.mean()), "1 - (1-S^T)^D": never},
-        [
-            says(
-                "E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - p^2/4 D-1 times (p = 1-S), "
-                "so critical points come in families",
-                numeric("corrected", "eigenvalues less these", off, "<=", ROUNDING),
-                numeric("corrected", "wrong indices or nullities of the 20 critical points", wrong, "==", 0),
-            ),
-            says(
-                "sums over data points are invertible, with distinct eigenvalues, if each feature is on in a "
-                "point of its own",
-                numeric("corrected", "samples of which that is wrong", np.sum(singular == on), "==", 0),
-                # Equal ones would differ by their rounding, some 1e-16 of the largest.
-                numeric("corrected", "least gap, over the largest eigenvalue", gap, ">", 1e-12),
-            ),
-        ],
+        f"(1-S^T)^D = {never:.2g}, or more rarely if two were on only once and together. Checked for D = "
+        f"{n}, d = {hidden} and p = {p:g}, in {samples} samples of {T} data points.",
+        numeric("printed", "largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", 1),
+        says(
+            "E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - p^2/4 D-1 times (p = 1-S), so "
+            "critical points come in families",
+            numeric("corrected", "eigenvalues less these", off, "<=", ROUNDING),
+            numeric("corrected", "wrong indices or nullities of the 20 critical points", wrong, "==", 0),
+        ),
+        says(
+            "sums over data points are invertible, with distinct eigenvalues, if each feature is on in a "
+            "point of its own",
+            numeric("corrected", "samples of which that is wrong", np.sum(singular == on), "==", 0),
+            # Equal ones would differ by their rounding, some 1e-16 of the largest.
+            numeric("corrected", "least gap, over the largest eigenvalue", gap, ">", 1e-12),
+        ),
+        numbers={"share of singular samples, T = 40": float(singular.mean())},
     )
 
 
-@claim("B9", SOURCE, "2.2", "the tied optimum A = U_I, B = U_I' is a global minimum")
+@claim("B9", SOURCE, "2.2")
 def b9(quick: bool) -> Evidence:
+    """the tied optimum A = U_I, B = U_I' is a global minimum"""
     rng = np.random.default_rng(9)
     gap, index = 0.0, 0
     for _ in range(20):
@@ -319,14 +282,9 @@ def b9(quick: bool) -> Evidence:
         gap = max(gap, float(np.abs(A - B.T).max()), abs(theory.reconstruction_loss(A, B, sigma) - least))
         index += theory.critical_hessian(sigma, range(hidden)).index
         index += theory.critical_hessian(sigma, range(hidden), tied=True).index
-    return Evidence(
+    return evidence(
         "With I the d largest. It reaches the least loss of any linear model, so it is a minimum of the tied "
         "loss as well, unique up to rotations of the hidden layer if eigenvalues d and d+1 differ.",
-        [
-            numeric("printed", "A less B', and its loss less the least one", gap, "<=", ROUNDING),
-            numeric("printed", "negative directions, pair and tied", index, "==", 0),
-        ],
+        numeric("printed", "A less B', and its loss less the least one", gap, "<=", ROUNDING),
+        numeric("printed", "negative directions, pair and tied", index, "==", 0),
     )
-
-
-NOTES_CRITICAL: tuple[Claim, ...] = (b1, b2, b3, b4, b5, b6, b8, b9)

@@ -1,28 +1,19 @@
 """Notes (2022), B7, B14 and B15: sparse data, its skeletons, and the link with the Thomson problem."""
 
 import numpy as np
-import numpy.typing as npt
-import sympy as sp
 import xarray as xr
 
 from ...theory import features, relu
-from ...theory.relu import obtuse_pair_loss, thomson_energy
-from .ledger import Claim, Evidence, Finding, Statement, bound, claim, experiment, numeric, says, symbolic
-
-__all__ = ["NOTES_RELU"]
+from ...theory.arguments import FloatArray
+from ...theory.derivation import sp
+from .ledger import Evidence, Finding, Statement, bound, claim, evidence, experiment, numeric, says, symbolic
 
 SOURCE = "notes2022"
 
-Array = npt.NDArray[np.float64]
 
-
-@claim(
-    "B7",
-    SOURCE,
-    "2.1",
-    "E x = (1-S)/2, E x^2 = (1-S)/3, E x_i x_j = (1-S)^2/4; P(x_i x_j = 0) = 1-(1-S)^2",
-)
+@claim("B7", SOURCE, "2.1")
 def b7(quick: bool) -> Evidence:
+    """E x = (1-S)/2, E x^2 = (1-S)/3, E x_i x_j = (1-S)^2/4; P(x_i x_j = 0) = 1-(1-S)^2"""
     p, S = sp.Symbol("p", positive=True), sp.Symbol("S", positive=True)
     printed = {
         "mean": (1 - S) / 2,
@@ -30,33 +21,30 @@ def b7(quick: bool) -> Evidence:
         "pair_moment": (1 - S) ** 2 / 4,
         "pair_zero_probability": 1 - (1 - S) ** 2,
     }
-    return Evidence(
+    derived = {name: features.derive_moments(name).expression.subs(p, 1 - S) for name in printed}
+    return evidence(
         "All four follow from the definition. E x x' is therefore no multiple of the identity at any S < 1: "
         "its entries off the diagonal are 3 (1-S)/4 of those on it.",
-        [
-            symbolic(
-                "printed",
-                f"{name} less the print",
-                sp.expand(features.derive_moments(name).expression.subs(p, 1 - S) - value),
-            )
+        *(
+            symbolic("printed", f"{name} less the print", sp.expand(derived[name] - value))
             for name, value in printed.items()
-        ],
+        ),
     )
 
 
-def _obtuse_triples(steps: int) -> list[Array]:
+def _obtuse_triples(steps: int) -> list[FloatArray]:
     """Return triples of unit vectors in the plane with no angle below 90 degrees."""
     angles = np.linspace(np.pi / 2, np.pi, steps)
-    triples = []
-    for first in angles:
-        for second in angles:
-            if 2 * np.pi - first - second >= np.pi / 2:
-                turn = np.array([0.0, first, first + second])
-                triples.append(np.stack([np.cos(turn), np.sin(turn)], axis=1))
-    return triples
+    turns = [
+        np.array([0.0, first, first + second])
+        for first in angles
+        for second in angles
+        if 2 * np.pi - first - second >= np.pi / 2
+    ]
+    return [np.stack([np.cos(turn), np.sin(turn)], axis=1) for turn in turns]
 
 
-def _random_block(size: int, rng: np.random.Generator) -> Array:
+def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
     """Return minus the overlaps of a block of unit vectors that depend linearly, no angle acute."""
     N = np.triu(rng.random((size, size)) ** rng.choice([0.2, 1, 5, 20]), 1)
     N += N.T
@@ -90,15 +78,11 @@ def _regrets(ds: xr.Dataset, *others: Finding) -> list[Statement]:
     ]
 
 
-@claim(
-    "B14",
-    SOURCE,
-    "3.1",
-    "for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l "
-    "features on); whether l >= 2 may be ignored is left open",
-    needs=["relu.truncation"],
-)
+@claim("B14", SOURCE, "3.1", needs=["relu.truncation"])
 def b14(quick: bool, ds: xr.Dataset) -> Evidence:
+    """for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l features
+    on); whether l >= 2 may be ignored is left open
+    """
     dense = float(features.SparseUniform(0.01).tail(1000, 2))
     below = max(
         float(features.SparseUniform(p).tail(n, 2)) / ((n * p) ** 2 / 2) - 1
@@ -120,84 +104,72 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
     lower = max(relu.class_loss(W, 0.0, 0) + relu.class_loss(W, 0.0, 1) for W in triples)
     p = 1e-6
     losses = [relu.mixture_loss(W, 0.0, p).total for W in triples]
-    spread = max(losses) / min(losses)
+    spread, third = max(losses) / min(losses), abs(min(losses) / p**2 - 1 / 3)
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
-    costs = [float(np.sum(obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
+    costs = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
     square = []
     for N in blocks:
-        v = np.abs(np.linalg.eigh(N)[1][:, -1]) ** 2
-        square.append(float((v @ N @ v) / (v @ v)))
-    return Evidence(
-        f"At S = 0.99 and D = 1000 a share {dense:.4g} of the data has two or more features on. What "
-        "dropping leaves out is bounded by second moments of M and binomial tails; it was between "
-        f"{min(used):.2f} and {max(used):.2f} of its bound for random models (D = 5, d = 2). For D <= 2d "
-        "models without acute angles have L_0 = L_1 = 0, so that all of the loss is dropped: among triples "
-        f"in the plane the loss varies by a factor {spread:.4g} at S = 1 - 1e-6, the least being a pair and "
-        "a single feature. The least L_2 is (D-d)/3 for D >= d, by antipodal pairs and orthogonal single "
-        "features; at D = 2d the pairs alone are left. Blocks of such models that depend linearly cost L_2 "
-        ">= 1/3 each: with N minus the overlaps, v its Perron vector (N v = v) and 2 c^2 - c^3 six times the "
-        "cost of an overlap -c, Cauchy and Schwarz give 1 = v'Nv <= (sum N^2 (2-N))^(1/2) (sum v_i^2 "
-        "v_j^2/(2-N_ij))^(1/2), and the last sum is at most 1/2 since N/(2-N) <= N and q'Nq <= |q|^2 for q = "
-        "v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 disturbs it by a relative order "
-        "of 1-S, which moves a minimum without flat directions as far, and costs the square of that.",
-        [numeric("printed", "P(l >= 2) at S = 0.99, D = 1000", dense, "<", 0.5)],
-        {"P(l >= 2), S = 0.99, D = 1000": dense, "worst over best loss, D = 3, d = 2": spread},
-        [
-            says(
-                "the data concentrate where D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2",
-                bound("corrected", "largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", 1e-12),
-            ),
-            says(
-                "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
-                "D(D-1)(7D-6)(1-S)^2/12 to leading order",
-                bound("corrected", "largest loss dropped over its bound", max(used), "<=", 1.0),
-                numeric("corrected", "bound for all models over its order, less 1", abs(leading), "<=", 1e-4),
-            ),
-            *_regrets(
-                ds,
-                numeric("corrected", "largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", 1e-25),
-                numeric("corrected", "largest over least loss among them", spread, ">", 1.25),
-            ),
-            says(
-                "the least L_2 is then (D-d)/3",
-                numeric(
-                    "corrected", "least L_2 of triples, less 1/3", abs(min(losses) / p**2 - 1 / 3), "<=", 1e-5
-                ),
-                bound("corrected", "least L_2 of dependent obtuse blocks", min(costs), ">=", 1 / 3 - 1e-12),
-                bound("corrected", "largest q'Nq / |q|^2", max(square), "<=", 1 + 1e-12),
-            ),
-        ],
+        q = np.linalg.eigh(N)[1][:, -1] ** 2
+        square.append(float((q @ N @ q) / (q @ q)))
+    return evidence(
+        "What dropping leaves out is bounded by second moments of M and binomial tails. For D <= 2d models "
+        "without acute angles have L_0 = L_1 = 0, so that all of the loss is dropped; of triples in the "
+        "plane a pair and a single feature lose least. The least L_2 is (D-d)/3 for D >= d, by antipodal "
+        "pairs and orthogonal single features; at D = 2d the pairs alone are left. Blocks of such models "
+        "that depend linearly cost L_2 >= 1/3 each: with N minus the overlaps, v its Perron vector (N v = v) "
+        "and 2 c^2 - c^3 six times the cost of an overlap -c, Cauchy and Schwarz give 1 = v'Nv <= (sum N^2 "
+        "(2-N))^(1/2) (sum v_i^2 v_j^2/(2-N_ij))^(1/2), and the last sum is at most 1/2 since N/(2-N) <= N "
+        "and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 "
+        "disturbs it by a relative order of 1-S, which moves a minimum without flat directions as far, and "
+        "costs the square of that.",
+        numeric("printed", "P(l >= 2) at S = 0.99, D = 1000", dense, "<", 0.5),
+        says(
+            "the data concentrate where D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2",
+            bound("corrected", "largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", 1e-12),
+        ),
+        says(
+            "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
+            "D(D-1)(7D-6)(1-S)^2/12 to leading order",
+            bound("corrected", "largest loss dropped over bound, random models", max(used), "<=", 1.0),
+            numeric("corrected", "bound for all models over its order, less 1", abs(leading), "<=", 1e-4),
+        ),
+        *_regrets(
+            ds,
+            numeric("corrected", "largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", 1e-25),
+            numeric("corrected", "largest over least loss among them, S = 1 - 1e-6", spread, ">", 1.25),
+        ),
+        says(
+            "the least L_2 is then (D-d)/3",
+            numeric("corrected", "|least L_2 of triples - 1/3|", third, "<=", 1e-5),
+            bound("corrected", "least L_2 of dependent obtuse blocks", min(costs), ">=", 1 / 3 - 1e-12),
+            bound("corrected", "largest q'Nq / |q|^2", max(square), "<=", 1 + 1e-12),
+        ),
     )
 
 
-@claim("B15", SOURCE, "3.1", "the 1-sparse problem is linked with the Thomson problem")
+@claim("B15", SOURCE, "3.1")
 def b15(quick: bool) -> Evidence:
+    """the 1-sparse problem is linked with the Thomson problem"""
     rng = np.random.default_rng(15)
     gap = 0.0
     for _ in range(20 if quick else 200):
         W = rng.normal(size=(6, 3))
         W /= np.linalg.norm(W, axis=1, keepdims=True)
-        gap = max(gap, abs(3 * relu.class_loss(W, 0.0, 1) - thomson_energy(W)))
+        gap = max(gap, abs(3 * relu.class_loss(W, 0.0, 1) - relu.thomson_energy(W)))
     octahedron = np.vstack([np.eye(3), -np.eye(3)])
     pairs = octahedron[:5]  # five points: two pairs and a single one
     prism = np.array([[0, 0, 1], [0, 0, -1], [1, 0, 0], [-0.5, 0.75**0.5, 0], [-0.5, -(0.75**0.5), 0]])
-    ours = [thomson_energy(W) for W in (pairs, prism)]
+    ours = [relu.thomson_energy(W) for W in (pairs, prism)]
 
-    def coulomb(W: Array) -> float:
+    def coulomb(W: FloatArray) -> float:
         i, j = np.triu_indices(len(W), 1)
         return float(np.sum(1 / np.linalg.norm(W[i] - W[j], axis=1)))
 
-    return Evidence(
-        "On the unit sphere without bias 3 L_1 is the energy of points that repel by ReLU(cos)^2, a "
-        "Thomson problem with another law: it acts up to 90 degrees only. Of five points on the sphere it "
-        f"therefore gives {ours[0]:g} to the triangular bipyramid and to the octahedron less a corner "
-        f"alike, where Coulomb's law gives {coulomb(prism):.4f} and {coulomb(pairs):.4f}.",
-        [
-            numeric("printed", "largest |3 L_1 - energy|, unit norms, b = 0", gap, "<=", 1e-12),
-            numeric("printed", "energies of bipyramid and octahedron less a corner", max(ours), "<=", 1e-25),
-        ],
-        {"Coulomb energy, bipyramid": coulomb(prism), "octahedron less a corner": coulomb(pairs)},
+    return evidence(
+        "On the unit sphere without bias 3 L_1 is the energy of points that repel by ReLU(cos)^2, a Thomson "
+        "problem with another law: it acts up to 90 degrees only. Of five points on the sphere it therefore "
+        f"gives {ours[0]:g} to the triangular bipyramid and to the octahedron less a corner alike, where "
+        f"Coulomb's law gives {coulomb(prism):.4f} and {coulomb(pairs):.4f}.",
+        numeric("printed", "largest |3 L_1 - energy|, unit norms, b = 0", gap, "<=", 1e-12),
+        numeric("printed", "energies of bipyramid and octahedron less a corner", max(ours), "<=", 1e-25),
     )
-
-
-NOTES_RELU: tuple[Claim, ...] = (b7, b14, b15)
