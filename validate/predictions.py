@@ -166,11 +166,7 @@ def _noise(**given: Any) -> Columns:
     rates = [noise.simplex_rate(n, sigma, kappa) for n, _, sigma, kappa, _ in points]
     regulariser = [noise.regulariser_rate(sigma, eta, kappa) for _, _, sigma, kappa, eta in points]
     steps = [noise.sparsification_time(n, m, sigma, kappa) / eta for n, m, sigma, kappa, eta in points]
-    return {
-        "rate": np.array(rates),
-        "regulariser_rate": np.array(regulariser),
-        "steps": np.array(steps),
-    }
+    return {"rate": np.array(rates), "regulariser_rate": np.array(regulariser), "steps": np.array(steps)}
 
 
 def _codes(p: Any, ratio: Any) -> Columns:

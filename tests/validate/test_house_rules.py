@@ -8,9 +8,6 @@ import pytest
 
 ROOM = Path(__file__).parents[2] / "validate"
 CLAIMS = sorted(path.stem for path in (ROOM / "claims").glob("*.py"))
-# Modules that still break a rule; an entry that breaks it no longer can go.
-PENDING_CORRECTIONS = {"cowsik_structure"}  # ratios and probabilities of its cells are typed
-
 # A measured number is one with a decimal point or in per cent; that of an equation or a section is none.
 TYPED = re.compile(r"(?<!Eq\. )(?<!sec\. )(?<!Fig\. )(?<![\w.])\d+\.\d|\d ?%")
 
@@ -58,12 +55,7 @@ def imports_of_statistics(source):
     return found
 
 
-def pending(names, exempt):
-    late = pytest.mark.xfail(strict=False, reason="not yet brought into the new form")
-    return [pytest.param(name, marks=[late] if name in exempt else []) for name in names]
-
-
-@pytest.mark.parametrize("name", pending(CLAIMS, PENDING_CORRECTIONS))
+@pytest.mark.parametrize("name", CLAIMS)
 def test_every_sentence_of_a_correction_has_findings_and_computed_numbers(name):
     assert faults_of_corrections((ROOM / "claims" / f"{name}.py").read_text(encoding="utf-8")) == []
 

@@ -234,12 +234,7 @@ def c14(quick: bool) -> Evidence:
     )
 
 
-@claim(
-    "C15",
-    SOURCE,
-    "4.3.1",
-    "r -> 0: L >= p/3 - p^2/9",
-)
+@claim("C15", SOURCE, "4.3.1", "r -> 0: L >= p/3 - p^2/9")
 def c15(quick: bool) -> Evidence:
     import sympy
 
@@ -279,12 +274,7 @@ def c15(quick: bool) -> Evidence:
     )
 
 
-@claim(
-    "C16",
-    SOURCE,
-    "Eq. 9, 16",
-    "a_opt = E[x ReLU(x + nu + b)] / E[ReLU(x + nu + b)^2], always positive",
-)
+@claim("C16", SOURCE, "Eq. 9, 16", "a_opt = E[x ReLU(x + nu + b)] / E[ReLU(x + nu + b)^2], always positive")
 def c16(quick: bool) -> Evidence:
     import sympy
 

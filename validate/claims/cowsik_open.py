@@ -45,12 +45,7 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
     return [gap(seed) for seed in range(rugs)]
 
 
-@claim(
-    "C32",
-    SOURCE,
-    "5.3",
-    "left open: the loss for data whose correlations are given by a sparse graph",
-)
+@claim("C32", SOURCE, "5.3", "left open: the loss for data whose correlations are given by a sparse graph")
 def c32(quick: bool) -> Evidence:
     sizes = 4 ** np.arange(2, 6)
     rugs = 32 if quick else 256

@@ -43,12 +43,7 @@ def small_law(log_inverse_p: float) -> tuple[float, float, float]:
     return t, 1 + t * t / 4 + growth, growth
 
 
-@claim(
-    "C18",
-    SOURCE,
-    "Eq. 12",
-    "the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)",
-)
+@claim("C18", SOURCE, "Eq. 12", "the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)")
 def c18(quick: bool) -> Evidence:
     import sympy
 
@@ -211,12 +206,7 @@ def c19(quick: bool) -> Evidence:
     )
 
 
-@claim(
-    "C20",
-    SOURCE,
-    "Eq. 13, 17",
-    "L < O(p^2/r log 1/p)",
-)
+@claim("C20", SOURCE, "Eq. 13, 17", "L < O(p^2/r log 1/p)")
 def c20(quick: bool) -> Evidence:
     count = 60 if quick else 400
     p = np.geomspace(1e-12, 1.0, count)[:, None]

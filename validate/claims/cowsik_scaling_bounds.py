@@ -188,12 +188,7 @@ def c23(quick: bool) -> Evidence:
     )
 
 
-@claim(
-    "C24",
-    SOURCE,
-    "4.3.3",
-    "L ~ p^2/r up to logarithms when p/r << 1",
-)
+@claim("C24", SOURCE, "4.3.3", "L ~ p^2/r up to logarithms when p/r << 1")
 def c24(quick: bool) -> Evidence:
     chain = chain_constant()
     count = 60 if quick else 400

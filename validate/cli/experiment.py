@@ -18,10 +18,7 @@ def add(add_command: Callable[..., Any]) -> None:
     )
     command.add_argument("name", nargs="?", help="such as collisions.fig3; none lists them all")
     command.add_argument(
-        "settings",
-        nargs="*",
-        metavar="NAME=VALUE",
-        help="arguments of its function; values as JSON, or text",
+        "settings", nargs="*", metavar="NAME=VALUE", help="arguments of its function; values as JSON, or text"
     )
     command.add_argument("--out", metavar="FILE", help="results, as netCDF")
 

@@ -5,15 +5,4 @@ from .errata import errata
 from .ledger import judged, ledger
 from .text import badges, card, formulas, paragraphs, slug, table
 
-__all__ = [
-    "badges",
-    "card",
-    "errata",
-    "formulas",
-    "judged",
-    "ledger",
-    "page",
-    "paragraphs",
-    "slug",
-    "table",
-]
+__all__ = ["badges", "card", "errata", "formulas", "judged", "ledger", "page", "paragraphs", "slug", "table"]
