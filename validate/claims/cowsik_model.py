@@ -6,6 +6,7 @@ from scipy.special import erfcx, ndtr
 
 from ...solvers.rug import optimum
 from ...theory import rug
+from ...theory.derivation import sp
 from .ledger import Claim, Evidence, bound, claim, numeric, says, symbolic
 
 __all__ = ["MODEL"]
@@ -31,37 +32,31 @@ def _square_ramp(x: Array) -> Array:
 
 @claim("C1", SOURCE, "App. C", "Var x_j = (4p - 3p^2)/12")
 def c1(quick: bool) -> Evidence:
-    import sympy
-
-    p, u = sympy.symbols("p u", positive=True)
-    mean = p * sympy.integrate(u, (u, 0, 1))
-    second = p * sympy.integrate(u**2, (u, 0, 1))
-    variance = sympy.expand(second - mean**2)
+    p, u = sp.symbols("p u", positive=True)
+    mean = p * sp.integrate(u, (u, 0, 1))
+    second = p * sp.integrate(u**2, (u, 0, 1))
+    variance = sp.expand(second - mean**2)
     return Evidence(
         f"x = c u gives E x = {mean}, E x^2 = {second} and the variance {variance}.",
         [symbolic("printed", "Var x - (4p - 3p^2)/12", variance - (4 * p - 3 * p**2) / 12)],
-        {"variance at p = 0.1": float(variance.subs(p, sympy.Rational(1, 10)))},
+        {"variance at p = 0.1": float(variance.subs(p, sp.Rational(1, 10)))},
     )
 
 
 @claim("C2", SOURCE, "2", "the linear model's optimal loss falls linearly in n_d")
 def c2(quick: bool) -> Evidence:
-    import sympy
-
-    n = 5
-    p = sympy.Symbol("p", positive=True)
+    n, p = 5, sp.Symbol("p", positive=True)
     mean, second = p / 2, p / 3
-    moment = sympy.Matrix(n, n, lambda i, j: second if i == j else mean**2)
-    covariance = moment - mean**2 * sympy.ones(n, n)
+    moment = sp.Matrix(n, n, lambda i, j: second if i == j else mean**2)
+    covariance = moment - mean**2 * sp.ones(n, n)
     variance = second - mean**2
     # The largest n_d eigenvalues are saved: all are equal for the covariance, one stands out without a bias.
     affine = [sum([variance] * (n - d)) for d in range(n + 1)]
     top = variance + n * mean**2
     no_bias = [n * variance + n * mean**2 if d == 0 else (n - d) * variance for d in range(n + 1)]
     bend = [affine[d + 1] - 2 * affine[d] + affine[d - 1] for d in range(1, n)]
-    first_saving = sympy.simplify(no_bias[0] - no_bias[1])
-    rng = np.random.default_rng(2)
-    worst = np.inf
+    first_saving = sp.simplify(no_bias[0] - no_bias[1])
+    rng, worst = np.random.default_rng(2), np.inf
     for _ in range(200 if quick else 2000):
         size, d = 8, int(rng.integers(1, 8))
         M = rng.standard_normal((size, d)) @ rng.standard_normal((d, size)) / size
@@ -73,18 +68,18 @@ def c2(quick: bool) -> Evidence:
         "With a bias the loss of a map of rank n_d is at least the sum of the n_s - n_d smallest "
         "eigenvalues of the covariance, and the covariance is Var x times the identity: the loss is (1 - "
         f"n_d/n_s) Var x, a straight line. Random maps of rank n_d stay {worst:.2g} above it (in units of "
-        f"Var x). Without a bias the second moment counts, its top eigenvalue {sympy.factor(top)} (n = {n}) "
-        f"stands out, and the first hidden unit saves {sympy.factor(first_saving)} instead of "
-        f"{sympy.factor(variance)}: linear from n_d = 1 on only.",
+        f"Var x). Without a bias the second moment counts, its top eigenvalue {sp.factor(top)} (n = {n}) "
+        f"stands out, and the first hidden unit saves {sp.factor(first_saving)} instead of "
+        f"{sp.factor(variance)}: linear from n_d = 1 on only.",
         [
-            symbolic("printed", "covariance less Var x times identity", covariance - variance * sympy.eye(n)),
-            symbolic("printed", "second differences of the optimal loss in n_d", sympy.Matrix(bend)),
+            symbolic("printed", "covariance less Var x times identity", covariance - variance * sp.eye(n)),
+            symbolic("printed", "second differences of the optimal loss in n_d", sp.Matrix(bend)),
             bound("printed", "||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", -1e-12),
             # Two roundings of numbers below 0.04.
             numeric("printed", "linear_loss less (1 - r) Var x", np.abs(line).max(), "<=", 1e-16),
         ],
         {
-            "first saving without a bias over the others, p = 0.1, n = 5": float(
+            "first saving over the others, no bias, p = 0.1, n = 5": float(
                 (first_saving / variance).subs(p, 0.1)
             )
         },
@@ -98,9 +93,7 @@ def c2(quick: bool) -> Evidence:
     "output i = ReLU(a(x_i + nu_i) + b) for W_ii = a, and the mean of nu can be absorbed in b",
 )
 def c3(quick: bool) -> Evidence:
-    import sympy
-
-    a, b, x, nu, m = sympy.symbols("a b x nu m")
+    a, b, x, nu, m = sp.symbols("a b x nu m")
     shifted = a * (x + nu) + b - (a * (x + (nu - m)) + (b + a * m))
     rng = np.random.default_rng(3)
     n, scale, p = 12, 1.3, 0.2
@@ -122,19 +115,16 @@ def c3(quick: bool) -> Evidence:
             # A dozen roundings of numbers below 10.
             numeric("printed", "outputs of a random model, both forms", gap, "<=", 1e-13),
         ],
-        {"spread of the mean interference over rows": float(np.ptp(mean))},
     )
 
 
 @claim("C4", SOURCE, "4.1", "L = (1 - p) L_off + p L_on")
 def c4(quick: bool) -> Evidence:
-    import sympy
-
-    p, v = sympy.symbols("p v", positive=True)
-    k = sympy.Symbol("k", positive=True)
+    p, v = sp.symbols("p v", positive=True)
+    k = sp.Symbol("k", positive=True)
     # E h(x) = h(1) - int h'(v) P(x <= v) dv, with the distribution function 1 - p + p v, for h(v) = v^k.
-    layered = 1 - sympy.integrate(sympy.expand(k * v ** (k - 1) * (1 - p + p * v)), (v, 0, 1))
-    split = p * sympy.integrate(v**k, (v, 0, 1))
+    layered = 1 - sp.integrate(sp.expand(k * v ** (k - 1) * (1 - p + p * v)), (v, 0, 1))
+    split = p * sp.integrate(v**k, (v, 0, 1))
     rng = np.random.default_rng(4)
     nodes, weights = np.polynomial.legendre.leggauss(60)
     v_nodes, weights = (nodes + 1) / 2, weights / 2
@@ -157,8 +147,8 @@ def c4(quick: bool) -> Evidence:
         worst = max(worst, abs(float(whole - parts)) / float(parts))
     return Evidence(
         "E h(x) from the distribution function of x, 1 - p + p v on [0, 1], equals p E h(u) for h = v^k "
-        "with any k > 0 (for k = 0 both sides are 1): the two parts add up for every error that "
-        f"polynomials approximate. For the ReLU's error the two routes agree within {worst:.0e} (relative).",
+        "with any k > 0 (for k = 0 both sides are 1): the two parts add up for every error that polynomials "
+        f"approximate. For the ReLU's error the two routes agree within {worst:.0e} (relative).",
         [
             symbolic("printed", "E x^k by parts less p E u^k, any k > 0", layered - split),
             # 60 Gauss points integrate a function of scale sigma >= 0.1 to 1e-12.
@@ -194,7 +184,6 @@ def c5(quick: bool) -> Evidence:
             numeric("printed", "loss at more noise against the mean over random biases", worst, "<=", 1e-9),
             bound("printed", "smallest slope of log optimal loss over log sigma", steps.min(), ">", 0.0),
         ],
-        {"grid points": steps.size, "largest slope": steps.max()},
     )
 
 
@@ -205,11 +194,8 @@ def _limit_loss(p: Array, z: Array) -> Array:
 
 @claim("C14", SOURCE, "Eq. 8", "r -> 0: a_opt = p E[u ReLU(nu + b)] / E[ReLU(nu + b)^2]")
 def c14(quick: bool) -> Evidence:
-    import sympy
-
-    a, p, cross, square = sympy.symbols("a p U S", positive=True)
-    loss = a**2 * square - 2 * a * p * cross + p / 3
-    best = sympy.solve(sympy.diff(loss, a), a)
+    a, p, cross, square = sp.symbols("a p U S", positive=True)
+    (best,) = sp.solve(sp.diff(a**2 * square - 2 * a * p * cross + p / 3, a), a)
     p_grid, z = np.meshgrid([1e-3, 0.05, 0.5, 1.0], np.linspace(-2, 3, 11))
 
     def gap(sigma: float) -> Array:
@@ -223,11 +209,7 @@ def c14(quick: bool) -> Evidence:
         f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma = "
         f"100, {near.max():.1e} at 1000.",
         [
-            symbolic(
-                "printed",
-                "root of dL/da less p U / S",
-                sympy.Matrix(best) - sympy.Matrix([p * cross / square]),
-            ),
+            symbolic("printed", "root of dL/da less p U / S", best - p * cross / square),
             bound("printed", "smallest order of the approach in 1/sigma", order.min(), ">=", 0.9),
             numeric("printed", "largest relative gap at sigma = 1000", near.max(), "<=", 1e-2),
         ],
@@ -236,10 +218,9 @@ def c14(quick: bool) -> Evidence:
 
 @claim("C15", SOURCE, "4.3.1", "r -> 0: L >= p/3 - p^2/9")
 def c15(quick: bool) -> Evidence:
-    import sympy
-
-    p = sympy.Symbol("p", positive=True)
-    mean = sympy.integrate(sympy.Symbol("u"), (sympy.Symbol("u"), 0, 1))
+    p, u = sp.symbols("p u", positive=True)
+    mean = sp.integrate(u, (u, 0, 1))
+    right = p / 3 - p**2 * mean**2 - (4 * p - 3 * p**2) / 12
     p_grid, z = np.meshgrid(np.geomspace(1e-3, 1, 31), np.linspace(-5, 30, 141))
     limit = _limit_loss(p_grid, z)
     printed = float(((limit - (p_grid / 3 - p_grid**2 / 9)) / p_grid**2).min())
@@ -248,27 +229,21 @@ def c15(quick: bool) -> Evidence:
     small = optimum(p_test, 1e-9).loss
     reached = float(np.abs(small / (p_test / 3 - p_test**2 / 4) - 1).max())
     return Evidence(
-        f"By Cauchy-Schwarz (E ReLU)^2 / E ReLU^2 < 1, so L > p/3 - p^2 (E u)^2 with E u = {mean}. The "
-        f"limit loss falls below p/3 - p^2/9 by up to {-printed:.4f} p^2; at ratio 1e-9 the optimum at p = "
-        f"0.5 is {small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and {0.5 / 3 - 0.25 / 4:.6f} "
-        "corrected.",
+        f"By Cauchy-Schwarz (E ReLU)^2 / E ReLU^2 < 1, so L > p/3 - p^2 (E u)^2 with E u = {mean}. The limit "
+        f"loss falls below p/3 - p^2/9 by up to {-printed:.4f} p^2; at ratio 1e-9 the optimum at p = 0.5 is "
+        f"{small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and {0.5 / 3 - 0.25 / 4:.6f} corrected.",
         [bound("printed", "smallest (limit loss - printed bound) / p^2", printed, ">=", 0.0)],
-        {"optimum at p = 0.5, ratio 1e-9": small[2]},
-        [
+        corrections=[
             says(
                 f"L >= p/3 - p^2/4 = Var x, as E u = {mean}, not 1/3",
                 # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
                 bound("corrected", "smallest (limit loss - corrected bound) / p^2", corrected, ">=", -1e-12),
-                symbolic(
-                    "corrected", "p/3 - p^2 (E u)^2 - Var x", p / 3 - p**2 * mean**2 - (4 * p - 3 * p**2) / 12
-                ),
+                symbolic("corrected", "p/3 - p^2 (E u)^2 - Var x", right),
             ),
             says(
                 "approached as b/sigma -> infinity",
                 # The affine optimum misses it by Var x / (Var x + sigma^2), about the ratio.
-                numeric(
-                    "corrected", "optimum at ratio 1e-9 over the corrected bound, less 1", reached, "<=", 1e-8
-                ),
+                numeric("corrected", "optimum at ratio 1e-9 over that, less 1", reached, "<=", 1e-8),
             ),
         ],
     )
@@ -276,11 +251,8 @@ def c15(quick: bool) -> Evidence:
 
 @claim("C16", SOURCE, "Eq. 9, 16", "a_opt = E[x ReLU(x + nu + b)] / E[ReLU(x + nu + b)^2], always positive")
 def c16(quick: bool) -> Evidence:
-    import sympy
-
-    a, cross, square, second = sympy.symbols("a U S m2", positive=True)
-    loss = second - 2 * a * cross + a**2 * square
-    best = sympy.solve(sympy.diff(loss, a), a)
+    a, cross, square, second = sp.symbols("a U S m2", positive=True)
+    (best,) = sp.solve(sp.diff(second - 2 * a * cross + a**2 * square, a), a)
     rng = np.random.default_rng(16)
     count = 20_000 if quick else 1_000_000
     p = np.exp(rng.uniform(np.log(1e-8), 0, count))
@@ -303,9 +275,7 @@ def c16(quick: bool) -> Evidence:
         f"random cases is {smallest:.1e}. The quotient by quadrature agrees with the engine within "
         f"{gap:.0e}.",
         [
-            symbolic(
-                "printed", "root of dL/da less U / S", sympy.Matrix(best) - sympy.Matrix([cross / square])
-            ),
+            symbolic("printed", "root of dL/da less U / S", best - cross / square),
             bound("printed", "smallest a_opt", smallest, ">", 0.0),
             # The textbook form of the ramps at z = -5 loses four digits.
             numeric("printed", "engine against quadrature of the quotient", gap, "<=", 1e-10),
@@ -315,38 +285,24 @@ def c16(quick: bool) -> Evidence:
 
 @claim("C17", SOURCE, "Eq. 10, 11", "E ReLU(nu)^2 < (sigma^2/2) exp(-mu^2/(2 sigma^2)) for nu of mean -|mu|")
 def c17(quick: bool) -> Evidence:
-    import sympy
-
-    s, t = sympy.symbols("s t", positive=True)
-    density = sympy.exp(-(s**2) / 2) / sympy.sqrt(2 * sympy.pi)
-    tilted = sympy.integrate(s**2 * sympy.exp(-(s**2) / 2 - s * t), (s, 0, sympy.oo)) / sympy.sqrt(
-        2 * sympy.pi
-    )
-    tail = sympy.erfc(t / sympy.sqrt(2)) / 2
-    closed = (1 + t**2) * tail * sympy.exp(t**2 / 2) - t / sympy.sqrt(2 * sympy.pi)
-    half = sympy.integrate(s**2 * density, (s, 0, sympy.oo))
+    s, t = sp.symbols("s t", positive=True)
+    root = sp.sqrt(2 * sp.pi)
+    tilted = sp.integrate(s**2 * sp.exp(-(s**2) / 2 - s * t), (s, 0, sp.oo)) / root
+    closed = (1 + t**2) * sp.erfc(t / sp.sqrt(2)) / 2 * sp.exp(t**2 / 2) - t / root
+    half = sp.integrate(s**2 * sp.exp(-(s**2) / 2), (s, 0, sp.oo)) / root
     shift = np.concatenate([np.geomspace(1e-6, 30, 4000 if quick else 100_000), [0.5, 1.0, 2.0]])
     # Both sides divided by sigma^2 exp(-t^2/2), so that nothing underflows.
     scaled = 0.5 * (1 + shift**2) * erfcx(shift / np.sqrt(2)) - shift / np.sqrt(2 * np.pi)
     return Evidence(
         "With t = |mu|/sigma both sides are sigma^2 exp(-t^2/2) times int_0^inf s^2 phi(s) w(s) ds, with w "
-        "= exp(-s t) on the left and w = 1 on the right: strict for every mu != 0, with equality at mu = "
-        f"0. The left side is between {scaled.min() / 0.5:.1e} and {scaled.max() / 0.5:.8f} of the right.",
+        "= exp(-s t) on the left and w = 1 on the right: strict for every mu != 0, with equality at mu = 0. "
+        f"The left side is between {scaled.min() / 0.5:.1e} and {scaled.max() / 0.5:.8f} of the right.",
         [
-            symbolic(
-                "printed",
-                "E ReLU(nu)^2 in the form of the integral, against its closed form",
-                tilted - closed,
-            ),
-            symbolic(
-                "printed", "the right side in the form of the integral, less 1/2", half - sympy.Rational(1, 2)
-            ),
+            symbolic("printed", "the left side as this integral, against its closed form", tilted - closed),
+            symbolic("printed", "the right side as this integral, less 1/2", half - sp.S.Half),
             bound("printed", "largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", 1.0),
         ],
-        {
-            "left over right side at t = 1": scaled[-2] / 0.5,
-            "left over right side at t = 2": scaled[-1] / 0.5,
-        },
+        {f"left over right side at t = {t}": scaled[-3 + t] / 0.5 for t in (1, 2)},
     )
 
 

@@ -31,7 +31,8 @@ LOW, QUARTER, HALF = RATIOS = (0.12, 0.25, 0.5)
 SMALLEST, MEDIUM, LARGEST = TRAINED = (128, 256, 512)
 # The n_features that decide at each p.
 SIZES = {RARE: (SMALLEST, MEDIUM), MIDDLE: TRAINED, COMMON: TRAINED}
-Cell, Step = tuple[float, float], tuple[float, float, int, int]
+Cell = tuple[float, float]
+Step = tuple[float, float, int, int]
 ALARM = 1e-2
 # "Essentially the same" and "vanishes" are given this much room.
 SAME = 0.1
@@ -170,16 +171,12 @@ def c26(quick: bool) -> Evidence:
                 "as p -> 0 the drop starts at r = (2/3) p log(1/p)",
                 symbolic("corrected", "share lost, less (1 - k)(2 + k)^2/4", 3 * slope**2 / square - lost),
                 symbolic("corrected", "it starts from 0 at k = 1", lost.subs(k, 1)),
-                numeric(
-                    "corrected", "extrapolated r/(p log 1/p) less derived", abs(limit - start), "<=", 0.01
-                ),
+                numeric("corrected", "r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", 0.01),
             ),
             says(
                 "half of the loss is lost at (2 + sqrt 3)/3 p log(1/p)",
                 symbolic("corrected", "share lost at k = sqrt 3 - 1, less 1/2", at_half),
-                numeric(
-                    "corrected", "p = 1e-48 over the constant, less 1", abs(middle / half - 1), "<=", 0.03
-                ),
+                numeric("corrected", "p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", 0.03),
             ),
         ],
     )
