@@ -1,27 +1,27 @@
-"""Cowsik et al. (2024), C22-C24: the lower bound of the loss, and the scaling between both bounds."""
+"""Cowsik et al. (2024), C22-C25: the lower bound of the loss, the scaling, and what other decoders gain."""
 
 import numpy as np
 import numpy.typing as npt
-from scipy import integrate
+from scipy import integrate, optimize
 from scipy.special import erf, ndtr
 
 from ...solvers.loss import exact_loss
 from ...solvers.rug import optimum
 from ...theory import rug
-from .cowsik_scaling import small_law
+from .cowsik_scaling import TEN, small_law
 from .ledger import Claim, Evidence, bound, claim, numeric, says
 
 __all__ = ["BOUNDS"]
 
 SOURCE = "cowsik2024"
-WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 _INV_SQRT_2PI = 1 / np.sqrt(2 * np.pi)
+WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
 Array = npt.NDArray[np.float64]
 
 
-def _density(x: Array) -> Array:
-    return np.asarray(_INV_SQRT_2PI * np.exp(-0.5 * x * x))
+def _density(x: npt.ArrayLike) -> Array:
+    return np.asarray(_INV_SQRT_2PI * np.exp(-0.5 * np.square(x)))
 
 
 def posterior_loss(sigma: float) -> float:
@@ -49,7 +49,7 @@ def _interior_probability(sigma: float) -> float:
     """Return P(sigma <= u + nu <= 1 - sigma)."""
 
     def antiderivative(x: float) -> float:
-        return float(x * ndtr(x) + _density(np.asarray(x)))
+        return float(x * ndtr(x) + _density(x))
 
     # The density of y is Phi(y/sigma) - Phi((y - 1)/sigma).
     high, low = (1 - sigma) / sigma, 1.0
@@ -63,7 +63,7 @@ def _interior_probability(sigma: float) -> float:
 
 def chain_constant() -> float:
     """Return C' of the source's chain: P(R), times Var[Z | |Z| <= 1], times P(y inside) at sigma = 1/4."""
-    variance = 1 - 2 * float(_density(np.asarray(1.0))) / WITHIN_ONE
+    variance = 1 - 2 * float(_density(1.0)) / WITHIN_ONE
     return WITHIN_ONE * variance * _interior_probability(0.25)
 
 
@@ -74,35 +74,29 @@ def c22(quick: bool) -> Evidence:
     y = sigma + np.linspace(0, 1, count) * (1 - 2 * sigma)
     mass = ndtr((1 - y) / sigma) - ndtr(-y / sigma)
     probability = WITHIN_ONE / mass
-    worst = 0.0
+    least, worst = float(probability.min()), 0.0
     for s, place in ((0.5, 0.5), (0.2, 0.3), (0.05, 0.05), (0.25, 0.75)):
 
         def kernel(u: float, s: float = s, place: float = place) -> float:
             return float(np.exp(-0.5 * ((u - place) / s) ** 2))
 
-        direct = (
-            integrate.quad(kernel, place - s, place + s)[0] / integrate.quad(kernel, 0, 1, points=[place])[0]
+        near, all_ = (
+            integrate.quad(kernel, place - s, place + s),
+            integrate.quad(kernel, 0, 1, points=[place]),
         )
         cut = WITHIN_ONE / (ndtr((1 - place) / s) - ndtr(-place / s))
-        worst = max(worst, abs(float(direct / cut) - 1))
+        worst = max(worst, abs(float(near[0] / all_[0] / cut) - 1))
     return Evidence(
         "u given y is a normal variable cut to [0, 1], and [y - sigma, y + sigma] lies inside, so the "
         "probability is erf(2^-1/2) divided by the mass that is not cut away, which is below 1. It lies "
-        f"between {probability.min():.6f} and {probability.max():.4f}; erf(2^-1/2) = {WITHIN_ONE:.6f}.",
+        f"between {least:.6f} and {probability.max():.4f}; erf(2^-1/2) = {WITHIN_ONE:.6f}.",
         [
             # Deep inside the mass is 1 up to rounding, so equality is met to the last digits.
-            bound(
-                "printed",
-                "smallest probability less erf(2^-1/2)",
-                float(probability.min()) - WITHIN_ONE,
-                ">=",
-                -2e-16,
-            ),
+            bound("printed", "smallest probability less erf(2^-1/2)", least - WITHIN_ONE, ">=", -2e-16),
             bound("printed", "largest mass inside [0, 1]", float(mass.max()), "<=", 1.0),
             # The quadrature's default accuracy is 1.5e-8; it does far better on a smooth integrand.
             numeric("printed", "formula against quadrature of Eq. 26", worst, "<=", 1e-8),
         ],
-        {"erf(2^-1/2)": WITHIN_ONE, "largest probability (sigma = 1/2)": float(probability.max())},
     )
 
 
@@ -122,13 +116,15 @@ def c23(quick: bool) -> Evidence:
     decoders = (rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small]
 
     def weighted(u: float, y: float, power: int) -> float:
-        return float(u**power * _density(np.asarray((y - u) / 0.25)) / 0.25)
+        return float(u**power * _density((y - u) / 0.25) / 0.25)
 
     def variance(y: float) -> float:
         m0, m1, m2 = (integrate.quad(weighted, 0, 1, args=(y, k))[0] for k in range(3))
         return float(m2 - m1 * m1 / m0)
 
     direct = integrate.quad(variance, -2.0, 3.0, points=[0.0, 1.0], epsrel=1e-9)[0] / 0.25**2
+    gap, at_zero, steepest = abs(direct / sharp - 1), abs(posterior[0] - 1), np.diff(posterior).max()
+    over = posterior.min() - chain
     return Evidence(
         "No elementwise decoder, even one that knows that the feature is on, beats the posterior mean, "
         f"whose loss is E Var[u | u + nu]. Divided by sigma^2 this falls from 1 at sigma = 0 to {sharp:.6f} "
@@ -136,52 +132,18 @@ def c23(quick: bool) -> Evidence:
         f"{WITHIN_ONE:.4f}, the variance of a normal variable cut at one standard deviation, P(y inside) >= "
         f"{interior.min():.4f}) gives C' = {chain:.4f}.",
         [],
-        {
-            "C' of the chain": chain,
-            "largest C'": sharp,
-            "smallest on-loss / sigma^2 of a ReLU decoder": decoders.min(),
-        },
+        {"smallest on-loss / sigma^2 of a ReLU decoder": decoders.min()},
         [
             says(
                 f"the largest C' is {sharp:.4f}, the value of E Var[u | u + nu]/sigma^2 at sigma = 1/4",
-                numeric(
-                    "order",
-                    "posterior loss at sigma = 1/4 against direct quadrature",
-                    abs(direct / sharp - 1),
-                    "<=",
-                    1e-7,
-                ),
-                bound(
-                    "order",
-                    "largest slope of posterior loss / sigma^2 in sigma",
-                    np.diff(posterior).max(),
-                    "<",
-                    1e-14,
-                ),
-                bound(
-                    "order",
-                    "smallest on-loss / sigma^2 of optimal ReLU decoders less sharp C'",
-                    decoders.min() - sharp,
-                    ">=",
-                    0.0,
-                ),
-                numeric(
-                    "order",
-                    "posterior loss / sigma^2 at sigma = 1e-4, less 1",
-                    abs(posterior[0] - 1),
-                    "<=",
-                    1e-3,
-                ),
+                numeric("order", "posterior loss at sigma = 1/4 against direct quadrature", gap, "<=", 1e-7),
+                bound("order", "largest slope of posterior loss / sigma^2 in sigma", steepest, "<", 1e-14),
+                bound("order", "ReLU's smallest on-loss / sigma^2 less C'", decoders.min() - sharp, ">="),
+                numeric("order", "posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", 1e-3),
             ),
             says(
                 f"the source's chain of inequalities gives {chain:.4f}",
-                bound(
-                    "order",
-                    "smallest posterior loss / sigma^2 less C' of the chain",
-                    posterior.min() - chain,
-                    ">",
-                    0.0,
-                ),
+                bound("order", "smallest posterior loss / sigma^2 less C' of the chain", over, ">"),
                 bound("order", "largest slope of P(y inside) in sigma", np.diff(interior).max(), "<", 1e-14),
             ),
         ],
@@ -190,55 +152,36 @@ def c23(quick: bool) -> Evidence:
 
 @claim("C24", SOURCE, "4.3.3", "L ~ p^2/r up to logarithms when p/r << 1")
 def c24(quick: bool) -> Evidence:
-    chain = chain_constant()
     count = 60 if quick else 400
     p = np.geomspace(1e-12, 0.1, count)[:, None]
     ratio = np.geomspace(1e-9, 0.999, count)
     best = optimum(p, ratio)
     inside = best.sigma < 0.25
     scaled = best.loss * ratio / p**2
-    lower = scaled / (chain * (1 / 3 - p / 4) * (1 - ratio))
-    upper = scaled / (0.5 + 2 / 3 * np.log(1 / p))
-    sharp = posterior_loss(0.25)
+    lower = (scaled / (chain_constant() * (1 / 3 - p / 4) * (1 - ratio)))[inside].min()
+    upper = (scaled / (0.5 + 2 / 3 * np.log(1 / p)))[inside].max()
     # Two features on one line, M = [[1, -3], [-1/3, 1]]: what they add to each other is not normal.
     uneven = exact_loss([[1.0, -3.0], [-1 / 3, 1.0]], np.zeros(2), 1e-4).loss * 0.5 / 1e-8
-    below = uneven / (sharp * (1 / 3 - 1e-4 / 4) * 0.5)
-    pair = optimum(1e-10, np.array([0.01, 0.02]))
-    odds = 1 / np.array([0.01, 0.02]) - 1
-    in_ratio = float(np.diff(np.log(pair.loss))[0] / np.diff(np.log(odds))[0])
-    tiny = optimum(np.array([1e-22, 1e-23]), 0.5)
-    in_p = float(-np.diff(np.log(tiny.loss))[0] / np.log(10))
-    powers = [
-        growth * d * np.log(10) / size
-        for d in (40, 160, 640)
-        for _, size, growth in [small_law(d * np.log(10))]
-    ]
+    below = uneven / (posterior_loss(0.25) * (1 / 3 - 1e-4 / 4) * 0.5)
+    pair = np.array([0.01, 0.02])
+    in_ratio = float(np.diff(np.log(optimum(1e-10, pair).loss))[0] / np.diff(np.log(1 / pair - 1))[0])
+    in_p = float(-np.diff(np.log(optimum(np.array([1e-22, 1e-23]), 0.5).loss))[0] / TEN)
+    laws = [(d * TEN, *small_law(d * TEN)) for d in (40, 160, 640)]
+    powers = [growth * log_inverse_p / size for log_inverse_p, _, size, growth in laws]
     return Evidence(
         "L >= p L_on >= C' p sigma^2 (C21, C23) and the bound of C20 enclose the optimum: for sigma < 1/4 "
-        f"it is at least {lower[inside].min():.2f} times the lower and at most {upper[inside].max():.3f} "
-        f"times the upper bound. The exponent of (1/r - 1) is {in_ratio:.4f}, that of p is {in_p:.4f} "
-        "around 1e-22. What is missing from 2, times log(1/p), is the power of the logarithm: "
-        f"{', '.join(f'{v:.3f}' for v in powers)} at p = 1e-40, 1e-160, 1e-640 by the law of C20.",
+        f"it is at least {lower:.2f} times the lower and at most {upper:.3f} times the upper bound. The "
+        f"exponent of (1/r - 1) is {in_ratio:.4f}, that of p is {in_p:.4f} around 1e-22. What is missing "
+        f"from 2, times log(1/p), is the power of the logarithm: {', '.join(f'{v:.3f}' for v in powers)} at "
+        "p = 1e-40, 1e-160, 1e-640 by the law of C20.",
         [],
         {"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
         [
             says(
                 "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 - "
                 "r) <= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
-                bound(
-                    "order",
-                    "smallest L over its lower bound, sigma < 1/4",
-                    float(lower[inside].min()),
-                    ">=",
-                    1.0,
-                ),
-                bound(
-                    "order",
-                    "largest L over its upper bound, sigma < 1/4",
-                    float(upper[inside].max()),
-                    "<=",
-                    1.0,
-                ),
+                bound("order", "smallest L over its lower bound, sigma < 1/4", lower, ">=", 1.0),
+                bound("order", "largest L over its upper bound, sigma < 1/4", upper, "<=", 1.0),
             ),
             says(
                 f"other codes go below: uneven pairs at r = 1/2 have {below:.2f} times the lower bound with "
@@ -246,18 +189,135 @@ def c24(quick: bool) -> Evidence:
                 numeric("order", "loss of uneven pairs at p = 1e-4 over that bound", below, "<", 1.0),
             ),
             says(
-                "the logarithm enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 "
-                "log(1/p)",
+                "the logarithm enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ "
+                "2 log(1/p)",
                 # The next term is of relative size t sigma = 4e-3.
                 numeric("order", "|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", 0.01),
                 # The logarithm takes 1/log(1/p) = 0.02 away.
                 numeric("order", "|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", 0.03),
-                numeric(
-                    "order", "|power of the logarithm - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", 0.02
-                ),
+                numeric("order", "|logarithm's power - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", 0.02),
             ),
         ],
     )
 
 
-BOUNDS: tuple[Claim, ...] = (c22, c23, c24)
+def _above(x: float) -> float:
+    """Return E Z^2 where Z > x, for a standard normal Z."""
+    return float(x * _density(x) + ndtr(-x))
+
+
+def jumprelu_parts(tau: float, sigma: float) -> tuple[float, float]:
+    """Return on- and off-loss of the decoder y where y > tau sigma and else 0, for noise N(0, sigma^2)."""
+
+    def of_value(u: float) -> float:
+        x = tau - u / sigma
+        return sigma**2 * _above(x) + u * u * float(ndtr(x))
+
+    edges = [v for v in sigma * (tau + np.array([-8.0, -3.0, 0.0, 3.0, 8.0])) if 0 < v < 1]
+    on = integrate.quad(of_value, 0, 1, points=edges or None, epsabs=0, epsrel=1e-10, limit=400)[0]
+    return float(on), sigma**2 * _above(tau)
+
+
+def least_jumprelu(p: float, sigma: float) -> float:
+    """Return the least loss of that decoder over its threshold."""
+
+    def loss(tau: float) -> float:
+        on, off = jumprelu_parts(tau, sigma)
+        return p * on + (1 - p) * off
+
+    highest = np.sqrt(2 * np.log(1 / p)) + 4
+    return float(optimize.minimize_scalar(loss, bounds=(0.1, highest), method="bounded").fun)
+
+
+def _limit_factor(log_inverse_p: float) -> float:
+    """Return ReLU's loss over that of JumpReLU for sigma -> 0, from below, by one threshold for each p."""
+    tau = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
+    # P(Z > t) < phi(t)/t
+    off = np.exp(-0.5 * tau * tau + log_inverse_p) * (tau + 1 / tau) / np.sqrt(2 * np.pi)
+    return float(small_law(log_inverse_p)[1] / (1 + off))
+
+
+@claim(
+    "C25",
+    SOURCE,
+    "Abstract",
+    "changing or adding to the activation any elementwise or filtering operation improves the loss at most "
+    "by a constant factor",
+)
+def c25(quick: bool) -> Evidence:
+    ratio = 0.25
+    p = np.array([1e-2, 1e-4, 1e-8, 1e-16, 1e-1])
+    best = optimum(p, ratio)
+    jump = np.array([least_jumprelu(float(q), float(s)) for q, s in zip(p, best.sigma, strict=True)])
+    floor = p * best.sigma**2 * [posterior_loss(float(s)) for s in best.sigma]
+    factor = best.loss / jump
+
+    def gain(log_p: float) -> float:
+        at = optimum(np.exp(log_p), ratio)
+        return float(at.loss / least_jumprelu(float(np.exp(log_p)), float(at.sigma)) - 1)
+
+    even = float(np.exp(optimize.brentq(gain, np.log(1e-3), np.log(1e-1), xtol=1e-4)))
+    far = [_limit_factor(digits * TEN) for digits in (160, 320, 640)]
+    growth = abs((far[2] - far[1]) / (320 * TEN) - 0.5)
+
+    grid = np.geomspace(1e-12, 1, 30 if quick else 200)[:, None]
+    all_best = optimum(grid, np.geomspace(1e-9, 0.999, 30 if quick else 200))
+    inside = all_best.sigma < 0.25
+    allowed = grid * all_best.sigma**2 * (1.5 + 2 * np.log(1 / grid))
+    over = float((all_best.loss / allowed)[inside].max())
+
+    tau, sigma = 1.5, 0.2
+
+    def error(y: float, u: float) -> float:
+        return float((u - y * (y > tau * sigma)) ** 2 * _density((y - u) / sigma) / sigma)
+
+    direct = sum(
+        integrate.dblquad(error, 0, 1, low, high, epsabs=1e-10)[0]
+        for low, high in ((-2.0, tau * sigma), (tau * sigma, 3.0))
+    )
+    gap = abs(direct / jumprelu_parts(tau, sigma)[0] - 1)
+    return Evidence(
+        "A threshold tau sigma with tau^2 = 2 log(1/p) + 4 log log(1/p) leaves an off-loss of order p "
+        "sigma^2 log(1/p)^(-3/2), and an on-loss of sigma^2 and, for what falls below, of order (tau "
+        "sigma)^3. So JumpReLU's loss is p sigma^2 (1 + o(1)) for p -> 0 at a fixed ratio, which is the "
+        "floor of every elementwise decoder (C23), while ReLU pays for its shift: 1 + t^2/4 + ... with t^2 "
+        f"~ 2 log(1/p) (C18, C20). At ratio {ratio} and p = {', '.join(f'{x:g}' for x in p)} JumpReLU, its "
+        f"scale left at 1, gains the factors {', '.join(f'{x:.2f}' for x in factor)}; the floor leaves room "
+        f"for {', '.join(f'{x:.2f}' for x in best.loss / floor)}. What filters, which see all outputs, can "
+        "gain at most is not bounded here.",
+        [
+            numeric(
+                "printed", "factor at p = 1e-16 over that at 1e-8, less 1", factor[3] / factor[2] - 1, "<=", 0
+            ),
+            numeric(
+                "printed", "the same at 1e-640 over 1e-320, sigma -> 0, less 1", far[2] / far[1] - 1, "<=", 0
+            ),
+        ],
+        corrections=[
+            says(
+                "by no constant: on the same noise JumpReLU (y above a threshold, else 0) gains a factor of "
+                f"about (1/2) log(1/p) for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 (r "
+                "= 1/4)",
+                # What is missing from 1/2 is (3/2)/t^2 and the vanishing off-loss, with t^2 = 2900.
+                numeric(
+                    "corrected", "|growth of the factor per log(1/p) - 1/2|, p = 1e-640", growth, "<=", 0.01
+                ),
+                numeric("corrected", "JumpReLU's on-loss against a double integral", gap, "<=", 1e-6),
+            ),
+            says(
+                f"this holds for rare features: the gain begins below p = {even:.1g}, and at {p[4]:g} the "
+                f"factor is {factor[4]:.2f}, a loss",
+                numeric("corrected", "factor at p = 0.1", factor[4], "<", 1.0),
+                numeric("corrected", "p below which JumpReLU gains, r = 1/4", even, ">", p[0] / 10),
+            ),
+            says(
+                f"no elementwise decoder gains more than (3/2 + 2 log(1/p))/{posterior_loss(0.25):.4f} for "
+                "sigma < 1/4",
+                bound("corrected", "largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", 1.0),
+                bound("corrected", "least JumpReLU's loss over the floor", (jump / floor).min(), ">=", 1.0),
+            ),
+        ],
+    )
+
+
+BOUNDS: tuple[Claim, ...] = (c22, c23, c24, c25)

@@ -208,13 +208,13 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         f"Models of {LARGEST} features ({MEDIUM} at p = {RARE}), at the stopping rule of the source and "
         f"after {steps} more; the source went to 8192 features. Loss over the rug's, less 1, at p = "
         f"{_list(P)} and ratios {_list(RATIOS)} of each: {_list(early, '.1%')}; after {steps}: "
-        f"{_list(late, '.1%')}. Even pairs have p^2/6 per feature at ratio 1/2, uneven ones, with entries -3 "
-        "and -1/3, 25 p^2/162. Copies of a small model side by side have its loss per feature, so that a "
+        f"{_list(late, '.1%')}. Even pairs have p^2/6 per feature at ratio 1/2, uneven ones, with entries "
+        "-3 and -1/3, 25 p^2/162. Copies of a small model side by side have its loss per feature, so that a "
         "large model with a higher loss is not optimal. This is judged by single models, each loss within "
         f"the error of its measurement; with new seeds alone the excess at p = {COMMON} is {again:.1%}. An "
-        "earlier finding on means over seeds 3 to 5 was not confirmed there; this one was worded after that, "
-        f"and frozen before the new seeds were trained. Means over seeds from 3 on: {mean(fresh[0]):.4g} for "
-        f"{SMALLEST} features, {mean(fresh[1]):.4g} for {LARGEST}.",
+        "earlier finding on means over seeds 3 to 5 was not confirmed there; this one was worded after "
+        "that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
+        f"{mean(fresh[0]):.4g} for {SMALLEST} features, {mean(fresh[1]):.4g} for {LARGEST}.",
         [
             *(
                 models.keeps(f"{name}, {end}", found, relation, limit)
@@ -335,8 +335,8 @@ def c29(quick: bool, ds: xr.Dataset, pair: xr.Dataset) -> Evidence:
                 models.true(f"its factors of doublings there, {steps}", rising, ">", 1),
             ),
             says(
-                f"at ratio {QUARTER} and the stopping rule the bias's spread falls, from {SMALLEST} features "
-                f"to the largest by factors of {_span(quarter)}",
+                f"at ratio {QUARTER} and the stopping rule the bias's spread falls, from {SMALLEST} "
+                f"features to the largest by factors of {_span(quarter)}",
                 models.true(f"bias at ratio {QUARTER}, stopping rule: factors", quarter, "<=", FALLS),
             ),
             says(
@@ -383,15 +383,15 @@ def c30(quick: bool, ds: xr.Dataset) -> Evidence:
         corrections=[
             says(
                 "the variance vanishes like 1/n_s^2 whatever the code; relative to the mean it does not in "
-                "pairs, where the two rows have entries c and 1/c: s.d. over mean stays at (c^2 - c^-2)/(c^2 "
-                "+ c^-2)",
+                "pairs, where the two rows have entries c and 1/c: s.d. over mean stays at (c^2 - "
+                "c^-2)/(c^2 + c^-2)",
                 symbolic("corrected", "s.d. over mean in pairs, less that", 2 * half / sum(rows) - spread),
                 symbolic("corrected", "n^2 times the variance in pairs, in the limit", limit),
             ),
             says(f"it is {least.limit} or more in every trained model at ratio {HALF}", least),
             says(
-                f"it falls at ratio {QUARTER} and the stopping rule, from {SMALLEST} features to the largest "
-                f"by factors of {_span(quarter)}",
+                f"it falls at ratio {QUARTER} and the stopping rule, from {SMALLEST} features to the "
+                f"largest by factors of {_span(quarter)}",
                 models.true(f"{text} at ratio {QUARTER}, stopping rule: factors", quarter, "<=", FALLS),
             ),
         ],

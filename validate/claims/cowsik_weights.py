@@ -9,12 +9,14 @@ so the bound holds, and equality means W = (n/d) P: symmetric, of rank d, eigenv
 """
 
 import itertools
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
-from .ledger import Claim, Evidence, bound, claim, numeric, says, symbolic
+from ...theory.derivation import sp
+from .ledger import Claim, Evidence, Finding, bound, claim, numeric, says, symbolic
 
 __all__ = ["ROUNDING", "WEIGHTS", "excess", "hadamard", "rug"]
 
@@ -83,47 +85,47 @@ def _optimal_matrices() -> list[tuple[Array, int]]:
     return rugs + frames
 
 
-def _identity_residual(n: int, d: int) -> object:
-    """Return ||W - (n/d)P||^2 - ||W||^2 + n^2/d exactly, for a rational W of rank d with unit diagonal."""
-    import sympy
-
-    A = sympy.Matrix(n, d, lambda i, k: sympy.Integer(1 + (3 * i + 5 * k * k + 2 * i * i * k) % 7))
-    B = sympy.Matrix(d, n, lambda k, j: sympy.Integer(1 + (4 * j + 3 * k + j * j * (k + 1)) % 5))
-    W = A * B
-    W = sympy.Matrix(n, n, lambda i, j: W[i, j] / W[i, i])
-    P = B.T * (B * B.T).inv() * B
-    gap = W - sympy.Rational(n, d) * P
-    return sum(gap.applyfunc(lambda v: v**2)) - sum(W.applyfunc(lambda v: v**2)) + sympy.Rational(n * n, d)
+def _residual(W: Any, P: Any, n: int, d: int) -> Any:
+    """Return ||W - (n/d)P||^2 - ||W||^2 + n^2/d."""
+    sizes = (sum(M.applyfunc(lambda v: v**2)) for M in (W - sp.Rational(n, d) * P, W))
+    return next(sizes) - next(sizes) + sp.Rational(n * n, d)
 
 
-def _identity_rank_one() -> object:
-    """Return the same residual for every matrix of rank 1 with unit diagonal, n = 3."""
-    import sympy
-
-    b = sympy.symbols("b1:4", positive=True)
+def _identities(d: int) -> list[Finding]:
+    """Return that the identity holds for a rational W of rank d, and for every W of rank 1, n = 3."""
+    n = 5
+    A = sp.Matrix(n, d, lambda i, k: sp.Integer(1 + (3 * i + 5 * k * k + 2 * i * i * k) % 7))
+    B = sp.Matrix(d, n, lambda k, j: sp.Integer(1 + (4 * j + 3 * k + j * j * (k + 1)) % 5))
+    product = A * B
+    W = sp.Matrix(n, n, lambda i, j: product[i, j] / product[i, i])
+    b = sp.symbols("b1:4", positive=True)
     norm = sum(v**2 for v in b)
-    W = sympy.Matrix(3, 3, lambda i, j: b[j] / b[i])
-    P = sympy.Matrix(3, 3, lambda i, j: b[i] * b[j] / norm)
-    return sum((W - 3 * P).applyfunc(lambda v: v**2)) - sum(W.applyfunc(lambda v: v**2)) + 9
+    one = sp.Matrix(3, 3, lambda i, j: b[j] / b[i]), sp.Matrix(3, 3, lambda i, j: b[i] * b[j] / norm)
+    return [
+        symbolic("printed", "identity for every W of rank 1, n = 3", _residual(*one, 3, 1)),
+        symbolic(
+            "printed",
+            f"identity for a rational W of rank {d}, n = {n}",
+            _residual(W, B.T * (B * B.T).inv() * B, n, d),
+        ),
+    ]
 
 
 @claim(
     "C6",
     SOURCE,
     "Eq. 6, 21",
-    "the mean over rows of Var nu_i is at least (4p - 3p^2)/12 (n_s/n_d - 1) for unit-diagonal W of rank "
-    "<= n_d",
+    "the mean over rows of Var nu_i is at least (4p - 3p^2)/12 (n_s/n_d - 1) for unit-diagonal W of rank <= "
+    "n_d",
 )
 def c6(quick: bool) -> Evidence:
     rng = np.random.default_rng(6)
-    shapes = [(3, 1), (4, 3), (6, 2), (9, 4), (16, 5)]
     worst, identity = np.inf, 0.0
-    for n, d in shapes * (40 if quick else 400):
+    for n, d in [(3, 1), (4, 3), (6, 2), (9, 4), (16, 5)] * (40 if quick else 400):
         W = _random_rank(n, d, rng)
-        size = np.sum(W**2)
         worst = min(worst, excess(W, d) / (n * n / d))
         gap = np.sum((W - n / d * _row_space(W, d)) ** 2)
-        identity = max(identity, abs(gap - excess(W, d)) / size)
+        identity = max(identity, abs(gap - excess(W, d)) / np.sum(W**2))
     descents = min(
         _descended(n, d, rng) for n, d in ((4, 2), (6, 2), (7, 3)) for _ in range(3 if quick else 20)
     )
@@ -134,14 +136,12 @@ def c6(quick: bool) -> Evidence:
         f"it end {descents:.1e} above it, and {len(_optimal_matrices())} matrices (n/d)P reach it within "
         f"{reached:.0e}.",
         [
-            symbolic("printed", "identity for every W of rank 1, n = 3", _identity_rank_one()),
-            symbolic("printed", "identity for a rational W of rank 2, n = 5", _identity_residual(5, 2)),
+            *_identities(2),
             numeric("printed", "relative residual of the identity, random W", identity, "<=", 1e-11),
             bound("printed", "smallest relative excess, random W", worst, ">=", -ROUNDING),
             bound("printed", "smallest relative excess after descent", descents, ">=", -ROUNDING),
             numeric("printed", "largest excess where equality is expected", reached, "<=", ROUNDING),
         ],
-        {"random matrices": len(shapes) * (40 if quick else 400), "smallest excess by descent": descents},
     )
 
 
@@ -170,8 +170,7 @@ def c7(quick: bool) -> Evidence:
         f"leaves an excess: not symmetric {skewed:.2g}, eigenvalues unequal {uneven:.2g}, rank too small "
         f"{deficient:.2g}.",
         [
-            symbolic("printed", "identity for every W of rank 1, n = 3", _identity_rank_one()),
-            symbolic("printed", "identity for a rational W of rank 3, n = 5", _identity_residual(5, 3)),
+            *_identities(3),
             bound("printed", "smallest excess, only symmetry broken", skewed, ">", ROUNDING),
             bound("printed", "smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
             bound("printed", "smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
@@ -184,8 +183,8 @@ def c7(quick: bool) -> Evidence:
     "C8",
     SOURCE,
     "Eq. 7",
-    "W proportional to O P O^T (O orthogonal, P a projector of rank n_d) with W_ii = 1 saturates the "
-    "bound of Eq. 6, with all its nonzero eigenvalues equal to 1",
+    "W proportional to O P O^T (O orthogonal, P a projector of rank n_d) with W_ii = 1 saturates the bound "
+    "of Eq. 6, with all its nonzero eigenvalues equal to 1",
 )
 def c8(quick: bool) -> Evidence:
     spectra = [(np.linalg.eigvalsh(W)[-d:], len(W) / d, d, W) for W, d in _optimal_matrices()]
@@ -232,27 +231,20 @@ def c9(quick: bool) -> Evidence:
         f"gaps in the search are {schur:.2g} and {cauchy:.2g} ({complex_ones} of the matrices have complex "
         "eigenvalues).",
         [
-            numeric(
-                "printed", "||W||^2 less eigenvalue part less upper part, relative", residual, "<=", 1e-12
-            ),
+            numeric("printed", "||W||^2 less both parts of U, relative", residual, "<=", 1e-12),
             # The eigenvalue that is zero is defective in rounding: errors of sqrt(eps) enter squared.
             bound("printed", "smallest relative first gap", schur, ">=", -1e-12),
             bound("printed", "smallest relative second gap", cauchy, ">=", -1e-12),
             numeric("printed", "both gaps for W = (n/d)P", reached, "<=", ROUNDING),
         ],
-        {"matrices with complex eigenvalues": complex_ones},
     )
 
 
 @claim("C10", SOURCE, "4.2.1", "the rows of sqrt(W) are a tight frame (W the optimal matrix of Eq. 7)")
 def c10(quick: bool) -> Evidence:
-    import sympy
-
     n, d = 8, 3
-    exact = max(
-        int(np.abs(hadamard(n)[:, S].T @ hadamard(n)[:, S] - n * np.eye(d, dtype=int)).max())
-        for S in map(list, itertools.combinations(range(n), d))
-    )
+    rows = [hadamard(n)[:, list(S)] for S in itertools.combinations(range(n), d)]
+    exact = max(int(np.abs(H.T @ H - n * np.eye(d, dtype=int)).max()) for H in rows)
     frame, potential = 0.0, 0.0
     for W, rank in _optimal_matrices():
         values, vectors = np.linalg.eigh(W)
@@ -260,17 +252,14 @@ def c10(quick: bool) -> Evidence:
         G = root.T @ root
         frame = max(frame, float(np.abs(G - len(W) / rank * np.eye(rank)).max()))
         potential = max(potential, abs(np.trace(G) ** 2 - rank * float(np.sum(G**2))))
-    five = sympy.Matrix(5, 2, lambda i, k: [sympy.cos, sympy.sin][k](2 * sympy.pi * i / 5))
+    five = sp.Matrix(5, 2, lambda i, k: [sp.cos, sp.sin][k](2 * sp.pi * i / 5))
     return Evidence(
-        "F with F F^T = W has F^T F = (n_s/n_d) I: exactly for all "
-        f"{len(list(itertools.combinations(range(n), d)))} rugs of size 8 and rank 3, within {frame:.0e} "
-        "for all matrices tried. The reason given, (Tr F^T F)^2 = n_d Tr (F^T F)^2, holds within "
-        f"{potential:.0e}.",
+        f"F with F F^T = W has F^T F = (n_s/n_d) I: exactly for all {len(rows)} rugs of size 8 and rank 3, "
+        f"within {frame:.0e} for all matrices tried. The reason given, (Tr F^T F)^2 = n_d Tr (F^T F)^2, "
+        f"holds within {potential:.0e}.",
         [
             numeric("printed", "n_d (F^T F - (n_s/n_d) I) in integers, all rugs", exact, "==", 0.0),
-            symbolic(
-                "printed", "pentagon: F^T F - (5/2) I", five.T * five - sympy.Rational(5, 2) * sympy.eye(2)
-            ),
+            symbolic("printed", "pentagon: F^T F - (5/2) I", five.T * five - sp.Rational(5, 2) * sp.eye(2)),
             numeric("printed", "largest entry of F^T F - (n_s/n_d) I", frame, "<=", ROUNDING),
             numeric("printed", "largest |(Tr F^T F)^2 - n_d Tr (F^T F)^2|", potential, "<=", ROUNDING),
         ],
