@@ -36,10 +36,8 @@ class SmallModel:
     ----------
     W : (n_features, n_hidden) ndarray of float64
         Encodings, one a row.
-    b : (n_features,) ndarray of float64
-        Biases.
-    importance : (n_features,) ndarray of float64
-        Weights of the features' squared errors.
+    b, importance : (n_features,) ndarray of float64
+        Biases, and weights of the features' squared errors.
     p : float
         Probability that a feature is on; its value is then uniform on [0, 1].
     loss : float
@@ -66,10 +64,6 @@ def small_model(found: Minimum, law: float | Features) -> SmallModel:
     law : float or Features
         The law that it was found for: features on equally often, independent and uniform on [0, 1].
 
-    Returns
-    -------
-    SmallModel
-
     Raises
     ------
     ValueError
@@ -95,26 +89,28 @@ def small_model(found: Minimum, law: float | Features) -> SmallModel:
 
 def _checked(model: SmallModel, name: str) -> SmallModel:
     """Return the model with its arrays as float64 after checking shapes, ranges and the loss."""
+    given = model.certificate
     W = arguments.matrix(f"{name}.W", model.W)
-    n = W.shape[0]
-    b = arguments.vector(f"{name}.b", model.b, n)
-    importance = arguments.real(
-        f"{name}.importance", arguments.vector(f"{name}.importance", model.importance, n), 0
+    b, importance = (
+        arguments.vector(f"{name}.{part}", getattr(model, part), len(W)) for part in ("b", "importance")
     )
+    arguments.real(f"{name}.importance", importance, 0)
     p = arguments.number(f"{name}.p", model.p, 0, 1, brackets="(]")
     loss = arguments.number(f"{name}.loss", model.loss, 0)
-    lower = arguments.number(f"{name}.certificate.lower_bound", model.certificate.lower_bound, 0)
-    gap = arguments.number(f"{name}.certificate.gap", model.certificate.gap, 0)
-    work = arguments.integer(f"{name}.certificate.work", model.certificate.work, 0)
-    if not isinstance(model.certificate.kind, str):
-        raise ValueError(f"`{name}.certificate.kind` must be text; got {model.certificate.kind!r}.")
+    lower, gap = (
+        arguments.number(f"{name}.certificate.{part}", getattr(given, part), 0)
+        for part in ("lower_bound", "gap")
+    )
+    work = arguments.integer(f"{name}.certificate.work", given.work, 0)
+    if not isinstance(given.kind, str):
+        raise ValueError(f"`{name}.certificate.kind` must be text; got {given.kind!r}.")
     slack = _AGREE * max(float(importance.mean()) * p / 3.0, loss)
     true = float(np.mean(importance * exact_loss(W @ W.T, b, p).per_feature))
     if abs(true - loss) > slack:
         raise ValueError(f"`{name}.loss` must be the exact loss {true!r}; got {loss!r}.")
     if abs(loss - lower - gap) > slack:
         raise ValueError(f"`{name}.certificate.gap` must be the loss minus the lower bound; got {gap!r}.")
-    return SmallModel(W, b, importance, p, loss, Certificate(model.certificate.kind, lower, gap, work))
+    return SmallModel(W, b, importance, p, loss, Certificate(given.kind, lower, gap, work))
 
 
 def save_models(path: str | os.PathLike[str], models: Sequence[SmallModel]) -> None:
@@ -156,13 +152,12 @@ def save_models(path: str | os.PathLike[str], models: Sequence[SmallModel]) -> N
     good = [_checked(model, f"models[{i}]") for i, model in enumerate(models)]
     arrays: dict[str, npt.NDArray[np.generic]] = {
         "format": np.array(_FORMAT),
-        "p": np.array([m.p for m in good], np.float64),
-        "loss": np.array([m.loss for m in good], np.float64),
-        "certificate_kind": np.array([m.certificate.kind for m in good], np.str_),
-        "certificate_lower_bound": np.array([m.certificate.lower_bound for m in good], np.float64),
-        "certificate_gap": np.array([m.certificate.gap for m in good], np.float64),
-        "certificate_work": np.array([m.certificate.work for m in good], np.int64),
+        **{name: np.array([getattr(model, name) for model in good], np.float64) for name in ("p", "loss")},
     }
+    kinds = {"kind": np.str_, "lower_bound": np.float64, "gap": np.float64, "work": np.int64}
+    for name, kind in kinds.items():
+        column = [getattr(model.certificate, name) for model in good]
+        arrays[f"certificate_{name}"] = np.array(column, kind)
     for i, model in enumerate(good):
         arrays |= {f"W_{i}": model.W, f"b_{i}": model.b, f"importance_{i}": model.importance}
     files.write_arrays(os.fspath(path), arrays)
@@ -176,10 +171,6 @@ def load_models(path: str | os.PathLike[str]) -> list[SmallModel]:
     path : str or path-like
         File to read. Pickled objects are refused, so a file of unknown origin is safe to read.
 
-    Returns
-    -------
-    list of SmallModel
-
     Raises
     ------
     ValueError
@@ -187,10 +178,6 @@ def load_models(path: str | os.PathLike[str]) -> list[SmallModel]:
         one.
     FileNotFoundError
         If there is no such file.
-
-    Examples
-    --------
-    See `save_models`.
     """
     name = os.fspath(path)
     if not Path(name).exists():

@@ -84,11 +84,8 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
         values = grids.get(one.name, None if one.default is None else [one.default])
         if values is None:
             raise ValueError(f"`{one.name}` must be given ({one.help}); got nothing.")
-        axes.append(
-            np.array([arguments.integer(one.name, v, one.least, 10**15) for v in values])
-            if one.whole
-            else arguments.vector(one.name, values)
-        )
+        whole = [arguments.integer(one.name, v, one.least, 10**15) for v in values] if one.whole else None
+        axes.append(arguments.vector(one.name, values) if whole is None else np.array(whole))
     given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
     computed = found.compute(**given)
     for name in found.sources:
@@ -104,10 +101,7 @@ def _rug(p: Any, ratio: Any) -> Columns:
 
     best = solver.optimum(p, ratio)
     return {
-        "sigma": best.sigma,
-        "a": best.a,
-        "b": best.b,
-        "loss": best.loss,
+        **{name: getattr(best, name) for name in ("sigma", "a", "b", "loss")},
         "linear_loss": rug.linear_loss(p, ratio),
         "zero_ratio_loss": rug.zero_ratio_loss(p),
         "asymptotic_loss": rug.asymptotic_loss(p, ratio),
@@ -115,16 +109,12 @@ def _rug(p: Any, ratio: Any) -> Columns:
 
 
 def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
-    import numpy as np
-
     from ..solvers import sparsification
 
+    points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
+    laws = [sparsification.limit_law(*point) for point in points]
     columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
-    laws = [
-        sparsification.limit_law(*point)
-        for point in zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
-    ]
-    return {name: np.array([getattr(law, name) for law in laws]) for name in columns}
+    return {name: [getattr(law, name) for law in laws] for name in columns}
 
 
 def _collisions(n_features: Any, n_hidden: Any) -> Columns:
@@ -156,34 +146,30 @@ def _relu(p: Any, importance: Any) -> Columns:
 
 
 def _noise(**given: Any) -> Columns:
-    import numpy as np
-
     from ..theory import arguments, noise
 
     arguments.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
     points = list(zip(*(given[name].tolist() for name in names), strict=True))
-    rates = [noise.simplex_rate(n, sigma, kappa) for n, _, sigma, kappa, _ in points]
-    regulariser = [noise.regulariser_rate(sigma, eta, kappa) for _, _, sigma, kappa, eta in points]
-    steps = [noise.sparsification_time(n, m, sigma, kappa) / eta for n, m, sigma, kappa, eta in points]
-    return {"rate": np.array(rates), "regulariser_rate": np.array(regulariser), "steps": np.array(steps)}
+    return {
+        "rate": [noise.simplex_rate(n, sigma, kappa) for n, _, sigma, kappa, _ in points],
+        "regulariser_rate": [noise.regulariser_rate(sigma, eta, kappa) for _, _, sigma, kappa, eta in points],
+        "steps": [noise.sparsification_time(n, m, sigma, kappa) / eta for n, m, sigma, kappa, eta in points],
+    }
 
 
 def _codes(p: Any, ratio: Any) -> Columns:
-    import numpy as np
-
     from ..solvers import codes
 
     found = codes.envelopes(p, ratio)
     free = found["free"]
     pairs = zip(free.first.tolist(), free.second.tolist(), strict=True)
-    names = [" + ".join(dict.fromkeys((free.names[a], free.names[b]))) for a, b in pairs]
     return {
         **{model: one.loss for model, one in found.items()},
         "rug": free.rug,
         "linear": free.linear,
         "lower_bound": free.lower_bound,
-        "best": np.array(names),
+        "best": [" + ".join(dict.fromkeys((free.names[a], free.names[b]))) for a, b in pairs],
     }
 
 
@@ -203,19 +189,18 @@ def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
         columns["unbiased_loss"].append(linear.critical_loss(moments, kept))
         columns["first"].append(float(values[0]))
         columns["others"].append(float(values[-1]))
-    return {name: np.array(column) for name, column in columns.items()}
+    return columns
 
 
+_P = Parameter("p", "probability that a feature is on, (0, 1]")
+_RATIO = Parameter("ratio", "n_hidden/n_features, (0, 1]")
 _N_FEATURES = Parameter("n_features", "number of features", whole=True)
 _N_HIDDEN = Parameter("n_hidden", "number of hidden neurons", whole=True)
 
 PREDICTIONS: dict[str, Prediction] = {
     "rug": Prediction(
         "Persian rug: optimal symmetric autoencoder, loss per feature",
-        (
-            Parameter("p", "probability that a feature is on, (0, 1]"),
-            Parameter("ratio", "n_hidden/n_features, (0, 1]"),
-        ),
+        (_P, _RATIO),
         {
             "sigma": "least interference: Cowsik et al. (2024), Eq. 6",
             "a": "optimal scale: Cowsik et al. (2024), Eq. 16",
@@ -256,10 +241,7 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "relu": Prediction(
         "Two features in one dimension, ReLU(W W' x + b): the global minimum of the exact loss",
-        (
-            Parameter("p", "probability that a feature is on, (0, 1]"),
-            Parameter("importance", "of the second feature; the first one's is 1", default=1.0),
-        ),
+        (_P, Parameter("importance", "of the second feature; the first one's is 1", default=1.0)),
         {
             "phase": "which features are represented, and how: Elhage et al. (2022), with free biases",
             "w1": "encoding of the first feature",
@@ -272,7 +254,7 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "linear": Prediction(
         "Linear autoencoders of sparse data: least loss per feature, eigenvalues of E xx'",
-        (Parameter("p", "probability that a feature is on, (0, 1]"), _N_FEATURES, _N_HIDDEN),
+        (_P, _N_FEATURES, _N_HIDDEN),
         {
             "loss": "best affine model: Notes (2022), Cor. 2, on the covariance",
             "unbiased_loss": "best model without bias: Notes (2022), Cor. 2, on the second moments",
@@ -283,10 +265,7 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "codes": Prediction(
         "Structured codes and their mixtures beside the Persian rug: loss per feature for many features",
-        (
-            Parameter("p", "probability that a feature is on, (0, 1)"),
-            Parameter("ratio", "n_hidden/n_features, (0, 1]"),
-        ),
+        (Parameter("p", "probability that a feature is on, (0, 1)"), _RATIO),
         {
             "tied": "least of all codes of models ReLU(W W' x + b), the rug included: an upper bound",
             "balanced": "the same if the decoder is free and all features are treated alike",

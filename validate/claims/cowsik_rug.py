@@ -58,17 +58,17 @@ def c11(quick: bool) -> Evidence:
 def c12(quick: bool) -> Evidence:
     rng = np.random.default_rng(12)
     found = []
-    sizes = ((n, d) for n in (4, 16, 64) for d in sorted({1, n // 4, n // 2, n - 1}))
+    sizes = [(n, d) for n in (4, 16, 64) for d in sorted({1, n // 4, n // 2, n - 1})]
     for n, d in sizes:
         H = hadamard(n)[:, rng.choice(n, d, replace=False)]
         T = H @ H.T  # n_d R, in integers
-        gaps = np.diag(T) - d, T @ T - n * T, T @ T / d**2 - T / d
-        found.append([*(np.abs(gap).max() for gap in gaps), n / d])
-    diagonal, corrected, projector, _ = np.max(found, axis=0)
-    ratio = found[int(np.argmax([gap for _, _, gap, _ in found]))][-1]
+        gaps = T @ T / d**2 - T / d, np.diag(T) - d, T @ T - n * T
+        found.append([np.abs(gap).max() for gap in gaps])
+    projector, diagonal, corrected = np.max(found, axis=0)
+    n, d = sizes[np.argmax(found, axis=0)[0]]
     unit = ("n_d |R_ii - 1| in integers", diagonal, "==", 0)
     return Evidence(
-        f"The diagonal is 1 exactly. R^2 - R has entries up to {projector:.4g} (at n_s/n_d = {ratio:g}), "
+        f"The diagonal is 1 exactly. R^2 - R has entries up to {projector:.4g} (at n_s/n_d = {n / d:g}), "
         "while n_d^2 (R^2 - (n_s/n_d) R) vanishes in integers.",
         [
             numeric("printed", *unit),
