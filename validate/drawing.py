@@ -155,10 +155,6 @@ def draw_means(ax: Axes, x: npt.ArrayLike, samples: npt.ArrayLike, **style: Any)
 def svg(figure: Figure) -> str:
     """Draw a figure as an SVG element that can stand inside HTML.
 
-    Parameters
-    ----------
-    figure : Figure
-
     Raises
     ------
     TypeError
@@ -177,21 +173,18 @@ def svg(figure: Figure) -> str:
             ax.remove()
         text = io.StringIO()
         canvas.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    drawing = text.getvalue()
-    drawing = drawing[drawing.index("<svg") :]
+    drawing = text.getvalue()[text.getvalue().index("<svg") :]
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     # Blanks between elements, and digits below a hundredth of a point, are a quarter of a file.
     drawing = re.sub(r">\s+<", "><", drawing)
-    drawing = re.sub(
-        r'(?<=\s)(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing
-    )
-    drawing = _ALIKE.sub(
-        lambda found: f'<g{found[1]} style="{found[3]}">{found[2]}</g>'.replace(
-            f' style="{found[3]}"/>', "/>"
-        ),
-        drawing,
-    )
+    places = r'(?<=\s)(?:d|x|y)="[^"]*"'
+    drawing = re.sub(places, lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing)
+    drawing = _ALIKE.sub(_style_once, drawing)
     return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
+
+
+def _style_once(found: re.Match[str]) -> str:
+    return f'<g{found[1]} style="{found[3]}">{found[2]}</g>'.replace(f' style="{found[3]}"/>', "/>")
 
 
 def with_prefix(drawing: str, prefix: str) -> str:
@@ -202,6 +195,4 @@ def with_prefix(drawing: str, prefix: str) -> str:
     >>> with_prefix('<svg><path id="a"/><use href="#a"/></svg>', "x-")
     '<svg><path id="x-a"/><use href="#x-a"/></svg>'
     """
-    drawing = re.sub(r'\bid="', f'id="{prefix}', drawing)
-    drawing = re.sub(r'href="#', f'href="#{prefix}', drawing)
-    return re.sub(r"url\(#", f"url(#{prefix}", drawing)
+    return re.sub(r'(\bid="|href="#|url\(#)', lambda found: found[0] + prefix, drawing)

@@ -82,10 +82,8 @@ class Figure:
 
     Parameters
     ----------
-    name : str
-        Unique in its section; part of the name of the data file.
-    title, caption : str
-        Plain text.
+    name, title, caption : str
+        Plain text; the name is unique in its section and part of that of the data file.
     dataset : xarray.Dataset
         What is drawn; written as netCDF beside the page.
     draw : callable or sequence of callable
@@ -117,23 +115,14 @@ class Table:
     @classmethod
     def of(cls, title: str, frame: pd.DataFrame, caption: str = "") -> "Table":
         """Return a data frame as a table; its index is not shown."""
-        return cls(
-            title, [str(name) for name in frame.columns], frame.astype(object).values.tolist(), caption
-        )
+        return cls(title, [*map(str, frame.columns)], frame.astype(object).values.tolist(), caption)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the report shows of a topic.
+    """What the report shows of a topic: plain text with empty lines between paragraphs, figures, tables.
 
-    Parameters
-    ----------
-    text : str
-        Plain, with empty lines between paragraphs.
-    figures : sequence of Figure, optional
-    tables : sequence of Table, optional
-    headline : str, optional
-        A sentence for the first screen of the page; the first figure stands small beside it.
+    A headline is a sentence for the first screen of the page; the first figure stands small beside it.
     """
 
     text: str
@@ -166,18 +155,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Section:
-    """A phenomenon's part of the report.
-
-    Parameters
-    ----------
-    name : str
-        The room's.
-    title : str
-    text : str
-        Plain, with empty lines between paragraphs; what is true of any run.
-    experiments : mapping from str to Experiment
-    topics : sequence of Topic
-    """
+    """A phenomenon's part of the report: `name` is the room's; `text` is plain and true of any run."""
 
     name: str
     title: str

@@ -54,15 +54,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
     """Check that a file can be written at a path: there is none yet, or an ordinary one.
 
-    Links are not followed, so that nothing but the path itself is replaced.
-
-    Parameters
-    ----------
-    path : str or Path
-    name : str, optional
-        What the caller calls it.
-    make_folder : bool, optional
-        Whether to make the folder that it lies in.
+    Links are not followed, so that nothing but the path itself is replaced. `name` is what the caller calls
+    it; the folder that it lies in has to be there, or is made on request.
 
     Raises
     ------
@@ -105,9 +98,8 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise ValueError(
-                f"`out` must be a folder that no other report is writing to now; got {str(folder)!r}."
-            ) from error
+            said = "`out` must be a folder that no other report is writing to now"
+            raise ValueError(f"{said}; got {str(folder)!r}.") from error
         yield
 
 
@@ -169,13 +161,7 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
     """Write a dataset as tidy CSV: a row for each point, a column for each coordinate and variable.
 
     Variables over the same dimensions share a table. Where there are several tables, the dimensions are
-    part of their names. Numbers are written with all their digits.
-
-    Parameters
-    ----------
-    path : str or Path
-        Name of the table if there is one only.
-    dataset : xarray.Dataset
+    part of their names; `path` is the name if there is one only. Numbers are written with all their digits.
 
     Returns
     -------
@@ -193,9 +179,7 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
     for dims, names in groups.items():
         end = f"-by-{'-'.join(dims)}.csv".replace("_", "-") if len(groups) > 1 else ".csv"
         table = path.with_name(path.stem + end)
-        part_of = dataset[names]
-        if not dims:
-            part_of = part_of.expand_dims("row")
+        part_of = dataset[names] if dims else dataset[names].expand_dims("row")
         frame = part_of.to_dataframe().reset_index()
         order = [*dims, *(str(name) for name in dataset.variables if str(name) not in dims)]
         with replacing(table) as part:
@@ -216,9 +200,8 @@ def read_dataset(path: str | Path) -> xr.Dataset:
         with xr.open_dataset(path, engine="scipy", decode_times=False) as dataset:
             return dataset.load()
     except Exception as error:  # the netCDF reader raises many types on a foreign or cut file
-        raise ValueError(
-            f"`path` must be a netCDF file written by this project; got {str(path)!r} ({error})."
-        ) from error
+        said = "`path` must be a netCDF file written by this project"
+        raise ValueError(f"{said}; got {str(path)!r} ({error}).") from error
 
 
 def output_folder(path: str | Path, name: str = "out") -> Path:
@@ -238,7 +221,6 @@ def output_folder(path: str | Path, name: str = "out") -> Path:
             pass
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ValueError(
-            f"`{name}` must be a folder that can be written, or lie in one; got {str(path)!r} ({why})."
-        ) from error
+        said = f"`{name}` must be a folder that can be written, or lie in one"
+        raise ValueError(f"{said}; got {str(path)!r} ({why}).") from error
     return folder

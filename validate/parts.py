@@ -96,7 +96,5 @@ def load_row(folder: Path, key: str, claim: Claim) -> Checked | None:
     if row is None:
         return None
     findings = [Finding(**f) for f in row["findings"]]
-    corrections = [
-        Statement(one["text"], [findings[k] for k in one["findings"]]) for one in row["corrections"]
-    ]
-    return Checked(claim, Evidence(row["text"], findings, row["numbers"], corrections), row["seconds"])
+    said = [Statement(one["text"], [findings[k] for k in one["findings"]]) for one in row["corrections"]]
+    return Checked(claim, Evidence(row["text"], findings, row["numbers"], said), row["seconds"])

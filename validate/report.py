@@ -7,8 +7,10 @@ it becomes tasks: the pieces of the experiments, the topics that show them, the 
 import html
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +69,8 @@ def _tasks(lab: Lab, place: str, rooms: Sequence[str], ledger: Sequence[claims.C
     """List what is to be done; pieces of experiments whose data are there are not."""
     settings = (lab.folder, lab.profile, lab.seed)
     topics = [(room, topic, full_names(room, topic)) for room in rooms for topic in section(room).topics]
-    needed = [name for _, _, names in topics for name in names] + [
-        name for one in ledger for name in one.needs
-    ]
-    found, pieces = pieces_of(lab, needed)
+    needed = [*(names for _, _, names in topics), *(one.needs for one in ledger)]
+    found, pieces = pieces_of(lab, chain(*needed))
 
     def add(name: str, work: Callable[..., object], needs: Sequence[str], *more: str) -> None:
         after = [piece for need in needs for piece in pieces[need]]
@@ -188,15 +188,7 @@ def _clear(folder: Path, everything: bool) -> None:
 def write_topic(folder: Path, room: str, topic: str, shown: Shown, place: str = "") -> Part:
     """Write the data and drawings of a topic's figures; return it as a part of the page.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the page will be.
-    room, topic : str
-        Names of the section and of the topic.
-    shown : Shown
-    place : str, optional
-        Folder in it, under which each section has a folder of its own.
+    The page will be in `folder`, and the files in a folder named for the `room` under `place` in it.
     """
     (folder / place / room).mkdir(parents=True, exist_ok=True)
     figures = [_figure(folder, Path(place) / room, figure) for figure in shown.figures]
@@ -271,7 +263,6 @@ def render(
     done : sequence of Part
         The topics that are finished.
     ledger : sequence of Checked
-        Rows of the ledger.
     facts : sequence of (str, str)
         Name and value of what the page says about the run.
     missing : sequence of str, optional
@@ -283,8 +274,7 @@ def render(
         made = section(room)
         text = [page.paragraphs(made.text)]
         for part in (one for one in done if one.section == room):
-            topic = next((one for one in made.topics if one.name == part.topic), None)
-            ids = () if topic is None else topic.claims
+            ids = next((one.claims for one in made.topics if one.name == part.topic), ())
             text += [part.html, page.judged([judged[id] for id in ids if id in judged])]
         body.append((made.title, "\n".join(text)))
     body.append(("Ledger of claims", page.ledger(ledger)))
@@ -297,7 +287,8 @@ def render(
 
 def _found(done: Sequence[Part], ledger: Sequence[claims.Checked], missing: Sequence[str]) -> str:
     """Return the first screen: the results that matter with small pictures, and the count of verdicts."""
-    counts = {v: sum(row.verdict is v for row in ledger) for v in claims.Verdict}
+    judged = Counter(row.verdict for row in ledger)
+    counts = {verdict: judged[verdict] for verdict in claims.Verdict if judged[verdict]}
     stopped = (
         "<p class='warning'>This run was stopped before its end; the same command continues it. "
         f"Missing: {html.escape(', '.join(missing))}.</p>"
@@ -305,15 +296,13 @@ def _found(done: Sequence[Part], ledger: Sequence[claims.Checked], missing: Sequ
         else ""
     )
     cards = "".join(part.card for part in done)
-    seen = [verdict for verdict, count in counts.items() if count]
-    by_source = [
-        [source, *(sum(row.claim.source == source and row.verdict is v for row in ledger) for v in seen)]
-        for source in dict.fromkeys(row.claim.source for row in ledger)
-    ]
+    pairs = Counter((row.claim.source, row.verdict) for row in ledger)
+    sources = dict.fromkeys(row.claim.source for row in ledger)
+    by_source = [[source, *(pairs[source, verdict] for verdict in counts)] for source in sources]
     return (
         stopped
         + (f"<ul class='headlines'>{cards}</ul>" if cards else "")
         + f"<p>{len(ledger)} claims of the sources; each verdict follows from computed evidence.</p>"
-        + page.badges({verdict: counts[verdict] for verdict in seen})
-        + page.table("Claims by source", ["source", *map(str, seen)], by_source)
+        + page.badges(counts)
+        + page.table("Claims by source", ["source", *map(str, counts)], by_source)
     )

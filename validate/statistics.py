@@ -6,7 +6,7 @@ stated rate. Where several limits decide one question they form a `Family`, whic
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -68,13 +68,15 @@ class Estimate:
         return f"{self.value:{digits}} [{self.low:{digits}}, {self.high:{digits}}]"
 
     def __neg__(self) -> "Estimate":
-        return Estimate(-self.value, -self.high, -self.low, self.level, self.runs, self.alarm)
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
 
     def over(self, scale: float) -> "Estimate":
         """Return the estimate in units of `scale`, which is positive."""
-        return Estimate(
-            self.value / scale, self.low / scale, self.high / scale, self.level, self.runs, self.alarm
-        )
+        return replace(self, value=self.value / scale, low=self.low / scale, high=self.high / scale)
+
+
+def _around(value: float, half: float, level: float, runs: int) -> Estimate:
+    return Estimate(value, value - half, value + half, level, runs)
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,7 @@ class Family:
 
     def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
         """Return an estimate by one of the functions of this room, at the level of the family."""
-        found = statistic(*samples, level=self.level, **options)
-        return Estimate(found.value, found.low, found.high, found.level, found.runs, self.alarm)
+        return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
 
 
 def student(values: npt.ArrayLike, level: float = LEVEL, axis: int = -1) -> tuple[FloatArray, FloatArray]:
@@ -123,7 +124,6 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: int = -1) -> tupl
     values : array_like
         Independent runs along `axis`, two or more.
     level : float, optional
-        Confidence of the interval.
     axis : int, optional
 
     Returns
@@ -151,8 +151,8 @@ def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
     '2.00 [-0.48, 4.48]'
     """
     sample = vector("values", values)
-    middle, half = map(float, student(sample, level))
-    return Estimate(middle, middle - half, middle + half, level, sample.size)
+    middle, half = student(sample, level)
+    return _around(float(middle), float(half), level, sample.size)
 
 
 def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
@@ -163,8 +163,7 @@ def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
     >>> f"{measured(1.0, 0.1):.2f}"
     '1.00 [0.80, 1.20]'
     """
-    half = float(stats.norm.isf((1 - level) / 2) * error)
-    return Estimate(float(value), float(value) - half, float(value) + half, level, 1)
+    return _around(float(value), float(stats.norm.isf((1 - level) / 2) * error), level, 1)
 
 
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
@@ -198,8 +197,7 @@ def power(x: npt.ArrayLike, values: npt.ArrayLike, level: float = LEVEL) -> Esti
     log_x = np.log(np.asarray(x, dtype=np.float64))
     fit = stats.linregress(log_x, np.log(np.asarray(values, dtype=np.float64)))
     half = float(stats.t.isf((1 - level) / 2, log_x.size - 2) * fit.stderr)
-    slope = float(fit.slope)
-    return Estimate(slope, slope - half, slope + half, level, log_x.size)
+    return _around(float(fit.slope), half, level, log_x.size)
 
 
 def jackknife(
@@ -224,7 +222,7 @@ def jackknife(
     runs, whole = len(samples), float(statistic(samples))
     without = [statistic(np.delete(samples, run, axis=0)) for run in range(runs)]
     half = float(stats.t.isf((1 - level) / 2, runs - 1) * np.std(without) * np.sqrt(runs - 1))
-    return Estimate(whole, whole - half, whole + half, level, runs)
+    return _around(whole, half, level, runs)
 
 
 def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
@@ -247,19 +245,9 @@ def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
 
 
 def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Estimate:
-    """Return where means over runs fall through 0, by the jackknife.
+    """Return where means over runs, from (runs, n) values at ascending x, fall through 0; nan if nowhere.
 
-    Parameters
-    ----------
-    x : (n,) array_like of float
-        Ascending.
-    samples : (runs, n) ndarray
-    level : float, optional
-
-    Returns
-    -------
-    Estimate
-        nan where the means do not fall through 0.
+    The interval is the jackknife's.
     """
     at = np.asarray(x, dtype=np.float64)
 

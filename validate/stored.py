@@ -12,17 +12,9 @@ REFERENCE = Path(__file__).parent / "reference"
 
 
 def read_reference(name: str) -> xr.Dataset:
-    """Read a stored result; its attributes say where it comes from.
+    """Read a file of ``validate/reference``, whose README says how each was made.
 
-    Parameters
-    ----------
-    name : str
-        File in ``validate/reference``, whose README says how each was made.
-
-    Returns
-    -------
-    xarray.Dataset
-        With the attributes ``stored_file``, ``stored_date`` and ``stored_device`` added.
+    The attributes ``stored_file``, ``stored_date`` and ``stored_device`` are added.
 
     Raises
     ------

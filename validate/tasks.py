@@ -100,11 +100,7 @@ def perform(tasks: Sequence[Task], jobs: int, reached: Callable[[Task, Any, floa
 
 def _ways(tasks: Sequence[Task]) -> dict[str, float]:
     """Return the seconds from the start of each task to the end of the last that waits for it."""
-    followers: dict[str, list[Task]] = {task.name: [] for task in tasks}
-    for task in tasks:
-        for name in task.after:
-            if name in followers:
-                followers[name].append(task)
+    followers = {task.name: [one for one in tasks if task.name in one.after] for task in tasks}
     found: dict[str, float] = {}
 
     def way(task: Task, above: tuple[str, ...] = ()) -> float:
@@ -131,9 +127,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     # number of threads when they are loaded, so it has to be in the environment that the processes get.
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_alone, initargs=(os.getpid(),)
-    )
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _alone, (os.getpid(),))
     try:
         yield pool
     except BaseException:
@@ -141,11 +135,9 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         raise
     finally:
         pool.shutdown()
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in _THREADS:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def _alone(parent: int) -> None:

@@ -12,27 +12,24 @@ __all__ = ["add"]
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
-    claims = add_command(
+    option = add_command(
         "claims",
         "check statements of the sources by computation, and print the verdicts",
         'superposition claims --source cowsik2024 --verdict "holds with a correction"',
         _claims,
-    )
-    claims.add_argument("--id", nargs="+", metavar="ID", help="only these claims, such as C8")
-    claims.add_argument("--source", help="only claims of this source, such as cowsik2024")
-    claims.add_argument(
+    ).add_argument
+    option("--id", nargs="+", metavar="ID", help="only these claims, such as C8")
+    option("--source", help="only claims of this source, such as cowsik2024")
+    option(
         "--verdict",
-        help="only rows with this verdict: holds, 'holds with a correction', fails, "
-        "'order only', 'question, answered', 'unsettled: a finding fails', open "
-        "(hyphens for spaces are fine)",
+        help="only rows with this verdict: holds, 'holds with a correction', fails, 'order only', 'question, "
+        "answered', 'unsettled: a finding fails', open (hyphens for spaces are fine)",
     )
-    claims.add_argument("--evidence", action="store_true", help="print the computed evidence as well")
-    claims.add_argument("--full", action="store_true", help="larger searches (minutes)")
-    claims.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    claims.add_argument("--json", action="store_true", help="a list of objects with all evidence")
-    claims.add_argument(
-        "--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables"
-    )
+    option("--evidence", action="store_true", help="print the computed evidence as well")
+    option("--full", action="store_true", help="larger searches (minutes)")
+    option("--jobs", type=int, default=1, help="processes (default: 1)")
+    option("--json", action="store_true", help="a list of objects with all evidence")
+    option("--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables")
 
 
 def _claims(options: argparse.Namespace) -> None:

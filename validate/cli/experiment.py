@@ -9,18 +9,17 @@ __all__ = ["add"]
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
-    command = add_command(
+    option = add_command(
         "experiment",
         "run one experiment of the report with settings of your own, and write its data as netCDF; without "
         "a name, list the experiments",
         "superposition experiment collisions.fig3 n_features=64 n_hidden=[64,256] runs=32 --out fig3.nc",
         _experiment,
-    )
-    command.add_argument("name", nargs="?", help="such as collisions.fig3; none lists them all")
-    command.add_argument(
-        "settings", nargs="*", metavar="NAME=VALUE", help="arguments of its function; values as JSON, or text"
-    )
-    command.add_argument("--out", metavar="FILE", help="results, as netCDF")
+    ).add_argument
+    settings = "arguments of its function; values as JSON, or text"
+    option("name", nargs="?", help="such as collisions.fig3; none lists them all")
+    option("settings", nargs="*", metavar="NAME=VALUE", help=settings)
+    option("--out", metavar="FILE", help="results, as netCDF")
 
 
 def _experiment(options: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import claims, experiment, gallery, predict, report, train
+from . import claims, experiment, predict, report, train
 
 __all__ = ["make_parser"]
 
@@ -36,14 +36,8 @@ class _Parser(argparse.ArgumentParser):
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the program; the function behind a command is its option `act`."""
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(
-        prog="superposition",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=layout,
-        allow_abbrev=False,
-    )
+    alike: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    parser = _Parser(prog="superposition", description=DESCRIPTION, epilog=EXAMPLES, **alike)
     parser.add_argument("--version", action="version", version=f"superposition {version('superposition')}")
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", parser_class=_Parser
@@ -55,12 +49,11 @@ def make_parser() -> argparse.ArgumentParser:
             help=summary,
             description=summary[0].upper() + summary[1:] + ".",
             epilog="example:\n  " + example,
-            formatter_class=layout,
-            allow_abbrev=False,
+            **alike,
         )
         command.set_defaults(act=act)
         return command
 
-    for module in (report, gallery, predict, claims, train, experiment):
+    for module in (report, predict, claims, train, experiment):
         module.add(add)
     return parser

@@ -47,9 +47,7 @@ def _predict(options: argparse.Namespace) -> None:
     rows = list(zip(*columns.values(), strict=True))
     if options.json:
         sources = dict(prediction.sources)
-        print_json(
-            [{**dict(zip(columns, map(number, row), strict=True)), "sources": sources} for row in rows]
-        )
+        print_json([dict(zip(columns, map(number, row), strict=True), sources=sources) for row in rows])
         return
     print_table(prediction.title, list(columns), [[shown(value) for value in row] for row in rows])
     for name, source in prediction.sources.items():

@@ -1,4 +1,4 @@
-"""``superposition report``: everything, as one page."""
+"""``superposition report`` and ``gallery``: everything as one page, or its pictures alone."""
 
 import argparse
 import sys
@@ -9,36 +9,44 @@ __all__ = ["add"]
 
 
 def add(add_command: Callable[..., Any]) -> None:
-    """Add the command to the program."""
-    report = add_command(
+    """Add both commands to the program."""
+    option = add_command(
         "report",
         "compare theory and experiment, and write one HTML page with figures, data and the ledger of claims",
         "superposition report --out out --profile quick",
         _report,
-    )
-    report.add_argument("--out", metavar="FOLDER", default="out", help="where to write (default: out)")
-    report.add_argument(
-        "--profile", default="quick", help="quick (minutes on two cores, the default) or full (hours)"
-    )
-    report.add_argument(
-        "--only",
-        metavar="PHENOMENON",
-        help="one phenomenon, such as rug, with its rows of the ledger; or ledger; on a page of its own",
-    )
-    report.add_argument("--seed", type=int, default=0, help="seed of everything random (default: 0)")
-    report.add_argument("--jobs", type=int, help="processes (default: one for each core)")
-    report.add_argument(
-        "--fresh", action="store_true", help="run everything, even what an earlier run has left finished"
-    )
+    ).add_argument
+    only = "one phenomenon, such as rug, with its rows of the ledger; or ledger; on a page of its own"
+    option("--out", metavar="FOLDER", default="out", help="where to write (default: out)")
+    option("--profile", default="quick", help="quick (minutes on two cores, the default) or full (hours)")
+    option("--only", metavar="PHENOMENON", help=only)
+    option("--seed", type=int, default=0, help="seed of everything random (default: 0)")
+    option("--jobs", type=int, help="processes (default: one for each core)")
+    option("--fresh", action="store_true", help="run everything, even what an earlier run has left finished")
+    option = add_command(
+        "gallery",
+        "draw what matters most in each phenomenon, theory beside experiment, as SVG (minutes)",
+        "superposition gallery --out pictures --only rug noise",
+        _gallery,
+    ).add_argument
+    option("--out", metavar="FOLDER", required=True, help="where to write PHENOMENON.svg")
+    option("--only", nargs="+", metavar="PHENOMENON", help="these alone, such as rug relu")
+    option("--seed", type=int, default=0, help="seed of what is not stored (default: 0)")
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _report(options: argparse.Namespace) -> None:
     from ..report import write_report
 
-    def progress(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+    given = (options.out, options.profile, options.only, options.seed, options.jobs)
+    print(write_report(*given, _tell, options.fresh))
 
-    path = write_report(
-        options.out, options.profile, options.only, options.seed, options.jobs, progress, options.fresh
-    )
-    print(path)
+
+def _gallery(options: argparse.Namespace) -> None:
+    from ..gallery import write_gallery
+
+    for path in write_gallery(options.out, options.only, options.seed, _tell):
+        print(path)

@@ -9,58 +9,47 @@ from .text import number, print_json, print_table
 
 __all__ = ["add"]
 
+_SETTINGS = (
+    "tied", "init", "schedule", "steps", "batch_size", "learning_rate", "peak_learning_rate",
+    "evaluation_samples", "device", "threads", "checkpoint", "keep_weights",
+)  # fmt: skip
+
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
-    train = add_command(
+    command = add_command(
         "train",
         "train models ReLU(W_out W_in x + b), for every p x size x seed, and write weights' statistics and "
         "losses",
         "superposition train --n-features 128 --p 0.01 0.05 --ratio 0.25 --seeds 0 1 2 --out runs/first.nc",
         _train,
     )
-    train.add_argument("--n-features", type=int, required=True, help="number of features, at least 2")
-    size = train.add_mutually_exclusive_group(required=True)
+    option = command.add_argument
+    option("--n-features", type=int, required=True, help="number of features, at least 2")
+    size = command.add_mutually_exclusive_group(required=True)
     size.add_argument(
         "--ratio", type=float, nargs="+", help="n_hidden/n_features, (0, 1]; rounded to whole neurons"
     )
     size.add_argument("--n-hidden", type=int, nargs="+", help="number of hidden neurons, instead of --ratio")
-    train.add_argument(
-        "--p", type=float, nargs="+", required=True, help="probability that a feature is on, (0, 1]"
-    )
-    train.add_argument("--seeds", type=int, nargs="+", default=[0], help="one model for each (default: 0)")
-    train.add_argument("--tied", action="store_true", help="W_out is the transpose of W_in")
-    train.add_argument(
-        "--init",
-        default="aligned",
-        help="first weights: aligned (W_out = W_in', the default) or linear (the source's, independent)",
-    )
-    train.add_argument(
-        "--schedule", default="both", help="paper (the source's stopping rule), converged, or both"
-    )
-    train.add_argument(
-        "--steps", type=int, default=10_000, help="batches of the converging phase (default: 10000)"
-    )
-    train.add_argument(
-        "--learning-rate", type=float, help="up to the stopping rule (default: 3e-3 / sqrt(n_features))"
-    )
-    train.add_argument(
-        "--peak-learning-rate", type=float, help="largest one of the converging phase (default: 0.01)"
-    )
-    train.add_argument("--batch-size", type=int, default=1024, help="samples in a batch (default: 1024)")
-    train.add_argument(
+    option("--p", type=float, nargs="+", required=True, help="probability that a feature is on, (0, 1]")
+    option("--seeds", type=int, nargs="+", default=[0], help="one model for each (default: 0)")
+    option("--tied", action="store_true", help="W_out is the transpose of W_in")
+    init = "first weights: aligned (W_out = W_in', the default) or linear (the source's, independent)"
+    option("--init", default="aligned", help=init)
+    option("--schedule", default="both", help="paper (the source's stopping rule), converged, or both")
+    option("--steps", type=int, default=10_000, help="batches of the converging phase (default: 10000)")
+    option("--learning-rate", type=float, help="up to the stopping rule (default: 3e-3 / sqrt(n_features))")
+    option("--peak-learning-rate", type=float, help="largest one of the converging phase (default: 0.01)")
+    option("--batch-size", type=int, default=1024, help="samples in a batch (default: 1024)")
+    option(
         "--evaluation-samples", type=int, default=2**20, help="fresh samples for each loss (default: 2^20)"
     )
-    train.add_argument(
-        "--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda"
-    )
-    train.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
-    train.add_argument(
-        "--checkpoint", metavar="FILE", help="save here every minute; go on from it if it exists"
-    )
-    train.add_argument("--keep-weights", action="store_true", help="write the weights as well")
-    train.add_argument("--out", metavar="FILE", required=True, help="results, as netCDF")
-    train.add_argument("--json", action="store_true", help="print the losses as a list of objects")
+    option("--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda")
+    option("--threads", type=int, help="CPU threads (default: all cores)")
+    option("--checkpoint", metavar="FILE", help="save here every minute; go on from it if it exists")
+    option("--keep-weights", action="store_true", help="write the weights as well")
+    option("--out", metavar="FILE", required=True, help="results, as netCDF")
+    option("--json", action="store_true", help="print the losses as a list of objects")
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -82,25 +71,9 @@ def _train(options: argparse.Namespace) -> None:
     else:
         columns = zip(*itertools.product(options.p, options.n_hidden, options.seeds), strict=True)
         p, n_hidden, seed = (np.array(column) for column in columns)
-    results = training.train(
-        options.n_features,
-        n_hidden,
-        p,
-        seed,
-        tied=options.tied,
-        init=options.init,
-        schedule=options.schedule,
-        steps=options.steps,
-        batch_size=options.batch_size,
-        learning_rate=options.learning_rate,
-        peak_learning_rate=options.peak_learning_rate,
-        evaluation_samples=options.evaluation_samples,
-        device=options.device,
-        threads=options.threads,
-        checkpoint=options.checkpoint,
-        keep_weights=options.keep_weights,
-        progress=sys.stdout.isatty() and not options.json,
-    )
+    given = {name: getattr(options, name) for name in _SETTINGS}
+    talks = sys.stdout.isatty() and not options.json
+    results = training.train(options.n_features, n_hidden, p, seed, progress=talks, **given)
     files.write_dataset(out, results)
     best = solver.optimum(p, n_hidden / options.n_features).loss
     rows: list[dict[str, Any]] = []

@@ -39,16 +39,9 @@ _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 def errata(rows: Iterable[Checked]) -> str:
     """Return what is wrong or left open in print as Markdown, a section to unfold for each source.
 
-    Parameters
-    ----------
-    rows : iterable of Checked
-        What `run` returns. The summary of a source counts all of its rows, those that hold included.
-
-    Returns
-    -------
-    str
-        For each source one table of the rows that hold with a correction or fail, and one of those
-        where the print leaves a constant open. Formulas have HTML's subscripts and superscripts.
+    Its summary counts all rows of the source, those that hold included. One table has the rows that hold with
+    a correction or fail, another those where the print leaves a constant open. Formulas have HTML's subscripts
+    and superscripts.
 
     Examples
     --------

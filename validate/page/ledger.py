@@ -67,25 +67,19 @@ def _row(row: Checked) -> str:
     )
 
 
-def _finding(f: Finding) -> tuple[str, str, str, float, str, str]:
-    must = f"{f.relation} {f.limit:.4g}"
-    return f.about, f.label, f.text, float(f.value), must, "yes" if f.passed else "no"
+def _finding(f: Finding) -> tuple[str | float, ...]:
+    must, kept = f"{f.relation} {f.limit:.4g}", "yes" if f.passed else "no"
+    return f.about, f.label, f.text, float(f.value), must, kept, f.origin, f.chance
 
 
 def _evidence(row: Checked) -> str:
     parts = [paragraphs(row.evidence.text)]
     if row.evidence.findings:
-        parts.append(
-            table(
-                "",
-                ["about", "kind", "computed", "value", "must be", "kept", "origin", "chance"],
-                [(*_finding(f), f.origin, f.chance) for f in row.evidence.findings],
-            )
-        )
+        columns = ["about", "kind", "computed", "value", "must be", "kept", "origin", "chance"]
+        parts.append(table("", columns, map(_finding, row.evidence.findings)))
     if row.evidence.numbers:
-        parts.append(
-            table("", ["further number", "value"], [(k, float(v)) for k, v in row.evidence.numbers.items()])
-        )
+        numbers = [(name, float(value)) for name, value in row.evidence.numbers.items()]
+        parts.append(table("", ["further number", "value"], numbers))
     check = row.claim.check
     where = f"{check.__module__}:{check.__qualname__}"
     code = html.escape(textwrap.dedent(inspect.getsource(check)))

@@ -41,11 +41,8 @@ def slug(text: str) -> str:
 def formulas(text: str) -> str:
     """Return plain text as HTML, its formulas with Greek letters, signs, subscripts and superscripts.
 
-    Parameters
-    ----------
-    text : str
-        Words and formulas mixed, as in the ledger: ``sigma``, ``<=``, ``W_ik``, ``sum_{j!=i}``,
-        ``p^2/4``, ``S^(n-k)``. What stands between backticks is code and stays as it is.
+    Words and formulas are mixed, as in the ledger: ``sigma``, ``<=``, ``W_ik``, ``sum_{j!=i}``, ``p^2/4``,
+    ``S^(n-k)``. What stands between backticks is code and stays as it is.
 
     Examples
     --------
@@ -91,18 +88,15 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
     >>> "<td class='number'>0.3333</td>" in table("", ["x"], [[1 / 3]])
     True
     """
-    body = []
-    numeric = [False] * len(columns)
-    for row in rows:
-        cells = [_cell(value) for value in row]
-        numeric = [old or number for old, (_, number) in zip(numeric, cells, strict=True)]
-        body.append("".join(f"<td{_NUMBER if number else ''}>{text}</td>" for text, number in cells))
-    head = "".join(
-        f"<th scope='col'{_NUMBER if number else ''}>{formulas(column)}</th>"
-        for column, number in zip(columns, numeric, strict=True)
-    )
+    cells = [[_cell(value) for _, value in zip(columns, row, strict=True)] for row in rows]
+    numeric = [any(row[k][1] for row in cells) for k in range(len(columns))]
+
+    def line(kind: str, texts: Iterable[tuple[str, bool]], scope: str = "") -> str:
+        return "".join(f"<{kind}{scope}{_NUMBER if number else ''}>{text}</{kind}>" for text, number in texts)
+
+    head = line("th", zip(map(formulas, columns), numeric, strict=True), " scope='col'")
     heading = f"<caption>{formulas(title)}</caption>" if title else ""
-    lines = "\n".join(f"<tr>{line}</tr>" for line in body)
+    lines = "\n".join(f"<tr>{line('td', row)}</tr>" for row in cells)
     note = f"<p class='soft'>{formulas(caption)}</p>" if caption else ""
     return (
         f"<div class='scroll' tabindex='0'><table>{heading}<thead><tr>{head}</tr></thead>\n"
@@ -123,13 +117,7 @@ def badges(counts: Mapping[Verdict, int]) -> str:
 def card(sentence: str, anchor: str = "", drawing: str = "") -> str:
     """Return a result for the first screen: a sentence over a small copy of the figure that it links to.
 
-    Parameters
-    ----------
-    sentence : str
-    anchor : str, optional
-        That of the figure on the page.
-    drawing : str, optional
-        The figure's SVG; the page has it under the anchor with ``-drawing`` at its end.
+    The figure is on the page under `anchor`, and its SVG `drawing` under that with ``-drawing`` at its end.
 
     Examples
     --------
