@@ -1,33 +1,33 @@
 """Cowsik et al. (2024), C1-C5, C14-C17, C21: the data, the macroscopic loss, its scale and its limits."""
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import erfcx, ndtr
 
 from ...solvers.rug import optimum
 from ...theory import rug
+from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from .ledger import Claim, Evidence, bound, claim, numeric, says, symbolic
 
 __all__ = ["MODEL"]
 
 SOURCE = "cowsik2024"
-
-Array = npt.NDArray[np.float64]
-
-
-def _density(x: Array) -> Array:
-    return np.asarray(np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi))
+# Gauss's rule on [0, 1].
+NODES, WEIGHTS = (np.polynomial.legendre.leggauss(60) + np.array([[1.0], [0.0]])) / 2
 
 
-def _ramp(x: Array) -> Array:
+def _density(x: FloatArray) -> FloatArray:
+    return np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+
+
+def _ramp(x: FloatArray) -> FloatArray:
     """E ReLU(Z + x) of a standard normal Z."""
-    return np.asarray(x * ndtr(x) + _density(x))
+    return x * ndtr(x) + _density(x)
 
 
-def _square_ramp(x: Array) -> Array:
+def _square_ramp(x: FloatArray) -> FloatArray:
     """E ReLU(Z + x)^2 of a standard normal Z."""
-    return np.asarray((1 + x * x) * ndtr(x) + x * _density(x))
+    return (1 + x * x) * ndtr(x) + x * _density(x)
 
 
 @claim("C1", SOURCE, "App. C", "Var x_j = (4p - 3p^2)/12")
@@ -48,14 +48,14 @@ def c2(quick: bool) -> Evidence:
     n, p = 5, sp.Symbol("p", positive=True)
     mean, second = p / 2, p / 3
     moment = sp.Matrix(n, n, lambda i, j: second if i == j else mean**2)
-    covariance = moment - mean**2 * sp.ones(n, n)
-    variance = second - mean**2
+    covariance, variance = moment - mean**2 * sp.ones(n, n), second - mean**2
     # The largest n_d eigenvalues are saved: all are equal for the covariance, one stands out without a bias.
     affine = [sum([variance] * (n - d)) for d in range(n + 1)]
     top = variance + n * mean**2
     no_bias = [n * variance + n * mean**2 if d == 0 else (n - d) * variance for d in range(n + 1)]
     bend = [affine[d + 1] - 2 * affine[d] + affine[d - 1] for d in range(1, n)]
     first_saving = sp.simplify(no_bias[0] - no_bias[1])
+    more = (first_saving / variance).subs(p, 0.1)
     rng, worst = np.random.default_rng(2), np.inf
     for _ in range(200 if quick else 2000):
         size, d = 8, int(rng.integers(1, 8))
@@ -78,11 +78,7 @@ def c2(quick: bool) -> Evidence:
             # Two roundings of numbers below 0.04.
             numeric("printed", "linear_loss less (1 - r) Var x", np.abs(line).max(), "<=", 1e-16),
         ],
-        {
-            "first saving over the others, no bias, p = 0.1, n = 5": float(
-                (first_saving / variance).subs(p, 0.1)
-            )
-        },
+        {"first saving over the others, no bias, p = 0.1, n = 5": float(more)},
     )
 
 
@@ -120,29 +116,20 @@ def c3(quick: bool) -> Evidence:
 
 @claim("C4", SOURCE, "4.1", "L = (1 - p) L_off + p L_on")
 def c4(quick: bool) -> Evidence:
-    p, v = sp.symbols("p v", positive=True)
-    k = sp.Symbol("k", positive=True)
+    p, v, k = sp.symbols("p v k", positive=True)
     # E h(x) = h(1) - int h'(v) P(x <= v) dv, with the distribution function 1 - p + p v, for h(v) = v^k.
     layered = 1 - sp.integrate(sp.expand(k * v ** (k - 1) * (1 - p + p * v)), (v, 0, 1))
     split = p * sp.integrate(v**k, (v, 0, 1))
-    rng = np.random.default_rng(4)
-    nodes, weights = np.polynomial.legendre.leggauss(60)
-    v_nodes, weights = (nodes + 1) / 2, weights / 2
-    worst = 0.0
+    rng, worst = np.random.default_rng(4), 0.0
+    x = np.append(NODES, 1.0)
     for _ in range(30 if quick else 300):
         a, sigma = np.exp(rng.uniform(-1, 1, 2)) * (1, 0.3)
         b, prob = rng.uniform(-1, 1), rng.random()
         s = a * sigma
-
-        def error(x: Array, a: float = a, b: float = b, s: float = s) -> Array:
-            z = (a * x + b) / s
-            return np.asarray(x * x - 2 * x * s * _ramp(z) + s * s * _square_ramp(z))
-
-        def slope(x: Array, a: float = a, b: float = b, s: float = s) -> Array:
-            z = (a * x + b) / s
-            return np.asarray(2 * x - 2 * s * _ramp(z) - 2 * x * a * ndtr(z) + 2 * a * s * _ramp(z))
-
-        whole = error(np.array(1.0)) - np.sum(weights * slope(v_nodes) * (1 - prob + prob * v_nodes))
+        z = (a * x + b) / s
+        error = x * x - 2 * x * s * _ramp(z) + s * s * _square_ramp(z)
+        slope = 2 * x - 2 * s * _ramp(z) - 2 * x * a * ndtr(z) + 2 * a * s * _ramp(z)
+        whole = error[-1] - np.sum(WEIGHTS * (slope * (1 - prob + prob * x))[:-1])
         parts = (1 - prob) * rug.off_loss(a, b, sigma) + prob * rug.on_loss(a, b, sigma)
         worst = max(worst, abs(float(whole - parts)) / float(parts))
     return Evidence(
@@ -187,30 +174,26 @@ def c5(quick: bool) -> Evidence:
     )
 
 
-def _limit_loss(p: Array, z: Array) -> Array:
-    """Loss as the ratio tends to 0 at the best scale, bias z sigma: p/3 - (p^2/4) (E ReLU)^2 / E ReLU^2."""
-    return np.asarray(p / 3 - p * p / 4 * _ramp(z) ** 2 / _square_ramp(z))
-
-
 @claim("C14", SOURCE, "Eq. 8", "r -> 0: a_opt = p E[u ReLU(nu + b)] / E[ReLU(nu + b)^2]")
 def c14(quick: bool) -> Evidence:
     a, p, cross, square = sp.symbols("a p U S", positive=True)
     (best,) = sp.solve(sp.diff(a**2 * square - 2 * a * p * cross + p / 3, a), a)
     p_grid, z = np.meshgrid([1e-3, 0.05, 0.5, 1.0], np.linspace(-2, 3, 11))
 
-    def gap(sigma: float) -> Array:
+    def gap(sigma: float) -> FloatArray:
         limit = p_grid * 0.5 * _ramp(z) / (sigma * _square_ramp(z))
         return np.asarray(np.abs(rug.optimal_scale(z * sigma, sigma, p_grid) / limit - 1))
 
     far, near = gap(1e2), gap(1e3)
-    order = np.log10(far / near)
     return Evidence(
         "In the limit x is negligible in the pre-activation, the loss is quadratic in a and its minimum is "
         f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma = "
         f"100, {near.max():.1e} at 1000.",
         [
             symbolic("printed", "root of dL/da less p U / S", best - p * cross / square),
-            bound("printed", "smallest order of the approach in 1/sigma", order.min(), ">=", 0.9),
+            bound(
+                "printed", "smallest order of the approach in 1/sigma", np.log10(far / near).min(), ">=", 0.9
+            ),
             numeric("printed", "largest relative gap at sigma = 1000", near.max(), "<=", 1e-2),
         ],
     )
@@ -222,7 +205,8 @@ def c15(quick: bool) -> Evidence:
     mean = sp.integrate(u, (u, 0, 1))
     right = p / 3 - p**2 * mean**2 - (4 * p - 3 * p**2) / 12
     p_grid, z = np.meshgrid(np.geomspace(1e-3, 1, 31), np.linspace(-5, 30, 141))
-    limit = _limit_loss(p_grid, z)
+    # At the best scale, with the bias z sigma.
+    limit = p_grid / 3 - p_grid**2 / 4 * _ramp(z) ** 2 / _square_ramp(z)
     printed = float(((limit - (p_grid / 3 - p_grid**2 / 9)) / p_grid**2).min())
     corrected = float(((limit - (p_grid / 3 - p_grid**2 / 4)) / p_grid**2).min())
     p_test = np.array([0.01, 0.1, 0.5])
@@ -259,13 +243,11 @@ def c16(quick: bool) -> Evidence:
     sigma = np.exp(rng.uniform(np.log(1e-3), np.log(1e3), count))
     z = rng.uniform(-10, 10, count)
     smallest = float(rug.optimal_scale(z * sigma, sigma, p).min())
-    nodes, weights = np.polynomial.legendre.leggauss(60)
-    u, weights = (nodes + 1) / 2, weights / 2
     few = slice(0, 200)
     s, beta, prob = np.clip(sigma[few], 0.1, None)[:, None], (z * sigma)[few][:, None], p[few]
     beta = np.clip(beta, -5 * s, 5 * s)
-    on = np.sum(weights * u * s * _ramp((u + beta) / s), axis=1)
-    power = np.sum(weights * s * s * _square_ramp((u + beta) / s), axis=1)
+    on = np.sum(WEIGHTS * NODES * s * _ramp((NODES + beta) / s), axis=1)
+    power = np.sum(WEIGHTS * s * s * _square_ramp((NODES + beta) / s), axis=1)
     off = (s * s * _square_ramp(beta / s))[:, 0]
     direct = prob * on / ((1 - prob) * off + prob * power)
     gap = float(np.abs(rug.optimal_scale(beta[:, 0], s[:, 0], prob) / direct - 1).max())

@@ -85,29 +85,23 @@ def _optimal_matrices() -> list[tuple[Array, int]]:
     return rugs + frames
 
 
-def _residual(W: Any, P: Any, n: int, d: int) -> Any:
+def _identity(W: Any, P: Any, d: int) -> Any:
     """Return ||W - (n/d)P||^2 - ||W||^2 + n^2/d."""
-    sizes = (sum(M.applyfunc(lambda v: v**2)) for M in (W - sp.Rational(n, d) * P, W))
-    return next(sizes) - next(sizes) + sp.Rational(n * n, d)
+    n = W.rows
+    gap = W - sp.Rational(n, d) * P
+    return sum(v**2 for v in gap) - sum(v**2 for v in W) + sp.Rational(n * n, d)
 
 
 def _identities(d: int) -> list[Finding]:
-    """Return that the identity holds for a rational W of rank d, and for every W of rank 1, n = 3."""
-    n = 5
-    A = sp.Matrix(n, d, lambda i, k: sp.Integer(1 + (3 * i + 5 * k * k + 2 * i * i * k) % 7))
-    B = sp.Matrix(d, n, lambda k, j: sp.Integer(1 + (4 * j + 3 * k + j * j * (k + 1)) % 5))
-    product = A * B
-    W = sp.Matrix(n, n, lambda i, j: product[i, j] / product[i, i])
-    b = sp.symbols("b1:4", positive=True)
-    norm = sum(v**2 for v in b)
-    one = sp.Matrix(3, 3, lambda i, j: b[j] / b[i]), sp.Matrix(3, 3, lambda i, j: b[i] * b[j] / norm)
+    """Return that the identity holds for a rational W of rank d, n = 5, and for every W of rank 1, n = 3."""
+    A = sp.Matrix(5, d, lambda i, k: sp.Integer(1 + (3 * i + 5 * k * k + 2 * i * i * k) % 7))
+    B = sp.Matrix(d, 5, lambda k, j: sp.Integer(1 + (4 * j + 3 * k + j * j * (k + 1)) % 5))
+    rational = _identity(sp.diag(*[1 / v for v in (A * B).diagonal()]) * A * B, B.T * (B * B.T).inv() * B, d)
+    b = sp.Matrix(sp.symbols("b1:4", positive=True))
+    every = _identity(b.applyfunc(lambda v: 1 / v) * b.T, b * b.T / b.dot(b), 1)
     return [
-        symbolic("printed", "identity for every W of rank 1, n = 3", _residual(*one, 3, 1)),
-        symbolic(
-            "printed",
-            f"identity for a rational W of rank {d}, n = {n}",
-            _residual(W, B.T * (B * B.T).inv() * B, n, d),
-        ),
+        symbolic("printed", "identity for every W of rank 1, n = 3", every),
+        symbolic("printed", f"identity for a rational W of rank {d}, n = 5", rational),
     ]
 
 
@@ -126,9 +120,8 @@ def c6(quick: bool) -> Evidence:
         worst = min(worst, excess(W, d) / (n * n / d))
         gap = np.sum((W - n / d * _row_space(W, d)) ** 2)
         identity = max(identity, abs(gap - excess(W, d)) / np.sum(W**2))
-    descents = min(
-        _descended(n, d, rng) for n, d in ((4, 2), (6, 2), (7, 3)) for _ in range(3 if quick else 20)
-    )
+    shapes = [shape for shape in ((4, 2), (6, 2), (7, 3)) for _ in range(3 if quick else 20)]
+    descents = min(_descended(n, d, rng) for n, d in shapes)
     reached = max(abs(excess(W, d)) for W, d in _optimal_matrices())
     return Evidence(
         "With P the projector on the row space, ||W||^2 - n^2/d = ||W - (n/d)P||^2 >= 0, which is the "

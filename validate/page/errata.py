@@ -40,7 +40,7 @@ def errata(rows: Iterable[Checked]) -> str:
     """Return what is wrong or left open in print as Markdown, a section to unfold for each source.
 
     Its summary counts all rows of the source, those that hold included. One table has the rows that hold with
-    a correction or fail, another those where the print leaves a constant open. Formulas have HTML's subscripts
+    a correction or fail, another those where the print leaves a constant open. Formulas have HTML subscripts
     and superscripts.
 
     Examples
