@@ -42,13 +42,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def check_axes(ax: Any) -> None:
-    """Check that a plot was given axes to draw in.
-
-    Raises
-    ------
-    TypeError
-        If it is anything else.
-    """
+    """Check that a plot was given axes to draw in; anything else is a TypeError."""
     if not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
 
@@ -75,7 +69,6 @@ def plot_theory_vs_experiment(
     Returns
     -------
     Axes
-        `ax`.
 
     Raises
     ------

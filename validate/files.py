@@ -82,13 +82,7 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a folder to oneself: a second process that asks for it is refused. A kill frees it.
-
-    Raises
-    ------
-    ValueError
-        If another process has it.
-    """
+    """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it."""
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -145,10 +139,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
 def read_arrays(path: str | Path, what: str = "a whole file written by this project") -> dict[str, Any]:
     """Read a NumPy archive; pickles are refused, so that a file of unknown origin is safe to read.
 
-    Raises
-    ------
-    ValueError
-        If the file is missing, truncated or no such archive.
+    A file that is missing, truncated or no such archive is a ValueError that says `what` it must be.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -189,13 +180,7 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
 
 
 def read_dataset(path: str | Path) -> xr.Dataset:
-    """Read a dataset into memory.
-
-    Raises
-    ------
-    ValueError
-        If the file is missing, truncated or not netCDF.
-    """
+    """Read a dataset into memory; a file that is missing, truncated or not netCDF is a ValueError."""
     try:
         with xr.open_dataset(path, engine="scipy", decode_times=False) as dataset:
             return dataset.load()
@@ -205,13 +190,7 @@ def read_dataset(path: str | Path) -> xr.Dataset:
 
 
 def output_folder(path: str | Path, name: str = "out") -> Path:
-    """Make a folder, with its parents, and check that files can be written in it.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be made or written.
-    """
+    """Make a folder, with its parents, and check that files can be written in it: a ValueError if not."""
     folder = Path(path)
     try:
         if not str(path).encode():

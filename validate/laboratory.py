@@ -46,13 +46,7 @@ def section(name: str) -> Section:
 
 
 def experiment(name: str) -> Experiment:
-    """Return an experiment by its full name, such as ``"collisions.fig3"``.
-
-    Raises
-    ------
-    ValueError
-        If there is none of this name.
-    """
+    """Return an experiment by its full name, such as ``"collisions.fig3"``; a ValueError if there is none."""
     room, _, own = name.partition(".")
     known = section(room).experiments if room in PHENOMENA else {}
     if own not in known:
@@ -128,8 +122,7 @@ class Lab:
         """Return the numbers of the pieces of an experiment that are still to be run."""
         if _is_stored(experiment(name)):
             return []
-        count = len(self.settings(name))
-        return [k for k in range(count) if self._read(name, k) is None]
+        return [k for k in range(len(self.settings(name))) if self._read(name, k) is None]
 
     def run(self, name: str, piece: int) -> xr.Dataset:
         """Run a piece of an experiment, keep its data and return them."""

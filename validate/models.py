@@ -134,7 +134,6 @@ def save_models(path: str | os.PathLike[str], models: Sequence[SmallModel]) -> N
     -----
     Arrays in the file: `format` (text), `p`, `loss`, `certificate_kind`, `certificate_lower_bound`,
     `certificate_gap`, `certificate_work` (one entry a model), and `W_0`, `b_0`, `importance_0`, `W_1`, …
-    Losses are per feature. ``np.load(path)`` reads it anywhere.
 
     Examples
     --------
@@ -185,9 +184,8 @@ def load_models(path: str | os.PathLike[str]) -> list[SmallModel]:
     arrays = files.read_arrays(name, "a file of small models")
     missing = {"format", "certificate_kind", *_SCALARS} - set(arrays)
     if missing:
-        raise ValueError(
-            f"`path` must be a file of small models; {name!r} lacks {', '.join(sorted(missing))}."
-        )
+        lacking = ", ".join(sorted(missing))
+        raise ValueError(f"`path` must be a file of small models; {name!r} lacks {lacking}.")
     if str(arrays["format"]) != _FORMAT:
         raise ValueError(f"`path` must have the format {_FORMAT!r}; got {str(arrays['format'])!r}.")
     if arrays["p"].ndim != 1:

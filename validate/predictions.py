@@ -26,17 +26,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What can be predicted of a phenomenon.
+    """What can be predicted of a phenomenon: a title of one line, with the normalisation, and parameters.
 
-    Parameters
-    ----------
-    title : str
-        One line, with the normalisation.
-    parameters : sequence of Parameter
-    sources : mapping from str to str
-        For each predicted number what it is and where it comes from, in the order shown.
-    compute : callable
-        ``compute(**columns) -> columns``: flat arrays in, a flat array for each name in `sources` out.
+    `sources` says of each predicted number what it is and where it comes from, in the order shown.
+    ``compute(**columns) -> columns`` takes flat arrays and returns one for each name in `sources`.
     """
 
     title: str

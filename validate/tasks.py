@@ -54,13 +54,8 @@ def cores() -> int:
 def perform(tasks: Sequence[Task], jobs: int, reached: Callable[[Task, Any, float], None]) -> None:
     """Do all tasks.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-    jobs : int
-        Number of processes; with 1 all is done in this one.
-    reached : callable
-        Called in this process with each task, what it returned and the seconds it took, as it is finished.
+    With one of the `jobs`, which are processes, all is done in this one. `reached` is called in this process
+    with each task, what it returned and the seconds it took, as it is finished.
 
     Raises
     ------

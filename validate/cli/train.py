@@ -9,11 +9,6 @@ from .text import number, print_json, print_table
 
 __all__ = ["add"]
 
-_SETTINGS = (
-    "tied", "init", "schedule", "steps", "batch_size", "learning_rate", "peak_learning_rate",
-    "evaluation_samples", "device", "threads", "checkpoint", "keep_weights",
-)  # fmt: skip
-
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
@@ -71,7 +66,8 @@ def _train(options: argparse.Namespace) -> None:
     else:
         columns = zip(*itertools.product(options.p, options.n_hidden, options.seeds), strict=True)
         p, n_hidden, seed = (np.array(column) for column in columns)
-    given = {name: getattr(options, name) for name in _SETTINGS}
+    others = {"n_features", "n_hidden", "ratio", "p", "seeds", "out", "json", "command", "act"}
+    given = {name: value for name, value in vars(options).items() if name not in others}
     talks = sys.stdout.isatty() and not options.json
     results = training.train(options.n_features, n_hidden, p, seed, progress=talks, **given)
     files.write_dataset(out, results)
