@@ -17,7 +17,7 @@ NODES, WEIGHTS = (np.polynomial.legendre.leggauss(60) + np.array([[1.0], [0.0]])
 
 
 def _density(x: FloatArray) -> FloatArray:
-    return np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+    return np.asarray(np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi))
 
 
 def _ramp(x: FloatArray) -> FloatArray:
@@ -153,9 +153,9 @@ def c5(quick: bool) -> Evidence:
     for _ in range(40 if quick else 400):
         a, sigma = np.exp(rng.uniform(-1, 1, 2)) * (1, 0.5)
         tau = sigma * rng.uniform(0.1, 0.8)
-        b, p = rng.uniform(-1, 1), rng.random()
-        mixed = np.sum(weights * rug.loss(a, b + a * tau * nodes, sigma, p))
-        noisier = rug.loss(a, b, np.hypot(sigma, tau), p)
+        b, prob = rng.uniform(-1, 1), rng.random()
+        mixed = np.sum(weights * rug.loss(a, b + a * tau * nodes, sigma, prob))
+        noisier = rug.loss(a, b, np.hypot(sigma, tau), prob)
         worst = max(worst, abs(float(mixed / noisier) - 1))
     p = np.array([1e-6, 1e-4, 0.01, 0.1, 0.3, 0.6, 0.9, 1.0])[:, None]
     ratio = np.geomspace(1e-4, 0.999, 60 if quick else 400)[::-1]  # sigma grows as the ratio falls

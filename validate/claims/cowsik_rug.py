@@ -6,6 +6,7 @@ from scipy import linalg
 
 from ...solvers.loss import row_loss
 from ...solvers.rug import optimum, walsh_hadamard
+from ...theory.arguments import FloatArray
 from ...theory.features import Features, SparseUniform, synchronous
 from ..statistics import Family, jackknife, mean, power
 from .cowsik_weights import ROUNDING, excess, hadamard, rug
@@ -17,16 +18,14 @@ SOURCE = "cowsik2024"
 ALARM = 1e-3  # of a row
 P, RATIO = 0.1, 0.25  # of C32
 
-Array = npt.NDArray[np.float64]
-
 
 @claim("C11", SOURCE, "4.2.2", "Hadamard matrix: H_ij = parity(bin(i) XOR bin(j))")
 def c11(quick: bool) -> Evidence:
-    def from_orthogonal(n: int, table: npt.NDArray[np.int64]) -> tuple[int, int]:
-        H = 1 - 2 * (np.bitwise_count(table).astype(np.int64) % 2)
+    def from_orthogonal(n: int, table: npt.ArrayLike) -> tuple[int, int]:
+        H = 1 - 2 * (np.bitwise_count(np.asarray(table)).astype(np.int64) % 2)
         return int(np.abs(H @ H.T - n * np.eye(n, dtype=np.int64)).max()), int(np.linalg.matrix_rank(H))
 
-    sizes = 2 ** np.arange(1, 8)
+    sizes = [2**k for k in range(1, 8)]
     by_xor, rank = np.max([from_orthogonal(n, np.arange(n)[:, None] ^ np.arange(n)) for n in sizes], axis=0)
     by_and, full = np.max([from_orthogonal(n, np.arange(n)[:, None] & np.arange(n)) for n in sizes], axis=0)
     library = max(int(np.abs(hadamard(n) - linalg.hadamard(n)).max()) for n in sizes)
@@ -84,14 +83,14 @@ def c12(quick: bool) -> Evidence:
     )
 
 
-def _first_row(n: int, S: npt.ArrayLike) -> Array:
+def _first_row(n: int, S: npt.ArrayLike) -> FloatArray:
     """Return row 0 of the rug; every other row is a permutation of it, as R_ij depends on i XOR j only."""
     chosen = np.zeros(n)
-    chosen[S] = 1 / np.size(S)
+    chosen[np.asarray(S)] = 1 / np.size(S)
     return walsh_hadamard(chosen)
 
 
-def _lyapunov(row: Array) -> float:
+def _lyapunov(row: FloatArray) -> float:
     off = np.abs(row[1:])
     return float(np.sum(off**3) / np.sum(off**2) ** 1.5)
 
@@ -107,7 +106,10 @@ def c13(quick: bool) -> Evidence:
     sizes = 2 ** np.arange(6, 15 if quick else 21)
     rngs = [np.random.default_rng([13, seed]) for seed in range(12)]
     ratio = np.array(
-        [[_lyapunov(_first_row(n, rng.choice(n, n // 4, replace=False))) for n in sizes] for rng in rngs]
+        [
+            [_lyapunov(_first_row(n, rng.choice(n, n // 4, replace=False))) for n in sizes.tolist()]
+            for rng in rngs
+        ]
     )
     # R_m for m > 0 is the mean of d signs, drawn without replacement from n that sum to 0. So E R_m^2 is
     # (n - d)/(d (n - 1)), and E R_m^4 is at most that of independent signs (Hoeffding), (3 - 2/d)/d^2. By

@@ -1,7 +1,6 @@
 """Cowsik et al. (2024), C18-C20: the best shift and the upper bound of the loss at small p."""
 
 import numpy as np
-import numpy.typing as npt
 from scipy import integrate, optimize
 from scipy.special import erfcx, log_ndtr, ndtr
 
@@ -14,8 +13,6 @@ __all__ = ["SCALING", "small_law"]
 
 SOURCE = "cowsik2024"
 TEN = np.log(10)
-
-Array = npt.NDArray[np.float64]
 
 
 def _log_ramp_tail(t: float) -> float:

@@ -8,6 +8,7 @@ from scipy.special import erf, ndtr
 from ...solvers.loss import exact_loss
 from ...solvers.rug import optimum
 from ...theory import rug
+from ...theory.arguments import FloatArray
 from .cowsik_scaling import TEN, small_law
 from .ledger import Claim, Evidence, bound, claim, numeric, says
 
@@ -17,10 +18,8 @@ SOURCE = "cowsik2024"
 _INV_SQRT_2PI = 1 / np.sqrt(2 * np.pi)
 WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
-Array = npt.NDArray[np.float64]
 
-
-def _density(x: npt.ArrayLike) -> Array:
+def _density(x: npt.ArrayLike) -> FloatArray:
     return np.asarray(_INV_SQRT_2PI * np.exp(-0.5 * np.square(x)))
 
 

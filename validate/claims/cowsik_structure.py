@@ -211,9 +211,9 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{_list(late, '.1%')}. Even pairs have p^2/6 per feature at ratio 1/2, uneven ones, with entries "
         "-3 and -1/3, 25 p^2/162. Copies of a small model side by side have its loss per feature, so that a "
         "large model with a higher loss is not optimal. This is judged by single models, each loss within "
-        f"the error of its measurement; with new seeds alone the excess at p = {COMMON} is {again:.1%}. An "
-        "earlier finding on means over seeds 3 to 5 was not confirmed there; this one was worded after "
-        "that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
+        f"the error of its measurement; with new seeds alone that at p = {COMMON} is {again:.1%} above "
+        "copies. An earlier finding on means over seeds 3 to 5 was not confirmed there; this one was worded "
+        "after that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
         f"{mean(fresh[0]):.4g} for {SMALLEST} features, {mean(fresh[1]):.4g} for {LARGEST}.",
         [
             *(
@@ -231,7 +231,8 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
                 models.true(f"{name} there", same, ">=", -SAME),
             ),
             says(
-                f"they are below it at p = {RARE} ({rare.value:+.1%}) and at ratios {QUARTER} and {HALF}",
+                f"models are below the rug at p = {RARE} ({rare.value:+.1%} at ratio {LOW}) and at ratios "
+                f"{QUARTER} and {HALF}",
                 models.true(f"{name} there, stopping rule", below, "<", 0),
             ),
             says(
@@ -317,14 +318,12 @@ def c29(quick: bool, ds: xr.Dataset, pair: xr.Dataset) -> Evidence:
         "model is made of pairs, copies of one model of two features and one neuron. Its exact loss was "
         f"minimised from many starts; trained pairs of {LARGEST} features have {_list(excess, '.4f')} times "
         f"that at p = {MIDDLE}, {COMMON}.",
-        [
-            *models.falls("diagonal", "diagonal_sd"),
-            *models.falls("bias", "bias_sd"),
-        ],
+        [*models.falls("diagonal", "diagonal_sd"), *models.falls("bias", "bias_sd")],
         corrections=[
             says(
-                f"in pairs (ratio 1/2) the optimum has the same spreads at every n_s, at p = {MIDDLE} and "
-                f"{COMMON} {_list(diagonal, '.2g')} of the diagonal and {_list(bias, '.1g')} of the bias",
+                "in pairs (ratio 1/2) the optimum has the same spreads at every n_s: "
+                f"{_list(diagonal, '.2g')} of the diagonal and {_list(bias, '.1g')} of the bias at p = "
+                f"{MIDDLE}, {COMMON}",
                 numeric("corrected", "pairs: gradient at the optimum", steepest.max(), "<=", 1e-12),
                 numeric("corrected", "pairs: smallest spread of the diagonal", diagonal.min(), ">=", 1e-3),
             ),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
+from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from .ledger import Claim, Evidence, Finding, bound, claim, numeric, says, symbolic
 
@@ -24,10 +25,8 @@ SOURCE = "cowsik2024"
 # A few hundred roundings of numbers of order n^2 / d <= 1e3.
 ROUNDING = 1e-10
 
-Array = npt.NDArray[np.float64]
 
-
-def _random_rank(n: int, d: int, rng: np.random.Generator) -> Array:
+def _random_rank(n: int, d: int, rng: np.random.Generator) -> FloatArray:
     """Return a random non-symmetric matrix of rank d with unit diagonal."""
     while True:
         W = rng.standard_normal((n, d)) @ rng.standard_normal((d, n))
@@ -35,13 +34,13 @@ def _random_rank(n: int, d: int, rng: np.random.Generator) -> Array:
             return np.asarray(W / np.diag(W)[:, None])
 
 
-def _row_space(W: Array, d: int) -> Array:
+def _row_space(W: FloatArray, d: int) -> FloatArray:
     """Return the orthogonal projector on d dimensions that contain the rows of W."""
     V = np.linalg.svd(W)[2][:d]
-    return V.T @ V
+    return np.asarray(V.T @ V)
 
 
-def excess(W: Array, d: int) -> float:
+def excess(W: FloatArray, d: int) -> float:
     """Return ||W||^2 - n^2/d, which is n / Var x times the excess of the mean variance over its bound."""
     return float(np.sum(W**2) - len(W) ** 2 / d)
 
@@ -49,7 +48,7 @@ def excess(W: Array, d: int) -> float:
 def _descended(n: int, d: int, rng: np.random.Generator) -> float:
     """Return the relative excess after a descent that tries to break the bound."""
 
-    def energy(flat: Array) -> float:
+    def energy(flat: FloatArray) -> float:
         A, B = flat[: n * d].reshape(n, d), flat[n * d :].reshape(d, n)
         W = A @ B
         return float(np.sum((W / np.diag(W)[:, None]) ** 2))
@@ -63,22 +62,22 @@ def _descended(n: int, d: int, rng: np.random.Generator) -> float:
 def hadamard(n: int) -> npt.NDArray[np.int64]:
     """Return the +-1 matrix of the parity of bin(i) AND bin(j)."""
     i = np.arange(n)
-    return 1 - 2 * (np.bitwise_count(i[:, None] & i).astype(np.int64) % 2)
+    return np.asarray(1 - 2 * (np.bitwise_count(i[:, None] & i).astype(np.int64) % 2))
 
 
-def rug(n: int, S: npt.ArrayLike) -> Array:
+def rug(n: int, S: npt.ArrayLike) -> FloatArray:
     """Return the rug of size n with the Hadamard rows S, as a matrix."""
     H = hadamard(n)[:, np.asarray(S)]
-    return H @ H.T / H.shape[1]
+    return np.asarray(H @ H.T / H.shape[1])
 
 
-def _harmonic(n: int, d: int) -> Array:
+def _harmonic(n: int, d: int) -> FloatArray:
     """Return a real unit-norm tight frame of n vectors in even dimension d < n, as an (n, d) matrix."""
     angle = 2 * np.pi * np.outer(np.arange(n), np.arange(1, d // 2 + 1)) / n
-    return np.sqrt(2 / d) * np.hstack([np.cos(angle), np.sin(angle)])
+    return np.asarray(np.sqrt(2 / d) * np.hstack([np.cos(angle), np.sin(angle)]))
 
 
-def _optimal_matrices() -> list[tuple[Array, int]]:
+def _optimal_matrices() -> list[tuple[FloatArray, int]]:
     """Return matrices (n/d) P with unit diagonal, from Hadamard and from Fourier rows, and their ranks."""
     rugs = [(rug(8, S), len(S)) for d in (1, 2, 3, 5) for S in itertools.combinations(range(8), d)]
     frames = [(F @ F.T, d) for n, d in ((5, 2), (7, 4), (12, 6)) for F in [_harmonic(n, d)]]
