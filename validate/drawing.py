@@ -92,9 +92,8 @@ def plot_theory_vs_experiment(
     chance = next((str(name) for name in ("run", "seed") if name in experiment.dims), "")
     others = [str(name) for name in experiment.dims if name != chance]
     if not chance or len(others) != 1 or experiment.sizes[chance] < 2:
-        raise ValueError(
-            f"`experiment` must be over x and two or more of `run` or `seed`; got {dict(experiment.sizes)}."
-        )
+        said = "`experiment` must be over x and two or more of `run` or `seed`"
+        raise ValueError(f"{said}; got {dict(experiment.sizes)}.")
     for curve in theory if isinstance(theory, list) else [theory]:
         _plot_curve(curve, ax)
     x = experiment[others[0]]

@@ -79,9 +79,8 @@ def small_model(found: Minimum, law: float | Features) -> SmallModel:
     data = as_features(law, n)
     alike = np.ptp(data.p) == 0.0 and not data.groups and data.exactly is None
     if not (alike and data.values == "uniform" and np.all(data.scale == 1.0)):
-        raise ValueError(
-            f"`law` must be of independent features on [0, 1] that are alike; got {arguments.shown(law)}."
-        )
+        said = "`law` must be of independent features on [0, 1] that are alike"
+        raise ValueError(f"{said}; got {arguments.shown(law)}.")
     if not np.array_equal(found.W_out, found.W_in.T):
         raise ValueError("`found` must be tied, W_out the transpose of W_in; got other matrices.")
     return SmallModel(found.W_out, found.b, data.importance, float(data.p[0]), found.loss, found.certificate)
@@ -182,10 +181,9 @@ def load_models(path: str | os.PathLike[str]) -> list[SmallModel]:
     if not Path(name).exists():
         raise FileNotFoundError(f"`path` must be a file of small models; {name!r} does not exist.")
     arrays = files.read_arrays(name, "a file of small models")
-    missing = {"format", "certificate_kind", *_SCALARS} - set(arrays)
+    missing = ", ".join(sorted({"format", "certificate_kind", *_SCALARS} - set(arrays)))
     if missing:
-        lacking = ", ".join(sorted(missing))
-        raise ValueError(f"`path` must be a file of small models; {name!r} lacks {lacking}.")
+        raise ValueError(f"`path` must be a file of small models; {name!r} lacks {missing}.")
     if str(arrays["format"]) != _FORMAT:
         raise ValueError(f"`path` must have the format {_FORMAT!r}; got {str(arrays['format'])!r}.")
     if arrays["p"].ndim != 1:

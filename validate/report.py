@@ -31,9 +31,6 @@ NEEDS_TORCH = "This part is left out: it needs PyTorch (pip install 'superpositi
 Progress = Callable[[str], None]
 
 
-# --- Tasks --------------------------------------------------------------------------------------------------
-
-
 def full_names(room: str, topic: Topic) -> list[str]:
     """Return the full names of the experiments that a topic needs."""
     return [need if "." in need else f"{room}.{need}" for need in topic.needs]
@@ -98,9 +95,8 @@ def write_report(
     ----------
     out : str or Path
         Folder; made if it does not exist. Every file is written whole or not at all, the page last. A run
-        that is stopped writes the page with what is finished, and the next run with the same settings, code
-        and libraries continues from there; killed or not, its results are those of a run that was never
-        stopped. Another report cannot write to the folder meanwhile.
+        that is stopped writes the page with what is finished; the next run with the same settings, code and
+        libraries continues there, and its results are those of a run that was never stopped.
     profile : {"quick", "full"}, optional
         Sizes for minutes on two cores, or for hours.
     only : str, optional
@@ -182,9 +178,6 @@ def _clear(folder: Path, everything: bool) -> None:
         path.unlink()
 
 
-# --- A topic ------------------------------------------------------------------------------------------------
-
-
 def write_topic(folder: Path, room: str, topic: str, shown: Shown, place: str = "") -> Part:
     """Write the data and drawings of a topic's figures; return it as a part of the page.
 
@@ -221,9 +214,6 @@ def _figure(folder: Path, place: Path, figure: Figure) -> tuple[str, list[str], 
         + "</figcaption></figure>"
     )
     return text, links, (anchor, picture)
-
-
-# --- The page -----------------------------------------------------------------------------------------------
 
 
 def _processor() -> str:
@@ -279,9 +269,7 @@ def render(
         body.append((made.title, "\n".join(text)))
     body.append(("Ledger of claims", page.ledger(ledger)))
     body.append(("How this page was made", page.table("This run", ["what", "value"], facts)))
-    lead = (
-        "What the theory of toy models of superposition predicts, and what experiments on this machine say."
-    )
+    lead = "What the theory of toy models of superposition predicts, and what experiments say."
     return page.page("superposition: theory against experiment", lead, body)
 
 

@@ -185,15 +185,14 @@ def c14(quick: bool) -> Evidence:
         return np.asarray(np.abs(rug.optimal_scale(z * sigma, sigma, p_grid) / limit - 1))
 
     far, near = gap(1e2), gap(1e3)
+    order = np.log10(far / near)
     return Evidence(
         "In the limit x is negligible in the pre-activation, the loss is quadratic in a and its minimum is "
         f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma = "
         f"100, {near.max():.1e} at 1000.",
         [
             symbolic("printed", "root of dL/da less p U / S", best - p * cross / square),
-            bound(
-                "printed", "smallest order of the approach in 1/sigma", np.log10(far / near).min(), ">=", 0.9
-            ),
+            bound("printed", "smallest order of the approach in 1/sigma", order.min(), ">=", 0.9),
             numeric("printed", "largest relative gap at sigma = 1000", near.max(), "<=", 1e-2),
         ],
     )

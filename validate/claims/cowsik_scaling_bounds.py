@@ -37,9 +37,8 @@ def posterior_loss(sigma: float) -> float:
     s = (panels[:-1] + half)[:, None] + half[:, None] * nodes
     low, high = -s, length - s
     mass = ndtr(s) - ndtr(s - length)  # as upper tails: both terms stay small left of the edge
-    integrand = (
-        mass + low * _density(low) - high * _density(high) - (_density(low) - _density(high)) ** 2 / mass
-    )
+    below, above = _density(low), _density(high)
+    integrand = mass + low * below - high * above - (below - above) ** 2 / mass
     inside = length / 2 - edge
     return float(2 * sigma * (np.sum(half[:, None] * weights * integrand) + inside))
 
@@ -257,6 +256,7 @@ def c25(quick: bool) -> Evidence:
 
     even = float(np.exp(optimize.brentq(gain, np.log(1e-3), np.log(1e-1), xtol=1e-4)))
     far = [_limit_factor(digits * TEN) for digits in (160, 320, 640)]
+    rise, rise_far = factor[3] / factor[2] - 1, far[2] / far[1] - 1
     growth = abs((far[2] - far[1]) / (320 * TEN) - 0.5)
 
     grid = np.geomspace(1e-12, 1, 30 if quick else 200)[:, None]
@@ -285,12 +285,8 @@ def c25(quick: bool) -> Evidence:
         f"for {', '.join(f'{x:.2f}' for x in best.loss / floor)}. What filters, which see all outputs, can "
         "gain at most is not bounded here.",
         [
-            numeric(
-                "printed", "factor at p = 1e-16 over that at 1e-8, less 1", factor[3] / factor[2] - 1, "<=", 0
-            ),
-            numeric(
-                "printed", "the same at 1e-640 over 1e-320, sigma -> 0, less 1", far[2] / far[1] - 1, "<=", 0
-            ),
+            numeric("printed", "factor at p = 1e-16 over that at 1e-8, less 1", rise, "<=", 0),
+            numeric("printed", "the same at 1e-640 over 1e-320, sigma -> 0, less 1", rise_far, "<=", 0),
         ],
         corrections=[
             says(
@@ -298,9 +294,7 @@ def c25(quick: bool) -> Evidence:
                 f"about (1/2) log(1/p) for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 (r "
                 "= 1/4)",
                 # What is missing from 1/2 is (3/2)/t^2 and the vanishing off-loss, with t^2 = 2900.
-                numeric(
-                    "corrected", "|growth of the factor per log(1/p) - 1/2|, p = 1e-640", growth, "<=", 0.01
-                ),
+                numeric("corrected", "|growth of the factor per log(1/p) - 1/2|", growth, "<=", 0.01),
                 numeric("corrected", "JumpReLU's on-loss against a double integral", gap, "<=", 1e-6),
             ),
             says(

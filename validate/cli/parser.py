@@ -39,9 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
     alike: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = _Parser(prog="superposition", description=DESCRIPTION, epilog=EXAMPLES, **alike)
     parser.add_argument("--version", action="version", version=f"superposition {version('superposition')}")
-    commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands", parser_class=_Parser
-    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def add(name: str, summary: str, example: str, act: Callable[[argparse.Namespace], None]) -> Any:
         command = commands.add_parser(

@@ -36,9 +36,7 @@ def add(add_command: Callable[..., Any]) -> None:
     option("--learning-rate", type=float, help="up to the stopping rule (default: 3e-3 / sqrt(n_features))")
     option("--peak-learning-rate", type=float, help="largest one of the converging phase (default: 0.01)")
     option("--batch-size", type=int, default=1024, help="samples in a batch (default: 1024)")
-    option(
-        "--evaluation-samples", type=int, default=2**20, help="fresh samples for each loss (default: 2^20)"
-    )
+    option("--evaluation-samples", type=int, default=2**20, help="fresh samples for a loss (default: 2^20)")
     option("--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda")
     option("--threads", type=int, help="CPU threads (default: all cores)")
     option("--checkpoint", metavar="FILE", help="save here every minute; go on from it if it exists")
