@@ -131,7 +131,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     finally:
         pool.shutdown()
         for name in _THREADS:
-            del os.environ[name]
+            os.environ.pop(name, None)
         os.environ.update({name: value for name, value in before.items() if value is not None})
 
 

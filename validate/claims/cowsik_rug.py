@@ -207,13 +207,7 @@ def c32(quick: bool) -> Evidence:
                 f"p: a sparse graph changes it by a share that falls as n_s^({slope.value:.2f})",
                 numeric("answer", "variance on a sparse graph less the formula", variance, "<=", ROUNDING),
                 # A weight of a neighbour goes with the power -1/2; an effect that stays has power 0.
-                shown(
-                    "answer",
-                    "power of n_s with which the mean |L/L_independent - 1| goes",
-                    slope,
-                    "<=",
-                    -0.25,
-                ),
+                shown("answer", "power of n_s in the mean |L/L_independent - 1|", slope, "<=", -0.25),
             )
         ],
     )

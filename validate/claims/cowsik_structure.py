@@ -36,7 +36,7 @@ Step = tuple[float, float, int, int]
 ALARM = 1e-2
 # "Essentially the same" and "vanishes" are given this much room.
 SAME = 0.1
-FAR = 0.75
+FAR = 0.75  # by this much and more pairs are below the rug
 # A statistic falls if it is less than this many times as large at more features. For the Lyapunov ratio of
 # Gaussian rows that is 0.71 at twice the features.
 FALLS = 0.95
