@@ -7,7 +7,7 @@ from scipy.special import erf, ndtr
 
 from ...solvers.loss import exact_loss
 from ...solvers.rug import optimum
-from ...theory import rug
+from ...theory import decoders, rug
 from ...theory.arguments import FloatArray
 from .cowsik_scaling import TEN, small_law
 from .ledger import Claim, Evidence, bound, claim, numeric, says
@@ -23,24 +23,9 @@ def _density(x: npt.ArrayLike) -> FloatArray:
     return np.asarray(_INV_SQRT_2PI * np.exp(-0.5 * np.square(x)))
 
 
-def posterior_loss(sigma: float) -> float:
-    """Return E Var[u | u + nu] / sigma^2 for u uniform on [0, 1] and nu ~ N(0, sigma^2).
-
-    u given y is normal around y, cut to [0, 1]. In s = y/sigma the integrand is 1 in the interior and changes
-    over a few units at the edges, which panels of width 1 with 16 Gauss points integrate to rounding.
-    """
-    length = 1 / sigma
-    edge = min(9.0, length / 2)  # beyond 9 standard deviations from both edges the integrand is 1
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    panels = np.linspace(-9.0, edge, 2 + int(np.ceil(edge + 9)))
-    half = np.diff(panels) / 2
-    s = (panels[:-1] + half)[:, None] + half[:, None] * nodes
-    low, high = -s, length - s
-    mass = ndtr(s) - ndtr(s - length)  # as upper tails: both terms stay small left of the edge
-    below, above = _density(low), _density(high)
-    integrand = mass + low * below - high * above - (below - above) ** 2 / mass
-    inside = length / 2 - edge
-    return float(2 * sigma * (np.sum(half[:, None] * weights * integrand) + inside))
+def posterior_loss(sigma: npt.ArrayLike) -> FloatArray:
+    """Return E Var[u | u + nu] / sigma^2 for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
+    return np.asarray(decoders.bayes_loss(1.0, sigma) / np.square(sigma))
 
 
 def _interior_probability(sigma: float) -> float:
@@ -103,13 +88,13 @@ def c22(quick: bool) -> Evidence:
     "L_on >= C' sigma^2 for sigma < 1/4 and any decoder that acts elementwise; C' is not given",
 )
 def c23(quick: bool) -> Evidence:
-    chain, sharp = chain_constant(), posterior_loss(0.25)
+    chain, sharp = chain_constant(), float(posterior_loss(0.25))
     sigma = np.geomspace(1e-4, 0.25, 200 if quick else 4000)
-    posterior = np.array([posterior_loss(float(s)) for s in sigma])
+    posterior = posterior_loss(sigma)
     interior = np.array([_interior_probability(float(s)) for s in sigma])
     best = optimum(np.geomspace(1e-6, 1, 30)[:, None], np.geomspace(1e-5, 0.999, 60))
     small = best.sigma < 0.25
-    decoders = (rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small]
+    relu = float((rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small].min())
 
     def weighted(u: float, y: float, power: int) -> float:
         return float(u**power * _density((y - u) / 0.25) / 0.25)
@@ -128,13 +113,13 @@ def c23(quick: bool) -> Evidence:
         f"{WITHIN_ONE:.4f}, the variance of a normal variable cut at one standard deviation, P(y inside) >= "
         f"{interior.min():.4f}) gives C' = {chain:.4f}.",
         [],
-        {"smallest on-loss / sigma^2 of a ReLU decoder": decoders.min()},
+        {"smallest on-loss / sigma^2 of a ReLU decoder": relu},
         [
             says(
                 f"the largest C' is {sharp:.4f}, the value of E Var[u | u + nu]/sigma^2 at sigma = 1/4",
                 numeric("order", "posterior loss at sigma = 1/4 against direct quadrature", gap, "<=", 1e-7),
                 bound("order", "largest slope of posterior loss / sigma^2 in sigma", steepest, "<", 1e-14),
-                bound("order", "ReLU's smallest on-loss / sigma^2 less C'", decoders.min() - sharp, ">="),
+                bound("order", "ReLU's smallest on-loss / sigma^2 less C'", relu - sharp, ">="),
                 numeric("order", "posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", 1e-3),
             ),
             says(
@@ -158,7 +143,7 @@ def c24(quick: bool) -> Evidence:
     upper = (scaled / (0.5 + 2 / 3 * np.log(1 / p)))[inside].max()
     # Two features on one line, M = [[1, -3], [-1/3, 1]]: what they add to each other is not normal.
     uneven = exact_loss([[1.0, -3.0], [-1 / 3, 1.0]], np.zeros(2), 1e-4).loss * 0.5 / 1e-8
-    below = uneven / (posterior_loss(0.25) * (1 / 3 - 1e-4 / 4) * 0.5)
+    below = uneven / (float(posterior_loss(0.25)) * (1 / 3 - 1e-4 / 4) * 0.5)
     pair = np.array([0.01, 0.02])
     in_ratio = float(np.diff(np.log(optimum(1e-10, pair).loss))[0] / np.diff(np.log(1 / pair - 1))[0])
     in_p = float(-np.diff(np.log(optimum(np.array([1e-22, 1e-23]), 0.5).loss))[0] / TEN)
@@ -197,29 +182,11 @@ def c24(quick: bool) -> Evidence:
     )
 
 
-def _above(x: float) -> float:
-    """Return E Z^2 where Z > x, for a standard normal Z."""
-    return float(x * _density(x) + ndtr(-x))
-
-
-def jumprelu_parts(tau: float, sigma: float) -> tuple[float, float]:
-    """Return on- and off-loss of the decoder y where y > tau sigma and else 0, for noise N(0, sigma^2)."""
-
-    def of_value(u: float) -> float:
-        x = tau - u / sigma
-        return sigma**2 * _above(x) + u * u * float(ndtr(x))
-
-    edges = [v for v in sigma * (tau + np.array([-8.0, -3.0, 0.0, 3.0, 8.0])) if 0 < v < 1]
-    on = integrate.quad(of_value, 0, 1, points=edges or None, epsabs=0, epsrel=1e-10, limit=400)[0]
-    return float(on), sigma**2 * _above(tau)
-
-
-def least_jumprelu(p: float, sigma: float) -> float:
-    """Return the least loss of that decoder over its threshold."""
+def _least_jumprelu(p: float, sigma: float) -> float:
+    """Return the least loss over its threshold of the decoder y above it, else 0."""
 
     def loss(tau: float) -> float:
-        on, off = jumprelu_parts(tau, sigma)
-        return p * on + (1 - p) * off
+        return float(decoders.jumprelu_loss(tau * sigma, 1.0, 0.0, sigma, p))
 
     highest = np.sqrt(2 * np.log(1 / p)) + 4
     return float(optimize.minimize_scalar(loss, bounds=(0.1, highest), method="bounded").fun)
@@ -244,13 +211,14 @@ def c25(quick: bool) -> Evidence:
     ratio = 0.25
     p = np.array([1e-2, 1e-4, 1e-8, 1e-16, 1e-1])
     best = optimum(p, ratio)
-    jump = np.array([least_jumprelu(float(q), float(s)) for q, s in zip(p, best.sigma, strict=True)])
-    floor = p * best.sigma**2 * [posterior_loss(float(s)) for s in best.sigma]
+    noise = np.maximum(best.sigma, 1e-8)  # the engine's least: that of p = 1e-16, but for rounding
+    jump = np.array([_least_jumprelu(float(q), float(s)) for q, s in zip(p, noise, strict=True)])
+    floor = p * noise**2 * posterior_loss(noise)
     factor = best.loss / jump
 
     def gain(log_p: float) -> float:
         at = optimum(np.exp(log_p), ratio)
-        return float(at.loss / least_jumprelu(float(np.exp(log_p)), float(at.sigma)) - 1)
+        return float(at.loss / _least_jumprelu(float(np.exp(log_p)), float(at.sigma)) - 1)
 
     even = float(np.exp(optimize.brentq(gain, np.log(1e-3), np.log(1e-1), xtol=1e-4)))
     far = [_limit_factor(digits * TEN) for digits in (160, 320, 640)]
@@ -272,7 +240,7 @@ def c25(quick: bool) -> Evidence:
         integrate.dblquad(error, 0, 1, low, high, epsabs=1e-10)[0]
         for low, high in ((-2.0, tau * sigma), (tau * sigma, 3.0))
     )
-    gap = abs(direct / jumprelu_parts(tau, sigma)[0] - 1)
+    gap = abs(direct / decoders.jumprelu_loss(tau * sigma, 1.0, 0.0, sigma, 1.0) - 1)
     return Evidence(
         "A threshold tau sigma with tau^2 = 2 log(1/p) + 4 log log(1/p) leaves an off-loss of order p "
         "sigma^2 log(1/p)^(-3/2), and an on-loss of sigma^2 and, for what falls below, of order (tau "
