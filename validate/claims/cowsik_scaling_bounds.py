@@ -25,7 +25,8 @@ def _density(x: npt.ArrayLike) -> FloatArray:
 
 def posterior_loss(sigma: npt.ArrayLike) -> FloatArray:
     """Return E Var[u | u + nu] / sigma^2 for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
-    return np.asarray(decoders.bayes_loss(1.0, sigma) / np.square(sigma))
+    found: FloatArray = decoders.bayes_loss(1.0, sigma) / np.square(sigma)
+    return found
 
 
 def _interior_probability(sigma: float) -> float:
