@@ -192,10 +192,10 @@ def c20(quick: bool) -> Evidence:
     return Evidence(
         "At a = 1 and the shift t = sqrt(2 log(1/p)) the off-loss is below sigma^2 p/2 (C17) and the "
         "on-loss below E nu^2 = sigma^2 (1 + t^2), as the ReLU brings no two numbers further apart: this "
-        f"proves the bound with all constants. The optimum reaches at most {over:.3f} of it on "
-        f"{best.loss.size} points. Sharp: L/(p sigma^2) grows by {slope[0]:.4f} per unit of log(1/p) at p = "
-        f"1e-10 and {slope[-1]:.4f} at 1e-640, on the way to 1/2, in the law 1 + t^2/4 + ..., which the "
-        f"exact optimum meets within {gap:.2f} (t sigma)^2.",
+        f"proves the bound with all constants. The optimum comes to {over:.3f} of it on {best.loss.size} "
+        f"points. Sharp: L/(p sigma^2) grows by {slope[0]:.4f} per unit of log(1/p) at p = 1e-10 and "
+        f"{slope[-1]:.4f} at 1e-640, on the way to 1/2, in the law 1 + t^2/4 + ..., which the exact optimum "
+        f"meets within {gap:.2f} (t sigma)^2.",
         [],
         {"L r / (p^2 log 1/p) at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss / 1e-10 / np.log(1e6))},
         [

@@ -151,11 +151,11 @@ def c24(quick: bool) -> Evidence:
     laws = [(d * TEN, *small_law(d * TEN)) for d in (40, 160, 640)]
     powers = [growth * log_inverse_p / size for log_inverse_p, _, size, growth in laws]
     return Evidence(
-        "L >= p L_on >= C' p sigma^2 (C21, C23) and the bound of C20 enclose the optimum: for sigma < 1/4 "
-        f"it is at least {lower:.2f} times the lower and at most {upper:.3f} times the upper bound. The "
-        f"exponent of (1/r - 1) is {in_ratio:.4f}, that of p is {in_p:.4f} around 1e-22. What is missing "
-        f"from 2, times log(1/p), is the power of the logarithm: {', '.join(f'{v:.3f}' for v in powers)} at "
-        "p = 1e-40, 1e-160, 1e-640 by the law of C20.",
+        "L >= p L_on >= C' p sigma^2 (C21, C23) and the bound of C20 enclose the optimum for sigma < 1/4: "
+        f"over the lower bound it is {lower:.2f} in the least case, over the upper {upper:.3f} in the "
+        f"largest. The exponent of (1/r - 1) is {in_ratio:.4f}, that of p is {in_p:.4f} around 1e-22. What "
+        "is missing from 2, times log(1/p), is the power of the logarithm: "
+        f"{', '.join(f'{v:.3f}' for v in powers)} at p = 1e-40, 1e-160, 1e-640 by the law of C20.",
         [],
         {"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
         [

@@ -186,8 +186,8 @@ def c8(quick: bool) -> Evidence:
     saturates = ("largest excess over the bound", largest, "<=", ROUNDING)
     return Evidence(
         f"{len(spectra)} matrices of this form reach the bound within {largest:.0e}. Their nonzero "
-        f"eigenvalues differ from 1 by up to {from_one:.4g}, from n_s/n_d by at most {from_ratio:.0e}: n_d "
-        "eigenvalues equal to 1 would give the trace n_d, but the unit diagonal gives n_s.",
+        f"eigenvalues differ from 1 by up to {from_one:.4g}, from n_s/n_d by rounding, {from_ratio:.0e}: "
+        "n_d eigenvalues equal to 1 would give the trace n_d, but the unit diagonal gives n_s.",
         [
             numeric("printed", *saturates),
             numeric("printed", "largest |eigenvalue - 1|", from_one, "<=", ROUNDING),
