@@ -4,6 +4,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import linear
+from superposition.validate.experiment import span
 from superposition.validate.linear import section
 
 TINY = {
@@ -62,5 +63,5 @@ def test_the_words_follow_the_numbers():
 
 
 def test_ranges_are_one_number_where_they_read_the_same():
-    assert section.span(xr.DataArray([1.0, 1.0004]), ".2f") == "1.00"
-    assert section.span(xr.DataArray([1.0, 2.0]), ".1f") == "1.0 to 2.0"
+    assert span(xr.DataArray([1.0, 1.0004]), ".2f") == "1.00"
+    assert span(xr.DataArray([1.0, 2.0]), ".1f") == "1.0 to 2.0"

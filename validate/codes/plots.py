@@ -1,9 +1,12 @@
 """Figures of the symmetry of trained weights and of the Hessian at the rug."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ..drawing import size_axis
 from ..statistics import student
 from .structure import SHARES
 from .symmetry import by_cell
@@ -20,12 +23,6 @@ STATISTICS = {
 SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
-def _sizes(ax: Axes, sizes: np.ndarray, label: str) -> None:
-    ax.set(xscale="log", yscale="log", xlabel="n_features", ylabel=label)
-    ax.set_xticks(sizes, [str(n) for n in sizes])
-    ax.minorticks_off()
-
-
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
     """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
     cells = by_cell(ds)[name]
@@ -35,21 +32,15 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
             found = [student(one.dropna("seed").values) for one in line.transpose("n_features", "seed")]
             last = end == ds["end"].values[-1]
             means, half = np.transpose(found)
-            ax.errorbar(
-                line["n_features"],
-                means,
-                half,
-                fmt="o-" if last else "o:",
-                color=f"C{k + 1}",
-                markerfacecolor=f"C{k + 1}" if last else "none",
-                markersize=3.6,
-                linewidth=1,
-                label=f"p = {p:g}, ratio {ratio:g}" if last else None,
-            )
+            look: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
+            look |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1}
+            text = f"p = {p:g}, ratio {ratio:g}" if last else None
+            ax.errorbar(line["n_features"], means, half, label=text, **look)
     sizes = np.unique(ds["n_features"])
     if name == "lyapunov_max":
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
-    _sizes(ax, sizes, label)
+    ax.set(yscale="log", ylabel=label)
+    size_axis(ax, sizes)
     if legend:
         ax.legend(fontsize=7)
     return ax
@@ -79,6 +70,7 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["n_features"], -case["lowest"], "o-", color=f"C{c + 1}", markersize=3.6, label=label)
     sizes = ds["n_features"].values
     ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")
-    _sizes(ax, sizes, "- least curvature / p")
+    ax.set(yscale="log", ylabel="- least curvature / p")
+    size_axis(ax, sizes)
     ax.legend(fontsize=7)
     return ax

@@ -119,10 +119,6 @@ def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     p : float
         Probability that a feature is on, in (0, 1].
 
-    Returns
-    -------
-    (n_features,) ndarray of float64
-
     Raises
     ------
     ValueError

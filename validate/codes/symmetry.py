@@ -23,12 +23,7 @@ TRAINED = ("rug_n*.nc", "codes_n*.nc")
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
-    """Set the statistics of Figs. 4-7 of trained weights beside the rug's loss.
-
-    Parameters
-    ----------
-    trained : xarray.Dataset
-        From `superposition.validate.training.train`.
+    """Set the statistics of Figs. 4-7 of weights beside the rug's loss; of `validate.training.train`.
 
     Returns
     -------
@@ -62,10 +57,8 @@ def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -
 
     Parameters
     ----------
-    files : sequence of str, optional
-        Patterns of names.
-    folder : path, optional
-        Where the files are.
+    files, folder : sequence of str, path, optional
+        Patterns of names, and where the files are.
 
     Returns
     -------
@@ -101,17 +94,9 @@ def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
 
 
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
-    """Arrange models by (p, ratio, n_features, seed) in place of one after the other.
+    """Arrange models by (p, ratio, n_features, seed) in place of one after the other; of `run_stored`.
 
-    Parameters
-    ----------
-    trained : xarray.Dataset
-        From `run_stored`.
-
-    Returns
-    -------
-    xarray.Dataset
-        The models at `CELLS`, whose ratios are within 5 % of those; nan where none was trained.
+    Those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
     """
     off = np.abs(trained["ratio"].values[:, None] / RATIOS - 1.0)
     some = np.flatnonzero((off.min(axis=1) < 0.05) & np.isin(trained["p"].values, P))
@@ -133,7 +118,6 @@ def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -
         Of (n_features, seed), from `by_cell`.
     small, large : int
         The two n_features; seeds that both have are compared.
-    level : float, optional
 
     Returns
     -------
@@ -159,13 +143,8 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
     a model above copies of another one is not optimal, and neither is any that is worse.
 
-    Parameters
-    ----------
-    models : xarray.Dataset
-        Of one p, ratio and end; ``n_features``, ``loss`` and ``loss_se`` of each model.
-    level : float, optional
-        All losses are between their limits together at this confidence (Bonferroni), so that the best may be
-        picked.
+    `models` have one p, ratio and end, and ``n_features``, ``loss`` and ``loss_se``. All losses are between
+    their limits together at this confidence (Bonferroni), so that the best may be picked.
     """
     each = 1 - (1 - level) / models.sizes["model"]
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)

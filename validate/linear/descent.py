@@ -128,36 +128,30 @@ def descend(
         alone, the decoder being a copy (what Eq. 22 describes); the same with the roles exchanged.
     importance : (n_features,) array_like of float, optional
         Weights of the squared errors, 1 by default.
-    bias : bool, optional
-        Whether an output bias is trained as well, from 0.
-    momentum : float, optional
-        In [0, 1); with it the course is not that of the flows, the minima are.
-
-    Returns
-    -------
-    Trained
+    bias, momentum : bool, float, optional
+        Whether an output bias is trained as well, from 0; in [0, 1), with it the course is not that of the
+        flows, the minima are.
 
     Raises
     ------
-    ValueError
-        If an argument is out of range, shapes do not fit, or the weights do not stay finite.
-    ImportError
-        If PyTorch is not installed.
+    ValueError, ImportError
+        If an argument is out of range, shapes do not fit, or the weights do not stay finite; if PyTorch is
+        not installed.
     """
     rule = arguments.choice("rule", rule, RULES)
     rate = arguments.number("rate", rate, 0, brackets="()")
     momentum = arguments.number("momentum", momentum, 0, 1, brackets="[)")
-    first = arguments.real("A0", A0)
+    first, second, data = (
+        arguments.real(name, values) for name, values in (("A0", A0), ("C0", C0), ("inputs", inputs))
+    )
     if first.ndim != 3:
         raise ValueError(f"`A0` must have shape (any, any, any); got {first.shape}.")
-    runs, n, _ = first.shape
-    second = arguments.real("C0", C0)
     if second.shape != first.shape:
         raise ValueError(f"`C0` must have shape {first.shape}; got {second.shape}.")
-    data = arguments.real("inputs", inputs)
+    runs, n, _ = first.shape
     if data.size == 0 or data.ndim < 2 or data.shape[-1] != n or data.shape[:-2] not in ((), (runs,)):
         raise ValueError(f"`inputs` must have shape ([{runs},] any, {n}); got {data.shape}.")
-    weights = np.ones(n) if importance is None else arguments.vector("importance", importance, n)
+    weights = arguments.vector("importance", np.ones(n) if importance is None else importance, n)
     weights = arguments.real("importance", weights, 0)
     wanted = [arguments.integer("steps", k, 0) for k in steps]
     if not wanted or np.any(np.diff(wanted) < 0):
@@ -193,7 +187,7 @@ def courses(
     rule: str,
     trained: bool = True,
 ) -> FloatArray:
-    """Return decoders and transposed encoders by the exact flow, at the times of steps, and trained.
+    """Return decoders and transposed encoders by the exact flow at the times of steps, and trained.
 
     The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
     """

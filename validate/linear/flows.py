@@ -35,10 +35,8 @@ def run_flows(
 
     Parameters
     ----------
-    eigenvalues : sequence of float, optional
-        Of the covariance, which is diagonal; positive, falling.
-    n_hidden : int, optional
-        Hidden neurons, fewer than eigenvalues.
+    eigenvalues, n_hidden : sequence of float, int, optional
+        Of the covariance, which is diagonal; positive, falling. Hidden neurons, fewer than those.
     end, rate : float, optional
         Last time and learning rate, positive.
     runs, seed, points : int, optional
@@ -54,10 +52,8 @@ def run_flows(
 
     Raises
     ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
+    ValueError, ImportError
+        If an argument is out of range; if PyTorch is not installed.
 
     References
     ----------
@@ -87,16 +83,10 @@ def run_flows(
         if rule == "pair":
             parting = np.abs(A - C).max(axis=(-2, -1))[0]
     dims = ("route", "rule", "run", "time")
-    return xr.Dataset(
-        {
-            "loss": (dims, loss),
-            "angle": (dims, angle),
-            "parting": (dims[2:], parting),
-            "optimum": critical_loss(sigma, range(d)),
-        },
-        {"route": list(ROUTES), "rule": list(RULES), "time": t},
-        {"n_features": n, "n_hidden": d, "length": _LENGTH, "learning_rate": rate, "eigenvalues": values},
-    )
+    columns = {"loss": (dims, loss), "angle": (dims, angle), "parting": (dims[2:], parting)}
+    ds = xr.Dataset(columns, {"route": list(ROUTES), "rule": list(RULES), "time": t})
+    attributes = {"n_features": n, "n_hidden": d, "length": _LENGTH, "learning_rate": rate}
+    return ds.assign(optimum=critical_loss(sigma, range(d))).assign_attrs(attributes, eigenvalues=values)
 
 
 def _curves(values: xr.DataArray, ax: Axes) -> Axes:

@@ -66,12 +66,11 @@ def run_plateaus(
         Of the covariance of the inputs, which are normal; positive, falling.
     n_hidden, samples : int, optional
         Hidden neurons, fewer than eigenvalues; inputs in the finite data set.
-    initial : float, optional
-        Standard deviation of the first weights, below 0.1.
+    initial, rate : float, optional
+        Standard deviation of the first weights, below 0.1; learning rate: ``rate * eigenvalues[0]`` is the
+        relative error of first order.
     runs, seed, points : int, optional
         Starts; seed of starts and samples; times at which weights are kept.
-    rate : float, optional
-        Learning rate; ``rate * eigenvalues[0]`` is the relative error of first order.
     trained : bool, optional
         Whether to train with PyTorch; if not, the only route is the flow.
 
@@ -87,10 +86,8 @@ def run_plateaus(
 
     Raises
     ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If `trained` and PyTorch is not installed.
+    ValueError, ImportError
+        If an argument is out of range; if `trained` and PyTorch is not installed.
 
     Examples
     --------
@@ -138,26 +135,20 @@ def run_plateaus(
             population[:, i, j] = expected_losses(A[:, :, -1], C[:, :, -1], np.diag(values))
             escape[:, i, j] = np.apply_along_axis(_escapes, -1, loss[:, i, j], t, levels[j])
     run = ("model", "data", "run")
-    return xr.Dataset(
-        {
-            "loss": (("route", *run, "step"), loss),
-            "law_loss": ((*run, "step"), law),
-            "predicted": ((*run, "saddle"), predicted),
-            "escape": (("route", *run, "saddle"), escape),
-            "rate": (("model", "data", "saddle"), rates),
-            "level": (("data", "kept"), levels),
-            "population_loss": (("route", *run), population),
-            "time": (("model", "step"), clock),
-        },
-        {
-            "route": list(routes),
-            "model": list(MODELS),
-            "data": list(DATA),
-            "saddle": np.arange(d),
-            "kept": np.arange(d + 1),
-        },
-        {"n_features": n, "n_hidden": d, "initial": initial, "learning_rate": rate, "samples": samples},
-    )
+    columns = {
+        "loss": (("route", *run, "step"), loss),
+        "law_loss": ((*run, "step"), law),
+        "predicted": ((*run, "saddle"), predicted),
+        "escape": (("route", *run, "saddle"), escape),
+        "rate": (("model", "data", "saddle"), rates),
+        "level": (("data", "kept"), levels),
+        "population_loss": (("route", *run), population),
+        "time": (("model", "step"), clock),
+    }
+    coords = {"route": list(routes), "model": list(MODELS), "data": list(DATA)}
+    ds = xr.Dataset(columns, {**coords, "saddle": np.arange(d), "kept": np.arange(d + 1)})
+    sizes = {"n_features": n, "n_hidden": d, "samples": samples}
+    return ds.assign_attrs(sizes, initial=initial, learning_rate=rate)
 
 
 def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0) -> Axes:

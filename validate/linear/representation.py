@@ -53,10 +53,8 @@ def run_representation(
 
     Raises
     ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
+    ValueError, ImportError
+        If an argument is out of range; if PyTorch is not installed.
 
     References
     ----------
@@ -101,17 +99,15 @@ def run_representation(
                 loss[i, j, k, q, r] = reconstruction_loss(A, C.T, sigmas[q], weights[k])
                 share[i, j, k, q, r] = np.sum(A * C, axis=1)
     where = ("bias", "importance", "p")
-    return xr.Dataset(
-        {
-            "loss": (("model", *where, "run"), loss),
-            "share": (("model", *where, "run", "feature"), share),
-            "optimum": (where, optimum),
-            "dedicated": (where, dedicated),
-            "optimal_share": ((*where, "feature"), best_share),
-        },
-        {"model": list(MODELS), "bias": list(BIASES), "importance": list(IMPORTANCES), "p": chances},
-        {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps},
-    )
+    columns = {
+        "loss": (("model", *where, "run"), loss),
+        "share": (("model", *where, "run", "feature"), share),
+        "optimum": (where, optimum),
+        "dedicated": (where, dedicated),
+        "optimal_share": ((*where, "feature"), best_share),
+    }
+    coords = {"model": list(MODELS), "bias": list(BIASES), "importance": list(IMPORTANCES), "p": chances}
+    return xr.Dataset(columns, coords, {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps})
 
 
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
+from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
 from .descent import LABELS
 from .flows import NAMES, plot_angles, plot_losses, run_flows
 from .plateaus import lags, plot_escape, plot_plateaus, run_plateaus
@@ -28,10 +28,8 @@ distribution, exactly. Ranges are the smallest and the largest value of all star
 """
 
 
-def span(values: xr.DataArray | np.ndarray, digits: str = ".3f") -> str:
-    """Return the smallest and the largest value as text, or one if they read the same."""
-    low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
-    return low if low == high else f"{low} to {high}"
+def _listed(ds: xr.Dataset) -> str:
+    return ", ".join(f"{value:g}" for value in ds.attrs["eigenvalues"])
 
 
 def _span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
@@ -48,7 +46,7 @@ def _show_plateaus(ds: xr.Dataset) -> Shown:
     text = (
         "Escape times: each direction grows by itself, from what Gram and Schmidt leave of its row of the "
         "first weights once the rows of larger eigenvalues are taken out. In the exact flow the loss is "
-        f"halfway to the next saddle at {span(flow / ds['predicted'])} times the time so predicted "
+        f"halfway to the next saddle at {span(flow / ds['predicted'], '.3f')} times the time so predicted "
         f"({ds.sizes['run']} starts, tied and untied, expected loss and samples); the closed form of the "
         f"whole course, a sum of such modes, differs from the flow by at most {law:.1e} of the loss at the "
         f"origin. Trained models are late by {span((trained / flow - 1).mean('run'), '.1%')} at learning "
@@ -112,10 +110,9 @@ def _show_flows(ds: xr.Dataset) -> Shown:
     figure = Figure(
         "flows",
         "Four flows from the same start",
-        f"Eigenvalues {', '.join(f'{v:g}' for v in ds.attrs['eigenvalues'])}; d = {ds.attrs['n_hidden']}; "
-        f"A = B' at the start, a random frame of length {ds.attrs['length']:g}. Lines are exact flows, "
-        "markers gradient descent; “encoder alone” is trained by the gradient of the encoder, with the "
-        "decoder as a copy.",
+        f"Eigenvalues {_listed(ds)}; d = {ds.attrs['n_hidden']}; A = B' at the start, a random frame of "
+        f"length {ds.attrs['length']:g}. Lines are exact flows, markers gradient descent; “encoder alone” is "
+        "trained by the gradient of the encoder, with the decoder as a copy.",
         ds,
         (plot_losses, plot_angles),
     )
@@ -148,12 +145,11 @@ def _show_saddles(ds: xr.Dataset) -> Shown:
         "largest relative difference": _span_of_runs(off, ".1e"),
     }
     columns = {name: values.assign_coords(saddle=ds["kept"].values) for name, values in columns.items()}
-    eigenvalues = ", ".join(f"{value:g}" for value in ds.attrs["eigenvalues"])
     table = _table(
         "Growth rates at the saddles",
         columns,
         {"saddle": "directions kept", "model": "weights"},
-        f"Eigenvalues {eigenvalues}; d = {ds.attrs['n_hidden']}. Rates of the flow along the best rotation "
+        f"Eigenvalues {_listed(ds)}; d = {ds.attrs['n_hidden']}. Rates of the flow along the best rotation "
         "(Prop. 3) and of steepest descent, the latter in steps of this length, and measured in training. "
         "Index: dimensions in which the loss falls. Of equal eigenvalues one choice stands for all.",
     )
@@ -172,7 +168,7 @@ def _show_subspaces(ds: xr.Dataset) -> Shown:
         f"{span(expected['angle_start'], '.2g')}° ({ds.sizes['run']} starts, which end "
         f"{span(expected['angle_samples'], '.0f')}° from the samples' subspace). With {ds.attrs['samples']} "
         f"samples chance makes the eigenvalues unequal: from t × eigenvalue = {span(changed, '.2g')} on the "
-        f"models are nearer to the samples' own leading subspace, and end "
+        "models are nearer to the samples' own leading subspace, and end "
         f"{span(samples['angle_samples'], '.2g')}° from it. In expected loss that costs "
         f"{span(samples['excess'], '.2%')}."
     )
@@ -256,11 +252,7 @@ SECTION = Section(
             seconds=6,
         ),
         "representation": Experiment(
-            run_representation,
-            {"steps": 400},
-            {**LARGE, "runs": 16, "steps": 4000},
-            torch=True,
-            seconds=2,
+            run_representation, {"steps": 400}, {**LARGE, "runs": 16, "steps": 4000}, torch=True, seconds=2
         ),
     },
     [

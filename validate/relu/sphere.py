@@ -11,9 +11,11 @@ from ...solvers.results import result
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.relu import common_norm_loss
+from ..experiment import from_rows
 
 __all__ = ["SphereCheck", "run_thomson", "sphere_check"]
 
+# The losses of `run_thomson`, and how figures name them.
 LOSSES = {
     "unit": "sphere, unit lengths",
     "common": "sphere, best common length",
@@ -55,9 +57,8 @@ def _gap(sphere: FloatArray, model: Minimum) -> float:
         return float("nan")
     directions = model.W / np.linalg.norm(model.W, axis=1, keepdims=True)
     pairs = np.triu_indices(len(sphere), 1)
-    return float(
-        np.max(np.abs(np.sort((sphere @ sphere.T)[pairs]) - np.sort((directions @ directions.T)[pairs])))
-    )
+    known, found = (np.sort((V @ V.T)[pairs]) for V in (sphere, directions))
+    return float(np.max(np.abs(known - found)))
 
 
 def sphere_check(
@@ -65,16 +66,8 @@ def sphere_check(
 ) -> SphereCheck:
     """Compare the best arrangement on the sphere with the minimisers of L_1, with and without bias.
 
-    Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64.
-
-    Returns
-    -------
-    SphereCheck
-
-    Notes
-    -----
-    All losses are upper bounds on minima. The documentation of the small ReLU models lists what was found for
-    a dozen sizes.
+    Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64. All losses are upper
+    bounds on minima. The documentation of the small ReLU models lists what was found for a dozen sizes.
 
     Examples
     --------
@@ -102,7 +95,7 @@ def sphere_check(
 
 
 def _shape(model: Minimum) -> tuple[str, int]:
-    """Return what the features that a model represents look like, and how many they are."""
+    """Return the arrangement of the features that a model represents, and how many they are."""
     kept = represented(model.W, model.b)
     return geometry(model.W[kept]).name if kept.any() else "nothing", int(kept.sum())
 
@@ -119,10 +112,8 @@ def run_thomson(
     ----------
     sizes : sequence of (int, int)
         n_features (at least 2) and n_hidden, one or more.
-    starts : int
-        Random starts of each minimisation.
-    seed : int
-        Of the starts.
+    starts, seed : int
+        Random starts of each minimisation, and their seed.
 
     Returns
     -------
@@ -150,24 +141,12 @@ def run_thomson(
     rows = []
     for n, m in pairs:
         found = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
-        without_bias, unbiased_kept = _shape(found.unbiased)
-        with_bias, biased_kept = _shape(found.biased)
-        rows.append(
-            {
-                "size": f"{n} in {m}",
-                "n_features": n,
-                "n_hidden": m,
-                "energy": found.sphere.energy,
-                "unit": n * found.unit_loss,
-                "common": n * found.common_loss,
-                "unbiased": n * found.unbiased.loss,
-                "biased": n * found.biased.loss,
-                "unbiased_kept": unbiased_kept,
-                "biased_kept": biased_kept,
-                "sphere": found.sphere.geometry.name,
-                "without_bias": without_bias,
-                "with_bias": with_bias,
-            }
-        )
-    ds = xr.Dataset({name: ("size", [row[name] for row in rows]) for name in rows[0]})
+        losses = (found.unit_loss, found.common_loss, found.unbiased.loss, found.biased.loss)
+        row = {"size": f"{n} in {m}", "n_features": n, "n_hidden": m, "energy": found.sphere.energy}
+        row |= {name: n * loss for name, loss in zip(LOSSES, losses, strict=True)}
+        row["sphere"] = found.sphere.geometry.name
+        row["without_bias"], row["unbiased_kept"] = _shape(found.unbiased)
+        row["with_bias"], row["biased_kept"] = _shape(found.biased)
+        rows.append(row)
+    ds = from_rows(rows, size=-1)
     return ds.set_coords(["n_features", "n_hidden"]).assign_attrs(starts=starts, seed=seed)

@@ -37,18 +37,13 @@ class DroppingTable:
 
     Attributes
     ----------
-    p : ndarray of float64
-        Probability that a feature is on.
-    probability : ndarray of float64
-        P(more than K features on).
-    given_on : ndarray of float64
-        The same among inputs with a feature on at all.
-    share : ndarray of float64
-        Share of those inputs in the loss of the best model found.
-    left_out : ndarray of float64
-        Rigorous bound on the loss that the truncated minimiser leaves out, relative to the best loss found.
-    regret : ndarray of float64
-        What choosing the model without those inputs costs, relative to the best loss found.
+    p, probability : ndarray of float64
+        Probability that a feature is on, and P(more than K features on).
+    given_on, share : ndarray of float64
+        Share of those inputs among inputs with a feature on, and in the loss of the best model found.
+    left_out, regret : ndarray of float64
+        Rigorous bound on the loss that the truncated minimiser leaves out, and what choosing the model
+        without those inputs costs; both relative to the best loss found.
     """
 
     p: FloatArray
@@ -70,19 +65,8 @@ def dropping_table(
 ) -> DroppingTable:
     """Tabulate four measures of what inputs with more than `up_to` features on matter, importances 1.
 
-    Arguments and errors are those of `cost_of_dropping`, but for p.
+    Arguments and errors are those of `cost_of_dropping`, but for p, (size,) array_like in [1e-100, 1).
 
-    Parameters
-    ----------
-    p : (size,) array_like of float
-        Probabilities that a feature is on, in [1e-100, 1).
-
-    Returns
-    -------
-    DroppingTable
-
-    Notes
-    -----
     `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does not: for n_features
     below 2 n_hidden it may be small where the regret is not.
 
@@ -137,21 +121,15 @@ def run_truncation(
 
     Parameters
     ----------
-    n_features : sequence of int
-        Sizes D of the large models, powers of two from 4 on.
-    on : sequence of float
-        Expected numbers of features on, D p, of the large models; each below D.
+    n_features, on : sequence of int, of float
+        Sizes D of the large models, powers of two from 4 on; expected numbers of features on, D p, below D.
     ratio : float
         n_hidden/n_features of the Persian rugs, in (0, 1); antipodal pairs have 1/2.
-    small : sequence of (int, int)
-        n_features and n_hidden of models whose truncated and full losses are both minimised; at most 11
-        features.
-    small_p : sequence of float
-        Their p, in (0, 1).
-    starts : int
-        Random starts of those minimisations.
-    seed : int
-        Of the starts, and of the rugs.
+    small, small_p : sequence of (int, int), of float
+        n_features (at most 11) and n_hidden of models whose truncated and full losses are both minimised, and
+        their p, in (0, 1).
+    starts, seed : int
+        Random starts of those minimisations; seed of the starts and of the rugs.
 
     Returns
     -------
@@ -162,15 +140,12 @@ def run_truncation(
         length up to 1 without positive biases, over the loss of the zero model. Of (small, small_p):
         ``small_share``, ``small_given_on``, ``small_left_out`` (the bound), and ``regret``: how much worse
         than the best the model is that minimises the loss on inputs with at most one feature on, relative.
+        Losses are exact; minima of small models are the least of many starts (`cost_of_dropping`).
 
     Raises
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    Losses are exact; minima of small models are the least of many starts (`solvers.relu.cost_of_dropping`).
 
     References
     ----------
@@ -194,13 +169,12 @@ def run_truncation(
         dropping_table(n, m, small_p, starts=starts, rng=np.random.default_rng([seed, n, m]))
         for n, m in small
     ]
-    axes = ("small", "small_p")
+    columns = {"share": "small_share", "given_on": "small_given_on", "left_out": "small_left_out"}
+    columns["regret"] = "regret"
     few = xr.Dataset(
         {
-            "small_share": (axes, [table.share for table in tables]),
-            "small_given_on": (axes, [table.given_on for table in tables]),
-            "small_left_out": (axes, [table.left_out for table in tables]),
-            "regret": (axes, [table.regret for table in tables]),
+            name: (("small", "small_p"), [getattr(table, field) for table in tables])
+            for field, name in columns.items()
         },
         {
             "small": [f"{n} in {m}" for n, m in small],

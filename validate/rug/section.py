@@ -19,7 +19,6 @@ __all__ = ["PANELS", "SECTION", "loss_curves"]
 # The six panels of Fig. 2, and the ratios at which the loss is drawn against p.
 PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)
 RATIOS = (0.12, 0.25, 0.5)
-CELL = ["p", "ratio ≈", "n_features"]
 # Where theory's curves are drawn.
 CURVES = {
     "p": np.unique(np.concatenate([np.geomspace(1e-4, 1, 81), PANELS])),
@@ -69,10 +68,9 @@ def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dat
 
 def _mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
     """Write a mean and half the width of its interval."""
-    runs = np.asarray(values, dtype=np.float64)
-    if runs.size == 1:
-        return f"{runs[0]:{digits}}"
-    mean, half = student(runs)
+    if np.size(values) == 1:
+        return f"{np.ravel(values)[0]:{digits}}"
+    mean, half = student(values)
     return f"{mean:{digits}} ± {half:{digits.removeprefix('+')}}"
 
 
@@ -90,9 +88,6 @@ def _means(title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str
     means = frame.dropna(subset=["loss"]).pivot_table(list(values), by, "end", aggfunc=said)
     means.columns = [f"{name}, {end}" for name, end in means.columns]
     return Table.of(title, means.fillna("–").reset_index(), f"{caption} {INTERVALS}")
-
-
-# --- What is shown ------------------------------------------------------------------------------------------
 
 
 def _show_picture(ds: xr.Dataset) -> Shown:
@@ -151,22 +146,20 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
         ),
     ]
     frame = _frame(trained)
-    tables = [
-        _means(
-            "Relative excess of trained models over the rug",
-            frame,
-            {"excess": "+.1%"},
-            CELL,
-            "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, "
-            "see the table of reference runs.",
-        ),
-        _weights_table(frame[frame["n_features"] == frame["n_features"].max()]),
-        Table.of(
-            "Reference runs",
-            pd.DataFrame(json.loads(reference.attrs["provenance"])),
-            "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands.",
-        ),
-    ]
+    excess = _means(
+        "Relative excess of trained models over the rug",
+        frame,
+        {"excess": "+.1%"},
+        ["p", "ratio ≈", "n_features"],
+        "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, see the "
+        "table of reference runs.",
+    )
+    made = Table.of(
+        "Reference runs",
+        pd.DataFrame(json.loads(reference.attrs["provenance"])),
+        "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands.",
+    )
+    tables = [excess, _weights_table(frame[frame["n_features"] == frame["n_features"].max()]), made]
     return Shown("", figures, tables, _headline(frame, curves))
 
 
@@ -198,9 +191,8 @@ def _weights_table(frame: pd.DataFrame) -> Table:
 
 
 def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> Shown:
-    frame = pd.concat(
-        {"W_out = W_in'": _frame(aligned), "independent (source)": _frame(linear)}, names=["first weights"]
-    ).reset_index("first weights")
+    kinds = {"W_out = W_in'": _frame(aligned), "independent (source)": _frame(linear)}
+    frame = pd.concat(kinds, names=["first weights"]).reset_index("first weights")
     both = frame[frame["p"].isin(linear["p"].values) & frame["ratio"].isin(linear["ratio"].values)]
     table = _means(
         "What the first weights decide",
@@ -221,8 +213,8 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
     figure = Figure(
         "finite-size",
         "The rug at finite size tends to the macroscopic loss",
-        "Scale and bias from the macroscopic optimum, the bias corrected for the interference's exact "
-        f"mean; {draws} random rugs at each size, each simulated (bars: 95 % interval) and exact.",
+        "Scale and bias from the macroscopic optimum, the bias corrected for the interference's exact mean; "
+        f"{draws} random rugs at each size, each simulated (bars: 95 % interval) and exact.",
         case,
         [partial(plots.plot_finite_size, case=k) for k in range(len(cases))],
         size=(4.2, 3.2),
@@ -239,7 +231,8 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
         "correction.",
     )
     largest = frame[frame["n_features"] == frame["n_features"].max()].groupby(["p", "ratio"])["exact, excess"]
-    said = [f"{mean:+.2%} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in largest.mean().items()]
+    means = largest.agg(partial(_mean, digits="+.2%"))
+    said = [f"{mean} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in means.items()]
     headline = (
         f"At n_features = {frame['n_features'].max()} the rug's exact loss differs from the macroscopic "
         f"formula by {' and '.join(said)}."
@@ -271,31 +264,29 @@ def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> Shown:
 
 
 def _show_checked(ds: xr.Dataset) -> Shown:
-    digits = {"exact": ".9g", "error_estimate": ".1e", "sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
-    frame = ds.to_dataframe()[["n_features", "n_hidden", "p", *digits]]
-    for name, form in digits.items():
-        frame[name] = frame[name].map(f"{{:{form}}}".format)
-    caption = (
+    digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
+    digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
+    table = Table.formatted(
+        "Exact loss of trained models against samples",
+        ds,
+        {name: f"{{{name}:{form}}}" for name, form in digits.items()},
         f"Trained in this run; {ds.attrs['samples']:.1e} fresh samples. Their float32 arithmetic errs by "
-        "about 1e-7 relative; z is the difference in standard errors."
+        "about 1e-7 relative; z is the difference in standard errors.",
     )
-    return Shown("", (), [Table.of("Exact loss of trained models against samples", frame, caption)])
+    return Shown("", (), [table])
 
 
 def _finite(p: float, ratio: float) -> Experiment:
-    sizes = (64, 256, 1024, 4096)
-    case = {"p": p, "ratio": ratio}
-    return Experiment(
-        runs.run_finite_size,
-        quick={**case, "n_features": sizes, "samples": 2000},
-        full={**case, "n_features": (*sizes, 16384), "samples": 4000},
-        seconds=4,
-    )
+    case, sizes = {"p": p, "ratio": ratio}, (64, 256, 1024, 4096)
+    full = {**case, "n_features": (*sizes, 16384), "samples": 4000}
+    return Experiment(runs.run_finite_size, {**case, "n_features": sizes}, full, seconds=4)
 
 
 # The quick models: three seeds, for an interval; at four p and three ratios; converged only.
 QUICK = {"n_features": 64, "seeds": range(3), "steps": 1500, "schedule": "converged"}
 FULL = {"n_features": 128, "seeds": range(5), "steps": 20_000}
+DENSE = (0.001, 0.01, 0.1, 0.4)
+TRAINING: dict[str, Any] = {"apart": ("seeds", "model"), "torch": True}
 
 SECTION = Section(
     "rug",
@@ -303,38 +294,30 @@ SECTION = Section(
     TEXT,
     {
         "picture": Experiment(runs.run_rug),
-        "curves": Experiment(runs.run_theory, quick=CURVES, full=CURVES, seconds=3),
-        "plane": Experiment(runs.run_theory, quick=PLANE, full=PLANE, seconds=3),
-        "profile": Experiment(runs.run_bias, quick=PROFILE, full=PROFILE),
+        "curves": Experiment(runs.run_theory, CURVES, CURVES, seconds=3),
+        "plane": Experiment(runs.run_theory, PLANE, PLANE, seconds=3),
+        "profile": Experiment(runs.run_bias, PROFILE, PROFILE),
         "reference": Experiment(runs.run_reference),
         "trained": Experiment(
             runs.run_trained,
-            quick={**QUICK, "p": PANELS[1:5], "ratio": (0.125, 0.25, 0.5)},
-            full={**FULL, "p": PANELS, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75)},
-            apart=("seeds", "model"),
-            torch=True,
+            {**QUICK, "p": PANELS[1:5], "ratio": (0.125, 0.25, 0.5)},
+            {**FULL, "p": PANELS, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75)},
             seconds=22,
+            **TRAINING,
         ),
         "linear_init": Experiment(
             runs.run_trained,
-            quick={**QUICK, "p": (0.01, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
-            full={**FULL, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
-            apart=("seeds", "model"),
-            torch=True,
+            {**QUICK, "p": (0.01, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
+            {**FULL, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
             seconds=8,
+            **TRAINING,
         ),
         "finite_sparse": _finite(0.05, 0.25),
         "finite_dense": _finite(0.4, 0.5),
         "checked": Experiment(
             runs.run_checked,
-            quick={"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,), "seeds": range(1)},
-            full={
-                "n_features": 128,
-                "p": (0.001, 0.01, 0.1, 0.4),
-                "ratio": (0.125, 0.25),
-                "seeds": range(1),
-                "samples": 10**7,
-            },
+            {"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,), "seeds": range(1)},
+            {"n_features": 128, "p": DENSE, "ratio": (0.125, 0.25), "seeds": range(1), "samples": 10**7},
             torch=True,
             seconds=8,
         ),
