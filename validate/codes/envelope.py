@@ -14,8 +14,6 @@ from ...theory.codes import CODES
 from ..drawing import widest
 from ..experiment import Figure
 
-__all__ = ["envelope_figure", "plot_bracket", "plot_envelope", "run_envelope"]
-
 # Codes are drawn by kind: names beginning with the same word.
 KINDS = {
     "dropped": "dropped",
@@ -89,11 +87,6 @@ def run_envelope(
         ``second``, indices into the names in the attribute ``names``; ``winner``, an index into `WINNERS`.
         Of (p, ratio): ``rug``, ``linear``, ``lower_bound``. Losses are exact, but for the rug (limit of many
         features), and for cut polygons and priority codes (bound and infimum).
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

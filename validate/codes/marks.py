@@ -14,8 +14,6 @@ from ..training import models_at
 from .envelope import LABEL, plot_envelope
 from .symmetry import CELLS
 
-__all__ = ["map_figure", "plot_map", "plot_marks", "run_marks"]
-
 LEAST_SEEDS = 3
 HIGHEST = 1.25
 LOWEST = 2e-3

@@ -11,8 +11,6 @@ from ..statistics import student
 from .structure import SHARES
 from .symmetry import by_cell
 
-__all__ = ["STATISTICS", "plot_curvature", "plot_shares", "plot_symmetry"]
-
 # The statistics of Figs. 4-7: name in the dataset, label.
 STATISTICS = {
     "diagonal_sd": "s.d. of the diagonal (Fig. 4)",

@@ -140,11 +140,6 @@ def run_polished(
         Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``before``, ``after`` (exact
         losses), ``slope``, ``lowest`` (least curvature over p), ``lowest_error``, ``negative``, ``rank``, and
         the shares of `structure`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     n = arguments.integer("n_features", n_features, 3, 64)
     trained = run_structure(n, p, ratio, seeds, schedule="converged", steps=train_steps)

@@ -13,8 +13,6 @@ from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ..training.statistics import DROPPED
 
-__all__ = ["SHARES", "Structure", "excess_kurtosis", "structure"]
-
 SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
 
 # Two features belong to one block if M_ij M_ji exceeds this share of M_ii M_jj: 1 for antipodal pairs, 1/4

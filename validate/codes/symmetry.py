@@ -13,8 +13,6 @@ from ..files import read_dataset
 from ..statistics import LEVEL, Estimate, mean, measured
 from ..stored import REFERENCE
 
-__all__ = ["above_copies", "by_cell", "change", "read_symmetry", "run_stored", "symmetry"]
-
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
 RATIOS = (0.12, 0.25, 0.5)

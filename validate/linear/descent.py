@@ -14,8 +14,6 @@ from ...theory.linear import spectrum
 from ..training import loop
 from ..training.engine import load_torch
 
-__all__ = ["LABELS", "MODELS", "ROUTES", "RULES", "Trained", "courses", "descend", "moment_points"]
-
 ROUTES = ("flow", "trained")
 RULES = ("pair", "tied", "encoder", "decoder")
 MODELS = ("tied", "pair")  # those of the rules that descend a loss

@@ -10,8 +10,6 @@ from ...theory import arguments
 from ...theory.linear import critical_loss
 from .descent import ROUTES, RULES, courses, expected_losses, falling, largest_angles, moment_points
 
-__all__ = ["NAMES", "plot_angles", "plot_losses", "run_flows"]
-
 NAMES = {
     "pair": "pair, Eqs. 20, 21",
     "encoder": "encoder alone, Eq. 22",
@@ -49,11 +47,6 @@ def run_flows(
         degrees, the largest between the span of the decoder's columns and the leading eigenvectors.
         ``optimum``, the least loss, and ``parting`` (run, time), the largest difference between A and B' of
         the pair's flow.
-
-    Raises
-    ------
-    ValueError, ImportError
-        If an argument is out of range; if PyTorch is not installed.
 
     References
     ----------

@@ -13,8 +13,6 @@ from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
 from ..statistics import first_level
 from .descent import LABELS, MODELS, ROUTES, courses, expected_losses, falling, moment_points
 
-__all__ = ["plot_escape", "plot_plateaus", "run_plateaus"]
-
 EIGENVALUES = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
 DATA = ("expected", "samples")  # trained on the expected loss, or on drawn inputs
 # The flow of the pair moves balanced weights as the encoder's alone does: aligned modes have the same law.
@@ -83,11 +81,6 @@ def run_plateaus(
         the saddle that keeps so many leading directions; ``rate`` (saddle): the largest growth rate there;
         ``predicted`` (run, saddle) and ``escape`` (route, run, saddle): when the loss is halfway to the next
         level, from `rate` and as it is; ``population_loss`` (route, run): expected loss at the end.
-
-    Raises
-    ------
-    ValueError, ImportError
-        If an argument is out of range; if `trained` and PyTorch is not installed.
 
     Examples
     --------

@@ -12,8 +12,6 @@ from ...theory.features import SparseUniform
 from ...theory.linear import reconstruction_loss, spectrum, weighted_optimum
 from .descent import LABELS, MODELS, descend, moment_points
 
-__all__ = ["plot_gain", "plot_shares", "run_representation"]
-
 BIASES = ("bias", "no bias")
 IMPORTANCES = ("equal", "falling")
 # Learning rate times the largest eigenvalue of the inputs' second moments, and momentum.
@@ -50,11 +48,6 @@ def run_representation(
         feature), the diagonal of the product of decoder and encoder, |W_i|^2 if tied. Of (bias, importance,
         p): ``optimum``, least loss of any linear model; ``dedicated``, with all but n_hidden features given
         up; ``optimal_share`` (also of feature).
-
-    Raises
-    ------
-    ValueError, ImportError
-        If an argument is out of range; if PyTorch is not installed.
 
     References
     ----------

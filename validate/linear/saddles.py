@@ -15,8 +15,6 @@ from ...theory.linear import critical_hessian, critical_loss, growth_rates, spec
 from . import descent
 from .descent import MODELS, ROUTES, courses, expected_losses, falling, largest_angles, moment_points
 
-__all__ = ["plot_subspaces", "run_saddles", "run_subspaces"]
-
 _DEVIATION = 1e-12  # mean size of the first deviation of each weight from a saddle
 # What the loss has fallen by, over the largest eigenvalue, while its growth is measured: the deviation,
 # about its square root, is still small, and the loss's roundings are smaller.
@@ -64,11 +62,6 @@ def run_saddles(
         learning rate eta; ``index``; with run too: ``measured``, half the slope of the logarithm of what the
         loss has fallen by, by least squares while that is between 1e-9 and 1e-5 of the largest eigenvalue;
         other growing directions and curvature shift it by about 1e-3. Of (saddle): ``kept``, ``rank``.
-
-    Raises
-    ------
-    ValueError, ImportError
-        If an argument is out of range; if PyTorch is not installed.
 
     References
     ----------
@@ -161,11 +154,6 @@ def run_subspaces(
         and the subspace predicted from the start, or the leading one of the samples; ``excess``, expected
         loss per feature less its minimum, over the minimum. ``time`` is in units of one over the equal
         eigenvalues.
-
-    Raises
-    ------
-    ValueError, ImportError
-        If an argument is out of range; if PyTorch is not installed.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """The ReLU output model against its theory: phases, polygons, classes of inputs, the sphere, training.
 
-Sources: Elhage et al. (2022), Notes (2022, section 3).
+Sources: Elhage et al. (2022), Notes (2022, section 3). Each `run_…` raises a ValueError that names an
+argument out of range, and an ImportError if it needs PyTorch and that is not installed.
 """
 
 from .phases import MODELS, run_phases
@@ -17,11 +18,10 @@ from .plots import (
 from .polygons import run_polygons
 from .sphere import SphereCheck, run_thomson, sphere_check
 from .trained import reached, run_trained
-from .truncation import DroppingTable, dropping_table, run_truncation
+from .truncation import dropping_table, run_truncation
 
 __all__ = [
     "MODELS",
-    "DroppingTable",
     "SphereCheck",
     "dropping_table",
     "plot_cost",

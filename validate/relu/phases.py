@@ -12,8 +12,6 @@ from ...theory import arguments
 from ...theory.relu import mixture_loss
 from ..experiment import from_rows
 
-__all__ = ["MODELS", "run_phases"]
-
 MODELS = ("free biases", "zero biases")
 
 # What published diagrams compare: encodings picked by hand, one for each phase, biases not fitted.
@@ -108,11 +106,6 @@ def run_phases(
         ``jump`` and ``is_jump``. Of (model, point): certificates. Of model: ``symmetric_until``, the p up to
         which an antipodal pair of equal norms is best for features of equal importance. Losses are exact,
         without sampling or training; see `solvers.relu.phase_diagram` for accuracy.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------

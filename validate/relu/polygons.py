@@ -11,8 +11,6 @@ from ...solvers.minimise import minimise
 from ...solvers.relu import geometry, polygon
 from ...theory import arguments
 
-__all__ = ["run_polygons", "shapes"]
-
 # Arrangements that are no polygon, and names of polygons, as `solvers.relu.geometry` has them.
 NAMES = {1: "2 singles", 2: "antipodal pair + single", 4: "2 antipodal pairs"}
 POLYGONS = {3: "triangle", 5: "pentagon", 6: "hexagon", 7: "heptagon"}
@@ -96,11 +94,6 @@ def run_polygons(
         wins at neither is missed), ``crossing_below`` and ``crossing_above``, the winners on both sides.
         ``best_saved`` and ``shape`` (n_features, p) of the models found. Dropped features cost the same each:
         the regular arrangement that saves most is the best of them for any large number of features.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -13,8 +13,6 @@ from ...theory.arguments import FloatArray
 from ...theory.relu import common_norm_loss
 from ..experiment import from_rows
 
-__all__ = ["SphereCheck", "run_thomson", "sphere_check"]
-
 # The losses of `run_thomson`, and how figures name them.
 LOSSES = {
     "unit": "sphere, unit lengths",
@@ -121,11 +119,6 @@ def run_thomson(
         Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
         as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how many features
         those minimisers represent; names of the arrangements ``sphere``, ``without_bias``, ``with_bias``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------

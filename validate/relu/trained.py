@@ -15,8 +15,6 @@ from ...theory.relu import mixture_loss, mixture_loss_gradient
 from ..training.engine import load_torch
 from ..training.loop import descend
 
-__all__ = ["OPTIMISERS", "reached", "run_trained"]
-
 OPTIMISERS = ("adam", "sgd")
 # Learning rates fall to 0 in equal steps. Those of SGD add up to this time of the flow for the loss over p.
 ADAM_RATE, SGD_TIME = 0.03, 25.0

@@ -14,8 +14,6 @@ from ..statistics import student
 from ..training.schedule import CONVERGED
 from . import plots, runs
 
-__all__ = ["PANELS", "SECTION", "loss_curves"]
-
 # The six panels of Fig. 2, and the ratios at which the loss is drawn against p.
 PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)
 RATIOS = (0.12, 0.25, 0.5)
