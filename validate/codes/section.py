@@ -124,19 +124,16 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
         f"Ratios of geometric means. {INTERVALS}. For Gaussian rows the Lyapunov ratio changes by a factor "
         "of 0.71.",
     )
-    optimum = Table.formatted(
-        "The optimum of two features on one neuron",
-        pair,
-        {
-            "p": "{p:g}",
-            "loss / rug at ratio 1/2": "{relative_loss:.4f}",
-            "s.d. of the diagonal": "{diagonal_sd:.2g}",
-            "s.d. of the bias": "{bias_sd:.2g}",
-            "s.d. / mean of row variances": "{row_variance_spread:.4f}",
-            "gradient": "{gradient_norm:.0e}",
-        },
-        "The exact loss minimised from many starts; the same for any number of such pairs.",
-    )
+    columns = {
+        "p": "{p:g}",
+        "loss / rug at ratio 1/2": "{relative_loss:.4f}",
+        "s.d. of the diagonal": "{diagonal_sd:.2g}",
+        "s.d. of the bias": "{bias_sd:.2g}",
+        "s.d. / mean of row variances": "{row_variance_spread:.4f}",
+        "gradient": "{gradient_norm:.0e}",
+    }
+    caption = "The exact loss minimised from many starts; the same for any number of such pairs."
+    optimum = Table.formatted("The optimum of two features on one neuron", pair, columns, caption)
     return Shown(text, [figure], [factors, optimum])
 
 
@@ -181,42 +178,40 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
         plots.plot_curvature,
         size=(5.2, 3.6),
     )
-    curvatures = Table.formatted(
-        "Exact Hessian at the rug",
-        hessian,
-        {
-            **WHERE,
-            "n_features": "{n_features}",
-            "loss / macroscopic": "{relative_loss:.3f}",
-            "least curvature / p": "{lowest:+.4f} ± {error:.0e}",
-            "negative": "{negative} of {modes}",
-            "least, all features alike": "{symmetric:+.4f}",
-            "on the diagonal": "{diagonal_share:.2f}",
-            "on the bias": "{bias_share:.2f}",
-            "antisymmetric": "{skew_share:.2f}",
-        },
+    columns = {
+        **WHERE,
+        "n_features": "{n_features}",
+        "loss / macroscopic": "{relative_loss:.3f}",
+        "least curvature / p": "{lowest:+.4f} ± {error:.0e}",
+        "negative": "{negative} of {modes}",
+        "least, all features alike": "{symmetric:+.4f}",
+        "on the diagonal": "{diagonal_share:.2f}",
+        "on the bias": "{bias_share:.2f}",
+        "antisymmetric": "{skew_share:.2f}",
+    }
+    caption = (
         "At the critical point beside a random rug, which has the least loss among matrices that depend on i "
         "XOR j alone, near it. ± bound of the numerical error. Steps on matrices of rank n_hidden and "
         "biases, of unit length; the last three columns are shares of the squared length of the step of "
-        "least curvature.",
+        "least curvature."
     )
-    stays = Table.formatted(
-        "Started at the rug, does it stay?",
-        departure,
-        {
-            **WHERE,
-            "loss at the rug": "{start:.3f}",
-            "at the end": "{end:.3f}",
-            "change of M": "{moved:.2f}",
-            **_SHARES,
-            "largest beside": "{largest:.2f}",
-            "slope / p": "{slope:.1e}",
-        },
+    curvatures = Table.formatted("Exact Hessian at the rug", hessian, columns, caption)
+    columns = {
+        **WHERE,
+        "loss at the rug": "{start:.3f}",
+        "at the end": "{end:.3f}",
+        "change of M": "{moved:.2f}",
+        **_SHARES,
+        "largest beside": "{largest:.2f}",
+        "slope / p": "{slope:.1e}",
+    }
+    caption = (
         f"n_features = {departure.attrs['n_features']}. Weights of the critical point beside the rug, each "
         f"moved by a normal number of standard deviation {departure.attrs['kick']:g}, then L-BFGS on the "
         "exact loss. Losses in units of the macroscopic rug's. `largest beside`: largest |M_ij| off the "
-        "diagonal.",
+        "diagonal."
     )
+    stays = Table.formatted("Started at the rug, does it stay?", departure, columns, caption)
     ends = Table.formatted(
         "Trained models on the exact loss",
         polished.assign({name: polished[name] / polished["optimum"] for name in ("before", "after")}),

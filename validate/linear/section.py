@@ -54,16 +54,15 @@ def _show_plateaus(ds: xr.Dataset) -> Shown:
         f"which accounts for {span(lags(ds), '.1%')}. The expected loss of models trained on "
         f"{ds.attrs['samples']} samples ends {span(lost, '.1%')} above the minimum."
     )
-    figure = Figure(
-        "plateaus",
-        "From small weights the loss rests at the saddles",
+    caption = (
         f"n = {ds.attrs['n_features']}, d = {ds.attrs['n_hidden']}, first weights of standard deviation "
         f"{ds.attrs['initial']:g}. Markers are trained models, lines exact flows. Dotted: critical losses. "
         "Bars: when the loss is predicted to be halfway to the next saddle, from the growth rate at the "
-        "saddle and the start. Right: measured over predicted, all starts.",
-        ds,
-        (plot_plateaus, partial(plot_plateaus, data="samples"), plot_escape),
-        columns=3,
+        "saddle and the start. Right: measured over predicted, all starts."
+    )
+    panels = (plot_plateaus, partial(plot_plateaus, data="samples"), plot_escape)
+    figure = Figure(
+        "plateaus", "From small weights the loss rests at the saddles", caption, ds, panels, columns=3
     )
     columns = {
         "critical loss": ds["level"].isel(kept=slice(-1)).rename(kept="saddle"),
@@ -107,15 +106,12 @@ def _show_flows(ds: xr.Dataset) -> Shown:
         f"from that of Eq. 22; the other training rules are within {span(own.drop_sel(rule='tied'), '.2g')} "
         "of their flows."
     )
-    figure = Figure(
-        "flows",
-        "Four flows from the same start",
+    caption = (
         f"Eigenvalues {_listed(ds)}; d = {ds.attrs['n_hidden']}; A = B' at the start, a random frame of "
         f"length {ds.attrs['length']:g}. Lines are exact flows, markers gradient descent; “encoder alone” is "
-        "trained by the gradient of the encoder, with the decoder as a copy.",
-        ds,
-        (plot_losses, plot_angles),
+        "trained by the gradient of the encoder, with the decoder as a copy."
     )
+    figure = Figure("flows", "Four flows from the same start", caption, ds, (plot_losses, plot_angles))
     headline = (
         f"Eq. 22 of the Notes is not what tied training does: of {ds.sizes['run']} starts it leads "
         f"{int(aligned.sel(rule='encoder'))} within {ALIGNED:g}° of the leading eigenvectors by t = {end:g}, "
@@ -145,13 +141,13 @@ def _show_saddles(ds: xr.Dataset) -> Shown:
         "largest relative difference": _span_of_runs(off, ".1e"),
     }
     columns = {name: values.assign_coords(saddle=ds["kept"].values) for name, values in columns.items()}
-    table = _table(
-        "Growth rates at the saddles",
-        columns,
-        {"saddle": "directions kept", "model": "weights"},
+    caption = (
         f"Eigenvalues {_listed(ds)}; d = {ds.attrs['n_hidden']}. Rates of the flow along the best rotation "
         "(Prop. 3) and of steepest descent, the latter in steps of this length, and measured in training. "
-        "Index: dimensions in which the loss falls. Of equal eigenvalues one choice stands for all.",
+        "Index: dimensions in which the loss falls. Of equal eigenvalues one choice stands for all."
+    )
+    table = _table(
+        "Growth rates at the saddles", columns, {"saddle": "directions kept", "model": "weights"}, caption
     )
     return Shown(text, (), [table])
 
@@ -172,13 +168,13 @@ def _show_subspaces(ds: xr.Dataset) -> Shown:
         f"{span(samples['angle_samples'], '.2g')}° from it. In expected loss that costs "
         f"{span(samples['excess'], '.2%')}."
     )
-    figure = Figure(
-        "subspaces",
-        "Equal eigenvalues: the start decides, or the samples do",
+    caption = (
         f"n = {ds.attrs['n_features']}, d = {ds.attrs['n_hidden']}, p = {ds.attrs['p']:g}, tied weights, "
-        f"first weights of standard deviation {ds.attrs['initial']:g}. Markers: PyTorch; lines: exact flows.",
-        ds,
-        (plot_subspaces, partial(plot_subspaces, data="samples")),
+        f"first weights of standard deviation {ds.attrs['initial']:g}. Markers: PyTorch; lines: exact flows."
+    )
+    panels = (plot_subspaces, partial(plot_subspaces, data="samples"))
+    figure = Figure(
+        "subspaces", "Equal eigenvalues: the start decides, or the samples do", caption, ds, panels
     )
     return Shown(text, [figure])
 
@@ -202,14 +198,13 @@ def _show_representation(ds: xr.Dataset) -> Shown:
         "without bias at unequal importance: the optimal product is not symmetric there, and tied weights "
         f"stay {span(excess.where(special, drop=True), '.2%')} above it."
     )
-    figure = Figure(
-        "representation",
-        "What linear models keep of each feature",
+    caption = (
         f"n = {ds.attrs['n_features']}, d = {d}; importance {ds.attrs['decay']:g}^i. Markers are trained "
-        f"models ({ds.sizes['run']} starts), lines weighted PCA. With a bias the inputs count as centred.",
-        ds,
-        (plot_shares, partial(plot_shares, model="pair"), plot_gain),
-        columns=3,
+        f"models ({ds.sizes['run']} starts), lines weighted PCA. With a bias the inputs count as centred."
+    )
+    panels = (plot_shares, partial(plot_shares, model="pair"), plot_gain)
+    figure = Figure(
+        "representation", "What linear models keep of each feature", caption, ds, panels, columns=3
     )
     return Shown(text, [figure])
 

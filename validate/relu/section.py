@@ -69,19 +69,18 @@ def _show_phases(ds: xr.Dataset) -> Shown:
         ),
     ]
     points = ds[[name for name in ds if str(name).startswith("point_")]]
+    columns = {
+        "model": "{model}",
+        "p": "{point_p}",
+        "importance": "{point_importance}",
+        "least loss found": "{point_loss:.6g}",
+        "proven lower bound": "{point_lower:.6g}",
+        "gap": "{gap:.3%}",
+        "boxes": "{point_boxes}",
+    }
+    caption = f"Branch and bound over all models, stopped at a relative gap of {ds.attrs['gap']:g}."
     certificates = Table.formatted(
-        "Certificates",
-        points.assign(gap=1.0 - ds["point_lower"] / ds["point_loss"]),
-        {
-            "model": "{model}",
-            "p": "{point_p}",
-            "importance": "{point_importance}",
-            "least loss found": "{point_loss:.6g}",
-            "proven lower bound": "{point_lower:.6g}",
-            "gap": "{gap:.3%}",
-            "boxes": "{point_boxes}",
-        },
-        f"Branch and bound over all models, stopped at a relative gap of {ds.attrs['gap']:g}.",
+        "Certificates", points.assign(gap=1.0 - ds["point_lower"] / ds["point_loss"]), columns, caption
     )
     return Shown(" ".join([*said, _entrance(ds)]), figures, [certificates], headline)
 
@@ -128,12 +127,11 @@ def _show_polygons(ds: xr.Dataset) -> Shown:
             **{f"best of {int(n)} features": ds["shape"].sel(n_features=n) for n in ds["n_features"]},
         }
     )
-    table = Table.of(
-        "The best models in two dimensions",
-        frame,
+    caption = (
         "What is saved is counted in losses of a dropped feature, p/3 - p²/4. The best models of few "
-        f"features are the least of {ds.attrs['starts']} random and all structured starts on the exact loss.",
+        f"features are the least of {ds.attrs['starts']} random and all structured starts on the exact loss."
     )
+    table = Table.of("The best models in two dimensions", frame, caption)
     figure = Figure(
         "polygons",
         "Regular arrangements in two dimensions",
@@ -167,14 +165,12 @@ def _show_classes(ds: xr.Dataset) -> Shown:
         f"loss (share {pairs}), and in a Persian rug {span(rarest['share'] / rarest['given_on'])} times "
         f"their share of the inputs, where {float(rarest['on']):g} features are on."
     )
-    figure = Figure(
-        "truncation",
-        "Ignoring inputs with two or more features on",
+    caption = (
         "Left: their share of the exact loss. Right: what it costs to choose a model without them: the loss "
-        f"of the worst minimiser of the truncated loss from {ds.attrs['starts']} starts above the least one.",
-        ds,
-        (plots.plot_shares, plots.plot_cost),
+        f"of the worst minimiser of the truncated loss from {ds.attrs['starts']} starts above the least one."
     )
+    panels = (plots.plot_shares, plots.plot_cost)
+    figure = Figure("truncation", "Ignoring inputs with two or more features on", caption, ds, panels)
     return Shown(text, [figure], [_share_table(ds)], headline)
 
 
@@ -216,29 +212,26 @@ def _show_sphere(ds: xr.Dataset) -> Shown:
         f"has an arrangement of the same name in {alike[0]}, the one with biases in {alike[1]}, and its loss "
         f"is {span(crowded['biased'] / crowded['unit'])} times that of the picture."
     )
-    table = Table.formatted(
-        "The sphere picture and true minimisers of the loss with one feature on",
-        ds,
-        {
-            "size": "{size}",
-            "sphere": "{sphere}",
-            "unit lengths": "{unit:.4f}",
-            "common length": "{common:.4f}",
-            "no bias": "{unbiased:.4f}",
-            "biases": "{biased:.4f}",
-            "minimiser without bias": "{without_bias}, {unbiased_kept} kept",
-            "minimiser with biases": "{with_bias}, {biased_kept} kept",
-        },
+    columns = {
+        "size": "{size}",
+        "sphere": "{sphere}",
+        "unit lengths": "{unit:.4f}",
+        "common length": "{common:.4f}",
+        "no bias": "{unbiased:.4f}",
+        "biases": "{biased:.4f}",
+        "minimiser without bias": "{without_bias}, {unbiased_kept} kept",
+        "minimiser with biases": "{with_bias}, {biased_kept} kept",
+    }
+    caption = (
         f"Losses L_1, summed over features. All are the least of {ds.attrs['starts']} random starts (in two "
-        "dimensions also of the regular polygon): upper bounds. “k in r” is an arrangement without a name.",
+        "dimensions also of the regular polygon): upper bounds. “k in r” is an arrangement without a name."
     )
-    figure = Figure(
-        "sphere",
-        "The sphere picture",
-        "Loss with one feature on, over that of the model that represents nothing.",
-        ds,
-        [partial(plots.plot_thomson, n_hidden=int(m)) for m in np.unique(ds["n_hidden"].values)],
+    table = Table.formatted(
+        "The sphere picture and true minimisers of the loss with one feature on", ds, columns, caption
     )
+    caption = "Loss with one feature on, over that of the model that represents nothing."
+    panels = [partial(plots.plot_thomson, n_hidden=int(m)) for m in np.unique(ds["n_hidden"].values)]
+    figure = Figure("sphere", "The sphere picture", caption, ds, panels)
     return Shown(text, [figure], [table])
 
 
@@ -272,22 +265,19 @@ def _show_trained(ds: xr.Dataset) -> Shown:
         f"{max(agree)[1]}. Where the two differ, the optimiser or the noise of its samples has made the "
         "choice, as all else is the same."
     )
-    table = Table.of(
-        "Trained small models beside the exact minimisers",
-        pd.DataFrame(rows),
+    caption = (
         f"{ds.attrs['steps']} steps on {ds.attrs['batch']} fresh samples each, learning rate falling to 0, "
         f"first encodings normal with standard deviation {ds.attrs['init_std']:g}, biases 0. Exact losses of "
         "the trained weights, smallest to largest over the seeds that end in the global minimum. Shares with "
-        f"exact intervals at {LEVEL:.0%}.",
+        f"exact intervals at {LEVEL:.0%}."
     )
-    figure = Figure(
-        "trained",
-        "Small models: trained, and exact",
+    table = Table.of("Trained small models beside the exact minimisers", pd.DataFrame(rows), caption)
+    caption = (
         "Left: exact loss of each trained model over the least one, beside the ends of gradient flow on the "
-        f"exact loss. Right: shares that reach the global minimum, exact {LEVEL:.0%} intervals.",
-        ds,
-        (partial(plots.plot_excess, optimiser=str(ds["optimiser"].values[0])), plots.plot_reached),
+        f"exact loss. Right: shares that reach the global minimum, exact {LEVEL:.0%} intervals."
     )
+    panels = (partial(plots.plot_excess, optimiser=str(ds["optimiser"].values[0])), plots.plot_reached)
+    figure = Figure("trained", "Small models: trained, and exact", caption, ds, panels)
     return Shown(text, [figure], [table])
 
 

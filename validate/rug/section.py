@@ -152,11 +152,10 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
         "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, see the "
         "table of reference runs.",
     )
-    made = Table.of(
-        "Reference runs",
-        pd.DataFrame(json.loads(reference.attrs["provenance"])),
-        "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands.",
+    caption = (
+        "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands."
     )
+    made = Table.of("Reference runs", pd.DataFrame(json.loads(reference.attrs["provenance"])), caption)
     tables = [excess, _weights_table(frame[frame["n_features"] == frame["n_features"].max()]), made]
     return Shown("", figures, tables, _headline(frame, curves))
 
