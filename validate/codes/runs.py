@@ -1,4 +1,4 @@
-"""Experiments on the codes that trained models use, and on the rug as a minimum; nothing is drawn here."""
+"""Experiments on the codes that trained models use, and on the rug as a minimum."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ...solvers import rug as solvers
 from ...solvers.codes import envelopes
@@ -15,6 +16,7 @@ from ...solvers.codes.hessian_rug import RugPoint, rug_hessian, rug_point
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..drawing import size_axis
 from ..experiment import from_rows
 from ..stored import REFERENCE
 from ..training import grid, train
@@ -265,3 +267,17 @@ def run_departure(
             }
         )
     return from_rows(rows, case=-1).assign_attrs(n_features=n_features, kick=kick, seed=seed)
+
+
+def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the least curvature at the rug against n_features; of `run_hessian`."""
+    for c in range(ds.sizes["case"]):
+        case = ds.isel(case=c)
+        label = f"p = {float(case['p'][0]):g}, ratio {float(case['ratio'][0]):g}"
+        ax.plot(ds["n_features"], -case["lowest"], "o-", color=f"C{c + 1}", markersize=3.6, label=label)
+    sizes = ds["n_features"].values
+    ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")
+    ax.set(yscale="log", ylabel="- least curvature / p")
+    size_axis(ax, sizes)
+    ax.legend(fontsize=7)
+    return ax

@@ -8,11 +8,11 @@ import xarray as xr
 
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import LEVEL, mean
-from . import plots, runs
+from . import runs
 from .envelope import envelope_figure, run_envelope
 from .marks import map_figure, run_marks
-from .structure import SHARES
-from .symmetry import CELLS, above_copies, by_cell, change, run_stored
+from .structure import SHARES, plot_shares
+from .symmetry import CELLS, STATISTICS, above_copies, by_cell, change, plot_symmetry, run_stored
 
 __all__ = ["SECTION"]
 
@@ -98,7 +98,7 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
         for end in cells["end"].values:
             at = cells.sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
             for small, large in pairwise(at["n_features"].values):
-                found = [f"{change(at[name], small, large):.2f}" for name in plots.STATISTICS]
+                found = [f"{change(at[name], small, large):.2f}" for name in STATISTICS]
                 rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *found))
     text = (
         f"{_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of one model "
@@ -112,14 +112,14 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
         "stopping rule of the source, filled after the further phase.",
         trained,
         [
-            partial(plots.plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
-            for name, label in plots.STATISTICS.items()
+            partial(plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
+            for name, label in STATISTICS.items()
         ],
         size=(4.2, 3.3),
     )
     factors = Table(
         "Does symmetry emerge? Factors from one size to its double",
-        ("p", "ratio ≈", "end", "n_features", *plots.STATISTICS.values()),
+        ("p", "ratio ≈", "end", "n_features", *STATISTICS.values()),
         rows,
         f"Ratios of geometric means. {INTERVALS}. For Gaussian rows the Lyapunov ratio changes by a factor "
         "of 0.71.",
@@ -145,7 +145,7 @@ def _show_structure(ds: xr.Dataset) -> Shown:
         f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "
         "remainder as in the rug.",
         ds.drop_vars(("W_out", "W_in", "bias")),
-        plots.plot_shares,
+        plot_shares,
         size=(5.2, 3.8),
     )
     table = Table.formatted(
@@ -175,7 +175,7 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
         "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. Dashed: "
         "the rate at which interference becomes normal.",
         hessian,
-        plots.plot_curvature,
+        runs.plot_curvature,
         size=(5.2, 3.6),
     )
     columns = {

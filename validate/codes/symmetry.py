@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ...solvers.rug import optimum
 from ...theory import rug
+from ..drawing import size_axis
 from ..files import read_dataset
-from ..statistics import LEVEL, Estimate, mean, measured
+from ..statistics import LEVEL, Estimate, mean, measured, student
 from ..stored import REFERENCE
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
@@ -18,6 +21,15 @@ P = (0.01, 0.05, 0.1, 0.4)
 RATIOS = (0.12, 0.25, 0.5)
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
 TRAINED = ("rug_n*.nc", "codes_n*.nc")
+
+# The statistics of Figs. 4-7: name in the dataset, label.
+STATISTICS = {
+    "diagonal_sd": "s.d. of the diagonal (Fig. 4)",
+    "bias_sd": "s.d. of the bias (Fig. 5)",
+    "row_variance_spread": "s.d. / mean of row variances (Fig. 6)",
+    "lyapunov_max": "Lyapunov ratio (Fig. 7)",
+}
+SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
@@ -151,3 +163,26 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     value, low, high = map(float, losses[largest].min(axis=0))
     other, least, most = map(float, losses[~largest].min(axis=0))
     return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
+
+
+def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
+    """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
+    cells = by_cell(ds)[name]
+    for k, (p, ratio) in enumerate(SHOWN):
+        for end in ds["end"].values:
+            line = cells.sel(end=end, p=p, ratio=ratio).dropna("n_features", how="all")
+            found = [student(one.dropna("seed").values) for one in line.transpose("n_features", "seed")]
+            last = end == ds["end"].values[-1]
+            means, half = np.transpose(found)
+            look: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
+            look |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1}
+            text = f"p = {p:g}, ratio {ratio:g}" if last else None
+            ax.errorbar(line["n_features"], means, half, label=text, **look)
+    sizes = np.unique(ds["n_features"])
+    if name == "lyapunov_max":
+        ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
+    ax.set(yscale="log", ylabel=label)
+    size_axis(ax, sizes)
+    if legend:
+        ax.legend(fontsize=7)
+    return ax
