@@ -14,7 +14,7 @@ from ...theory import rug
 from ..drawing import size_axis
 from ..files import read_dataset
 from ..statistics import LEVEL, Estimate, mean, measured, student
-from ..stored import REFERENCE
+from ..stored import REFERENCE, stored_facts
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
@@ -88,13 +88,10 @@ def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -
     steps = {int(part.attrs["steps"]) for part in parts}
     if len(steps) > 1:
         raise ValueError(f"`files` must hold runs of one number of steps; got {sorted(steps)}.")
-    return xr.concat(map(symmetry, parts), "model", combine_attrs="drop").assign_attrs(
-        steps=steps.pop(),
-        samples=min(int(part.attrs["evaluation_samples"]) for part in parts),
-        stored_file=", ".join(files),
-        stored_date=" to ".join(sorted({str(part.attrs["finished"])[:10] for part in parts})),
-        stored_device=", ".join(sorted({str(part.attrs["device_name"]) for part in parts})),
-    )
+    samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
+    said = stored_facts(", ".join(files), [part.attrs for part in parts])
+    trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
+    return trained.assign_attrs(steps=steps.pop(), samples=samples, **said)
 
 
 def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
@@ -113,7 +110,7 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
     near = np.array(RATIOS)[off.argmin(axis=1)][some]
     kept = trained.isel(model=some)
     names = ("p", "ratio", "n_features", "seed")
-    arrays = [kept["p"].values, near, kept["n_features"].values, kept["seed"].values]
+    arrays = [near if name == "ratio" else kept[name].values for name in names]
     index = pd.MultiIndex.from_arrays(arrays, names=names)
     at = xr.Coordinates.from_pandas_multiindex(index, "model")
     return kept.drop_vars(names).assign_coords(at).unstack("model")
@@ -122,17 +119,8 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
 def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
     """Return by which factor a positive statistic changes from one n_features to another.
 
-    Parameters
-    ----------
-    values : xarray.DataArray
-        Of (n_features, seed), from `by_cell`.
-    small, large : int
-        The two n_features; seeds that both have are compared.
-
-    Returns
-    -------
-    Estimate
-        Of the ratio of geometric means, by Student's interval of the logarithms.
+    Of the ratio of geometric means, by Student's interval of the logarithms; `values` are of (n_features,
+    seed), from `by_cell`, and seeds that both sizes have are compared.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from ...theory import rug as theory
 from ..experiment import from_rows
 from ..files import read_dataset
 from ..statistics import student
-from ..stored import REFERENCE
+from ..stored import REFERENCE, stored_facts
 from ..training import grid, train
 
 # What is kept of a training run: enough for the figures and tables, without the loss histories.
@@ -214,10 +214,8 @@ def run_reference() -> xr.Dataset:
     trained, provenance = read_reference()
     if trained is None:
         raise ValueError(f"`rug_n*.nc` must lie in {str(REFERENCE)!r}; got none.")
-    facts = {"stored_file": "file", "stored_date": "finished", "stored_device": "device_name"}
-    said = {to: ", ".join(dict.fromkeys(str(one[fact]) for one in provenance)) for to, fact in facts.items()}
     plain = json.dumps(provenance, default=lambda number: number.item())
-    return trained.assign_attrs(provenance=plain, **said)
+    return trained.assign_attrs(provenance=plain, **stored_facts("rug_n*.nc", provenance))
 
 
 def run_checked(
