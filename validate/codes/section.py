@@ -105,18 +105,16 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
         "of two features and one neuron. What that has is computed without training: it does not depend on "
         "n_features."
     )
-    figure = Figure(
-        "symmetry",
-        "Figs. 4-7: does symmetry emerge as models grow?",
+    title = "Figs. 4-7: does symmetry emerge as models grow?"
+    caption = (
         f"Stored models, means over seeds; {INTERVALS[0].lower()}{INTERVALS[1:]}. Open and dotted at the "
-        "stopping rule of the source, filled after the further phase.",
-        trained,
-        [
-            partial(plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
-            for name, label in STATISTICS.items()
-        ],
-        size=(4.2, 3.3),
+        "stopping rule of the source, filled after the further phase."
     )
+    panels = [
+        partial(plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
+        for name, label in STATISTICS.items()
+    ]
+    figure = Figure("symmetry", title, caption, trained, panels, size=(4.2, 3.3))
     factors = Table(
         "Does symmetry emerge? Factors from one size to its double",
         ("p", "ratio ≈", "end", "n_features", *STATISTICS.values()),
@@ -139,15 +137,12 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
 
 def _show_structure(ds: xr.Dataset) -> Shown:
     size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
-    figure = Figure(
-        "shares",
-        "What codes trained models use",
+    caption = (
         f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "
-        "remainder as in the rug.",
-        ds.drop_vars(("W_out", "W_in", "bias")),
-        plot_shares,
-        size=(5.2, 3.8),
+        "remainder as in the rug."
     )
+    shown = ds.drop_vars(("W_out", "W_in", "bias"))
+    figure = Figure("shares", "What codes trained models use", caption, shown, plot_shares, size=(5.2, 3.8))
     table = Table.formatted(
         "The codes of trained models",
         ds[[*SHARES, "p", "ratio", "seed", "excess", "skew", "kurtosis"]],
@@ -169,15 +164,12 @@ def _show_structure(ds: xr.Dataset) -> Shown:
 def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> Shown:
     share = hessian["negative"] / hessian["modes"]
     many = ", ".join(str(n) for n in hessian["n_features"].values)
-    figure = Figure(
-        "curvature",
-        "The rug is a saddle: least curvature of the exact loss",
+    title = "The rug is a saddle: least curvature of the exact loss"
+    caption = (
         "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. Dashed: "
-        "the rate at which interference becomes normal.",
-        hessian,
-        runs.plot_curvature,
-        size=(5.2, 3.6),
+        "the rate at which interference becomes normal."
     )
+    figure = Figure("curvature", title, caption, hessian, runs.plot_curvature, size=(5.2, 3.6))
     columns = {
         **WHERE,
         "n_features": "{n_features}",

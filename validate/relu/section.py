@@ -48,25 +48,22 @@ def _show_phases(ds: xr.Dataset) -> Shown:
         f"names another phase in {float(differs[0]):.1%} of the cells, and loses up to "
         f"{float(excess[0].max()):.1%} more."
     )
-    both = range(len(MODELS))
+    solved, missed = (
+        [partial(draw, model=model) for model in range(len(MODELS))]
+        for draw in (plots.plot_phases, plots.plot_pattern_excess)
+    )
+    of_phases = (
+        "Exact minima over encodings and biases; the first feature has importance 1. Dots: where the best "
+        "model jumps, and where a dropped feature enters continuously. The paler a colour, the smaller one "
+        "encoding is beside the other."
+    )
+    of_patterns = (
+        "Loss of the best of four patterns, encodings (1, 0), (0, 1), (1, -1) and (1, 1) with fixed biases, "
+        "above the least loss. Hatched: where it belongs to another phase."
+    )
     figures = [
-        Figure(
-            "phases",
-            "Two features in one dimension: the best models",
-            "Exact minima over encodings and biases; the first feature has importance 1. Dots: where the "
-            "best model jumps, and where a dropped feature enters continuously. The paler a colour, the "
-            "smaller one encoding is beside the other.",
-            ds,
-            [partial(plots.plot_phases, model=model) for model in both],
-        ),
-        Figure(
-            "patterns",
-            "What is missed by comparing patterns picked by hand",
-            "Loss of the best of four patterns, encodings (1, 0), (0, 1), (1, -1) and (1, 1) with fixed "
-            "biases, above the least loss. Hatched: where it belongs to another phase.",
-            ds,
-            [partial(plots.plot_pattern_excess, model=model) for model in both],
-        ),
+        Figure("phases", "Two features in one dimension: the best models", of_phases, ds, solved),
+        Figure("patterns", "What is missed by comparing patterns picked by hand", of_patterns, ds, missed),
     ]
     points = ds[[name for name in ds if str(name).startswith("point_")]]
     columns = {

@@ -90,16 +90,12 @@ def _means(title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str
 
 def _show_picture(ds: xr.Dataset) -> Shown:
     n, m = ds.sizes["row"], ds.attrs["n_hidden"]
-    figure = Figure(
-        "image",
-        f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}",
+    title = f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}"
+    caption = (
         f"Decoder times encoder, built from {m} random rows of the Hadamard matrix; the diagonal is 1 "
-        "(beyond the colour scale).",
-        ds,
-        plots.plot_rug,
-        size=(5.2, 4.4),
+        "(beyond the colour scale)."
     )
-    return Shown("", [figure])
+    return Shown("", [Figure("image", title, caption, ds, plots.plot_rug, size=(5.2, 4.4))])
 
 
 def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) -> Shown:
@@ -107,41 +103,25 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
     trained = xr.concat([reference, here], "model", combine_attrs="drop")
     losses = loss_curves(trained, curves)
     wide: dict[str, Any] = {"columns": 3, "size": (3.6, 3.1)}
+    by_ratio = [partial(plots.plot_loss_against_ratio, p=p, legend=p == PANELS[-1]) for p in PANELS]
+    by_p = [partial(plots.plot_loss_against_p, ratio=r, legend=r == RATIOS[0]) for r in RATIOS]
+    by_size = [partial(plots.plot_excess, ratio=ratio) for ratio in RATIOS]
+    of_ratio = f"{MARKERS}n = {int(here['n_features'][0])} is of this run, other sizes are of reference runs."
+    of_p = f"{MARKERS}The dotted line is the closed small-p law, which has no free constant."
+    of_onset = (
+        "Lines: macroscopic optimum; bars: where its bias changes sign; dots: trained models at convergence, "
+        "all sizes and seeds."
+    )
+    of_size = (
+        "Means over seeds (open, dotted: stopping rule; filled: convergence). Below 1 the trained model "
+        f"beats the rug. {INTERVALS}"
+    )
+    onset, trend = "The drop sets in around ratio = p", "Trained models over the rug, and its trend with size"
     figures = [
-        Figure(
-            "loss-against-ratio",
-            "Fig. 2: loss against the ratio",
-            f"{MARKERS}n = {int(here['n_features'][0])} is of this run, other sizes are of reference runs.",
-            losses,
-            [partial(plots.plot_loss_against_ratio, p=p, legend=p == PANELS[-1]) for p in PANELS],
-            **wide,
-        ),
-        Figure(
-            "loss-against-p",
-            "Loss against p at fixed ratio",
-            f"{MARKERS}The dotted line is the closed small-p law, which has no free constant.",
-            losses,
-            [partial(plots.plot_loss_against_p, ratio=r, legend=r == RATIOS[0]) for r in RATIOS],
-            **wide,
-        ),
-        Figure(
-            "onset",
-            "The drop sets in around ratio = p",
-            "Lines: macroscopic optimum; bars: where its bias changes sign; dots: trained models at "
-            "convergence, all sizes and seeds.",
-            losses,
-            plots.plot_onset,
-            size=(5.6, 3.8),
-        ),
-        Figure(
-            "excess",
-            "Trained models over the rug, and its trend with size",
-            "Means over seeds (open, dotted: stopping rule; filled: convergence). Below 1 the trained model "
-            f"beats the rug. {INTERVALS}",
-            losses,
-            [partial(plots.plot_excess, ratio=ratio) for ratio in RATIOS],
-            **wide,
-        ),
+        Figure("loss-against-ratio", "Fig. 2: loss against the ratio", of_ratio, losses, by_ratio, **wide),
+        Figure("loss-against-p", "Loss against p at fixed ratio", of_p, losses, by_p, **wide),
+        Figure("onset", onset, of_onset, losses, plots.plot_onset, size=(5.6, 3.8)),
+        Figure("excess", trend, of_size, losses, by_size, **wide),
     ]
     frame = _frame(trained)
     excess = _means(
@@ -207,15 +187,13 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
     cases = [one.assign(p=one.attrs["p"], ratio=one.attrs["ratio"]) for one in finite]
     case = xr.concat(cases, "case", combine_attrs="drop")
     draws = finite[0].sizes["draw"]
-    figure = Figure(
-        "finite-size",
-        "The rug at finite size tends to the macroscopic loss",
+    title = "The rug at finite size tends to the macroscopic loss"
+    caption = (
         "Scale and bias from the macroscopic optimum, the bias corrected for the interference's exact mean; "
-        f"{draws} random rugs at each size, each simulated (bars: 95 % interval) and exact.",
-        case,
-        [partial(plots.plot_finite_size, case=k) for k in range(len(cases))],
-        size=(4.2, 3.2),
+        f"{draws} random rugs at each size, each simulated (bars: 95 % interval) and exact."
     )
+    panels = [partial(plots.plot_finite_size, case=k) for k in range(len(cases))]
+    figure = Figure("finite-size", title, caption, case, panels, size=(4.2, 3.2))
     frame = case.to_dataframe().reset_index()
     for name in ("exact", "predicted", "simulated"):
         frame[f"{name}, excess"] = frame[name] / frame["macroscopic"] - 1
@@ -239,23 +217,13 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
 
 def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> Shown:
     sparse = float(plane["crossover_ratio"][0] / plane["p"][0])
+    moves = "One minimum, which moves through zero bias: a crossover, not a jump"
+    signs = "Where the optimal bias is negative (sparse regime) and positive (almost affine)"
+    of_profile = "Macroscopic loss over the shift, the scale optimal at each; dots mark the minimum."
+    of_signs = f"The bias vanishes on the black line; for small p it is ratio = {sparse:.3f} p."
     figures = [
-        Figure(
-            "profile",
-            "One minimum, which moves through zero bias: a crossover, not a jump",
-            "Macroscopic loss over the shift, the scale optimal at each; dots mark the minimum.",
-            profile,
-            plots.plot_profile,
-            size=(5.2, 3.6),
-        ),
-        Figure(
-            "bias",
-            "Where the optimal bias is negative (sparse regime) and positive (almost affine)",
-            f"The bias vanishes on the black line; for small p it is ratio = {sparse:.3f} p.",
-            plane,
-            plots.plot_bias_map,
-            size=(5.2, 3.8),
-        ),
+        Figure("profile", moves, of_profile, profile, plots.plot_profile, size=(5.2, 3.6)),
+        Figure("bias", signs, of_signs, plane, plots.plot_bias_map, size=(5.2, 3.8)),
     ]
     return Shown("", figures)
 
