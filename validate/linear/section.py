@@ -61,9 +61,8 @@ def _show_plateaus(ds: xr.Dataset) -> Shown:
         "saddle and the start. Right: measured over predicted, all starts."
     )
     panels = (plot_plateaus, partial(plot_plateaus, data="samples"), plot_escape)
-    figure = Figure(
-        "plateaus", "From small weights the loss rests at the saddles", caption, ds, panels, columns=3
-    )
+    title = "From small weights the loss rests at the saddles"
+    figure = Figure("plateaus", title, caption, ds, panels, columns=3)
     columns = {
         "critical loss": ds["level"].isel(kept=slice(-1)).rename(kept="saddle"),
         "growth rate": ds["rate"],
@@ -146,9 +145,8 @@ def _show_saddles(ds: xr.Dataset) -> Shown:
         "(Prop. 3) and of steepest descent, the latter in steps of this length, and measured in training. "
         "Index: dimensions in which the loss falls. Of equal eigenvalues one choice stands for all."
     )
-    table = _table(
-        "Growth rates at the saddles", columns, {"saddle": "directions kept", "model": "weights"}, caption
-    )
+    title = "Growth rates at the saddles"
+    table = _table(title, columns, {"saddle": "directions kept", "model": "weights"}, caption)
     return Shown(text, (), [table])
 
 
@@ -173,9 +171,8 @@ def _show_subspaces(ds: xr.Dataset) -> Shown:
         f"first weights of standard deviation {ds.attrs['initial']:g}. Markers: PyTorch; lines: exact flows."
     )
     panels = (plot_subspaces, partial(plot_subspaces, data="samples"))
-    figure = Figure(
-        "subspaces", "Equal eigenvalues: the start decides, or the samples do", caption, ds, panels
-    )
+    title = "Equal eigenvalues: the start decides, or the samples do"
+    figure = Figure("subspaces", title, caption, ds, panels)
     return Shown(text, [figure])
 
 
@@ -203,9 +200,8 @@ def _show_representation(ds: xr.Dataset) -> Shown:
         f"models ({ds.sizes['run']} starts), lines weighted PCA. With a bias the inputs count as centred."
     )
     panels = (plot_shares, partial(plot_shares, model="pair"), plot_gain)
-    figure = Figure(
-        "representation", "What linear models keep of each feature", caption, ds, panels, columns=3
-    )
+    title = "What linear models keep of each feature"
+    figure = Figure("representation", title, caption, ds, panels, columns=3)
     return Shown(text, [figure])
 
 

@@ -76,9 +76,8 @@ def _show_phases(ds: xr.Dataset) -> Shown:
         "boxes": "{point_boxes}",
     }
     caption = f"Branch and bound over all models, stopped at a relative gap of {ds.attrs['gap']:g}."
-    certificates = Table.formatted(
-        "Certificates", points.assign(gap=1.0 - ds["point_lower"] / ds["point_loss"]), columns, caption
-    )
+    shown = points.assign(gap=1.0 - ds["point_lower"] / ds["point_loss"])
+    certificates = Table.formatted("Certificates", shown, columns, caption)
     return Shown(" ".join([*said, _entrance(ds)]), figures, [certificates], headline)
 
 
@@ -129,15 +128,12 @@ def _show_polygons(ds: xr.Dataset) -> Shown:
         f"features are the least of {ds.attrs['starts']} random and all structured starts on the exact loss."
     )
     table = Table.of("The best models in two dimensions", frame, caption)
-    figure = Figure(
-        "polygons",
-        "Regular arrangements in two dimensions",
+    title = "Regular arrangements in two dimensions"
+    caption = (
         "Loss saved by the best norm and bias of each; vertical lines where the winner changes. Markers: the "
-        "best models found of a given number of features, which may be irregular and may drop some.",
-        ds,
-        plots.plot_polygons,
-        size=(7.0, 3.6),
+        "best models found of a given number of features, which may be irregular and may drop some."
     )
+    figure = Figure("polygons", title, caption, ds, plots.plot_polygons, size=(7.0, 3.6))
     return Shown(text, [figure], [table])
 
 
@@ -223,9 +219,8 @@ def _show_sphere(ds: xr.Dataset) -> Shown:
         f"Losses L_1, summed over features. All are the least of {ds.attrs['starts']} random starts (in two "
         "dimensions also of the regular polygon): upper bounds. “k in r” is an arrangement without a name."
     )
-    table = Table.formatted(
-        "The sphere picture and true minimisers of the loss with one feature on", ds, columns, caption
-    )
+    title = "The sphere picture and true minimisers of the loss with one feature on"
+    table = Table.formatted(title, ds, columns, caption)
     caption = "Loss with one feature on, over that of the model that represents nothing."
     panels = [partial(plots.plot_thomson, n_hidden=int(m)) for m in np.unique(ds["n_hidden"].values)]
     figure = Figure("sphere", "The sphere picture", caption, ds, panels)

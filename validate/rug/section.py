@@ -124,14 +124,12 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
         Figure("excess", trend, of_size, losses, by_size, **wide),
     ]
     frame = _frame(trained)
-    excess = _means(
-        "Relative excess of trained models over the rug",
-        frame,
-        {"excess": "+.1%"},
-        ["p", "ratio ≈", "n_features"],
+    title = "Relative excess of trained models over the rug"
+    caption = (
         "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, see the "
-        "table of reference runs.",
+        "table of reference runs."
     )
+    excess = _means(title, frame, {"excess": "+.1%"}, ["p", "ratio ≈", "n_features"], caption)
     caption = (
         "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands."
     )
@@ -171,14 +169,14 @@ def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> Shown:
     kinds = {"W_out = W_in'": _frame(aligned), "independent (source)": _frame(linear)}
     frame = pd.concat(kinds, names=["first weights"]).reset_index("first weights")
     both = frame[frame["p"].isin(linear["p"].values) & frame["ratio"].isin(linear["ratio"].values)]
-    table = _means(
-        "What the first weights decide",
-        both,
-        {"excess": "+.1%", "dropped": ".1%"},
-        ["p", "ratio", "first weights"],
+    title = "What the first weights decide"
+    caption = (
         f"n_features = {int(linear['n_features'][0])}, trained in this run. With independent first weights "
         "half of the diagonal starts negative; `dropped` is the share of features that end with a diagonal "
-        "below a tenth of the largest one.",
+        "below a tenth of the largest one."
+    )
+    table = _means(
+        title, both, {"excess": "+.1%", "dropped": ".1%"}, ["p", "ratio", "first weights"], caption
     )
     return Shown("", (), [table])
 
@@ -199,12 +197,12 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
         frame[f"{name}, excess"] = frame[name] / frame["macroscopic"] - 1
     cells = frame.groupby(["p", "ratio", "n_features"])
     means = cells[[name for name in frame if name.endswith("excess")]].agg(_mean)
-    table = Table.of(
-        "The rug's exact loss tends to the macroscopic one",
-        means.assign(macroscopic=cells["macroscopic"].first()).reset_index(),
+    title = "The rug's exact loss tends to the macroscopic one"
+    caption = (
         f"Means over {draws} random rugs with Student's 95 % interval; predicted: the first Edgeworth "
-        "correction.",
+        "correction."
     )
+    table = Table.of(title, means.assign(macroscopic=cells["macroscopic"].first()).reset_index(), caption)
     largest = frame[frame["n_features"] == frame["n_features"].max()].groupby(["p", "ratio"])["exact, excess"]
     means = largest.agg(partial(_mean, digits="+.2%"))
     said = [f"{mean} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in means.items()]
@@ -231,13 +229,12 @@ def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> Shown:
 def _show_checked(ds: xr.Dataset) -> Shown:
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
-    table = Table.formatted(
-        "Exact loss of trained models against samples",
-        ds,
-        {name: f"{{{name}:{form}}}" for name, form in digits.items()},
+    title = "Exact loss of trained models against samples"
+    caption = (
         f"Trained in this run; {ds.attrs['samples']:.1e} fresh samples. Their float32 arithmetic errs by "
-        "about 1e-7 relative; z is the difference in standard errors.",
+        "about 1e-7 relative; z is the difference in standard errors."
     )
+    table = Table.formatted(title, ds, {name: f"{{{name}:{form}}}" for name, form in digits.items()}, caption)
     return Shown("", (), [table])
 
 
