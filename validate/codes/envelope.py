@@ -15,17 +15,9 @@ from ..drawing import widest
 from ..experiment import Figure
 
 # Codes are drawn by kind: names beginning with the same word.
-KINDS = {
-    "dropped": "dropped",
-    "identity": "kept exactly",
-    "pair": "pairs",
-    "skew pair": "pairs",
-    "triangle": "simplices",
-    "tetrahedron": "simplices",
-    "cut polygon": "cut polygon",
-    "priority": "priority",
-    "rug": "rug",
-}
+KINDS = {name: name for name in ("dropped", "cut polygon", "priority", "rug")}
+KINDS |= {"identity": "kept exactly", "pair": "pairs", "skew pair": "pairs"}
+KINDS |= {"triangle": "simplices", "tetrahedron": "simplices"}
 OTHER = "graph code"
 
 # What wins, in words, with a colour (Okabe and Ito, and paler ones of the same).

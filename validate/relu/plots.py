@@ -176,7 +176,8 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     kinds |= {str(name): settled.sel(optimiser=name) for name in ds["optimiser"].values}
     for k, (name, hit) in enumerate(kinds.items()):
         found = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]
-        x, y = np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2), [one.value for one in found]
+        x = np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2)
+        y = np.array([one.value for one in found])
         bars = np.transpose([[one.value - one.low, one.high - one.value] for one in found])
         colour = ("C2", "C1", "C3", "C4")[k]
         ax.errorbar(x, y, bars, fmt="soD^"[k], color=colour, markersize=4.5, label=name)

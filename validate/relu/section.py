@@ -168,7 +168,7 @@ def _show_classes(ds: xr.Dataset) -> Shown:
 
 
 def _share_table(ds: xr.Dataset) -> Table:
-    rug, pairs = (ds.sel(kind=kind) for kind in ("Persian rug", "antipodal pairs"))
+    rug, pairs = (ds.sel(kind=kind, drop=True) for kind in ("Persian rug", "antipodal pairs"))
     shown = ds[["probability", "given_on", "worst"]].transpose("n_features", "on")
     shown = shown.assign(rug=rug["share"], rug_bound=rug["bound"], pairs=pairs["share"])
     columns = {
