@@ -55,11 +55,11 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 def test_the_words_follow_the_numbers():
     ds = linear.run_flows(runs=3, end=30.0, points=3, rate=0.02)
     said = section._show_flows(ds).text
-    assert "tied loss 3" in said
-    assert "alone, Eq. 22 0" in said
+    assert "tied loss: 3" in said
+    assert "alone, Eq. 22: 0" in said
     # With the angles of two rules exchanged, the counts are as well.
     swapped = ds.assign(angle=ds["angle"].assign_coords(rule=["encoder", "pair", "tied", "decoder"]))
-    assert "Eq. 22 3" in section._show_flows(swapped.reindex(rule=ds["rule"])).text
+    assert "Eq. 22: 3" in section._show_flows(swapped.reindex(rule=ds["rule"])).text
 
 
 def test_ranges_are_one_number_where_they_read_the_same():

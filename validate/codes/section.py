@@ -217,8 +217,8 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
             "negative": "{negative}",
             **_SHARES,
         },
-        "Exact losses in units of the macroscopic rug's. No negative curvature beyond its error, no slope: a "
-        "local minimum.",
+        "Exact losses in units of the macroscopic rug's. Without a slope, and without negative curvature "
+        "beyond its error, a model is at a local minimum.",
     )
     headline = (
         f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "

@@ -88,7 +88,7 @@ def _show_flows(ds: xr.Dataset) -> Shown:
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = (angles < ALIGNED).sum("run")
-    counts = ", ".join(f"{name} {int(aligned.sel(rule=rule))}" for rule, name in NAMES.items())
+    counts = "; ".join(f"{name}: {int(aligned.sel(rule=rule))}" for rule, name in NAMES.items())
     flow, trained = (ds["loss"].sel(route=route) / ds["loss"].max() for route in ("flow", "trained"))
     own = abs(trained - flow).max(["run", "time"])
     other = float(abs(trained.sel(rule="tied") - flow.sel(rule="encoder")).max())
