@@ -1,8 +1,4 @@
-"""Structure and symmetry of trained weights beside structured codes and the rug.
-
-Each `run_…` raises a ValueError that names an argument out of range, and an ImportError if it needs PyTorch
-and that is not installed.
-"""
+"""Structure and symmetry of trained weights beside structured codes and the rug."""
 
 from .envelope import envelope_figure, plot_bracket, plot_envelope, run_envelope
 from .marks import map_figure, plot_map, plot_marks, run_marks

@@ -67,10 +67,8 @@ def run_envelope(
     size : int, optional
         Points along each axis, at least 2: p in equal steps of its logarithm, ratios from 1/(2 size) on in
         equal steps.
-    lowest, highest : float, optional
-        Range of p.
-    codes : sequence of str, optional
-        Codes to compare, see `theory.codes.overlaps`.
+    lowest, highest, codes : float, float, sequence of str, optional
+        Range of p; codes to compare, see `theory.codes.overlaps`.
 
     Returns
     -------

@@ -170,10 +170,8 @@ def run_hessian(
     ----------
     cases, n_features : sequence of (p, ratio), of int
         All combinations; powers of two.
-    seed : int
-        Of the Hadamard rows.
-    frequencies : int, optional
-        As for `row_hessian`.
+    seed, frequencies : int, optional
+        Of the Hadamard rows; as for `solvers.codes.rug_hessian`.
 
     Returns
     -------
@@ -233,10 +231,8 @@ def run_departure(
     ----------
     n_features, cases : int, sequence of (p, ratio)
         A power of two; one run for each case.
-    kick : float, optional
-        Standard deviation of what is added to each weight.
-    steps, seed : int, optional
-        Of the descent; of the Hadamard rows and the kick.
+    kick, steps, seed : float, int, int, optional
+        Standard deviation of what is added to each weight; of the descent; of the Hadamard rows and the kick.
 
     Returns
     -------

@@ -1,8 +1,4 @@
-"""Trained linear autoencoders beside their exact losses and flows (Notes 2022).
-
-Each `run_…` raises a ValueError that names an argument out of range, and an ImportError if it needs PyTorch
-and that is not installed.
-"""
+"""Trained linear autoencoders beside their exact losses and flows (Notes 2022)."""
 
 from .descent import Trained, descend, moment_points
 from .flows import plot_angles, plot_losses, run_flows

@@ -117,10 +117,8 @@ def descend(
         First decoders and transposed encoders; `C0` is not read if weights are tied.
     inputs : ([n_runs,] n_inputs, n_features) array_like of float
         Samples, or `moment_points` for the expected loss; for all runs or for each.
-    rate : float
-        Learning rate, positive.
-    steps : increasing sequence of int
-        Steps after which the weights are kept; 0 is the start.
+    rate, steps : float, increasing sequence of int
+        Learning rate, positive; steps after which the weights are kept, 0 being the start.
     rule : {"tied", "pair", "encoder", "decoder"}, optional
         Shared weights; a decoder and an encoder of their own; shared weights moved by the encoder's gradient
         alone, the decoder being a copy (what Eq. 22 describes); the same with the roles exchanged.

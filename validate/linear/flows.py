@@ -29,7 +29,7 @@ def run_flows(
     rate: float = 0.004,
     points: int = 60,
 ) -> xr.Dataset:
-    """Follow the flows from the same random frames, as decoder and as encoder, and train beside.
+    """Follow Eqs. 20-22 of the Notes (2022) from the same random frames as decoder and encoder; train beside.
 
     Parameters
     ----------
@@ -47,10 +47,6 @@ def run_flows(
         degrees, the largest between the span of the decoder's columns and the leading eigenvectors.
         ``optimum``, the least loss, and ``parting`` (run, time), the largest difference between A and B' of
         the pair's flow.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20-22.
 
     Examples
     --------

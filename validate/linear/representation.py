@@ -28,16 +28,15 @@ def run_representation(
     *,
     steps: int = 700,
 ) -> xr.Dataset:
-    """Train linear models on the expected loss of sparse inputs and compare them with weighted PCA.
+    """Train linear models (Elhage et al. 2022) on the expected loss of sparse inputs, beside weighted PCA.
 
     Parameters
     ----------
     n_features, n_hidden : int, optional
         At least 2; from 1 to n_features - 1.
-    p : sequence of float, optional
-        Probabilities that a feature is on, in (0, 1].
-    decay : float, optional
-        Importance of feature i is ``decay**i``, and 1 for all beside it; in (0, 1).
+    p, decay : sequence of float, float, optional
+        Probabilities that a feature is on, in (0, 1]. Importance of feature i is ``decay**i``, and 1 for all
+        beside it; in (0, 1).
     runs, seed, steps : int, optional
         Starts and their seed; steps of training.
 
@@ -48,10 +47,6 @@ def run_representation(
         feature), the diagonal of the product of decoder and encoder, |W_i|^2 if tied. Of (bias, importance,
         p): ``optimum``, least loss of any linear model; ``dedicated``, with all but n_hidden features given
         up; ``optimal_share`` (also of feature).
-
-    References
-    ----------
-    Elhage et al. (2022), linear model.
 
     Examples
     --------

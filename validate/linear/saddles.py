@@ -46,26 +46,21 @@ def run_saddles(
 
     Parameters
     ----------
-    eigenvalues : sequence of float, optional
+    eigenvalues, step : sequence of float, float, optional
         Of the covariance, which is diagonal; positive, not rising. Equal ones are allowed: then one saddle
-        stands for all that keep the same eigenvalues.
+        stands for all that keep the same eigenvalues. Learning rate times the largest one.
     n_hidden, runs, seed : int, optional
         Hidden neurons, fewer than eigenvalues; deviations from each saddle, and their seed.
-    step : float, optional
-        Learning rate times the largest eigenvalue.
 
     Returns
     -------
     xarray.Dataset
         Of (model, saddle): ``flow_rate``, the largest growth rate of the flow, and ``rotation_rate``, that
-        along the best rotation; ``predicted``, log(1 + 2 eta rate)/(2 eta), which is the rate of steps at the
-        learning rate eta; ``index``; with run too: ``measured``, half the slope of the logarithm of what the
-        loss has fallen by, by least squares while that is between 1e-9 and 1e-5 of the largest eigenvalue;
-        other growing directions and curvature shift it by about 1e-3. Of (saddle): ``kept``, ``rank``.
-
-    References
-    ----------
-    Notes (2022), Prop. 3.
+        along the best rotation (Notes 2022, Prop. 3); ``predicted``, log(1 + 2 eta rate)/(2 eta), which is
+        the rate of steps at the learning rate eta; ``index``; with run too: ``measured``, half the slope of
+        the logarithm of what the loss has fallen by, by least squares while that is between 1e-9 and 1e-5 of
+        the largest eigenvalue; other growing directions and curvature shift it by about 1e-3. Of (saddle):
+        ``kept``, ``rank``.
 
     Examples
     --------

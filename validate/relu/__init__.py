@@ -1,7 +1,6 @@
 """The ReLU output model against its theory: phases, polygons, classes of inputs, the sphere, training.
 
-Sources: Elhage et al. (2022), Notes (2022, section 3). Each `run_…` raises a ValueError that names an
-argument out of range, and an ImportError if it needs PyTorch and that is not installed.
+Sources: Elhage et al. (2022), Notes (2022, section 3).
 """
 
 from .phases import MODELS, run_phases

@@ -84,16 +84,17 @@ def run_phases(
 ) -> xr.Dataset:
     r"""Find the best models of two features in one dimension, with free and with zero biases.
 
+    As the phase diagram of Elhage et al. (2022), but from exact losses, without sampling or training; see
+    `solvers.relu.phase_diagram` for accuracy.
+
     Parameters
     ----------
-    size : int, optional
+    size, transitions : int, optional
         Cells along each axis, at least 2: p from 1/size to 1, importances in equal steps of their logarithm.
-    transitions : int, optional
         Values of p at which the boundaries are located, at least 1.
-    reach : float, optional
-        Largest importance of the second feature, in [2, 1e4]; the smallest is its inverse.
-    gap : float, optional
-        Relative gap of the certificates at a few points, in [1e-7, 1].
+    reach, gap : float, optional
+        Largest importance of the second feature, in [2, 1e4]; the smallest is its inverse. Relative gap of
+        the certificates at a few points, in [1e-7, 1].
 
     Returns
     -------
@@ -104,12 +105,7 @@ def run_phases(
         feature of the model with biases), and its ``pattern_loss``. Of transition, for importances up to 1:
         ``transition_p``, ``transition_importance``, ``transition_model``, phases ``before`` and ``after``,
         ``jump`` and ``is_jump``. Of (model, point): certificates. Of model: ``symmetric_until``, the p up to
-        which an antipodal pair of equal norms is best for features of equal importance. Losses are exact,
-        without sampling or training; see `solvers.relu.phase_diagram` for accuracy.
-
-    References
-    ----------
-    Elhage et al. (2022), phase diagram of two features in one dimension.
+        which an antipodal pair of equal norms is best for features of equal importance.
 
     Examples
     --------

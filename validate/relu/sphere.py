@@ -30,10 +30,8 @@ class SphereCheck:
     ----------
     sphere : Thomson
         The best arrangement of unit vectors.
-    unit_loss : float
-        L_1/n, per feature, of it as it is: a third of its energy over n.
-    common_loss : float
-        The same with the best common length.
+    unit_loss, common_loss : float
+        L_1/n, per feature, of it as it is, a third of its energy over n, and with the best common length.
     unbiased, biased : Minimum
         The minimisers of L_1/n without bias, and with a bias for each output.
     unbiased_gap, biased_gap : float
@@ -106,6 +104,8 @@ def run_thomson(
 ) -> xr.Dataset:
     r"""Compare the best arrangements on the sphere with minimisers of the loss that they stand for.
 
+    Elhage et al. (2022), on the Thomson problem: uniform importance, unit lengths, no bias.
+
     Parameters
     ----------
     sizes : sequence of (int, int)
@@ -119,10 +119,6 @@ def run_thomson(
         Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
         as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how many features
         those minimisers represent; names of the arrangements ``sphere``, ``without_bias``, ``with_bias``.
-
-    References
-    ----------
-    Elhage et al. (2022), on the Thomson problem: uniform importance, unit lengths, no bias.
 
     Examples
     --------

@@ -99,6 +99,8 @@ def run_truncation(
 ) -> xr.Dataset:
     r"""Measure the part of inputs with two or more features on in exact losses, and what dropping them costs.
 
+    Notes (2022), §3.1, asks how well justified it is to ignore them.
+
     Parameters
     ----------
     n_features, on : sequence of int, of float
@@ -121,10 +123,6 @@ def run_truncation(
         ``small_share``, ``small_given_on``, ``small_left_out`` (the bound), and ``regret``: how much worse
         than the best the model is that minimises the loss on inputs with at most one feature on, relative.
         Losses are exact; minima of small models are the least of many starts (`cost_of_dropping`).
-
-    References
-    ----------
-    Notes (2022), §3.1, which asks how well justified it is to ignore inputs with two or more features on.
 
     Examples
     --------

@@ -1,8 +1,4 @@
-"""The Persian rug against really trained models (Cowsik et al. 2024, Figs. 1 and 2).
-
-Each `run_…` raises a ValueError that names an argument out of range, and an ImportError if it needs PyTorch
-and that is not installed.
-"""
+"""The Persian rug against really trained models (Cowsik et al. 2024, Figs. 1 and 2)."""
 
 from .plots import (
     plot_bias_map,
