@@ -36,7 +36,7 @@ def _saved(k: int, p: float) -> float:
     if k not in NAMES:
         return _one(k, p)
     pairs = k // 2  # of two parts; the others are single features, which lose nothing
-    return pairs * _one(2, p) + 2 - pairs
+    return pairs * _one(2, p) + (2 - pairs)
 
 
 def _crossings(order: list[int], saved: np.ndarray, p: np.ndarray) -> list[tuple[float, str, str]]:
