@@ -74,7 +74,7 @@ def run_envelope(
     -------
     xarray.Dataset
         Of (models, p, ratio): ``loss``, ``structured`` (the best without the rug), ``share`` and ``first``,
-        ``second``, indices into the names in the attribute ``names``; ``winner``, an index into `WINNERS`.
+        ``second``, indices into the attribute ``names_tied`` and so on; ``winner``, an index into `WINNERS`.
         Of (p, ratio): ``rug``, ``linear``, ``lower_bound``. Losses are exact, but for the rug (limit of many
         features), and for cut polygons and priority codes (bound and infimum).
 

@@ -35,10 +35,8 @@ class Structure:
     ----------
     alone, paired, blocked : float
         With a hidden dimension of their own, in blocks of two such as antipodal pairs, and of 3 to 8.
-    remainder : float
-        Interference from many features, as in the rug.
-    dropped : float
-        Left out: diagonal below a tenth of the largest one.
+    remainder, dropped : float
+        With interference from many features, as in the rug; left out: diagonal below a tenth of the largest.
     skew : float
         Median over the pairs of the larger of -M_ij, -M_ji; 1 where pairs are even, nan without pairs.
     labels : (n_features,) ndarray of str
@@ -110,10 +108,8 @@ def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
 
     Parameters
     ----------
-    M : (n_features, n_features) array_like of float
-        Decoder times encoder. Not modified.
-    p : float
-        Probability that a feature is on, in (0, 1].
+    M, p : (n_features, n_features) array_like of float, float
+        Decoder times encoder; probability that a feature is on, in (0, 1].
 
     Raises
     ------

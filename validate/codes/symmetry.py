@@ -35,15 +35,11 @@ SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
     """Set the statistics of Figs. 4-7 of weights beside the rug's loss; of `validate.training.train`.
 
-    Returns
-    -------
-    xarray.Dataset
-        Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
-        ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``,
-        ``bias_mean``, ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b
-        leaves out), ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of
-        the row variances, ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean
-        over rows, ``dropped``.
+    Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
+    ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
+    ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b leaves out),
+    ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the row variances,
+    ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean over rows, ``dropped``.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     ratio = trained["n_hidden"].values / n

@@ -35,10 +35,8 @@ def run_flows(
     ----------
     eigenvalues, n_hidden : sequence of float, int, optional
         Of the covariance, which is diagonal; positive, falling. Hidden neurons, fewer than those.
-    end, rate : float, optional
-        Last time and learning rate, positive.
-    runs, seed, points : int, optional
-        Random starts, their seed, and times at which weights are kept.
+    end, rate, runs, seed, points : float, float, int, int, int, optional
+        Last time, learning rate; random starts, their seed, and times at which weights are kept.
 
     Returns
     -------

@@ -75,11 +75,9 @@ def run_polygons(
 
     Parameters
     ----------
-    p : sequence of float
-        Probabilities that a feature is on, increasing, in [1e-4, 1].
-    k : sequence of int
-        Corners, from 3 on, of the regular polygons to compare; beside them stand two antipodal pairs, a pair
-        and a single feature, and two single features.
+    p, k : sequence of float, of int
+        Probabilities that a feature is on, increasing, in [1e-4, 1]. Corners, from 3 on, of the regular
+        polygons to compare; beside them stand two antipodal pairs, a pair and a single feature, two singles.
     n_features : sequence of int
         Sizes of the models whose best state in two dimensions is searched, 2 to 9; takes about n 5^n.
     starts, seed : int

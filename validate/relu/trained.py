@@ -108,11 +108,9 @@ def run_trained(
         (for the loss over p), so that the more steps, the nearer it is to the flow.
     seeds, steps, batch : int
         Models of each case, at least 2; steps of training; fresh samples a step, for each model its own.
-    init_std : float
+    init_std, seed : float, int
         Standard deviation of the first encodings, the same ones for all optimisers and the flow; biases start
-        at 0.
-    seed : int
-        Of everything random.
+        at 0. Seed of everything random.
 
     Returns
     -------
