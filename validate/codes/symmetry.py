@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 
 from ...solvers.rug import optimum
 from ...theory import rug
-from ..drawing import size_axis
+from ..drawing import draw_means, size_axis
 from ..files import read_dataset
-from ..statistics import LEVEL, Estimate, mean, measured, student
+from ..statistics import LEVEL, Estimate, mean, measured
 from ..stored import REFERENCE, stored_facts
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
@@ -154,14 +154,12 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
     cells = by_cell(ds)[name]
     for k, (p, ratio) in enumerate(SHOWN):
         for end in ds["end"].values:
-            line = cells.sel(end=end, p=p, ratio=ratio).dropna("n_features", how="all")
-            found = [student(one.dropna("seed").values) for one in line.transpose("n_features", "seed")]
+            line = cells.sel(end=end, p=p, ratio=ratio).transpose("n_features", "seed")
             last = end == ds["end"].values[-1]
-            means, half = np.transpose(found)
             look: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
-            look |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1}
+            look |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1, "capsize": 0}
             text = f"p = {p:g}, ratio {ratio:g}" if last else None
-            ax.errorbar(line["n_features"], means, half, label=text, **look)
+            draw_means(ax, line["n_features"], line, label=text, **look)
     sizes = np.unique(ds["n_features"])
     if name == "lyapunov_max":
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from ...solvers.relu import PHASES
 from ...theory import arguments
-from ..drawing import check_axes, widest
+from ..drawing import check_axes, draw_estimates, widest
 from ..statistics import share
 from .phases import MODELS
 from .sphere import LOSSES
@@ -177,8 +177,6 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     for k, (name, hit) in enumerate(kinds.items()):
         found = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]
         x = np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2)
-        y = np.array([one.value for one in found])
-        bars = np.transpose([[one.value - one.low, one.high - one.value] for one in found])
-        colour = ("C2", "C1", "C3", "C4")[k]
-        ax.errorbar(x, y, bars, fmt="soD^"[k], color=colour, markersize=4.5, label=name)
+        style = {"fmt": "soD^"[k], "color": ("C2", "C1", "C3", "C4")[k], "label": name}
+        draw_estimates(ax, x, found, markersize=4.5, capsize=0, **style)
     return _cases(ds, ax, ylim=(-0.03, 1.03), ylabel="share at the global minimum")
