@@ -77,9 +77,11 @@ def is_type_alias(value):
 
 def _part(room, module):
     """Return name, whether a function has it too, and entries of a module of a room."""
-    names = getattr(module, "__all__", ())
     word = module.__name__.rpartition(".")[2]
     exported = getattr(room, "__all__", ())
+    # A module without a list of its own has what the room exports of it.
+    made = [name for name in exported if getattr(getattr(room, name), "__module__", "") == module.__name__]
+    names = getattr(module, "__all__", made)
     entries = []
     for name in names:
         value = getattr(module, name)

@@ -1,4 +1,8 @@
-"""What experiments say: training, comparison with the theory, the ledger of claims, the report."""
+"""What experiments say: training, comparison with the theory, the ledger of claims, the report.
+
+A room's `run_…` raises a ValueError that names an argument out of range, and an ImportError if it needs
+PyTorch and that is not installed.
+"""
 
 from ..theory.rooms import lazily
 

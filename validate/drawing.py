@@ -12,11 +12,21 @@ import xarray as xr
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from scipy.ndimage import distance_transform_edt
 
 from .experiment import Figure
 from .statistics import LEVEL, Estimate, mean, student
 
-__all__ = ["check_axes", "draw_estimates", "draw_means", "plot_theory_vs_experiment", "svg", "with_prefix"]
+__all__ = [
+    "check_axes",
+    "draw_estimates",
+    "draw_means",
+    "plot_theory_vs_experiment",
+    "size_axis",
+    "svg",
+    "widest",
+    "with_prefix",
+]
 
 # Markers in a group, each with the same style: it can stand once, at the group.
 _ALIKE = re.compile(r'<g([^>]*)>((?:<use [^>]*? style="([^"]*)"/>)(?:<use [^>]*? style="\3"/>)+)</g>')
@@ -45,6 +55,27 @@ def check_axes(ax: Any) -> None:
     """Check that a plot was given axes to draw in; anything else is a TypeError."""
     if not isinstance(ax, Axes):
         raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+
+
+def size_axis(ax: Axes, sizes: npt.ArrayLike) -> None:
+    """Give a logarithmic horizontal axis the sizes of models as its only ticks."""
+    ticks = np.unique(sizes)
+    ax.set(xscale="log", xlabel="n_features")
+    ax.set_xticks(ticks, [str(n) for n in ticks])
+    ax.minorticks_off()
+
+
+def widest(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
+    """Return where a region of a grid is widest, a place for its name, and how far its border is from there.
+
+    Examples
+    --------
+    >>> widest(np.array([[True, True, True, False]] * 3))
+    (1, 1, 2.0)
+    """
+    depth = distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]  # the edge of the grid is a border too
+    i, j = np.unravel_index(np.argmax(depth), depth.shape)
+    return int(i), int(j), float(depth[i, j])
 
 
 def plot_theory_vs_experiment(

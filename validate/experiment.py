@@ -7,17 +7,31 @@ the topic names, from the same datasets.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 
 from ..theory.arguments import choice
 
-__all__ = ["PROFILES", "Draw", "Experiment", "Figure", "Section", "Shown", "Table", "Topic"]
+__all__ = [
+    "PROFILES",
+    "Draw",
+    "Experiment",
+    "Figure",
+    "Section",
+    "Shown",
+    "Table",
+    "Topic",
+    "from_rows",
+    "span",
+]
 
 PROFILES = ("quick", "full")
 
@@ -117,6 +131,20 @@ class Table:
         """Return a data frame as a table; its index is not shown."""
         return cls(title, [*map(str, frame.columns)], frame.astype(object).values.tolist(), caption)
 
+    @classmethod
+    def formatted(cls, title: str, ds: xr.Dataset, columns: Mapping[str, str], caption: str = "") -> "Table":
+        """Return a table with a row for each entry of a dataset: columns are formats of its variables.
+
+        Examples
+        --------
+        >>> ds = xr.Dataset({"loss": ("p", [0.25, np.nan])}, {"p": [0.1, 0.2]})
+        >>> Table.formatted("Losses", ds, {"p": "{p:g}", "loss": "{loss:.1%}"}).rows
+        [['0.1', '25.0%'], ['0.2', '-']]
+        """
+        rows = ds.to_dataframe().reset_index().to_dict("records")
+        cells = [[re.sub(r"\bnan\b%?", "-", form.format(**row)) for form in columns.values()] for row in rows]
+        return cls(title, list(columns), cells, caption)
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -162,3 +190,28 @@ class Section:
     text: str
     experiments: Mapping[str, Experiment]
     topics: Sequence[Topic]
+
+
+def from_rows(rows: Sequence[Mapping[str, Any]], **sizes: int) -> xr.Dataset:
+    """Return a dataset of the columns of rows, which run over dimensions of these sizes, the last one first.
+
+    Examples
+    --------
+    >>> from_rows([{"loss": 1.0}, {"loss": 2.0}], case=1, seed=2)["loss"].values
+    array([[1., 2.]])
+    """
+    shape = tuple(sizes.values())
+    columns = {name: np.reshape([row[name] for row in rows], shape) for name in rows[0]}
+    return xr.Dataset({name: (tuple(sizes), values) for name, values in columns.items()})
+
+
+def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
+    """Return the smallest and the largest value as text, or one of them if they read the same.
+
+    Examples
+    --------
+    >>> span([1.0, 2.0]), span([1.0, 1.0004])
+    ('1 to 2', '1')
+    """
+    low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
+    return low if low == high else f"{low} to {high}"

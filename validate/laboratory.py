@@ -144,7 +144,9 @@ class Lab:
             found.append(self.run(name, piece) if kept is None else kept)
         if made.apart is None:
             return found[0]
-        return xr.concat(found, made.apart[1], combine_attrs="drop_conflicts", data_vars="minimal")
+        # Said, not left to xarray, whose defaults are about to change.
+        how: dict[str, Any] = {"data_vars": "minimal", "coords": "different", "compat": "equals"}
+        return xr.concat(found, made.apart[1], combine_attrs="drop_conflicts", **how)
 
     def digest(self, name: str) -> str:
         """Return a short text that changes with the data of an experiment."""

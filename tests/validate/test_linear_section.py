@@ -4,6 +4,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import linear
+from superposition.validate.experiment import span
 from superposition.validate.linear import section
 
 TINY = {
@@ -54,13 +55,13 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 def test_the_words_follow_the_numbers():
     ds = linear.run_flows(runs=3, end=30.0, points=3, rate=0.02)
     said = section._show_flows(ds).text
-    assert "tied loss 3" in said
-    assert "alone, Eq. 22 0" in said
+    assert "tied loss: 3" in said
+    assert "alone, Eq. 22: 0" in said
     # With the angles of two rules exchanged, the counts are as well.
     swapped = ds.assign(angle=ds["angle"].assign_coords(rule=["encoder", "pair", "tied", "decoder"]))
-    assert "Eq. 22 3" in section._show_flows(swapped.reindex(rule=ds["rule"])).text
+    assert "Eq. 22: 3" in section._show_flows(swapped.reindex(rule=ds["rule"])).text
 
 
 def test_ranges_are_one_number_where_they_read_the_same():
-    assert section.span(xr.DataArray([1.0, 1.0004]), ".2f") == "1.00"
-    assert section.span(xr.DataArray([1.0, 2.0]), ".1f") == "1.0 to 2.0"
+    assert span(xr.DataArray([1.0, 1.0004]), ".2f") == "1.00"
+    assert span(xr.DataArray([1.0, 2.0]), ".1f") == "1.0 to 2.0"

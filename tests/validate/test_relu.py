@@ -276,10 +276,11 @@ def test_figures_know_two_models(pair, plot):
 
 def test_table():
     table = relu.dropping_table(3, 1, [0.2, 0.02], starts=2, rng=5)
-    assert table.probability == pytest.approx(3 * table.p**2 * (1 - table.p) + table.p**3)
-    assert table.given_on == pytest.approx(table.probability / (1 - (1 - table.p) ** 3))
-    assert np.all((table.regret <= table.left_out + 1e-9) & (table.share < 0.6))
-    assert table.share[1] < table.share[0]
+    p = table["p"].values
+    np.testing.assert_allclose(table["probability"], 3 * p**2 * (1 - p) + p**3, rtol=1e-6)
+    np.testing.assert_allclose(table["given_on"], table["probability"] / (1 - (1 - p) ** 3), rtol=1e-6)
+    assert np.all((table["regret"] <= table["left_out"] + 1e-9) & (table["share"] < 0.6))
+    assert table["share"][1] < table["share"][0]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_figures_draw_what_the_datasets_hold(trained, ax):
     assert rug.plot_loss_against_ratio(losses, ax, p=0.4, legend=True) is ax
     line = losses["loss"].sel(p=0.4) / losses["zero_ratio_loss"].sel(p=0.4)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), line)
-    assert len(ax.containers) == 2  # one size, two ends
+    assert [line.get_marker() for line in ax.lines].count("x") == 3  # one size: two ends, and the legend
     for plot in (
         lambda a: rug.plot_loss_against_p(losses, a, ratio=0.25),
         lambda a: rug.plot_excess(losses, a, ratio=0.25),

@@ -2,10 +2,9 @@
 
 from .envelope import envelope_figure, plot_bracket, plot_envelope, run_envelope
 from .marks import map_figure, plot_map, plot_marks, run_marks
-from .plots import plot_curvature, plot_shares, plot_symmetry
-from .runs import run_departure, run_hessian, run_known, run_pair, run_polished, run_structure
-from .structure import Structure, excess_kurtosis, structure
-from .symmetry import read_symmetry, run_stored
+from .runs import plot_curvature, run_departure, run_hessian, run_known, run_pair, run_polished, run_structure
+from .structure import Structure, excess_kurtosis, plot_shares, structure
+from .symmetry import plot_symmetry, read_symmetry, run_stored
 
 __all__ = [
     "Structure",

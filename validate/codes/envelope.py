@@ -7,27 +7,17 @@ import numpy as np
 import xarray as xr
 from matplotlib import colors
 from matplotlib.axes import Axes
-from scipy.ndimage import distance_transform_edt
 
 from ...solvers.codes import MODELS, envelopes
 from ...theory import arguments
 from ...theory.codes import CODES
+from ..drawing import widest
 from ..experiment import Figure
 
-__all__ = ["envelope_figure", "plot_bracket", "plot_envelope", "run_envelope"]
-
 # Codes are drawn by kind: names beginning with the same word.
-KINDS = {
-    "dropped": "dropped",
-    "identity": "kept exactly",
-    "pair": "pairs",
-    "skew pair": "pairs",
-    "triangle": "simplices",
-    "tetrahedron": "simplices",
-    "cut polygon": "cut polygon",
-    "priority": "priority",
-    "rug": "rug",
-}
+KINDS = {name: name for name in ("dropped", "cut polygon", "priority", "rug")}
+KINDS |= {"identity": "kept exactly", "pair": "pairs", "skew pair": "pairs"}
+KINDS |= {"triangle": "simplices", "tetrahedron": "simplices"}
 OTHER = "graph code"
 
 # What wins, in words, with a colour (Okabe and Ito, and paler ones of the same).
@@ -61,12 +51,9 @@ LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
 def _winner(first: str, second: str) -> str:
-    kinds = sorted({KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)})
-    if "dropped" in kinds:
-        kinds = ["dropped", *(kind for kind in kinds if kind != "dropped")]
-    if "kept exactly" in kinds:
-        kinds = [*(kind for kind in kinds if kind != "kept exactly"), "kept exactly"]
-    name = " + ".join(kinds)
+    kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
+    named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))
+    name = " + ".join(named)
     return name if name in WINNERS else "other"
 
 
@@ -80,27 +67,16 @@ def run_envelope(
     size : int, optional
         Points along each axis, at least 2: p in equal steps of its logarithm, ratios from 1/(2 size) on in
         equal steps.
-    lowest, highest : float, optional
-        Range of p.
-    codes : sequence of str, optional
-        Codes to compare, see `theory.codes.overlaps`.
+    lowest, highest, codes : float, float, sequence of str, optional
+        Range of p; codes to compare, see `theory.codes.overlaps`.
 
     Returns
     -------
     xarray.Dataset
         Of (models, p, ratio): ``loss``, ``structured`` (the best without the rug), ``share`` and ``first``,
-        ``second``, indices into the names in the attribute ``names``; ``winner``, an index into `WINNERS`.
-        Of (p, ratio): ``rug``, ``linear``, ``lower_bound``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    No sampling: exact losses, but for the rug (limit of many features), and for cut polygons and priority
-    codes (bound and infimum).
+        ``second``, indices into the attribute ``names_tied`` and so on; ``winner``, an index into `WINNERS`.
+        Of (p, ratio): ``rug``, ``linear``, ``lower_bound``. Losses are exact, but for the rug (limit of many
+        features), and for cut polygons and priority codes (bound and infimum).
 
     Examples
     --------
@@ -115,14 +91,9 @@ def run_envelope(
     parts, all_names = [], {}
     for allowed, found in envelopes(p[:, None], ratio, codes).items():
         kind = np.array([[list(WINNERS).index(_winner(a, b)) for b in found.names] for a in found.names])
-        columns = {
-            "loss": found.loss,
-            "structured": found.structured,
-            "share": found.share,
-            "first": found.first.astype(np.int8),
-            "second": found.second.astype(np.int8),
-            "winner": kind[found.first, found.second].astype(np.int8),
-        }
+        columns = {name: getattr(found, name) for name in ("loss", "structured", "share")}
+        indices = {"first": found.first, "second": found.second, "winner": kind[found.first, found.second]}
+        columns |= {name: values.astype(np.int8) for name, values in indices.items()}
         parts.append(xr.Dataset({name: (("p", "ratio"), values) for name, values in columns.items()}))
         all_names[f"names_{allowed}"] = ", ".join(found.names)
         common = {"rug": found.rug, "linear": found.linear, "lower_bound": found.lower_bound}
@@ -138,14 +109,12 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
     for p, r in taken:
         free[np.argmin(np.abs(log_p - np.log(p))), np.argmin(np.abs(ratio - r))] = False
     for index in np.unique(winner):
-        depth = distance_transform_edt(np.pad(free & (winner == index), 1))[1:-1, 1:-1]
-        if depth.max() < 0.04 * winner.shape[0]:
-            continue
-        i, j = np.unravel_index(np.argmax(depth), depth.shape)
-        text = list(WINNERS)[index].replace(" + ", "\n+ ")
-        place = (float(ds["p"][i]), float(ds["ratio"][j]))
-        side = "left" if i < 0.15 * winner.shape[0] else "center"
-        ax.text(*place, text, ha=side, va="center", fontsize=7, bbox=LABEL)
+        i, j, depth = widest(free & (winner == index))
+        if depth >= 0.04 * winner.shape[0]:
+            text = list(WINNERS)[index].replace(" + ", "\n+ ")
+            place = (float(ds["p"][i]), float(ds["ratio"][j]))
+            side = "left" if i < 0.15 * winner.shape[0] else "center"
+            ax.text(*place, text, ha=side, va="center", fontsize=7, bbox=LABEL)
 
 
 def plot_envelope(
@@ -153,14 +122,7 @@ def plot_envelope(
 ) -> Axes:
     """Draw which code wins over (p, ratio), with contours of its loss over the rug's; of `run_envelope`.
 
-    Parameters
-    ----------
-    ds : xarray.Dataset
-    ax : matplotlib.axes.Axes
-    models : str, optional
-        Which of the dataset's models.
-    taken : sequence of (p, ratio), optional
-        Points that names of regions keep away from.
+    Names of regions keep away from the points (p, ratio) that are taken.
     """
     one = ds.sel(models=arguments.choice("models", models, tuple(str(name) for name in ds["models"].values)))
     winner = one["winner"].values
@@ -170,8 +132,8 @@ def plot_envelope(
     lines = ax.contour(one["p"], one["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
     ax.clabel(lines, fontsize=6, fmt="%g")
     _name_regions(winner, one, ax, taken)
-    labels = {"xlabel": "feature probability p", "ylabel": "ratio n_hidden/n_features"}
-    ax.set(xscale="log", title=f"{models} models", **labels)
+    ax.set(xscale="log", xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
+    ax.set_title(f"{models} models")
     ax.grid(False)
     return ax
 
@@ -187,8 +149,8 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
         loss = line["loss"].sel(models=models) / unit
         ax.plot(line["p"], loss, color=colour, linestyle=style, label=f"{models} codes")
     ax.plot(line["p"], line["lower_bound"] / unit, color="0.4", label="proved lower bound")
-    labels = {"xlabel": "feature probability p", "ylabel": "loss / (p/3)"}
-    ax.set(xscale="log", yscale="log", title=f"ratio = {float(line['ratio']):.3g}", **labels)
+    ax.set(xscale="log", yscale="log", xlabel="feature probability p", ylabel="loss / (p/3)")
+    ax.set_title(f"ratio = {float(line['ratio']):.3g}")
     ax.legend()
     return ax
 

@@ -14,8 +14,6 @@ from ..training import models_at
 from .envelope import LABEL, plot_envelope
 from .symmetry import CELLS
 
-__all__ = ["map_figure", "plot_map", "plot_marks", "run_marks"]
-
 LEAST_SEEDS = 3
 HIGHEST = 1.25
 LOWEST = 2e-3
@@ -26,10 +24,8 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
 
     Parameters
     ----------
-    trained : xarray.Dataset
-        From `run_stored`.
-    known : xarray.Dataset
-        From `run_known`, of the same models.
+    trained, known : xarray.Dataset
+        From `run_stored`, and from `run_known` of the same models.
 
     Returns
     -------
@@ -64,18 +60,9 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
             values[i, j] = known[name].values[solved.index(here)] / rug
     axes = ("end", "point", "n_features")
     p, ratio = zip(*CELLS, strict=True)
-    return xr.Dataset(
-        {
-            "p": ("point", list(p)),
-            "ratio": ("point", list(ratio)),
-            "mean": (axes, mean),
-            "half": (axes, half),
-            "seeds": (axes[1:], seeds),
-            **{name: (axes[1:], values) for name, values in least.items()},
-        },
-        {"end": trained["end"], "n_features": sizes},
-        {"level": LEVEL},
-    )
+    ds = xr.Dataset({name: (axes[1:], values) for name, values in {"seeds": seeds, **least}.items()})
+    ds = ds.assign(p=("point", list(p)), ratio=("point", list(ratio)), mean=(axes, mean), half=(axes, half))
+    return ds.assign_coords(end=trained["end"], n_features=sizes).assign_attrs(level=LEVEL)
 
 
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -87,26 +74,19 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     for j, n in enumerate(ds["n_features"].values):
         one, colour = ds.sel(n_features=n), f"C{j + 1}"
         x = place + (j + 0.5) * width - 0.4
-        wide: dict[str, Any] = {"width": width, "linewidth": 0}
-        ax.bar(
-            x, one["lower_bound"], color="0.8", label=None if j else "excluded by the proved bound", **wide
-        )
+        said = None if j else "excluded by the proved bound"
+        ax.bar(x, one["lower_bound"], width, color="0.8", label=said, linewidth=0)
         for name, style, text in (("balanced", "-", "balanced"), ("envelope", ":", "any")):
-            line: dict[str, Any] = {
-                "linestyles": style,
-                "label": None if j else f"best known code, {text} weights",
-            }
-            ax.hlines(one[name], x - width / 2, x + width / 2, "k", lw=1.2, **line)
+            line: dict[str, Any] = {"linestyles": style, "lw": 1.2}
+            line["label"] = None if j else f"best known code, {text} weights"
+            ax.hlines(one[name], x - width / 2, x + width / 2, "k", **line)
         for end, mean, half in zip(reversed(range(ds.sizes["end"])), one["mean"], one["half"], strict=True):
-            last = end == 0
-            look: dict[str, Any] = {
-                "linewidth": 1 if last else 0.5,
-                "markerfacecolor": colour if last else "white",
-            }
-            label = f"trained, n_features = {n}" if last else None
-            ax.errorbar(
-                x, mean, half, fmt="o", markersize=3.4, color=colour, zorder=3 - end, label=label, **look
-            )
+            look: dict[str, Any] = {"fmt": "o", "color": colour, "markersize": 3.4, "zorder": 3 - end}
+            if end == 0:  # the last one
+                look |= {"linewidth": 1, "label": f"trained, n_features = {n}"}
+            else:
+                look |= {"linewidth": 0.5, "markerfacecolor": "white"}
+            ax.errorbar(x, mean, half, **look)
     ax.set_xticks(place, [f"{ratio:g}" for ratio in ds["ratio"].values])
     ps = ds["p"].values
     for p in np.unique(ps):
@@ -145,10 +125,7 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
 
 
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
-    """Return the map with the trained models on it, and their losses beside codes and bound.
-
-    `plane` is from `run_envelope`, `marks` from `run_marks`.
-    """
+    """Return the map with trained models on it, and their losses; of `run_envelope` and `run_marks`."""
     sizes = ", ".join(str(n) for n in marks["n_features"].values)
     return Figure(
         "map",

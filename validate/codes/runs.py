@@ -1,12 +1,13 @@
-"""Experiments on the codes that trained models use, and on the rug as a minimum; nothing is drawn here."""
+"""Experiments on the codes that trained models use, and on the rug as a minimum."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ...solvers import rug as solvers
 from ...solvers.codes import envelopes
@@ -15,23 +16,12 @@ from ...solvers.codes.hessian_rug import RugPoint, rug_hessian, rug_point
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..drawing import size_axis
+from ..experiment import from_rows
 from ..stored import REFERENCE
 from ..training import grid, train
 from .structure import SHARES, excess_kurtosis, structure
 from .symmetry import run_stored, symmetry
-
-__all__ = [
-    "run_departure",
-    "run_hessian",
-    "run_known",
-    "run_pair",
-    "run_polished",
-    "run_structure",
-]
-
-
-def _columns(dim: str, rows: Sequence[Mapping[str, Any]], **attributes: Any) -> xr.Dataset:
-    return xr.Dataset({name: (dim, [row[name] for row in rows]) for name in rows[0]}, attrs=attributes)
 
 
 def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
@@ -47,9 +37,15 @@ def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
     p, ratio = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
     found = envelopes(p, ratio)
     free = found["free"]
-    least = {"balanced": found["balanced"].loss, "envelope": free.loss, "lower_bound": free.lower_bound}
-    columns = {"p": p, "ratio": ratio, "rug": free.rug, **least}
+    columns = {"p": p, "ratio": ratio, "rug": free.rug, "balanced": found["balanced"].loss}
+    columns |= {"envelope": free.loss, "lower_bound": free.lower_bound}
     return xr.Dataset({name: ("point", values) for name, values in columns.items()})
+
+
+def _shares(M: FloatArray) -> dict[str, float]:
+    """Return the shares of the codes that a matrix uses, and the skew of its pairs."""
+    found = structure(M)
+    return {name: getattr(found, name) for name in (*SHARES, "skew")}
 
 
 def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Dataset:
@@ -79,10 +75,7 @@ def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Datas
                 "row_variance_spread": np.std(beside) / np.mean(beside),
             }
         )
-    return _columns("p", rows)
-
-
-# --- Models that are trained here ---------------------------------------------------------------------------
+    return from_rows(rows, p=-1)
 
 
 def run_structure(
@@ -97,13 +90,7 @@ def run_structure(
 ) -> xr.Dataset:
     """Train the models of p × ratio × seed and identify the code of each.
 
-    Parameters
-    ----------
-    n_features : int
-    p, ratio : sequence of float
-    seeds : sequence of int
-    schedule, steps, device
-        As for `superposition.validate.training.train`.
+    Settings are those of `superposition.validate.training.train`.
 
     Returns
     -------
@@ -118,16 +105,14 @@ def run_structure(
     # Two samples: losses are computed below, from the weights.
     trained = train(n_features, n_hidden, ps, all_seeds, evaluation_samples=2, **settings)
     weights = trained[["W_out", "W_in", "bias"]].astype(float)
-    names = (*SHARES, "skew", "kurtosis", "loss", "loss_se")
-    values = np.empty((len(names), trained.sizes["end"], ps.size))
-    for end, model in np.ndindex(values.shape[1:]):
-        one = weights.isel(end=end, model=model)
-        M, on = one["W_out"].values @ one["W_in"].values, float(ps[model])
-        code, exact = structure(M), solvers.exact_loss(M, one["bias"].values, on, tol=1e-6)
-        shares = [getattr(code, name) for name in (*SHARES, "skew")]
-        kurtosis = np.median(excess_kurtosis(M, on))
-        values[:, end, model] = [*shares, kurtosis, exact.loss, exact.error_estimate]
-    found = {name: (("end", "model"), value) for name, value in zip(names, values, strict=True)}
+    rows = []
+    for end, model in np.ndindex(trained.sizes["end"], ps.size):
+        one, on = weights.isel(end=end, model=model), float(ps[model])
+        M = one["W_out"].values @ one["W_in"].values
+        exact = solvers.exact_loss(M, one["bias"].values, on, tol=1e-6)
+        losses = {"loss": exact.loss, "loss_se": exact.error_estimate}
+        rows.append({**_shares(M), "kurtosis": np.median(excess_kurtosis(M, on)), **losses})
+    found = from_rows(rows, end=trained.sizes["end"], model=-1)
     return xr.merge([symmetry(trained.assign(found)), trained[list(weights)]]).assign(found)
 
 
@@ -146,8 +131,8 @@ def run_polished(
     ----------
     n_features : int
         From 3 to 64: one step of 64 takes a fifth of a second, the Hessian five.
-    p, ratio : sequence of float
-    seeds : sequence of int
+    p, ratio, seeds : sequence
+        Of the models, which are all combinations.
     train_steps, steps : int
         Of the training with samples, and of the descent without.
 
@@ -157,11 +142,6 @@ def run_polished(
         Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``before``, ``after`` (exact
         losses), ``slope``, ``lowest`` (least curvature over p), ``lowest_error``, ``negative``, ``rank``, and
         the shares of `structure`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     n = arguments.integer("n_features", n_features, 3, 64)
     trained = run_structure(n, p, ratio, seeds, schedule="converged", steps=train_steps)
@@ -172,24 +152,13 @@ def run_polished(
         W_out, W_in = (model[name].values.astype(float) for name in ("W_out", "W_in"))
         end = descend(W_out[:, :m], W_in[:m], model["bias"].values.astype(float), on, steps=steps)
         bent = curvatures(end.W_out, end.W_in, end.b, on, frequencies=1024)
-        code = structure(end.W_out @ end.W_in)
-        rows.append(
-            {name: model[name].item() for name in ("n_features", "p", "ratio", "seed", "optimum")}
-            | {
-                "before": float(model["loss"]),
-                "after": end.loss,
-                "slope": end.gradient_norm * n / 3.0,  # of the sum over features, in units of p
-                "lowest": bent.values[0] / on,
-                "lowest_error": bent.errors[0] / on,
-                "negative": bent.negative,
-                "rank": bent.rank,
-            }
-            | {name: getattr(code, name) for name in (*SHARES, "skew")}
-        )
-    return _columns("model", rows)
-
-
-# --- The rug as a minimum -----------------------------------------------------------------------------------
+        row = {name: model[name].item() for name in ("n_features", "p", "ratio", "seed", "optimum")}
+        row |= {"before": float(model["loss"]), "after": end.loss}
+        row["slope"] = end.gradient_norm * n / 3.0  # of the sum over features, in units of p
+        row |= {"lowest": bent.values[0] / on, "lowest_error": bent.errors[0] / on}
+        row |= {"negative": bent.negative, "rank": bent.rank}
+        rows.append(row | _shares(end.W_out @ end.W_in))
+    return from_rows(rows, model=-1)
 
 
 def run_hessian(
@@ -199,13 +168,10 @@ def run_hessian(
 
     Parameters
     ----------
-    cases : sequence of (p, ratio)
-    n_features : sequence of int
-        Powers of two.
-    seed : int
-        Of the Hadamard rows.
-    frequencies : int, optional
-        As for `row_hessian`.
+    cases, n_features : sequence of (p, ratio), of int
+        All combinations; powers of two.
+    seed, frequencies : int, optional
+        Of the Hadamard rows; as for `solvers.codes.rug_hessian`.
 
     Returns
     -------
@@ -239,9 +205,8 @@ def run_hessian(
                 "slope": point.gradient_norm,
             }
         )
-    flat = {name: np.reshape([row[name] for row in rows], (len(cases), -1)) for name in rows[0]}
-    columns = {name: (("case", "n_features"), values) for name, values in flat.items()}
-    return xr.Dataset(columns, {"n_features": list(n_features)}, {"seed": seed})
+    ds = from_rows(rows, case=len(cases), n_features=-1)
+    return ds.assign_coords(n_features=list(n_features)).assign_attrs(seed=seed)
 
 
 def _factors(point: RugPoint) -> tuple[FloatArray, FloatArray]:
@@ -264,14 +229,10 @@ def run_departure(
 
     Parameters
     ----------
-    n_features : int
-        A power of two.
-    cases : sequence of (p, ratio)
-    kick : float, optional
-        Standard deviation of what is added to each weight.
-    steps : int, optional
-        Of the descent.
-    seed : int, optional
+    n_features, cases : int, sequence of (p, ratio)
+        A power of two; one run for each case.
+    kick, steps, seed : float, int, int, optional
+        Standard deviation of what is added to each weight; of the descent; of the Hadamard rows and the kick.
 
     Returns
     -------
@@ -288,7 +249,7 @@ def run_departure(
         W_out, W_in = (W + kick * rng.standard_normal(W.shape) for W in _factors(point))
         end = descend(W_out, W_in, np.full(n_features, point.b), p, steps=steps)
         M, best = end.W_out @ end.W_in, float(solvers.optimum(p, m / n_features).loss)
-        code, start = structure(M), point.matrix()
+        start = point.matrix()
         rows.append(
             {
                 "p": p,
@@ -298,7 +259,21 @@ def run_departure(
                 "moved": float(np.linalg.norm(M - start) / np.linalg.norm(start)),
                 "slope": end.gradient_norm * n_features / 3.0,
                 "largest": float(np.abs(M - np.diag(np.diagonal(M))).max()),
-                **{name: getattr(code, name) for name in (*SHARES, "skew")},
+                **_shares(M),
             }
         )
-    return _columns("case", rows, n_features=n_features, kick=kick, seed=seed)
+    return from_rows(rows, case=-1).assign_attrs(n_features=n_features, kick=kick, seed=seed)
+
+
+def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the least curvature at the rug against n_features; of `run_hessian`."""
+    for c in range(ds.sizes["case"]):
+        case = ds.isel(case=c)
+        label = f"p = {float(case['p'][0]):g}, ratio {float(case['ratio'][0]):g}"
+        ax.plot(ds["n_features"], -case["lowest"], "o-", color=f"C{c + 1}", markersize=3.6, label=label)
+    sizes = ds["n_features"].values
+    ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")
+    ax.set(yscale="log", ylabel="- least curvature / p")
+    size_axis(ax, sizes)
+    ax.legend(fontsize=7)
+    return ax

@@ -1,6 +1,5 @@
 """The part of the report on structured codes and the symmetry of trained weights."""
 
-from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 
@@ -9,11 +8,11 @@ import xarray as xr
 
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import LEVEL, mean
-from . import plots, runs
+from . import runs
 from .envelope import envelope_figure, run_envelope
 from .marks import map_figure, run_marks
-from .structure import SHARES
-from .symmetry import CELLS, above_copies, by_cell, change, run_stored
+from .structure import SHARES, plot_shares
+from .symmetry import CELLS, STATISTICS, above_copies, by_cell, change, plot_symmetry, run_stored
 
 __all__ = ["SECTION"]
 
@@ -40,26 +39,16 @@ matrices of the rug's rank, is split by the rug's own symmetry into n_features b
 
 CASES = ((0.05, 0.25), (0.05, 0.5), (0.4, 0.25), (0.4, 0.5))
 INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
-
-
-def _table(title: str, ds: xr.Dataset, columns: Mapping[str, str], caption: str) -> Table:
-    """Return a table whose cells are formats, filled in from the variables of a dataset."""
-    rows = ds.to_dataframe().reset_index().to_dict("records")
-    cells = [[form.format(**row).replace("nan", "-") for form in columns.values()] for row in rows]
-    return Table(title, list(columns), cells, caption)
-
-
+# Columns of tables, as formats.
+WHERE = {"p": "{p:g}", "ratio": "{ratio:g}"}
 _SHARES = {name: f"{{{name}:.0%}}" for name in SHARES}
-
-
-# --- Stored models ------------------------------------------------------------------------------------------
 
 
 def _ends(trained: xr.Dataset) -> str:
     """Say what the two ends are."""
     return (
-        "Ends: the stopping rule of the source, and a further phase of "
-        f"{trained.attrs['steps']} steps with a falling learning rate (`converged` in the data)"
+        f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
+        "a falling learning rate (`converged` in the data)"
     )
 
 
@@ -87,21 +76,20 @@ def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> Shown:
     same = (trained["n_features"] == n) & (trained["p"] == p) & np.isclose(trained["ratio"], ratio)
     there = trained.isel(model=np.flatnonzero(same))
     before, after = (mean(ds["loss"].isel(end=-1).values) for ds in (there, longer))
-    return Shown(
+    text = (
         f"{_ends(trained)}. More steps change little: for {n:g} features at p = {p:g}, ratio {ratio:g} the "
         f"loss is {before:.4g} after {trained.attrs['steps']} steps and {after:.4g} after "
-        f"{longer.attrs['steps']}.",
-        tables=[
-            Table(
-                "What large models miss: copies of small ones",
-                ("p", "ratio", "n_features: mean loss", "best of the largest over copies of the best other"),
-                rows,
-                f"Losses after {trained.attrs['steps']} steps. Last column: less 1; its interval, "
-                f"{LEVEL:.0%}, covers the errors of all losses together, so that the best may be picked. "
-                "Above 0 no model of the largest size is optimal, whatever its structure.",
-            )
-        ],
+        f"{longer.attrs['steps']}."
     )
+    table = Table(
+        "What large models miss: copies of small ones",
+        ("p", "ratio", "n_features: mean loss", "best of the largest over copies of the best other"),
+        rows,
+        f"Losses after {trained.attrs['steps']} steps. Last column: less 1; its interval, {LEVEL:.0%}, "
+        "covers the errors of all losses together, so that the best may be picked. Above 0 no model of the "
+        "largest size is optimal, whatever its structure.",
+    )
+    return Shown(text, tables=[table])
 
 
 def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
@@ -110,171 +98,139 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
         for end in cells["end"].values:
             at = cells.sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
             for small, large in pairwise(at["n_features"].values):
-                found = [f"{change(at[name], small, large):.2f}" for name in plots.STATISTICS]
+                found = [f"{change(at[name], small, large):.2f}" for name in STATISTICS]
                 rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *found))
-    one = [
-        partial(plots.plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
-        for name, label in plots.STATISTICS.items()
-    ]
-    return Shown(
+    text = (
         f"{_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of one model "
         "of two features and one neuron. What that has is computed without training: it does not depend on "
-        "n_features.",
-        [
-            Figure(
-                "symmetry",
-                "Figs. 4-7: does symmetry emerge as models grow?",
-                f"Stored models, means over seeds; {INTERVALS[0].lower()}{INTERVALS[1:]}. Open and dotted at "
-                "the stopping rule of the source, filled after the further phase.",
-                trained,
-                one,
-                size=(4.2, 3.3),
-            )
-        ],
-        [
-            Table(
-                "Does symmetry emerge? Factors from one size to its double",
-                ("p", "ratio ≈", "end", "n_features", *plots.STATISTICS.values()),
-                rows,
-                f"Ratios of geometric means. {INTERVALS}. For Gaussian rows the Lyapunov ratio changes by "
-                "a factor of 0.71.",
-            ),
-            _table(
-                "The optimum of two features on one neuron",
-                pair,
-                {
-                    "p": "{p:g}",
-                    "loss / rug at ratio 1/2": "{relative_loss:.4f}",
-                    "s.d. of the diagonal": "{diagonal_sd:.2g}",
-                    "s.d. of the bias": "{bias_sd:.2g}",
-                    "s.d. / mean of row variances": "{row_variance_spread:.4f}",
-                    "gradient": "{gradient_norm:.0e}",
-                },
-                "The exact loss minimised from many starts; the same for any number of such pairs.",
-            ),
-        ],
+        "n_features."
     )
-
-
-# --- Models that are trained here, and the rug as a minimum -------------------------------------------------
+    title = "Figs. 4-7: does symmetry emerge as models grow?"
+    caption = (
+        f"Stored models, means over seeds; {INTERVALS[0].lower()}{INTERVALS[1:]}. Open and dotted at the "
+        "stopping rule of the source, filled after the further phase."
+    )
+    panels = [
+        partial(plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
+        for name, label in STATISTICS.items()
+    ]
+    figure = Figure("symmetry", title, caption, trained, panels, size=(4.2, 3.3))
+    factors = Table(
+        "Does symmetry emerge? Factors from one size to its double",
+        ("p", "ratio ≈", "end", "n_features", *STATISTICS.values()),
+        rows,
+        f"Ratios of geometric means. {INTERVALS}. For Gaussian rows the Lyapunov ratio changes by a factor "
+        "of 0.71.",
+    )
+    columns = {
+        "p": "{p:g}",
+        "loss / rug at ratio 1/2": "{relative_loss:.4f}",
+        "s.d. of the diagonal": "{diagonal_sd:.2g}",
+        "s.d. of the bias": "{bias_sd:.2g}",
+        "s.d. / mean of row variances": "{row_variance_spread:.4f}",
+        "gradient": "{gradient_norm:.0e}",
+    }
+    caption = "The exact loss minimised from many starts; the same for any number of such pairs."
+    optimum = Table.formatted("The optimum of two features on one neuron", pair, columns, caption)
+    return Shown(text, [figure], [factors, optimum])
 
 
 def _show_structure(ds: xr.Dataset) -> Shown:
-    columns = {
-        "p": "{p:g}",
-        "ratio": "{ratio:g}",
-        "seed": "{seed}",
-        "end": "{end}",
-        "loss / rug - 1": "{excess:+.1%}",
-        **_SHARES,
-        "skew of pairs": "{skew:.2f}",
-        "excess kurtosis": "{kurtosis:.2f}",
-    }
-    shown = ds.drop_vars(("W_out", "W_in", "bias"))
-    flat = ds[[*SHARES, "p", "ratio", "seed", "excess", "skew", "kurtosis"]]
     size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
-    return Shown(
-        "",
-        [
-            Figure(
-                "shares",
-                "What codes trained models use",
-                f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "
-                "remainder as in the rug.",
-                shown,
-                plots.plot_shares,
-                size=(5.2, 3.8),
-            )
-        ],
-        [
-            _table(
-                "The codes of trained models",
-                flat,
-                columns,
-                f"{size}; losses are exact, without samples. Skew: median over pairs of the larger of -M_ij, "
-                "-M_ji; 3 is best for small p. Excess kurtosis of the interference, exact: median over rows.",
-            )
-        ],
+    caption = (
+        f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "
+        "remainder as in the rug."
     )
+    shown = ds.drop_vars(("W_out", "W_in", "bias"))
+    figure = Figure("shares", "What codes trained models use", caption, shown, plot_shares, size=(5.2, 3.8))
+    table = Table.formatted(
+        "The codes of trained models",
+        ds[[*SHARES, "p", "ratio", "seed", "excess", "skew", "kurtosis"]],
+        {
+            **WHERE,
+            "seed": "{seed}",
+            "end": "{end}",
+            "loss / rug - 1": "{excess:+.1%}",
+            **_SHARES,
+            "skew of pairs": "{skew:.2f}",
+            "excess kurtosis": "{kurtosis:.2f}",
+        },
+        f"{size}; losses are exact, without samples. Skew: median over pairs of the larger of -M_ij, -M_ji; "
+        "3 is best for small p. Excess kurtosis of the interference, exact: median over rows.",
+    )
+    return Shown("", [figure], [table])
 
 
 def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> Shown:
-    where = {"p": "{p:g}", "ratio": "{ratio:g}"}
     share = hessian["negative"] / hessian["modes"]
     many = ", ".join(str(n) for n in hessian["n_features"].values)
-    return Shown(
-        "",
-        [
-            Figure(
-                "curvature",
-                "The rug is a saddle: least curvature of the exact loss",
-                "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. "
-                "Dashed: the rate at which interference becomes normal.",
-                hessian,
-                plots.plot_curvature,
-                size=(5.2, 3.6),
-            )
-        ],
-        [
-            _table(
-                "Exact Hessian at the rug",
-                hessian,
-                {
-                    **where,
-                    "n_features": "{n_features}",
-                    "loss / macroscopic": "{relative_loss:.3f}",
-                    "least curvature / p": "{lowest:+.4f} ± {error:.0e}",
-                    "negative": "{negative} of {modes}",
-                    "least, all features alike": "{symmetric:+.4f}",
-                    "on the diagonal": "{diagonal_share:.2f}",
-                    "on the bias": "{bias_share:.2f}",
-                    "antisymmetric": "{skew_share:.2f}",
-                },
-                "At the critical point beside a random rug, which has the least loss among matrices that "
-                "depend on i XOR j alone, near it. ± bound of the numerical error. Steps on matrices of rank "
-                "n_hidden and biases, of unit length; the last three columns are shares of the squared "
-                "length of the step of least curvature.",
-            ),
-            _table(
-                "Started at the rug, does it stay?",
-                departure,
-                {
-                    **where,
-                    "loss at the rug": "{start:.3f}",
-                    "at the end": "{end:.3f}",
-                    "change of M": "{moved:.2f}",
-                    **_SHARES,
-                    "largest beside": "{largest:.2f}",
-                    "slope / p": "{slope:.1e}",
-                },
-                f"n_features = {departure.attrs['n_features']}. Weights of the critical point beside the "
-                f"rug, each moved by a normal number of standard deviation {departure.attrs['kick']:g}, then "
-                "L-BFGS on the exact loss. Losses in units of the macroscopic rug's. `largest beside`: "
-                "largest |M_ij| off the diagonal.",
-            ),
-            _table(
-                "Trained models on the exact loss",
-                polished.assign({name: polished[name] / polished["optimum"] for name in ("before", "after")}),
-                {
-                    **where,
-                    "n_features": "{n_features}",
-                    "trained": "{before:.5f}",
-                    "polished": "{after:.5f}",
-                    "slope / p": "{slope:.1e}",
-                    "least curvature / p": "{lowest:+.1e} ± {lowest_error:.0e}",
-                    "negative": "{negative}",
-                    **_SHARES,
-                },
-                "Exact losses in units of the macroscopic rug's. No negative curvature beyond its error, no "
-                "slope: a local minimum.",
-            ),
-        ],
-        f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "
-        f"{float(share.max()):.0%} of the curvatures of the exact loss are negative.",
+    title = "The rug is a saddle: least curvature of the exact loss"
+    caption = (
+        "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. Dashed: "
+        "the rate at which interference becomes normal."
     )
+    figure = Figure("curvature", title, caption, hessian, runs.plot_curvature, size=(5.2, 3.6))
+    columns = {
+        **WHERE,
+        "n_features": "{n_features}",
+        "loss / macroscopic": "{relative_loss:.3f}",
+        "least curvature / p": "{lowest:+.4f} ± {error:.0e}",
+        "negative": "{negative} of {modes}",
+        "least, all features alike": "{symmetric:+.4f}",
+        "on the diagonal": "{diagonal_share:.2f}",
+        "on the bias": "{bias_share:.2f}",
+        "antisymmetric": "{skew_share:.2f}",
+    }
+    caption = (
+        "At the critical point beside a random rug, which has the least loss among matrices that depend on i "
+        "XOR j alone, near it. ± bound of the numerical error. Steps on matrices of rank n_hidden and "
+        "biases, of unit length; the last three columns are shares of the squared length of the step of "
+        "least curvature."
+    )
+    curvatures = Table.formatted("Exact Hessian at the rug", hessian, columns, caption)
+    columns = {
+        **WHERE,
+        "loss at the rug": "{start:.3f}",
+        "at the end": "{end:.3f}",
+        "change of M": "{moved:.2f}",
+        **_SHARES,
+        "largest beside": "{largest:.2f}",
+        "slope / p": "{slope:.1e}",
+    }
+    caption = (
+        f"n_features = {departure.attrs['n_features']}. Weights of the critical point beside the rug, each "
+        f"moved by a normal number of standard deviation {departure.attrs['kick']:g}, then L-BFGS on the "
+        "exact loss. Losses in units of the macroscopic rug's. `largest beside`: largest |M_ij| off the "
+        "diagonal."
+    )
+    stays = Table.formatted("Started at the rug, does it stay?", departure, columns, caption)
+    ends = Table.formatted(
+        "Trained models on the exact loss",
+        polished.assign({name: polished[name] / polished["optimum"] for name in ("before", "after")}),
+        {
+            **WHERE,
+            "n_features": "{n_features}",
+            "trained": "{before:.5f}",
+            "polished": "{after:.5f}",
+            "slope / p": "{slope:.1e}",
+            "least curvature / p": "{lowest:+.1e} ± {lowest_error:.0e}",
+            "negative": "{negative}",
+            **_SHARES,
+        },
+        "Exact losses in units of the macroscopic rug's. Without a slope, and without negative curvature "
+        "beyond its error, a model is at a local minimum.",
+    )
+    headline = (
+        f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "
+        f"{float(share.max()):.0%} of the curvatures of the exact loss are negative."
+    )
+    return Shown("", [figure], [curvatures, stays, ends], headline)
 
 
-# Solving takes minutes and the results depend on nothing of a run, so they are stored.
+# What runs for minutes and depends on nothing of a run is stored.
+MANY = {"n_features": 64, "p": [0.01, 0.05, 0.1, 0.4], "ratio": [0.125, 0.25, 0.5, 0.75], "seeds": range(3)}
+FEW = [(0.05, 0.25), (0.05, 0.5), (0.1, 0.5), (0.4, 0.25), (0.4, 0.5)]
+
 SECTION = Section(
     "codes",
     "Structured codes and the symmetry of trained weights",
@@ -296,13 +252,7 @@ SECTION = Section(
         "structure": Experiment(
             runs.run_structure,
             {"n_features": 32, "p": [0.05, 0.4], "ratio": [0.25, 0.5], "seeds": range(1), "steps": 600},
-            {
-                "n_features": 64,
-                "p": [0.01, 0.05, 0.1, 0.4],
-                "ratio": [0.125, 0.25, 0.5, 0.75],
-                "seeds": range(3),
-                "steps": 8000,
-            },
+            {**MANY, "steps": 8000},
             torch=True,
             seconds=25,
         ),
@@ -315,11 +265,7 @@ SECTION = Section(
         "departure": Experiment(
             runs.run_departure,
             {"n_features": 16, "cases": [(0.1, 0.5), (0.4, 0.5)], "steps": 30},
-            {
-                "n_features": 32,
-                "cases": [(0.05, 0.25), (0.05, 0.5), (0.1, 0.5), (0.4, 0.25), (0.4, 0.5)],
-                "steps": 400,
-            },
+            {"n_features": 32, "cases": FEW, "steps": 400},
             seconds=8,
         ),
     },

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
 from scipy import sparse
 from scipy.sparse import csgraph
 
@@ -12,8 +14,6 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ..training.statistics import DROPPED
-
-__all__ = ["SHARES", "Structure", "excess_kurtosis", "structure"]
 
 SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
 
@@ -35,10 +35,8 @@ class Structure:
     ----------
     alone, paired, blocked : float
         With a hidden dimension of their own, in blocks of two such as antipodal pairs, and of 3 to 8.
-    remainder : float
-        Interference from many features, as in the rug.
-    dropped : float
-        Left out: diagonal below a tenth of the largest one.
+    remainder, dropped : float
+        With interference from many features, as in the rug; left out: diagonal below a tenth of the largest.
     skew : float
         Median over the pairs of the larger of -M_ij, -M_ji; 1 where pairs are even, nan without pairs.
     labels : (n_features,) ndarray of str
@@ -64,10 +62,6 @@ def structure(M: npt.ArrayLike) -> Structure:
     ----------
     M : (n_features, n_features) array_like of float
         Decoder times encoder, at least 2 rows. Not modified.
-
-    Returns
-    -------
-    Structure
 
     Raises
     ------
@@ -114,14 +108,8 @@ def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
 
     Parameters
     ----------
-    M : (n_features, n_features) array_like of float
-        Decoder times encoder. Not modified.
-    p : float
-        Probability that a feature is on, in (0, 1].
-
-    Returns
-    -------
-    (n_features,) ndarray of float64
+    M, p : (n_features, n_features) array_like of float, float
+        Decoder times encoder; probability that a feature is on, in (0, 1].
 
     Raises
     ------
@@ -150,3 +138,19 @@ def _square(M: npt.ArrayLike) -> FloatArray:
     if checked.shape[0] < 2 or checked.shape[1] != checked.shape[0]:
         raise ValueError(f"`M` must be square with at least 2 rows; got shape {checked.shape}.")
     return checked
+
+
+def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
+    at = ds.isel(end=-1)
+    left = np.zeros(at.sizes["model"])
+    rows = np.arange(at.sizes["model"])
+    for k, name in enumerate(SHARES):
+        ax.barh(rows, at[name], left=left, color=f"C{k}", label=name)
+        left += at[name].values
+    names = [f"{p:g}, {r:g}" for p, r in zip(at["p"].values, at["ratio"].values, strict=True)]
+    ax.set_yticks(rows, names, fontsize=7)
+    ax.set(xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
+    ax.invert_yaxis()
+    ax.legend(fontsize=7, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+    return ax

@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ...solvers.rug import optimum
 from ...theory import rug
+from ..drawing import draw_means, size_axis
 from ..files import read_dataset
 from ..statistics import LEVEL, Estimate, mean, measured
-from ..stored import REFERENCE
-
-__all__ = ["above_copies", "by_cell", "change", "read_symmetry", "run_stored", "symmetry"]
+from ..stored import REFERENCE, stored_facts
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
@@ -21,24 +22,24 @@ RATIOS = (0.12, 0.25, 0.5)
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
 TRAINED = ("rug_n*.nc", "codes_n*.nc")
 
+# The statistics of Figs. 4-7: name in the dataset, label.
+STATISTICS = {
+    "diagonal_sd": "s.d. of the diagonal (Fig. 4)",
+    "bias_sd": "s.d. of the bias (Fig. 5)",
+    "row_variance_spread": "s.d. / mean of row variances (Fig. 6)",
+    "lyapunov_max": "Lyapunov ratio (Fig. 7)",
+}
+SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
+
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
-    """Set the statistics of Figs. 4-7 of trained weights beside the rug's loss.
+    """Set the statistics of Figs. 4-7 of weights beside the rug's loss; of `validate.training.train`.
 
-    Parameters
-    ----------
-    trained : xarray.Dataset
-        From `superposition.validate.training.train`.
-
-    Returns
-    -------
-    xarray.Dataset
-        Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
-        ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``,
-        ``bias_mean``, ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b
-        leaves out), ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of
-        the row variances, ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean
-        over rows, ``dropped``.
+    Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
+    ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
+    ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b leaves out),
+    ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the row variances,
+    ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean over rows, ``dropped``.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     ratio = trained["n_hidden"].values / n
@@ -62,10 +63,8 @@ def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -
 
     Parameters
     ----------
-    files : sequence of str, optional
-        Patterns of names.
-    folder : path, optional
-        Where the files are.
+    files, folder : sequence of str, path, optional
+        Patterns of names, and where the files are.
 
     Returns
     -------
@@ -85,13 +84,10 @@ def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -
     steps = {int(part.attrs["steps"]) for part in parts}
     if len(steps) > 1:
         raise ValueError(f"`files` must hold runs of one number of steps; got {sorted(steps)}.")
-    return xr.concat(map(symmetry, parts), "model", combine_attrs="drop").assign_attrs(
-        steps=steps.pop(),
-        samples=min(int(part.attrs["evaluation_samples"]) for part in parts),
-        stored_file=", ".join(files),
-        stored_date=" to ".join(sorted({str(part.attrs["finished"])[:10] for part in parts})),
-        stored_device=", ".join(sorted({str(part.attrs["device_name"]) for part in parts})),
-    )
+    samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
+    said = stored_facts(", ".join(files), [part.attrs for part in parts])
+    trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
+    return trained.assign_attrs(steps=steps.pop(), samples=samples, **said)
 
 
 def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
@@ -101,24 +97,16 @@ def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
 
 
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
-    """Arrange models by (p, ratio, n_features, seed) in place of one after the other.
+    """Arrange models by (p, ratio, n_features, seed) in place of one after the other; of `run_stored`.
 
-    Parameters
-    ----------
-    trained : xarray.Dataset
-        From `run_stored`.
-
-    Returns
-    -------
-    xarray.Dataset
-        The models at `CELLS`, whose ratios are within 5 % of those; nan where none was trained.
+    Those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
     """
     off = np.abs(trained["ratio"].values[:, None] / RATIOS - 1.0)
     some = np.flatnonzero((off.min(axis=1) < 0.05) & np.isin(trained["p"].values, P))
     near = np.array(RATIOS)[off.argmin(axis=1)][some]
     kept = trained.isel(model=some)
     names = ("p", "ratio", "n_features", "seed")
-    arrays = [kept["p"].values, near, kept["n_features"].values, kept["seed"].values]
+    arrays = [near if name == "ratio" else kept[name].values for name in names]
     index = pd.MultiIndex.from_arrays(arrays, names=names)
     at = xr.Coordinates.from_pandas_multiindex(index, "model")
     return kept.drop_vars(names).assign_coords(at).unstack("model")
@@ -127,18 +115,8 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
 def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
     """Return by which factor a positive statistic changes from one n_features to another.
 
-    Parameters
-    ----------
-    values : xarray.DataArray
-        Of (n_features, seed), from `by_cell`.
-    small, large : int
-        The two n_features; seeds that both have are compared.
-    level : float, optional
-
-    Returns
-    -------
-    Estimate
-        Of the ratio of geometric means, by Student's interval of the logarithms.
+    Of the ratio of geometric means, by Student's interval of the logarithms; `values` are of (n_features,
+    seed), from `by_cell`, and seeds that both sizes have are compared.
 
     Examples
     --------
@@ -159,13 +137,8 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
     a model above copies of another one is not optimal, and neither is any that is worse.
 
-    Parameters
-    ----------
-    models : xarray.Dataset
-        Of one p, ratio and end; ``n_features``, ``loss`` and ``loss_se`` of each model.
-    level : float, optional
-        All losses are between their limits together at this confidence (Bonferroni), so that the best may be
-        picked.
+    `models` have one p, ratio and end, and ``n_features``, ``loss`` and ``loss_se``. All losses are between
+    their limits together at this confidence (Bonferroni), so that the best may be picked.
     """
     each = 1 - (1 - level) / models.sizes["model"]
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
@@ -174,3 +147,24 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     value, low, high = map(float, losses[largest].min(axis=0))
     other, least, most = map(float, losses[~largest].min(axis=0))
     return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
+
+
+def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
+    """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
+    cells = by_cell(ds)[name]
+    for k, (p, ratio) in enumerate(SHOWN):
+        for end in ds["end"].values:
+            line = cells.sel(end=end, p=p, ratio=ratio).transpose("n_features", "seed")
+            last = end == ds["end"].values[-1]
+            look: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
+            look |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1, "capsize": 0}
+            text = f"p = {p:g}, ratio {ratio:g}" if last else None
+            draw_means(ax, line["n_features"], line, label=text, **look)
+    sizes = np.unique(ds["n_features"])
+    if name == "lyapunov_max":
+        ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
+    ax.set(yscale="log", ylabel=label)
+    size_axis(ax, sizes)
+    if legend:
+        ax.legend(fontsize=7)
+    return ax

@@ -14,8 +14,6 @@ from ...theory.linear import spectrum
 from ..training import loop
 from ..training.engine import load_torch
 
-__all__ = ["LABELS", "MODELS", "ROUTES", "RULES", "Trained", "courses", "descend", "moment_points"]
-
 ROUTES = ("flow", "trained")
 RULES = ("pair", "tied", "encoder", "decoder")
 MODELS = ("tied", "pair")  # those of the rules that descend a loss
@@ -119,45 +117,37 @@ def descend(
         First decoders and transposed encoders; `C0` is not read if weights are tied.
     inputs : ([n_runs,] n_inputs, n_features) array_like of float
         Samples, or `moment_points` for the expected loss; for all runs or for each.
-    rate : float
-        Learning rate, positive.
-    steps : increasing sequence of int
-        Steps after which the weights are kept; 0 is the start.
+    rate, steps : float, increasing sequence of int
+        Learning rate, positive; steps after which the weights are kept, 0 being the start.
     rule : {"tied", "pair", "encoder", "decoder"}, optional
         Shared weights; a decoder and an encoder of their own; shared weights moved by the encoder's gradient
         alone, the decoder being a copy (what Eq. 22 describes); the same with the roles exchanged.
     importance : (n_features,) array_like of float, optional
         Weights of the squared errors, 1 by default.
-    bias : bool, optional
-        Whether an output bias is trained as well, from 0.
-    momentum : float, optional
-        In [0, 1); with it the course is not that of the flows, the minima are.
-
-    Returns
-    -------
-    Trained
+    bias, momentum : bool, float, optional
+        Whether an output bias is trained as well, from 0; in [0, 1), with it the course is not that of the
+        flows, the minima are.
 
     Raises
     ------
-    ValueError
-        If an argument is out of range, shapes do not fit, or the weights do not stay finite.
-    ImportError
-        If PyTorch is not installed.
+    ValueError, ImportError
+        If an argument is out of range, shapes do not fit, or the weights do not stay finite; if PyTorch is
+        not installed.
     """
     rule = arguments.choice("rule", rule, RULES)
     rate = arguments.number("rate", rate, 0, brackets="()")
     momentum = arguments.number("momentum", momentum, 0, 1, brackets="[)")
-    first = arguments.real("A0", A0)
+    first, second, data = (
+        arguments.real(name, values) for name, values in (("A0", A0), ("C0", C0), ("inputs", inputs))
+    )
     if first.ndim != 3:
         raise ValueError(f"`A0` must have shape (any, any, any); got {first.shape}.")
-    runs, n, _ = first.shape
-    second = arguments.real("C0", C0)
     if second.shape != first.shape:
         raise ValueError(f"`C0` must have shape {first.shape}; got {second.shape}.")
-    data = arguments.real("inputs", inputs)
+    runs, n, _ = first.shape
     if data.size == 0 or data.ndim < 2 or data.shape[-1] != n or data.shape[:-2] not in ((), (runs,)):
         raise ValueError(f"`inputs` must have shape ([{runs},] any, {n}); got {data.shape}.")
-    weights = np.ones(n) if importance is None else arguments.vector("importance", importance, n)
+    weights = arguments.vector("importance", np.ones(n) if importance is None else importance, n)
     weights = arguments.real("importance", weights, 0)
     wanted = [arguments.integer("steps", k, 0) for k in steps]
     if not wanted or np.any(np.diff(wanted) < 0):
@@ -193,7 +183,7 @@ def courses(
     rule: str,
     trained: bool = True,
 ) -> FloatArray:
-    """Return decoders and transposed encoders by the exact flow, at the times of steps, and trained.
+    """Return decoders and transposed encoders by the exact flow at the times of steps, and trained.
 
     The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
     """

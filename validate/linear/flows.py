@@ -10,8 +10,6 @@ from ...theory import arguments
 from ...theory.linear import critical_loss
 from .descent import ROUTES, RULES, courses, expected_losses, falling, largest_angles, moment_points
 
-__all__ = ["NAMES", "plot_angles", "plot_losses", "run_flows"]
-
 NAMES = {
     "pair": "pair, Eqs. 20, 21",
     "encoder": "encoder alone, Eq. 22",
@@ -31,18 +29,14 @@ def run_flows(
     rate: float = 0.004,
     points: int = 60,
 ) -> xr.Dataset:
-    """Follow the flows from the same random frames, as decoder and as encoder, and train beside.
+    """Follow Eqs. 20-22 of the Notes (2022) from the same random frames as decoder and encoder; train beside.
 
     Parameters
     ----------
-    eigenvalues : sequence of float, optional
-        Of the covariance, which is diagonal; positive, falling.
-    n_hidden : int, optional
-        Hidden neurons, fewer than eigenvalues.
-    end, rate : float, optional
-        Last time and learning rate, positive.
-    runs, seed, points : int, optional
-        Random starts, their seed, and times at which weights are kept.
+    eigenvalues, n_hidden : sequence of float, int, optional
+        Of the covariance, which is diagonal; positive, falling. Hidden neurons, fewer than those.
+    end, rate, runs, seed, points : float, float, int, int, int, optional
+        Last time, learning rate; random starts, their seed, and times at which weights are kept.
 
     Returns
     -------
@@ -51,17 +45,6 @@ def run_flows(
         degrees, the largest between the span of the decoder's columns and the leading eigenvectors.
         ``optimum``, the least loss, and ``parting`` (run, time), the largest difference between A and B' of
         the pair's flow.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20-22.
 
     Examples
     --------
@@ -87,16 +70,10 @@ def run_flows(
         if rule == "pair":
             parting = np.abs(A - C).max(axis=(-2, -1))[0]
     dims = ("route", "rule", "run", "time")
-    return xr.Dataset(
-        {
-            "loss": (dims, loss),
-            "angle": (dims, angle),
-            "parting": (dims[2:], parting),
-            "optimum": critical_loss(sigma, range(d)),
-        },
-        {"route": list(ROUTES), "rule": list(RULES), "time": t},
-        {"n_features": n, "n_hidden": d, "length": _LENGTH, "learning_rate": rate, "eigenvalues": values},
-    )
+    columns = {"loss": (dims, loss), "angle": (dims, angle), "parting": (dims[2:], parting)}
+    ds = xr.Dataset(columns, {"route": list(ROUTES), "rule": list(RULES), "time": t})
+    attributes = {"n_features": n, "n_hidden": d, "length": _LENGTH, "learning_rate": rate}
+    return ds.assign(optimum=critical_loss(sigma, range(d))).assign_attrs(attributes, eigenvalues=values)
 
 
 def _curves(values: xr.DataArray, ax: Axes) -> Axes:

@@ -13,8 +13,6 @@ from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
 from ..statistics import first_level
 from .descent import LABELS, MODELS, ROUTES, courses, expected_losses, falling, moment_points
 
-__all__ = ["plot_escape", "plot_plateaus", "run_plateaus"]
-
 EIGENVALUES = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
 DATA = ("expected", "samples")  # trained on the expected loss, or on drawn inputs
 # The flow of the pair moves balanced weights as the encoder's alone does: aligned modes have the same law.
@@ -66,12 +64,11 @@ def run_plateaus(
         Of the covariance of the inputs, which are normal; positive, falling.
     n_hidden, samples : int, optional
         Hidden neurons, fewer than eigenvalues; inputs in the finite data set.
-    initial : float, optional
-        Standard deviation of the first weights, below 0.1.
+    initial, rate : float, optional
+        Standard deviation of the first weights, below 0.1; learning rate: ``rate * eigenvalues[0]`` is the
+        relative error of first order.
     runs, seed, points : int, optional
         Starts; seed of starts and samples; times at which weights are kept.
-    rate : float, optional
-        Learning rate; ``rate * eigenvalues[0]`` is the relative error of first order.
     trained : bool, optional
         Whether to train with PyTorch; if not, the only route is the flow.
 
@@ -84,13 +81,6 @@ def run_plateaus(
         the saddle that keeps so many leading directions; ``rate`` (saddle): the largest growth rate there;
         ``predicted`` (run, saddle) and ``escape`` (route, run, saddle): when the loss is halfway to the next
         level, from `rate` and as it is; ``population_loss`` (route, run): expected loss at the end.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If `trained` and PyTorch is not installed.
 
     Examples
     --------
@@ -138,26 +128,20 @@ def run_plateaus(
             population[:, i, j] = expected_losses(A[:, :, -1], C[:, :, -1], np.diag(values))
             escape[:, i, j] = np.apply_along_axis(_escapes, -1, loss[:, i, j], t, levels[j])
     run = ("model", "data", "run")
-    return xr.Dataset(
-        {
-            "loss": (("route", *run, "step"), loss),
-            "law_loss": ((*run, "step"), law),
-            "predicted": ((*run, "saddle"), predicted),
-            "escape": (("route", *run, "saddle"), escape),
-            "rate": (("model", "data", "saddle"), rates),
-            "level": (("data", "kept"), levels),
-            "population_loss": (("route", *run), population),
-            "time": (("model", "step"), clock),
-        },
-        {
-            "route": list(routes),
-            "model": list(MODELS),
-            "data": list(DATA),
-            "saddle": np.arange(d),
-            "kept": np.arange(d + 1),
-        },
-        {"n_features": n, "n_hidden": d, "initial": initial, "learning_rate": rate, "samples": samples},
-    )
+    columns = {
+        "loss": (("route", *run, "step"), loss),
+        "law_loss": ((*run, "step"), law),
+        "predicted": ((*run, "saddle"), predicted),
+        "escape": (("route", *run, "saddle"), escape),
+        "rate": (("model", "data", "saddle"), rates),
+        "level": (("data", "kept"), levels),
+        "population_loss": (("route", *run), population),
+        "time": (("model", "step"), clock),
+    }
+    coords = {"route": list(routes), "model": list(MODELS), "data": list(DATA)}
+    ds = xr.Dataset(columns, {**coords, "saddle": np.arange(d), "kept": np.arange(d + 1)})
+    sizes = {"n_features": n, "n_hidden": d, "samples": samples}
+    return ds.assign_attrs(sizes, initial=initial, learning_rate=rate)
 
 
 def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0) -> Axes:

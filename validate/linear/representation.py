@@ -12,8 +12,6 @@ from ...theory.features import SparseUniform
 from ...theory.linear import reconstruction_loss, spectrum, weighted_optimum
 from .descent import LABELS, MODELS, descend, moment_points
 
-__all__ = ["plot_gain", "plot_shares", "run_representation"]
-
 BIASES = ("bias", "no bias")
 IMPORTANCES = ("equal", "falling")
 # Learning rate times the largest eigenvalue of the inputs' second moments, and momentum.
@@ -30,16 +28,15 @@ def run_representation(
     *,
     steps: int = 700,
 ) -> xr.Dataset:
-    """Train linear models on the expected loss of sparse inputs and compare them with weighted PCA.
+    """Train linear models (Elhage et al. 2022) on the expected loss of sparse inputs, beside weighted PCA.
 
     Parameters
     ----------
     n_features, n_hidden : int, optional
         At least 2; from 1 to n_features - 1.
-    p : sequence of float, optional
-        Probabilities that a feature is on, in (0, 1].
-    decay : float, optional
-        Importance of feature i is ``decay**i``, and 1 for all beside it; in (0, 1).
+    p, decay : sequence of float, float, optional
+        Probabilities that a feature is on, in (0, 1]. Importance of feature i is ``decay**i``, and 1 for all
+        beside it; in (0, 1).
     runs, seed, steps : int, optional
         Starts and their seed; steps of training.
 
@@ -50,17 +47,6 @@ def run_representation(
         feature), the diagonal of the product of decoder and encoder, |W_i|^2 if tied. Of (bias, importance,
         p): ``optimum``, least loss of any linear model; ``dedicated``, with all but n_hidden features given
         up; ``optimal_share`` (also of feature).
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
-
-    References
-    ----------
-    Elhage et al. (2022), linear model.
 
     Examples
     --------
@@ -101,17 +87,15 @@ def run_representation(
                 loss[i, j, k, q, r] = reconstruction_loss(A, C.T, sigmas[q], weights[k])
                 share[i, j, k, q, r] = np.sum(A * C, axis=1)
     where = ("bias", "importance", "p")
-    return xr.Dataset(
-        {
-            "loss": (("model", *where, "run"), loss),
-            "share": (("model", *where, "run", "feature"), share),
-            "optimum": (where, optimum),
-            "dedicated": (where, dedicated),
-            "optimal_share": ((*where, "feature"), best_share),
-        },
-        {"model": list(MODELS), "bias": list(BIASES), "importance": list(IMPORTANCES), "p": chances},
-        {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps},
-    )
+    columns = {
+        "loss": (("model", *where, "run"), loss),
+        "share": (("model", *where, "run", "feature"), share),
+        "optimum": (where, optimum),
+        "dedicated": (where, dedicated),
+        "optimal_share": ((*where, "feature"), best_share),
+    }
+    coords = {"model": list(MODELS), "bias": list(BIASES), "importance": list(IMPORTANCES), "p": chances}
+    return xr.Dataset(columns, coords, {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps})
 
 
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:

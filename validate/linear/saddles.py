@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -11,18 +12,8 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
-from .descent import (
-    MODELS,
-    ROUTES,
-    courses,
-    descend,
-    expected_losses,
-    falling,
-    largest_angles,
-    moment_points,
-)
-
-__all__ = ["plot_subspaces", "run_saddles", "run_subspaces"]
+from . import descent
+from .descent import MODELS, ROUTES, courses, expected_losses, falling, largest_angles, moment_points
 
 _DEVIATION = 1e-12  # mean size of the first deviation of each weight from a saddle
 # What the loss has fallen by, over the largest eigenvalue, while its growth is measured: the deviation,
@@ -55,39 +46,21 @@ def run_saddles(
 
     Parameters
     ----------
-    eigenvalues : sequence of float, optional
+    eigenvalues, step : sequence of float, float, optional
         Of the covariance, which is diagonal; positive, not rising. Equal ones are allowed: then one saddle
-        stands for all that keep the same eigenvalues.
-    n_hidden : int, optional
-        Hidden neurons, fewer than eigenvalues.
-    runs, seed : int, optional
-        Deviations from each saddle, and their seed.
-    step : float, optional
-        Learning rate times the largest eigenvalue.
+        stands for all that keep the same eigenvalues. Learning rate times the largest one.
+    n_hidden, runs, seed : int, optional
+        Hidden neurons, fewer than eigenvalues; deviations from each saddle, and their seed.
 
     Returns
     -------
     xarray.Dataset
         Of (model, saddle): ``flow_rate``, the largest growth rate of the flow, and ``rotation_rate``, that
-        along the best rotation; ``predicted``, log(1 + 2 eta rate)/(2 eta), which is the rate of steps at the
-        learning rate eta; ``index``; with run too: ``measured``, half the slope of the logarithm of what the
-        loss has fallen by. Of (saddle): ``kept``, ``rank``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
-
-    Notes
-    -----
-    The slope is that of least squares while the loss is between 1e-9 and 1e-5 of the largest eigenvalue below
-    the saddle's. Other growing directions and curvature shift it by about 1e-3.
-
-    References
-    ----------
-    Notes (2022), Prop. 3.
+        along the best rotation (Notes 2022, Prop. 3); ``predicted``, log(1 + 2 eta rate)/(2 eta), which is
+        the rate of steps at the learning rate eta; ``index``; with run too: ``measured``, half the slope of
+        the logarithm of what the loss has fallen by, by least squares while that is between 1e-9 and 1e-5 of
+        the largest eigenvalue; other growing directions and curvature shift it by about 1e-3. Of (saddle):
+        ``kept``, ``rank``.
 
     Examples
     --------
@@ -119,7 +92,7 @@ def run_saddles(
         signs = rng.choice([-1.0, 1.0], size=(len(sets) * runs, n, d))
         away = _DEVIATION * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
         start = np.repeat(points, runs, axis=0) + away
-        found = descend(start[0], start[1], moment_points(sigma), rate, steps.tolist(), model)
+        found = descent.descend(start[0], start[1], moment_points(sigma), rate, steps.tolist(), model)
         losses = n * expected_losses(found.A, found.C, sigma).T.reshape(len(sets), runs, -1)
         for s, r in np.ndindex(len(sets), runs):
             fallen = (levels[s] - losses[s, r]) / values[0]
@@ -127,19 +100,14 @@ def run_saddles(
             measured[i, s, r] = np.polyfit(2 * rate * steps[some], np.log(fallen[some]), 1)[0] / 2
     second = [[critical_hessian(sigma, k, d, tied=model == "tied") for k in sets] for model in MODELS]
     where = ("model", "saddle")
-    return xr.Dataset(
-        {
-            "flow_rate": (where, rates),
-            "predicted": (where, predicted),
-            "measured": ((*where, "run"), measured),
-            "index": (where, [[one.index for one in row] for row in second]),
-            "rotation_rate": (where, [[one.rotation_rate for one in row] for row in second]),
-            "kept": ("saddle", [" ".join(map(str, kept)) or "none" for kept in sets]),
-            "rank": ("saddle", [len(kept) for kept in sets]),
-        },
-        {"model": list(MODELS)},
-        {"n_hidden": d, "eigenvalues": values, "deviation": _DEVIATION, "learning_rate": rate},
-    )
+    columns: dict[str, Any] = {"flow_rate": (where, rates), "predicted": (where, predicted)}
+    for name in ("index", "rotation_rate"):
+        columns[name] = (where, [[getattr(one, name) for one in row] for row in second])
+    columns["measured"] = ((*where, "run"), measured)
+    columns["kept"] = ("saddle", [" ".join(map(str, kept)) or "none" for kept in sets])
+    columns["rank"] = ("saddle", [len(kept) for kept in sets])
+    attributes = {"n_hidden": d, "eigenvalues": values, "deviation": _DEVIATION, "learning_rate": rate}
+    return xr.Dataset(columns, {"model": list(MODELS)}, attributes)
 
 
 def run_subspaces(
@@ -163,14 +131,10 @@ def run_subspaces(
 
     Parameters
     ----------
-    n_features, n_hidden : int, optional
-        At least 3; from 2 to n_features - 1.
-    p : float, optional
-        Probability that a feature is on, in (0, 1).
-    samples : int, optional
-        Inputs in the finite data set, at least n_features.
-    initial : float, optional
-        Standard deviation of the first weights, below 0.1.
+    n_features, n_hidden, samples : int, optional
+        At least 3; from 2 to n_features - 1; inputs in the finite data set, at least n_features.
+    p, initial : float, optional
+        Probability that a feature is on, in (0, 1); standard deviation of the first weights, below 0.1.
     runs, seed, points : int, optional
         Starts; seed of starts and samples; times at which weights are kept.
     end, step : float, optional
@@ -185,13 +149,6 @@ def run_subspaces(
         and the subspace predicted from the start, or the leading one of the samples; ``excess``, expected
         loss per feature less its minimum, over the minimum. ``time`` is in units of one over the equal
         eigenvalues.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
 
     Examples
     --------

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
+from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
 from .descent import LABELS
 from .flows import NAMES, plot_angles, plot_losses, run_flows
 from .plateaus import lags, plot_escape, plot_plateaus, run_plateaus
@@ -28,10 +28,8 @@ distribution, exactly. Ranges are the smallest and the largest value of all star
 """
 
 
-def span(values: xr.DataArray | np.ndarray, digits: str = ".3f") -> str:
-    """Return the smallest and the largest value as text, or one if they read the same."""
-    low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
-    return low if low == high else f"{low} to {high}"
+def _listed(ds: xr.Dataset) -> str:
+    return ", ".join(f"{value:g}" for value in ds.attrs["eigenvalues"])
 
 
 def _span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
@@ -48,7 +46,7 @@ def _show_plateaus(ds: xr.Dataset) -> Shown:
     text = (
         "Escape times: each direction grows by itself, from what Gram and Schmidt leave of its row of the "
         "first weights once the rows of larger eigenvalues are taken out. In the exact flow the loss is "
-        f"halfway to the next saddle at {span(flow / ds['predicted'])} times the time so predicted "
+        f"halfway to the next saddle at {span(flow / ds['predicted'], '.3f')} times the time so predicted "
         f"({ds.sizes['run']} starts, tied and untied, expected loss and samples); the closed form of the "
         f"whole course, a sum of such modes, differs from the flow by at most {law:.1e} of the loss at the "
         f"origin. Trained models are late by {span((trained / flow - 1).mean('run'), '.1%')} at learning "
@@ -56,17 +54,15 @@ def _show_plateaus(ds: xr.Dataset) -> Shown:
         f"which accounts for {span(lags(ds), '.1%')}. The expected loss of models trained on "
         f"{ds.attrs['samples']} samples ends {span(lost, '.1%')} above the minimum."
     )
-    figure = Figure(
-        "plateaus",
-        "From small weights the loss rests at the saddles",
+    caption = (
         f"n = {ds.attrs['n_features']}, d = {ds.attrs['n_hidden']}, first weights of standard deviation "
         f"{ds.attrs['initial']:g}. Markers are trained models, lines exact flows. Dotted: critical losses. "
         "Bars: when the loss is predicted to be halfway to the next saddle, from the growth rate at the "
-        "saddle and the start. Right: measured over predicted, all starts.",
-        ds,
-        (plot_plateaus, partial(plot_plateaus, data="samples"), plot_escape),
-        columns=3,
+        "saddle and the start. Right: measured over predicted, all starts."
     )
+    panels = (plot_plateaus, partial(plot_plateaus, data="samples"), plot_escape)
+    title = "From small weights the loss rests at the saddles"
+    figure = Figure("plateaus", title, caption, ds, panels, columns=3)
     columns = {
         "critical loss": ds["level"].isel(kept=slice(-1)).rename(kept="saddle"),
         "growth rate": ds["rate"],
@@ -92,7 +88,7 @@ def _show_flows(ds: xr.Dataset) -> Shown:
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = (angles < ALIGNED).sum("run")
-    counts = ", ".join(f"{name} {int(aligned.sel(rule=rule))}" for rule, name in NAMES.items())
+    counts = "; ".join(f"{name}: {int(aligned.sel(rule=rule))}" for rule, name in NAMES.items())
     flow, trained = (ds["loss"].sel(route=route) / ds["loss"].max() for route in ("flow", "trained"))
     own = abs(trained - flow).max(["run", "time"])
     other = float(abs(trained.sel(rule="tied") - flow.sel(rule="encoder")).max())
@@ -109,16 +105,12 @@ def _show_flows(ds: xr.Dataset) -> Shown:
         f"from that of Eq. 22; the other training rules are within {span(own.drop_sel(rule='tied'), '.2g')} "
         "of their flows."
     )
-    figure = Figure(
-        "flows",
-        "Four flows from the same start",
-        f"Eigenvalues {', '.join(f'{v:g}' for v in ds.attrs['eigenvalues'])}; d = {ds.attrs['n_hidden']}; "
-        f"A = B' at the start, a random frame of length {ds.attrs['length']:g}. Lines are exact flows, "
-        "markers gradient descent; “encoder alone” is trained by the gradient of the encoder, with the "
-        "decoder as a copy.",
-        ds,
-        (plot_losses, plot_angles),
+    caption = (
+        f"Eigenvalues {_listed(ds)}; d = {ds.attrs['n_hidden']}; A = B' at the start, a random frame of "
+        f"length {ds.attrs['length']:g}. Lines are exact flows, markers gradient descent; “encoder alone” is "
+        "trained by the gradient of the encoder, with the decoder as a copy."
     )
+    figure = Figure("flows", "Four flows from the same start", caption, ds, (plot_losses, plot_angles))
     headline = (
         f"Eq. 22 of the Notes is not what tied training does: of {ds.sizes['run']} starts it leads "
         f"{int(aligned.sel(rule='encoder'))} within {ALIGNED:g}° of the leading eigenvectors by t = {end:g}, "
@@ -148,15 +140,13 @@ def _show_saddles(ds: xr.Dataset) -> Shown:
         "largest relative difference": _span_of_runs(off, ".1e"),
     }
     columns = {name: values.assign_coords(saddle=ds["kept"].values) for name, values in columns.items()}
-    eigenvalues = ", ".join(f"{value:g}" for value in ds.attrs["eigenvalues"])
-    table = _table(
-        "Growth rates at the saddles",
-        columns,
-        {"saddle": "directions kept", "model": "weights"},
-        f"Eigenvalues {eigenvalues}; d = {ds.attrs['n_hidden']}. Rates of the flow along the best rotation "
+    caption = (
+        f"Eigenvalues {_listed(ds)}; d = {ds.attrs['n_hidden']}. Rates of the flow along the best rotation "
         "(Prop. 3) and of steepest descent, the latter in steps of this length, and measured in training. "
-        "Index: dimensions in which the loss falls. Of equal eigenvalues one choice stands for all.",
+        "Index: dimensions in which the loss falls. Of equal eigenvalues one choice stands for all."
     )
+    title = "Growth rates at the saddles"
+    table = _table(title, columns, {"saddle": "directions kept", "model": "weights"}, caption)
     return Shown(text, (), [table])
 
 
@@ -172,18 +162,17 @@ def _show_subspaces(ds: xr.Dataset) -> Shown:
         f"{span(expected['angle_start'], '.2g')}° ({ds.sizes['run']} starts, which end "
         f"{span(expected['angle_samples'], '.0f')}° from the samples' subspace). With {ds.attrs['samples']} "
         f"samples chance makes the eigenvalues unequal: from t × eigenvalue = {span(changed, '.2g')} on the "
-        f"models are nearer to the samples' own leading subspace, and end "
+        "models are nearer to the samples' own leading subspace, and end "
         f"{span(samples['angle_samples'], '.2g')}° from it. In expected loss that costs "
         f"{span(samples['excess'], '.2%')}."
     )
-    figure = Figure(
-        "subspaces",
-        "Equal eigenvalues: the start decides, or the samples do",
+    caption = (
         f"n = {ds.attrs['n_features']}, d = {ds.attrs['n_hidden']}, p = {ds.attrs['p']:g}, tied weights, "
-        f"first weights of standard deviation {ds.attrs['initial']:g}. Markers: PyTorch; lines: exact flows.",
-        ds,
-        (plot_subspaces, partial(plot_subspaces, data="samples")),
+        f"first weights of standard deviation {ds.attrs['initial']:g}. Markers: PyTorch; lines: exact flows."
     )
+    panels = (plot_subspaces, partial(plot_subspaces, data="samples"))
+    title = "Equal eigenvalues: the start decides, or the samples do"
+    figure = Figure("subspaces", title, caption, ds, panels)
     return Shown(text, [figure])
 
 
@@ -206,15 +195,13 @@ def _show_representation(ds: xr.Dataset) -> Shown:
         "without bias at unequal importance: the optimal product is not symmetric there, and tied weights "
         f"stay {span(excess.where(special, drop=True), '.2%')} above it."
     )
-    figure = Figure(
-        "representation",
-        "What linear models keep of each feature",
+    caption = (
         f"n = {ds.attrs['n_features']}, d = {d}; importance {ds.attrs['decay']:g}^i. Markers are trained "
-        f"models ({ds.sizes['run']} starts), lines weighted PCA. With a bias the inputs count as centred.",
-        ds,
-        (plot_shares, partial(plot_shares, model="pair"), plot_gain),
-        columns=3,
+        f"models ({ds.sizes['run']} starts), lines weighted PCA. With a bias the inputs count as centred."
     )
+    panels = (plot_shares, partial(plot_shares, model="pair"), plot_gain)
+    title = "What linear models keep of each feature"
+    figure = Figure("representation", title, caption, ds, panels, columns=3)
     return Shown(text, [figure])
 
 
@@ -256,11 +243,7 @@ SECTION = Section(
             seconds=6,
         ),
         "representation": Experiment(
-            run_representation,
-            {"steps": 400},
-            {**LARGE, "runs": 16, "steps": 4000},
-            torch=True,
-            seconds=2,
+            run_representation, {"steps": 400}, {**LARGE, "runs": 16, "steps": 4000}, torch=True, seconds=2
         ),
     },
     [

@@ -17,11 +17,10 @@ from .plots import (
 from .polygons import run_polygons
 from .sphere import SphereCheck, run_thomson, sphere_check
 from .trained import reached, run_trained
-from .truncation import DroppingTable, dropping_table, run_truncation
+from .truncation import dropping_table, run_truncation
 
 __all__ = [
     "MODELS",
-    "DroppingTable",
     "SphereCheck",
     "dropping_table",
     "plot_cost",

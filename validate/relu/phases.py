@@ -1,6 +1,7 @@
 """Phase diagram of two features in one dimension, drawn from the exact loss."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +10,7 @@ import xarray as xr
 from ...solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
 from ...theory import arguments
 from ...theory.relu import mixture_loss
-
-__all__ = ["MODELS", "run_phases"]
+from ..experiment import from_rows
 
 MODELS = ("free biases", "zero biases")
 
@@ -28,12 +28,9 @@ _EQUAL = 1e-3
 def _pattern_losses(p: npt.NDArray[np.float64], bias: bool) -> npt.NDArray[np.float64]:
     """Return the loss of both features in each pattern, shape (pattern, n_p, 2)."""
     found = np.empty((len(PATTERNS), p.size, 2))
-    for i, W in enumerate(PATTERNS):
-        dropped = np.array(W) == 0.0
-        for j, on in enumerate(p):
-            b = np.where(dropped, 0.5 * on, 0.0) if bias else np.zeros(2)
-            for feature, importance in enumerate(np.eye(2)):
-                found[i, j, feature] = mixture_loss(np.array(W)[:, None], b, on, importance).total
+    for (i, W), (j, on) in product(enumerate(np.array(PATTERNS)), enumerate(p)):
+        b = np.where(W == 0.0, 0.5 * on, 0.0) if bias else np.zeros(2)
+        found[i, j] = [mixture_loss(W[:, None], b, on, importance).total for importance in np.eye(2)]
     return found
 
 
@@ -72,14 +69,13 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 
 
 def _certificates(gap: float) -> xr.Dataset:
-    solved = [[solve_pair(*point, bias=bias, gap=gap) for point in POINTS] for bias in (True, False)]
-    found = {
-        "point_loss": [[one.loss for one in row] for row in solved],
-        "point_lower": [[one.certificate.lower_bound for one in row] for row in solved],
-        "point_boxes": [[one.certificate.work for one in row] for row in solved],
-    }
     p, importances = zip(*POINTS, strict=True)
-    ds = xr.Dataset({name: (("model", "point"), values) for name, values in found.items()})
+    rows = []
+    for bias, point in product((True, False), POINTS):
+        found = solve_pair(*point, bias=bias, gap=gap)
+        bounds = {"point_lower": found.certificate.lower_bound, "point_boxes": found.certificate.work}
+        rows.append({"point_loss": found.loss, **bounds})
+    ds = from_rows(rows, model=len(MODELS), point=len(POINTS))
     return ds.assign(point_p=("point", list(p)), point_importance=("point", list(importances)))
 
 
@@ -88,16 +84,17 @@ def run_phases(
 ) -> xr.Dataset:
     r"""Find the best models of two features in one dimension, with free and with zero biases.
 
+    As the phase diagram of Elhage et al. (2022), but from exact losses, without sampling or training; see
+    `solvers.relu.phase_diagram` for accuracy.
+
     Parameters
     ----------
-    size : int, optional
+    size, transitions : int, optional
         Cells along each axis, at least 2: p from 1/size to 1, importances in equal steps of their logarithm.
-    transitions : int, optional
         Values of p at which the boundaries are located, at least 1.
-    reach : float, optional
-        Largest importance of the second feature, in [2, 1e4]; the smallest is its inverse.
-    gap : float, optional
-        Relative gap of the certificates at a few points, in [1e-7, 1].
+    reach, gap : float, optional
+        Largest importance of the second feature, in [2, 1e4]; the smallest is its inverse. Relative gap of
+        the certificates at a few points, in [1e-7, 1].
 
     Returns
     -------
@@ -109,19 +106,6 @@ def run_phases(
         ``transition_p``, ``transition_importance``, ``transition_model``, phases ``before`` and ``after``,
         ``jump`` and ``is_jump``. Of (model, point): certificates. Of model: ``symmetric_until``, the p up to
         which an antipodal pair of equal norms is best for features of equal importance.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    Exact losses, no sampling and no training; see `solvers.relu.phase_diagram` for accuracy.
-
-    References
-    ----------
-    Elhage et al. (2022), phase diagram of two features in one dimension.
 
     Examples
     --------

@@ -1,6 +1,5 @@
 """Figures of the ReLU output model."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,26 +9,14 @@ from matplotlib import colors
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-from scipy.ndimage import distance_transform_edt
 
 from ...solvers.relu import PHASES
 from ...theory import arguments
-from ..drawing import check_axes
+from ..drawing import check_axes, draw_estimates, widest
 from ..statistics import share
 from .phases import MODELS
 from .sphere import LOSSES
 from .trained import reached
-
-__all__ = [
-    "plot_cost",
-    "plot_excess",
-    "plot_pattern_excess",
-    "plot_phases",
-    "plot_polygons",
-    "plot_reached",
-    "plot_shares",
-    "plot_thomson",
-]
 
 # Okabe and Ito's colours; each phase also has its name written into it.
 COLOURS = ("#0072B2", "#CC79A7", "#009E73", "#E69F00")
@@ -56,22 +43,17 @@ def _set(ax: Axes, **settings: Any) -> Axes:
     return ax
 
 
-# --- Two features in one dimension -------------------------------------------------------------------------
+def _model(ds: xr.Dataset, ax: Axes, model: int) -> xr.Dataset:
+    check_axes(ax)
+    return ds.isel(model=arguments.integer("model", model, 0, len(MODELS) - 1))
 
 
 def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the phases as colours, the paler the smaller the second encoding is, and transitions as dots.
+    """Draw the phases of one of `MODELS`, the paler the smaller an encoding is, and transitions as dots.
 
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_phases`.
-    ax : matplotlib.axes.Axes
-    model : int, optional
-        Index into `MODELS`.
+    `ds` is from `run_phases`.
     """
-    check_axes(ax)
-    one = ds.isel(model=arguments.integer("model", model, 0, len(MODELS) - 1))
+    one = _model(ds, ax, model)
     phase = one["phase"].values
     colour = np.array([colors.to_rgb(name) for name in COLOURS])[phase]
     strength = np.where(np.isin(phase, (0, 1)), 0.75, 0.2 + 0.55 * one["share"].values)[..., None]
@@ -86,11 +68,9 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
             ax.plot(p, np.concatenate([at, 1.0 / at]), "ok", label=label, mfc=face, markersize=4.5)
     outline = [withStroke(linewidth=2.5, foreground="white")]
     for index in np.unique(phase):
-        # The name stands where its phase is widest; a border of other cells keeps it away from the edges.
-        depth = distance_transform_edt(np.pad(phase == index, 1))[1:-1, 1:-1]
-        i, j = np.unravel_index(np.argmax(depth), depth.shape)
-        x, y = float(ds["p"][i]), float(ds["importance"][j])
-        ax.text(x, y, PHASES[index], ha="center", va="center", path_effects=outline)
+        i, j, _ = widest(phase == index)
+        place = float(ds["p"][i]), float(ds["importance"][j])
+        ax.text(*place, PHASES[index], ha="center", va="center", path_effects=outline)
     ax.set(xlim=ds["p"].values[[0, -1]], ylim=ds["importance"].values[[0, -1]])
     ax.grid(False)
     if ours.any():
@@ -99,18 +79,8 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw by how much the best of the four patterns picked by hand misses the least loss.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_phases`.
-    ax : matplotlib.axes.Axes
-    model : int, optional
-        Index into `MODELS`.
-    """
-    check_axes(ax)
-    one = ds.isel(model=arguments.integer("model", model, 0, len(MODELS) - 1))
+    """Draw by how much the best of the four patterns picked by hand misses the best; of `run_phases`."""
+    one = _model(ds, ax, model)
     excess = 100.0 * (one["pattern_loss"] / one["loss"] - 1.0).values.T
     place = ds["p"], ds["importance"]
     mesh = ax.pcolormesh(*place, excess, shading="nearest", rasterized=True, cmap="cividis", vmin=0.0)
@@ -120,9 +90,6 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     ax.grid(False)
     title = f"patterns picked by hand, {MODELS[model]}"
     return _set(ax, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=title)
-
-
-# --- Two dimensions, classes of inputs, the sphere ---------------------------------------------------------
 
 
 def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -148,8 +115,8 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
             _curve(ax, ds["on"], ds["share"][i, j], j, "", color=f"C{i + 1}", label=f"{kind}, D = {n}")
         ax.plot(ds["on"], ds["bound"][i, -1], ":", color=f"C{i + 1}", label=f"bound for {kind}")
     ax.legend(loc="lower right", fontsize=7)
-    labels = {"xlabel": "expected number of features on, D (1 - S)", "ylabel": "share of two or more on"}
-    return _set(ax, xscale="log", yscale="log", **labels)
+    xlabel, ylabel = "expected number of features on, D (1 - S)", "share of two or more on"
+    return _set(ax, xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
 
 
 def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -165,16 +132,7 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
-    """Draw the four losses over the number of features, relative to the model that represents nothing.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_thomson`.
-    ax : matplotlib.axes.Axes
-    n_hidden : int, optional
-        One of those in `ds`.
-    """
+    """Draw the four losses over that of the model that represents nothing; of `run_thomson`."""
     check_axes(ax)
     known = np.unique(ds["n_hidden"].values).tolist()
     if n_hidden not in known:
@@ -189,9 +147,6 @@ def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
     return _set(ax, xlabel="features", ylabel=ylabel, title=f"{n_hidden} hidden dimensions")
 
 
-# --- Training ----------------------------------------------------------------------------------------------
-
-
 def _cases(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
     ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
     ax.legend()
@@ -199,18 +154,9 @@ def _cases(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
 
 
 def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
-    """Draw each trained model's exact loss over the least one, and where gradient flow ends.
-
-    Parameters
-    ----------
-    ds : xarray.Dataset
-        From `run_trained`.
-    ax : matplotlib.axes.Axes
-    optimiser : str, optional
-        One of those in `ds`.
-    """
+    """Draw each trained model's exact loss over the least, and where gradient flow ends; of `run_trained`."""
     check_axes(ax)
-    optimiser = arguments.choice("optimiser", optimiser, tuple(str(x) for x in ds["optimiser"].values))
+    optimiser = arguments.choice("optimiser", optimiser, tuple(map(str, ds["optimiser"].values)))
     one = ds.sel(optimiser=optimiser)
     spread = np.linspace(-0.15, 0.15, ds.sizes["run"])
     kinds = (("trained", f"trained ({optimiser})"), ("flow", "gradient flow on the exact loss"))
@@ -226,19 +172,11 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of seeds that end in the global minimum with exact 95 % intervals; of `run_trained`."""
     check_axes(ax)
     settled = reached(ds, "settled")
-    kinds: Sequence[tuple[str, xr.DataArray]] = [
-        ("gradient flow", reached(ds, "flow")),
-        *((str(name), settled.sel(optimiser=name)) for name in ds["optimiser"].values),
-    ]
-    for k, (name, hit) in enumerate(kinds):
+    kinds = {"gradient flow": reached(ds, "flow")}
+    kinds |= {str(name): settled.sel(optimiser=name) for name in ds["optimiser"].values}
+    for k, (name, hit) in enumerate(kinds.items()):
         found = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]
-        ax.errorbar(
-            np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2),
-            np.array([one.value for one in found]),
-            np.array([[one.value - one.low, one.high - one.value] for one in found]).T,
-            fmt="soD^"[k],
-            color=("C2", "C1", "C3", "C4")[k],
-            markersize=4.5,
-            label=name,
-        )
+        x = np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2)
+        style = {"fmt": "soD^"[k], "color": ("C2", "C1", "C3", "C4")[k], "label": name}
+        draw_estimates(ax, x, found, markersize=4.5, capsize=0, **style)
     return _cases(ds, ax, ylim=(-0.03, 1.03), ylabel="share at the global minimum")

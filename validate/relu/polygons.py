@@ -11,8 +11,6 @@ from ...solvers.minimise import minimise
 from ...solvers.relu import geometry, polygon
 from ...theory import arguments
 
-__all__ = ["run_polygons", "shapes"]
-
 # Arrangements that are no polygon, and names of polygons, as `solvers.relu.geometry` has them.
 NAMES = {1: "2 singles", 2: "antipodal pair + single", 4: "2 antipodal pairs"}
 POLYGONS = {3: "triangle", 5: "pentagon", 6: "hexagon", 7: "heptagon"}
@@ -35,24 +33,20 @@ def _one(k: int, p: float) -> float:
 
 def _saved(k: int, p: float) -> float:
     """Return what an arrangement saves, by its key in `NAMES` or its number of corners."""
-    if k == 1:
-        return 2.0
-    if k == 2:
-        return _one(2, p) + 1.0
-    return 2.0 * _one(2, p) if k == 4 else _one(k, p)
+    if k not in NAMES:
+        return _one(k, p)
+    pairs = k // 2  # of two parts; the others are single features, which lose nothing
+    return pairs * _one(2, p) + (2 - pairs)
 
 
-def _crossings(order: list[int], saved: np.ndarray, p: np.ndarray) -> list[tuple[float, int, int]]:
+def _crossings(order: list[int], saved: np.ndarray, p: np.ndarray) -> list[tuple[float, str, str]]:
     """Return where the winner changes: p, the winner below, the winner above."""
     winner = np.array(order)[saved.argmax(axis=0)]
     found = []
     for j in np.flatnonzero(np.diff(winner)):
         low, high = int(winner[j]), int(winner[j + 1])
-
-        def lead(x: float, low: int = low, high: int = high) -> float:
-            return _saved(low, x) - _saved(high, x)
-
-        found.append((float(brentq(lead, p[j], p[j + 1], rtol=_WIDTH)), low, high))
+        at = brentq(lambda x, a, b: _saved(a, x) - _saved(b, x), p[j], p[j + 1], (low, high), rtol=_WIDTH)
+        found.append((float(at), _name(low), _name(high)))
     return found
 
 
@@ -81,17 +75,13 @@ def run_polygons(
 
     Parameters
     ----------
-    p : sequence of float
-        Probabilities that a feature is on, increasing, in [1e-4, 1].
-    k : sequence of int
-        Regular polygons to compare, with 3 corners or more. Two antipodal pairs, a pair and a single feature,
-        two single features stand beside them.
+    p, k : sequence of float, of int
+        Probabilities that a feature is on, increasing, in [1e-4, 1]. Corners, from 3 on, of the regular
+        polygons to compare; beside them stand two antipodal pairs, a pair and a single feature, two singles.
     n_features : sequence of int
         Sizes of the models whose best state in two dimensions is searched, 2 to 9; takes about n 5^n.
-    starts : int
-        Random starts of that search.
-    seed : int
-        Of those starts.
+    starts, seed : int
+        Random starts of that search, and their seed.
 
     Returns
     -------
@@ -100,17 +90,8 @@ def run_polygons(
         dropped feature loses, p/3 - p²/4; a perfect model of k features would save k. Of crossing:
         ``crossing_p``, where the winner among them changes (to 1e-3; a winner between two values of `p` that
         wins at neither is missed), ``crossing_below`` and ``crossing_above``, the winners on both sides.
-        ``best_saved`` and ``shape`` (n_features, p) of the models found.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    Dropped features cost the same each, so among regular arrangements the one that saves most is the best
-    way to store some of any large number of features in two dimensions.
+        ``best_saved`` and ``shape`` (n_features, p) of the models found. Dropped features cost the same each:
+        the regular arrangement that saves most is the best of them for any large number of features.
 
     Examples
     --------
@@ -137,8 +118,8 @@ def run_polygons(
             "best_saved": (("n_features", "p"), np.array(sizes)[:, None] - best / dropped),
             "shape": (("n_features", "p"), [[shapes(one.W) for one in row] for row in models]),
             "crossing_p": ("crossing", np.array([at for at, _, _ in changes])),
-            "crossing_below": ("crossing", np.array([_name(low) for _, low, _ in changes], dtype=str)),
-            "crossing_above": ("crossing", np.array([_name(high) for _, _, high in changes], dtype=str)),
+            "crossing_below": ("crossing", np.array([low for _, low, _ in changes], dtype=str)),
+            "crossing_above": ("crossing", np.array([high for _, _, high in changes], dtype=str)),
         },
         {"arrangement": [_name(size) for size in order], "p": on, "n_features": sizes},
         {"starts": starts, "seed": seed},

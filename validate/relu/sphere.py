@@ -11,9 +11,9 @@ from ...solvers.results import result
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.relu import common_norm_loss
+from ..experiment import from_rows
 
-__all__ = ["SphereCheck", "run_thomson", "sphere_check"]
-
+# The losses of `run_thomson`, and how figures name them.
 LOSSES = {
     "unit": "sphere, unit lengths",
     "common": "sphere, best common length",
@@ -30,10 +30,8 @@ class SphereCheck:
     ----------
     sphere : Thomson
         The best arrangement of unit vectors.
-    unit_loss : float
-        L_1/n, per feature, of it as it is: a third of its energy over n.
-    common_loss : float
-        The same with the best common length.
+    unit_loss, common_loss : float
+        L_1/n, per feature, of it as it is, a third of its energy over n, and with the best common length.
     unbiased, biased : Minimum
         The minimisers of L_1/n without bias, and with a bias for each output.
     unbiased_gap, biased_gap : float
@@ -55,9 +53,8 @@ def _gap(sphere: FloatArray, model: Minimum) -> float:
         return float("nan")
     directions = model.W / np.linalg.norm(model.W, axis=1, keepdims=True)
     pairs = np.triu_indices(len(sphere), 1)
-    return float(
-        np.max(np.abs(np.sort((sphere @ sphere.T)[pairs]) - np.sort((directions @ directions.T)[pairs])))
-    )
+    known, found = (np.sort((V @ V.T)[pairs]) for V in (sphere, directions))
+    return float(np.max(np.abs(known - found)))
 
 
 def sphere_check(
@@ -65,16 +62,8 @@ def sphere_check(
 ) -> SphereCheck:
     """Compare the best arrangement on the sphere with the minimisers of L_1, with and without bias.
 
-    Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64.
-
-    Returns
-    -------
-    SphereCheck
-
-    Notes
-    -----
-    All losses are upper bounds on minima. The documentation of the small ReLU models lists what was found for
-    a dozen sizes.
+    Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64. All losses are upper
+    bounds on minima. The documentation of the small ReLU models lists what was found for a dozen sizes.
 
     Examples
     --------
@@ -102,7 +91,7 @@ def sphere_check(
 
 
 def _shape(model: Minimum) -> tuple[str, int]:
-    """Return what the features that a model represents look like, and how many they are."""
+    """Return the arrangement of the features that a model represents, and how many they are."""
     kept = represented(model.W, model.b)
     return geometry(model.W[kept]).name if kept.any() else "nothing", int(kept.sum())
 
@@ -115,14 +104,14 @@ def run_thomson(
 ) -> xr.Dataset:
     r"""Compare the best arrangements on the sphere with minimisers of the loss that they stand for.
 
+    Elhage et al. (2022), on the Thomson problem: uniform importance, unit lengths, no bias.
+
     Parameters
     ----------
     sizes : sequence of (int, int)
         n_features (at least 2) and n_hidden, one or more.
-    starts : int
-        Random starts of each minimisation.
-    seed : int
-        Of the starts.
+    starts, seed : int
+        Random starts of each minimisation, and their seed.
 
     Returns
     -------
@@ -130,15 +119,6 @@ def run_thomson(
         Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
         as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how many features
         those minimisers represent; names of the arrangements ``sphere``, ``without_bias``, ``with_bias``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    References
-    ----------
-    Elhage et al. (2022), on the Thomson problem: uniform importance, unit lengths, no bias.
 
     Examples
     --------
@@ -150,24 +130,12 @@ def run_thomson(
     rows = []
     for n, m in pairs:
         found = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
-        without_bias, unbiased_kept = _shape(found.unbiased)
-        with_bias, biased_kept = _shape(found.biased)
-        rows.append(
-            {
-                "size": f"{n} in {m}",
-                "n_features": n,
-                "n_hidden": m,
-                "energy": found.sphere.energy,
-                "unit": n * found.unit_loss,
-                "common": n * found.common_loss,
-                "unbiased": n * found.unbiased.loss,
-                "biased": n * found.biased.loss,
-                "unbiased_kept": unbiased_kept,
-                "biased_kept": biased_kept,
-                "sphere": found.sphere.geometry.name,
-                "without_bias": without_bias,
-                "with_bias": with_bias,
-            }
-        )
-    ds = xr.Dataset({name: ("size", [row[name] for row in rows]) for name in rows[0]})
+        losses = (found.unit_loss, found.common_loss, found.unbiased.loss, found.biased.loss)
+        row = {"size": f"{n} in {m}", "n_features": n, "n_hidden": m, "energy": found.sphere.energy}
+        row |= {name: n * loss for name, loss in zip(LOSSES, losses, strict=True)}
+        row["sphere"] = found.sphere.geometry.name
+        row["without_bias"], row["unbiased_kept"] = _shape(found.unbiased)
+        row["with_bias"], row["biased_kept"] = _shape(found.biased)
+        rows.append(row)
+    ds = from_rows(rows, size=-1)
     return ds.set_coords(["n_features", "n_hidden"]).assign_attrs(starts=starts, seed=seed)

@@ -15,8 +15,6 @@ from ...theory.relu import mixture_loss, mixture_loss_gradient
 from ..training.engine import load_torch
 from ..training.loop import descend
 
-__all__ = ["OPTIMISERS", "reached", "run_trained"]
-
 OPTIMISERS = ("adam", "sgd")
 # Learning rates fall to 0 in equal steps. Those of SGD add up to this time of the flow for the loss over p.
 ADAM_RATE, SGD_TIME = 0.03, 25.0
@@ -91,7 +89,7 @@ def _train(
 
 def run_trained(
     cases: Sequence[Sequence[float]] = ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.05)),
-    optimisers: Sequence[str] = ("adam",),
+    optimisers: Sequence[str] = OPTIMISERS,
     seeds: int = 48,
     *,
     steps: int = 1500,
@@ -108,16 +106,11 @@ def run_trained(
     optimisers : sequence of {"adam", "sgd"}
         Learning rates fall to 0 in equal steps, Adam's from 0.03, that of gradient descent from 50/steps
         (for the loss over p), so that the more steps, the nearer it is to the flow.
-    seeds : int
-        Models of each case, at least 2. All optimisers, and the flow, start from the same encodings.
-    steps : int
-        Steps of training.
-    batch : int
-        Fresh samples a step, for each model its own.
-    init_std : float
-        Standard deviation of the first encodings; biases start at 0.
-    seed : int
-        Of everything random.
+    seeds, steps, batch : int
+        Models of each case, at least 2; steps of training; fresh samples a step, for each model its own.
+    init_std, seed : float, int
+        Standard deviation of the first encodings, the same ones for all optimisers and the flow; biases start
+        at 0. Seed of everything random.
 
     Returns
     -------
@@ -129,12 +122,8 @@ def run_trained(
 
     Raises
     ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
-    ArithmeticError
-        If training diverges.
+    ValueError, ImportError, ArithmeticError
+        If an argument is out of range, PyTorch is not installed, or training diverges.
 
     Examples
     --------
@@ -161,19 +150,15 @@ def run_trained(
         ends = [_train(W0, p, optimiser, steps, batch, [seed, i, 1]) for optimiser in optimisers]
         trained = [[scale * exact.value(x) for x in models] for models in ends]
         settled = [[scale * exact.settled(x) for x in models] for models in ends]
-        part = xr.Dataset(
-            {
-                "trained": (("optimiser", "run"), trained),
-                "settled": (("optimiser", "run"), settled),
-                "flow": ("run", [scale * exact.flow(x) for x in starts]),
-                "least": minimise(n, m, p, starts=8, rng=seed).loss,
-            }
-        )
+        part = {
+            "trained": (("optimiser", "run"), trained),
+            "settled": (("optimiser", "run"), settled),
+            "flow": ("run", [scale * exact.flow(x) for x in starts]),
+            "least": minimise(n, m, p, starts=8, rng=seed).loss,
+        }
         sizes = {"case": f"{n} in {m}, p = {p:g}", "n_features": n, "n_hidden": m, "p": p}
-        parts.append(part.assign_coords(sizes))
-    ds = xr.concat(parts, "case", coords="different", compat="equals").assign_coords(
-        optimiser=list(optimisers)
-    )
+        parts.append(xr.Dataset(part, {"optimiser": list(optimisers), **sizes}))
+    ds = xr.concat(parts, "case", coords="different", compat="equals")
     return ds.assign_attrs(steps=steps, batch=batch, init_std=std, seed=seed)
 
 

@@ -9,13 +9,10 @@ import xarray as xr
 from ...solvers import rug
 from ...solvers.relu import class_shares, cost_of_dropping
 from ...solvers.relu.dropping import LEAST_P
-from ...solvers.results import result
 from ...theory import arguments
-from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ...theory.relu import worst_dropped_bound
-
-__all__ = ["DroppingTable", "dropping_table", "run_truncation"]
+from ..experiment import from_rows
 
 MODELS = ("antipodal pairs", "Persian rug")
 
@@ -31,65 +28,31 @@ def _map(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[np.ndarr
     return best.a * matrix.todense(), np.broadcast_to(bias, n).copy()
 
 
-@result
-class DroppingTable:
-    """When the classes above K may be dropped, over a grid of p; see `dropping_table`. Arrays have its size.
-
-    Attributes
-    ----------
-    p : ndarray of float64
-        Probability that a feature is on.
-    probability : ndarray of float64
-        P(more than K features on).
-    given_on : ndarray of float64
-        The same among inputs with a feature on at all.
-    share : ndarray of float64
-        Share of those inputs in the loss of the best model found.
-    left_out : ndarray of float64
-        Rigorous bound on the loss that the truncated minimiser leaves out, relative to the best loss found.
-    regret : ndarray of float64
-        What choosing the model without those inputs costs, relative to the best loss found.
-    """
-
-    p: FloatArray
-    probability: FloatArray
-    given_on: FloatArray
-    share: FloatArray
-    left_out: FloatArray
-    regret: FloatArray
-
-
 def dropping_table(
     n_features: int,
     n_hidden: int,
     p: npt.ArrayLike,
-    up_to: int = 1,
     *,
     starts: int = 8,
     rng: np.random.Generator | int | None = 0,
-) -> DroppingTable:
-    """Tabulate four measures of what inputs with more than `up_to` features on matter, importances 1.
+) -> xr.Dataset:
+    """Tabulate four measures of what inputs with two or more features on matter, importances 1.
 
-    Arguments and errors are those of `cost_of_dropping`, but for p.
-
-    Parameters
-    ----------
-    p : (size,) array_like of float
-        Probabilities that a feature is on, in [1e-100, 1).
+    Arguments and errors are those of `cost_of_dropping`, but for p, (size,) array_like in [1e-100, 1).
 
     Returns
     -------
-    DroppingTable
-
-    Notes
-    -----
-    `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does not: for n_features
-    below 2 n_hidden it may be small where the regret is not.
+    xarray.Dataset
+        Of (p): ``probability`` of such an input; their share ``given_on`` among inputs with a feature on, and
+        ``share`` in the loss of the best model found; relative to that loss, ``left_out``, a rigorous bound
+        on what the truncated minimiser leaves out, and ``regret``, what choosing the model without those
+        inputs costs. `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does
+        not: for n_features below 2 n_hidden it may be small where the regret is not.
 
     Examples
     --------
     >>> table = dropping_table(2, 1, [0.1], starts=2)
-    >>> table.probability.round(12), table.share.round(2)
+    >>> table["probability"].values.round(12), table["share"].values.round(2)
     (array([0.01]), array([1.]))
     """
     grid = arguments.real("p", arguments.vector("p", p), LEAST_P, 1, brackets="[)")
@@ -97,13 +60,14 @@ def dropping_table(
     rng = arguments.generator("rng", rng)
     rows = []
     for q in map(float, grid):
-        found = cost_of_dropping(n_features, n_hidden, q, up_to, starts=starts, rng=rng)
+        found = cost_of_dropping(n_features, n_hidden, q, 1, starts=starts, rng=rng)
         best = found.best
-        shares = class_shares(best.W_out @ best.W_in, best.b, q, up_to)
+        shares = class_shares(best.W_out @ best.W_in, best.b, q, 1)
         beyond = shares.probabilities[-1]
-        given_on = beyond / SparseUniform(q).tail(n_features, 1)
-        rows.append((beyond, given_on, shares.shares[-1], found.left_out / best.loss, found.regret))
-    return DroppingTable(grid, *np.array(rows).T)
+        row = {"probability": beyond, "given_on": beyond / SparseUniform(q).tail(n_features, 1)}
+        row |= {"share": shares.shares[-1], "left_out": found.left_out / best.loss, "regret": found.regret}
+        rows.append(row)
+    return from_rows(rows, p=-1).assign_coords(p=grid)
 
 
 def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
@@ -135,23 +99,19 @@ def run_truncation(
 ) -> xr.Dataset:
     r"""Measure the part of inputs with two or more features on in exact losses, and what dropping them costs.
 
+    Notes (2022), §3.1, asks how well justified it is to ignore them.
+
     Parameters
     ----------
-    n_features : sequence of int
-        Sizes D of the large models, powers of two from 4 on.
-    on : sequence of float
-        Expected numbers of features on, D p, of the large models; each below D.
+    n_features, on : sequence of int, of float
+        Sizes D of the large models, powers of two from 4 on; expected numbers of features on, D p, below D.
     ratio : float
         n_hidden/n_features of the Persian rugs, in (0, 1); antipodal pairs have 1/2.
-    small : sequence of (int, int)
-        n_features and n_hidden of models whose truncated and full losses are both minimised; at most 11
-        features.
-    small_p : sequence of float
-        Their p, in (0, 1).
-    starts : int
-        Random starts of those minimisations.
-    seed : int
-        Of the starts, and of the rugs.
+    small, small_p : sequence of (int, int), of float
+        n_features (at most 64) and n_hidden of models whose truncated and full losses are both minimised, and
+        their p, in (0, 1).
+    starts, seed : int
+        Random starts of those minimisations; seed of the starts and of the rugs.
 
     Returns
     -------
@@ -162,19 +122,7 @@ def run_truncation(
         length up to 1 without positive biases, over the loss of the zero model. Of (small, small_p):
         ``small_share``, ``small_given_on``, ``small_left_out`` (the bound), and ``regret``: how much worse
         than the best the model is that minimises the loss on inputs with at most one feature on, relative.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    Losses are exact; minima of small models are the least of many starts (`solvers.relu.cost_of_dropping`).
-
-    References
-    ----------
-    Notes (2022), §3.1, which asks how well justified it is to ignore inputs with two or more features on.
+        Losses are exact; minima of small models are the least of many starts (`cost_of_dropping`).
 
     Examples
     --------
@@ -194,19 +142,10 @@ def run_truncation(
         dropping_table(n, m, small_p, starts=starts, rng=np.random.default_rng([seed, n, m]))
         for n, m in small
     ]
-    axes = ("small", "small_p")
-    few = xr.Dataset(
-        {
-            "small_share": (axes, [table.share for table in tables]),
-            "small_given_on": (axes, [table.given_on for table in tables]),
-            "small_left_out": (axes, [table.left_out for table in tables]),
-            "regret": (axes, [table.regret for table in tables]),
-        },
-        {
-            "small": [f"{n} in {m}" for n, m in small],
-            "small_features": ("small", [n for n, _ in small]),
-            "small_hidden": ("small", [m for _, m in small]),
-            "small_p": np.asarray(small_p, dtype=np.float64),
-        },
+    few = xr.concat(tables, "small").drop_vars("probability").rename(p="small_p")
+    few = few.rename({name: f"small_{name}" for name in ("share", "given_on", "left_out")}).assign_coords(
+        small=[f"{n} in {m}" for n, m in small],
+        small_features=("small", [n for n, _ in small]),
+        small_hidden=("small", [m for _, m in small]),
     )
     return large.merge(few).assign_attrs(ratio=ratio, starts=starts, seed=seed)

@@ -1,21 +1,13 @@
 """Figures of the rug: theory is a line, trained models are markers, means have 95 % intervals."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ..drawing import size_axis
 from ..statistics import student
-
-__all__ = [
-    "plot_bias_map",
-    "plot_excess",
-    "plot_finite_size",
-    "plot_loss_against_p",
-    "plot_loss_against_ratio",
-    "plot_onset",
-    "plot_profile",
-    "plot_rug",
-]
 
 # Marker and colour of a model's size (Okabe and Ito).
 STYLES = {64: ("v", "C4"), 128: ("o", "C1"), 256: ("s", "C2"), 512: ("D", "C3"), 1024: ("^", "C5")}
@@ -23,7 +15,7 @@ COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 
 
 def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
-    """Draw models, open at the stopping rule and filled at convergence, with bars where there are intervals.
+    """Draw models, open at the stopping rule and filled at convergence.
 
     A legend names the `sizes`, also those that this panel does not show.
     """
@@ -31,19 +23,10 @@ def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None
         marker, colour = STYLES.get(int(n), ("x", "C6"))
         mine = ds.isel(model=ds["n_features"].values == n)
         for end in range(mine.sizes["end"]):
-            filled = end == mine.sizes["end"] - 1
-            ax.errorbar(
-                mine[x],
-                mine["trained"].isel(end=end),
-                mine["trained_half"].isel(end=end) if "trained_half" in mine else None,
-                fmt=marker,
-                color=colour,
-                markerfacecolor=colour if filled else "none",
-                markersize=3.6,
-                markeredgewidth=0.8,
-                elinewidth=0.8,
-                alpha=0.85,
-            )
+            face = colour if end == mine.sizes["end"] - 1 else "none"
+            look: dict[str, Any] = {"color": colour, "markerfacecolor": face, "alpha": 0.85}
+            look |= {"markersize": 3.6, "markeredgewidth": 0.8}
+            ax.plot(mine[x], mine["trained"].isel(end=end), marker, **look)
     for n in () if sizes is None else np.unique(sizes):
         marker, colour = STYLES.get(int(n), ("x", "C6"))
         ax.plot([], [], marker, color=colour, markersize=3.6, label=f"n = {n}")
@@ -103,9 +86,8 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
         zero = float(line["zero_ratio_loss"])
         ax.plot(ds["ratio"] / p, line["loss"] / zero, color=colour, label=f"p = {p:g}")
         cross = float(line["crossover_ratio"])
-        ax.plot(
-            cross / p, np.interp(cross, ds["ratio"], line["loss"] / zero), "|", color=colour, markersize=12
-        )
+        height = np.interp(cross, ds["ratio"], line["loss"] / zero)
+        ax.plot(cross / p, height, "|", color=colour, markersize=12)
         mine = np.isclose(ds["model_p"], p)
         if mine.any():
             some = ds.isel(model=mine, end=-1)
@@ -127,28 +109,13 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
             runs = [ds["excess"].values[end, mine & (ds["n_features"].values == n)] for n in sizes]
             cells = [(n, *student(1 + one)) for n, one in zip(sizes, runs, strict=True) if one.size > 1]
             if cells:
-                at, means, halves = (list(part) for part in zip(*cells, strict=True))
-                ax.errorbar(
-                    at,
-                    means,
-                    halves,
-                    fmt="o-" if filled else "o:",
-                    color=colour,
-                    markerfacecolor=colour if filled else "white",
-                    markersize=4,
-                    linewidth=1,
-                    label=f"p = {p:g}" if filled else None,
-                )
+                look: dict[str, Any] = {"color": colour, "markerfacecolor": colour if filled else "white"}
+                look |= {"fmt": "o-" if filled else "o:", "markersize": 4, "linewidth": 1}
+                label = f"p = {p:g}" if filled else None
+                ax.errorbar(*np.transpose(cells), label=label, **look)
     ax.axhline(1, color="C0")
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="n_features",
-        ylabel="trained loss / rug's optimum",
-        title=f"ratio ≈ {ratio:g}",
-    )
-    ax.set_xticks(sizes, [str(n) for n in sizes])
-    ax.minorticks_off()
+    ax.set(yscale="log", ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
+    size_axis(ax, sizes)
     ax.legend()
     return ax
 
@@ -156,35 +123,18 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
 def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
     """Draw the finite-size rug over the macroscopic loss: exact per draw, simulated with its error."""
     ds = ds.isel(case=case)
-    sizes = ds["n_features"].values
     for draw in range(ds.sizes["draw"]):
         some = ds.isel(draw=draw)
-        shift = 1 + 0.05 * (draw - (ds.sizes["draw"] - 1) / 2)  # side by side, so that bars do not overlap
-        ax.errorbar(
-            sizes * shift,
-            some["simulated"] / some["macroscopic"],
-            some["simulated_half"] / some["macroscopic"],
-            fmt="o",
-            color="C1",
-            markersize=3,
-            elinewidth=0.8,
-            label="simulated" if draw == 0 else None,
-        )
-        ax.plot(
-            sizes * shift,
-            some["exact"] / some["macroscopic"],
-            "_",
-            color="C2",
-            markersize=9,
-            label="exact, each draw" if draw == 0 else None,
-        )
+        # Side by side, so that bars do not overlap.
+        x = ds["n_features"].values * (1 + 0.05 * (draw - (ds.sizes["draw"] - 1) / 2))
+        names = ("simulated", "simulated_half", "exact")
+        simulated, half, exact = (some[name] / some["macroscopic"] for name in names)
+        said = ("simulated", "exact, each draw") if draw == 0 else (None, None)
+        ax.errorbar(x, simulated, half, fmt="o", color="C1", markersize=3, elinewidth=0.8, label=said[0])
+        ax.plot(x, exact, "_", color="C2", markersize=9, label=said[1])
     ax.axhline(1, color="C0", label="macroscopic (n → ∞)")
-    ax.set(
-        xscale="log",
-        xlabel="n_features",
-        ylabel="rug's loss / macroscopic loss",
-        title=f"p = {float(ds['p']):g}, ratio = {float(ds['ratio']):g}",
-    )
+    ax.set(xscale="log", xlabel="n_features", ylabel="rug's loss / macroscopic loss")
+    ax.set_title(f"p = {float(ds['p']):g}, ratio = {float(ds['ratio']):g}")
     ax.legend()
     return ax
 
@@ -197,12 +147,8 @@ def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["shift"], some["profile"], color=colour, label=f"ratio = {ratio:g}")
         ax.plot(some["best_shift"], some["best"], "o", color=colour, markersize=4)
     ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
-    ax.set(
-        xlabel="shift b / (a σ)",
-        ylabel="loss / loss at ratio 0",
-        title=f"p = {ds.attrs['p']:g}",
-        xlim=(-5, 6),
-    )
+    ax.set(xlabel="shift b / (a σ)", ylabel="loss / loss at ratio 0", xlim=(-5, 6))
+    ax.set_title(f"p = {ds.attrs['p']:g}")
     ax.legend()
     return ax
 
@@ -210,9 +156,8 @@ def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the optimal shift b/(a sigma) over the plane, and the line where the bias changes sign."""
     shift = (ds["b"] / (ds["a"] * ds["sigma"])).where(ds["sigma"] > 0)
-    mesh = ax.pcolormesh(
-        ds["p"], ds["ratio"], shift.T, cmap="RdBu_r", vmin=-4, vmax=4, shading="nearest", rasterized=True
-    )
+    look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -4, "vmax": 4, "shading": "nearest"}
+    mesh = ax.pcolormesh(ds["p"], ds["ratio"], shift.T, rasterized=True, **look)
     ax.figure.colorbar(mesh, ax=ax, label="optimal shift b / (a σ)", extend="both")
     ax.plot(ds["p"], ds["crossover_ratio"], color="C0", label="b = 0")
     ax.plot(ds["p"], ds["p"], color="0.4", linestyle=":", label="ratio = p")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,40 +12,19 @@ import xarray as xr
 from ...solvers import rug as solvers
 from ...theory import arguments
 from ...theory import rug as theory
+from ..experiment import from_rows
 from ..files import read_dataset
 from ..statistics import student
-from ..stored import REFERENCE
+from ..stored import REFERENCE, stored_facts
 from ..training import grid, train
 
-__all__ = [
-    "read_reference",
-    "run_bias",
-    "run_checked",
-    "run_exact_against_samples",
-    "run_finite_size",
-    "run_reference",
-    "run_rug",
-    "run_theory",
-    "run_trained",
-    "with_theory",
-]
-
-
 # What is kept of a training run: enough for the figures and tables, without the loss histories.
-KEPT = (
-    "n_features n_hidden p seed steps loss loss_se diagonal_mean diagonal_sd bias_mean bias_sd lyapunov_max"
-)
-KEPT += " dropped"
+KEPT = ("n_features", "n_hidden", "p", "seed", "steps", "loss", "loss_se", "dropped", "lyapunov_max")
+WEIGHTS = ("diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd")
 
 
 def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Dataset:
-    """Make the matrix of Fig. 1 from randomly drawn Hadamard rows; n_features is a power of two.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``rug`` (row, column), unit diagonal.
-    """
+    """Make Fig. 1's matrix ``rug`` (row, column), of unit diagonal, from Hadamard rows drawn at random."""
     matrix = solvers.rug_matrix(n_features, n_hidden, seed).todense()
     return xr.Dataset({"rug": (("row", "column"), matrix)}, attrs={"n_hidden": n_hidden, "seed": seed})
 
@@ -63,11 +43,10 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     both = {name: getattr(best, name) for name in ("loss", "a", "b", "sigma")}
     both["linear_loss"] = theory.linear_loss(p[:, None], ratio)
     both["asymptotic_loss"] = theory.asymptotic_loss(p[:, None], ratio)
-    alone = {"zero_ratio_loss": theory.zero_ratio_loss(p), "crossover_ratio": solvers.crossover_ratio(p)}
-    data = {name: (("p", "ratio"), values) for name, values in both.items()}
-    return xr.Dataset(
-        data | {name: ("p", values) for name, values in alone.items()}, {"p": p, "ratio": ratio}
-    )
+    ds = xr.Dataset({name: (("p", "ratio"), values) for name, values in both.items()})
+    return ds.assign(
+        zero_ratio_loss=("p", theory.zero_ratio_loss(p)), crossover_ratio=("p", solvers.crossover_ratio(p))
+    ).assign_coords(p=p, ratio=ratio)
 
 
 def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset:
@@ -83,15 +62,12 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
     a = theory.optimal_scale(shift * sigma, sigma, p)
     zero = theory.zero_ratio_loss(p)
     best = solvers.optimum(p, ratio)
-    return xr.Dataset(
-        {
-            "profile": (("ratio", "shift"), theory.loss(a, a * shift * sigma, sigma, p) / zero),
-            "best_shift": ("ratio", best.b / (best.a * best.sigma)),
-            "best": ("ratio", best.loss / zero),
-        },
-        {"ratio": ratio, "shift": shift},
-        {"p": p},
-    )
+    columns = {
+        "profile": (("ratio", "shift"), theory.loss(a, a * shift * sigma, sigma, p) / zero),
+        "best_shift": ("ratio", best.b / (best.a * best.sigma)),
+        "best": ("ratio", best.loss / zero),
+    }
+    return xr.Dataset(columns, {"ratio": ratio, "shift": shift}, {"p": p})
 
 
 def run_finite_size(
@@ -135,12 +111,9 @@ def run_finite_size(
             "predicted": float(best.loss + correction),
         }
 
-    found = [[one(n, draw) for draw in range(draws)] for n in n_features]
-    return xr.Dataset(
-        {name: (("n_features", "draw"), [[at[name] for at in row] for row in found]) for name in found[0][0]},
-        {"n_features": list(n_features)},
-        {"p": p, "ratio": ratio, "samples": samples, "seed": seed},
-    )
+    rows = [one(n, draw) for n in n_features for draw in range(draws)]
+    ds = from_rows(rows, n_features=len(n_features), draw=draws).assign_coords(n_features=list(n_features))
+    return ds.assign_attrs(p=p, ratio=ratio, samples=samples, seed=seed)
 
 
 def run_trained(
@@ -166,17 +139,10 @@ def run_trained(
     xarray.Dataset
         Dimensions ``end`` (those of the schedule) and ``model``; see `with_theory`.
     """
-    settings = {"init": init, "schedule": schedule, "device": device, "keep_weights": keep_weights}
+    settings: dict[str, Any] = {"init": init, "steps": steps, "evaluation_samples": evaluation_samples}
+    settings |= {"schedule": schedule, "device": device, "keep_weights": keep_weights}
     n_hidden, ps, every_seed = grid(n_features, p, ratio, seeds)
-    found = train(
-        n_features,
-        n_hidden,
-        ps,
-        every_seed,
-        steps=steps,
-        evaluation_samples=evaluation_samples,
-        **settings,  # type: ignore[arg-type]
-    )
+    found = train(n_features, n_hidden, ps, every_seed, **settings)
     return with_theory(found, "this run")
 
 
@@ -198,7 +164,7 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
         ``excess_se``, the standard error of the evaluation alone.
     """
     weights = ("W_out", "W_in", "bias") if "W_out" in trained else ()
-    ds = trained[[*KEPT.split(), *weights]].load()
+    ds = trained[[*KEPT, *WEIGHTS, *weights]].load()
     p = arguments.real("p", ds["p"].values, 0, 1, brackets="(]")
     ratio = ds["n_hidden"].values / ds["n_features"].values
     best = solvers.optimum(p, ratio)
@@ -228,12 +194,8 @@ def read_reference(folder: str | Path = REFERENCE) -> tuple[xr.Dataset | None, l
     read = {path.name: read_dataset(path) for path in sorted(Path(folder).glob("rug_n*.nc"))}
     facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
     provenance = [
-        {
-            "file": name,
-            "n_features": int(ds["n_features"]),
-            "models": ds.sizes["model"],
-            **{fact: ds.attrs[fact] for fact in facts},
-        }
+        {"file": name, "n_features": int(ds["n_features"]), "models": ds.sizes["model"]}
+        | {fact: ds.attrs[fact] for fact in facts}
         for name, ds in read.items()
     ]
     parts = [with_theory(ds, "reference") for ds in read.values()]
@@ -241,26 +203,19 @@ def read_reference(folder: str | Path = REFERENCE) -> tuple[xr.Dataset | None, l
 
 
 def run_reference() -> xr.Dataset:
-    """Read the reference runs as an experiment.
+    """Read the reference runs as an experiment; ValueError if there are none.
 
     Returns
     -------
     xarray.Dataset
         That of `read_reference`; the attribute ``provenance`` (JSON) has what is known of each file, and
         ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
     """
     trained, provenance = read_reference()
     if trained is None:
         raise ValueError(f"`rug_n*.nc` must lie in {str(REFERENCE)!r}; got none.")
-    facts = {"stored_file": "file", "stored_date": "finished", "stored_device": "device_name"}
-    said = {to: ", ".join(dict.fromkeys(str(one[fact]) for one in provenance)) for to, fact in facts.items()}
     plain = json.dumps(provenance, default=lambda number: number.item())
-    return trained.assign_attrs(provenance=plain, **said)
+    return trained.assign_attrs(provenance=plain, **stored_facts("rug_n*.nc", provenance))
 
 
 def run_checked(
@@ -272,8 +227,8 @@ def run_checked(
     samples: int = 2**21,
 ) -> xr.Dataset:
     """Train models, and evaluate them exactly and on samples; see `run_exact_against_samples`."""
-    settings = {"schedule": "converged", "keep_weights": True}
-    trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"schedule": "converged", "keep_weights": True}
+    trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)
     return run_exact_against_samples(trained).assign_attrs(samples=samples)
 
 
@@ -294,13 +249,9 @@ def run_exact_against_samples(trained: xr.Dataset) -> xr.Dataset:
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
     found = [solvers.exact_loss(*model) for model in zip(M, end["bias"].values, end["p"].values, strict=True)]
     exact = np.array([one.loss for one in found])
-    return xr.Dataset(
-        {
-            **{name: end[name] for name in ("n_features", "n_hidden", "p")},
-            "exact": ("model", exact),
-            "error_estimate": ("model", [one.error_estimate for one in found]),
-            "sampled": end["loss"],
-            "sampled_se": end["loss_se"],
-            "z": (end["loss"] - exact) / end["loss_se"],
-        }
-    ).drop_vars("end")
+    columns = {name: end[name] for name in ("n_features", "n_hidden", "p")}
+    columns |= {"sampled": end["loss"], "sampled_se": end["loss_se"]}
+    errors = [one.error_estimate for one in found]
+    ds = xr.Dataset(columns).assign(exact=("model", exact), error_estimate=("model", errors))
+    ds["z"] = (ds["sampled"] - ds["exact"]) / ds["sampled_se"]
+    return ds.drop_vars("end")

@@ -14,12 +14,9 @@ from ..statistics import student
 from ..training.schedule import CONVERGED
 from . import plots, runs
 
-__all__ = ["PANELS", "SECTION", "loss_curves"]
-
 # The six panels of Fig. 2, and the ratios at which the loss is drawn against p.
 PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)
 RATIOS = (0.12, 0.25, 0.5)
-CELL = ["p", "ratio ≈", "n_features"]
 # Where theory's curves are drawn.
 CURVES = {
     "p": np.unique(np.concatenate([np.geomspace(1e-4, 1, 81), PANELS])),
@@ -69,10 +66,9 @@ def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dat
 
 def _mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
     """Write a mean and half the width of its interval."""
-    runs = np.asarray(values, dtype=np.float64)
-    if runs.size == 1:
-        return f"{runs[0]:{digits}}"
-    mean, half = student(runs)
+    if np.size(values) == 1:
+        return f"{np.ravel(values)[0]:{digits}}"
+    mean, half = student(values)
     return f"{mean:{digits}} ± {half:{digits.removeprefix('+')}}"
 
 
@@ -92,21 +88,14 @@ def _means(title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str
     return Table.of(title, means.fillna("–").reset_index(), f"{caption} {INTERVALS}")
 
 
-# --- What is shown ------------------------------------------------------------------------------------------
-
-
 def _show_picture(ds: xr.Dataset) -> Shown:
     n, m = ds.sizes["row"], ds.attrs["n_hidden"]
-    figure = Figure(
-        "image",
-        f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}",
+    title = f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}"
+    caption = (
         f"Decoder times encoder, built from {m} random rows of the Hadamard matrix; the diagonal is 1 "
-        "(beyond the colour scale).",
-        ds,
-        plots.plot_rug,
-        size=(5.2, 4.4),
+        "(beyond the colour scale)."
     )
-    return Shown("", [figure])
+    return Shown("", [Figure("image", title, caption, ds, plots.plot_rug, size=(5.2, 4.4))])
 
 
 def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) -> Shown:
@@ -114,59 +103,38 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
     trained = xr.concat([reference, here], "model", combine_attrs="drop")
     losses = loss_curves(trained, curves)
     wide: dict[str, Any] = {"columns": 3, "size": (3.6, 3.1)}
+    by_ratio = [partial(plots.plot_loss_against_ratio, p=p, legend=p == PANELS[-1]) for p in PANELS]
+    by_p = [partial(plots.plot_loss_against_p, ratio=r, legend=r == RATIOS[0]) for r in RATIOS]
+    by_size = [partial(plots.plot_excess, ratio=ratio) for ratio in RATIOS]
+    of_ratio = f"{MARKERS}n = {int(here['n_features'][0])} is of this run, other sizes are of reference runs."
+    of_p = f"{MARKERS}The dotted line is the closed small-p law, which has no free constant."
+    of_onset = (
+        "Lines: macroscopic optimum; bars: where its bias changes sign; dots: trained models at convergence, "
+        "all sizes and seeds."
+    )
+    of_size = (
+        "Means over seeds (open, dotted: stopping rule; filled: convergence). Below 1 the trained model "
+        f"beats the rug. {INTERVALS}"
+    )
+    onset, trend = "The drop sets in around ratio = p", "Trained models over the rug, and its trend with size"
     figures = [
-        Figure(
-            "loss-against-ratio",
-            "Fig. 2: loss against the ratio",
-            f"{MARKERS}n = {int(here['n_features'][0])} is of this run, other sizes are of reference runs.",
-            losses,
-            [partial(plots.plot_loss_against_ratio, p=p, legend=p == PANELS[-1]) for p in PANELS],
-            **wide,
-        ),
-        Figure(
-            "loss-against-p",
-            "Loss against p at fixed ratio",
-            f"{MARKERS}The dotted line is the closed small-p law, which has no free constant.",
-            losses,
-            [partial(plots.plot_loss_against_p, ratio=r, legend=r == RATIOS[0]) for r in RATIOS],
-            **wide,
-        ),
-        Figure(
-            "onset",
-            "The drop sets in around ratio = p",
-            "Lines: macroscopic optimum; bars: where its bias changes sign; dots: trained models at "
-            "convergence, all sizes and seeds.",
-            losses,
-            plots.plot_onset,
-            size=(5.6, 3.8),
-        ),
-        Figure(
-            "excess",
-            "Trained models over the rug, and its trend with size",
-            "Means over seeds (open, dotted: stopping rule; filled: convergence). Below 1 the trained model "
-            f"beats the rug. {INTERVALS}",
-            losses,
-            [partial(plots.plot_excess, ratio=ratio) for ratio in RATIOS],
-            **wide,
-        ),
+        Figure("loss-against-ratio", "Fig. 2: loss against the ratio", of_ratio, losses, by_ratio, **wide),
+        Figure("loss-against-p", "Loss against p at fixed ratio", of_p, losses, by_p, **wide),
+        Figure("onset", onset, of_onset, losses, plots.plot_onset, size=(5.6, 3.8)),
+        Figure("excess", trend, of_size, losses, by_size, **wide),
     ]
     frame = _frame(trained)
-    tables = [
-        _means(
-            "Relative excess of trained models over the rug",
-            frame,
-            {"excess": "+.1%"},
-            CELL,
-            "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, "
-            "see the table of reference runs.",
-        ),
-        _weights_table(frame[frame["n_features"] == frame["n_features"].max()]),
-        Table.of(
-            "Reference runs",
-            pd.DataFrame(json.loads(reference.attrs["provenance"])),
-            "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands.",
-        ),
-    ]
+    title = "Relative excess of trained models over the rug"
+    caption = (
+        "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, see the "
+        "table of reference runs."
+    )
+    excess = _means(title, frame, {"excess": "+.1%"}, ["p", "ratio ≈", "n_features"], caption)
+    caption = (
+        "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands."
+    )
+    made = Table.of("Reference runs", pd.DataFrame(json.loads(reference.attrs["provenance"])), caption)
+    tables = [excess, _weights_table(frame[frame["n_features"] == frame["n_features"].max()]), made]
     return Shown("", figures, tables, _headline(frame, curves))
 
 
@@ -198,18 +166,17 @@ def _weights_table(frame: pd.DataFrame) -> Table:
 
 
 def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> Shown:
-    frame = pd.concat(
-        {"W_out = W_in'": _frame(aligned), "independent (source)": _frame(linear)}, names=["first weights"]
-    ).reset_index("first weights")
+    kinds = {"W_out = W_in'": _frame(aligned), "independent (source)": _frame(linear)}
+    frame = pd.concat(kinds, names=["first weights"]).reset_index("first weights")
     both = frame[frame["p"].isin(linear["p"].values) & frame["ratio"].isin(linear["ratio"].values)]
-    table = _means(
-        "What the first weights decide",
-        both,
-        {"excess": "+.1%", "dropped": ".1%"},
-        ["p", "ratio", "first weights"],
+    title = "What the first weights decide"
+    caption = (
         f"n_features = {int(linear['n_features'][0])}, trained in this run. With independent first weights "
         "half of the diagonal starts negative; `dropped` is the share of features that end with a diagonal "
-        "below a tenth of the largest one.",
+        "below a tenth of the largest one."
+    )
+    table = _means(
+        title, both, {"excess": "+.1%", "dropped": ".1%"}, ["p", "ratio", "first weights"], caption
     )
     return Shown("", (), [table])
 
@@ -218,28 +185,27 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
     cases = [one.assign(p=one.attrs["p"], ratio=one.attrs["ratio"]) for one in finite]
     case = xr.concat(cases, "case", combine_attrs="drop")
     draws = finite[0].sizes["draw"]
-    figure = Figure(
-        "finite-size",
-        "The rug at finite size tends to the macroscopic loss",
-        "Scale and bias from the macroscopic optimum, the bias corrected for the interference's exact "
-        f"mean; {draws} random rugs at each size, each simulated (bars: 95 % interval) and exact.",
-        case,
-        [partial(plots.plot_finite_size, case=k) for k in range(len(cases))],
-        size=(4.2, 3.2),
+    title = "The rug at finite size tends to the macroscopic loss"
+    caption = (
+        "Scale and bias from the macroscopic optimum, the bias corrected for the interference's exact mean; "
+        f"{draws} random rugs at each size, each simulated (bars: 95 % interval) and exact."
     )
+    panels = [partial(plots.plot_finite_size, case=k) for k in range(len(cases))]
+    figure = Figure("finite-size", title, caption, case, panels, size=(4.2, 3.2))
     frame = case.to_dataframe().reset_index()
     for name in ("exact", "predicted", "simulated"):
         frame[f"{name}, excess"] = frame[name] / frame["macroscopic"] - 1
     cells = frame.groupby(["p", "ratio", "n_features"])
     means = cells[[name for name in frame if name.endswith("excess")]].agg(_mean)
-    table = Table.of(
-        "The rug's exact loss tends to the macroscopic one",
-        means.assign(macroscopic=cells["macroscopic"].first()).reset_index(),
+    title = "The rug's exact loss tends to the macroscopic one"
+    caption = (
         f"Means over {draws} random rugs with Student's 95 % interval; predicted: the first Edgeworth "
-        "correction.",
+        "correction."
     )
+    table = Table.of(title, means.assign(macroscopic=cells["macroscopic"].first()).reset_index(), caption)
     largest = frame[frame["n_features"] == frame["n_features"].max()].groupby(["p", "ratio"])["exact, excess"]
-    said = [f"{mean:+.2%} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in largest.mean().items()]
+    means = largest.agg(partial(_mean, digits="+.2%"))
+    said = [f"{mean} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in means.items()]
     headline = (
         f"At n_features = {frame['n_features'].max()} the rug's exact loss differs from the macroscopic "
         f"formula by {' and '.join(said)}."
@@ -249,53 +215,40 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
 
 def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> Shown:
     sparse = float(plane["crossover_ratio"][0] / plane["p"][0])
+    moves = "One minimum, which moves through zero bias: a crossover, not a jump"
+    signs = "Where the optimal bias is negative (sparse regime) and positive (almost affine)"
+    of_profile = "Macroscopic loss over the shift, the scale optimal at each; dots mark the minimum."
+    of_signs = f"The bias vanishes on the black line; for small p it is ratio = {sparse:.3f} p."
     figures = [
-        Figure(
-            "profile",
-            "One minimum, which moves through zero bias: a crossover, not a jump",
-            "Macroscopic loss over the shift, the scale optimal at each; dots mark the minimum.",
-            profile,
-            plots.plot_profile,
-            size=(5.2, 3.6),
-        ),
-        Figure(
-            "bias",
-            "Where the optimal bias is negative (sparse regime) and positive (almost affine)",
-            f"The bias vanishes on the black line; for small p it is ratio = {sparse:.3f} p.",
-            plane,
-            plots.plot_bias_map,
-            size=(5.2, 3.8),
-        ),
+        Figure("profile", moves, of_profile, profile, plots.plot_profile, size=(5.2, 3.6)),
+        Figure("bias", signs, of_signs, plane, plots.plot_bias_map, size=(5.2, 3.8)),
     ]
     return Shown("", figures)
 
 
 def _show_checked(ds: xr.Dataset) -> Shown:
-    digits = {"exact": ".9g", "error_estimate": ".1e", "sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
-    frame = ds.to_dataframe()[["n_features", "n_hidden", "p", *digits]]
-    for name, form in digits.items():
-        frame[name] = frame[name].map(f"{{:{form}}}".format)
+    digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
+    digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
+    title = "Exact loss of trained models against samples"
     caption = (
         f"Trained in this run; {ds.attrs['samples']:.1e} fresh samples. Their float32 arithmetic errs by "
         "about 1e-7 relative; z is the difference in standard errors."
     )
-    return Shown("", (), [Table.of("Exact loss of trained models against samples", frame, caption)])
+    table = Table.formatted(title, ds, {name: f"{{{name}:{form}}}" for name, form in digits.items()}, caption)
+    return Shown("", (), [table])
 
 
 def _finite(p: float, ratio: float) -> Experiment:
-    sizes = (64, 256, 1024, 4096)
-    case = {"p": p, "ratio": ratio}
-    return Experiment(
-        runs.run_finite_size,
-        quick={**case, "n_features": sizes, "samples": 2000},
-        full={**case, "n_features": (*sizes, 16384), "samples": 4000},
-        seconds=4,
-    )
+    case, sizes = {"p": p, "ratio": ratio}, (64, 256, 1024, 4096)
+    full = {**case, "n_features": (*sizes, 16384), "samples": 4000}
+    return Experiment(runs.run_finite_size, {**case, "n_features": sizes}, full, seconds=4)
 
 
 # The quick models: three seeds, for an interval; at four p and three ratios; converged only.
 QUICK = {"n_features": 64, "seeds": range(3), "steps": 1500, "schedule": "converged"}
 FULL = {"n_features": 128, "seeds": range(5), "steps": 20_000}
+DENSE = (0.001, 0.01, 0.1, 0.4)
+TRAINING: dict[str, Any] = {"apart": ("seeds", "model"), "torch": True}
 
 SECTION = Section(
     "rug",
@@ -303,38 +256,30 @@ SECTION = Section(
     TEXT,
     {
         "picture": Experiment(runs.run_rug),
-        "curves": Experiment(runs.run_theory, quick=CURVES, full=CURVES, seconds=3),
-        "plane": Experiment(runs.run_theory, quick=PLANE, full=PLANE, seconds=3),
-        "profile": Experiment(runs.run_bias, quick=PROFILE, full=PROFILE),
+        "curves": Experiment(runs.run_theory, CURVES, CURVES, seconds=3),
+        "plane": Experiment(runs.run_theory, PLANE, PLANE, seconds=3),
+        "profile": Experiment(runs.run_bias, PROFILE, PROFILE),
         "reference": Experiment(runs.run_reference),
         "trained": Experiment(
             runs.run_trained,
-            quick={**QUICK, "p": PANELS[1:5], "ratio": (0.125, 0.25, 0.5)},
-            full={**FULL, "p": PANELS, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75)},
-            apart=("seeds", "model"),
-            torch=True,
+            {**QUICK, "p": PANELS[1:5], "ratio": (0.125, 0.25, 0.5)},
+            {**FULL, "p": PANELS, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75)},
             seconds=22,
+            **TRAINING,
         ),
         "linear_init": Experiment(
             runs.run_trained,
-            quick={**QUICK, "p": (0.01, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
-            full={**FULL, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
-            apart=("seeds", "model"),
-            torch=True,
+            {**QUICK, "p": (0.01, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
+            {**FULL, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
             seconds=8,
+            **TRAINING,
         ),
         "finite_sparse": _finite(0.05, 0.25),
         "finite_dense": _finite(0.4, 0.5),
         "checked": Experiment(
             runs.run_checked,
-            quick={"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,), "seeds": range(1)},
-            full={
-                "n_features": 128,
-                "p": (0.001, 0.01, 0.1, 0.4),
-                "ratio": (0.125, 0.25),
-                "seeds": range(1),
-                "samples": 10**7,
-            },
+            {"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,), "seeds": range(1)},
+            {"n_features": 128, "p": DENSE, "ratio": (0.125, 0.25), "seeds": range(1), "samples": 10**7},
             torch=True,
             seconds=8,
         ),
