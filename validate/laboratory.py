@@ -31,7 +31,7 @@ __all__ = [
     "version",
 ]
 
-PHENOMENA = ("rug", "codes", "sparsification", "collisions", "noise", "linear", "relu")
+PHENOMENA = ("rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu")
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 
 # Files in netCDF-3 hold integers below 2^31; runs of one experiment count their seeds up from this.

@@ -212,7 +212,7 @@ def c25(quick: bool) -> Evidence:
     ratio = 0.25
     p = np.array([1e-2, 1e-4, 1e-8, 1e-16, 1e-1])
     best = optimum(p, ratio)
-    noise = np.maximum(best.sigma, 1e-8)  # the engine's least: that of p = 1e-16, but for rounding
+    noise = best.sigma
     jump = np.array([_least_jumprelu(float(q), float(s)) for q, s in zip(p, noise, strict=True)])
     floor = p * noise**2 * posterior_loss(noise)
     factor = best.loss / jump

@@ -1,0 +1,83 @@
+"""The report's part on decoders at small sizes, and the trained models' gradients."""
+
+import numpy as np
+import pytest
+
+from superposition.solvers.decoders import optimum
+from superposition.validate import decoders
+from superposition.validate.decoders.trained import _Decoders
+
+TINY = {
+    "map": {"p": [1e-3, 0.1], "ratio": [0.1, 0.5]},
+    "passing": {"n_features": 512, "seeds": range(3), "steps": [1, 4], "cases": [(0.1, 0.5), (0.1, 0.1)]},
+    "recovery": {"p": 0.2, "sizes": [128, 512], "around": [0.7, 1.0, 1.3], "runs": 6},
+    "rugs": {"cases": [(0.1, 0.25)], "sizes": [128, 512], "seeds": range(3), "samples": 2**14},
+    "trained": {"cases": [(0.1, 0.5)], "n_features": 16, "steps": 60, "seeds": range(2), "samples": 4096},
+}
+
+
+def test_the_section_shows_all_of_its_topics(sections, tmp_path):
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    lab, shown = sections.show("decoders", TINY, tmp_path)
+    for made in shown.values():
+        assert "nan" not in made.text
+    (table,) = shown["map"].tables
+    assert len(table.rows) == 4
+    ends = lab["decoders.recovery"]["recovered"].mean("run").values
+    assert ends[:, 0].max() == 0.0
+    assert ends[-1, -1] == 1.0
+
+
+def test_losses_on_rugs_tend_to_the_prediction():
+    """Interference becomes Gaussian: at 2^13 features within 5 standard errors and 4 %, from above."""
+    ds = decoders.run_rugs([(0.1, 0.25)], [128, 2**13], range(6), samples=2**17)
+    ratio = ds["on_rug"] / ds["predicted"]
+    small, large = (ratio.isel(n_features=k, case=0) for k in (0, 1))
+    assert (small.mean("seed") > large.mean("seed")).all()
+    error = large.std("seed", ddof=1) / np.sqrt(large.sizes["seed"])
+    assert (np.abs(large.mean("seed") - 1) < 5 * error + 0.04).all()
+
+
+def test_the_straight_through_slope_is_that_of_the_loss():
+    """On Gaussian interference: the slope of the loss by the threshold, and its zero at the best decoder."""
+    torch = pytest.importorskip("torch", reason="training needs PyTorch")
+    p, s, n = 0.02, 0.1, 4_000_000
+    best, rng = optimum(p, s), np.random.default_rng(0)
+    x = (rng.random(n) < p) * rng.random(n)
+    y = torch.tensor(best.a * (x + s * rng.normal(size=n)) + best.b)
+    for shift in (0.0, 0.03):
+        edge = best.a * best.theta + best.b + shift
+        theta = torch.tensor(edge, dtype=torch.float64, requires_grad=True)
+        output = _Decoders(torch, "jumprelu", 0, 0.1 * s)(y, theta)
+        (torch.tensor(x) - output).square().mean().backward()
+        step = 0.2 * s * best.a
+        low, high = (
+            float(np.mean((x - np.where(y.numpy() > edge + d, y.numpy(), 0.0)) ** 2)) for d in (-step, step)
+        )
+        assert float(theta.grad) == pytest.approx((high - low) / (2 * step), rel=0.25, abs=2e-4)
+
+
+def test_what_topk_and_relu_keep():
+    torch = pytest.importorskip("torch", reason="training needs PyTorch")
+    y = torch.tensor([[0.3, -1.0, 2.0, 0.1]])
+    zero = torch.zeros(4)
+    assert _Decoders(torch, "topk", 2, 1.0)(y, zero).tolist() == [[pytest.approx(0.3), 0.0, 2.0, 0.0]]
+    assert _Decoders(torch, "relu", 2, 1.0)(y, zero).tolist() == [
+        [pytest.approx(0.3), 0.0, 2.0, pytest.approx(0.1)]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: decoders.run_rugs([(2.0, 0.25)], [128]), "`p` must"),
+        (lambda: decoders.run_passing(n_features=100), "`n_features` must"),
+        (lambda: decoders.run_passing([(0.1, 0.0)], n_features=128), "`cases` must"),
+        (lambda: decoders.run_trained([(0.1, 0.5)], n_features=12), "`n_features` must"),
+        (lambda: decoders.run_trained([(0.0, 0.5)], n_features=16), "`cases` must"),
+        (lambda: decoders.run_trained([(0.1, 0.5)], n_features=16, steps=0), "`steps` must"),
+    ],
+)
+def test_bad_input(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()

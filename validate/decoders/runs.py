@@ -1,0 +1,227 @@
+"""Decoders in the large and at finite sizes: the map over p and ratio, message passing, random rugs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from ...solvers import decoders, rug
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+from ...theory.rug import sigma
+from ..experiment import from_rows
+
+ONE_STEP = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
+SUCCESS = 1e-6  # largest error of a feature that counts as recovered
+
+
+def run_map(
+    p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5), ratio: Sequence[float] = (0.05, 0.12, 0.25, 0.5)
+) -> xr.Dataset:
+    """Compute what each decoder attains over a grid, and the line from which on iteration recovers all.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    ratio : sequence of float
+        n_hidden / n_features, in (0, 1).
+
+    Returns
+    -------
+    xarray.Dataset
+        ``loss`` (p, ratio, decoder) per feature, from one step, and ``iterated`` (p, ratio); ``recovery``
+        (p), the ratio above which iteration leaves nothing.
+
+    Examples
+    --------
+    >>> ds = run_map([0.01], [0.1, 0.5])
+    >>> bool((ds["loss"].sel(decoder="bayes") <= ds["loss"] * (1 + 1e-12)).all())
+    True
+    """
+    grid = np.broadcast_arrays(np.asarray(p, float)[:, None], np.asarray(ratio, float))
+    noise = sigma(*grid)
+    loss = [decoders.optimum(grid[0], noise, name).loss for name in ONE_STEP]
+    line = decoders.recovery_ratio(np.asarray(p, float))
+    iterated = [
+        [0.0 if r > top else decoders.state_evolution(q, r, tol=1e-9).loss for r in ratio]
+        for q, top in zip(p, line, strict=True)
+    ]
+    return xr.Dataset(
+        {
+            "loss": (("p", "ratio", "decoder"), np.stack(loss, axis=-1)),
+            "iterated": (("p", "ratio"), np.array(iterated)),
+            "recovery": ("p", line),
+        },
+        {"p": list(p), "ratio": list(ratio), "decoder": list(ONE_STEP)},
+    )
+
+
+def _projections(n: int, m: int, projection: str, rng: np.random.Generator) -> rug.RugMatrix | FloatArray:
+    return rug.rug_matrix(n, m, rng) if projection == "orthogonal" else rng.normal(size=(m, n)) / np.sqrt(m)
+
+
+def run_passing(
+    cases: Sequence[Sequence[float]] = ((0.05, 0.25), (0.05, 0.09), (0.2, 0.25)),
+    *,
+    n_features: int = 2**14,
+    projection: str = "orthogonal",
+    steps: Sequence[int] = (1, 2, 3, 5, 8, 12),
+    seeds: Sequence[int] = range(8),
+) -> xr.Dataset:
+    """Decode random features by message passing, and set the errors beside state evolution.
+
+    Parameters
+    ----------
+    cases : sequence of (p, ratio)
+    n_features : int
+        A power of two.
+    projection : {"orthogonal", "gaussian"}
+        Random rugs, or independent normal entries: 8 n_features n_hidden bytes.
+    steps : sequence of int
+        Steps after which errors are measured.
+    seeds : sequence of int
+        Two or more.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``error`` (case, step, seed), the mean squared error after so many steps, and ``law`` (case, step).
+
+    Examples
+    --------
+    >>> ds = run_passing([(0.1, 0.5)], n_features=256, steps=[1, 2], seeds=[0, 1])
+    >>> ds["error"].dims
+    ('case', 'step', 'seed')
+    """
+    n, steps = (
+        arguments.power_of_two("n_features", n_features),
+        [arguments.integer("steps", k, 1) for k in steps],
+    )
+    error, law = np.empty((len(cases), len(steps), len(seeds))), np.empty((len(cases), len(steps)))
+    for i, (p, ratio) in enumerate(cases):
+        m = round(arguments.number("cases", ratio, 1 / n, 1.0) * n)
+        path = decoders.state_evolution(p, m / n, projection=projection, steps=max(steps), tol=0.0).path
+        law[i] = np.pad(path, (0, max(steps) - path.size), mode="edge")[np.array(steps) - 1]
+        for j, seed in enumerate(seeds):
+            rng = np.random.default_rng([seed, i, n])
+            (x,), A = Features(n, p).sample(1, rng), _projections(n, m, projection, rng)
+            for k, number in enumerate(steps):
+                found = decoders.message_passing(A, A @ x, p, steps=number, tol=0.0)
+                error[i, k, j] = np.mean((found.x - x) ** 2)
+    return xr.Dataset(
+        {"error": (("case", "step", "seed"), error), "law": (("case", "step"), law)},
+        {
+            "p": ("case", [float(p) for p, _ in cases]),
+            "ratio": ("case", [float(r) for _, r in cases]),
+            "step": list(steps),
+            "seed": list(seeds),
+        },
+        {"n_features": n, "projection": projection},
+    )
+
+
+def run_recovery(
+    p: float = 0.1,
+    sizes: Sequence[int] = (512, 2048, 8192),
+    around: Sequence[float] = (0.85, 0.9, 0.95, 1.0, 1.05, 1.1),
+    runs: int = 24,
+    *,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Count how often message passing on random rugs recovers all features, at ratios around the line.
+
+    Parameters
+    ----------
+    p : float
+        Probability that a feature is on.
+    sizes : sequence of int
+        Numbers of features, powers of two.
+    around : sequence of float
+        Ratios, in units of that of the line.
+    runs : int
+        Runs at each, two or more.
+    seed : int
+        Of everything random.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``recovered`` (n_features, around, run), 1 where no feature is off by more than 1e-6, else 0, and the
+        attribute ``line``.
+
+    Examples
+    --------
+    >>> ds = run_recovery(0.2, [128], [0.5, 1.5], 4)
+    >>> ds["recovered"].mean("run").values.tolist()
+    [[0.0, 1.0]]
+    """
+    line = float(decoders.recovery_ratio(p))
+    found = np.zeros((len(sizes), len(around), runs), np.int64)
+    for i, n in enumerate(sizes):
+        for j, by in enumerate(around):
+            for k in range(runs):
+                rng = np.random.default_rng([seed, n, j, k])
+                (x,), R = Features(n, p).sample(1, rng), rug.rug_matrix(n, round(by * line * n), rng)
+                end = decoders.message_passing(R, R @ x, p, steps=300, tol=1e-6)
+                found[i, j, k] = np.abs(end.x - x).max() < SUCCESS
+    return xr.Dataset(
+        {"recovered": (("n_features", "around", "run"), found)},
+        {"n_features": list(sizes), "around": list(around), "run": np.arange(runs)},
+        {"p": p, "line": line},
+    )
+
+
+def run_rugs(
+    cases: Sequence[Sequence[float]] = ((0.01, 0.25), (0.1, 0.25)),
+    sizes: Sequence[int] = (128, 1024, 8192),
+    seeds: Sequence[int] = range(5),
+    *,
+    samples: int = 2**19,
+) -> xr.Dataset:
+    """Measure the predicted decoders on random rugs, where the interference is not yet Gaussian.
+
+    Parameters
+    ----------
+    cases : sequence of (p, ratio)
+    sizes : sequence of int
+        Numbers of features, powers of two.
+    seeds : sequence of int
+        Of rugs and samples; two or more.
+    samples : int
+        Outputs that are measured for each, at least n_features.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``on_rug`` (case, n_features, seed, decoder), the loss per feature of the best ReLU and JumpReLU of
+        Gaussian interference, and ``predicted``, that which is predicted.
+
+    Examples
+    --------
+    >>> run_rugs([(0.1, 0.5)], [64], [0, 1], samples=2**12)["on_rug"].shape
+    (1, 1, 2, 2)
+    """
+    rows: list[dict[str, float]] = []
+    kinds = ("relu", "jumprelu")
+    for case, (p, ratio) in enumerate(cases):
+        for n in sizes:
+            m = round(ratio * n)
+            best = {kind: decoders.optimum(p, float(sigma(p, m / n)), kind) for kind in kinds}
+            for seed in seeds:
+                rng = np.random.default_rng([seed, case, n])
+                R, batch = rug.rug_matrix(n, m, rng), max(1, samples // n)
+                x = Features(n, p).sample(batch, rng).T
+                y = R @ x - 0.5 * p * (R.row(0).sum() - 1.0)
+                for D in best.values():
+                    lost = np.mean((x - np.where(y > D.theta, D.a * y + D.b, 0.0)) ** 2)
+                    rows.append({"on_rug": float(lost), "predicted": float(D.loss)})
+    sizes_and_seeds = {"n_features": len(sizes), "seed": len(seeds)}
+    ds = from_rows(rows, case=len(cases), **sizes_and_seeds, decoder=len(kinds))
+    coordinates = {"n_features": list(sizes), "seed": list(seeds), "decoder": list(kinds)}
+    ends = {"p": ("case", [float(p) for p, _ in cases]), "ratio": ("case", [float(r) for _, r in cases])}
+    return ds.assign_coords({**coordinates, **ends})
+
+
+__all__ = ["run_map", "run_passing", "run_recovery", "run_rugs"]

@@ -1,0 +1,185 @@
+"""PyTorch models with ReLU, JumpReLU and TopK outputs, beside the best decoder of each kind on a rug."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...solvers import rug
+from ...solvers.decoders import optimum, topk_optimum
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.rug import sigma
+from ..training.engine import load_torch
+from ..training.loop import descend
+
+KINDS = ("relu", "jumprelu", "topk")
+RATE, END_RATE = 3e-3, 3e-5  # of Adam, falling geometrically
+# The step of a JumpReLU has the slope of a ramp of this width around the threshold, in units of sigma.
+WIDTH = 0.5
+
+
+class _Decoders:
+    """What is done to the outputs before they are compared with x."""
+
+    def __init__(self, torch: Any, kind: str, k: int, width: float) -> None:
+        self.torch, self.kind, self.k, self.width = torch, kind, k, width
+
+    def __call__(self, y: Any, theta: Any) -> Any:
+        if self.kind == "relu":
+            return y.relu()
+        if self.kind == "topk":
+            least = y.topk(self.k, dim=-1).values[..., -1:]
+            return self.torch.where(y >= least.detach(), y, 0.0)
+        gate = (y > theta).to(y.dtype)
+        # Straight through: exact in y where the gate is open. The gate is a step whose slope by the threshold
+        # is that of a ramp, as in Rajamanoharan et al. (2024).
+        ramp = ((y.detach() - theta) / self.width + 0.5).clamp(0.0, 1.0)
+        return y * gate + theta.detach() * (ramp - ramp.detach())
+
+
+def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int) -> Any:
+    """Train a stack of models from the encodings W (seed, n, m); return their parameters and the decoder."""
+    torch = load_torch()
+    p, noise, k = law
+    generator = torch.Generator().manual_seed(seed)
+    encoder = torch.tensor(W, dtype=torch.float32, requires_grad=True)
+    decoder = encoder.detach().clone().requires_grad_(True)
+    bias = torch.zeros(len(W), 1, W.shape[1], requires_grad=True)
+    theta = torch.full_like(bias, noise, requires_grad=True)
+    output, parameters = _Decoders(torch, kind, k, WIDTH * noise), [encoder, decoder, bias, theta]
+
+    def loss() -> Any:
+        u = torch.rand((len(W), batch, W.shape[1]), generator=generator)
+        x = torch.where(
+            u < p, u / p, 0.0
+        )  # one draw serves both: below p a feature is on, and u/p is uniform
+        error = x - output(x @ encoder @ decoder.mT + bias, theta)
+        return error.square().sum() / (batch * p)
+
+    def rate(step: int) -> float:
+        return float(RATE * (END_RATE / RATE) ** (step / steps))
+
+    list(descend(torch.optim.Adam(parameters, lr=RATE), loss, [steps], rate))
+    return [one.detach() for one in parameters], output
+
+
+def _measure(found: Any, p: float, samples: int, seed: int) -> FloatArray:
+    """Return the losses per feature of the models of a stack on fresh samples, the same for all kinds."""
+    torch = load_torch()
+    (encoder, decoder, bias, theta), output = found
+    generator, total, batch = torch.Generator().manual_seed(seed), 0.0, 2048
+    with torch.no_grad():
+        for _ in range(samples // batch):
+            u = torch.rand((1, batch, encoder.shape[1]), generator=generator)
+            x = torch.where(u < p, u / p, 0.0)
+            error = x - output(x @ encoder @ decoder.mT + bias, theta)
+            total = total + error.square().double().mean(dim=(1, 2)).numpy()
+    return np.asarray(total / (samples // batch))
+
+
+def _on_rugs(kind: str, n: int, m: int, p: float, k: int, seeds: Sequence[int], samples: int) -> FloatArray:
+    """Return the losses of the predicted decoder on random rugs of so many features."""
+    losses, noise = [], float(sigma(p, m / n))
+    best: Any = topk_optimum(n, p, noise, k=k) if kind == "topk" else optimum(p, noise, kind)
+    for seed in seeds:
+        rng = np.random.default_rng([seed, n, m])
+        R, squares = rug.rug_matrix(n, m, rng), []
+        mean = 0.5 * p * (R.row(0).sum() - 1.0)
+        for _ in range(max(1, samples // 2048)):
+            x = (rng.random((n, 2048)) < p) * rng.random((n, 2048))
+            y = R @ x - mean
+            kept = y >= np.partition(y, n - k, axis=0)[n - k] if kind == "topk" else y > best.theta
+            squares.append(np.mean((x - np.where(kept, best.a * y + best.b, 0.0)) ** 2))
+        losses.append(np.mean(squares))
+    return np.array(losses)
+
+
+def run_trained(
+    cases: Sequence[Sequence[float]] = ((0.01, 0.25),),
+    *,
+    n_features: int = 128,
+    seeds: Sequence[int] = range(5),
+    steps: int = 4000,
+    batch: int = 512,
+    samples: int = 2**17,
+) -> xr.Dataset:
+    """Train models whose outputs pass a ReLU, a JumpReLU or TopK, and measure them on fresh samples.
+
+    Encoder and decoder are free, biases and thresholds one per output; k is the best one on Gaussian
+    interference. Adam, rates falling geometrically from 3e-3 to 3e-5.
+
+    Parameters
+    ----------
+    cases : sequence of (p, ratio)
+    n_features : int
+        A power of two, for the rugs.
+    seeds : sequence of int
+        Of first weights and data; two or more.
+    steps, batch : int
+        Steps of training, and fresh samples in each.
+    samples : int
+        Samples on which losses are measured, at least 2048; the same for all kinds.
+
+    Returns
+    -------
+    xarray.Dataset
+        Losses per feature: ``trained`` and ``on_rug`` (case, decoder, seed), of trained models and of the
+        predicted decoder on random rugs of this size; ``predicted`` (case, decoder), in the limit of many
+        features (for TopK, of so many on independent noise); ``k`` (case).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    ImportError
+        If PyTorch is not installed.
+
+    Examples
+    --------
+    >>> ds = run_trained([(0.1, 0.5)], n_features=16, seeds=[0, 1], steps=50, samples=4096)
+    >>> ds.sizes["decoder"], bool((ds["trained"] > 0).all())
+    (3, True)
+    """
+    n = arguments.power_of_two("n_features", n_features)
+    steps, batch = arguments.integer("steps", steps, 1), arguments.integer("batch", batch, 1)
+    samples, seeds = (
+        arguments.integer("samples", samples, 2048),
+        [arguments.integer("seeds", s, 0) for s in seeds],
+    )
+    trained = np.empty((len(cases), len(KINDS), len(seeds)))
+    on_rug, predicted, number = np.empty_like(trained), np.empty(trained.shape[:2]), []
+    for i, (p, ratio) in enumerate(cases):
+        p, ratio = (
+            arguments.number("cases", p, 0.0, 1.0, brackets="(]"),
+            arguments.number("cases", ratio, 0, 1),
+        )
+        m = max(1, round(ratio * n))
+        noise = float(sigma(p, m / n))
+        number.append(topk_optimum(n, p, noise).k)
+        W = np.stack([np.random.default_rng([seed, n, m]).normal(size=(n, m)) for seed in seeds])
+        W /= np.linalg.norm(W, axis=2, keepdims=True)
+        for j, kind in enumerate(KINDS):
+            law = (p, noise, number[-1])
+            found = _train(kind, W, law, steps, batch, 1000 * seeds[0] + i)
+            trained[i, j] = _measure(found, p, samples, 1000 * seeds[0] + 500 + i)
+            on_rug[i, j] = _on_rugs(kind, n, m, p, number[-1], seeds, samples // len(seeds))
+            best = topk_optimum(n, p, noise, k=number[-1]) if kind == "topk" else optimum(p, noise, kind)
+            predicted[i, j] = best.loss
+    dims = ("case", "decoder")
+    return xr.Dataset(
+        {
+            "trained": ((*dims, "seed"), trained),
+            "on_rug": ((*dims, "seed"), on_rug),
+            "predicted": (dims, predicted),
+            "k": ("case", number),
+        },
+        {
+            "p": ("case", [float(p) for p, _ in cases]),
+            "ratio": ("case", [float(r) for _, r in cases]),
+            "decoder": list(KINDS),
+            "seed": list(seeds),
+        },
+        {"n_features": n, "steps": steps, "batch": batch, "samples": samples},
+    )
