@@ -156,13 +156,13 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> Shown:
         f"in half of the runs at the ratio of the line, {recovery.attrs['line']:.4f}, times "
         f"{', '.join(cross)}."
     )
-    caption = (
-        f"Left: {passing.sizes['seed']} rugs each, means with {LEVEL:.0%} intervals, lines from state "
-        f"evolution. Right: {recovery.sizes['run']} rugs at each point, p = {recovery.attrs['p']:g}."
+    followed = (
+        f"{passing.sizes['seed']} rugs each, means with {LEVEL:.0%} intervals; lines: state evolution."
     )
+    counted = f"{recovery.sizes['run']} rugs at each point, p = {recovery.attrs['p']:g}."
     figures = [
-        Figure("passing", "Message passing and its state evolution", caption, passing, plot_passing),
-        Figure("recovery", "Exact recovery sets in at the line", caption, recovery, plot_success),
+        Figure("passing", "Message passing and its state evolution", followed, passing, plot_passing),
+        Figure("recovery", "Exact recovery sets in at the line", counted, recovery, plot_success),
     ]
     return Shown(text, figures)
 
@@ -227,7 +227,7 @@ SECTION = Section(
         "passing": Experiment(run_passing, full={"n_features": 2**16, "seeds": range(16)}, seconds=15),
         "recovery": Experiment(
             run_recovery,
-            quick={"sizes": (256, 1024, 4096), "runs": 16},
+            quick={"sizes": (512, 2048, 8192), "runs": 20},
             full={"sizes": (512, 2048, 8192, 32768), "runs": 64},
             seconds=20,
         ),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import rug
@@ -79,6 +80,13 @@ def _measure(found: Any, p: float, samples: int, seed: int) -> FloatArray:
     return np.asarray(total / (samples // batch))
 
 
+def _largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
+    """Say which outputs are among the k largest of a sample (column): k of them, whatever is equal."""
+    kept = np.zeros(y.shape, np.bool_)
+    np.put_along_axis(kept, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
+    return kept
+
+
 def _on_rugs(kind: str, n: int, m: int, p: float, k: int, seeds: Sequence[int], samples: int) -> FloatArray:
     """Return the losses of the predicted decoder on random rugs of so many features."""
     losses, noise = [], float(sigma(p, m / n))
@@ -90,7 +98,7 @@ def _on_rugs(kind: str, n: int, m: int, p: float, k: int, seeds: Sequence[int], 
         for _ in range(max(1, samples // 2048)):
             x = (rng.random((n, 2048)) < p) * rng.random((n, 2048))
             y = R @ x - mean
-            kept = y >= np.partition(y, n - k, axis=0)[n - k] if kind == "topk" else y > best.theta
+            kept = _largest(y, k) if kind == "topk" else y > best.theta
             squares.append(np.mean((x - np.where(kept, best.a * y + best.b, 0.0)) ** 2))
         losses.append(np.mean(squares))
     return np.array(losses)
