@@ -21,7 +21,7 @@ from superposition.validate import claims
 
 FOLDER = Path(__file__).parents[1] / ".docs"
 PAGES = sorted(path.name for path in FOLDER.glob("*.rst"))
-PHENOMENA = ("rug", "codes", "sparsification", "collisions", "linear", "relu", "noise")
+PHENOMENA = ("rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
 WHY = "the documentation is built by Sphinx: pip install 'superposition[docs]'"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
-NAMES = ("tour", "rug", "codes", "sparsification", "collisions", "linear", "relu", "noise")
+NAMES = ("tour", "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
 LARGEST_FIGURE, LARGEST_NOTEBOOK = 60_000, 250_000  # bytes
 
 

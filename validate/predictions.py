@@ -101,6 +101,20 @@ def _rug(p: Any, ratio: Any) -> Columns:
     }
 
 
+def _decoders(p: Any, ratio: Any) -> Columns:
+    import numpy as np
+
+    from ..solvers import decoders
+    from ..theory import arguments, rug
+
+    noise = rug.sigma(p, arguments.real("ratio", ratio, 0, 1, brackets="()"))
+    kinds = ("affine", "relu", "jumprelu", "bayes")
+    found: Columns = {kind: decoders.optimum(p, noise, kind).loss for kind in kinds}
+    points = zip(p.tolist(), ratio.tolist(), strict=True)
+    found["iterated"] = np.array([decoders.state_evolution(*point).loss for point in points])
+    return {**found, "recovery_ratio": decoders.recovery_ratio(p)}
+
+
 def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
     from ..solvers import sparsification
 
@@ -269,6 +283,19 @@ PREDICTIONS: dict[str, Prediction] = {
             "best": "the code, or the mixture of two, behind `free`",
         },
         _codes,
+    ),
+    "decoders": Prediction(
+        "Decoders on the rug's interference: loss per feature of the best of each kind, large n_features",
+        (_P, Parameter("ratio", "n_hidden / n_features, in (0, 1)")),
+        {
+            "affine": "no activation: Cowsik et al. (2024), sec. 2",
+            "relu": "Cowsik et al. (2024), Eq. 5 minimised",
+            "jumprelu": "a y + b above a threshold, else 0; also TopK of many features",
+            "bayes": "posterior mean: no function of one output is better; Cowsik et al. (2024), Eqs. 29-31",
+            "iterated": "message passing to its end (state evolution); 0 where all is recovered",
+            "recovery_ratio": "ratio above which message passing recovers all features",
+        },
+        _decoders,
     ),
     "noise": Prediction(
         "Hidden noise: how fast it makes encodings sparse, loss summed over features",

@@ -156,9 +156,7 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> Shown:
         f"in half of the runs at the ratio of the line, {recovery.attrs['line']:.4f}, times "
         f"{', '.join(cross)}."
     )
-    followed = (
-        f"{passing.sizes['seed']} rugs each, means with {LEVEL:.0%} intervals; lines: state evolution."
-    )
+    followed = f"{passing.sizes['seed']} rugs each, means with {LEVEL:.0%} intervals; lines: state evolution."
     counted = f"{recovery.sizes['run']} rugs at each point, p = {recovery.attrs['p']:g}."
     figures = [
         Figure("passing", "Message passing and its state evolution", followed, passing, plot_passing),
