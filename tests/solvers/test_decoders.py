@@ -63,6 +63,21 @@ def test_a_jump_pays_only_where_features_are_rare():
     np.testing.assert_allclose(relu[4:], macroscopic.asymptotic_loss(p[4:], 0.25), rtol=1e-7)
 
 
+@pytest.mark.parametrize("exponent", [0.3, 0.6])
+def test_the_constants_along_a_falling_ratio(exponent):
+    """At ratio = p^(1 - exponent) sigma still tends to 0, and the constants are the same."""
+    p = np.array([1e-20, 1e-40, 1e-80])
+    ratio = p ** (1 - exponent)
+    unit = p * macroscopic.sigma(p, ratio) ** 2
+    relu, jump = (
+        decoders.optimum(p, macroscopic.sigma(p, ratio), kind).loss / unit for kind in ("relu", "jumprelu")
+    )
+    shift = macroscopic.asymptotic_shift(p)
+    off = [abs(found - law) for found, law in ((relu / (1 + shift**2 / 4), 1), (jump, 1))]
+    assert all(np.all(np.diff(one) < 0) for one in off)
+    assert max(one[-1] for one in off) < 0.02
+
+
 def test_the_best_topk_is_the_best_of_all_k():
     for n, p, s in [(12, 0.2, 0.3), (40, 0.05, 0.1), (9, 0.9, 0.5)]:
         every = [decoders.topk_optimum(n, p, s, k=k).loss for k in range(1, n + 1)]

@@ -148,6 +148,22 @@ def test_the_rule_over_values_integrates_them(values):
             assert weights @ special.ndtr((v - theta) / s) == pytest.approx(true, rel=1e-9)
 
 
+@pytest.mark.parametrize("values", VALUES)
+def test_the_gradient_by_differences(values):
+    """Fourth-order differences, good to h^4 and to rounding over h: 1e-8 of the largest slope."""
+    rng = np.random.default_rng(4)
+    for p, s in [(1e-3, 0.05), (0.1, 0.3), (0.7, 2.0)]:
+        at = np.array([s * rng.uniform(-1, 4), rng.uniform(0.5, 1.5), s * rng.uniform(-1, 1)])
+        found = decoders.jumprelu_gradient(*at, s, p, values=values)
+        for k in range(3):
+            step = 1e-3 * (s, 1.0, s)[k] * np.eye(3)[k]
+            low, less, more, high = (
+                decoders.jumprelu_loss(*(at + h * step), s, p, values=values) for h in (-2, -1, 1, 2)
+            )
+            slope = (low - 8 * less + 8 * more - high) / 12 / step[k]
+            assert abs(found[k] - slope) <= 1e-8 * np.abs(found).max()
+
+
 def test_a_relu_is_that_of_the_rug():
     for p, s in drawn(5, 20):
         a, z = 10 ** np.random.default_rng(int(1e6 * s)).uniform(-0.3, 0.3), -1.5

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..arguments import FloatArray
-from .channel import LOG_ROOT, on_nodes, ramps, support
+from .channel import LOG_ROOT, on_nodes, posterior, ramps, support
 
-__all__ = ["best_line", "line_losses", "share_above", "threshold"]
+__all__ = ["best_line", "line_losses", "line_slopes", "share_above", "threshold"]
 
 
 def _given(v: FloatArray, theta: float, a: float, shrink: float, b: float, sigma: float) -> FloatArray:
@@ -36,11 +36,10 @@ def line_losses(
     return float((1.0 - p) * errors[-1]), float(p * weights @ errors[:-1])
 
 
-def best_line(values: str, theta: float, sigma: float, p: float, through: bool) -> tuple[float, float, float]:
-    """Return a, 1 - a and b of the best line above the threshold; with `through` it is 0 at the threshold.
+def _moments(values: str, theta: float, sigma: float, p: float) -> tuple[float, float, float, float, float]:
+    """Return E t^r above the threshold, r = 0, 1, 2, and E Z t^r there, r = 0, 1; t = (y - theta)/sigma.
 
-    Let t = (y - theta)/sigma, positive above the threshold. There y - x is sigma Z, and the line that is
-    taken from y is fitted to it. By parts, E Z = phi(x) and E Z t = H_0(x), x = (v - theta)/sigma.
+    By parts, E Z = phi(x) and E Z t = H_0(x), x = (v - theta)/sigma: the second is the first of all.
     """
     v, weights = on_nodes(values, theta, sigma)
     x = (np.append(v, 0.0) - theta) / sigma
@@ -48,10 +47,40 @@ def best_line(values: str, theta: float, sigma: float, p: float, through: bool) 
     m0, m1, m2 = ramps(x) @ weights
     with np.errstate(under="ignore"):
         e0 = float(weights @ np.exp(-0.5 * x * x - LOG_ROOT))
+    return m0, m1, m2, e0, m0
+
+
+def line_slopes(
+    values: str, theta: float, a: float, b: float, sigma: float, p: float
+) -> tuple[float, float, float]:
+    """Return the derivatives of the loss by the threshold, the scale and the bias.
+
+    At the threshold D = a theta + b goes over to 0; with it the loss changes by f (2 D E[x | theta] - D^2).
+    """
+    m0, m1, m2, e0, e1 = _moments(values, theta, sigma, p)
+    # D - x = sigma Z - (1 - a) y + b
+    by_b = sigma * e0 - (1.0 - a) * (theta * m0 + sigma * m1) + b * m0
+    by_t = sigma * e1 - (1.0 - a) * (theta * m1 + sigma * m2) + b * m1
+    at, jump = np.array([theta]), a * theta + b
+    height, mean, _ = posterior(values, at, sigma)
+    with np.errstate(under="ignore"):
+        on = p * float(np.exp(height[0]))
+        off = (1.0 - p) * float(np.exp(-0.5 * (theta / sigma) ** 2 - LOG_ROOT)) / sigma
+    by_theta = 2.0 * jump * on * float(mean[0]) - jump * jump * (on + off)
+    return by_theta, 2.0 * (theta * by_b + sigma * by_t), 2.0 * by_b
+
+
+def best_line(values: str, theta: float, sigma: float, p: float, through: bool) -> tuple[float, float, float]:
+    """Return a, 1 - a and b of the best line above the threshold; with `through` it is 0 at the threshold.
+
+    Let t = (y - theta)/sigma, positive above the threshold. There y - x is sigma Z, and the line that is
+    taken from y is fitted to it.
+    """
+    m0, m1, m2, e0, e1 = _moments(values, theta, sigma, p)
     if through:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t
-        shrink = (m0 - theta / sigma * m1) / m2
+        shrink = (e1 - theta / sigma * m1) / m2
         return 1.0 - shrink, shrink, (shrink - 1.0) * theta
-    shrink = (m0 - e0 * m1 / m0) / (m2 - m1 * m1 / m0)
+    shrink = (e1 - e0 * m1 / m0) / (m2 - m1 * m1 / m0)
     return 1.0 - shrink, shrink, shrink * theta - sigma * (e0 - shrink * m1) / m0
 
 
