@@ -189,8 +189,10 @@ def jumprelu_gradient(
 
     Parameters
     ----------
-    theta, a, b, sigma, p, values
+    theta, a, b : array_like of float
         As in `jumprelu_loss`; theta within 12 sigma of the values, or 0.
+    sigma, p, values
+        As in `bayes_decoder`.
 
     Returns
     -------
