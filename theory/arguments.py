@@ -37,6 +37,7 @@ __all__ = [
     "probability",
     "real",
     "shown",
+    "together",
     "vector",
     "whole",
 ]
@@ -406,6 +407,24 @@ def fits(name: str, value: Any, doubles: float) -> None:
         size = f"{doubles / 2**27:.2g}" if doubles < 2**1000 else "more than 1e290"
         rule = f"be smaller: arrays of {size} GiB would be needed"
         raise ValueError(f"`{name}` must {rule}; got {shown(value)}.")
+
+
+def together(**arrays: FloatArray) -> list[FloatArray]:
+    """Broadcast arrays that were checked, given by name.
+
+    Examples
+    --------
+    >>> together(p=np.ones(2), ratio=np.ones(3))
+    Traceback (most recent call last):
+        ...
+    ValueError: `p`, `ratio` must have shapes that broadcast together; got (2,), (3,).
+    """
+    try:
+        return list(np.broadcast_arrays(*arrays.values()))
+    except ValueError as error:
+        names = ", ".join(f"`{name}`" for name in arrays)
+        shapes = ", ".join(str(array.shape) for array in arrays.values())
+        raise ValueError(f"{names} must have shapes that broadcast together; got {shapes}.") from error
 
 
 def finite(function: Callable[P, R]) -> Callable[P, R]:

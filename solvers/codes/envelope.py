@@ -165,7 +165,7 @@ def envelopes(p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = COD
 def _plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     on = arguments.real("p", p, LEAST_P, 1, brackets="[)")
     r = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    on, r = np.broadcast_arrays(on, r)
+    on, r = arguments.together(p=on, ratio=r)
     return on, r
 
 

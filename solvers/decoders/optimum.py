@@ -85,7 +85,7 @@ def optimum(
     """
     on, s, values = channel(p, sigma, values)
     decoder = arguments.choice("decoder", decoder, DECODERS)
-    on, s = np.broadcast_arrays(on, s)
+    on, s = arguments.together(p=on, sigma=s)
     rows = [_best(values, decoder, float(q), float(t)) for q, t in zip(on.ravel(), s.ravel(), strict=True)]
     columns = np.array(rows, np.float64).reshape(-1, 4).T
     return Decoder(*(column.reshape(on.shape)[()] for column in columns))

@@ -81,7 +81,7 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     (1.2548, -0.4409, 0.005789)
     """
     on = arguments.probability("p", p, low=_LEAST_P)
-    on, fraction = np.broadcast_arrays(on, arguments.real("ratio", ratio, 0, 1, brackets="(]"))
+    on, fraction = arguments.together(p=on, ratio=arguments.real("ratio", ratio, 0, 1, brackets="(]"))
     shape, on, fraction = on.shape, on.ravel(), fraction.ravel()
     sigma = theory.sigma(on, fraction)
     # The affine optimum: a = ratio, output mean p/2. It stays where the ReLU never clips, and at ratio 1.

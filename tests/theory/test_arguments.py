@@ -8,7 +8,11 @@ import mpmath
 import numpy as np
 import pytest
 
+from superposition.solvers import codes as codes_solvers
+from superposition.solvers import decoders as decoders_solvers
+from superposition.solvers import rug as rug_solvers
 from superposition.theory import arguments
+from superposition.theory import codes as codes_theory
 
 
 def repr_of(value):
@@ -240,3 +244,9 @@ def test_what_overflows_in_python_or_does_not_broadcast_is_refused_by_the_names_
         power(1e300, 2.0)
     with pytest.raises(ValueError, match="`x`, `y` must be of shapes that broadcast together; got x = array"):
         power(np.ones(2), np.ones(3))
+
+
+def test_arrays_of_other_shapes_are_refused_by_name():
+    for call in (rug_solvers.optimum, decoders_solvers.optimum, codes_solvers.envelope, codes_theory.loss_bound):
+        with pytest.raises(ValueError, match=r"`p`, .* must .* broadcast together; got .*2.*3"):
+            call(np.full(2, 0.1), np.full(3, 0.2))

@@ -95,7 +95,7 @@ def loss_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     0.041
     """
     on = arguments.real("p", p, 0, 1, brackets="()")
-    on, r = np.broadcast_arrays(on, arguments.real("ratio", ratio, 0, 1, brackets="(]"))
+    on, r = arguments.together(p=on, ratio=arguments.real("ratio", ratio, 0, 1, brackets="(]"))
     found = np.empty(on.shape)
     for one in np.unique(on):
         found[on == one] = one * _mean_on_loss(float(one), r[on == one])

@@ -37,6 +37,7 @@ def _each(function: Any, *columns: npt.ArrayLike) -> Any:
     return np.array(found, np.float64).reshape(arrays[0].shape)[()]
 
 
+@arguments.finite
 def bayes_decoder(
     y: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform"
 ) -> Any:
@@ -219,6 +220,7 @@ def jumprelu_gradient(
     return np.array(found, np.float64).T.reshape(3, *columns[0].shape)
 
 
+@arguments.finite
 def kept_share(
     theta: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform"
 ) -> Any:
