@@ -247,6 +247,7 @@ def test_what_overflows_in_python_or_does_not_broadcast_is_refused_by_the_names_
 
 
 def test_arrays_of_other_shapes_are_refused_by_name():
-    for call in (rug_solvers.optimum, decoders_solvers.optimum, codes_solvers.envelope, codes_theory.loss_bound):
-        with pytest.raises(ValueError, match=r"`p`, .* must .* broadcast together; got .*2.*3"):
+    loss_bound = codes_theory.loss_bound
+    for call in (rug_solvers.optimum, decoders_solvers.optimum, codes_solvers.envelope, loss_bound):
+        with pytest.raises(ValueError, match=r"`p`, .* must .* broadcast together; got "):
             call(np.full(2, 0.1), np.full(3, 0.2))
