@@ -209,8 +209,8 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
             experiment("corrected", "squared length on others' neurons", float(ds["owned"]), ">=", 0.9),
         ),
         says(
-            "it rests at a strict minimum of the noise-averaged loss, in which it opposes all others at "
-            f"once; its loss, {spread:.4f}, is below the {sparse:.4f} of encodings all near one-hot",
+            "in the first of them it rests at a strict minimum of the noise-averaged loss, in which it opposes "
+            f"all others at once; its loss, {spread:.4f}, is below the {sparse:.4f} of encodings all near one-hot",
             numeric("corrected", "least curvature there", float(ds["curvature"]), ">", 0.0),
             numeric("corrected", "gradient over it, the distance left", away, "<=", 0.05),
             numeric("corrected", "stuck after the averaged flow", still, ">=", 1.0),
