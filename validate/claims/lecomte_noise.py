@@ -40,16 +40,16 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
     term = next_step_error().coeff(eta, 2).diff(p4) - 16 * (mu4 - 3 * mu2**2)
     return evidence(
         f"At n, m = {ds['n_features'].values[-1]}, {ds.attrs['n_hidden']}, sigma = {std:g} and a fixed "
-        f"learning_rate * steps growth of |W|_4^4 goes with the power {found['power']} of the learning rate "
-        "(first order: 0, the regulariser: 1). Encodings that descended the printed regulariser would have "
-        f"had {part:.1%} of the growth. Through the kurtosis growth changes sign at "
+        f"learning_rate * steps growth of |W|_4^4 goes with the power {found['power']} of the learning "
+        "rate (first order: 0, the regulariser: 1). Encodings that descended the printed regulariser would "
+        f"have had {part:.1%} of the growth. Through the kurtosis growth changes sign at "
         f"{found['crossing']}. There are 20 runs since 12 had shown the share of first order by a hair.",
         allowed("printed", "power of the learning rate", found["power"], ">=", 1.0),
         allowed("printed", "growth of one encoding alone", lone, ">=", 0.0),
         says("the loss after a step has this term", symbolic("corrected", "eta^2 |W|_4^4 in it", term)),
         says(
-            f"encodings do not descend it: one alone gets flatter under bipolar noise, by {-lone.value:.2g} "
-            f"in |W|_4^4/|W|_2^4 where theory's second order has {-predicted:.2g}",
+            "encodings do not descend it: one alone gets flatter under bipolar noise, by "
+            f"{-lone.value:.2g} in |W|_4^4/|W|_2^4 where theory's second order has {-predicted:.2g}",
             shown("corrected", "growth of one encoding alone", lone, "<", 0.0),
             *between(allowed, "corrected", "the same less theory's", lone_gap, 0.0, 0.0),
         ),
@@ -81,10 +81,10 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
     gaps = [family.of(mean, row - 3 / (m + 2)) for row in normal.isel(step=-1).values]
     random = "normal noise: |W|_4^4/|W|_2^4 less 3/(m+2)"
     return evidence(
-        f"At n, m = {ds.attrs['n_features']}, {m} and sigma = {', '.join(f'{std:g}' for std in stds)}, as in "
-        f"the authors' code, {ds.sizes['run']} runs of {int(ds['step'][-1])} steps each: growth of "
-        f"|W|_4^4/|W|_2^4 under bipolar noise {'; '.join(map(format, rise))}. Under normal noise no axis is "
-        "special, so random first weights keep the mean 3/(m+2) of random directions at all times: "
+        f"At n, m = {ds.attrs['n_features']}, {m} and sigma = {', '.join(f'{std:g}' for std in stds)}, as "
+        f"in the authors' code, {ds.sizes['run']} runs of {int(ds['step'][-1])} steps each: growth of "
+        f"|W|_4^4/|W|_2^4 under bipolar noise {'; '.join(map(format, rise))}. Under normal noise no axis "
+        "is special, so random first weights keep the mean 3/(m+2) of random directions at all times: "
         "differences from it are tested for 0, and against a tenth of the way to 1/2, which is sparse.",
         shown("printed", "growth under bipolar noise", rise, ">", 0.0),
         shown("printed", "what larger sigma adds, early", faster, ">", 0.0),
@@ -166,8 +166,8 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
         ),
         says(
             "the drop is of lengths and, to second order in the learning rate, also of shapes: at sigma = "
-            f"{float(at['noise_std']):g}, |W|_2^2 and |W|_4^4/|W|_2^4 are {float(squares[0].mean()):.2g} and "
-            f"{float(shapes[0].mean()):.2g} at the source's rate, {float(squares[1].mean()):.2g} and "
+            f"{float(at['noise_std']):g}, |W|_2^2 and |W|_4^4/|W|_2^4 are {float(squares[0].mean()):.2g} "
+            f"and {float(shapes[0].mean()):.2g} at the source's rate, {float(squares[1].mean()):.2g} and "
             f"{float(shapes[1].mean()):.2g} at {float(shapes['learning_rate'][1]):.2g}",
             shown("corrected", "loss of shape at the larger rate", lost, ">", 0.0),
         ),
@@ -192,25 +192,26 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
     return evidence(
         "An encoding counts as stuck if it is below 1/2 in |W|_4^4/|W|_2^4 when most others of its run are "
         f"above. At n, m = {n}, {m} and sigma = {printed_std:g} the mean of |W|_4^4 is {last} after "
-        f"{int(at['step'])} steps: bipolar noise of this size leaves regular simplexes alone whose |W|_1 are "
-        f"below {silent:.3g}, and no unit encoding on {m} neurons has more than {math.sqrt(m):.3g}.",
+        f"{int(at['step'])} steps: bipolar noise of this size leaves regular simplexes alone whose |W|_1 "
+        f"are below {silent:.3g}, and no unit encoding on {m} neurons has more than {math.sqrt(m):.3g}.",
         allowed("printed", f"mean |W|_4^4 at sigma = {printed_std:g}", last, ">=", 0.5),
         says(
-            f"the figure's sigma = {printed_std:g} must be another: with n = {n} it leaves simplexes of any "
-            f"orientation alone on up to {math.floor(silent**2)} neurons, and changes |W|_4^4 by "
+            f"the figure's sigma = {printed_std:g} must be another: with n = {n} it leaves simplexes of "
+            f"any orientation alone on up to {math.floor(silent**2)} neurons, and changes |W|_4^4 by "
             f"{grown.value:.1g} on {m}",
             numeric("corrected", "largest |W|_1 of a unit encoding", math.sqrt(m), "<=", silent),
             shown("corrected", f"growth at sigma = {printed_std:g}", grown, "<=", NOTHING),
         ),
         says(
-            f"at sigma = {ds.attrs['noise_std']:g} (authors' code) {int(ds['found'])} of {ds.attrs['runs']} "
-            "runs have a stuck encoding on neurons that others own",
+            f"at sigma = {ds.attrs['noise_std']:g} (authors' code) {int(ds['found'])} of "
+            f"{ds.attrs['runs']} runs have a stuck encoding on neurons that others own",
             shown("corrected", "share of runs with one", having, ">=", 0.25),
             experiment("corrected", "squared length on others' neurons", float(ds["owned"]), ">=", 0.9),
         ),
         says(
-            "in the first of them it rests at a strict minimum of the noise-averaged loss, in which it opposes "
-            f"all others at once; its loss, {spread:.4f}, is below the {sparse:.4f} of encodings all near one-hot",
+            "in the first of them it rests at a strict minimum of the noise-averaged loss, in which it "
+            f"opposes all others at once; its loss, {spread:.4f}, is below the {sparse:.4f} of encodings "
+            "all near one-hot",
             numeric("corrected", "least curvature there", float(ds["curvature"]), ">", 0.0),
             numeric("corrected", "gradient over it, the distance left", away, "<=", 0.05),
             numeric("corrected", "stuck after the averaged flow", still, ">=", 1.0),
