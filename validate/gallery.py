@@ -12,7 +12,8 @@ from .report import full_names
 
 __all__ = ["GALLERY", "write_gallery"]
 
-GALLERY = ("rug", "codes", "sparsification", "collisions", "linear", "relu", "noise")  # in the README's order
+# In the order of the documentation.
+GALLERY = ("rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
 
 
 def write_gallery(

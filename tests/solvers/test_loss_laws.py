@@ -168,7 +168,9 @@ def wide(rng, n):
     )
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "half-normal")) for name in LAWS]
+)
 @pytest.mark.parametrize(
     ("seed", "gradients"),
     [
@@ -209,7 +211,8 @@ GROUPS = [
             Features(64, np.geomspace(0.01, 0.3, 64), v, np.linspace(0.5, 2, 64))
             for v in ("uniform", "normal")
         ),
-        *(Features(64, 0.05, v) for v in ("binary", "half-normal", "exponential", "symmetric")),
+        pytest.param(Features(64, 0.05, "binary"), id="binary", marks=pytest.mark.slow),
+        *(Features(64, 0.05, v) for v in ("half-normal", "exponential", "symmetric")),
         Features(64, 0.05, groups=GROUPS),
         Features(64, 0.05, "exponential", groups=GROUPS),
         Features(64, 0.05, exactly=3),

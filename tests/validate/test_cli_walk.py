@@ -64,6 +64,7 @@ BASE = {
     "predict sparsification": {"--t": ["1"], "--lam": ["0.1"], "--n-hidden": ["100"]},
     "predict relu": {"--p": ["0.1"]},
     "predict codes": {"--p": ["0.1"], "--ratio": ["0.5"]},
+    "predict decoders": {"--p": ["0.1"], "--ratio": ["0.5"]},
 }
 SLOW = {"predict sparsification", "predict relu", "predict codes"}
 # One of these is enough.

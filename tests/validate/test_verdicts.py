@@ -78,8 +78,8 @@ def test_there_are_no_other_rows():
     assert len(claims.CLAIMS) == sum(map(len, ROWS.values()))
 
 
-# Counts over many runs of the flow: a quarter of a minute.
-SLOW = {"L18", "L20", "L37"}
+# Many runs of flows and descents, a quarter of a minute each. The tests of the sections judge them on few.
+SLOW = {"L18", "L19", "L20", "L31", "L34", "L35", "L36", "L37"}
 
 
 @pytest.fixture(scope="module")
