@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from superposition.validate.claims.cowsik_structure import STRUCTURE
+from superposition.validate.claims import select
 from superposition.validate.codes.runs import run_pair
 from superposition.validate.codes.symmetry import run_stored
 
@@ -24,7 +24,7 @@ def followed():
 
 @pytest.mark.parametrize("id", ["C27", "C29", "C30", "C31"])
 def test_models_that_followed_the_print_would_be_believed(followed, id):
-    (claim,) = (claim for claim in STRUCTURE if claim.id == id)
+    (claim,) = select([id])
     others = [run_pair([0.05, 0.1], starts=2)] if id == "C29" else []
     findings = claim.check(True, followed, *others).findings
     assert all(f.passed for f in findings if f.about == "printed")

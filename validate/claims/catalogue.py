@@ -9,7 +9,12 @@ from ...theory.arguments import choice
 from ..laboratory import Lab, pieces_of
 from ..tasks import Task, perform
 from . import (
-    cowsik,
+    cowsik_model,
+    cowsik_rug,
+    cowsik_scaling,
+    cowsik_scaling_bounds,
+    cowsik_structure,
+    cowsik_weights,
     elhage,
     lecomte_collisions,
     lecomte_l1,
@@ -24,10 +29,16 @@ from .ledger import Checked, Claim, Evidence, Verdict
 
 # A further source adds its modules and its letter here.
 _LECOMTE = (lecomte_collisions, lecomte_l1, lecomte_noise, lecomte_noise_theory, lecomte_polysemantic)
+_COWSIK = (cowsik_model, cowsik_weights, cowsik_rug, cowsik_scaling, cowsik_scaling_bounds, cowsik_structure)
 _OTHERS = (notes_critical, notes_flows, notes_relu, elhage)
-_ROWS = [row for room in (*_LECOMTE, *_OTHERS) for row in vars(room).values() if isinstance(row, Claim)]
+_ROWS = {
+    row.id: row
+    for room in (*_LECOMTE, *_COWSIK, *_OTHERS)
+    for row in vars(room).values()
+    if isinstance(row, Claim)
+}
 CLAIMS: tuple[Claim, ...] = tuple(
-    sorted([*_ROWS, *cowsik.CLAIMS], key=lambda claim: ("LCBE".index(claim.id[0]), int(claim.id[1:])))
+    sorted(_ROWS.values(), key=lambda claim: ("LCBE".index(claim.id[0]), int(claim.id[1:])))
 )
 
 

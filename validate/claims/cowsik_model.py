@@ -7,9 +7,7 @@ from ...solvers.rug import optimum
 from ...theory import rug
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
-from .ledger import Claim, Evidence, bound, claim, numeric, says, symbolic
-
-__all__ = ["MODEL"]
+from .ledger import Evidence, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "cowsik2024"
 # Gauss's rule on [0, 1].
@@ -30,21 +28,23 @@ def _square_ramp(x: FloatArray) -> FloatArray:
     return (1 + x * x) * ndtr(x) + x * _density(x)
 
 
-@claim("C1", SOURCE, "App. C", "Var x_j = (4p - 3p^2)/12")
+@claim("C1", SOURCE, "App. C")
 def c1(quick: bool) -> Evidence:
+    """Var x_j = (4p - 3p^2)/12"""
     p, u = sp.symbols("p u", positive=True)
     mean = p * sp.integrate(u, (u, 0, 1))
     second = p * sp.integrate(u**2, (u, 0, 1))
     variance = sp.expand(second - mean**2)
-    return Evidence(
+    return evidence(
         f"x = c u gives E x = {mean}, E x^2 = {second} and the variance {variance}.",
-        [symbolic("printed", "Var x - (4p - 3p^2)/12", variance - (4 * p - 3 * p**2) / 12)],
-        {"variance at p = 0.1": float(variance.subs(p, sp.Rational(1, 10)))},
+        symbolic("printed", "Var x - (4p - 3p^2)/12", variance - (4 * p - 3 * p**2) / 12),
+        numbers={"variance at p = 0.1": float(variance.subs(p, sp.Rational(1, 10)))},
     )
 
 
-@claim("C2", SOURCE, "2", "the linear model's optimal loss falls linearly in n_d")
+@claim("C2", SOURCE, "2")
 def c2(quick: bool) -> Evidence:
+    """the linear model's optimal loss falls linearly in n_d"""
     n, p = 5, sp.Symbol("p", positive=True)
     mean, second = p / 2, p / 3
     moment = sp.Matrix(n, n, lambda i, j: second if i == j else mean**2)
@@ -64,31 +64,25 @@ def c2(quick: bool) -> Evidence:
         worst = min(worst, float(np.sum((np.eye(size) - M) ** 2) - (size - d)))
     grid = np.linspace(0.01, 1.0, 12)
     line = rug.linear_loss(0.1, grid) - (1 - grid) * (0.1 / 3 - 0.1**2 / 4)
-    return Evidence(
+    return evidence(
         "With a bias the loss of a map of rank n_d is at least the sum of the n_s - n_d smallest "
         "eigenvalues of the covariance, and the covariance is Var x times the identity: the loss is (1 - "
         f"n_d/n_s) Var x, a straight line. Random maps of rank n_d stay {worst:.2g} above it (in units of "
         f"Var x). Without a bias the second moment counts, its top eigenvalue {sp.factor(top)} (n = {n}) "
         f"stands out, and the first hidden unit saves {sp.factor(first_saving)} instead of "
         f"{sp.factor(variance)}: linear from n_d = 1 on only.",
-        [
-            symbolic("printed", "covariance less Var x times identity", covariance - variance * sp.eye(n)),
-            symbolic("printed", "second differences of the optimal loss in n_d", sp.Matrix(bend)),
-            bound("printed", "||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", -1e-12),
-            # Two roundings of numbers below 0.04.
-            numeric("printed", "linear_loss less (1 - r) Var x", np.abs(line).max(), "<=", 1e-16),
-        ],
-        {"first saving over the others, no bias, p = 0.1, n = 5": float(more)},
+        symbolic("printed", "covariance less Var x times identity", covariance - variance * sp.eye(n)),
+        symbolic("printed", "second differences of the optimal loss in n_d", sp.Matrix(bend)),
+        bound("printed", "||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", -1e-12),
+        # Two roundings of numbers below 0.04.
+        numeric("printed", "linear_loss less (1 - r) Var x", np.abs(line).max(), "<=", 1e-16),
+        numbers={"first saving over the others, no bias, p = 0.1, n = 5": float(more)},
     )
 
 
-@claim(
-    "C3",
-    SOURCE,
-    "4.1",
-    "output i = ReLU(a(x_i + nu_i) + b) for W_ii = a, and the mean of nu can be absorbed in b",
-)
+@claim("C3", SOURCE, "4.1")
 def c3(quick: bool) -> Evidence:
+    """output i = ReLU(a(x_i + nu_i) + b) for W_ii = a, and the mean of nu can be absorbed in b"""
     a, b, x, nu, m = sp.symbols("a b x nu m")
     shifted = a * (x + nu) + b - (a * (x + (nu - m)) + (b + a * m))
     rng = np.random.default_rng(3)
@@ -102,20 +96,19 @@ def c3(quick: bool) -> Evidence:
     direct = np.maximum(W @ X + bias[:, None], 0)
     centred = np.maximum(scale * (X + (nu_rows - mean[:, None])) + (bias + scale * mean)[:, None], 0)
     gap = np.abs(direct - centred).max()
-    return Evidence(
+    return evidence(
         "Moving the mean m of nu into the bias, b -> b + a m, leaves the pre-activation the same. One "
         f"number b for all rows needs row sums that are equal; here they spread by {np.ptp(mean):.3g}, a "
         f"bias for each row is used, and the outputs agree within {gap:.0e}.",
-        [
-            symbolic("printed", "pre-activation with the mean of nu moved into b", shifted),
-            # A dozen roundings of numbers below 10.
-            numeric("printed", "outputs of a random model, both forms", gap, "<=", 1e-13),
-        ],
+        symbolic("printed", "pre-activation with the mean of nu moved into b", shifted),
+        # A dozen roundings of numbers below 10.
+        numeric("printed", "outputs of a random model, both forms", gap, "<=", 1e-13),
     )
 
 
-@claim("C4", SOURCE, "4.1", "L = (1 - p) L_off + p L_on")
+@claim("C4", SOURCE, "4.1")
 def c4(quick: bool) -> Evidence:
+    """L = (1 - p) L_off + p L_on"""
     p, v, k = sp.symbols("p v k", positive=True)
     # E h(x) = h(1) - int h'(v) P(x <= v) dv, with the distribution function 1 - p + p v, for h(v) = v^k.
     layered = 1 - sp.integrate(sp.expand(k * v ** (k - 1) * (1 - p + p * v)), (v, 0, 1))
@@ -132,20 +125,20 @@ def c4(quick: bool) -> Evidence:
         whole = error[-1] - np.sum(WEIGHTS * (slope * (1 - prob + prob * x))[:-1])
         parts = (1 - prob) * rug.off_loss(a, b, sigma) + prob * rug.on_loss(a, b, sigma)
         worst = max(worst, abs(float(whole - parts)) / float(parts))
-    return Evidence(
+    return evidence(
         "E h(x) from the distribution function of x, 1 - p + p v on [0, 1], equals p E h(u) for h = v^k "
-        "with any k > 0 (for k = 0 both sides are 1): the two parts add up for every error that polynomials "
-        f"approximate. For the ReLU's error the two routes agree within {worst:.0e} (relative).",
-        [
-            symbolic("printed", "E x^k by parts less p E u^k, any k > 0", layered - split),
-            # 60 Gauss points integrate a function of scale sigma >= 0.1 to 1e-12.
-            numeric("printed", "loss by the distribution function against its parts", worst, "<=", 1e-10),
-        ],
+        "with any k > 0 (for k = 0 both sides are 1): the two parts add up for every error that "
+        f"polynomials approximate. For the ReLU's error the two routes agree within {worst:.0e} "
+        "(relative).",
+        symbolic("printed", "E x^k by parts less p E u^k, any k > 0", layered - split),
+        # 60 Gauss points integrate a function of scale sigma >= 0.1 to 1e-12.
+        numeric("printed", "loss by the distribution function against its parts", worst, "<=", 1e-10),
     )
 
 
-@claim("C5", SOURCE, "4.1", "at the optimal a, b the loss increases with sigma")
+@claim("C5", SOURCE, "4.1")
 def c5(quick: bool) -> Evidence:
+    """at the optimal a, b the loss increases with sigma"""
     rng = np.random.default_rng(5)
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = weights / weights.sum()
@@ -161,21 +154,20 @@ def c5(quick: bool) -> Evidence:
     ratio = np.geomspace(1e-4, 0.999, 60 if quick else 400)[::-1]  # sigma grows as the ratio falls
     best = optimum(p, ratio)
     steps = np.diff(np.log(best.loss), axis=1) / np.diff(np.log(best.sigma), axis=1)
-    return Evidence(
+    return evidence(
         "More noise, sigma^2 + tau^2, is the same as a random bias: L(a, b, sqrt(sigma^2 + tau^2)) is the "
         f"mean of L(a, b + a tau eta, sigma) over normal eta (agrees within {worst:.0e}), and a mean of "
         "losses at sigma is at least their minimum. So the optimal loss cannot fall; over the grid d log L "
         f"/ d log sigma is between {steps.min():.2e} and {steps.max():.4f}.",
-        [
-            # Gauss-Hermite with 80 points on a function of scale sigma/tau >= 1.25 standard deviations.
-            numeric("printed", "loss at more noise against the mean over random biases", worst, "<=", 1e-9),
-            bound("printed", "smallest slope of log optimal loss over log sigma", steps.min(), ">", 0.0),
-        ],
+        # Gauss-Hermite with 80 points on a function of scale sigma/tau >= 1.25 standard deviations.
+        numeric("printed", "loss at more noise against the mean over random biases", worst, "<=", 1e-9),
+        bound("printed", "smallest slope of log optimal loss over log sigma", steps.min(), ">", 0.0),
     )
 
 
-@claim("C14", SOURCE, "Eq. 8", "r -> 0: a_opt = p E[u ReLU(nu + b)] / E[ReLU(nu + b)^2]")
+@claim("C14", SOURCE, "Eq. 8")
 def c14(quick: bool) -> Evidence:
+    """r -> 0: a_opt = p E[u ReLU(nu + b)] / E[ReLU(nu + b)^2]"""
     a, p, cross, square = sp.symbols("a p U S", positive=True)
     (best,) = sp.solve(sp.diff(a**2 * square - 2 * a * p * cross + p / 3, a), a)
     p_grid, z = np.meshgrid([1e-3, 0.05, 0.5, 1.0], np.linspace(-2, 3, 11))
@@ -186,20 +178,19 @@ def c14(quick: bool) -> Evidence:
 
     far, near = gap(1e2), gap(1e3)
     order = np.log10(far / near)
-    return Evidence(
+    return evidence(
         "In the limit x is negligible in the pre-activation, the loss is quadratic in a and its minimum is "
-        f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma = "
-        f"100, {near.max():.1e} at 1000.",
-        [
-            symbolic("printed", "root of dL/da less p U / S", best - p * cross / square),
-            bound("printed", "smallest order of the approach in 1/sigma", order.min(), ">=", 0.9),
-            numeric("printed", "largest relative gap at sigma = 1000", near.max(), "<=", 1e-2),
-        ],
+        f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma "
+        f"= 100, {near.max():.1e} at 1000.",
+        symbolic("printed", "root of dL/da less p U / S", best - p * cross / square),
+        bound("printed", "smallest order of the approach in 1/sigma", order.min(), ">=", 0.9),
+        numeric("printed", "largest relative gap at sigma = 1000", near.max(), "<=", 1e-2),
     )
 
 
-@claim("C15", SOURCE, "4.3.1", "r -> 0: L >= p/3 - p^2/9")
+@claim("C15", SOURCE, "4.3.1")
 def c15(quick: bool) -> Evidence:
+    """r -> 0: L >= p/3 - p^2/9"""
     p, u = sp.symbols("p u", positive=True)
     mean = sp.integrate(u, (u, 0, 1))
     right = p / 3 - p**2 * mean**2 - (4 * p - 3 * p**2) / 12
@@ -211,29 +202,29 @@ def c15(quick: bool) -> Evidence:
     p_test = np.array([0.01, 0.1, 0.5])
     small = optimum(p_test, 1e-9).loss
     reached = float(np.abs(small / (p_test / 3 - p_test**2 / 4) - 1).max())
-    return Evidence(
-        f"By Cauchy-Schwarz (E ReLU)^2 / E ReLU^2 < 1, so L > p/3 - p^2 (E u)^2 with E u = {mean}. The limit "
-        f"loss falls below p/3 - p^2/9 by up to {-printed:.4f} p^2; at ratio 1e-9 the optimum at p = 0.5 is "
-        f"{small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and {0.5 / 3 - 0.25 / 4:.6f} corrected.",
-        [bound("printed", "smallest (limit loss - printed bound) / p^2", printed, ">=", 0.0)],
-        corrections=[
-            says(
-                f"L >= p/3 - p^2/4 = Var x, as E u = {mean}, not 1/3",
-                # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
-                bound("corrected", "smallest (limit loss - corrected bound) / p^2", corrected, ">=", -1e-12),
-                symbolic("corrected", "p/3 - p^2 (E u)^2 - Var x", right),
-            ),
-            says(
-                "approached as b/sigma -> infinity",
-                # The affine optimum misses it by Var x / (Var x + sigma^2), about the ratio.
-                numeric("corrected", "optimum at ratio 1e-9 over that, less 1", reached, "<=", 1e-8),
-            ),
-        ],
+    return evidence(
+        f"By Cauchy-Schwarz (E ReLU)^2 / E ReLU^2 < 1, so L > p/3 - p^2 (E u)^2 with E u = {mean}. The "
+        f"limit loss falls below p/3 - p^2/9 by up to {-printed:.4f} p^2; at ratio 1e-9 the optimum at p = "
+        f"0.5 is {small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and {0.5 / 3 - 0.25 / 4:.6f} "
+        "corrected.",
+        bound("printed", "smallest (limit loss - printed bound) / p^2", printed, ">=", 0.0),
+        says(
+            f"L >= p/3 - p^2/4 = Var x, as E u = {mean}, not 1/3",
+            # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
+            bound("corrected", "smallest (limit loss - corrected bound) / p^2", corrected, ">=", -1e-12),
+            symbolic("corrected", "p/3 - p^2 (E u)^2 - Var x", right),
+        ),
+        says(
+            "approached as b/sigma -> infinity",
+            # The affine optimum misses it by Var x / (Var x + sigma^2), about the ratio.
+            numeric("corrected", "optimum at ratio 1e-9 over that, less 1", reached, "<=", 1e-8),
+        ),
     )
 
 
-@claim("C16", SOURCE, "Eq. 9, 16", "a_opt = E[x ReLU(x + nu + b)] / E[ReLU(x + nu + b)^2], always positive")
+@claim("C16", SOURCE, "Eq. 9, 16")
 def c16(quick: bool) -> Evidence:
+    """a_opt = E[x ReLU(x + nu + b)] / E[ReLU(x + nu + b)^2], always positive"""
     a, cross, square, second = sp.symbols("a U S m2", positive=True)
     (best,) = sp.solve(sp.diff(second - 2 * a * cross + a**2 * square, a), a)
     rng = np.random.default_rng(16)
@@ -250,22 +241,21 @@ def c16(quick: bool) -> Evidence:
     off = (s * s * _square_ramp(beta / s))[:, 0]
     direct = prob * on / ((1 - prob) * off + prob * power)
     gap = float(np.abs(rug.optimal_scale(beta[:, 0], s[:, 0], prob) / direct - 1).max())
-    return Evidence(
+    return evidence(
         "The loss is quadratic in a; its minimum is the printed quotient. x and ReLU are not negative and, "
-        f"for sigma > 0, positive together with positive probability, so a_opt > 0: the smallest of {count} "
-        f"random cases is {smallest:.1e}. The quotient by quadrature agrees with the engine within "
+        "for sigma > 0, positive together with positive probability, so a_opt > 0: the smallest of "
+        f"{count} random cases is {smallest:.1e}. The quotient by quadrature agrees with the engine within "
         f"{gap:.0e}.",
-        [
-            symbolic("printed", "root of dL/da less U / S", best - cross / square),
-            bound("printed", "smallest a_opt", smallest, ">", 0.0),
-            # The textbook form of the ramps at z = -5 loses four digits.
-            numeric("printed", "engine against quadrature of the quotient", gap, "<=", 1e-10),
-        ],
+        symbolic("printed", "root of dL/da less U / S", best - cross / square),
+        bound("printed", "smallest a_opt", smallest, ">", 0.0),
+        # The textbook form of the ramps at z = -5 loses four digits.
+        numeric("printed", "engine against quadrature of the quotient", gap, "<=", 1e-10),
     )
 
 
-@claim("C17", SOURCE, "Eq. 10, 11", "E ReLU(nu)^2 < (sigma^2/2) exp(-mu^2/(2 sigma^2)) for nu of mean -|mu|")
+@claim("C17", SOURCE, "Eq. 10, 11")
 def c17(quick: bool) -> Evidence:
+    """E ReLU(nu)^2 < (sigma^2/2) exp(-mu^2/(2 sigma^2)) for nu of mean -|mu|"""
     s, t = sp.symbols("s t", positive=True)
     root = sp.sqrt(2 * sp.pi)
     tilted = sp.integrate(s**2 * sp.exp(-(s**2) / 2 - s * t), (s, 0, sp.oo)) / root
@@ -274,21 +264,20 @@ def c17(quick: bool) -> Evidence:
     shift = np.concatenate([np.geomspace(1e-6, 30, 4000 if quick else 100_000), [0.5, 1.0, 2.0]])
     # Both sides divided by sigma^2 exp(-t^2/2), so that nothing underflows.
     scaled = 0.5 * (1 + shift**2) * erfcx(shift / np.sqrt(2)) - shift / np.sqrt(2 * np.pi)
-    return Evidence(
+    return evidence(
         "With t = |mu|/sigma both sides are sigma^2 exp(-t^2/2) times int_0^inf s^2 phi(s) w(s) ds, with w "
-        "= exp(-s t) on the left and w = 1 on the right: strict for every mu != 0, with equality at mu = 0. "
-        f"The left side is between {scaled.min() / 0.5:.1e} and {scaled.max() / 0.5:.8f} of the right.",
-        [
-            symbolic("printed", "the left side as this integral, against its closed form", tilted - closed),
-            symbolic("printed", "the right side as this integral, less 1/2", half - sp.S.Half),
-            bound("printed", "largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", 1.0),
-        ],
-        {f"left over right side at t = {t}": scaled[-3 + t] / 0.5 for t in (1, 2)},
+        "= exp(-s t) on the left and w = 1 on the right: strict for every mu != 0, with equality at mu = "
+        f"0. The left side is between {scaled.min() / 0.5:.1e} and {scaled.max() / 0.5:.8f} of the right.",
+        symbolic("printed", "the left side as this integral, against its closed form", tilted - closed),
+        symbolic("printed", "the right side as this integral, less 1/2", half - sp.S.Half),
+        bound("printed", "largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", 1.0),
+        numbers={f"left over right side at t = {t}": scaled[-3 + t] / 0.5 for t in (1, 2)},
     )
 
 
-@claim("C21", SOURCE, "App. D", "L <= p L_on")
+@claim("C21", SOURCE, "App. D")
 def c21(quick: bool) -> Evidence:
+    """L <= p L_on"""
     rng = np.random.default_rng(21)
     count = 5000 if quick else 200_000
     a, sigma = np.exp(rng.uniform(-1, 1, (2, count)))
@@ -296,20 +285,15 @@ def c21(quick: bool) -> Evidence:
     gap = rug.loss(a, b, sigma, p) - p * rug.on_loss(a, b, sigma)
     best = optimum(0.01, 0.1)
     part = float(0.01 * rug.on_loss(best.a, best.b, best.sigma) / best.loss)
-    return Evidence(
+    return evidence(
         f"The off-loss is a mean square, so L - p L_on = (1 - p) L_off >= 0: between {gap.min():.1e} and "
         f"{gap.max():.2g} in {count} random cases. At the optimum for p = 0.01, ratio 0.1 the on part is "
         f"{part:.3f} of the loss. The lower bound that App. D goes on to derive needs this direction.",
-        [bound("printed", "largest L - p L_on", gap.max(), "<=", 0.0)],
-        {"p L_on / L at the optimum, p = 0.01, ratio 0.1": part},
-        [
-            says(
-                "L >= p L_on, as L - p L_on = (1 - p) L_off >= 0",
-                # Rounding of the difference of numbers of order 10.
-                bound("corrected", "smallest L - p L_on", gap.min(), ">=", -1e-14),
-            )
-        ],
+        bound("printed", "largest L - p L_on", gap.max(), "<=", 0.0),
+        says(
+            "L >= p L_on, as L - p L_on = (1 - p) L_off >= 0",
+            # Rounding of the difference of numbers of order 10.
+            bound("corrected", "smallest L - p L_on", gap.min(), ">=", -1e-14),
+        ),
+        numbers={"p L_on / L at the optimum, p = 0.01, ratio 0.1": part},
     )
-
-
-MODEL: tuple[Claim, ...] = (c1, c2, c3, c4, c5, c14, c15, c16, c17, c21)

@@ -7,9 +7,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from ...solvers.rug import optimum
 from ...theory import rug
 from ...theory.derivation import sp
-from .ledger import Claim, Evidence, bound, claim, numeric, says, symbolic
-
-__all__ = ["SCALING", "small_law"]
+from .ledger import Evidence, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "cowsik2024"
 TEN = np.log(10)
@@ -42,8 +40,9 @@ def small_law(log_inverse_p: float) -> tuple[float, float, float]:
     return t, 1 + t * t / 4 + growth, growth
 
 
-@claim("C18", SOURCE, "Eq. 12", "the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)")
+@claim("C18", SOURCE, "Eq. 12")
 def c18(quick: bool) -> Evidence:
+    """the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)"""
     a, s, t = sp.symbols("a s t", positive=True)
     u, z = sp.symbols("u z", real=True)
     # E (u - a(u + nu))^2 for nu = s (z - t): the on-loss where the ReLU does not clip.
@@ -66,32 +65,29 @@ def c18(quick: bool) -> Evidence:
     roots = np.array([_best_shift(-np.log(v)) for v in p])
     gap = np.abs(measured / roots - 1) / (roots * found.sigma)
     closed = float(np.abs(rug.asymptotic_shift(p) / roots - 1).max())
-    return Evidence(
+    return evidence(
         f"Without clipping the on-loss at the best scale is sigma^2 ({leading}) for small sigma, the "
         "off-loss sigma^2 E ReLU(Z - t)^2; the shift that balances them solves 4 E ReLU(Z - t) = p t. Its "
         f"local exponent in log(1/p) is {exponent[1]:.3f} around p = 1e-15 and {exponent[-1]:.4f} around "
         f"1e-480. t/sqrt(log 1/p) is {shift[0] / np.sqrt(digits[0] * TEN):.3f} at p = 1e-5 and "
         f"{shift[-1] / np.sqrt(digits[-1] * TEN):.3f} at 1e-640, on the way to sqrt 2. The shift of the "
         f"exact optimum differs from the root by at most {gap.max():.2f} t sigma (relative).",
-        [],
-        {"t at p = 1e-10": shift[1]},
-        [
-            says(
-                "the constant is sqrt 2: mu = t sigma with 4 E ReLU(Z - t) = p t for a standard normal Z "
-                "(at the best scale)",
-                symbolic("order", "best on-loss / sigma^2 - (1 + t^2/4), sigma -> 0", leading - 1 - t**2 / 4),
-                numeric("order", "exact optimum: largest |t/root - 1|/(t sigma)", gap.max(), "<=", 1.0),
-                # One Newton step from the Lambert W start leaves t^-7, at t >= 3.
-                numeric("order", "closed form: largest relative error, p <= 1e-4", closed, "<=", 1e-3),
-            ),
-            says(
-                "so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
-                bound("order", "largest change of |exponent - 1/2| per doubling", np.diff(away).max(), "<"),
-                numeric("order", "|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", 0.01),
-                # The next terms of the expansion are -6/t^2 + 21/t^4.
-                numeric("order", "largest t^2 |remainder of the expansion|", left, "<=", 6.0),
-            ),
-        ],
+        says(
+            "the constant is sqrt 2: mu = t sigma with 4 E ReLU(Z - t) = p t for a standard normal Z (at "
+            "the best scale)",
+            symbolic("order", "best on-loss / sigma^2 - (1 + t^2/4), sigma -> 0", leading - 1 - t**2 / 4),
+            numeric("order", "exact optimum: largest |t/root - 1|/(t sigma)", gap.max(), "<=", 1.0),
+            # One Newton step from the Lambert W start leaves t^-7, at t >= 3.
+            numeric("order", "closed form: largest relative error, p <= 1e-4", closed, "<=", 1e-3),
+        ),
+        says(
+            "so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
+            bound("order", "largest change of |exponent - 1/2| per doubling", np.diff(away).max(), "<"),
+            numeric("order", "|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", 0.01),
+            # The next terms of the expansion are -6/t^2 + 21/t^4.
+            numeric("order", "largest t^2 |remainder of the expansion|", left, "<=", 6.0),
+        ),
+        numbers={"t at p = 1e-10": shift[1]},
     )
 
 
@@ -117,14 +113,11 @@ def _passed(m: float, s: float) -> float:
     return float(integrate.quad(inner, 0, 1, points=_bends(0, 1, m, s))[0])
 
 
-@claim(
-    "C19",
-    SOURCE,
-    "App. B",
-    "parts of L_on for nu of mean mu < 0: by noise E_nu = O(sigma^2 + sigma mu + mu^2); by clipping "
-    "E_r^mean = O(mu^3) and E_r^tail < O(1)(1 - 2|mu|) exp(-mu^2/(2 sigma^2))",
-)
+@claim("C19", SOURCE, "App. B")
 def c19(quick: bool) -> Evidence:
+    """parts of L_on for nu of mean mu < 0: by noise E_nu = O(sigma^2 + sigma mu + mu^2); by clipping E_r^mean
+    = O(mu^3) and E_r^tail < O(1)(1 - 2|mu|) exp(-mu^2/(2 sigma^2))
+    """
     s, m = sp.symbols("s m", positive=True)
     z = sp.Symbol("z", real=True)
     weight = sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi)
@@ -144,36 +137,35 @@ def c19(quick: bool) -> Evidence:
     x = np.linspace(0, 30, 1001)
     mills = np.log(2) + log_ndtr(-x) + x * x / 2
     sharp = _clipped(0, 2e-2, 1e-2, 1e-5) / 1e-6
-    return Evidence(
+    return evidence(
         "The three parts add up to the on-loss at a = 1. Extending the range of nu gives E_nu < sigma^2 + "
-        "mu^2 (no sigma mu term is needed), extending it to P <= 1 gives E_r^mean < (8/3)|mu|^3, and u <= 1 "
-        f"with P(Z > t) <= exp(-t^2/2)/2 the tail. The largest parts over these bounds on {len(cases)} "
-        f"points are {noise:.4f}, {mean:.4f} and {worst_tail:.4f}. The first tends to 1 for small sigma and "
-        f"mu; E_r^mean tends to {sharp:.4f} |mu|^3 for sigma << |mu|, so the orders cannot be improved.",
-        [],
-        corrections=[
-            says(
-                "E_nu < sigma^2 + mu^2",
-                symbolic("order", "E nu^2 without clipping less sigma^2 + mu^2", whole - s**2 - m**2),
-                bound("order", "largest E_nu over sigma^2 + mu^2", noise, "<=", 1.0),
-            ),
-            says(
-                "E_r^mean < (8/3)|mu|^3",
-                bound("order", "largest E_r^mean over (8/3)|mu|^3", mean, "<=", 1.0),
-            ),
-            says(
-                "E_r^tail < (1/2)(1 - 2|mu|) exp(-mu^2/(2 sigma^2)) for |mu| < 1/2",
-                # Quadrature to 1e-8, the default of the library.
-                numeric("order", "E_r + E_nu against the on-loss, relative", total, "<=", 1e-6),
-                bound("order", "largest E_r^tail over its bound", worst_tail, "<=", 1.0),
-                bound("order", "largest log of 2 P(Z > t) exp(t^2/2), t <= 30", mills.max(), "<=", 1e-15),
-            ),
-        ],
+        "mu^2 (no sigma mu term is needed), extending it to P <= 1 gives E_r^mean < (8/3)|mu|^3, and u <= "
+        f"1 with P(Z > t) <= exp(-t^2/2)/2 the tail. The largest parts over these bounds on {len(cases)} "
+        f"points are {noise:.4f}, {mean:.4f} and {worst_tail:.4f}. The first tends to 1 for small sigma "
+        f"and mu; E_r^mean tends to {sharp:.4f} |mu|^3 for sigma << |mu|, so the orders cannot be "
+        "improved.",
+        says(
+            "E_nu < sigma^2 + mu^2",
+            symbolic("order", "E nu^2 without clipping less sigma^2 + mu^2", whole - s**2 - m**2),
+            bound("order", "largest E_nu over sigma^2 + mu^2", noise, "<=", 1.0),
+        ),
+        says(
+            "E_r^mean < (8/3)|mu|^3",
+            bound("order", "largest E_r^mean over (8/3)|mu|^3", mean, "<=", 1.0),
+        ),
+        says(
+            "E_r^tail < (1/2)(1 - 2|mu|) exp(-mu^2/(2 sigma^2)) for |mu| < 1/2",
+            # Quadrature to 1e-8, the default of the library.
+            numeric("order", "E_r + E_nu against the on-loss, relative", total, "<=", 1e-6),
+            bound("order", "largest E_r^tail over its bound", worst_tail, "<=", 1.0),
+            bound("order", "largest log of 2 P(Z > t) exp(t^2/2), t <= 30", mills.max(), "<=", 1e-15),
+        ),
     )
 
 
-@claim("C20", SOURCE, "Eq. 13, 17", "L < O(p^2/r log 1/p)")
+@claim("C20", SOURCE, "Eq. 13, 17")
 def c20(quick: bool) -> Evidence:
+    """L < O(p^2/r log 1/p)"""
     count = 60 if quick else 400
     p = np.geomspace(1e-12, 1.0, count)[:, None]
     ratio = np.geomspace(1e-12, 0.999, count)
@@ -189,34 +181,30 @@ def c20(quick: bool) -> Evidence:
     sparse = optimum(*small)
     shift = rug.asymptotic_shift(small[0]) * sparse.sigma
     gap = (np.abs(sparse.loss / rug.asymptotic_loss(*small) - 1) / shift**2)[shift < 0.3].max()
-    return Evidence(
+    return evidence(
         "At a = 1 and the shift t = sqrt(2 log(1/p)) the off-loss is below sigma^2 p/2 (C17) and the "
         "on-loss below E nu^2 = sigma^2 (1 + t^2), as the ReLU brings no two numbers further apart: this "
         f"proves the bound with all constants. The optimum comes to {over:.3f} of it on {best.loss.size} "
         f"points. Sharp: L/(p sigma^2) grows by {slope[0]:.4f} per unit of log(1/p) at p = 1e-10 and "
-        f"{slope[-1]:.4f} at 1e-640, on the way to 1/2, in the law 1 + t^2/4 + ..., which the exact optimum "
-        f"meets within {gap:.2f} (t sigma)^2.",
-        [],
-        {"L r / (p^2 log 1/p) at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss / 1e-10 / np.log(1e6))},
-        [
-            says(
-                "L <= p sigma^2 (3/2 + 2 log(1/p)) <= (p^2/r)(1/2 + (2/3) log(1/p)) for all p and r",
-                bound("order", "largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", 1.0),
-                bound("order", "largest on-loss at a = 1 over sigma^2 (1 + t^2)", on.max(), "<=", 1.0),
-                bound("order", "largest off-loss at a = 1 over sigma^2 p/2", off.max(), "<=", 1.0 + 1e-12),
-            ),
-            says(
-                "the leading term has the constant 1/6: L ~ (p^2/6)(1/r - 1) log(1/p) for p -> 0 with "
-                "sigma^2 log(1/p) -> 0",
-                bound("order", "smallest change of the slope towards 1/2", np.diff(slope).min(), ">"),
-                # The slope is (1/2)(1 - 3/t^2 + ...), with t^2 = 2900 at p = 1e-640.
-                numeric("order", "|slope in log(1/p) - 1/2| at p = 1e-640", abs(slope[-1] - 0.5), "<=", 0.01),
-                # The law leaves out terms of the order of its small parameter squared; a limit of 2 could not
-                # fail. This one was set when the value, 0.41, was known.
-                numeric("order", "largest |L / law - 1| / (t sigma)^2 for t sigma < 0.3", gap, "<=", 1.0),
-            ),
-        ],
+        f"{slope[-1]:.4f} at 1e-640, on the way to 1/2, in the law 1 + t^2/4 + ..., which the exact "
+        f"optimum meets within {gap:.2f} (t sigma)^2.",
+        says(
+            "L <= p sigma^2 (3/2 + 2 log(1/p)) <= (p^2/r)(1/2 + (2/3) log(1/p)) for all p and r",
+            bound("order", "largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", 1.0),
+            bound("order", "largest on-loss at a = 1 over sigma^2 (1 + t^2)", on.max(), "<=", 1.0),
+            bound("order", "largest off-loss at a = 1 over sigma^2 p/2", off.max(), "<=", 1.0 + 1e-12),
+        ),
+        says(
+            "the leading term has the constant 1/6: L ~ (p^2/6)(1/r - 1) log(1/p) for p -> 0 with sigma^2 "
+            "log(1/p) -> 0",
+            bound("order", "smallest change of the slope towards 1/2", np.diff(slope).min(), ">"),
+            # The slope is (1/2)(1 - 3/t^2 + ...), with t^2 = 2900 at p = 1e-640.
+            numeric("order", "|slope in log(1/p) - 1/2| at p = 1e-640", abs(slope[-1] - 0.5), "<=", 0.01),
+            # The law leaves out terms of the order of its small parameter squared; a limit of 2 could not
+            # fail. This one was set when the value, 0.41, was known.
+            numeric("order", "largest |L / law - 1| / (t sigma)^2 for t sigma < 0.3", gap, "<=", 1.0),
+        ),
+        numbers={
+            "L r / (p^2 log 1/p) at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss / 1e-10 / np.log(1e6))
+        },
     )
-
-
-SCALING: tuple[Claim, ...] = (c18, c19, c20)

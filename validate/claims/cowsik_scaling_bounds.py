@@ -14,9 +14,7 @@ from ...solvers.rug import optimum
 from ...theory import decoders, rug
 from ...theory.arguments import FloatArray
 from .cowsik_scaling import TEN, small_law
-from .ledger import Claim, Evidence, bound, claim, numeric, says
-
-__all__ = ["BOUNDS"]
+from .ledger import Evidence, bound, claim, evidence, numeric, says
 
 SOURCE = "cowsik2024"
 _INV_SQRT_2PI = 1 / np.sqrt(2 * np.pi)
@@ -56,8 +54,9 @@ def chain_constant() -> float:
     return WITHIN_ONE * variance * _interior_probability(0.25)
 
 
-@claim("C22", SOURCE, "App. D", "P(|u - y| <= sigma given y) >= erf(2^-1/2) for y in [sigma, 1 - sigma]")
+@claim("C22", SOURCE, "App. D")
 def c22(quick: bool) -> Evidence:
+    """P(|u - y| <= sigma given y) >= erf(2^-1/2) for y in [sigma, 1 - sigma]"""
     count = 60 if quick else 600
     sigma = np.geomspace(1e-3, 0.5, count)[:, None]
     y = sigma + np.linspace(0, 1, count) * (1 - 2 * sigma)
@@ -73,27 +72,21 @@ def c22(quick: bool) -> Evidence:
         direct = near / integrate.quad(kernel, 0, 1, points=[place])[0]
         cut = WITHIN_ONE / (ndtr((1 - place) / s) - ndtr(-place / s))
         worst = max(worst, abs(float(direct / cut) - 1))
-    return Evidence(
+    return evidence(
         "u given y is a normal variable cut to [0, 1], and [y - sigma, y + sigma] lies inside, so the "
         "probability is erf(2^-1/2) divided by the mass that is not cut away, which is below 1. It lies "
         f"between {least:.6f} and {probability.max():.4f}; erf(2^-1/2) = {WITHIN_ONE:.6f}.",
-        [
-            # Deep inside the mass is 1 up to rounding, so equality is met to the last digits.
-            bound("printed", "smallest probability less erf(2^-1/2)", least - WITHIN_ONE, ">=", -2e-16),
-            bound("printed", "largest mass inside [0, 1]", float(mass.max()), "<=", 1.0),
-            # The quadrature's default accuracy is 1.5e-8; it does far better on a smooth integrand.
-            numeric("printed", "formula against quadrature of Eq. 26", worst, "<=", 1e-8),
-        ],
+        # Deep inside the mass is 1 up to rounding, so equality is met to the last digits.
+        bound("printed", "smallest probability less erf(2^-1/2)", least - WITHIN_ONE, ">=", -2e-16),
+        bound("printed", "largest mass inside [0, 1]", float(mass.max()), "<=", 1.0),
+        # The quadrature's default accuracy is 1.5e-8; it does far better on a smooth integrand.
+        numeric("printed", "formula against quadrature of Eq. 26", worst, "<=", 1e-8),
     )
 
 
-@claim(
-    "C23",
-    SOURCE,
-    "Eq. 29-31",
-    "L_on >= C' sigma^2 for sigma < 1/4 and any decoder that acts elementwise; C' is not given",
-)
+@claim("C23", SOURCE, "Eq. 29-31")
 def c23(quick: bool) -> Evidence:
+    """L_on >= C' sigma^2 for sigma < 1/4 and any decoder that acts elementwise; C' is not given"""
     chain, sharp = chain_constant(), float(posterior_loss(0.25))
     sigma = np.geomspace(1e-4, 0.25, 200 if quick else 4000)
     posterior = posterior_loss(sigma)
@@ -112,33 +105,31 @@ def c23(quick: bool) -> Evidence:
     direct = integrate.quad(variance, -2.0, 3.0, points=[0.0, 1.0], epsrel=1e-9)[0] / 0.25**2
     gap, at_zero, steepest = abs(direct / sharp - 1), abs(posterior[0] - 1), np.diff(posterior).max()
     over = posterior.min() - chain
-    return Evidence(
+    return evidence(
         "No elementwise decoder, even one that knows that the feature is on, beats the posterior mean, "
         "whose loss is E Var[u | u + nu]. Divided by sigma^2 this falls from 1 at sigma = 0 to "
         f"{sharp:.6f} at 1/4, so C' = {sharp:.4f} is the largest constant. The source's chain (P(R = 1) >= "
         f"{WITHIN_ONE:.4f}, the variance of a normal variable cut at one standard deviation, P(y inside) "
         f">= {interior.min():.4f}) gives C' = {chain:.4f}.",
-        [],
-        {"smallest on-loss / sigma^2 of a ReLU decoder": relu},
-        [
-            says(
-                f"the largest C' is {sharp:.4f}, the value of E Var[u | u + nu]/sigma^2 at sigma = 1/4",
-                numeric("order", "posterior loss at sigma = 1/4 against direct quadrature", gap, "<=", 1e-7),
-                bound("order", "largest slope of posterior loss / sigma^2 in sigma", steepest, "<", 1e-14),
-                bound("order", "ReLU's smallest on-loss / sigma^2 less C'", relu - sharp, ">="),
-                numeric("order", "posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", 1e-3),
-            ),
-            says(
-                f"the source's chain of inequalities gives {chain:.4f}",
-                bound("order", "smallest posterior loss / sigma^2 less C' of the chain", over, ">"),
-                bound("order", "largest slope of P(y inside) in sigma", np.diff(interior).max(), "<", 1e-14),
-            ),
-        ],
+        says(
+            f"the largest C' is {sharp:.4f}, the value of E Var[u | u + nu]/sigma^2 at sigma = 1/4",
+            numeric("order", "posterior loss at sigma = 1/4 against direct quadrature", gap, "<=", 1e-7),
+            bound("order", "largest slope of posterior loss / sigma^2 in sigma", steepest, "<", 1e-14),
+            bound("order", "ReLU's smallest on-loss / sigma^2 less C'", relu - sharp, ">="),
+            numeric("order", "posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", 1e-3),
+        ),
+        says(
+            f"the source's chain of inequalities gives {chain:.4f}",
+            bound("order", "smallest posterior loss / sigma^2 less C' of the chain", over, ">"),
+            bound("order", "largest slope of P(y inside) in sigma", np.diff(interior).max(), "<", 1e-14),
+        ),
+        numbers={"smallest on-loss / sigma^2 of a ReLU decoder": relu},
     )
 
 
-@claim("C24", SOURCE, "4.3.3", "L ~ p^2/r up to logarithms when p/r << 1")
+@claim("C24", SOURCE, "4.3.3")
 def c24(quick: bool) -> Evidence:
+    """L ~ p^2/r up to logarithms when p/r << 1"""
     count = 60 if quick else 400
     p = np.geomspace(1e-12, 0.1, count)[:, None]
     ratio = np.geomspace(1e-9, 0.999, count)
@@ -155,36 +146,33 @@ def c24(quick: bool) -> Evidence:
     in_p = float(-np.diff(np.log(optimum(np.array([1e-22, 1e-23]), 0.5).loss))[0] / TEN)
     laws = [(d * TEN, *small_law(d * TEN)) for d in (40, 160, 640)]
     powers = [growth * log_inverse_p / size for log_inverse_p, _, size, growth in laws]
-    return Evidence(
+    return evidence(
         "L >= p L_on >= C' p sigma^2 (C21, C23) and the bound of C20 enclose the optimum for sigma < 1/4: "
         f"over the lower bound it is {lower:.2f} in the least case, over the upper {upper:.3f} in the "
         f"largest. The exponent of (1/r - 1) is {in_ratio:.4f}, that of p is {in_p:.4f} around 1e-22. What "
         "is missing from 2, times log(1/p), is the power of the logarithm: "
         f"{', '.join(f'{v:.3f}' for v in powers)} at p = 1e-40, 1e-160, 1e-640 by the law of C20.",
-        [],
-        {"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
-        [
-            says(
-                "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 "
-                "- r) <= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
-                bound("order", "smallest L over its lower bound, sigma < 1/4", lower, ">=", 1.0),
-                bound("order", "largest L over its upper bound, sigma < 1/4", upper, "<=", 1.0),
-            ),
-            says(
-                f"other codes go below: uneven pairs at r = 1/2 have {below:.2f} times the lower bound "
-                "with the largest C'",
-                numeric("order", "loss of uneven pairs at p = 1e-4 over that bound", below, "<", 1.0),
-            ),
-            says(
-                "the logarithm enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ "
-                "2 log(1/p)",
-                # The next term is of relative size t sigma = 4e-3.
-                numeric("order", "|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", 0.01),
-                # The logarithm takes 1/log(1/p) = 0.02 away.
-                numeric("order", "|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", 0.03),
-                numeric("order", "|logarithm's power - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", 0.02),
-            ),
-        ],
+        says(
+            "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 - r) "
+            "<= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
+            bound("order", "smallest L over its lower bound, sigma < 1/4", lower, ">=", 1.0),
+            bound("order", "largest L over its upper bound, sigma < 1/4", upper, "<=", 1.0),
+        ),
+        says(
+            f"other codes go below: uneven pairs at r = 1/2 have {below:.2f} times the lower bound with "
+            "the largest C'",
+            numeric("order", "loss of uneven pairs at p = 1e-4 over that bound", below, "<", 1.0),
+        ),
+        says(
+            "the logarithm enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 "
+            "log(1/p)",
+            # The next term is of relative size t sigma = 4e-3.
+            numeric("order", "|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", 0.01),
+            # The logarithm takes 1/log(1/p) = 0.02 away.
+            numeric("order", "|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", 0.03),
+            numeric("order", "|logarithm's power - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", 0.02),
+        ),
+        numbers={"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
     )
 
 
@@ -202,14 +190,11 @@ def _limit_factor(log_inverse_p: float) -> float:
     return float(small_law(log_inverse_p)[1] / (1 + off))
 
 
-@claim(
-    "C25",
-    SOURCE,
-    "Abstract",
-    "changing or adding to the activation any elementwise or filtering operation improves the loss at most "
-    "by a constant factor",
-)
+@claim("C25", SOURCE, "Abstract")
 def c25(quick: bool) -> Evidence:
+    """changing or adding to the activation any elementwise or filtering operation improves the loss at most
+    by a constant factor
+    """
     ratio = 0.25
     p = np.array([1e-2, 1e-4, 1e-8, 1e-16, 1e-1])
     best = optimum(p, ratio)
@@ -241,7 +226,7 @@ def c25(quick: bool) -> Evidence:
         for low, high in ((-2.0, tau * sigma), (tau * sigma, 3.0))
     )
     gap = abs(direct / decoders.jumprelu_loss(tau * sigma, 1.0, 0.0, sigma, 1.0) - 1)
-    return Evidence(
+    return evidence(
         "A threshold tau sigma with tau^2 = 2 log(1/p) + 4 log log(1/p) leaves an off-loss of order p "
         "sigma^2 log(1/p)^(-3/2), and an on-loss of sigma^2 and, for what falls below, of order (tau "
         "sigma)^3. So JumpReLU's loss is p sigma^2 (1 + o(1)) for p -> 0 at a fixed ratio, which is the "
@@ -251,37 +236,30 @@ def c25(quick: bool) -> Evidence:
         f"{', '.join(f'{x:.2f}' for x in factor)}; the floor leaves room for "
         f"{', '.join(f'{x:.2f}' for x in best.loss / floor)}. ReLU is a stationary point of the JumpReLU's "
         "loss, and the best one where features are not rare.",
-        [
-            numeric("printed", "factor at p = 1e-16 over that at 1e-8, less 1", rise, "<=", 0),
-            numeric("printed", "the same at 1e-640 over 1e-320, sigma -> 0, less 1", rise_far, "<=", 0),
-        ],
-        corrections=[
-            says(
-                "by no constant: on the same noise JumpReLU (a y + b above a threshold, else 0) gains a "
-                f"factor of about (1/2) log(1/p) for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} "
-                "at 1e-8 (r = 1/4)",
-                # What is missing from 1/2 is (3/2)/t^2 and the vanishing off-loss, with t^2 = 2900.
-                numeric("corrected", "|growth of the factor per log(1/p) - 1/2|", growth, "<=", 0.01),
-                numeric("corrected", "JumpReLU's on-loss against a double integral", gap, "<=", 1e-6),
-            ),
-            says(
-                f"this holds for rare features: the gain begins below p = {even:.1g}; at {p[4]:g} the best "
-                "JumpReLU is a ReLU",
-                numeric("corrected", "|factor at p = 0.1, less 1|", abs(factor[4] - 1), "<=", SAME),
-                numeric("corrected", "p below which JumpReLU gains, r = 1/4", even, ">", p[0] / 10),
-            ),
-            says(
-                f"a decoder that sees all outputs may lose nothing: message passing at p = {p[0]:g}, r = 1/4",
-                numeric("corrected", "what it loses by state evolution", recovered, "<=", 0.0),
-            ),
-            says(
-                f"no elementwise decoder gains more than (3/2 + 2 log(1/p))/{posterior_loss(0.25):.4f} for "
-                "sigma < 1/4",
-                bound("corrected", "largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", 1.0),
-                bound("corrected", "least JumpReLU's loss over the floor", (jump / floor).min(), ">=", 1.0),
-            ),
-        ],
+        numeric("printed", "factor at p = 1e-16 over that at 1e-8, less 1", rise, "<=", 0),
+        numeric("printed", "the same at 1e-640 over 1e-320, sigma -> 0, less 1", rise_far, "<=", 0),
+        says(
+            "by no constant: on the same noise JumpReLU (a y + b above a threshold, else 0) gains a factor "
+            f"of about (1/2) log(1/p) for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 (r "
+            "= 1/4)",
+            # What is missing from 1/2 is (3/2)/t^2 and the vanishing off-loss, with t^2 = 2900.
+            numeric("corrected", "|growth of the factor per log(1/p) - 1/2|", growth, "<=", 0.01),
+            numeric("corrected", "JumpReLU's on-loss against a double integral", gap, "<=", 1e-6),
+        ),
+        says(
+            f"this holds for rare features: the gain begins below p = {even:.1g}; at {p[4]:g} the best "
+            "JumpReLU is a ReLU",
+            numeric("corrected", "|factor at p = 0.1, less 1|", abs(factor[4] - 1), "<=", SAME),
+            numeric("corrected", "p below which JumpReLU gains, r = 1/4", even, ">", p[0] / 10),
+        ),
+        says(
+            f"a decoder that sees all outputs may lose nothing: message passing at p = {p[0]:g}, r = 1/4",
+            numeric("corrected", "what it loses by state evolution", recovered, "<=", 0.0),
+        ),
+        says(
+            f"no elementwise decoder gains more than (3/2 + 2 log(1/p))/{posterior_loss(0.25):.4f} for "
+            "sigma < 1/4",
+            bound("corrected", "largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", 1.0),
+            bound("corrected", "least JumpReLU's loss over the floor", (jump / floor).min(), ">=", 1.0),
+        ),
     )
-
-
-BOUNDS: tuple[Claim, ...] = (c22, c23, c24, c25)

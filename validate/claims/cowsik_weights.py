@@ -17,9 +17,7 @@ from scipy import linalg, optimize
 
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
-from .ledger import Claim, Evidence, Finding, bound, claim, numeric, says, symbolic
-
-__all__ = ["ROUNDING", "WEIGHTS", "excess", "hadamard", "rug"]
+from .ledger import Evidence, Finding, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "cowsik2024"
 # A few hundred roundings of numbers of order n^2 / d <= 1e3.
@@ -104,14 +102,11 @@ def _identities(d: int) -> list[Finding]:
     ]
 
 
-@claim(
-    "C6",
-    SOURCE,
-    "Eq. 6, 21",
-    "the mean over rows of Var nu_i is at least (4p - 3p^2)/12 (n_s/n_d - 1) for unit-diagonal W of rank <= "
-    "n_d",
-)
+@claim("C6", SOURCE, "Eq. 6, 21")
 def c6(quick: bool) -> Evidence:
+    """the mean over rows of Var nu_i is at least (4p - 3p^2)/12 (n_s/n_d - 1) for unit-diagonal W of rank <=
+    n_d
+    """
     rng = np.random.default_rng(6)
     worst, identity = np.inf, 0.0
     for n, d in [(3, 1), (4, 3), (6, 2), (9, 4), (16, 5)] * (40 if quick else 400):
@@ -122,28 +117,22 @@ def c6(quick: bool) -> Evidence:
     shapes = [shape for shape in ((4, 2), (6, 2), (7, 3)) for _ in range(3 if quick else 20)]
     descents = min(_descended(n, d, rng) for n, d in shapes)
     reached = max(abs(excess(W, d)) for W, d in _optimal_matrices())
-    return Evidence(
+    return evidence(
         "With P the projector on the row space, ||W||^2 - n^2/d = ||W - (n/d)P||^2 >= 0, which is the "
         f"bound. Random matrices exceed it by at least {worst:.2g} (relative), descents that try to break "
         f"it end {descents:.1e} above it, and {len(_optimal_matrices())} matrices (n/d)P reach it within "
         f"{reached:.0e}.",
-        [
-            *_identities(2),
-            numeric("printed", "relative residual of the identity, random W", identity, "<=", 1e-11),
-            bound("printed", "smallest relative excess, random W", worst, ">=", -ROUNDING),
-            bound("printed", "smallest relative excess after descent", descents, ">=", -ROUNDING),
-            numeric("printed", "largest excess where equality is expected", reached, "<=", ROUNDING),
-        ],
+        *_identities(2),
+        numeric("printed", "relative residual of the identity, random W", identity, "<=", 1e-11),
+        bound("printed", "smallest relative excess, random W", worst, ">=", -ROUNDING),
+        bound("printed", "smallest relative excess after descent", descents, ">=", -ROUNDING),
+        numeric("printed", "largest excess where equality is expected", reached, "<=", ROUNDING),
     )
 
 
-@claim(
-    "C7",
-    SOURCE,
-    "Eq. 6",
-    "equality in Eq. 6 only when W is symmetric, of maximal rank, with all nonzero eigenvalues equal",
-)
+@claim("C7", SOURCE, "Eq. 6")
 def c7(quick: bool) -> Evidence:
+    """equality in Eq. 6 only when W is symmetric, of maximal rank, with all nonzero eigenvalues equal"""
     rng = np.random.default_rng(7)
     skewed, uneven, deficient = np.inf, np.inf, np.inf
     for _ in range(50 if quick else 500):
@@ -156,54 +145,46 @@ def c7(quick: bool) -> Evidence:
         uneven = min(uneven, excess(F @ F.T, d))
         deficient = min(deficient, excess(rug(n, rng.choice(n, d - 1, replace=False)), d))
     shape = max(np.abs(W - len(W) / d * _row_space(W, d)).max() for W, d in _optimal_matrices())
-    return Evidence(
+    return evidence(
         "The excess over the bound is ||W - (n/d)P||^2 (see C6), so equality forces W = (n/d)P with P an "
         "orthogonal projector of rank n_d, which has all three properties. Broken one at a time, each "
         f"leaves an excess: not symmetric {skewed:.2g}, eigenvalues unequal {uneven:.2g}, rank too small "
         f"{deficient:.2g}.",
-        [
-            *_identities(3),
-            bound("printed", "smallest excess, only symmetry broken", skewed, ">", ROUNDING),
-            bound("printed", "smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
-            bound("printed", "smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
-            numeric("printed", "largest entry of W - (n/d)P at equality", shape, "<=", ROUNDING),
-        ],
+        *_identities(3),
+        bound("printed", "smallest excess, only symmetry broken", skewed, ">", ROUNDING),
+        bound("printed", "smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
+        bound("printed", "smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
+        numeric("printed", "largest entry of W - (n/d)P at equality", shape, "<=", ROUNDING),
     )
 
 
-@claim(
-    "C8",
-    SOURCE,
-    "Eq. 7",
-    "W proportional to O P O^T (O orthogonal, P a projector of rank n_d) with W_ii = 1 saturates the bound "
-    "of Eq. 6, with all its nonzero eigenvalues equal to 1",
-)
+@claim("C8", SOURCE, "Eq. 7")
 def c8(quick: bool) -> Evidence:
+    """W proportional to O P O^T (O orthogonal, P a projector of rank n_d) with W_ii = 1 saturates the bound
+    of Eq. 6, with all its nonzero eigenvalues equal to 1
+    """
     spectra = [(np.linalg.eigvalsh(W)[-d:], len(W) / d, d, W) for W, d in _optimal_matrices()]
     largest = max(abs(excess(W, d)) for _, _, d, W in spectra)
     from_one = max(float(np.abs(values - 1.0).max()) for values, _, _, _ in spectra)
     from_ratio = max(float(np.abs(values - ratio).max()) for values, ratio, _, _ in spectra)
     saturates = ("largest excess over the bound", largest, "<=", ROUNDING)
-    return Evidence(
+    return evidence(
         f"{len(spectra)} matrices of this form reach the bound within {largest:.0e}. Their nonzero "
         f"eigenvalues differ from 1 by up to {from_one:.4g}, from n_s/n_d by rounding, {from_ratio:.0e}: "
         "n_d eigenvalues equal to 1 would give the trace n_d, but the unit diagonal gives n_s.",
-        [
-            numeric("printed", *saturates),
-            numeric("printed", "largest |eigenvalue - 1|", from_one, "<=", ROUNDING),
-        ],
-        corrections=[
-            says("it saturates the bound", numeric("corrected", *saturates)),
-            says(
-                "its nonzero eigenvalues equal n_s/n_d, as their sum must be Tr W = n_s",
-                numeric("corrected", "largest |eigenvalue - n_s/n_d|", from_ratio, "<=", ROUNDING),
-            ),
-        ],
+        numeric("printed", *saturates),
+        numeric("printed", "largest |eigenvalue - 1|", from_one, "<=", ROUNDING),
+        says("it saturates the bound", numeric("corrected", *saturates)),
+        says(
+            "its nonzero eigenvalues equal n_s/n_d, as their sum must be Tr W = n_s",
+            numeric("corrected", "largest |eigenvalue - n_s/n_d|", from_ratio, "<=", ROUNDING),
+        ),
     )
 
 
-@claim("C9", SOURCE, "Eq. 20", "Tr(W W^+) >= sum |lambda_i|^2 >= n_s^2/n_d")
+@claim("C9", SOURCE, "Eq. 20")
 def c9(quick: bool) -> Evidence:
+    """Tr(W W^+) >= sum |lambda_i|^2 >= n_s^2/n_d"""
     rng = np.random.default_rng(9)
     schur, cauchy, residual, complex_ones = np.inf, np.inf, 0.0, 0
     for n, d in [(4, 2), (6, 3), (9, 4), (12, 2)] * (40 if quick else 400):
@@ -217,23 +198,22 @@ def c9(quick: bool) -> Evidence:
         cauchy = min(cauchy, (power - n * n / d) / size)
         complex_ones += bool(np.abs(values.imag).max() > 1e-6)
     reached = max(abs(excess(W, d)) for W, d in _optimal_matrices())
-    return Evidence(
+    return evidence(
         "In the Schur form W = Q U Q^+ the first gap is the squared size of the strictly upper part of U; "
         "the second is Cauchy-Schwarz for at most n_d eigenvalues with the sum n_s. The smallest relative "
         f"gaps in the search are {schur:.2g} and {cauchy:.2g} ({complex_ones} of the matrices have complex "
         "eigenvalues).",
-        [
-            numeric("printed", "||W||^2 less both parts of U, relative", residual, "<=", 1e-12),
-            # The eigenvalue that is zero is defective in rounding: errors of sqrt(eps) enter squared.
-            bound("printed", "smallest relative first gap", schur, ">=", -1e-12),
-            bound("printed", "smallest relative second gap", cauchy, ">=", -1e-12),
-            numeric("printed", "both gaps for W = (n/d)P", reached, "<=", ROUNDING),
-        ],
+        numeric("printed", "||W||^2 less both parts of U, relative", residual, "<=", 1e-12),
+        # The eigenvalue that is zero is defective in rounding: errors of sqrt(eps) enter squared.
+        bound("printed", "smallest relative first gap", schur, ">=", -1e-12),
+        bound("printed", "smallest relative second gap", cauchy, ">=", -1e-12),
+        numeric("printed", "both gaps for W = (n/d)P", reached, "<=", ROUNDING),
     )
 
 
-@claim("C10", SOURCE, "4.2.1", "the rows of sqrt(W) are a tight frame (W the optimal matrix of Eq. 7)")
+@claim("C10", SOURCE, "4.2.1")
 def c10(quick: bool) -> Evidence:
+    """the rows of sqrt(W) are a tight frame (W the optimal matrix of Eq. 7)"""
     n, d = 8, 3
     rows = [hadamard(n)[:, list(S)] for S in itertools.combinations(range(n), d)]
     exact = max(int(np.abs(H.T @ H - n * np.eye(d, dtype=int)).max()) for H in rows)
@@ -245,17 +225,12 @@ def c10(quick: bool) -> Evidence:
         frame = max(frame, float(np.abs(G - len(W) / rank * np.eye(rank)).max()))
         potential = max(potential, abs(np.trace(G) ** 2 - rank * float(np.sum(G**2))))
     five = sp.Matrix(5, 2, lambda i, k: [sp.cos, sp.sin][k](2 * sp.pi * i / 5))
-    return Evidence(
+    return evidence(
         f"F with F F^T = W has F^T F = (n_s/n_d) I: exactly for all {len(rows)} rugs of size 8 and rank 3, "
         f"within {frame:.0e} for all matrices tried. The reason given, (Tr F^T F)^2 = n_d Tr (F^T F)^2, "
         f"holds within {potential:.0e}.",
-        [
-            numeric("printed", "n_d (F^T F - (n_s/n_d) I) in integers, all rugs", exact, "==", 0.0),
-            symbolic("printed", "pentagon: F^T F - (5/2) I", five.T * five - sp.Rational(5, 2) * sp.eye(2)),
-            numeric("printed", "largest entry of F^T F - (n_s/n_d) I", frame, "<=", ROUNDING),
-            numeric("printed", "largest |(Tr F^T F)^2 - n_d Tr (F^T F)^2|", potential, "<=", ROUNDING),
-        ],
+        numeric("printed", "n_d (F^T F - (n_s/n_d) I) in integers, all rugs", exact, "==", 0.0),
+        symbolic("printed", "pentagon: F^T F - (5/2) I", five.T * five - sp.Rational(5, 2) * sp.eye(2)),
+        numeric("printed", "largest entry of F^T F - (n_s/n_d) I", frame, "<=", ROUNDING),
+        numeric("printed", "largest |(Tr F^T F)^2 - n_d Tr (F^T F)^2|", potential, "<=", ROUNDING),
     )
-
-
-WEIGHTS: tuple[Claim, ...] = (c6, c7, c8, c9, c10)

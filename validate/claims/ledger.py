@@ -217,7 +217,7 @@ class Checked:
 
 
 def claim(
-    id: str, source: str, where: str, statement: str = "", *, needs: Sequence[str] = ()
+    id: str, source: str, where: str, *, needs: Sequence[str] = ()
 ) -> Callable[[Callable[..., Evidence]], Claim]:
     """Turn a check into the claim that it judges (a decorator); its docstring is the statement.
 
@@ -232,7 +232,7 @@ def claim(
     """
 
     def decorate(check: Callable[..., Evidence]) -> Claim:
-        printed = statement or " ".join((inspect.getdoc(check) or "").split())
+        printed = " ".join((inspect.getdoc(check) or "").split())
         if not printed:
             raise ValueError(f"`statement` of {id} must be the check's docstring, without -OO; got none.")
         return Claim(id, source, where, printed, check, tuple(needs))
