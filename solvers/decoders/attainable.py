@@ -9,12 +9,11 @@ from ...theory.arguments import FloatArray
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, LEAST_SIGMA
 from ...theory.features import Features, SparseUniform
 from ...theory.results import result
-from .evolution import first_noise, recovery_ratio, state_evolution, variance_of
-from .optimum import optimum, topk_optimum
+from .evolution import first_noise, recovery_ratio, state_evolution
+from .optimum import DECODERS, optimum, topk_optimum
 
 __all__ = ["Attainable", "attainable"]
 
-ONE_STEP = ("soft", "hard", "relu", "jumprelu", "bayes")
 ACCURACY = 1e-9
 
 
@@ -99,10 +98,7 @@ def attainable(law: Any, ratio: float) -> Attainable:
     if not LEAST_SIGMA <= sigma <= LARGEST_SIGMA:
         allowed = f"interference in [{LEAST_SIGMA:g}, {LARGEST_SIGMA:g}]"
         raise ValueError(f"`ratio` must give an {allowed}; got {ratio:g}, with {sigma:.3g}.")
-    # The affine output shrinks y to its mean: Var(x) (1 - ratio).
-    losses = {"affine": variance_of(p, values) * (1.0 - ratio)}
-    for name in ONE_STEP:
-        losses[name] = float(optimum(p, sigma, name, values=values).loss)
+    losses = {name: float(optimum(p, sigma, name, values=values).loss) for name in DECODERS}
     if n is not None:
         losses["topk"] = topk_optimum(n, p, sigma, values=values).loss
     losses["iterated"] = state_evolution(p, ratio, values=values).loss

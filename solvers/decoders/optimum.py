@@ -1,5 +1,6 @@
 """The best decoder of each kind on the same noise, and what each can attain at a law of the data."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from scipy.optimize import minimize_scalar
 from ...theory import arguments
 from ...theory.decoders import bayes_loss, kept_share
 from ...theory.decoders.line import best_line, line_losses
-from ...theory.decoders.loss import LARGEST_K, channel, topk_nodes
+from ...theory.decoders.loss import LARGEST_K, channel, each, topk_lost, topk_nodes
 from ...theory.results import result
 from ...theory.special import value_moment
+from .evolution import variance_of
 
 __all__ = ["DECODERS", "Decoder", "TopK", "optimum", "topk_optimum"]
 
@@ -86,17 +88,15 @@ def optimum(
     on, s, values = channel(p, sigma, values)
     decoder = arguments.choice("decoder", decoder, DECODERS)
     on, s = arguments.together(p=on, sigma=s)
-    rows = [_best(values, decoder, float(q), float(t)) for q, t in zip(on.ravel(), s.ravel(), strict=True)]
-    columns = np.array(rows, np.float64).reshape(-1, 4).T
-    return Decoder(*(column.reshape(on.shape)[()] for column in columns))
+    found = each(lambda p, sigma: _best(values, decoder, p, sigma), on, s, parts=4)
+    return Decoder(*(part[()] for part in found))
 
 
 def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
     """Return theta, a, b and the loss."""
     if decoder == "bayes":
         return np.nan, np.nan, np.nan, float(bayes_loss(p, sigma, values=values))
-    mean, second = p * value_moment(values, 1), p * value_moment(values, 2)
-    variance = second - mean * mean
+    mean, variance = p * value_moment(values, 1), variance_of(p, values)
     a = variance / (variance + sigma * sigma)
     affine = -np.inf, a, (1.0 - a) * mean, variance * sigma * sigma / (variance + sigma * sigma)
     if decoder == "affine":
@@ -186,17 +186,17 @@ def topk_optimum(
     on, s, values = channel(p, sigma, values)
     q, noise = float(arguments.number("p", on, 0.0, 1.0)), float(arguments.number("sigma", s, 0.0, np.inf))
 
+    @cache
     def best(k: int) -> TopK:
-        y, off, on, mean, variance, _, kept = topk_nodes(values, k, n, noise, q)
+        nodes = topk_nodes(values, k, n, noise, q)
+        y, off, on, mean, _, _, kept = nodes
         # y - x is regressed on what is kept, as in `best_line`
         weights, error = kept * (off + on), kept * (off * y + on * (y - mean))
         m0, m1 = weights.sum(), weights @ y
         middle = m1 / m0
         shrink = (error @ (y - middle)) / (weights @ (y - middle) ** 2)
-        shift = shrink * middle - error.sum() / m0
-        out = (1.0 - shrink) * y + shift
-        kept_loss = off @ (kept * out**2) + on @ (kept * (mean - out) ** 2)
-        return TopK(k, 1.0 - shrink, shift, float(kept_loss + on @ (variance + (1.0 - kept) * mean**2)))
+        a, b = 1.0 - shrink, shrink * middle - error.sum() / m0
+        return TopK(k, a, b, topk_lost(nodes, a, b))
 
     if k is not None:
         return best(arguments.integer("k", k, 1, n))

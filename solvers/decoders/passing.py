@@ -7,8 +7,10 @@ Gaussian projections (approximate message passing, with its Onsager term):
 
 Square matrices M that are a projector over its ratio, such as rugs, with e the mean of Var(x | y):
 
-.. math:: y = s + h - M s, \qquad \frac1v = \frac1e - \frac1{\sigma^2}, \qquad
-          s \leftarrow v \Bigl(\frac{E[x \mid y]}{e} - \frac{y}{\sigma^2}\Bigr).
+.. math:: y = s + h - M s, \qquad
+          s \leftarrow \frac{E[x \mid y] - c\,y}{1 - c}, \qquad c = \frac{e}{\sigma^2},
+
+whose error is independent of that of y.
 """
 
 from typing import Any
@@ -16,11 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import aslinearoperator
-from scipy.special import expit
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.decoders.channel import log_odds, posterior
+from ...theory.decoders.channel import denoised
 from ...theory.decoders.loss import LEAST_P
 from ...theory.results import result
 from ...theory.special import VALUES, value_moment
@@ -51,10 +52,8 @@ def _decode(values: str, y: FloatArray, sigma: float, p: float) -> tuple[FloatAr
     """Return posterior means and the mean of the posterior variances."""
     low = -12.0 if values in ("normal", "symmetric") else 0.0
     at = np.clip(y, low - 30.0 * sigma, 60.0)  # what lies beyond belongs to other laws
-    height, mean, variance = posterior(values, at, sigma)
-    odds = log_odds(height, at, sigma, p)
-    on, off = expit(odds), expit(-odds)
-    return on * mean, float(np.mean(on * (variance + off * mean**2)))
+    mean, variance = denoised(values, at, sigma, p)
+    return mean, float(np.mean(variance))
 
 
 def message_passing(
@@ -123,12 +122,11 @@ def message_passing(
 class _Progress:
     """What was measured on the way, and when to stop."""
 
-    def __init__(self, steps: int, tol: float) -> None:
-        self.steps, self.tol = steps, tol
+    def __init__(self, first: FloatArray, steps: int, tol: float) -> None:
+        self.best, self.steps, self.tol = first, steps, tol
         self.sigma: list[float] = []
         self.path: list[float] = []
         self.status: Status | None = None
-        self.best: FloatArray = np.empty(0)
 
     def goes_on(self, sigma: float) -> bool:
         """Note the interference; say whether it is to be decoded."""
@@ -156,9 +154,8 @@ class _Progress:
 def _gaussian(A: Any, h: FloatArray, p: float, values: str, steps: int, tol: float) -> Passing:
     m, n = A.shape
     x = np.full(n, p * value_moment(values, 1))
-    z, progress = h - A.matvec(x), _Progress(steps, tol)
+    z, progress = h - A.matvec(x), _Progress(x, steps, tol)
     sigma = float(np.sqrt(np.mean(z * z)))
-    progress.best = x
     while progress.goes_on(sigma):
         x, loss = _decode(values, x + A.rmatvec(z), sigma, p)
         progress.took(x, loss)
@@ -171,15 +168,14 @@ def _orthogonal(
     M: Any, h: FloatArray, ratio: float, p: float, values: str, steps: int, tol: float
 ) -> Passing:
     s = np.full(h.size, p * value_moment(values, 1))
-    progress = _Progress(steps, tol)
-    progress.best = s
+    progress = _Progress(s, steps, tol)
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average
-        sigma = float(np.sqrt((1.0 / ratio - 1.0) * ratio * np.mean(error * error)))
+        sigma = float(np.sqrt((1.0 - ratio) * np.mean(error * error)))
         if not progress.goes_on(sigma):
             return progress.result()
         y = s + error
         x, loss = _decode(values, y, sigma, p)
         progress.took(x, loss)
-        v = 1.0 / (1.0 / max(loss, 1e-300) - 1.0 / sigma**2)
-        s = v * (x / max(loss, 1e-300) - y / sigma**2)
+        share = loss / sigma**2
+        s = (x - share * y) / (1.0 - share)

@@ -20,7 +20,7 @@ from ..arguments import FloatArray
 from ..special import ramp_moments
 from ..special.normal import POINTS, WEIGHTS
 
-__all__ = ["log_odds", "on_nodes", "output_nodes", "posterior", "ramps", "sums_above", "support"]
+__all__ = ["denoised", "on_nodes", "output_nodes", "posterior", "ramps", "sums_above", "support"]
 
 REACH = 12.0  # standard deviations of the noise; e^-72 is 1e-32
 LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
@@ -148,6 +148,14 @@ def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> Float
         return np.full(y.shape, np.inf)
     even = np.log(p) - np.log1p(-p)
     return np.asarray(even + height + 0.5 * (y / sigma) ** 2 + LOG_ROOT + np.log(sigma))
+
+
+def denoised(values: str, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of x given y; the part of being off or on is P(on) P(off) E[v | y]^2."""
+    height, mean, variance = posterior(values, y, sigma)
+    odds = log_odds(height, y, sigma, p)
+    on, off = expit(odds), expit(-odds)
+    return on * mean, on * (variance + off * mean**2)
 
 
 def output_nodes(values: str, sigma: float, p: float, *places: FloatArray) -> npt.NDArray[np.float64]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincc, expit
+from scipy.special import betaincc
 
 from .. import arguments
 from ..arguments import FloatArray
 from ..special import VALUES
-from .channel import log_odds, output_nodes, posterior, sums_above
+from .channel import denoised, output_nodes, sums_above
 from .line import line_losses, line_slopes, share_above, threshold
 
 __all__ = ["bayes_decoder", "bayes_loss", "jumprelu_gradient", "jumprelu_loss", "kept_share", "topk_loss"]
@@ -30,11 +30,30 @@ def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: str) -> tuple[FloatA
     return on, arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), values
 
 
-def _each(function: Any, *columns: npt.ArrayLike) -> Any:
-    """Call a function of scalars at each place of arrays that broadcast."""
+def each(function: Any, *columns: npt.ArrayLike, parts: int | None = None) -> Any:
+    """Call a function of scalars at each place of arrays that broadcast; each of its `parts` is a row."""
     arrays = np.broadcast_arrays(*columns)
-    found = [function(*(float(x) for x in row)) for row in zip(*(one.ravel() for one in arrays), strict=True)]
-    return np.array(found, np.float64).reshape(arrays[0].shape)[()]
+    rows = zip(*(one.ravel().tolist() for one in arrays), strict=True)
+    found = np.array([function(*row) for row in rows], np.float64)
+    if parts is None:
+        return found.reshape(arrays[0].shape)[()]
+    return found.reshape(-1, parts).T.reshape(parts, *arrays[0].shape)
+
+
+def _coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
+    """Check thresholds, scales and biases, given by name."""
+    return [arguments.real(name, value, -1e6, 1e6) for name, value in given.items()]
+
+
+def _near(name: str, value: FloatArray, sigma: FloatArray, values: str) -> None:
+    """Check that an output lies where a value may have made it, for elsewhere the densities underflow."""
+    reach = 12.0 * sigma
+    low, high = (-12.0 if values in ("normal", "symmetric") else 0.0) - reach, 60.0 + reach
+    if np.any((value < low) | (value > high)):
+        raise ValueError(
+            f"`{name}` must lie within 12 sigma of the values, in [{np.min(low):g}, {np.max(high):g}]; got "
+            f"{value.min():g} to {value.max():g}."
+        )
 
 
 @arguments.finite
@@ -73,19 +92,9 @@ def bayes_decoder(
     array([0.001, 0.163, 0.6  ])
     """
     on, s, values = channel(p, sigma, values)
-    at, reach = arguments.real("y", y), 12.0 * s
-    low, high = (-12.0 if values in ("normal", "symmetric") else 0.0) - reach, 60.0 + reach
-    if np.any((at < low) | (at > high)):
-        raise ValueError(
-            f"`y` must lie within 12 sigma of the values, in [{np.min(low):g}, {np.max(high):g}]; got "
-            f"{at.min():g} to {at.max():g}."
-        )
-
-    def mean(y: float, p: float, sigma: float) -> float:
-        height, mean, _ = posterior(values, np.array([y]), sigma)
-        return float(expit(log_odds(height, np.array([y]), sigma, p)[0]) * mean[0])
-
-    return _each(mean, at, on, s)
+    at = arguments.real("y", y)
+    _near("y", at, s, values)
+    return each(lambda y, p, sigma: denoised(values, np.array([y]), sigma, p)[0][0], at, on, s)
 
 
 @arguments.finite
@@ -124,7 +133,7 @@ def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform
         _, _, on, mean, variance, silent = output_nodes(values, sigma, p)
         return float(on @ (variance + silent * mean**2))
 
-    return _each(loss, on, s)
+    return each(loss, on, s)
 
 
 @arguments.finite
@@ -168,12 +177,12 @@ def jumprelu_loss(
     0.00108889
     """
     on, s, values = channel(p, sigma, values)
-    line = [arguments.real(name, x, -1e6, 1e6) for name, x in (("theta", theta), ("a", a), ("b", b))]
+    line = _coefficients(theta=theta, a=a, b=b)
 
     def loss(theta: float, a: float, b: float, sigma: float, p: float) -> float:
         return sum(line_losses(values, theta, a, 1.0 - a, b, sigma, p))
 
-    return _each(loss, *line, s, on)
+    return each(loss, *line, s, on)
 
 
 @arguments.finite
@@ -211,13 +220,9 @@ def jumprelu_gradient(
     array([0.00072, 0.00128, 0.00184])
     """
     on, s, values = channel(p, sigma, values)
-    line = [arguments.real(name, x, -1e6, 1e6) for name, x in (("theta", theta), ("a", a), ("b", b))]
-    columns = np.broadcast_arrays(*line, s, on)
-    low, high = (-12.0 if values in ("normal", "symmetric") else 0.0) - 12.0 * s, 60.0 + 12.0 * s
-    if np.any((line[0] < low) | (line[0] > high)):
-        raise ValueError(f"`theta` must lie within 12 sigma of the values; got {arguments.shown(theta)}.")
-    found = [line_slopes(values, *row) for row in zip(*(c.ravel().tolist() for c in columns), strict=True)]
-    return np.array(found, np.float64).T.reshape(3, *columns[0].shape)
+    line = _coefficients(theta=theta, a=a, b=b)
+    _near("theta", line[0], s, values)
+    return each(lambda *row: line_slopes(values, *row), *line, s, on, parts=3)
 
 
 @arguments.finite
@@ -249,8 +254,8 @@ def kept_share(
     0.03628
     """
     on, s, values = channel(p, sigma, values)
-    at = arguments.real("theta", theta, -1e6, 1e6)
-    return _each(lambda theta, p, sigma: share_above(values, np.array([theta]), sigma, p)[0], at, on, s)
+    (at,) = _coefficients(theta=theta)
+    return each(lambda theta, p, sigma: share_above(values, np.array([theta]), sigma, p)[0], at, on, s)
 
 
 @arguments.finite
@@ -299,8 +304,12 @@ def topk_loss(
     number = arguments.whole("k", k, 1, LARGEST_K)
     if np.any(number > n):
         raise ValueError(f"`k` must be at most n_features; got {arguments.shown(k)}.")
-    line = [arguments.real(name, x, -1e6, 1e6) for name, x in (("a", a), ("b", b))]
-    return _each(lambda *row: _topk(values, *row), number, n, *line, s, on)
+    line = _coefficients(a=a, b=b)
+
+    def loss(k: float, n: float, a: float, b: float, sigma: float, p: float) -> float:
+        return topk_lost(topk_nodes(values, k, n, sigma, p), a, b)
+
+    return each(loss, number, n, *line, s, on)
 
 
 def topk_nodes(values: str, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
@@ -317,8 +326,8 @@ def topk_nodes(values: str, k: float, n: float, sigma: float, p: float) -> tuple
     return (*nodes, betaincc(k, n - k, np.clip(sums_above(nodes[1] + nodes[2]), 0.0, 1.0)))
 
 
-def _topk(values: str, k: float, n: float, a: float, b: float, sigma: float, p: float) -> float:
+def topk_lost(nodes: tuple[FloatArray, ...], a: float, b: float) -> float:
     """Integrate over y what is lost if y is kept and if it is not."""
-    y, off, on, mean, variance, _, kept = topk_nodes(values, k, n, sigma, p)
+    y, off, on, mean, variance, _, kept = nodes
     out = a * y + b
     return float(off @ (kept * out**2) + on @ (variance + kept * (mean - out) ** 2 + (1.0 - kept) * mean**2))
