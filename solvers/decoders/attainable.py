@@ -82,14 +82,14 @@ def attainable(law: Any, ratio: float) -> Attainable:
 
     Examples
     --------
-    >>> print(attainable(0.01, 0.1))
+    >>> print(attainable(0.05, 0.25))
     decoder           loss     / bayes
-    affine        0.002978       3.361
-    soft           0.00117        1.32
-    hard          0.001092       1.233
-    relu         0.0009963       1.125
-    jumprelu     0.0009963       1.125
-    bayes        0.0008858           1
+    affine         0.01203       2.229
+    soft          0.006008       1.113
+    hard          0.007195       1.333
+    relu          0.005789       1.073
+    jumprelu      0.005789       1.073
+    bayes         0.005398           1
     iterated             0           0
     """
     p, values, scale, importance, n = _law(law)

@@ -99,7 +99,7 @@ def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, flo
     mean, variance = p * value_moment(values, 1), variance_of(p, values)
     a = variance / (variance + sigma * sigma)
     affine = -np.inf, a, (1.0 - a) * mean, variance * sigma * sigma / (variance + sigma * sigma)
-    if decoder == "affine":
+    if decoder == "affine" or (affine[3] == 0.0 and decoder in ("relu", "jumprelu")):  # x may be constant
         return affine
 
     def line(theta: float) -> tuple[float, float, float]:

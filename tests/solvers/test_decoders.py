@@ -48,6 +48,12 @@ def test_decoders_are_in_order():
         assert np.all(loss["relu"] <= np.minimum(loss["soft"], loss["affine"]) * above)
 
 
+def test_a_feature_that_is_constant_loses_nothing():
+    for kind in ("affine", "relu", "jumprelu", "bayes"):
+        assert decoders.optimum(1.0, 0.3, kind, values="binary").loss == 0.0
+    assert decoders.optimum(1.0, 0.3, "hard", values="binary").loss > 0.0
+
+
 def test_a_jump_pays_only_where_features_are_rare():
     """At ratio 1/4: ReLU is the best JumpReLU at p = 0.05, and loses to it for ever smaller p."""
     p = np.array([0.2, 0.05, 1e-3, 1e-6, 1e-12, 1e-24, 1e-90])
