@@ -57,11 +57,11 @@ def check_axes(ax: Any) -> None:
         raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
 
 
-def size_axis(ax: Axes, sizes: npt.ArrayLike) -> None:
-    """Give a logarithmic horizontal axis the sizes of models as its only ticks."""
-    ticks = np.unique(sizes)
-    ax.set(xscale="log", xlabel="n_features")
-    ax.set_xticks(ticks, [str(n) for n in ticks])
+def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
+    """Give a logarithmic horizontal axis the points that were run, sizes by default, as its only ticks."""
+    ticks = np.unique(points)
+    ax.set(**{"xscale": "log", "xlabel": "n_features", **settings})
+    ax.set_xticks(ticks, [f"{x:g}" if ticks.dtype.kind == "f" else str(x) for x in ticks])
     ax.minorticks_off()
 
 

@@ -1,7 +1,5 @@
 """Figures of collisions: theory is a line, runs are markers with 95 % intervals (Student's, or exact)."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
@@ -10,7 +8,7 @@ from matplotlib.axes import Axes
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.collisions.untied import untied_length_ratio
-from ..drawing import check_axes, draw_estimates, draw_means
+from ..drawing import check_axes, draw_estimates, draw_means, size_axis
 from ..statistics import share
 from .counts import ZERO
 from .trained import NAMES
@@ -23,14 +21,6 @@ MARKS = "osD^v<>ph"
 def _means(ax: Axes, x: npt.ArrayLike, samples: npt.ArrayLike, k: int, label: str, line: str = "") -> None:
     style = {"fmt": MARKS[k % len(MARKS)] + line, "color": f"C{k + 1}", "markersize": 4}
     draw_means(ax, x, samples, label=label, **style)
-
-
-def _ticks(ax: Axes, x: npt.ArrayLike, **settings: Any) -> None:
-    """Label a logarithmic axis at the points that were run."""
-    values = np.asarray(x)
-    ax.set(xscale="log", **settings)
-    ax.set_xticks(values, [f"{value:g}" for value in values])
-    ax.minorticks_off()
 
 
 def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
@@ -60,7 +50,7 @@ def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
         least.append(values[values > 0].min(initial=np.inf))
     kind = "printed loss" if "optimiser" in counts.dims else "normal form"
     title = f"n = {ds.attrs['n_features']}, λ = {ds.attrs['lam']:g} ({kind})"
-    _ticks(ax, m, xlabel="hidden neurons m", title=title)
+    size_axis(ax, m, xlabel="hidden neurons m", title=title)
     return ax, min(least)
 
 
@@ -155,7 +145,7 @@ def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
     for k, case in enumerate(ds["case"].values):
         values = ds["norm_ratio"].sel(case=case).transpose("time", "run")
         _means(ax, ds["time"], values, k, str(case))
-    _ticks(ax, ds["time"], yscale="log", xlabel="time × λ/2", ylabel="|D| / |E|, learned features")
+    size_axis(ax, ds["time"], yscale="log", xlabel="time × λ/2", ylabel="|D| / |E|, learned features")
     ax.set_title("n = {n_features}, m = {n_hidden}, λ = {lam:g} (printed loss)".format(**ds.attrs))
     ax.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     ax.minorticks_off()

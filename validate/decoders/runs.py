@@ -1,19 +1,49 @@
 """Decoders in the large and at finite sizes: the map over p and ratio, message passing, random rugs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import decoders, rug
+from ...solvers.decoders.optimum import DECODERS
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.rug import sigma
-from ..experiment import from_rows
 
-ONE_STEP = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
 SUCCESS = 1e-6  # largest error of a feature that counts as recovered
+
+Case = Sequence[float]  # p and ratio
+
+
+def coordinates(cases: Sequence[Case], seeds: Sequence[int]) -> dict[str, Any]:
+    """Return what names the cases and the seeds of a dataset."""
+    p, ratio = np.array(cases, np.float64).reshape(-1, 2).T
+    return {"p": ("case", p), "ratio": ("case", ratio), "seed": list(seeds)}
+
+
+def largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
+    """Say which outputs are among the k largest of a sample (column): k of them, whatever is equal."""
+    kept = np.zeros(y.shape, np.bool_)
+    np.put_along_axis(kept, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
+    return kept
+
+
+def losses_on_rug(
+    best: Sequence[Any], n: int, m: int, p: float, key: Sequence[int], samples: int
+) -> list[float]:
+    """Return the losses per feature of decoders (`Decoder`, `TopK`) on one random rug, on so many outputs."""
+    rng = np.random.default_rng(key)
+    R = rug.rug_matrix(n, m, rng)
+    x = Features(n, p).sample(max(1, samples // n), rng).T
+    y = R @ x - 0.5 * p * (R.row(0).sum() - 1.0)
+    kept = [largest(y, D.k) if isinstance(D, decoders.TopK) else y > D.theta for D in best]
+    return [
+        float(np.mean((x - np.where(on, D.a * y + D.b, 0.0)) ** 2)) for D, on in zip(best, kept, strict=True)
+    ]
 
 
 def run_map(
@@ -42,7 +72,7 @@ def run_map(
     """
     grid = np.broadcast_arrays(np.asarray(p, float)[:, None], np.asarray(ratio, float))
     noise = sigma(*grid)
-    loss = [decoders.optimum(grid[0], noise, name).loss for name in ONE_STEP]
+    loss = [decoders.optimum(grid[0], noise, name).loss for name in DECODERS]
     line = decoders.recovery_ratio(np.asarray(p, float))
     iterated = [
         [0.0 if r > top else decoders.state_evolution(q, r, tol=1e-9).loss for r in ratio]
@@ -54,7 +84,7 @@ def run_map(
             "iterated": (("p", "ratio"), np.array(iterated)),
             "recovery": ("p", line),
         },
-        {"p": list(p), "ratio": list(ratio), "decoder": list(ONE_STEP)},
+        {"p": list(p), "ratio": list(ratio), "decoder": list(DECODERS)},
     )
 
 
@@ -63,7 +93,7 @@ def _projections(n: int, m: int, projection: str, rng: np.random.Generator) -> r
 
 
 def run_passing(
-    cases: Sequence[Sequence[float]] = ((0.05, 0.25), (0.05, 0.09), (0.2, 0.25)),
+    cases: Sequence[Case] = ((0.05, 0.25), (0.05, 0.09), (0.2, 0.25)),
     *,
     n_features: int = 2**14,
     projection: str = "orthogonal",
@@ -95,10 +125,8 @@ def run_passing(
     >>> ds["error"].dims
     ('case', 'step', 'seed')
     """
-    n, steps = (
-        arguments.power_of_two("n_features", n_features),
-        [arguments.integer("steps", k, 1) for k in steps],
-    )
+    n = arguments.power_of_two("n_features", n_features)
+    steps = [arguments.integer("steps", k, 1) for k in steps]
     error, law = np.empty((len(cases), len(steps), len(seeds))), np.empty((len(cases), len(steps)))
     for i, (p, ratio) in enumerate(cases):
         m = round(arguments.number("cases", ratio, 1 / n, 1.0) * n)
@@ -112,12 +140,7 @@ def run_passing(
                 error[i, k, j] = np.mean((found.x - x) ** 2)
     return xr.Dataset(
         {"error": (("case", "step", "seed"), error), "law": (("case", "step"), law)},
-        {
-            "p": ("case", [float(p) for p, _ in cases]),
-            "ratio": ("case", [float(r) for _, r in cases]),
-            "step": list(steps),
-            "seed": list(seeds),
-        },
+        {**coordinates(cases, seeds), "step": steps},
         {"n_features": n, "projection": projection},
     )
 
@@ -174,7 +197,7 @@ def run_recovery(
 
 
 def run_rugs(
-    cases: Sequence[Sequence[float]] = ((0.01, 0.25), (0.1, 0.25)),
+    cases: Sequence[Case] = ((0.01, 0.25), (0.1, 0.25)),
     sizes: Sequence[int] = (128, 1024, 8192),
     seeds: Sequence[int] = range(5),
     *,
@@ -196,32 +219,26 @@ def run_rugs(
     -------
     xarray.Dataset
         ``on_rug`` (case, n_features, seed, decoder), the loss per feature of the best ReLU and JumpReLU of
-        Gaussian interference, and ``predicted``, that which is predicted.
+        Gaussian interference, and ``predicted`` (case, n_features, decoder), that which is predicted.
 
     Examples
     --------
     >>> run_rugs([(0.1, 0.5)], [64], [0, 1], samples=2**12)["on_rug"].shape
     (1, 1, 2, 2)
     """
-    rows: list[dict[str, float]] = []
-    kinds = ("relu", "jumprelu")
-    for case, (p, ratio) in enumerate(cases):
-        for n in sizes:
+    kinds = ["relu", "jumprelu"]
+    predicted = np.empty((len(cases), len(sizes), len(kinds)))
+    on_rug = np.empty((len(cases), len(sizes), len(seeds), len(kinds)))
+    for i, (p, ratio) in enumerate(cases):
+        for j, n in enumerate(sizes):
             m = round(ratio * n)
-            best = {kind: decoders.optimum(p, float(sigma(p, m / n)), kind) for kind in kinds}
-            for seed in seeds:
-                rng = np.random.default_rng([seed, case, n])
-                R, batch = rug.rug_matrix(n, m, rng), max(1, samples // n)
-                x = Features(n, p).sample(batch, rng).T
-                y = R @ x - 0.5 * p * (R.row(0).sum() - 1.0)
-                for D in best.values():
-                    lost = np.mean((x - np.where(y > D.theta, D.a * y + D.b, 0.0)) ** 2)
-                    rows.append({"on_rug": float(lost), "predicted": float(D.loss)})
-    sizes_and_seeds = {"n_features": len(sizes), "seed": len(seeds)}
-    ds = from_rows(rows, case=len(cases), **sizes_and_seeds, decoder=len(kinds))
-    coordinates = {"n_features": list(sizes), "seed": list(seeds), "decoder": list(kinds)}
-    ends = {"p": ("case", [float(p) for p, _ in cases]), "ratio": ("case", [float(r) for _, r in cases])}
-    return ds.assign_coords({**coordinates, **ends})
-
-
-__all__ = ["run_map", "run_passing", "run_recovery", "run_rugs"]
+            best = [decoders.optimum(p, float(sigma(p, m / n)), kind) for kind in kinds]
+            predicted[i, j] = [D.loss for D in best]
+            on_rug[i, j] = [losses_on_rug(best, n, m, p, [seed, i, n], samples) for seed in seeds]
+    return xr.Dataset(
+        {
+            "on_rug": (("case", "n_features", "seed", "decoder"), on_rug),
+            "predicted": (("case", "n_features", "decoder"), predicted),
+        },
+        {**coordinates(cases, seeds), "n_features": list(sizes), "decoder": kinds},
+    )

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...solvers.decoders import recovery_ratio
-from ..drawing import check_axes, draw_means
+from ..drawing import check_axes, draw_means, size_axis
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
 from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
@@ -91,7 +91,7 @@ def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
             values = ratio.isel(case=i).sel(decoder=name).values
             draw_means(ax, ds["n_features"].values, values, color=f"C{i}", fmt=marker, ms=4, label=label)
     ax.axhline(1, color="0.5", linewidth=0.8)
-    ax.set(xscale="log", xlabel="n", ylabel="loss on a rug / Gaussian limit")
+    size_axis(ax, ds["n_features"], ylabel="loss on a rug / Gaussian limit")
     ax.legend()
     return ax
 

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from ...solvers import rug
 from ...solvers.decoders import optimum, topk_optimum
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.rug import sigma
 from ..training.engine import load_torch
 from ..training.loop import descend
+from .runs import Case, coordinates, losses_on_rug
 
 KINDS = ("relu", "jumprelu", "topk")
 RATE, END_RATE = 3e-3, 3e-5  # of Adam, falling geometrically
@@ -80,32 +79,8 @@ def _measure(found: Any, p: float, samples: int, seed: int) -> FloatArray:
     return np.asarray(total / (samples // batch))
 
 
-def _largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
-    """Say which outputs are among the k largest of a sample (column): k of them, whatever is equal."""
-    kept = np.zeros(y.shape, np.bool_)
-    np.put_along_axis(kept, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
-    return kept
-
-
-def _on_rugs(kind: str, n: int, m: int, p: float, k: int, seeds: Sequence[int], samples: int) -> FloatArray:
-    """Return the losses of the predicted decoder on random rugs of so many features."""
-    losses, noise = [], float(sigma(p, m / n))
-    best: Any = topk_optimum(n, p, noise, k=k) if kind == "topk" else optimum(p, noise, kind)
-    for seed in seeds:
-        rng = np.random.default_rng([seed, n, m])
-        R, squares = rug.rug_matrix(n, m, rng), []
-        mean = 0.5 * p * (R.row(0).sum() - 1.0)
-        for _ in range(max(1, samples // 2048)):
-            x = (rng.random((n, 2048)) < p) * rng.random((n, 2048))
-            y = R @ x - mean
-            kept = _largest(y, k) if kind == "topk" else y > best.theta
-            squares.append(np.mean((x - np.where(kept, best.a * y + best.b, 0.0)) ** 2))
-        losses.append(np.mean(squares))
-    return np.array(losses)
-
-
 def run_trained(
-    cases: Sequence[Sequence[float]] = ((0.01, 0.25),),
+    cases: Sequence[Case] = ((0.01, 0.25),),
     *,
     n_features: int = 128,
     seeds: Sequence[int] = range(5),
@@ -157,37 +132,31 @@ def run_trained(
         [arguments.integer("seeds", s, 0) for s in seeds],
     )
     trained = np.empty((len(cases), len(KINDS), len(seeds)))
-    on_rug, predicted, number = np.empty_like(trained), np.empty(trained.shape[:2]), []
+    on_rug, predicted = np.empty_like(trained), np.empty(trained.shape[:2])
+    number: list[int] = []
     for i, (p, ratio) in enumerate(cases):
-        p, ratio = (
-            arguments.number("cases", p, 0.0, 1.0, brackets="(]"),
-            arguments.number("cases", ratio, 0, 1),
-        )
-        m = max(1, round(ratio * n))
+        p = arguments.number("cases", p, 0, 1, brackets="(]")
+        m = max(1, round(arguments.number("cases", ratio, 0, 1) * n))
         noise = float(sigma(p, m / n))
-        number.append(topk_optimum(n, p, noise).k)
+        topk = topk_optimum(n, p, noise)
+        best: list[Any] = [topk if kind == "topk" else optimum(p, noise, kind) for kind in KINDS]
+        predicted[i] = [D.loss for D in best]
+        number.append(topk.k)
+        on_rug[i] = np.transpose(
+            [losses_on_rug(best, n, m, p, [seed, i, n], n * (samples // len(seeds))) for seed in seeds]
+        )
         W = np.stack([np.random.default_rng([seed, n, m]).normal(size=(n, m)) for seed in seeds])
         W /= np.linalg.norm(W, axis=2, keepdims=True)
         for j, kind in enumerate(KINDS):
-            law = (p, noise, number[-1])
-            found = _train(kind, W, law, steps, batch, 1000 * seeds[0] + i)
+            found = _train(kind, W, (p, noise, topk.k), steps, batch, 1000 * seeds[0] + i)
             trained[i, j] = _measure(found, p, samples, 1000 * seeds[0] + 500 + i)
-            on_rug[i, j] = _on_rugs(kind, n, m, p, number[-1], seeds, samples // len(seeds))
-            best = topk_optimum(n, p, noise, k=number[-1]) if kind == "topk" else optimum(p, noise, kind)
-            predicted[i, j] = best.loss
-    dims = ("case", "decoder")
     return xr.Dataset(
         {
-            "trained": ((*dims, "seed"), trained),
-            "on_rug": ((*dims, "seed"), on_rug),
-            "predicted": (dims, predicted),
+            "trained": (("case", "decoder", "seed"), trained),
+            "on_rug": (("case", "decoder", "seed"), on_rug),
+            "predicted": (("case", "decoder"), predicted),
             "k": ("case", number),
         },
-        {
-            "p": ("case", [float(p) for p, _ in cases]),
-            "ratio": ("case", [float(r) for _, r in cases]),
-            "decoder": list(KINDS),
-            "seed": list(seeds),
-        },
+        {**coordinates(cases, seeds), "decoder": list(KINDS)},
         {"n_features": n, "steps": steps, "batch": batch, "samples": samples},
     )
