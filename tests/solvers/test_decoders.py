@@ -37,9 +37,10 @@ def test_no_search_finds_a_better_jumprelu(values, p, s):
         assert other.fun >= found.loss * (1 - 1e-9)
 
 
-def test_decoders_are_in_order():
+@pytest.mark.parametrize("points", [4, pytest.param(24, marks=pytest.mark.slow)])
+def test_decoders_are_in_order(points):
     rng = np.random.default_rng(1)
-    p, s = 10 ** rng.uniform(-6, -0.1, 4), 10 ** rng.uniform(-3, 0, 4)
+    p, s = 10 ** rng.uniform(-6, -0.1, points), 10 ** rng.uniform(-3, 0, points)
     for values in VALUES:
         loss = {kind: decoders.optimum(p, s, kind, values=values).loss for kind in KINDS}
         above = 1 + 1e-12
@@ -128,8 +129,15 @@ def test_message_passing_follows_its_state_evolution(values):
                 assert stats.ttest_1samp(got, want).pvalue > 1e-4, (p, ratio, name)
 
 
-def test_above_the_line_all_is_recovered_and_below_it_not():
-    for p, values in [(0.02, "uniform"), (0.1, "binary")]:
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [(0.02, "uniform"), (0.1, "binary")],
+        pytest.param([(0.2, "exponential"), (0.3, "normal"), (1e-4, "uniform")], marks=pytest.mark.slow),
+    ],
+)
+def test_above_the_line_all_is_recovered_and_below_it_not(cases):
+    for p, values in cases:
         line = decoders.recovery_ratio(p, values=values)
         s = np.geomspace(1e-5, 5, 4000)
         grid = np.max(theory.bayes_loss(p, s[::40], values=values) / s[::40] ** 2)

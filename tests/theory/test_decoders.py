@@ -103,10 +103,11 @@ def conditional(theta, a, b, s, v):
 
 
 @pytest.mark.parametrize("values", VALUES)
-def test_thresholds_against_the_definition(values):
+@pytest.mark.parametrize("drawn_points", [0, pytest.param(8, marks=pytest.mark.slow)])
+def test_thresholds_against_the_definition(values, drawn_points):
     """At fixed values of the feature, where only the noise is integrated, by a law that is always on."""
     rng = np.random.default_rng(7)
-    for p, s in drawn(11, 0):
+    for p, s in drawn(11, drawn_points):
         a, gap = 10 ** rng.uniform(-0.5, 0.5), rng.uniform(0, 1)
         theta = rng.choice([s * rng.uniform(-3, 9), rng.uniform(0, 0.9)])
         b = gap * theta - a * theta if theta > 0 else 0.0
@@ -118,8 +119,7 @@ def test_thresholds_against_the_definition(values):
             picked = np.flatnonzero(keep)[:: max(1, keep.sum() // 12)]
             off = (1 - mpf(p)) * conditional(*at, mpf(0))
             on = sum(mpf(float(weights[k])) * conditional(*at, mpf(float(v[k]))) for k in picked)
-        _, own = line_losses(values, theta, a, 1 - a, b, s, p)
-        own_off, _ = line_losses(values, theta, a, 1 - a, b, s, p)
+        own_off, own = line_losses(values, theta, a, 1 - a, b, s, p)
         assert own + own_off == pytest.approx(found, rel=1e-15)
         assert abs(own_off - off) <= 1e-10 * off + 1e-300
         got = weights[picked] @ line._given(v[picked], theta, a, 1 - a, b, s)
