@@ -7,7 +7,7 @@
   generators: Numba finds none that it has kept when it compiles a new caller, and stops with a KeyError.
 - ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
   costs no check. Kernels never divide by zero on valid input.
-- ``nogil=True`` lets other Python threads run in the meantime, so that `workers` share the work.
+- ``nogil=True`` lets other Python threads run in the meantime, so that `solvers.threads` share the work.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["kernel", "parallel_kernel", "shared", "ufunc"]
+__all__ = ["kernel", "shared", "ufunc"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,11 +31,6 @@ def kernel(function: F) -> F:
 def shared(function: F) -> F:
     """Compile a function that kernels in other files call, or a generator: kept with those, not by itself."""
     return cast(F, numba.njit(error_model="numpy")(function))
-
-
-def parallel_kernel(function: F) -> F:
-    """Compile a function whose outer ``numba.prange`` loop runs on all of Numba's threads."""
-    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, parallel=True)(function))
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:

@@ -1,7 +1,6 @@
 """The flow with interference: its result, its checks, many initialisations side by side."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray, number
 from ..integrate.explicit import checked_times
 from ..results import Status, result
+from ..threads import each
 from .march import March, advance, free_force, start, tied_force
 from .steps import IntArray
 
@@ -286,6 +286,5 @@ def flow(
 
     if W.ndim == 2:
         return Flow(t=times, **run(W))
-    with ThreadPoolExecutor(workers) as pool:
-        found: Sequence[dict[str, Any]] = list(pool.map(run, W))
+    found = each(lambda at: run(W[at]), W.shape[0], workers)
     return Flow(t=times, **{name: np.array([one[name] for one in found]) for name in found[0]})

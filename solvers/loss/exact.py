@@ -1,11 +1,9 @@
 r"""The exact expected loss of any affine + ReLU model at any law of the data, without sampling."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +13,7 @@ from ...theory.features import Features, as_features
 from ...theory.features.counts import Block
 from ...theory.results import result
 from ...theory.special import VALUES, value_moment
+from ..threads import each, together
 from . import lattice, wedge
 from .patterns import blocks, by_patterns, chances, masks
 from .sweep import Others, independent, sweep
@@ -159,9 +158,7 @@ def _by_transforms(
         rest[i] = False
         by_M[k, kept], by_M[k, rest] = slope, mean * law.p[rest] * by_b[k]
 
-    # the kernels release the interpreter's lock
-    with ThreadPoolExecutor(min(numba.get_num_threads(), count)) as pool:
-        list(pool.map(solve, range(count)))
+    each(solve, count)
     return Outputs(losses, errors, by_M, by_b)
 
 
@@ -211,7 +208,9 @@ def outputs(
     if law.n_features <= FEW.get(law.values, 0):
         found = Outputs(*by_patterns(rows, features, bias, chances(law), kind))
     elif _plain(law) and law.values == "uniform" and not slopes:
-        losses, errors = rows_uniform(rows, features, bias, p, tol)
+        losses, errors = together(
+            lambda part: rows_uniform(rows[part], features[part], bias[part], p, tol), bias.size
+        )
         found = Outputs(losses, errors, np.empty((0, 0)), np.empty(0))
     elif law.values not in FEW:
         found = _without_bounds(law, rows, features, bias)

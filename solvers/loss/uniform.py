@@ -24,10 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import prange
 
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel, parallel_kernel
+from ...theory.kernels import kernel
 from ...theory.special.values import transforms
 from .few import UNIFORM, one_on, pointwise
 
@@ -435,7 +434,7 @@ def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> t
     return loss, 16.0 * UNIT * (loss + own * (1.0 + abs(a) + abs(b) + largest))
 
 
-@parallel_kernel
+@kernel
 def rows_uniform(
     M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, p: FloatArray, tol: float
 ) -> tuple[FloatArray, FloatArray]:
@@ -445,7 +444,7 @@ def rows_uniform(
     error to aim at is `tol` in units of the loss, or of the loss of the output that is always 0, if larger.
     """
     losses, errors = np.empty(b.size), np.empty(b.size)
-    for i in prange(b.size):
+    for i in range(b.size):
         own, a = p[features[i]], M[i, features[i]]
         heard = np.abs(M[i]) > NEGLIGIBLE
         heard[features[i]] = False

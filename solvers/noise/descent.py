@@ -1,10 +1,8 @@
 """Noisy gradient descent, many runs side by side; the same averaged over the noise, and its flow."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +11,7 @@ from ...theory.noise import noise_averaged_loss
 from ...theory.noise.moments import given_kurtosis
 from ..integrate import integrate
 from ..results import Status, result
+from ..threads import each
 from .averaged import gradient_for
 from .steps import KINDS, LONGEST, FloatArray, IntArray, longest, run_steps
 
@@ -237,7 +236,7 @@ def descend(
     stops = np.union1d(wanted, steps)
     table = Table(W.shape, stops.size, arguments.flag("keep_weights", keep_weights))
     generators = arguments.generator("rng", rng).spawn(runs)
-    threads = numba.get_num_threads() if workers is None else arguments.integer("workers", workers, 1)
+    threads = None if workers is None else arguments.integer("workers", workers, 1)
 
     def move(at: int, count: int) -> int:
         law = (generators[at], kind, kurtosis[at], std[at])
@@ -246,8 +245,7 @@ def descend(
     def descend_one(at: int) -> None:
         table.descend(at, W[at], l1[at], stops, move)
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(descend_one, range(runs)))
+    each(descend_one, runs, threads)
     return table.descent(W0, 4.0 * rates[..., None] * wanted, W, 4.0 * rate * table.made)
 
 

@@ -310,7 +310,6 @@ def test_the_whole_diagram_is_certified():
         ),
         (lambda: certify(0.01, 0.5, bias="no"), r"`bias` must be True or False; got 'no'\."),
         (lambda: phase_diagram([0.5], [1.0], bias=1), r"`bias` must be True or False; got 1\."),
-        (lambda: phase_diagram([0.5], [1.0], workers=10**6), r"`workers` must .* at most .*; got 1000000\."),
         (lambda: phase_diagram(np.full(10**5, 0.5), np.linspace(1, 2, 10**4)), r"`p` must be smaller: .*"),
         (lambda: solve_pair(-0.1), r"`p` must lie in \[0.0001, 1\]; got -0.1\."),
         (lambda: solve_pair(0.1, np.nan), r"`importance` must lie .*; got nan\."),

@@ -5,6 +5,7 @@ import numpy as np
 from ....theory import arguments
 from ....theory.arguments import FloatArray
 from ...results import result
+from ...threads import together
 from .diagram import families, phase_diagram
 from .kernels import flows
 
@@ -96,7 +97,7 @@ def pair_basins(
     level = arguments.number("confidence", confidence, 0, 1, brackets="()")
     x = np.zeros((size, 4))
     x[:, :2] = std * arguments.generator("rng", rng).standard_normal((size, 2))
-    losses, reached = flows(x, r, on, bias, _MOST_STEPS)
+    losses, reached = together(lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size)
     least = float(phase_diagram([on], [r], bias=bias).loss[0, 0])
     arrived = reached > 0
     best = int(np.sum(arrived & (losses <= least * (1.0 + _SAME_LOSS))))

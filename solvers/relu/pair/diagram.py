@@ -1,6 +1,5 @@
 """Phase diagram of two features in one dimension, from the exact loss."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import minimum_filter
@@ -8,6 +7,7 @@ from scipy.ndimage import minimum_filter
 from ....theory import arguments
 from ....theory.arguments import FloatArray
 from ...results import result
+from ...threads import together
 from .kernels import polish_all, table
 
 __all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram"]
@@ -61,8 +61,8 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 class _Column:
     """The best minimum of each family at one p, for all importances."""
 
-    def __init__(self, p: float, r: FloatArray, bias: bool):
-        self.p, self.r, self.bias = p, r, bias
+    def __init__(self, p: float, r: FloatArray, bias: bool, workers: int | None):
+        self.p, self.r, self.bias, self.workers = p, r, bias, workers
         self.x = np.zeros((r.size, 3, 4))
         self.loss = np.full((r.size, 3), np.inf)
 
@@ -78,6 +78,14 @@ class _Column:
         self.loss.reshape(-1)[cells[better]] = loss[best[better]]
         self.x.reshape(-1, 4)[cells[better]] = x[best[better]]
 
+    def polish(self, at: IntArray, x: FloatArray, fit: bool) -> None:
+        """Move x[k] to a minimum at the importance r[at[k]], with `fit` from the best biases, and keep it."""
+
+        def move(part: slice) -> tuple[FloatArray]:
+            return (polish_all(x[part], self.r[at[part]], self.p, self.bias, fit),)
+
+        self.keep(at, x, *together(move, at.size, self.workers))
+
     def search(self) -> None:
         """Polish the local minima of the lattice, states with a feature dropped or nearly, the neighbours."""
         every = np.arange(self.r.size)
@@ -89,20 +97,24 @@ class _Column:
                 x = np.zeros((every.size, 4))
                 x[:, kept], x[:, 3 - kept] = 1.0, 0.5 * self.p
                 self.keep(every, x, missed * importance)
-        lattice = table(self.p, self.bias, _STEP, _SIZE)
+        second = _STEP * np.arange(-_SIZE, _SIZE + 1)
+        first = second[_SIZE:]
+        (lattice,) = together(
+            lambda part: (table(first[part], second, self.p, self.bias),), first.size, self.workers
+        )
         total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
         at, i, j = np.nonzero(total <= minimum_filter(total, size=(1, 3, 3), mode="nearest"))
         near = np.array([W for small in _NEAR for W in ((1.0, small), (small, 1.0))])
         starts = np.concatenate([_STEP * np.stack([i, j - _SIZE], axis=-1), np.tile(near, (every.size, 1))])
         at = np.concatenate([at, np.repeat(every, near.shape[0])])
         x = np.concatenate([starts, np.zeros_like(starts)], axis=1)
-        self.keep(at, x, polish_all(x, self.r[at], self.p, self.bias, True))
+        self.polish(at, x, True)
         for step in (1, -1, 1, -1):
             at, family = np.nonzero(np.isfinite(self.loss))
             inside = (at + step >= 0) & (at + step < self.r.size)
             at, family = at[inside], family[inside]
             x = self.x[at, family]
-            self.keep(at + step, x, polish_all(x, self.r[at + step], self.p, self.bias, False))
+            self.polish(at + step, x, False)
 
 
 def phase_diagram(
@@ -129,7 +141,7 @@ def phase_diagram(
     Raises
     ------
     ValueError
-        If an argument is out of range, or if there are more workers than Numba has threads.
+        If an argument is out of range.
 
     Notes
     -----
@@ -159,16 +171,10 @@ def phase_diagram(
         raise ValueError(f"`importance` must increase; got {r[at]:g} after {r[at - 1]:g}.")
     arguments.fits("p", on.size, 32.0 * on.size * r.size)
     bias = arguments.flag("bias", bias)
-    before = numba.get_num_threads()
-    if workers is not None:
-        most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-        numba.set_num_threads(arguments.integer("workers", workers, 1, most))
-    try:
-        columns = [_Column(float(x), r, bias) for x in on]
-        for column in columns:
-            column.search()
-    finally:
-        numba.set_num_threads(before)
+    threads = None if workers is None else arguments.integer("workers", workers, 1)
+    columns = [_Column(float(x), r, bias, threads) for x in on]
+    for column in columns:
+        column.search()
     kept = np.array([column.x for column in columns])
     losses = np.array([column.loss for column in columns])
     # Where two families tie, the simpler model is meant: a dropped feature, then the antipodal pair.

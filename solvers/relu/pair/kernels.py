@@ -12,10 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from numba import prange
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, parallel_kernel, shared
+from ....theory.kernels import kernel, shared
 
 IntArray = npt.NDArray[np.int64]
 
@@ -272,22 +271,22 @@ def _profile(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
     return _slope(w * w, w * v, 0.0, p)[0], 0.0
 
 
-@parallel_kernel
-def table(p: float, biased: bool, step: float, size: int) -> FloatArray:
-    """Return F1 and F2 with their best biases at w1 = i step, w2 = (j - size) step."""
-    found = np.empty((size + 1, 2 * size + 1, 2))
-    for i in prange(size + 1):
-        for j in range(2 * size + 1):
-            found[i, j, 0] = _profile(i * step, (j - size) * step, p, biased)[0]
-            found[i, j, 1] = _profile((j - size) * step, i * step, p, biased)[0]
+@kernel
+def table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
+    """Return F1 and F2 with their best biases at all pairs of encodings."""
+    found = np.empty((first.size, second.size, 2))
+    for i in range(first.size):
+        for j in range(second.size):
+            found[i, j, 0] = _profile(first[i], second[j], p, biased)[0]
+            found[i, j, 1] = _profile(second[j], first[i], p, biased)[0]
     return found
 
 
-@parallel_kernel
+@kernel
 def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) -> FloatArray:
     """Polish the rows of x in place, with `fit` from the best biases for the encodings; return the losses."""
     losses = np.empty(x.shape[0])
-    for i in prange(x.shape[0]):
+    for i in range(x.shape[0]):
         if fit:
             x[i, 2] = _profile(x[i, 0], x[i, 1], p, biased)[1]
             x[i, 3] = _profile(x[i, 1], x[i, 0], p, biased)[1]
@@ -368,10 +367,10 @@ def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[floa
     return 0.5 * (first + r * second), 0
 
 
-@parallel_kernel
+@kernel
 def flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
     """Follow the flow from every row of x in place; return the losses and whether minima were reached."""
     losses, reached = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
-    for i in prange(x.shape[0]):
+    for i in range(x.shape[0]):
         losses[i], reached[i] = _flow(x[i], r, p, 4 if biased else 2, most)
     return losses, reached

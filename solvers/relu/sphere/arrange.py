@@ -6,6 +6,7 @@ import numpy.typing as npt
 from ....theory import arguments
 from ....theory.arguments import FloatArray, number
 from ...results import Status, result
+from ...threads import together
 from ..arrangement import Geometry, geometry, units_of
 from .kernels import descend_all
 
@@ -104,7 +105,7 @@ def thomson(
         )
     W = arguments.generator("rng", rng).normal(size=(starts, n, m))
     W /= np.linalg.norm(W, axis=2, keepdims=True)
-    energies, norms, used = descend_all(W, b, 1e-13 * n, steps)
+    energies, norms, used = together(lambda part: descend_all(W[part], b, 1e-13 * n, steps), starts)
     # Among starts that agree the one that converged furthest speaks.
     same = energies <= energies.min() + SAME * (1 + energies.min())
     best = int(np.argmin(np.where(same, norms, np.inf)))

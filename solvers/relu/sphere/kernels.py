@@ -7,10 +7,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import prange
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, parallel_kernel
+from ....theory.kernels import kernel
 
 __all__ = ["descend_all", "energy_and_gradient", "hessian", "project"]
 
@@ -171,11 +170,11 @@ def _descend(W: FloatArray, b: float, tol: float, most: int) -> tuple[float, flo
     return energy, norm, used
 
 
-@parallel_kernel
+@kernel
 def descend_all(W: FloatArray, b: float, tol: float, most: int) -> tuple[FloatArray, FloatArray, IntArray]:
     """Move each of the arrangements W[s] to a minimum; return energies, gradient norms and steps."""
     starts = W.shape[0]
     energies, norms, used = np.empty(starts), np.empty(starts), np.empty(starts, np.int64)
-    for s in prange(starts):
+    for s in range(starts):
         energies[s], norms[s], used[s] = _descend(W[s], b, tol, most)
     return energies, norms, used

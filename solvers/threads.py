@@ -1,0 +1,32 @@
+"""Threads that share compiled work.
+
+Kernels release the interpreter's lock, so plain threads do. None uses ``numba.prange``: that takes four times
+as long to compile, and its threads wait for each other where other programs use the processors too.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numba
+import numpy as np
+
+__all__ = ["each", "together"]
+
+T = TypeVar("T")
+# Rows differ in cost: this many pieces for every thread let those share the rest that have finished.
+_PIECES = 8
+
+
+def each(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
+    """Return [work(0), ..., work(count - 1)], by `workers` threads (Numba's number where None)."""
+    with ThreadPoolExecutor(min(workers or numba.get_num_threads(), max(count, 1))) as pool:
+        return list(pool.map(work, range(count)))
+
+
+def together(work: Callable[[slice], tuple[T, ...]], count: int, workers: int | None = None) -> tuple[T, ...]:
+    """Return the arrays that `work` gives for slices of `count` rows, put together again."""
+    threads = workers or numba.get_num_threads()
+    edges = np.linspace(0, count, min(_PIECES * threads, max(count, 1)) + 1).astype(int)
+    found = each(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, threads)
+    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
