@@ -2,18 +2,25 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import lstsq
 
 from superposition.solvers.decoders import optimum
 from superposition.theory.decoders import jumprelu_gradient
 from superposition.validate import decoders
-from superposition.validate.decoders.trained import _Decoders
+from superposition.validate.decoders.trained import _Decoders, refitted
 
 TINY = {
     "map": {"p": [1e-3, 0.1], "ratio": [0.1]},
     "passing": {"n_features": 512, "seeds": range(3), "steps": [1, 4], "cases": [(0.1, 0.5), (0.1, 0.1)]},
     "recovery": {"p": 0.2, "sizes": [128, 512], "around": [0.7, 1.3], "runs": 4},
     "rugs": {"cases": [(0.1, 0.25)], "sizes": [128, 512], "seeds": range(3), "samples": 2**14},
-    "trained": {"cases": [(0.1, 0.5)], "n_features": 16, "steps": 60, "seeds": range(2), "samples": 4096},
+    "trained": {
+        "cases": [(0.1, 0.5)],
+        "n_features": 16,
+        "steps": [30, 60],
+        "seeds": range(2),
+        "samples": 4096,
+    },
 }
 
 
@@ -56,6 +63,25 @@ def test_the_straight_through_slope_is_that_of_the_loss():
         assert abs(slope) > 1e-3 or shift == 0.0
 
 
+def test_no_threshold_scale_and_offset_are_better_than_the_refitted():
+    """Beside a search with SciPy on the same samples, and the best decoders of Gaussian interference."""
+    rng = np.random.default_rng(3)
+    x = (rng.random((300, 1)) < 0.3) * rng.random((300, 1))
+    y = 1.3 * x - 0.2 + 0.3 * rng.normal(size=x.shape)
+    relu, jump = refitted(x, y)
+    cuts = np.sort(y[:, 0])[:-1]
+    ramps = [lstsq(np.maximum(y - t, 0), x)[1][0] for t in cuts]
+    assert relu == pytest.approx(min(ramps) / 300, rel=1e-9)
+    both = [lstsq(np.hstack([y, y**0]) * (y > t), x)[1] for t in cuts[:-2]]
+    assert jump == pytest.approx(min(both).item() / 300, rel=1e-9)
+    # 40,000 samples with the feature on, in all: the mean of x^4 gives a standard error of 1 %
+    p, s = 0.05, 0.1
+    x = (rng.random((100_000, 8)) < p) * rng.random((100_000, 8))
+    found = refitted(x, x + s * rng.normal(size=x.shape))
+    for got, kind in zip(found, ("relu", "jumprelu"), strict=True):
+        assert got == pytest.approx(optimum(p, s, kind).loss, rel=0.05)
+
+
 def test_what_topk_and_relu_keep():
     torch = pytest.importorskip("torch", reason="training needs PyTorch")
     y = torch.tensor([[0.3, -1.0, 2.0, 0.1]])
@@ -74,7 +100,7 @@ def test_what_topk_and_relu_keep():
         (lambda: decoders.run_passing([(0.1, 0.0)], n_features=128), "`cases` must"),
         (lambda: decoders.run_trained([(0.1, 0.5)], n_features=12), "`n_features` must"),
         (lambda: decoders.run_trained([(0.0, 0.5)], n_features=16), "`cases` must"),
-        (lambda: decoders.run_trained([(0.1, 0.5)], n_features=16, steps=0), "`steps` must"),
+        (lambda: decoders.run_trained([(0.1, 0.5)], n_features=16, steps=[0]), "`steps` must"),
     ],
 )
 def test_bad_input(call, says):

@@ -1,6 +1,6 @@
 """PyTorch models with ReLU, JumpReLU and TopK outputs, beside the best decoder of each kind on a rug."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,7 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
 
     def loss() -> Any:
         u = torch.rand((len(W), batch, W.shape[1]), generator=generator)
-        x = torch.where(
-            u < p, u / p, 0.0
-        )  # one draw serves both: below p a feature is on, and u/p is uniform
+        x = torch.where(u < p, u / p, 0.0)  # below p a feature is on, and u/p is uniform
         error = x - output(x @ encoder @ decoder.mT + bias, theta)
         return error.square().sum() / (batch * p)
 
@@ -65,18 +63,57 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
     return [one.detach() for one in parameters], output
 
 
-def _measure(found: Any, p: float, samples: int, seed: int) -> FloatArray:
-    """Return the losses per feature of the models of a stack on fresh samples, the same for all kinds."""
+def _samples(found: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them."""
     torch = load_torch()
     (encoder, decoder, bias, theta), output = found
-    generator, total, batch = torch.Generator().manual_seed(seed), 0.0, 2048
+    generator, batch = torch.Generator().manual_seed(seed), 2048
     with torch.no_grad():
         for _ in range(samples // batch):
             u = torch.rand((1, batch, encoder.shape[1]), generator=generator)
             x = torch.where(u < p, u / p, 0.0)
-            error = x - output(x @ encoder @ decoder.mT + bias, theta)
-            total = total + error.square().double().mean(dim=(1, 2)).numpy()
-    return np.asarray(total / (samples // batch))
+            y = x @ encoder @ decoder.mT + bias
+            yield x, y, output(y, theta)
+
+
+def _measure(found: Any, p: float, samples: int, seed: int) -> FloatArray:
+    """Return the losses per feature of the models of a stack on fresh samples, the same for all kinds."""
+    losses = [
+        (x - output).square().double().mean(dim=(1, 2)).numpy()
+        for x, _, output in _samples(found, p, samples, seed)
+    ]
+    return np.asarray(np.mean(losses, axis=0))
+
+
+def refitted(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the least losses that a ReLU and a JumpReLU of each pre-activation have on samples of a model.
+
+    Over thresholds t, scales a and offsets b: of ReLU(a (y - t)), and of a y + b where y > t and 0 below. As
+    the samples are those that are fitted, a loss is too low by about the number of parameters over that of
+    the samples that have the feature on.
+
+    Parameters
+    ----------
+    x, y : (samples, n_features) array_like of float
+        Features, and the pre-activations that stand for them.
+
+    Returns
+    -------
+    (2,) ndarray
+        Losses per feature, of ReLU and JumpReLU.
+    """
+    order = np.argsort(-y, axis=0)
+    x, y = (np.take_along_axis(one, order, axis=0) for one in (x, y))
+    # sums over the samples above each threshold
+    count = np.arange(1.0, len(x))[:, None]
+    s_y, s_yy, s_x, s_xy = (np.cumsum(one, axis=0)[:-1] for one in (y, y * y, x, x * y))
+    t = y[1:]
+    up, down = s_xy - t * s_x, s_yy - 2 * t * s_y + count * t * t
+    relu = np.where((up > 0) & (down > 0), up**2 / np.where(down > 0, down, 1.0), 0.0)
+    spread, slope = s_yy - s_y**2 / count, s_xy - s_x * s_y / count
+    jump = s_x**2 / count + np.where(spread > 1e-9 * s_yy, slope**2 / np.where(spread > 0, spread, 1.0), 0.0)
+    rest = np.sum(x * x, axis=0)
+    return np.array([np.mean(rest - np.max(one, axis=0)) / len(x) for one in (relu, jump)])
 
 
 def run_trained(
@@ -84,7 +121,7 @@ def run_trained(
     *,
     n_features: int = 128,
     seeds: Sequence[int] = range(5),
-    steps: int = 4000,
+    steps: Sequence[int] = (1000, 4000),
     batch: int = 512,
     samples: int = 2**17,
 ) -> xr.Dataset:
@@ -100,17 +137,22 @@ def run_trained(
         A power of two, for the rugs.
     seeds : sequence of int
         Of first weights and data; two or more.
-    steps, batch : int
-        Steps of training, and fresh samples in each.
+    steps : sequence of int
+        Lengths of training, each with its own schedule: what the losses still gain tells how far they are
+        from convergence.
+    batch : int
+        Fresh samples in each step.
     samples : int
         Samples on which losses are measured, at least 2048; the same for all kinds.
 
     Returns
     -------
     xarray.Dataset
-        Losses per feature: ``trained`` and ``on_rug`` (case, decoder, seed), of trained models and of the
-        predicted decoder on random rugs of this size; ``predicted`` (case, decoder), in the limit of many
-        features (for TopK, of so many on independent noise); ``k`` (case).
+        Losses per feature: ``trained`` (case, decoder, steps, seed), of the models; ``refitted`` (case,
+        decoder, output, seed), of those trained longest if each output is read by the best ReLU or JumpReLU
+        of its pre-activation instead; ``on_rug`` (case, decoder, seed), of the predicted decoder on random
+        rugs of this size; ``predicted`` (case, decoder), in the limit of many features (for TopK, of so many
+        on independent noise); ``k`` (case).
 
     Raises
     ------
@@ -121,18 +163,17 @@ def run_trained(
 
     Examples
     --------
-    >>> ds = run_trained([(0.1, 0.5)], n_features=16, seeds=[0, 1], steps=50, samples=4096)
+    >>> ds = run_trained([(0.1, 0.5)], n_features=16, seeds=[0, 1], steps=[50], samples=4096)
     >>> ds.sizes["decoder"], bool((ds["trained"] > 0).all())
     (3, True)
     """
     n = arguments.power_of_two("n_features", n_features)
-    steps, batch = arguments.integer("steps", steps, 1), arguments.integer("batch", batch, 1)
-    samples, seeds = (
-        arguments.integer("samples", samples, 2048),
-        [arguments.integer("seeds", s, 0) for s in seeds],
-    )
-    trained = np.empty((len(cases), len(KINDS), len(seeds)))
-    on_rug, predicted = np.empty_like(trained), np.empty(trained.shape[:2])
+    lengths = [arguments.integer("steps", one, 1) for one in steps]
+    batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 2048)
+    seeds = [arguments.integer("seeds", s, 0) for s in seeds]
+    trained = np.empty((len(cases), len(KINDS), len(lengths), len(seeds)))
+    refits = np.empty((len(cases), len(KINDS), 2, len(seeds)))
+    on_rug, predicted = np.empty((len(cases), len(KINDS), len(seeds))), np.empty((len(cases), len(KINDS)))
     number: list[int] = []
     for i, (p, ratio) in enumerate(cases):
         p = arguments.number("cases", p, 0, 1, brackets="(]")
@@ -147,16 +188,22 @@ def run_trained(
         )
         W = np.stack([np.random.default_rng([seed, n, m]).normal(size=(n, m)) for seed in seeds])
         W /= np.linalg.norm(W, axis=2, keepdims=True)
+        first = 1000 * seeds[0] + i
         for j, kind in enumerate(KINDS):
-            found = _train(kind, W, (p, noise, topk.k), steps, batch, 1000 * seeds[0] + i)
-            trained[i, j] = _measure(found, p, samples, 1000 * seeds[0] + 500 + i)
+            for at, length in enumerate(lengths):
+                found = _train(kind, W, (p, noise, topk.k), length, batch, first)
+                trained[i, j, at] = _measure(found, p, samples, first + 500)
+            drawn = zip(*_samples(found, p, samples, first + 600), strict=True)
+            x, y, _ = (np.concatenate(one, axis=1).astype(float) for one in drawn)
+            refits[i, j] = np.transpose([refitted(x[0], one) for one in y])
     return xr.Dataset(
         {
-            "trained": (("case", "decoder", "seed"), trained),
+            "trained": (("case", "decoder", "steps", "seed"), trained),
+            "refitted": (("case", "decoder", "output", "seed"), refits),
             "on_rug": (("case", "decoder", "seed"), on_rug),
             "predicted": (("case", "decoder"), predicted),
             "k": ("case", number),
         },
-        {**coordinates(cases, seeds), "decoder": list(KINDS)},
-        {"n_features": n, "steps": steps, "batch": batch, "samples": samples},
+        {**coordinates(cases, seeds), "decoder": list(KINDS), "steps": lengths, "output": list(KINDS[:2])},
+        {"n_features": n, "batch": batch, "samples": samples},
     )
