@@ -221,7 +221,7 @@ KURTOSES = (-2.0, -1.0, -0.3, 0.3, 3.0)
 QUICK_LAM = (*WEAK_LAM, 1e-3, 5e-3, 0.03, 0.1, 0.4, 1.0, 1.4, 2.0)
 QUICK_STD = (0.01, 0.02, 0.04, 0.06, 0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8)
 QUICK: dict[str, dict[str, Any]] = {
-    "mechanism": {"runs": 20, "lone_runs": 400, "averaged_runs": 0, "excess_kurtosis": KURTOSES},
+    "mechanism": {"runs": 20, "lone_runs": 800, "averaged_runs": 0, "excess_kurtosis": KURTOSES},
     "fig4": {"runs": 20, "steps": 30_000, "points": 30, "averaged_time": 200.0},
     "fig5": {"lam": QUICK_LAM, "noise_std": QUICK_STD, "runs": 12},
     "drop": {"noise_std": (0.2, 0.4), "runs": 12},
