@@ -229,8 +229,10 @@ def pixels(folder, width, *options):
     return image.imread(picture)[..., :3].mean(axis=2)
 
 
-@pytest.mark.parametrize("width", [1200, 500])
-@pytest.mark.parametrize("scheme", [0, 1])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [(0, 1200), (1, 500), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0, 500), (1, 1200)))],
+)
 def test_the_small_copy_is_really_drawn(folder, width, scheme):
     """Without the reference the same screen has less ink: black axes on the white card."""
     dark = f"--blink-settings=preferredColorScheme={scheme}"

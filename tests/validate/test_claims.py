@@ -236,9 +236,10 @@ def test_the_numbers_in_a_correction_are_the_computed_ones():
     )  # 4 digits
 
 
-def test_the_same_run_gives_the_same_rows_whatever_the_workers_and_the_selection():
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])  # processes import everything
+def test_the_same_run_gives_the_same_rows_whatever_the_workers_and_the_selection(jobs):
     ids = ["C9", "C13", "C22"]
-    alone, together = run(["C13"]), run(ids, jobs=2)
+    alone, together = run(["C13"]), run(ids, jobs=jobs)
     assert [row.claim.id for row in together] == ids
     assert together[1].evidence == alone[0].evidence
     assert together[1].claim is select(["C13"])[0]

@@ -341,8 +341,7 @@ def test_interruption(capsys, monkeypatch):
 
 
 def test_a_reader_that_goes_away_is_no_error():
-    command = f"{sys.executable} -m superposition.validate.cli predict rug --p 0.1 --ratio 0.5 --json"
-    for form in (command, command.removesuffix(" --json")):
+    for form in (PREDICT, f"{PREDICT} --json"):
         pipe = ["bash", "-c", f"set -o pipefail; {form} | true"]
         done = subprocess.run(pipe, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")

@@ -66,7 +66,7 @@ BASE = {
     "predict codes": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "predict decoders": {"--p": ["0.1"], "--ratio": ["0.5"]},
 }
-SLOW = {"predict sparsification", "predict relu", "predict codes"}
+SLOW = {"predict sparsification", "predict relu", "predict codes", "predict decoders"}
 # One of these is enough.
 INSTEAD = {("train", "--ratio"): "--n-hidden"}
 
@@ -103,6 +103,7 @@ def stand_ins(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "section", section)
     monkeypatch.setattr(laboratory, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "GALLERY", ("one",))
+    monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
     monkeypatch.setattr(report, "PHENOMENA", ("one",))
     monkeypatch.setattr(tasks, "perform", reach)  # of the report
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims

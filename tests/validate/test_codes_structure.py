@@ -102,8 +102,9 @@ def test_descent_on_the_exact_loss_ends_at_a_minimum():
     assert (int(ds["rank"]), int(ds["seed"])) == (2, 0)
 
 
-def test_a_kick_at_the_rug_grows():
-    ds = run_departure(8, [(0.1, 0.5)], steps=40)
+@pytest.mark.parametrize("n", [4, pytest.param(8, marks=pytest.mark.slow)])
+def test_a_kick_at_the_rug_grows(n):
+    ds = run_departure(n, [(0.1, 0.5)], steps=40)
     assert float(ds["moved"][0]) > 0.1
     assert float(ds["end"][0]) < float(ds["start"][0])
 

@@ -79,8 +79,8 @@ def test_the_minimum_is_that_of_the_solver():
 
 
 def test_same_seed_same_models(models):
-    again = relu.run_trained([(2, 1, 0.2)], ["adam", "sgd"], 8, steps=500, batch=128)
-    np.testing.assert_allclose(again["trained"][0], models["trained"][0], rtol=1e-6)
+    again = relu.run_trained([(2, 1, 0.2)], ["sgd"], 8, steps=500, batch=128)
+    np.testing.assert_allclose(again["trained"][0, 0], models["trained"].sel(optimiser="sgd")[0], rtol=1e-6)
 
 
 def test_divergence_is_an_error(monkeypatch):

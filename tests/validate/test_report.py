@@ -2,10 +2,13 @@
 
 import functools
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -198,10 +201,25 @@ def test_formulas_are_set(plain, shown):
     assert page.formulas(plain) == shown
 
 
+@pytest.fixture(scope="module")
+def drawn_once():
+    """Return `svg` that draws each of the toys' figures, which are alike in both phenomena, only once."""
+    kept = {}
+
+    def svg(figure):
+        key = figure.name, figure.dataset["loss"].values.tobytes()
+        if key not in kept:
+            kept[key] = drawing.svg(figure)
+        return kept[key]
+
+    return svg
+
+
 @pytest.fixture
-def small(monkeypatch):
+def small(monkeypatch, drawn_once):
     """Two toy phenomena and two claims in place of the report's contents; tells what was run and shown."""
     made, stop = [], []
+    monkeypatch.setattr(report, "svg", drawn_once)
 
     def noted(word, function):
         @functools.wraps(function)
@@ -391,6 +409,44 @@ def test_what_is_in_the_way_is_refused_before_work_begins(small, tmp_path, name)
     assert (tmp_path / name).is_dir() or (tmp_path / name).read_text(encoding="utf-8") == "mine"
 
 
+def results(page):
+    """Return the bytes of all data, drawings and parts, and the page, without what tells the time."""
+    found = {}
+    for path in page.parent.rglob("*"):
+        if path.suffix in (".nc", ".csv", ".svg"):
+            found[path.relative_to(page.parent)] = path.read_bytes()
+        elif path.suffix == ".json" and path.parent.name == "parts":
+            kept = json.loads(path.read_text(encoding="utf-8"))["content"]
+            found[path.relative_to(page.parent)] = {k: v for k, v in kept.items() if k != "seconds"}
+    return found, content(page)
+
+
+def killed_after(seconds, work):
+    """Let a copy of this process work, and kill it after some seconds, finished or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
+        copy = os.fork()
+    if copy == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    time.sleep(seconds)
+    os.kill(copy, signal.SIGKILL)
+    os.waitpid(copy, 0)
+
+
+def test_a_run_that_was_killed_continues_to_the_same_results(small, tmp_path):
+    write(tmp_path / "drawn")  # so that the time below is that of runs that draw nothing, as the copies do
+    start = time.perf_counter()
+    whole = write(tmp_path / "whole")
+    longest = time.perf_counter() - start
+    for part in np.random.default_rng().uniform(0.0, 1.0, 5):
+        killed_after(part * longest, lambda: write(tmp_path / "killed"))
+    assert results(write(tmp_path / "killed")) == results(whole)
+    assert not list((tmp_path / "killed").rglob(f"*{files.PART}"))
+
+
 # A program of its own, so that it can be killed; its processes read the tiny sizes in its first lines too.
 PROGRAM = """
 import sys
@@ -413,18 +469,6 @@ section.SECTION = replace(
 if __name__ == "__main__":
     report.write_report(sys.argv[1], only="sparsification", jobs=int(sys.argv[2]))
 """
-
-
-def results(folder):
-    """Return the bytes of all data, drawings and parts, and the page, without what tells the time."""
-    found = {}
-    for path in folder.rglob("*"):
-        if path.suffix in (".nc", ".csv", ".svg"):
-            found[path.relative_to(folder)] = path.read_bytes()
-        elif path.suffix == ".json" and path.parent.name == "parts":
-            kept = json.loads(path.read_text(encoding="utf-8"))["content"]
-            found[path.relative_to(folder)] = {k: v for k, v in kept.items() if k != "seconds"}
-    return found, content(folder / "report-sparsification.html")
 
 
 def kill_at_random_moments(folder, times):
@@ -453,16 +497,13 @@ def kill_at_random_moments(folder, times):
     while (done := begin(folder / "killed", 1).wait()) == 2 and time.perf_counter() < deadline:
         time.sleep(1)  # a process of the killed run still has the lock; it ends within a second
     assert done == 0
-    assert results(folder / "killed") == results(folder / "whole")
+    ends = [folder / name / "report-sparsification.html" for name in ("killed", "whole")]
+    assert results(ends[0]) == results(ends[1])
     assert not list((folder / "killed").rglob(f"*{files.PART}"))
 
 
-def test_a_run_that_was_killed_continues_to_the_same_results(tmp_path):
-    kill_at_random_moments(tmp_path, 2)
-
-
 @pytest.mark.slow
-def test_so_does_one_that_was_killed_many_times(tmp_path):
+def test_so_does_one_of_several_processes(tmp_path):
     for k in range(7):
         (tmp_path / str(k)).mkdir()
         kill_at_random_moments(tmp_path / str(k), 3)

@@ -88,11 +88,11 @@ def test_a_family_is_wrong_as_seldom_as_it_says(rng):
     family = Family(alarm=0.05, limits=4)
     assert family.level == pytest.approx(1 - 2 * 0.05 / 4)
     wrong = 0
-    for _ in range(2000):
+    for _ in range(1000):
         found = [family.of(statistics.mean, rng.normal(size=6)) for _ in range(2)]
         wrong += any(one.low > 0 or one.high < 0 for one in found)
-    # Independent means make the bound nearly sharp: 1 - (1 - 0.025)^2 = 0.0494 of 2000 is 98.75.
-    assert stats.binomtest(wrong, 2000, 1 - 0.975**2).pvalue > 1e-3
+    # Independent means make the bound nearly sharp: 1 - (1 - 0.025)^2 = 0.0494 of 1000 is 49.4.
+    assert stats.binomtest(wrong, 1000, 1 - 0.975**2).pvalue > 1e-3
     assert found[0].alarm == 0.05
 
 

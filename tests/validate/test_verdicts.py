@@ -80,11 +80,17 @@ def test_there_are_no_other_rows():
 
 # Many runs of flows and descents, a quarter of a minute each. The tests of the sections judge them on few.
 SLOW = {"L18", "L19", "L20", "L31", "L34", "L35", "L36", "L37"}
+# 256 exact losses of up to 1024 features, which have tests of their own.
+SLOW |= {"C32"}
+# B14 reads the two smallest p; the others, more sizes and more starts are for the page.
+FEW = {
+    "relu.truncation": {"n_features": (16,), "small": ((3, 1), (3, 2)), "small_p": (0.003, 0.01), "starts": 2}
+}
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"))
+    return Lab(tmp_path_factory.mktemp("lab"), changed=FEW)
 
 
 @pytest.mark.parametrize(

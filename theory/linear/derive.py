@@ -107,7 +107,7 @@ def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     A, B = matrix_of("a", n_features, n_hidden), matrix_of("b", n_hidden, n_features)
     loss = total_loss(A * B, sigma)
     at = dict(zip([*A, *B.T], [*W, *W], strict=True))
-    by_b, by_a = (sp.Matrix(gradient(loss, X)).subs(at) for X in (B, A))
+    by_b, by_a = (gradient(loss, X).xreplace(at) for X in (B, A))
     both = gradient(total_loss(W * W.T, sigma), W)
     return derived((-sp.Matrix.hstack(by_b.T, by_a, both) / 2).expand())
 

@@ -1,5 +1,7 @@
 """Lecomte et al. (2024), L3-L13: the flow, the l1 force on one encoding, how fast it sparsifies."""
 
+import functools
+
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
@@ -103,6 +105,7 @@ def l6(quick: bool) -> Evidence:
     )
 
 
+@functools.cache
 def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
     """Return sizes m, and for each lambda t and the limit law over the source's curves.
 

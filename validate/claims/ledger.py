@@ -308,6 +308,8 @@ def symbolic(about: str, text: str, residual: Any) -> Finding:
     'square; residual 1'
     """
     entries = list(residual) if isinstance(residual, sp.MatrixBase) else [sp.sympify(residual)]
+    # Most residuals are polynomials: expanding them is faster than all that `simplify` tries.
+    entries = [entry for entry in entries if sp.expand(entry) != 0]
     left = [entry for entry in map(sp.simplify, entries) if entry != 0]
     if not left:
         return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", 0.0)
