@@ -1,5 +1,7 @@
 """Phase diagram of two features in one dimension, from the exact loss."""
 
+from functools import lru_cache
+
 import numba
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +60,14 @@ def families(W: FloatArray, bias: bool) -> IntArray:
     return np.where(dropped, _DROPPED, np.where(W[..., 0] * W[..., 1] < 0.0, _ANTIPODAL, _SAME))
 
 
+@lru_cache(maxsize=8)
+def _lattice(p: float, bias: bool) -> FloatArray:
+    """Return the lattice of starts; whoever closes in on an importance asks for it again and again."""
+    found = table(p, bias, _STEP, _SIZE)
+    found.flags.writeable = False
+    return found
+
+
 class _Column:
     """The best minimum of each family at one p, for all importances."""
 
@@ -89,7 +99,7 @@ class _Column:
                 x = np.zeros((every.size, 4))
                 x[:, kept], x[:, 3 - kept] = 1.0, 0.5 * self.p
                 self.keep(every, x, missed * importance)
-        lattice = table(self.p, self.bias, _STEP, _SIZE)
+        lattice = _lattice(self.p, self.bias)
         total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
         at, i, j = np.nonzero(total <= minimum_filter(total, size=(1, 3, 3), mode="nearest"))
         near = np.array([W for small in _NEAR for W in ((1.0, small), (small, 1.0))])
