@@ -107,7 +107,7 @@ def test_the_best_topk_is_the_best_of_all_k():
 
 def test_topk_of_many_features_is_the_best_threshold():
     jump = decoders.optimum(0.01, 0.05).loss
-    losses = [decoders.topk_optimum(n, 0.01, 0.05).loss / jump - 1 for n in (2**10, 2**26)]
+    losses = [decoders.topk_optimum(n, 0.01, 0.05).loss / jump - 1 for n in (16, 2**26)]
     assert losses[1] < losses[0]
     assert 0 < losses[-1] < 1e-4
 
@@ -120,7 +120,7 @@ def projections(n, m, rng):
     yield "gaussian", rng.normal(size=(m, n)) / np.sqrt(m)
 
 
-@pytest.mark.parametrize("values", ["uniform", "half-normal"])
+@pytest.mark.parametrize("values", ["uniform", pytest.param("half-normal", marks=pytest.mark.slow)])
 def test_message_passing_follows_its_state_evolution(values):
     """Two-sided tests at 1e-4 of the mean squared error of ten runs of 2048 features after each step."""
     n, steps = 2048, 4
@@ -141,8 +141,11 @@ def test_message_passing_follows_its_state_evolution(values):
 @pytest.mark.parametrize(
     "cases",
     [
-        [(0.02, "uniform"), (0.1, "binary")],
-        pytest.param([(0.2, "exponential"), (0.3, "normal"), (1e-4, "uniform")], marks=pytest.mark.slow),
+        [(0.02, "uniform")],
+        pytest.param(
+            [(0.1, "binary"), (0.2, "exponential"), (0.3, "normal"), (1e-4, "uniform")],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_above_the_line_all_is_recovered_and_below_it_not(cases):

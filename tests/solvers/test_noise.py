@@ -200,6 +200,7 @@ def test_agrees_in_distribution_with_a_numpy_loop(shared):
     assert stats.ks_2samp(other, theirs).pvalue < FALSE_ALARM
 
 
+@pytest.mark.slow  # to import PyTorch takes seconds; the NumPy loop above shows the same
 def test_agrees_in_distribution_with_pytorch():
     torch = pytest.importorskip("torch", reason="compares with a PyTorch loop")
     n, m, std, rate, steps, runs = 4, 8, 0.3, 0.05, 250, 400
@@ -217,7 +218,7 @@ def test_agrees_in_distribution_with_pytorch():
 # --- Shared noise -----------------------------------------------------------------------------------------
 
 
-def one_step(noise, shared, W0, std=0.3, runs=5000, **options):
+def one_step(noise, shared, W0, std=0.3, runs=2000, **options):
     many = np.broadcast_to(W0, (runs, *W0.shape))
     return many - descend(many, noise, std, 1.0, 1, 8, shared=shared, **options).W
 

@@ -251,7 +251,9 @@ def test_the_drop_time_at_the_double_nearest_to_the_critical_strength():
 
 
 @pytest.mark.parametrize("kappa", [0.0009, 0.3, 0.5, 40.0])
-@pytest.mark.parametrize("start", [3.0, 1e3, 1e20, 1e150])
+@pytest.mark.parametrize(
+    "start", [3.0, 1e150, *(pytest.param(x, marks=pytest.mark.slow) for x in (1e3, 1e20))]
+)
 def test_long_starts_keep_their_digits(start, kappa):
     for t in (1e-6, 1e-2, 0.03):
         x = solve([start], kappa, [t]).l2_norm[0]
