@@ -20,13 +20,18 @@ _PIECES = 8
 
 def each(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
     """Return [work(0), ..., work(count - 1)], by `workers` threads (Numba's number where None)."""
-    with ThreadPoolExecutor(min(workers or numba.get_num_threads(), max(count, 1))) as pool:
+    threads = min(workers or numba.get_num_threads(), count)
+    if threads <= 1:
+        return [work(at) for at in range(count)]
+    with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(work, range(count)))
 
 
-def together(work: Callable[[slice], tuple[T, ...]], count: int, workers: int | None = None) -> tuple[T, ...]:
-    """Return the arrays that `work` gives for slices of `count` rows, put together again."""
-    threads = workers or numba.get_num_threads()
-    edges = np.linspace(0, count, min(_PIECES * threads, max(count, 1)) + 1).astype(int)
-    found = each(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, threads)
+def together(
+    work: Callable[[slice], tuple[T, ...]], count: int, workers: int | None = None, *, least: int = 1
+) -> tuple[T, ...]:
+    """Return the arrays that `work` gives for slices of `count` rows, `least` or more each, put together."""
+    most = _PIECES * (workers or numba.get_num_threads())
+    edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)
+    found = each(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
     return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))

@@ -16,14 +16,23 @@ KINDS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
 
 def test_the_best_relu_is_that_of_the_rug():
     rng = np.random.default_rng(0)
-    p, ratio = 10 ** rng.uniform(-9, 0, 30), 10 ** rng.uniform(-1.5, 0, 30)
+    p, ratio = 10 ** rng.uniform(-9, 0, 12), 10 ** rng.uniform(-1.5, 0, 12)
     found, best = decoders.optimum(p, macroscopic.sigma(p, ratio), "relu"), rug.optimum(p, ratio)
     np.testing.assert_allclose(found.loss, best.loss, rtol=1e-9)
     np.testing.assert_allclose(found.a, best.a, rtol=1e-4)
 
 
-@pytest.mark.parametrize("values", VALUES)
-@pytest.mark.parametrize(("p", "s"), [(1e-3, 0.03), (0.05, 0.22), (0.3, 0.6)])
+CHANNELS = [(1e-3, 0.03), (0.05, 0.22), (0.3, 0.6)]
+
+
+@pytest.mark.parametrize(
+    ("values", "p", "s"),
+    [  # each law of the values at one channel, each channel with two laws; the others in the slow suite
+        pytest.param(values, *channel, marks=[pytest.mark.slow] * ((i + j) % 3 != 0))
+        for i, values in enumerate(VALUES)
+        for j, channel in enumerate(CHANNELS)
+    ],
+)
 def test_no_search_finds_a_better_jumprelu(values, p, s):
     found = decoders.optimum(p, s, values=values)
     at = [found.theta, found.a, found.b] if np.isfinite(found.theta) else [-50.0, found.a, found.b]
@@ -37,11 +46,11 @@ def test_no_search_finds_a_better_jumprelu(values, p, s):
         assert other.fun >= found.loss * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("points", [4, pytest.param(24, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("points", [1, pytest.param(24, marks=pytest.mark.slow)])
 def test_decoders_are_in_order(points):
     rng = np.random.default_rng(1)
-    p, s = 10 ** rng.uniform(-6, -0.1, points), 10 ** rng.uniform(-3, 0, points)
     for values in VALUES:
+        p, s = 10 ** rng.uniform(-6, -0.1, points), 10 ** rng.uniform(-3, 0, points)
         loss = {kind: decoders.optimum(p, s, kind, values=values).loss for kind in KINDS}
         above = 1 + 1e-12
         assert np.all(loss["bayes"] <= loss["jumprelu"] * above)
@@ -57,20 +66,20 @@ def test_a_feature_that_is_constant_loses_nothing():
 
 def test_a_jump_pays_only_where_features_are_rare():
     """At ratio 1/4: ReLU is the best JumpReLU at p = 0.05, and loses to it for ever smaller p."""
-    p = np.array([0.2, 0.05, 1e-3, 1e-6, 1e-12, 1e-24, 1e-90])
+    p = np.array([0.05, 1e-3, 1e-12, 1e-90])
     s = macroscopic.sigma(p, 0.25)
     relu, jump = (decoders.optimum(p, s, kind).loss for kind in ("relu", "jumprelu"))
     bayes = theory.bayes_loss(p, s)
-    np.testing.assert_allclose(relu[:2], jump[:2], rtol=1e-9)
-    assert np.all(np.diff((relu / jump)[1:]) > 0)
+    assert relu[0] == pytest.approx(jump[0], rel=1e-9)
+    assert np.all(np.diff(relu / jump) > 0)
     # Both losses tend to p sigma^2, ReLU's to 1 + t^2/4 times that.
-    assert np.all(np.diff((jump / (p * s**2))[2:]) < 1e-12)
-    np.testing.assert_allclose(jump[4:] / (p * s**2)[4:], 1, atol=1e-3)
-    np.testing.assert_allclose(bayes[4:] / (p * s**2)[4:], 1, atol=1e-3)
-    np.testing.assert_allclose(relu[4:], macroscopic.asymptotic_loss(p[4:], 0.25), rtol=1e-7)
+    assert np.all(np.diff((jump / (p * s**2))[1:]) < 1e-12)
+    np.testing.assert_allclose(jump[2:] / (p * s**2)[2:], 1, atol=1e-3)
+    np.testing.assert_allclose(bayes[2:] / (p * s**2)[2:], 1, atol=1e-3)
+    np.testing.assert_allclose(relu[2:], macroscopic.asymptotic_loss(p[2:], 0.25), rtol=1e-7)
 
 
-@pytest.mark.parametrize("exponent", [0.3, 0.6])
+@pytest.mark.parametrize("exponent", [0.3, pytest.param(0.6, marks=pytest.mark.slow)])
 def test_the_constants_along_a_falling_ratio(exponent):
     """At ratio = p^(1 - exponent) sigma still tends to 0, and the constants are the same."""
     p = np.array([1e-20, 1e-40, 1e-80])
@@ -86,7 +95,7 @@ def test_the_constants_along_a_falling_ratio(exponent):
 
 
 def test_the_best_topk_is_the_best_of_all_k():
-    for n, p, s in [(12, 0.2, 0.3), (40, 0.05, 0.1), (9, 0.9, 0.5)]:
+    for n, p, s in [(40, 0.05, 0.1), (9, 0.9, 0.5)]:
         every = [decoders.topk_optimum(n, p, s, k=k).loss for k in range(1, n + 1)]
         best = decoders.topk_optimum(n, p, s)
         assert best.k == 1 + int(np.argmin(every))
@@ -98,8 +107,8 @@ def test_the_best_topk_is_the_best_of_all_k():
 
 def test_topk_of_many_features_is_the_best_threshold():
     jump = decoders.optimum(0.01, 0.05).loss
-    losses = [decoders.topk_optimum(n, 0.01, 0.05).loss / jump - 1 for n in (2**10, 2**18, 2**26)]
-    assert np.all(np.diff(losses) < 0)
+    losses = [decoders.topk_optimum(n, 0.01, 0.05).loss / jump - 1 for n in (16, 2**26)]
+    assert losses[1] < losses[0]
     assert 0 < losses[-1] < 1e-4
 
 
@@ -111,7 +120,7 @@ def projections(n, m, rng):
     yield "gaussian", rng.normal(size=(m, n)) / np.sqrt(m)
 
 
-@pytest.mark.parametrize("values", ["uniform", "half-normal"])
+@pytest.mark.parametrize("values", ["uniform", pytest.param("half-normal", marks=pytest.mark.slow)])
 def test_message_passing_follows_its_state_evolution(values):
     """Two-sided tests at 1e-4 of the mean squared error of ten runs of 2048 features after each step."""
     n, steps = 2048, 4
@@ -132,8 +141,11 @@ def test_message_passing_follows_its_state_evolution(values):
 @pytest.mark.parametrize(
     "cases",
     [
-        [(0.02, "uniform"), (0.1, "binary")],
-        pytest.param([(0.2, "exponential"), (0.3, "normal"), (1e-4, "uniform")], marks=pytest.mark.slow),
+        [(0.02, "uniform")],
+        pytest.param(
+            [(0.1, "binary"), (0.2, "exponential"), (0.3, "normal"), (1e-4, "uniform")],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_above_the_line_all_is_recovered_and_below_it_not(cases):
@@ -177,7 +189,7 @@ def test_what_is_not_a_projection_is_said_to_diverge():
 
 
 def test_attainable():
-    law = Features(256, 0.05, "exponential", 2.0, importance=3.0)
+    law = Features(16, 0.05, "exponential", 2.0, importance=3.0)
     found = decoders.attainable(law, 0.25)
     assert found.decoder == ("affine", "soft", "hard", "relu", "jumprelu", "bayes", "topk", "iterated")
     s = found.sigma

@@ -220,9 +220,9 @@ GROUPS = [
     ],
     ids=lambda law: f"{law.values}-{len(law.groups)}-{law.exactly}",
 )
-@pytest.mark.parametrize("batches", [40, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("batches", [20, pytest.param(2000, marks=pytest.mark.slow)])
 def test_samples_of_64_features(law, batches):
-    """A false alarm in 1e-3 for each law: loss and directional derivative, two-sided; 10^7 samples in all."""
+    """A false alarm in 1e-3 for each law: loss and directional derivative, two-sided; 10^5 or 10^7."""
     rng = np.random.default_rng(batches)
     W = rng.normal(size=(64, 16)) / 4
     M, b = W @ W.T, np.full(64, -0.1)
@@ -238,22 +238,28 @@ def test_samples_of_64_features(law, batches):
     exact = exact_loss(M, b, law, rows=rows, tol=1e-8)
     # sums of binary values have atoms, on which the bound of the lattice sum is far from sharp
     assert exact.error_estimate <= (1e-3 if law.values == "binary" else 1e-6) * exact.loss
-    by = np.array([row_gradient(M[i], int(i), b[i], law) for i in rows])
+    by = np.array([row_gradient(M[i], int(i), b[i], law, tol=1e-8) for i in rows])
     slope = np.sum(law.importance[rows, None] * by * np.c_[D, d])
     for got, seen in ((exact.loss, losses), (slope, slopes)):
         assert stats.ttest_1samp(seen, got).pvalue > 5e-4
 
 
-def row_gradient(row, i, b, law):
+def row_gradient(row, i, b, law, tol=1e-13):
     """Gradient of one output's loss, from the model whose other rows are silent."""
     M, bias = np.zeros((row.size, row.size)), np.zeros(row.size)
     M[i], bias[i] = row, b
-    _, by_M, by_b = value_and_gradient(M, bias, law, tol=1e-13, rows=[i])
+    _, by_M, by_b = value_and_gradient(M, bias, law, tol=tol, rows=[i])
     return np.append(by_M[0], by_b[0]) / law.importance[i]
 
 
-@pytest.mark.parametrize("values", ["uniform", "symmetric", "exponential", "half-normal", "normal"])
-@pytest.mark.parametrize("n", [5, 12])
+@pytest.mark.parametrize(
+    ("values", "n"),
+    [
+        *((values, 5) for values in ("uniform", "symmetric", "exponential", "half-normal", "normal")),
+        *((values, 12) for values in ("uniform", "exponential", "normal")),
+        *(pytest.param(values, 12, marks=pytest.mark.slow) for values in ("symmetric", "half-normal")),
+    ],
+)
 def test_hessian_is_the_derivative_of_the_gradient(values, n):
     law = Features(n, np.linspace(0.05, 0.3, n), values, np.linspace(0.5, 1.5, n))
     rng = np.random.default_rng(n)

@@ -121,7 +121,7 @@ def test_noise_on_points_has_their_shares(noise):
 
 def test_a_step_is_the_gradient_of_the_printed_loss():
     W = sympy.Matrix(2, 3, sympy.symbols("w:6", real=True))
-    for seed, shared in (0, False), (1, True), (2, False):
+    for seed, shared in (0, False), (1, True):
         W0 = start(2, 3, seed=seed)
         xi = 0.4 * unit_noise("normal", generators(seed, 1)[0], (1 if shared else 2, 3))
         xi = np.broadcast_to(xi, (2, 3))
@@ -200,6 +200,7 @@ def test_agrees_in_distribution_with_a_numpy_loop(shared):
     assert stats.ks_2samp(other, theirs).pvalue < FALSE_ALARM
 
 
+@pytest.mark.slow  # to import PyTorch takes seconds; the NumPy loop above shows the same
 def test_agrees_in_distribution_with_pytorch():
     torch = pytest.importorskip("torch", reason="compares with a PyTorch loop")
     n, m, std, rate, steps, runs = 4, 8, 0.3, 0.05, 250, 400
@@ -217,7 +218,7 @@ def test_agrees_in_distribution_with_pytorch():
 # --- Shared noise -----------------------------------------------------------------------------------------
 
 
-def one_step(noise, shared, W0, std=0.3, runs=20_000, **options):
+def one_step(noise, shared, W0, std=0.3, runs=2000, **options):
     many = np.broadcast_to(W0, (runs, *W0.shape))
     return many - descend(many, noise, std, 1.0, 1, 8, shared=shared, **options).W
 
@@ -226,10 +227,11 @@ def one_step(noise, shared, W0, std=0.3, runs=20_000, **options):
 @pytest.mark.parametrize("noise", ["bipolar", "normal", "three-point"])
 def test_the_mean_step_is_the_averaged_gradient_shared_or_not(noise, shared):
     W0 = start(4, 5, seed=2)
-    moves = one_step(noise, shared, W0, **extra(noise))
-    error = moves.std(axis=0) / np.sqrt(len(moves))
+    # 20,000 noise vectors: a run costs far more than one of its draws.
+    moves = one_step(noise, shared, W0, runs=1000, draws=20, **extra(noise))
+    error = moves.std(axis=0, ddof=1) / np.sqrt(len(moves))
     z = (moves.mean(axis=0) - noise_averaged_gradient(W0, noise, 0.3, **extra(noise))) / error
-    assert np.abs(z).max() < 5.0  # 20 entries: one false alarm in 87,000
+    assert np.abs(z).max() < 5.0  # 20 entries: one false alarm in 74,000 (Student's t)
     # Canary: the loss without noise is another one.
     z = (moves.mean(axis=0) - noise_averaged_gradient(W0, noise, 0.0, **extra(noise))) / error
     assert np.abs(z).max() > 10.0
@@ -238,18 +240,19 @@ def test_the_mean_step_is_the_averaged_gradient_shared_or_not(noise, shared):
 def test_without_interference_sharing_only_ties_encodings_together():
     W0 = np.array([[0.8, 0.6], [-0.6, -0.8]])  # no noise below 0.3 turns the wrong output on
     fresh, shared = one_step("bipolar", False, W0), one_step("bipolar", True, W0)
+    runs = len(fresh)
     for i in range(2):
         # A step has four values; as the law is discrete, count them.
         values = np.unique(np.vstack([fresh[:, i], shared[:, i]]).round(9), axis=0)
         assert len(values) == 4
         for value in values:
             counts = [np.sum(np.all(np.abs(moves[:, i] - value) < 1e-6, axis=1)) for moves in (fresh, shared)]
-            assert abs(counts[0] - counts[1]) < 4.9 * np.sqrt(2 * 20_000 * 3 / 16)  # one in a million
-    assert abs(np.corrcoef(fresh[:, 0, 0], fresh[:, 1, 0])[0, 1]) < 4.9 / np.sqrt(20_000)
+            assert abs(counts[0] - counts[1]) < 4.9 * np.sqrt(2 * runs * 3 / 16)  # one in a million
+    assert abs(np.corrcoef(fresh[:, 0, 0], fresh[:, 1, 0])[0, 1]) < 4.9 / np.sqrt(runs)
     patterns = 0.3 * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
     exact = np.mean([np.prod([2 * (w @ xi) * (2 * w + xi)[0] for w in W0]) for xi in patterns])
     products = shared[:, 0, 0] * shared[:, 1, 0]
-    assert abs(products.mean() - exact) < 4.9 * products.std() / np.sqrt(20_000)
+    assert abs(products.mean() - exact) < 4.9 * products.std() / np.sqrt(runs)
     assert abs(exact) > 0.5 * shared[:, 0, 0].std() * shared[:, 1, 0].std()
 
 

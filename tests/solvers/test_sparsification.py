@@ -71,7 +71,7 @@ def march_weight_by_weight(w0, lam):
 
         rate = 2 / (lam * g) * max(1.0, (two[k] + gaps[k] * (2 * one[k] + n[k] * gaps[k])) / g**2)
         rate = max(rate, 30 / (gaps[k] + one[k] / n[k]))
-        steps = math.ceil(rate * gaps[k] / 2e-3)
+        steps = math.ceil(rate * gaps[k] / 4e-3)
         h, d = gaps[k] / steps, gaps[k]
         for _ in range(steps):
             a = slopes(d, g)
@@ -116,7 +116,7 @@ def test_agrees_with_the_full_system(m, lam, scale):
 
 @pytest.mark.parametrize(("m", "lam", "scale"), [(4000, 0.01, 0.9), (1500, 0.01, 0.4)])
 def test_strides_over_many_weights_lose_nothing(m, lam, scale):
-    # Steps stride over weights while more than some 1250 are left. RK4's own error here is 5e-14
+    # Steps stride over weights while more than some 1250 are left. RK4's own error here is 2e-13
     # (from halving its step), theirs 2e-12.
     w0 = normal_weights(2, m, scale)
     drops = solve(w0, lam, [1.0]).drop_times
@@ -251,7 +251,9 @@ def test_the_drop_time_at_the_double_nearest_to_the_critical_strength():
 
 
 @pytest.mark.parametrize("kappa", [0.0009, 0.3, 0.5, 40.0])
-@pytest.mark.parametrize("start", [3.0, 1e3, 1e20, 1e150])
+@pytest.mark.parametrize(
+    "start", [3.0, 1e150, *(pytest.param(x, marks=pytest.mark.slow) for x in (1e3, 1e20))]
+)
 def test_long_starts_keep_their_digits(start, kappa):
     for t in (1e-6, 1e-2, 0.03):
         x = solve([start], kappa, [t]).l2_norm[0]

@@ -1,5 +1,7 @@
 """Phase diagram of two features in one dimension, from the exact loss."""
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import minimum_filter
@@ -58,6 +60,16 @@ def families(W: FloatArray, bias: bool) -> IntArray:
     return np.where(dropped, _DROPPED, np.where(W[..., 0] * W[..., 1] < 0.0, _ANTIPODAL, _SAME))
 
 
+@lru_cache(maxsize=8)
+def _lattice(p: float, bias: bool) -> FloatArray:
+    """Return the losses on the lattice of starts; who closes in on an importance asks for them many times."""
+    second = _STEP * np.arange(-_SIZE, _SIZE + 1)
+    first = second[_SIZE:]
+    (found,) = together(lambda part: (table(first[part], second, p, bias),), first.size)
+    found.flags.writeable = False
+    return found
+
+
 class _Column:
     """The best minimum of each family at one p, for all importances."""
 
@@ -84,7 +96,7 @@ class _Column:
         def move(part: slice) -> tuple[FloatArray]:
             return (polish_all(x[part], self.r[at[part]], self.p, self.bias, fit),)
 
-        self.keep(at, x, *together(move, at.size, self.workers))
+        self.keep(at, x, *together(move, at.size, self.workers, least=16))
 
     def search(self) -> None:
         """Polish the local minima of the lattice, states with a feature dropped or nearly, the neighbours."""
@@ -97,11 +109,7 @@ class _Column:
                 x = np.zeros((every.size, 4))
                 x[:, kept], x[:, 3 - kept] = 1.0, 0.5 * self.p
                 self.keep(every, x, missed * importance)
-        second = _STEP * np.arange(-_SIZE, _SIZE + 1)
-        first = second[_SIZE:]
-        (lattice,) = together(
-            lambda part: (table(first[part], second, self.p, self.bias),), first.size, self.workers
-        )
+        lattice = _lattice(self.p, self.bias)
         total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
         at, i, j = np.nonzero(total <= minimum_filter(total, size=(1, 3, 3), mode="nearest"))
         near = np.array([W for small in _NEAR for W in ((1.0, small), (small, 1.0))])
