@@ -196,7 +196,9 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     same_code = (refit.sel(output="relu") / refit.sel(output="jumprelu")).mean("seed")
     wanted = ds["predicted"].sel(decoder="relu") / ds["predicted"].sel(decoder="jumprelu")
     rug = ds["on_rug"].sel(decoder="relu") / ds["on_rug"].sel(decoder="jumprelu")
-    missed = long.sel(decoder="jumprelu") / refit.sel(decoder="relu", output="jumprelu")
+    missed_before, missed = (
+        one.sel(decoder="jumprelu") / refit.sel(decoder="relu", output="jumprelu") for one in (short, long)
+    )
     said, read, kept = [], [], []
     for i in range(ds.sizes["case"]):
         place = f"at p = {float(ds['p'][i]):g}, ratio {float(ds['ratio'][i]):g}"
@@ -207,24 +209,25 @@ def _show_trained(ds: xr.Dataset) -> Shown:
         )
         read.append(f"{span(same_code.isel(case=i), '.3f')} {place}")
         if miss[0] - miss[1] > 1:
-            kept.append(f"{miss[0]:.2f} times {place}")
+            before = float(missed_before.isel(case=i).mean())
+            kept.append(f"{miss[0]:.2f} times {place} ({before:.2f} after {int(ds['steps'][0])} steps)")
     text = (
         f"ReLU's loss over that of JumpReLU, both trained: {'; '.join(said)}. The prediction is for equal "
         "interference, and each of the models chooses its own. Which part of a gap is the decoder's is "
         "seen where the same pre-activations are read by the best ReLU and by the best JumpReLU, refitted "
-        f"for each output: one loses {'; '.join(read)} as much as the other, over the codes that the three "
-        "trainings found. "
+        "for each output. Over the codes that the three trainings found the first loses as much as the "
+        f"second, times {'; '.join(read)}. "
     )
     if kept:
         text += (
-            f"The rest is training: the JumpReLU models lose {', '.join(kept)} what a JumpReLU would on "
-            "the code that was trained with ReLU, so they are not at their minimum. ReLU is a JumpReLU "
-            "with the threshold 0; straight-through steps raise the thresholds while the interference is "
-            "still that of a rug, where a jump pays, and what is below a threshold passes no slope that "
-            "could make the code better. "
+            "The rest is training: what a JumpReLU would lose on the code that was trained with ReLU, the "
+            f"JumpReLU models lose {'; '.join(kept)}. So they are not at their minimum. ReLU is a JumpReLU "
+            "with the threshold 0; straight-through steps raise the thresholds first, while the "
+            "interference is still that of a rug, and what is below a threshold passes no slope that could "
+            "make the code better. "
         )
     text += (
-        "Where ReLU's models lie below the prediction they have codes that are better than rugs (pairs and "
+        "Where models lie below the prediction they have codes that are better than rugs (pairs and "
         "blocks); where rugs lie above it, few features are on and the interference is not Gaussian."
     )
     caption = (
