@@ -6,7 +6,7 @@ as long to compile, and its threads wait for each other where other programs use
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -28,8 +28,8 @@ def each(work: Callable[[int], T], count: int, workers: int | None = None) -> li
 
 
 def together(
-    work: Callable[[slice], tuple[T, ...]], count: int, workers: int | None = None, *, least: int = 1
-) -> tuple[T, ...]:
+    work: Callable[[slice], tuple[Any, ...]], count: int, workers: int | None = None, *, least: int = 1
+) -> tuple[Any, ...]:
     """Return the arrays that `work` gives for slices of `count` rows, `least` or more each, put together."""
     most = _PIECES * (workers or numba.get_num_threads())
     edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)

@@ -1,4 +1,4 @@
-"""The command line: ``superposition report | gallery | predict | claims | train | experiment``."""
+"""The command line: ``superposition report | gallery | predict | audit | claims | train | experiment``."""
 
 import os
 import sys

@@ -201,16 +201,16 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     )
     said, read, kept = [], [], []
     for i in range(ds.sizes["case"]):
-        place = f"at p = {float(ds['p'][i]):g}, ratio {float(ds['ratio'][i]):g}"
+        where = f"at p = {float(ds['p'][i]):g}, ratio {float(ds['ratio'][i]):g}"
         gap, fixed, miss = (student(one.isel(case=i)) for one in (gaps, rug, missed))
         said.append(
             f"{gap[0]:.3f} ± {gap[1]:.3f} (on rugs of this size {fixed[0]:.3f} ± {fixed[1]:.3f}, predicted "
-            f"{float(wanted[i]):.3f}) {place}"
+            f"{float(wanted[i]):.3f}) {where}"
         )
-        read.append(f"{span(same_code.isel(case=i), '.3f')} {place}")
+        read.append(f"{span(same_code.isel(case=i), '.3f')} {where}")
         if miss[0] - miss[1] > 1:
             before = float(missed_before.isel(case=i).mean())
-            kept.append(f"{miss[0]:.2f} times {place} ({before:.2f} after {int(ds['steps'][0])} steps)")
+            kept.append(f"{miss[0]:.2f} times {where} ({before:.2f} after {int(ds['steps'][0])} steps)")
     text = (
         f"ReLU's loss over that of JumpReLU, both trained: {'; '.join(said)}. The prediction is for equal "
         "interference, and each of the models chooses its own. Which part of a gap is the decoder's is "

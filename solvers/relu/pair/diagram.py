@@ -63,11 +63,11 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 @lru_cache(maxsize=8)
 def _lattice(p: float, bias: bool) -> FloatArray:
     """Return the losses on the lattice of starts; who closes in on an importance asks for them many times."""
-    second = _STEP * np.arange(-_SIZE, _SIZE + 1)
+    second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]
     (found,) = together(lambda part: (table(first[part], second, p, bias),), first.size)
     found.flags.writeable = False
-    return found
+    return np.asarray(found)
 
 
 class _Column:

@@ -1,0 +1,277 @@
+"""Audits: layouts of public code, damaged files, and whether the four kinds of models are told apart."""
+
+import json
+import pickle
+import struct
+
+import numpy as np
+import pytest
+
+from superposition.solvers.loss import exact_gradient
+from superposition.solvers.minimise import descend, minimise
+from superposition.theory.features import Features
+from superposition.validate import audit
+from superposition.validate.cli import main
+
+F, H = 5, 2
+rng = np.random.default_rng(0)
+OUT, IN, B = rng.normal(size=(3, F, H)), rng.normal(size=(3, H, F)), rng.normal(size=(3, F))
+W, TIED = OUT, OUT.transpose(0, 2, 1)
+
+# What the public classes have in their state dicts, at the first of the instances where they have one.
+STATES = {
+    "superposition": {"W_out": OUT[0], "W_in": IN[0], "b": B[0]},
+    "superposition, several": {"W_out": OUT, "W_in": IN, "b": B},
+    "Anthropic notebook": {"W": W, "b_final": B},
+    "ARENA": {"W": TIED, "b_final": B},
+    "SAELens": {"W": TIED[0], "b_final": B[0]},
+    "adonath jax": {"w": W, "b_final": B, "losses": np.ones(3)},
+    "goodfire-ai/spd": {"linear1.weight": IN[0], "linear2.weight": OUT[0], "linear2.bias": B[0]},
+    "ApolloResearch/apd": {"linear1.weight": W, "b_final": B},
+    "KfirD/PersianRug": {
+        "initial_layer.weight": IN[0],
+        "final_layer.weight": OUT[0],
+        "final_layer.bias": B[0],
+    },
+    "liuyz0/SuperpositionScaling": {"W": W[0], "b": B[0]},
+    "zfurman56": {"W": TIED[0], "b": B[0]},
+    "LucasPrietoAl/correlations-feature-geometry": {"encoder.weight": TIED[0], "decoder_bias": B[0]},
+    "LucasPrietoAl/correlations-feature-geometry, untied": {
+        "encoder.weight": IN[0],
+        "decoder.weight": OUT[0],
+        "decoder.bias": B[0],
+    },
+    "LucasPrietoAl/correlations-feature-geometry, text": {"enc.weight": TIED[0], "bias": B[0]},
+    "timaeus-research/devinterp": {
+        "embedding.weight": IN[0],
+        "unembedding.weight": OUT[0],
+        "unembedding.bias": B[0],
+    },
+    "tmychow/accidental-polysemanticity": {"W": W},
+    "tmychow/accidental-polysemanticity, untied": {"W_enc": TIED.transpose(0, 2, 1), "W_dec": OUT},
+}
+SEVERAL = {name for name, state in STATES.items() if max(array.ndim for array in state.values()) == 3}
+
+
+def write_safetensors(path, arrays):
+    """Write by the format's description: the header's length, the header, the arrays' bytes."""
+    header, data = {"__metadata__": {"made": "by a test"}}, b""
+    for name, array in arrays.items():
+        content = np.ascontiguousarray(array, "<f4").tobytes()
+        header[name] = {
+            "dtype": "F32",
+            "shape": list(array.shape),
+            "data_offsets": [len(data), len(data) + len(content)],
+        }
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def expected(name):
+    count = 3 if name in SEVERAL else 1
+    untied = "W_out" in STATES[name] or any(key in name for key in ("spd", "Rug", "untied", "devinterp"))
+    untied = untied and name != "tmychow/accidental-polysemanticity, untied"
+    b = np.zeros_like(B) if name.startswith("tmychow") else B
+    return [(OUT[k] @ (IN[k] if untied else TIED[k]), b[k]) for k in range(count)]
+
+
+def test_there_is_a_state_of_every_layout():
+    assert set(STATES) == {one.name for one in audit.LAYOUTS}
+
+
+@pytest.mark.parametrize("form", ["arrays", "npz", "safetensors"])
+@pytest.mark.parametrize("name", STATES)
+def test_layouts_are_recognised(name, form, tmp_path):
+    state = STATES[name]
+    if form == "npz":
+        np.savez(tmp_path / "model.npz", **state)
+        state = tmp_path / "model.npz"
+    elif form == "safetensors":
+        write_safetensors(tmp_path / "model.safetensors", state)
+        state = tmp_path / "model.safetensors"
+    found, models = audit.recognise(audit.state_of(state))
+    assert found == name
+    want = expected(name)
+    assert len(models) == len(want)
+    for model, (M, b) in zip(models, want, strict=True):
+        np.testing.assert_allclose(model.W_out @ model.W_in, M, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(model.b, b, rtol=1e-6)
+
+
+def test_torch_modules_files_and_checkpoints(tmp_path):
+    torch = pytest.importorskip("torch", reason="reads files of PyTorch")
+    model = torch.nn.Module()
+    model.linear1, model.linear2 = torch.nn.Linear(F, H, bias=False), torch.nn.Linear(H, F)
+    path = tmp_path / "tms.pth"
+    forms = [model, model.state_dict(), path, path]
+    for saved, form in zip(
+        (None, None, model.state_dict(), {"state_dict": model.state_dict()}), forms, strict=True
+    ):
+        if saved is not None:
+            torch.save(saved, path)
+        name, (found,) = audit.recognise(audit.state_of(form))
+        assert name == "goodfire-ai/spd"
+        x = torch.rand(7, F)
+        want = (model.linear2(model.linear1(x))).detach().numpy()
+        np.testing.assert_allclose(
+            x.numpy() @ (found.W_out @ found.W_in).T + found.b, want, rtol=1e-4, atol=1e-6
+        )
+    wrapped = {f"_orig_mod.{name}": one for name, one in model.state_dict().items()}
+    assert audit.recognise(audit.state_of(wrapped))[0] == "goodfire-ai/spd"
+
+
+def test_a_bias_of_hidden_neurons_and_a_scale_are_folded_in():
+    c = np.array([0.3, -0.2])
+    state = {**STATES["timaeus-research/devinterp"], "embedding.bias": c, "scale_factor": np.array(2.0)}
+    _, (found,) = audit.recognise(state)
+    np.testing.assert_allclose(found.b, 2 * (OUT[0] @ c + B[0]))
+    np.testing.assert_allclose(found.W_out, 2 * OUT[0])
+
+
+def test_keys_of_ones_own():
+    state = {"dec": OUT[0], "enc": IN[0].T, "bias": B[0], "more": np.ones(3)}
+    _, (found,) = audit.recognise(state, keys={"W_in": "enc", "W_out": "dec", "b": "bias"})
+    np.testing.assert_array_equal(found.W_in, IN[0])
+    _, (tied,) = audit.recognise(state, keys={"W_in": "dec", "b": "bias"})
+    assert tied.tied
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"weights": OUT[0]}, r"`model` must have a known layout .*; got .*weights \(5, 2\)"),
+        (
+            {"W": np.ones((4, 4)), "b": np.ones(4)},
+            "`layout` must be given where shapes leave several: liuyz0.*",
+        ),
+        ({**STATES["goodfire-ai/spd"], "hidden_layers.0.weight": np.eye(2)}, "several layers"),
+        ({"W1": IN, "W2": OUT, "b_final": B}, "have a nonlinearity"),
+        ({"W_enc": IN, "b_enc": B, "b_dec": B, "W_dec": OUT}, "a sparse autoencoder"),
+        ({"Adiag": np.ones(1), "mean": np.ones(1)}, "were not saved"),
+        ({"W": "text", "b": B[0]}, "`model` must hold arrays of real numbers; 'W' is 'text'"),
+        (3, "`model` must be a torch module, a state dict or a path; got 3"),
+        (
+            {"W": np.where(OUT[0, 0, 0] == OUT, np.nan, OUT)[0], "b": B[0]},
+            "must .*finite|must lie in .*; got nan",
+        ),
+    ],
+)
+def test_what_is_no_such_model_is_said(state, message):
+    with pytest.raises(ValueError, match=message):
+        audit.audit(state, 0.1, steps=0, starts=0)
+
+
+class _Evil:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was executed",))
+
+
+@pytest.mark.parametrize(
+    "kind", ["cut npz", "cut safetensors", "pickle", "npz of objects", "huge", "missing"]
+)
+def test_damaged_and_foreign_files_are_one_line(kind, tmp_path, capsys):
+    path = tmp_path / ("model.safetensors" if "safe" in kind or kind == "huge" else "model.npz")
+    if kind == "pickle":
+        pytest.importorskip("torch", reason="reads files of PyTorch")
+        path = tmp_path / "model.pt"
+        path.write_bytes(pickle.dumps(_Evil()))
+    elif kind == "npz of objects":
+        np.savez(path, W=np.array([_Evil()], object))
+    elif kind == "cut npz":
+        np.savez(path, **STATES["superposition"])
+        path.write_bytes(path.read_bytes()[:-200])
+    elif kind == "cut safetensors":
+        write_safetensors(path, STATES["superposition"])
+        path.write_bytes(path.read_bytes()[:-8])
+    elif kind == "huge":
+        header = json.dumps({"W": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}).encode()
+        path.write_bytes(struct.pack("<Q", len(header)) + header)
+    assert main(["audit", str(path), "--p", "0.1"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("superposition audit: `model` must be")
+    assert said.count("\n") == 1
+
+
+def is_minimum(W, b, law):
+    """Say whether the Hessian by differences of the gradient is positive but for rotations."""
+    n, m = W.shape
+
+    def slope(x):
+        W, b = x[: n * m].reshape(n, m), x[n * m :]
+        by_M, by_b = exact_gradient(W @ W.T, b, law)
+        return np.append(((by_M + by_M.T) @ W).ravel(), by_b)
+
+    x, h = np.append(W.ravel(), b), 1e-5
+    H = np.array([slope(x + h * e) - slope(x - h * e) for e in np.eye(x.size)]) / (2 * h)
+    values = np.linalg.eigvalsh((H + H.T) / 2)
+    return bool(values[m * (m - 1) // 2] > 1e-4 * values[-1])
+
+
+def is_saddle_with_more(W, b, law):
+    """Say whether a further neuron, which no feature uses yet, would lower the loss to second order."""
+    by_M, _ = exact_gradient(W @ W.T, b, law)
+    return np.linalg.eigvalsh(by_M + by_M.T)[0] < -1e-3 * np.mean(law.importance * law.second_moment)
+
+
+def local_minimum(seed):
+    """Return a local minimum of 3 to 6 features in one or two dimensions that is not the least found."""
+    draw = np.random.default_rng(seed)
+    while True:
+        n, m, p = int(draw.integers(3, 7)), int(draw.integers(1, 3)), float(draw.uniform(0.05, 0.4))
+        law = Features(n, p, importance=draw.uniform(0.2, 1.0, n))
+        found = minimise(n, m, law, starts=12, rng=draw)
+        for other in found.minima[1:]:
+            at = other.W_out, other.b, law
+            if other.objective > 1.001 * found.loss and is_minimum(*at) and is_saddle_with_more(*at):
+                return law, found, other
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_optimum_local_minimum_saddle_and_unfinished_are_told_apart(count):
+    for seed in range(count):
+        law, best, other = local_minimum(seed)
+        draw = np.random.default_rng(1000 + seed)
+        early = best.W_out + 0.1 * draw.normal(size=best.W_out.shape)
+        early = descend(early, early.T, best.b, law, tied=True, steps=2).W_out
+        more = np.hstack([other.W_out, np.zeros((len(other.b), 1))])  # a neuron that no feature uses
+        kinds = {
+            "best known": (best.W_out, best.b),
+            "local minimum": (other.W_out, other.b),
+            "saddle": (more, other.b),
+            "unfinished": (early, best.b),
+        }
+        for verdict, (W_out, b) in kinds.items():
+            (found,) = audit.audit(
+                {"W": W_out, "b": b}, law, layout="liuyz0/SuperpositionScaling", rng=seed
+            ).models
+            assert found.verdict == verdict, (seed, verdict, found.sentence)
+            assert found.tied
+            assert found.lower_bound <= found.best_known <= found.loss * (1 + 1e-6)
+
+
+def test_many_features_are_set_beside_codes():
+    W_out = np.kron(np.eye(32), [[1.0], [-1.0]])
+    (found,) = audit.audit({"W": W_out, "b": np.zeros(64)}, 0.05, steps=0).models
+    assert found.verdict == "not asked"
+    assert found.represented == 64
+    np.testing.assert_allclose(found.dimensionality, 0.5)
+    assert found.lower_bound < found.best_known < found.loss < found.zero_loss
+
+
+def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
+    path = tmp_path / "model.npz"
+    np.savez(path, W=W, b_final=B)
+    assert (
+        main(["audit", str(path), "--p", "0.1", "0.2", "0.3", "--instances", "0", "2", "--starts", "2"]) == 0
+    )
+    said = capsys.readouterr().out
+    assert "Anthropic notebook" in said
+    assert "2: Not at a minimum" in said
+    assert main(["audit", str(path), "--p", "0.1", "--steps", "0", "--starts", "0", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["layout"] == "Anthropic notebook"
+    assert [one["instance"] for one in told["models"]] == [0, 1, 2]
+    assert told["models"][0]["end_loss"] is None
+    assert main(["audit", str(path), "--p", "0.1", "--keys", "W"]) == 2
+    assert main(["audit", str(path), "--p", "0.1", "0.2"]) == 2

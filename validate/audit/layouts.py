@@ -1,0 +1,254 @@
+"""Layouts of toy models that are in public use: which array is the decoder, the encoder, the bias.
+
+All stand for ReLU(W_out W_in x + b). Axes are written as letters: i instances, f features, h hidden neurons.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...theory.arguments import FloatArray, shown
+
+__all__ = ["LAYOUTS", "Layout", "Weights", "recognise"]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model ReLU(W_out W_in x + b)."""
+
+    W_out: FloatArray
+    """Decoder. Shape (n_features, n_hidden)."""
+    W_in: FloatArray
+    """Encoder. Shape (n_hidden, n_features)."""
+    b: FloatArray
+    """Bias. Shape (n_features,)."""
+
+    @property
+    def tied(self) -> bool:
+        """Whether the decoder is the transpose of the encoder, to single precision."""
+        return bool(np.allclose(self.W_out, self.W_in.T, rtol=1e-6, atol=1e-7))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The names and axes of the arrays of one kind of file."""
+
+    name: str
+    axes: Mapping[str, str]
+    """Axes of the arrays that have to be there."""
+    W_out: str = "W"
+    W_in: str = "W"
+    b: str | None = None
+    """Without one biases are 0."""
+    optional: Mapping[str, str] = field(default_factory=dict)
+    """Axes of what may be there: a bias of the outputs, or one of the hidden neurons, which is folded in."""
+    hidden_bias: str | None = None
+    scale: str | None = None
+    """A number that multiplies the outputs."""
+
+    def fits(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether the arrays are these, and their shapes agree."""
+        known = {**self.optional, **self.axes}
+        if not self.axes.keys() <= arrays.keys() <= known.keys():
+            return False
+        sizes: dict[str, int] = {}
+        for name, array in arrays.items():
+            if array.ndim != len(known[name]):
+                return False
+            for axis, size in zip(known[name], array.shape, strict=True):
+                if sizes.setdefault(axis, size) != size:
+                    return False
+        return sizes.get("1", 1) == 1
+
+    def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
+        """Yield the instances."""
+        known = {**self.optional, **self.axes}
+
+        def stack(name: str, order: str) -> FloatArray:
+            array, axes = np.asarray(arrays[name], float), known[name]
+            array = array.reshape([n for n, axis in zip(array.shape, axes, strict=True) if axis != "1"])
+            axes = axes.replace("1", "")
+            if "i" not in axes:
+                array, axes = array[None], f"i{axes}"
+            return np.ascontiguousarray(array.transpose([axes.index(axis) for axis in f"i{order}"]))
+
+        W_out, W_in = stack(self.W_out, "fh"), stack(self.W_in, "hf")
+        b = stack(str(self.b), "f") if self.b in arrays else np.zeros(W_out.shape[:2])
+        if self.hidden_bias in arrays:
+            b = b + np.einsum("ifh,ih->if", W_out, stack(str(self.hidden_bias), "h"))
+        if self.scale in arrays:  # scale ReLU(y) = ReLU(scale y), as the scale is not negative
+            factor = float(np.asarray(arrays[str(self.scale)]))
+            if not factor >= 0.0:
+                raise ValueError(f"`{self.scale}` must not be negative; got {factor:g}.")
+            W_out, b = factor * W_out, factor * b
+        for one in zip(W_out, W_in, b, strict=True):
+            yield Weights(*one)
+
+
+def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
+    """Return the layout of two `torch.nn.Linear`, whose weights are (outputs, inputs)."""
+    return Layout(
+        name,
+        {f"{first}.weight": "hf", f"{last}.weight": "fh"},
+        f"{last}.weight",
+        f"{first}.weight",
+        f"{last}.bias",
+        {f"{last}.bias": "f", f"{first}.bias": "h"} | more.pop("optional", {}),
+        f"{first}.bias",
+        **more,
+    )
+
+
+LAYOUTS = (
+    Layout("superposition", {"W_out": "fh", "W_in": "hf", "b": "f"}, "W_out", "W_in", "b"),
+    Layout("superposition, several", {"W_out": "ifh", "W_in": "ihf", "b": "if"}, "W_out", "W_in", "b"),
+    Layout("Anthropic notebook", {"W": "ifh", "b_final": "if"}, b="b_final"),
+    Layout("ARENA", {"W": "ihf", "b_final": "if"}, b="b_final"),
+    Layout("SAELens", {"W": "hf", "b_final": "f"}, b="b_final"),
+    Layout("adonath jax", {"w": "ifh", "b_final": "if"}, "w", "w", "b_final"),
+    _linear("goodfire-ai/spd", "linear1", "linear2"),
+    Layout(
+        "ApolloResearch/apd",
+        {"linear1.weight": "ifh", "b_final": "if"},
+        "linear1.weight",
+        "linear1.weight",
+        "b_final",
+    ),
+    _linear("KfirD/PersianRug", "initial_layer", "final_layer"),
+    Layout("liuyz0/SuperpositionScaling", {"W": "fh", "b": "f"}, b="b"),
+    Layout("zfurman56", {"W": "hf", "b": "f"}, b="b"),
+    Layout(
+        "LucasPrietoAl/correlations-feature-geometry",
+        {"encoder.weight": "hf", "decoder_bias": "f"},
+        "encoder.weight",
+        "encoder.weight",
+        "decoder_bias",
+    ),
+    _linear("LucasPrietoAl/correlations-feature-geometry, untied", "encoder", "decoder"),
+    Layout(
+        "LucasPrietoAl/correlations-feature-geometry, text",
+        {"enc.weight": "hf", "bias": "f"},
+        "enc.weight",
+        "enc.weight",
+        "bias",
+    ),
+    _linear(
+        "timaeus-research/devinterp",
+        "embedding",
+        "unembedding",
+        optional={"scale_factor": ""},
+        scale="scale_factor",
+    ),
+    Layout("tmychow/accidental-polysemanticity", {"W": "ifh"}),
+    Layout("tmychow/accidental-polysemanticity, untied", {"W_enc": "ifh", "W_dec": "ifh"}, "W_dec", "W_enc"),
+)
+
+# Files of public code that are not such a model: a name that gives them away, and the reason.
+_OTHERS = {
+    "hidden_layers.0.weight": "it has several layers",
+    "layers.0.weight": "it has several layers",
+    "W1": "its hidden neurons have a nonlinearity (ARENA's model of computation)",
+    "b_enc": "it is a sparse autoencoder",
+    "Adiag": "its weights are random rows that were not saved (PersianRug's Hadamard models)",
+}
+_PREFIXES = ("_orig_mod.", "module.", "model.")
+_CONTAINERS = ("state_dict", "model_state", "model_state_dict", "model")
+# Beside the weights in files of public code.
+_IGNORED = ("losses",)
+
+
+def _named(arrays: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the arrays of a state dict, or of the one in a checkpoint, without prefixes of wrappers."""
+    for name in _CONTAINERS:
+        if isinstance(arrays.get(name), Mapping):
+            return _named(arrays[name])
+    found = {str(name): array for name, array in arrays.items() if name not in _IGNORED}
+    for prefix in _PREFIXES:
+        if found and all(name.startswith(prefix) for name in found):
+            found = {name.removeprefix(prefix): array for name, array in found.items()}
+    return found
+
+
+def _summary(arrays: Mapping[str, Any]) -> str:
+    """Return names and shapes in a line, not too long."""
+    return shown(", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items()))
+
+
+def _by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
+    """Return the layout in which the user names the arrays, with the axes that their shapes allow."""
+    unknown = sorted(
+        {*keys} - {"W_out", "W_in", "b"} | {name for name in keys.values() if name not in arrays}
+    )
+    if unknown or "W_in" not in keys:
+        raise ValueError(
+            "`keys` must name arrays of the file for W_in, and W_out and b if it has them; got "
+            f"{dict(keys)!r} for {_summary(arrays)}."
+        )
+    W_in, W_out, b = keys["W_in"], keys.get("W_out", keys["W_in"]), keys.get("b")
+    first = "i" if np.ndim(arrays[W_in]) == 3 else ""
+    for encoder in ("hf", "fh"):
+        for decoder in ("fh", "hf") if W_out != W_in else (encoder,):
+            axes = {W_in: first + encoder, W_out: first + decoder} | ({b: f"{first}f"} if b else {})
+            layout = Layout("keys", axes, W_out, W_in, b)
+            if layout.fits({name: arrays[name] for name in axes}):
+                return layout
+    raise ValueError(f"`keys` must name arrays whose shapes multiply; got {_summary(arrays)}.")
+
+
+def recognise(
+    arrays: Mapping[Any, Any], *, layout: str | None = None, keys: Mapping[str, str] | None = None
+) -> tuple[str, list[Weights]]:
+    """Return the name of the layout of a state dict and the models in it.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array_like
+        A state dict, or a checkpoint that holds one under a usual name.
+    layout : str, optional
+        Name of a layout, where shapes leave several (as many features as hidden neurons).
+    keys : mapping of str to str, optional
+        Names of the arrays for "W_in" and, if there are any, "W_out" and "b", for a layout of one's own.
+
+    Returns
+    -------
+    str
+        Name of the layout.
+    list of Weights
+        The instances.
+
+    Raises
+    ------
+    ValueError
+        If the arrays have no known layout, or several; it lists what was found.
+
+    Examples
+    --------
+    >>> name, models = recognise({"W": np.ones((3, 5, 2)), "b_final": np.zeros((3, 5))})
+    >>> name, len(models), models[0].W_in.shape
+    ('Anthropic notebook', 3, (2, 5))
+    """
+    found = _named(arrays)
+    for name, reason in _OTHERS.items():
+        if name in found and keys is None:
+            raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
+    for name, array in found.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+            raise ValueError(f"`model` must hold arrays of real numbers; {name!r} is {shown(array)}.")
+    if keys is not None:
+        own = _by_keys(found, keys)
+        return own.name, list(own.models(found))
+    fitting = [one for one in LAYOUTS if one.fits(found) and layout in (None, one.name)]
+    if not fitting:
+        names = "; ".join(one.name for one in LAYOUTS)
+        raise ValueError(
+            f"`model` must have a known layout ({names}), or `keys` must name its W_in, W_out and b; got "
+            f"{_summary(found)}."
+        )
+    if len(fitting) > 1:
+        raise ValueError(
+            "`layout` must be given where shapes leave several: "
+            f"{', '.join(one.name for one in fitting)}; got {_summary(found)}."
+        )
+    return fitting[0].name, list(fitting[0].models(found))

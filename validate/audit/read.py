@@ -1,0 +1,116 @@
+"""Weights from files, torch modules and state dicts; nothing in a file is executed."""
+
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...theory.arguments import shown
+from ..files import read_arrays
+from ..training.engine import load_torch
+
+__all__ = ["state_of"]
+
+# More than any toy model; a compressed file may claim more than the memory there is.
+MOST_BYTES = 2**31
+_KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
+_FILES = "an .npz or .safetensors file, or a PyTorch file of tensors alone"
+
+
+def _refuse(path: Path, why: str) -> ValueError:
+    return ValueError(f"`model` must be {_FILES}; got {str(path)!r} ({why}).")
+
+
+def _safetensors(path: Path) -> dict[str, Any]:
+    """Read a file of safetensors: the length of a JSON header, the header, the arrays' bytes."""
+    content = path.read_bytes()
+    try:
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + length])
+        data, found = memoryview(content)[8 + length :], {}
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            low, high = entry["data_offsets"]
+            kind, shape = np.dtype(_KINDS[entry["dtype"]]), tuple(map(int, entry["shape"]))
+            if not 0 <= low <= high <= len(data) or high - low != kind.itemsize * int(np.prod(shape)):
+                raise ValueError(f"{name!r} does not fit into the file")
+            found[name] = np.frombuffer(data[low:high], kind).reshape(shape)
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise _refuse(path, f"no whole file of safetensors: {shown(error)}") from error
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return tensors as arrays, in containers too; what else there is stays."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if hasattr(value, "detach"):
+        return value.detach().cpu().double().numpy()
+    return value
+
+
+def _torch(path: Path) -> Any:
+    """Read a PyTorch file of tensors and containers; what would execute code is refused by PyTorch."""
+    torch = load_torch()
+    try:
+        return _plain(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # a damaged file raises many types
+        raise _refuse(path, f"not of tensors alone, or not whole: {type(error).__name__}") from error
+
+
+def _from_file(path: Path) -> Any:
+    try:
+        if not path.is_file():  # a pipe would never end
+            raise OSError("no such file")
+        size = path.stat().st_size
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                size = max(size, sum(entry.file_size for entry in archive.infolist()))
+    except (OSError, zipfile.BadZipFile) as error:
+        raise _refuse(path, str(error)) from error
+    if size > MOST_BYTES:
+        raise _refuse(path, f"{size / 2**30:.1f} GiB; at most {MOST_BYTES // 2**30}")
+    if path.suffix == ".npz":
+        try:
+            return read_arrays(path)
+        except ValueError as error:
+            raise _refuse(path, shown(str(error.__cause__))) from error
+    return _safetensors(path) if path.suffix == ".safetensors" else _torch(path)
+
+
+def state_of(model: Any) -> Mapping[Any, Any]:
+    """Return the names and arrays of a model.
+
+    Parameters
+    ----------
+    model : path, mapping or torch.nn.Module
+        A file (.npz, .safetensors, or PyTorch's with tensors alone), a state dict of tensors or arrays, or
+        anything with a method ``state_dict``.
+
+    Returns
+    -------
+    mapping of str to ndarray
+        And other entries of a checkpoint, as they are.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, if a file is damaged or too large, or holds a pickle.
+    ImportError
+        If a PyTorch file is to be read without PyTorch.
+    """
+    if isinstance(model, str | os.PathLike):
+        found = _from_file(Path(model))
+    elif hasattr(model, "state_dict"):
+        found = _plain(model.state_dict())
+    else:
+        found = _plain(model)
+    if not isinstance(found, Mapping):
+        raise ValueError(f"`model` must be a torch module, a state dict or a path; got {shown(found)}.")
+    return found
