@@ -457,15 +457,19 @@ def _derivation(key: str, *args: Any) -> Any:
     return FUNCTIONS[key](*args)
 
 
-def _calls(keys: Any) -> list[Any]:
+def _calls(keys: Any, marks: Any = ()) -> list[Any]:
     return [
-        pytest.param(key, args, id="-".join((key, *map(str, args))))
+        pytest.param(key, args, id="-".join((key, *map(str, args))), marks=marks)
         for key in keys
         for args in CALLS.get(key, [()])
     ]
 
 
-@pytest.mark.parametrize(("key", "args"), _calls(FUNCTIONS))
+# What has no closed form to be tied to is derived by tests elsewhere, and by its example.
+@pytest.mark.parametrize(
+    ("key", "args"),
+    _calls(TIES) + _calls([key for key in FUNCTIONS if key not in TIES], pytest.mark.slow),
+)
 def test_derivations_have_one_form(key, args):
     found = _derivation(key, *args)
     assert isinstance(found, Derivation)

@@ -224,12 +224,12 @@ def local_minimum(seed):
         for other in found.minima[1:]:
             at = other.W_out, other.b, law
             if other.objective > 1.001 * found.loss and is_minimum(*at) and is_saddle_with_more(*at):
-                return law, found, other
+                return law, minimise(n, m, law, starts=60, rng=draw), other
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
-def test_optimum_local_minimum_saddle_and_unfinished_are_told_apart(count):
-    for seed in range(count):
+@pytest.mark.parametrize("seeds", [[11], pytest.param(range(20), marks=pytest.mark.slow)])
+def test_optimum_local_minimum_saddle_and_unfinished_are_told_apart(seeds):
+    for seed in seeds:
         law, best, other = local_minimum(seed)
         draw = np.random.default_rng(1000 + seed)
         early = best.W_out + 0.1 * draw.normal(size=best.W_out.shape)

@@ -238,6 +238,7 @@ def test_extreme_strengths_and_rates_are_reported():
     assert np.isnan(wild["polysemantic"]).all()
 
 
+@pytest.mark.slow  # the section's experiments, and L18 to L20, train in these ways
 def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
     counts = {}
     for optimiser, steps in (("gd", 1500), ("sign", 1500), ("adamw", 6000)):
