@@ -60,7 +60,7 @@ class Layout:
             for axis, size in zip(known[name], array.shape, strict=True):
                 if sizes.setdefault(axis, size) != size:
                     return False
-        return sizes.get("1", 1) == 1
+        return True
 
     def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
         """Yield the instances."""
@@ -68,8 +68,6 @@ class Layout:
 
         def stack(name: str, order: str) -> FloatArray:
             array, axes = np.asarray(arrays[name], float), known[name]
-            array = array.reshape([n for n, axis in zip(array.shape, axes, strict=True) if axis != "1"])
-            axes = axes.replace("1", "")
             if "i" not in axes:
                 array, axes = array[None], f"i{axes}"
             return np.ascontiguousarray(array.transpose([axes.index(axis) for axis in f"i{order}"]))
@@ -101,39 +99,26 @@ def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
     )
 
 
+def _tied(name: str, weight: str, axes: str, b: str) -> Layout:
+    """Return the layout of one matrix that encodes and decodes, and a bias."""
+    return Layout(name, {weight: axes, b: "if" if "i" in axes else "f"}, weight, weight, b)
+
+
 LAYOUTS = (
     Layout("superposition", {"W_out": "fh", "W_in": "hf", "b": "f"}, "W_out", "W_in", "b"),
     Layout("superposition, several", {"W_out": "ifh", "W_in": "ihf", "b": "if"}, "W_out", "W_in", "b"),
-    Layout("Anthropic notebook", {"W": "ifh", "b_final": "if"}, b="b_final"),
-    Layout("ARENA", {"W": "ihf", "b_final": "if"}, b="b_final"),
-    Layout("SAELens", {"W": "hf", "b_final": "f"}, b="b_final"),
-    Layout("adonath jax", {"w": "ifh", "b_final": "if"}, "w", "w", "b_final"),
+    _tied("Anthropic notebook", "W", "ifh", "b_final"),
+    _tied("ARENA", "W", "ihf", "b_final"),
+    _tied("SAELens", "W", "hf", "b_final"),
+    _tied("adonath jax", "w", "ifh", "b_final"),
     _linear("goodfire-ai/spd", "linear1", "linear2"),
-    Layout(
-        "ApolloResearch/apd",
-        {"linear1.weight": "ifh", "b_final": "if"},
-        "linear1.weight",
-        "linear1.weight",
-        "b_final",
-    ),
+    _tied("ApolloResearch/apd", "linear1.weight", "ifh", "b_final"),
     _linear("KfirD/PersianRug", "initial_layer", "final_layer"),
-    Layout("liuyz0/SuperpositionScaling", {"W": "fh", "b": "f"}, b="b"),
-    Layout("zfurman56", {"W": "hf", "b": "f"}, b="b"),
-    Layout(
-        "LucasPrietoAl/correlations-feature-geometry",
-        {"encoder.weight": "hf", "decoder_bias": "f"},
-        "encoder.weight",
-        "encoder.weight",
-        "decoder_bias",
-    ),
+    _tied("liuyz0/SuperpositionScaling", "W", "fh", "b"),
+    _tied("zfurman56", "W", "hf", "b"),
+    _tied("LucasPrietoAl/correlations-feature-geometry", "encoder.weight", "hf", "decoder_bias"),
     _linear("LucasPrietoAl/correlations-feature-geometry, untied", "encoder", "decoder"),
-    Layout(
-        "LucasPrietoAl/correlations-feature-geometry, text",
-        {"enc.weight": "hf", "bias": "f"},
-        "enc.weight",
-        "enc.weight",
-        "bias",
-    ),
+    _tied("LucasPrietoAl/correlations-feature-geometry, text", "enc.weight", "hf", "bias"),
     _linear(
         "timaeus-research/devinterp",
         "embedding",

@@ -1,13 +1,15 @@
 """What a trained model is, how good it could be, and whether training found it."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ...solvers.codes import envelope
-from ...solvers.loss import exact_gradient, exact_loss
+from ...solvers.codes import Envelope, envelope
+from ...solvers.loss import exact_loss
 from ...solvers.minimise import Minimum, descend, minimise
+from ...solvers.minimise.objective import Objective
 from ...solvers.relu import structure
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -103,12 +105,10 @@ class Audit:
     models: tuple[Audited, ...]
 
 
-def _slope(one: Weights, law: Features) -> float:
-    """Return the length of the gradient by free weights and biases; tied weights move together."""
-    by_M, by_b = exact_gradient(one.W_out @ one.W_in, one.b, law)
-    by_out, by_in = by_M @ one.W_in.T, one.W_out.T @ by_M
-    parts = [by_out + by_in.T, by_b] if one.tied else [by_out, by_in, by_b]
-    return float(np.sqrt(sum(np.sum(part**2) for part in parts)))
+@cache
+def _codes(p: float, ratio: float, models: str) -> Envelope:
+    """Return the best known codes; the instances of a file often share them."""
+    return envelope(p, ratio, models=models)
 
 
 def _known(one: Weights, law: Features, found: Minimum | None) -> tuple[float, str, float, float]:
@@ -118,7 +118,7 @@ def _known(one: Weights, law: Features, found: Minimum | None) -> tuple[float, s
     lower, rug = 0.0, np.nan
     if law.alike and np.all(law.importance == law.importance[0]) and 1e-6 <= law.p[0] < 1.0 and m < n:
         unit = float(law.scale[0] ** 2 * law.importance[0])
-        codes = envelope(float(law.p[0]), m / n, models="tied" if one.tied else "free")
+        codes = _codes(float(law.p[0]), m / n, "tied" if one.tied else "free")
         lower, rug = unit * float(codes.lower_bound), unit * float(codes.rug)
         names = [codes.names[int(k)] for k in (codes.first, codes.second)]
         if found is None:  # a mixture of codes need not be possible with few features
@@ -150,11 +150,13 @@ def _end(one: Weights, law: Features, steps: int, loss: float, rng: np.random.Ge
 def _audited(one: Weights, law: Features, steps: int, starts: int, rng: np.random.Generator) -> Audited:
     n, m = one.W_out.shape
     here = exact_loss(one.W_out @ one.W_in, one.b, law)
-    zero = float(np.mean(law.importance * law.second_moment))
+    aim = Objective(n, m, law, one.tied)
     search = minimise(n, m, law, tied=one.tied, starts=starts, rng=rng) if starts and n <= _SEARCH else None
     best, name, lower, rug = _known(one, law, search)
     asked = steps > 0 and n <= _DESCENT
-    slope = _slope(one, law) / zero if asked or n <= _GRADIENT else np.nan
+    slope = np.nan
+    if asked or n <= _GRADIENT:
+        slope = float(np.linalg.norm(aim.slope(aim.join(one.W_out, one.W_in, one.b))))
     end, verdict = np.nan, "not asked"
     if asked:
         end = _end(one, law, steps, here.loss, rng)
@@ -172,7 +174,7 @@ def _audited(one: Weights, law: Features, steps: int, starts: int, rng: np.rando
         loss=here.loss,
         loss_error=here.error_estimate,
         per_feature=here.per_feature,
-        zero_loss=zero,
+        zero_loss=aim.unit,
         best_known=best,
         best_name=name,
         lower_bound=lower,
