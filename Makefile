@@ -8,15 +8,18 @@ OUT ?= out
 # Numba and BLAS each start a thread a core; two of them at once on one core only get in each other's way.
 export OMP_NUM_THREADS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
+# Modules are compiled once, not by each of the processes that a report or the tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: report test test-slow notebooks lint wheel bench docs clean
 
 report: $(STAMP)
 	$(BIN)/superposition report --out $(OUT)
 
 # Two workers with a thread each: threads that wait for each other on busy cores take several times as long.
-# A file's tests share a worker, and so what its fixtures computed.
+# tests/conftest.py says which tests share a worker.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder tests
 
 # Each notebook in a fresh kernel, from top to bottom; nothing is written.
 notebooks: $(STAMP)

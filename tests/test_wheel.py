@@ -156,6 +156,7 @@ def test_the_examples_cover_every_prediction():
     assert sorted(line.split()[0] for line in lines) == sorted(PREDICTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [LIGHT, pytest.param(sorted(set(PREDICTIONS) - set(LIGHT)), marks=pytest.mark.slow)]
 )
@@ -171,6 +172,7 @@ def test_predictions(installed, folder, names):
             assert PREDICTIONS[words[1]].title in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_help_and_claims(ran):
     code, out, err = ran["help"]
     assert (code, err) == (0, "")

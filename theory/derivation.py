@@ -1,12 +1,15 @@
 """What every derivation returns: a SymPy expression, its symbols, and what was assumed on the way."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
 from .arguments import integer, shown
 from .results import result
 
-__all__ = ["Derivation", "derived", "sp"]
+__all__ = ["Derivation", "derived", "once", "sp"]
+
+P, R = ParamSpec("P"), TypeVar("R")
 
 # Digits that are computed beyond those asked for, more each time until two answers agree.
 _GUARDS = (15, 60, 240, 960, 3840)
@@ -58,6 +61,8 @@ class Derivation:
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if hasattr(self.expression, "as_immutable"):
+            object.__setattr__(self, "expression", self.expression.as_immutable())
         names = [str(symbol) for symbol in self.symbols]
         missing = {str(one) for one in self.expression.free_symbols.difference(self.symbols)}
         if missing or len(set(names)) < len(names):
@@ -120,6 +125,21 @@ class Derivation:
 def derived(expression: Any, *assumptions: str) -> Derivation:
     """Return a derivation whose symbols are those free in the expression, by name."""
     return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
+
+
+def once(derive: Callable[P, R]) -> Callable[P, R]:
+    """Keep what a derivation gives: SymPy takes seconds, and it is the same each time."""
+    kept = lru_cache(maxsize=None, typed=True)(derive)
+
+    @wraps(derive)
+    def found(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            hash((args, *kwargs.values()))
+        except TypeError:  # not a valid argument, which the derivation says
+            return derive(*args, **kwargs)
+        return cast(R, kept(*args, **kwargs))
+
+    return found
 
 
 def _entries(value: Any) -> list[Any]:

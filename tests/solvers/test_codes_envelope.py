@@ -65,6 +65,7 @@ def test_shifted_blocks_reach_their_constant(name):
     assert one.loss / 1e-8 == pytest.approx(theory.shifted(theory.overlaps(name))[1], rel=0.01)
 
 
+@pytest.mark.slow
 def test_interpolated_parameters_lose_little():
     p = np.geomspace(1e-3, 0.3, 25)
     many = codes.blocks(p, ["Petersen"])

@@ -98,6 +98,7 @@ def test_the_step_lowers_the_exact_loss_as_its_curvature_says(saddle):
     assert total(0.3) < total(0.0)
 
 
+@pytest.mark.slow
 def test_descent_from_the_rug_ends_far_below_it(saddle):
     point, _ = saddle
     rng = np.random.default_rng(0)

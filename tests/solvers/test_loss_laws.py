@@ -212,7 +212,11 @@ GROUPS = [
             for v in ("uniform", "normal")
         ),
         pytest.param(Features(64, 0.05, "binary"), id="binary", marks=pytest.mark.slow),
-        *(Features(64, 0.05, v) for v in ("half-normal", "exponential", "symmetric")),
+        Features(64, 0.05, "symmetric"),
+        *(
+            pytest.param(Features(64, 0.05, v), id=v, marks=pytest.mark.slow)
+            for v in ("half-normal", "exponential")
+        ),
         Features(64, 0.05, groups=GROUPS),
         Features(64, 0.05, "exponential", groups=GROUPS),
         Features(64, 0.05, exactly=3),
@@ -256,8 +260,11 @@ def row_gradient(row, i, b, law, tol=1e-13):
     ("values", "n"),
     [
         *((values, 5) for values in ("uniform", "symmetric", "exponential", "half-normal", "normal")),
-        *((values, 12) for values in ("uniform", "exponential", "normal")),
-        *(pytest.param(values, 12, marks=pytest.mark.slow) for values in ("symmetric", "half-normal")),
+        ("exponential", 12),
+        *(
+            pytest.param(values, 12, marks=pytest.mark.slow)
+            for values in ("uniform", "normal", "symmetric", "half-normal")
+        ),
     ],
 )
 def test_hessian_is_the_derivative_of_the_gradient(values, n):

@@ -237,6 +237,7 @@ def test_the_mean_step_is_the_averaged_gradient_shared_or_not(noise, shared):
     assert np.abs(z).max() > 10.0
 
 
+@pytest.mark.slow
 def test_without_interference_sharing_only_ties_encodings_together():
     W0 = np.array([[0.8, 0.6], [-0.6, -0.8]])  # no noise below 0.3 turns the wrong output on
     fresh, shared = one_step("bipolar", False, W0), one_step("bipolar", True, W0)

@@ -166,7 +166,14 @@ def test_the_minimum_against_brute_force(p, r, bias):
     assert min(found) == pytest.approx(best, rel=1e-3)
 
 
-@pytest.mark.parametrize(("p", "r", "bias"), [(0.05, 0.02, True), (0.5, 0.6, True), (0.58, 0.8, False)])
+@pytest.mark.parametrize(
+    ("p", "r", "bias"),
+    [
+        (0.58, 0.8, False),
+        pytest.param(0.05, 0.02, True, marks=pytest.mark.slow),
+        pytest.param(0.5, 0.6, True, marks=pytest.mark.slow),
+    ],
+)
 def test_the_minimum_against_differential_evolution(p, r, bias):
     """Another search on another exact method."""
 

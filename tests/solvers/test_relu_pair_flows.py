@@ -23,6 +23,7 @@ def test_a_rare_feature_jumps_in_before_its_onset():
     assert near.family_loss[0, 0, 0] == pytest.approx(near.family_loss[0, 0, 1], rel=1e-8)
 
 
+@pytest.mark.slow
 def test_between_the_tricritical_points_it_enters_continuously_at_the_onset():
     """It enters weakly at p = 0.6, then jumps to a strong pair, and joins the mirror image smoothly at 1."""
     found = pair_transitions([0.6], lowest=0.4)

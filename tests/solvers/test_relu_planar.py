@@ -52,7 +52,14 @@ def test_three_equal_features_are_a_triangle_only_if_dense():
     assert "antipodal" in structure(minimise(3, 2, 0.51, starts=3).W)
 
 
-@pytest.mark.parametrize(("p", "wanted"), [(0.05, "pentagon 0-1-2-3-4"), (0.4, None), (0.8, None)])
+@pytest.mark.parametrize(
+    ("p", "wanted"),
+    [
+        (0.05, "pentagon 0-1-2-3-4"),
+        pytest.param(0.4, None, marks=pytest.mark.slow),
+        pytest.param(0.8, None, marks=pytest.mark.slow),
+    ],
+)
 def test_five_features_in_the_plane(p, wanted):
     """They are a pentagon, a square with one dropped, or a triangle with two dropped."""
     model = minimise(5, 2, p, starts=3)

@@ -254,6 +254,7 @@ def test_pentagons_are_optimal():
         assert exact - 1e-6 * q * q <= programmed_bound(5 * q, 2) <= exact + 1e-9
 
 
+@pytest.mark.slow
 def test_capacity():
     assert capacity_limit(1) == pytest.approx(2, abs=1e-9)
     assert capacity_limit(2) == pytest.approx(25 / (5 + PENTAGON), abs=1e-6)

@@ -76,6 +76,7 @@ def sign_changes(slopes):
     return (np.diff(known, axis=-1) != 0).sum(axis=-1)
 
 
+@pytest.mark.slow
 def test_the_profile_has_one_minimum():
     """The slope changes sign at most once, from - to +, over shifts where it is above rounding."""
     p, ratio = np.meshgrid(10.0 ** np.linspace(-14, -1e-6, 29), 10.0 ** np.linspace(-12, -1e-4, 120))

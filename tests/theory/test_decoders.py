@@ -71,14 +71,24 @@ def bayes(values, p, s):
         return p * second - mp.quad(square, ends(values, s), method="gauss-legendre", maxdegree=4)
 
 
+# A law of values on an interval, and one without bounds or signs; the others are in the slow suite.
+BOTH = ("uniform", "normal")
+
+
 def drawn(seed, number):
     rng = np.random.default_rng(seed)
     corners = [(1e-10, 1e-6), (0.05, 0.061), (1e-10, 10.0), (1.0, 1e-6), (1.0, 10.0), (0.05, 0.059)]
     return corners + [(10 ** rng.uniform(-10, 0), 10 ** rng.uniform(-6, 1)) for _ in range(number)]
 
 
-@pytest.mark.parametrize("values", VALUES)
-@pytest.mark.parametrize("part", [slice(1), pytest.param(slice(1, None), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [
+        pytest.param(values, part, marks=[pytest.mark.slow] * (part != slice(1) or values not in BOTH))
+        for values in VALUES
+        for part in (slice(1), slice(1, None))
+    ],
+)
 def test_the_least_loss_against_forty_digits(values, part):
     for p, s in drawn(3, 6)[part]:
         true = bayes(values, p, s)
@@ -105,8 +115,14 @@ def conditional(theta, a, b, s, v):
     return unit * mp.quad(lambda z: lost(z) / unit, places, method="gauss-legendre", maxdegree=4)
 
 
-@pytest.mark.parametrize("values", VALUES)
-@pytest.mark.parametrize("drawn_points", [0, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("values", "drawn_points"),
+    [
+        pytest.param(values, points, marks=[pytest.mark.slow] * (points > 0 or values not in BOTH))
+        for values in VALUES
+        for points in (0, 8)
+    ],
+)
 def test_thresholds_against_the_definition(values, drawn_points):
     """At fixed values of the feature, where only the noise is integrated, by a law that is always on."""
     rng = np.random.default_rng(7)
@@ -203,6 +219,7 @@ def test_topk_against_samples(k, n, p):
     assert stats.ttest_1samp(losses, decoders.topk_loss(k, n, a, b, s, p)).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_topk_of_many_is_a_threshold():
     for theta, p, s in [(0.3, 0.05, 0.1), (0.05, 0.2, 0.3), (0.5, 1e-3, 0.1)]:
         n = 2**50

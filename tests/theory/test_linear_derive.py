@@ -19,7 +19,7 @@ from superposition.theory.linear import (
     sparse_loss,
 )
 
-W, SIGMA, FLOWS = derive.matrix_of("w", 3, 2), derive.symmetric(3), derive.derive_tied_flows().expression
+W, SIGMA = derive.matrix_of("w", 3, 2), derive.symmetric(3)
 
 
 def named(name, array):
@@ -54,8 +54,9 @@ def test_gradients_and_flows():
     printed = sp.Matrix.vstack(-2 * rest * B.T, -2 * (A.T * rest).T)
     assert (derive.derive_gradients().expression - printed).expand().is_zero_matrix
     slow, oja = derive.tied_flows(W, SIGMA)
-    assert (FLOWS - sp.Matrix.hstack(slow, oja, slow + oja)).expand().is_zero_matrix
-    assert not (FLOWS[:, 2:4] - FLOWS[:, :2]).expand().is_zero_matrix  # Eq. 21 does not reduce to Eq. 22
+    flows = derive.derive_tied_flows().expression
+    assert (flows - sp.Matrix.hstack(slow, oja, slow + oja)).expand().is_zero_matrix
+    assert not (flows[:, 2:4] - flows[:, :2]).expand().is_zero_matrix  # Eq. 21 does not reduce to Eq. 22
     # A = B' breaks at the rate (Sigma M - M Sigma) W.
     M = W * W.T
     assert (oja - slow - (SIGMA * M - M * SIGMA) * W).expand().is_zero_matrix
@@ -107,6 +108,7 @@ def test_solutions():
         close((a + b) ** 2, pair, values | {"q0": q0, "k": k}, 1e-14 * (1 + lam * t))
 
 
+@pytest.mark.slow
 def test_riccati_flows():
     riccati = derive.derive_riccati()
     for t in (1e-9, 0.5, 30.0, 200.0):

@@ -133,6 +133,7 @@ def test_normal_closed_form_at_50_digits():
                 )
 
 
+@pytest.mark.slow
 def test_edgeworth_is_derived_and_of_first_order():
     derived = theory.derive_edgeworth()
     names = {s.name: s for s in derived.symbols}
@@ -241,7 +242,7 @@ def spread_simplex(n, m, seed=0):
     return np.hstack([corners, np.zeros((n, m - n))]) @ np.linalg.qr(rng.normal(size=(m, m)))[0]
 
 
-@pytest.mark.parametrize("m", [34, 80])
+@pytest.mark.parametrize("m", [34, pytest.param(80, marks=pytest.mark.slow)])
 def test_potential_is_what_noise_adds_to_spread_encodings(m):
     n, std = 5, 0.2
     W = spread_simplex(n, m)

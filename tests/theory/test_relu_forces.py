@@ -93,6 +93,7 @@ def test_slope_by_the_bias_is_minus_the_positive_overlaps():
     assert by_b == pytest.approx(np.maximum(M - np.diag(np.diag(M)), 0).sum(axis=1), abs=1e-14)
 
 
+@pytest.mark.slow
 @given(st.floats(0.001, 1), st.integers(1, 9))
 def test_best_bias_of_a_feature_that_is_not_represented(p, n):
     """p/2 by all classes; the first two alone place it lower."""

@@ -98,7 +98,9 @@ def test_tail_and_winner():
 ZETAS = [0, 1e-12, 0.3, 1.0, 1.4142, 1.4143, 1.5, 1.5556, 1.6, 2.5, 5, 10, 20, 30, 37]
 
 
-@pytest.mark.parametrize("zeta", ZETAS)
+@pytest.mark.parametrize(
+    "zeta", [pytest.param(zeta, marks=[pytest.mark.slow] * (i % 3 != 1)) for i, zeta in enumerate(ZETAS)]
+)
 def test_moments_are_the_derived_ones(zeta):
     mp.mp.dps = 50
     symbol = sp.Symbol("zeta", positive=True)

@@ -229,6 +229,7 @@ def pixels(folder, width, *options):
     return image.imread(picture)[..., :3].mean(axis=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "width"),
     [(0, 1200), (1, 500), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0, 500), (1, 1200)))],

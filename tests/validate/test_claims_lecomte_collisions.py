@@ -66,7 +66,8 @@ def counted(constant, seed, power=0.0, runs=16):
 
 
 @pytest.mark.parametrize(
-    ("constant", "power", "kept"), [(0.25, 0, True), (1 / 3, 0, False), (0.25, 0.4, False)]
+    ("constant", "power", "kept"),
+    [(0.25, 0, True), (1 / 3, 0, False), pytest.param(0.25, 0.4, False, marks=pytest.mark.slow)],
 )
 def test_fig3_keeps_its_print_only_if_constant_and_trend_are_right(constant, power, kept):
     trained = counted(constant, 1, power).expand_dims(step=[7500])

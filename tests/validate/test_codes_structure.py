@@ -124,6 +124,7 @@ def test_bad_input_is_named(call, name, value):
     assert value in str(error.value)
 
 
+@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     tiny = {

@@ -106,6 +106,7 @@ def remedy():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_half_of_the_pairs_part_in_the_predicted_time(remedy):
     pairs, apart, together = (
         int(remedy[name].isel(lam=0).values.flat[-1]) for name in ("pairs", "apart", "together")
@@ -125,6 +126,7 @@ def test_half_of_the_pairs_part_in_the_predicted_time(remedy):
     assert stats.binomtest(early, pairs, lost, "greater").pvalue < 1e-4
 
 
+@pytest.mark.slow
 def test_shared_noise_parts_all_and_without_l1_nothing_happens():
     options = {"seeds": range(12), "times": [10.0], "device": "cpu"}
     shared = collisions.run_remedy(16, 16, [0.16], [3e-3], correlation=1.0, **options)

@@ -20,6 +20,7 @@ TINY = {
 }
 
 
+@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     lab, shown = sections.show("collisions", TINY, tmp_path)

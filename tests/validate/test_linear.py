@@ -88,6 +88,7 @@ def plateaus(torch):
     return linear.run_plateaus((8.0, 2.0, 0.5, 0.1), 2, samples=30, runs=2, rate=0.002, points=80)
 
 
+@pytest.mark.slow
 def test_losses_rest_at_the_saddles_and_leave_them_on_time(plateaus, tmp_path):
     ds = plateaus
     # Modes two factors of four apart overlap by powers of the initial weights, 1e-3: far below 1 %.
@@ -146,6 +147,7 @@ def test_plateaus_are_drawn(plateaus, ax):
 # Flows
 
 
+@pytest.mark.slow
 def test_flows_end_where_they_should(torch, ax):
     ds = linear.run_flows(end=25.0, runs=4, rate=0.01, points=9)
     last, trained = (ds.isel(time=-1).sel(route=route) for route in ("flow", "trained"))

@@ -29,6 +29,7 @@ def torch():
     return pytest.importorskip("torch", reason="training needs PyTorch")
 
 
+@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     _, shown = sections.show("linear", TINY, tmp_path)
     words = {

@@ -238,6 +238,7 @@ def test_stuck_by_hand():
     assert noise.stuck(np.eye(3)[None]).shape == (1, 3)
 
 
+@pytest.mark.slow
 def test_symmetric_minima_are_minima():
     for spread in (True, False):
         W = noise.symmetric_minimum(5, 0.2, spread=spread)
@@ -352,6 +353,7 @@ def test_bad_arguments_are_named(call, text):
 # The section and the ledger
 
 
+@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     small = {"n_features": 3, "n_hidden": 3}

@@ -29,6 +29,7 @@ def pair():
 # Two features in one dimension
 
 
+@pytest.mark.slow
 def test_phases_are_mirrored_when_the_features_exchange_roles(pair):
     exchanged = np.array([1, 0, 2, 3])
     np.testing.assert_array_equal(pair["phase"].values, exchanged[pair["phase"].values[:, :, ::-1]])
@@ -112,6 +113,7 @@ def plane():
     return relu.run_polygons([0.15, 0.3, 0.8], [3, 5], [3, 5], starts=1)
 
 
+@pytest.mark.slow
 def test_two_pairs_are_the_square(plane):
     for p in plane["p"].values:
         square = solvers.polygon(4, p).gain / (p / 3 - p**2 / 4)

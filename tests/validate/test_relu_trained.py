@@ -36,6 +36,7 @@ def models():
 # Training
 
 
+@pytest.mark.slow
 def test_no_model_is_below_the_exact_minimum(models):
     assert (models["settled"] >= models["least"] * (1 - 1e-9)).all()
     assert (models["trained"] >= models["settled"] * (1 - 1e-9)).all()
@@ -131,6 +132,7 @@ def test_bad_arguments(given, name, value):
 # The section
 
 
+@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     lab, shown = sections.show("relu", TINY, tmp_path)

@@ -60,6 +60,7 @@ def test_exact_loss_minus_the_edgeworth_correction_vanishes_faster():
     assert rest[1] / rest[0] < 16**-1.4
 
 
+@pytest.mark.slow
 def test_trained_models_are_set_beside_the_theory(trained):
     best = solvers.optimum(trained["p"].values, trained["ratio"].values)
     np.testing.assert_array_equal(trained["optimum"], best.loss)
@@ -121,6 +122,7 @@ def test_figures_draw_what_the_datasets_hold(trained, ax):
         assert panel.get_ylabel()
 
 
+@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     models = {"n_features": 8, "p": (0.05, 0.4), "ratio": (0.25, 0.5), "seeds": range(2), "steps": 100}

@@ -83,6 +83,7 @@ def test_a_crossing_is_where_the_means_fall_through_zero(rng):
     assert np.isnan(statistics.crossing(x, -samples).value)
 
 
+@pytest.mark.slow
 def test_a_family_is_wrong_as_seldom_as_it_says(rng):
     """Four limits of true means: any is wrong in at most 5 of 100 families, by Bonferroni's bound."""
     family = Family(alarm=0.05, limits=4)

@@ -259,8 +259,8 @@ class Interruption(Exception):
     ("tied", "columns"),
     [
         (False, (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2])),
-        (True, (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2])),
-        (False, (4, [2, 3, 3], UNEQUAL, [0, 1, 2])),
+        pytest.param(True, (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2]), marks=pytest.mark.slow),
+        pytest.param(False, (4, [2, 3, 3], UNEQUAL, [0, 1, 2]), marks=pytest.mark.slow),
     ],
 )
 def test_resuming_gives_the_same_bits(monkeypatch, tmp_path, tied, columns):

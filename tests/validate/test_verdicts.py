@@ -80,6 +80,8 @@ def test_there_are_no_other_rows():
 
 # Many runs of flows and descents, a quarter of a minute each. The tests of the sections judge them on few.
 SLOW = {"L18", "L19", "L20", "L31", "L34", "L35", "L36", "L37"}
+# Searches and integrals of some seconds.
+SLOW |= {"B13", "B14", "C29", "L7", "L8", "L21"}
 # 256 exact losses of up to 1024 features, which have tests of their own.
 SLOW |= {"C32"}
 # B14 reads the two smallest p; the others, more sizes and more starts are for the page.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..derivation import Derivation
+from ..derivation import Derivation, once
 
 __all__ = [
     "derive_antipodal_loss",
@@ -15,6 +15,7 @@ __all__ = [
 ]
 
 
+@once
 def derive_pair_cost() -> Derivation:
     r"""Integrate f(c), the cost of two features that are on together, one of which lowers the other by c.
 
@@ -35,6 +36,7 @@ def derive_pair_cost() -> Derivation:
     return Derivation(sp.Piecewise((weak, c <= 1), (strong, True)), (c,))
 
 
+@once
 def derive_skew_pair() -> Derivation:
     """Minimise the cost of the pair [[1, -c], [-1/c, 1]], a matrix of rank 1: the best c < 1, and F of F p².
 
@@ -55,6 +57,7 @@ def derive_skew_pair() -> Derivation:
     return Derivation(sp.Matrix([best, both.subs(c, best)]), (), ("p → 0, and the lengths are free.",))
 
 
+@once
 def derive_antipodal_loss() -> Derivation:
     r"""Integrate the loss of one output of an antipodal pair, p/3 - 2 a E[x R] + a² E[R²].
 
@@ -86,6 +89,7 @@ def derive_antipodal_loss() -> Derivation:
     return Derivation(loss, (p, a, beta), ("0 <= beta <= 1 and a >= 0.",))
 
 
+@once
 def derive_priority_loss() -> Derivation:
     """Sum the loss of a priority code over its outputs, for the loss per feature.
 
@@ -107,6 +111,7 @@ def derive_priority_loss() -> Derivation:
     return Derivation(p / (3 * n) * lost, (p, n), ("An infinite spread of lengths, and n >= 4.",))
 
 
+@once
 def derive_collision_loss() -> Derivation:
     """Integrate what an output loses that is at worst 0 as soon as one of n - 1 other features is on.
 
@@ -121,6 +126,7 @@ def derive_collision_loss() -> Derivation:
     return Derivation(p * sp.integrate(u**2, (u, 0, 1)) * (1 - (1 - p) ** (n - 1)), (p, n))
 
 
+@once
 def derive_decoder_bound() -> Derivation:
     r"""Bound the error of any decoder by entropies.
 
@@ -148,6 +154,7 @@ def derive_decoder_bound() -> Derivation:
     return Derivation(d * least, (p, r), ("r < p.",))
 
 
+@once
 def derive_loss_bound() -> Derivation:
     """Put together the constants of the proof of `bounds.loss_bound`, at the ratio r.
 

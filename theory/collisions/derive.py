@@ -1,6 +1,6 @@
 """Derivations with SymPy of how encodings meet, in the normal form of the package."""
 
-from ..derivation import Derivation, derived, sp
+from ..derivation import Derivation, derived, once, sp
 
 __all__ = [
     "derive_conflict",
@@ -12,6 +12,7 @@ __all__ = [
 ]
 
 
+@once
 def derive_initial_moments() -> Derivation:
     """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4, a column, for m independent normal weights of deviation s.
 
@@ -30,6 +31,7 @@ def derive_initial_moments() -> Derivation:
     return derived(column, "All weights are independent and normal with mean 0.")
 
 
+@once
 def derive_overlap() -> Derivation:
     r"""Derive how a positive overlap of two encodings moves at lam = 0.
 
@@ -50,6 +52,7 @@ def derive_overlap() -> Derivation:
     return derived(sp.Matrix([sp.expand(rate) for rate in rates]), "lam = 0.", "The overlap is positive.")
 
 
+@once
 def derive_shared_neuron() -> Derivation:
     r"""Derive the motion of two equal-signed weights w1, w2 that are all their encodings have.
 
@@ -67,6 +70,7 @@ def derive_shared_neuron() -> Derivation:
     return derived(sp.Matrix([sp.factor(sp.simplify(rate)) for rate in rates]))
 
 
+@once
 def derive_conflict() -> Derivation:
     r"""Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
 
@@ -85,6 +89,7 @@ def derive_conflict() -> Derivation:
     return derived(sp.simplify(d1 / x1 - d2 / x2), "lam = 0.", held)
 
 
+@once
 def derive_split() -> Derivation:
     r"""Derive the rest and the linear flow of two equal copies of a weight.
 
@@ -105,6 +110,7 @@ def derive_split() -> Derivation:
     return derived(sp.Matrix([sp.expand(one) for one in (rest, *rates)]))
 
 
+@once
 def derive_untied() -> Derivation:
     r"""Derive the rate of :math:`|D|^2 - |E|^2` of one feature on two neurons: :math:`2 \lambda |E|_1`.
 

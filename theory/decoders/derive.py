@@ -1,11 +1,12 @@
 """SymPy derivations of the scalar channel: density of y, posterior of the value, loss of a line."""
 
-from ..derivation import Derivation, sp
+from ..derivation import Derivation, once, sp
 from ..special.derive import value_density
 
 __all__ = ["derive_line_loss", "derive_posterior"]
 
 
+@once
 def derive_posterior(values: str) -> Derivation:
     r"""Integrate the density of y for a feature that is on, and differentiate it for the posterior (Tweedie).
 
@@ -44,6 +45,7 @@ def derive_posterior(values: str) -> Derivation:
     return Derivation(sp.Matrix([evidence, mean, variance]), (s, y))
 
 
+@once
 def derive_line_loss() -> Derivation:
     """Integrate E (v - D(v + sigma Z))^2 over the noise, for D(y) = a y + b where y > theta, else 0.
 

@@ -6,13 +6,14 @@ Those of other laws of values are in `theory.special.derive`.
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation, sp
+from ..derivation import Derivation, once, sp
 
 __all__ = ["derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
 
 _INDEPENDENT = "Features are independent, each is on with probability p and then uniform on [0, 1]."
 
 
+@once
 def derive_moments(name: str) -> Derivation:
     """Derive a moment of one feature or of a pair by integrating over the definition.
 
@@ -51,6 +52,7 @@ def derive_moments(name: str) -> Derivation:
     return Derivation(found[name], (p, k) if name == "moment" else (p,), (_INDEPENDENT,))
 
 
+@once
 def derive_eigenvalues(matrix: str) -> Derivation:
     """Derive the eigenvalues, with multiplicities, of a matrix of n features.
 
@@ -86,6 +88,7 @@ def derive_eigenvalues(matrix: str) -> Derivation:
     return Derivation(sp.Matrix(rows), (p, n), (_INDEPENDENT,))
 
 
+@once
 def derive_chernoff_bound() -> Derivation:
     """Derive the logarithm of Chernoff's bound on P(at least k of n features are on), for k > n p.
 

@@ -6,7 +6,7 @@ encoder. Symbols of a matrix called a are a_11, a_12, ...; those of a covariance
 
 from typing import Any
 
-from ..derivation import Derivation, derived, sp
+from ..derivation import Derivation, derived, once, sp
 
 __all__ = [
     "derive_aligned_mode",
@@ -56,6 +56,7 @@ def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
     return sigma * rest * W, rest * sigma * W
 
 
+@once
 def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the mean of :math:`|x - ABx|^2`, summed over features, from E x_i x_j = s_ij.
 
@@ -76,6 +77,7 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     return derived(total)
 
 
+@once
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
     r"""Differentiate the loss, a sum over data points x_ij: by A, and below it by B' (Notes, Eqs. 1, 2, 19).
 
@@ -92,6 +94,7 @@ def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) ->
     return derived(sp.Matrix.vstack(gradient(loss, A), gradient(loss, B).T).expand())
 
 
+@once
 def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive three flows at A = B' = W, each minus half a gradient, side by side.
 
@@ -112,6 +115,7 @@ def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     return derived((-sp.Matrix.hstack(by_b.T, by_a, both) / 2).expand())
 
 
+@once
 def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Integrate the flow of Eq. 22 for :math:`\Sigma = \lambda 1` along the ray to W: its energy (Eq. 28).
 
@@ -129,6 +133,7 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     return derived(sp.expand(n_features * lam / 4 - work))
 
 
+@once
 def derive_curl() -> Derivation:
     r"""Antisymmetric part of the Jacobian of Eq. 22, two features on one neuron, :math:`\Sigma` diagonal.
 
@@ -144,6 +149,7 @@ def derive_curl() -> Derivation:
     return derived(sp.factor(sp.diff(flow[0], W[1]) - sp.diff(flow[1], W[0])))
 
 
+@once
 def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the weighted loss of the tied linear model on independent inputs of mean m and variance v.
 
@@ -171,6 +177,7 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation
     return derived(sp.Matrix([loss([0] * n), loss(best)]), "Inputs are independent.")
 
 
+@once
 def derive_rotation() -> Derivation:
     r"""Rotate a kept eigenvector j by eps towards one left out, k (Notes, Prop. 3 and Eq. 18).
 
@@ -191,6 +198,7 @@ def derive_rotation() -> Derivation:
     return derived(sp.Matrix([*projection.diagonal(), sp.factor(sp.simplify(fall))]))
 
 
+@once
 def derive_filling() -> Derivation:
     r"""Let a spare hidden neuron take up an eigenvector k that is left out, with weights eps: the fall.
 
@@ -208,6 +216,7 @@ def derive_filling() -> Derivation:
     return derived(sp.expand(fall))
 
 
+@once
 def derive_critical_rates(rule: str) -> Derivation:
     r"""Linearise a flow at a critical point that keeps i, leaves o out, and has a spare neuron.
 
@@ -232,6 +241,7 @@ def derive_critical_rates(rule: str) -> Derivation:
     return derived(jacobian.subs(dict.fromkeys(deviation, 0)), "Both eigenvalues are positive.")
 
 
+@once
 def derive_singular_values() -> Derivation:
     r"""Rates of one singular value of tied weights under the flows of encoder and decoder, a row.
 
@@ -249,6 +259,7 @@ def derive_singular_values() -> Derivation:
     return derived(sp.Matrix([[sp.expand(slow[0, 0]), sp.expand(oja[0, 0])]]))
 
 
+@once
 def derive_aligned_mode() -> Derivation:
     r"""Solve :math:`\dot w = \lambda w(1-w^2)`: linear in :math:`w^{-2}` (Saxe et al. 2014, Eq. 12).
 
@@ -263,6 +274,7 @@ def derive_aligned_mode() -> Derivation:
     return derived(1 / sp.sqrt(sp.expand(solved.rhs)), "The weight is positive.")
 
 
+@once
 def derive_aligned_pair() -> Derivation:
     r"""Solve the Riccati equation of :math:`q = (a+b)^2` along the flow of an aligned pair.
 
@@ -283,6 +295,7 @@ def derive_aligned_pair() -> Derivation:
     return derived(2 * sp.diff(u, t) / (lam * u), "The conserved k is positive.")
 
 
+@once
 def derive_riccati() -> Derivation:
     r"""Solve the decoder's flow on tied weights for M = WW', two features on one hidden neuron.
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..arguments import integer
-from ..derivation import Derivation, sp
+from ..derivation import Derivation, once, sp
 
 __all__ = ["derive_class_loss"]
 
@@ -21,6 +21,7 @@ def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tup
     return out
 
 
+@once
 def derive_class_loss(k: int) -> Derivation:
     r"""Integrate the squared error of an output over the cube of the k features that are on.
 

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation, derived, sp
+from ..derivation import Derivation, derived, once, sp
 
 __all__ = [
     "derive_edgeworth",
@@ -121,6 +121,7 @@ def _mean(expression: Any, other: str, moment: Table) -> Any:
     return sp.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))
 
 
+@once
 def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
     r"""Derive :math:`E (W \cdot \xi)^a (|\xi|^2)^b` for any number of neurons.
 
@@ -174,6 +175,7 @@ def expectation(expression: Any) -> Any:
     return _mean(whole, "R", lambda a, b: derive_moment(a, b).expression)
 
 
+@once
 def derive_random_fourth_norm() -> Derivation:
     r"""Derive the mean of :math:`|W|_4^4` over random unit vectors: :math:`3/(m + 2)`.
 
@@ -196,6 +198,7 @@ def derive_random_fourth_norm() -> Derivation:
 # --- One step ---------------------------------------------------------------------------------------------
 
 
+@once
 def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     r"""Derive the gradient of the loss on input e_1, :math:`2 (|W_1|^2 - 1 + W_1 \cdot \xi)(2 W_1 + \xi)`.
 
@@ -219,6 +222,7 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     return derived(W.applyfunc(lambda w: sp.expand(sp.diff(loss, w).subs(switched))), LONE)
 
 
+@once
 def derive_squared_norm() -> Derivation:
     r"""Derive the squared length after one step: Lecomte et al. (2024), App. C.2, at p2 = 1.
 
@@ -234,12 +238,13 @@ def derive_squared_norm() -> Derivation:
     return derived(sp.expand(along**2 * square + 2 * along * noisy * u + noisy**2 * R), LONE)
 
 
+@once
 def derive_next_step_square() -> Derivation:
     """Derive the mean squared length after one step, a polynomial in eta."""
     return derived(expectation(derive_squared_norm().expression), LONE, SYMMETRIC)
 
 
-@cache
+@once
 def derive_next_step_loss() -> Derivation:
     r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2` after one step: a polynomial of degree 4 in eta.
 
@@ -256,7 +261,7 @@ def derive_next_step_loss() -> Derivation:
     )
 
 
-@cache
+@once
 def derive_fourth_norm_step() -> Derivation:
     r"""Derive :math:`E |W'|_4^4` after one step: a polynomial of degree 4 in eta.
 
@@ -286,7 +291,7 @@ def _cubes() -> Table:
     return _joint_moments(lambda i, j: _noise_cumulant(i + j) * _sum(i + 3 * j))
 
 
-@cache
+@once
 def derive_fourth_norm_drift() -> Derivation:
     r"""Derive the mean change of the shape :math:`F = p_4/p_2^2` in one step, to order eta^2.
 
@@ -316,7 +321,7 @@ def derive_fourth_norm_drift() -> Derivation:
     return derived(sp.expand(eta * first + eta**2 * second), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
 
 
-@cache
+@once
 def derive_fourth_norm_diffusion() -> Derivation:
     """Derive the variance of the change of F in one step, to order eta^2."""
     p2, p4, eta, u, v = sp.symbols("p2 p4 eta u v")
@@ -324,6 +329,7 @@ def derive_fourth_norm_diffusion() -> Derivation:
     return derived(sp.expand(variance), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
 
 
+@once
 def derive_random_drift() -> Derivation:
     r"""Derive the mean of the drift at |W| = 1 over all directions of W.
 
@@ -347,6 +353,7 @@ def derive_random_drift() -> Derivation:
 # --- Many encodings ---------------------------------------------------------------------------------------
 
 
+@once
 def derive_normal_relu() -> Derivation:
     r"""Integrate 1, y and y^2 over y > 0 for y normal with mean g and variance v.
 
@@ -364,6 +371,7 @@ def derive_normal_relu() -> Derivation:
     return Derivation(sp.Matrix(parts), (g, v), ("The noise is normal.",))
 
 
+@once
 def derive_edgeworth() -> Derivation:
     r"""Derive what the fourth cumulant of the noise adds to E ReLU(g + W.xi)^2, to first order.
 
@@ -383,6 +391,7 @@ def derive_edgeworth() -> Derivation:
     )
 
 
+@once
 def derive_sparsifying_rate() -> Derivation:
     r"""Derive the rate B of the effective potential's force :math:`B W_j^3` at one fixed overlap g.
 
@@ -396,6 +405,7 @@ def derive_sparsifying_rate() -> Derivation:
     return Derivation(sp.simplify(rate), tuple(symbols), edgeworth.assumptions)
 
 
+@once
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     r"""Derive the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by its parameter tau.
 

@@ -5,7 +5,7 @@ An encoding of positive weights w1, w2, ... follows :math:`\dot w_k = (1-|W|^2)w
 
 from typing import Any
 
-from ..derivation import Derivation, derived, sp
+from ..derivation import Derivation, derived, once, sp
 
 __all__ = [
     "derive_flow", "derive_limit_law", "derive_limit_moments", "derive_rates", "derive_reduction",
@@ -48,6 +48,7 @@ def _interfering(n_features: int, n_hidden: int) -> tuple[Any, Any, Any, Any]:
     return lam, w, sign, on
 
 
+@once
 def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the flow with interference, minus the gradient of the loss.
 
@@ -75,6 +76,7 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     return derived(sp.Matrix(n_features, n_hidden, lambda i, k: sp.expand(-sp.diff(loss, w[i, k]))))
 
 
+@once
 def derive_rates(n_weights: int = 3) -> Derivation:
     r"""Derive the slopes of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
 
@@ -95,6 +97,7 @@ def derive_rates(n_weights: int = 3) -> Derivation:
     return derived(sp.Matrix([sp.expand(slope(norm, n_weights)) for norm in norms]))
 
 
+@once
 def derive_reduction(n_weights: int = 3) -> Derivation:
     """Reduce the flow to one equation: |w_k| = A (v_k - c) with g = 1/A; the column dg/dc, dt/dc.
 
@@ -116,6 +119,7 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
     return derived(sp.Matrix([sp.expand(-(g**2) * found[d_stretch] / speed * lam) / lam, 1 / speed]))
 
 
+@once
 def derive_limit_law() -> Derivation:
     r"""Derive the motion of threshold and length when the sums over m normal weights are their means.
 
@@ -138,6 +142,7 @@ def derive_limit_law() -> Derivation:
     return derived(column.applyfunc(sp.expand), "The weights are many and normal.")
 
 
+@once
 def derive_limit_moments() -> Derivation:
     """Integrate E(|x| - zeta)_+^k for a standard normal x and k = 0, 1, 2, a column.
 
@@ -157,6 +162,7 @@ def derive_limit_moments() -> Derivation:
     return derived(sp.Matrix([sp.simplify(m.rewrite(sp.erfc)) for m in moments]))
 
 
+@once
 def derive_tail_fluctuations() -> Derivation:
     r"""Expand mean and variance of number and l1 norm when many weights are left, all from the tail.
 
@@ -218,6 +224,7 @@ def derive_tail_fluctuations() -> Derivation:
     return derived(column.applyfunc(sp.simplify), "The weights left are many, and all from the tail.")
 
 
+@once
 def derive_winner() -> Derivation:
     r"""Derive the time in which one weight goes from x0 to x, given the zeros r, s, -r - s of its speed.
 

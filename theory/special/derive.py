@@ -3,12 +3,13 @@
 from typing import Any
 
 from .. import arguments
-from ..derivation import Derivation, sp
+from ..derivation import Derivation, once, sp
 from .values import VALUES
 
 __all__ = ["derive_cubic_roots", "derive_ramp_moment", "derive_value_moment", "derive_value_transform"]
 
 
+@once
 def derive_ramp_moment(order: int) -> Derivation:
     """Integrate E (Z - w)_+^order over a standard normal Z.
 
@@ -39,6 +40,7 @@ def derive_ramp_moment(order: int) -> Derivation:
     return Derivation(moment, (w,), ("Z is standard normal.",))
 
 
+@once
 def derive_cubic_roots() -> Derivation:
     r"""Solve x - x^3 = kappa in the angle eta with 1 - kappa sqrt(27)/2 = 1 - cos(eta) = 2 sin^2(eta/2).
 
@@ -80,6 +82,7 @@ def value_density(values: str) -> Any:
     return laws[arguments.choice("values", values, VALUES)]
 
 
+@once
 def derive_value_moment(values: str) -> Derivation:
     """Integrate E v^k over the value of a feature that is on, at scale 1, for any k.
 
@@ -109,6 +112,7 @@ def derive_value_moment(values: str) -> Derivation:
     return Derivation(sp.simplify(moment), (k,), ("k is a positive integer.",))
 
 
+@once
 def derive_value_transform(values: str) -> Derivation:
     """Integrate E exp(z v) instead, with the argument of `derive_value_moment`.
 

@@ -48,7 +48,7 @@ def run_flows(
 
     Examples
     --------
-    >>> last = run_flows(runs=2, end=40.0).isel(route=0, time=-1)
+    >>> last = run_flows((2.0, 1.0, 0.5), 1, end=20.0, rate=0.1, runs=2).isel(route=0, time=-1)
     >>> bool((last.angle.sel(rule="tied") < 1e-3).all()), bool((last.angle.sel(rule="encoder") > 1).all())
     (True, True)
     """

@@ -109,7 +109,7 @@ def run_phases(
 
     Examples
     --------
-    >>> ds = run_phases(4, 2)
+    >>> ds = run_phases(4, 1, gap=0.2)
     >>> ds["phase"].sel(model="free biases").values
     array([[0, 2, 2, 1],
            [0, 0, 1, 1],
