@@ -58,6 +58,7 @@ BASE = {
     "train": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"], "--out": ["x.nc"]},
     "experiment": {"name": ["toy.run"], "--out": ["x.nc"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
+    "check": {"file": ["certificate.json"]},
     "predict rug": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "predict collisions": {"--n-features": ["8"], "--n-hidden": ["8"]},
     "predict linear": {"--p": ["0.1"], "--n-features": ["8"], "--n-hidden": ["2"]},
@@ -118,6 +119,7 @@ def stand_ins(monkeypatch, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "certificate.json").write_text("{}")
     np.savez(tmp_path / "model.npz", W=np.ones((3, 2)), b=np.zeros(3))
 
 
