@@ -141,6 +141,16 @@ def test_changes_with_the_right_checksum_are_judged_by_what_they_claim(pair):
         assert reason in found.text, found.text
 
 
+def test_what_the_checker_would_not_take_is_not_written(tmp_path):
+    path = tmp_path / "x.json"
+    assert certificates.certify(path, [[1]], [0], "1/2") == 0  # a feature that is kept: the bound is above 0
+    assert certificates.check(path).accepted
+    path.unlink()
+    with pytest.raises(ValueError, match="no short fraction"):
+        certificates.certify(path, [[1], [-1]], [0, 0], 1e-200)
+    assert not list(tmp_path.iterdir())
+
+
 def test_two_entries_in_a_row_do_not_keep_the_wiring(tmp_path):
     with pytest.raises(ValueError, match="`W`"):
         certificates.certify(tmp_path / "x.json", [[1, 1], [1, -1]], [0, 0], "1/10", 1, wired=True)

@@ -14,7 +14,17 @@ import pytest
 import xarray as xr
 
 from superposition.theory import arguments
-from superposition.validate import claims, cli, experiments, gallery, laboratory, report, tasks, training
+from superposition.validate import (
+    certificates,
+    claims,
+    cli,
+    experiments,
+    gallery,
+    laboratory,
+    report,
+    tasks,
+    training,
+)
 from superposition.validate.claims import catalogue
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
@@ -119,7 +129,7 @@ def stand_ins(monkeypatch, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "certificate.json").write_text("{}")
+    certificates.certify(tmp_path / "certificate.json", [[1]], [0], 0.5)
     np.savez(tmp_path / "model.npz", W=np.ones((3, 2)), b=np.zeros(3))
 
 

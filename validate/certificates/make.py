@@ -15,7 +15,7 @@ from ...solvers.minimise import minimise
 from ...theory import arguments
 from ...theory.arguments import shown
 from ...theory.results import result
-from ..files import write_text
+from ..files import replacing
 from .check import FORMAT, MOST_FEATURES, Rejected, proved
 
 __all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
@@ -50,7 +50,11 @@ def check(path: str | Path) -> Checked:
     ValueError
         If there is no such file.
     """
-    if not Path(path).is_file():
+    try:
+        there = Path(path).is_file()  # a pipe would never end
+    except (OSError, ValueError):  # too long a name, or one with a null character
+        there = False
+    if not there:
         raise ValueError(f"`path` must be the file of a certificate; got {shown(str(path))}.")
     try:
         return Checked(True, proved(path))
@@ -230,12 +234,19 @@ def certify(
         },
     }
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
-    write_text(path, json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n")
+    with replacing(path) as part:
+        part.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n", "ascii")
+        try:
+            proved(part)
+        except Rejected as error:
+            raise ValueError(
+                f"`p`, `W`, `b` and the others must be what the checker takes; {error}."
+            ) from error
     return value
 
 
 def _rounded_up(value: Fraction) -> Fraction:
-    step = Fraction(10) ** (int(np.floor(np.log10(float(value)))) - 9)
+    step = Fraction(10) ** (len(str(value.numerator)) - len(str(value.denominator)) - 10)
     return (value // step + 1) * step
 
 
