@@ -1,9 +1,7 @@
 """``superposition check``: whether certificates prove what they state."""
 
 import argparse
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 __all__ = ["add"]
@@ -13,7 +11,7 @@ def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
     option = add_command(
         "check",
-        "check certificates with fractions alone; exit code 1 if one is rejected",
+        "check certificates with fractions alone",
         "superposition check certificate.json",
         _check,
     ).add_argument
@@ -23,8 +21,12 @@ def add(add_command: Callable[..., Any]) -> None:
 def _check(options: argparse.Namespace) -> None:
     from ..certificates import check
 
-    checked = [check(Path(path)) for path in options.file]
-    for path, one in zip(options.file, checked, strict=True):
-        print(f"{path}: {'accepted' if one.accepted else 'rejected'}: {one.text}")
-    if not all(one.accepted for one in checked):
-        sys.exit(1)
+    rejected = []
+    for path in options.file:
+        found = check(path)
+        if found.accepted:
+            print(f"{path}: accepted: {found.text}")
+        else:
+            rejected.append(f"{path}: {found.text}")
+    if rejected:
+        raise ValueError(f"`file` must be a certificate; rejected is {'; '.join(rejected)}.")
