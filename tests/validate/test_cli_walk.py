@@ -144,7 +144,8 @@ def parsers():
 
 
 def tries(command, parser):
-    """List the command lines: each option with each bad value, the others as they should be."""
+    """List the command lines: as it should be, then each option with each bad value."""
+    yield [*command.split(), *(w for k, v in BASE[command].items() for w in [k] * (k[0] == "-") + v)]
     for action in parser._actions:
         option = action.option_strings[-1] if action.option_strings else action.dest
         if option in ("--help", "--version"):

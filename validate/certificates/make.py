@@ -239,9 +239,7 @@ def certify(
         try:
             proved(part)
         except Rejected as error:
-            raise ValueError(
-                f"`p`, `W`, `b` and the others must be what the checker takes; {error}."
-            ) from error
+            raise ValueError(f"`p`, `W`, `b` and the others must be what is checked; {error}.") from error
     return value
 
 
