@@ -14,7 +14,17 @@ import pytest
 import xarray as xr
 
 from superposition.theory import arguments
-from superposition.validate import claims, cli, experiments, gallery, laboratory, report, tasks, training
+from superposition.validate import (
+    certificates,
+    claims,
+    cli,
+    experiments,
+    gallery,
+    laboratory,
+    report,
+    tasks,
+    training,
+)
 from superposition.validate.claims import catalogue
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
@@ -58,6 +68,7 @@ BASE = {
     "train": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"], "--out": ["x.nc"]},
     "experiment": {"name": ["toy.run"], "--out": ["x.nc"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
+    "check": {"file": ["certificate.json"]},
     "predict rug": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "predict collisions": {"--n-features": ["8"], "--n-hidden": ["8"]},
     "predict linear": {"--p": ["0.1"], "--n-features": ["8"], "--n-hidden": ["2"]},
@@ -118,6 +129,7 @@ def stand_ins(monkeypatch, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
+    certificates.certify(tmp_path / "certificate.json", [[1]], [0], 0.5)
     np.savez(tmp_path / "model.npz", W=np.ones((3, 2)), b=np.zeros(3))
 
 
@@ -132,7 +144,8 @@ def parsers():
 
 
 def tries(command, parser):
-    """List the command lines: each option with each bad value, the others as they should be."""
+    """List the command lines: as it should be, then each option with each bad value."""
+    yield [*command.split(), *(w for k, v in BASE[command].items() for w in [k] * (k[0] == "-") + v)]
     for action in parser._actions:
         option = action.option_strings[-1] if action.option_strings else action.dest
         if option in ("--help", "--version"):

@@ -1,4 +1,4 @@
-"""The command line: ``superposition report | gallery | predict | audit | claims | train | experiment``."""
+"""The command line: ``superposition report | gallery | predict | audit | check | claims | train | …``."""
 
 import os
 import sys

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import audit, claims, experiment, predict, report, train
+from . import audit, check, claims, experiment, predict, report, train
 
 __all__ = ["make_parser"]
 
@@ -21,6 +21,7 @@ examples:
   superposition gallery --out pictures                a picture for each phenomenon
   superposition predict rug --p 0.05 --ratio 0.25     predicted losses of one model
   superposition audit model.npz --p 0.05              what a trained model is, and how good it could be
+  superposition check certificate.json                is this certificate a proof?
   superposition claims --id C8 --evidence             is this statement of the paper right?
   superposition train --n-features 128 --p 0.05 --ratio 0.25 0.5 --seeds 0 1 2 --out runs/first.nc
   superposition experiment collisions.fig3 runs=64 --out runs/fig3.nc
@@ -53,6 +54,6 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (report, predict, audit, claims, train, experiment):
+    for module in (report, predict, audit, check, claims, train, experiment):
         module.add(add)
     return parser

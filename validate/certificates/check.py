@@ -1,0 +1,142 @@
+"""Check a certificate with fractions alone: ``python check.py FILE``, or `superposition check FILE`.
+
+Only the standard library is used, and no code of what made the file; nothing in a file is executed. To
+believe a statement one has to believe Python's fractions, this file, and the formula below.
+
+The model is ReLU(W W' x + b). Features x_i are independent, on with probability p, then uniform on [0, 1].
+The loss is the sum over i of importance_i E (x_i - ReLU(y_i))^2. With F_k(y) = max(y, 0)^k / k! one has
+ReLU^2 = 2 F_2, and the mean of F_k over a feature of weight w is folded out of values without it:
+
+    E F_k(y + w x) = (1 - p) F_k(y) + p (F_(k+1)(y + w) - F_(k+1)(y)) / w
+    E x F_k(y + w x) = p (F_(k+1)(y + w) / w - (F_(k+2)(y + w) - F_(k+2)(y)) / w^2)
+"""
+
+import hashlib
+import json
+import math
+import sys
+from fractions import Fraction
+from typing import Any
+
+FORMAT = "superposition certificate, version 1"
+MOST_FEATURES, MOST_DIGITS, MOST_BYTES = 10, 60, 1_000_000
+
+
+class Rejected(ValueError):
+    """What is wrong with a certificate."""
+
+
+def need(holds: bool, reason: str) -> None:
+    """Reject the certificate unless something holds."""
+    if not holds:
+        raise Rejected(reason)
+
+
+def fraction(text: Any, name: str) -> Fraction:
+    """Read a fraction in lowest terms, written like -3/7 or 2."""
+    need(
+        isinstance(text, str) and len(text) <= MOST_DIGITS and text.isascii(), f"{name} is no short fraction"
+    )
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise Rejected(f"{name} is no fraction: {text!r}") from None
+    need(str(value) == text, f"{name} is not in lowest terms: {text!r}")
+    return value
+
+
+def fractions(found: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
+    """Read a list of fractions, or a list of lists."""
+    need(isinstance(found, list) and len(found) == shape[0], f"{name} does not have {shape[0]} entries")
+    one = fraction if len(shape) == 1 else lambda row, at: fractions(row, at, shape[1:])
+    return [one(entry, f"{name}[{k}]") for k, entry in enumerate(found)]
+
+
+def mean(k: int, y: Fraction, weights: list[Fraction], p: Fraction, own: int | None) -> Fraction:
+    """E F_k(y + sum of w x) over the weights; times x_own if own is not None."""
+    if not weights:
+        return max(y, Fraction(0)) ** k / math.factorial(k)
+    *rest, w = weights
+    at = len(rest)
+
+    def fold(order: int, z: Fraction) -> Fraction:
+        return mean(order, z, rest, p, None if own == at else own)
+
+    if w == 0:
+        return p * fold(k, y) / 2 if own == at else fold(k, y)
+    if own != at:
+        return (1 - p) * fold(k, y) + p * (fold(k + 1, y + w) - fold(k + 1, y)) / w
+    return p * (fold(k + 1, y + w) / w - (fold(k + 2, y + w) - fold(k + 2, y)) / w**2)
+
+
+def loss(W: Any, b: Any, p: Fraction, importance: Any, penalty: Fraction) -> Fraction:
+    """Return the exact loss, summed over features, and the penalty times the squared overlaps of rows."""
+    total = Fraction(0)
+    for i, row in enumerate(W):
+        weights = [sum(x * y for x, y in zip(row, other, strict=True)) for other in W]
+        squared = p / 3 - 2 * mean(1, b[i], weights, p, i) + 2 * mean(2, b[i], weights, p, None)
+        total += importance[i] * squared + penalty * sum(x * x for j, x in enumerate(weights) if j != i)
+    return total
+
+
+def wiring(n: int, m: int, p: Fraction) -> Fraction:
+    """Return the least loss that problem MAIS-O49 conjectures."""
+    v = p * (4 - 3 * p) / 12
+    return min((n - m) * v, m * p**2 / 3 + (n - 2 * m) * v)
+
+
+def proved(path: Any) -> str:
+    """Return in words what a certificate proves; raise `Rejected` if it proves nothing."""
+    with open(path, "rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    try:
+        found = json.loads(content.decode("ascii"))
+        need(isinstance(found, dict), "it is no JSON object")
+        digest = found.pop("sha256", None)
+        canonical = json.dumps(found, sort_keys=True, indent=1)
+    except (ValueError, RecursionError):
+        raise Rejected("it is not whole, or no JSON") from None
+    need(digest == hashlib.sha256(canonical.encode()).hexdigest(), "it was changed: its checksum is another")
+    whole = json.dumps({**found, "sha256": digest}, sort_keys=True, indent=1) + "\n"
+    need(content == whole.encode(), "it was changed: it is not written as certificates are")
+    need(set(found) == {"format", "made", "proof", "statement"}, "its parts are not those of a certificate")
+    need(found["format"] == FORMAT, f"its format is not {FORMAT!r}")
+    said, proof = found["statement"], found["proof"]
+    need(isinstance(said, dict) and isinstance(proof, dict), "statement or proof is no JSON object")
+    parts = {"bound", "constraint", "importance", "kind", "n_features", "n_hidden", "p", "penalty"}
+    need(set(said) == parts and set(proof) == {"W", "b"}, "statement or proof has other parts")
+    n, m = said["n_features"], said["n_hidden"]
+    need(type(n) is int and type(m) is int and 1 <= m <= n <= MOST_FEATURES, "its sizes are not allowed")
+    need(said["kind"] == "a model has a loss below", f"nothing is known of the kind {said['kind']!r}")
+    p, penalty = fraction(said["p"], "p"), fraction(said["penalty"], "penalty")
+    need(0 < p <= 1 and penalty >= 0, "p is not in (0, 1], or the penalty is negative")
+    importance = fractions(said["importance"], "importance", (n,))
+    need(min(importance) >= 0, "an importance is negative")
+    W, b = fractions(proof["W"], "W", (n, m)), fractions(proof["b"], "b", (n,))
+    kept = said["constraint"]
+    need(
+        kept in ("none", "one nonzero entry in each row of W"), f"nothing is known of the constraint {kept!r}"
+    )
+    need(kept == "none" or all(sum(x != 0 for x in row) <= 1 for row in W), "W does not keep the constraint")
+    name = said["bound"]
+    if name == "conjectured least loss of MAIS-O49":
+        need(
+            kept != "none" and penalty == 0 and set(importance) == {1} and n >= 2 * m,
+            "that is of another problem",
+        )
+        bound = wiring(n, m, p)
+    else:
+        bound = fraction(name, "bound")
+    value = loss(W, b, p, importance, penalty)
+    need(value < bound, f"the loss of its model is {float(value):.9g}, not below {float(bound):.9g}")
+    what = (
+        f"at p = {p} a model of {n} features and {m} hidden neurons, constraint: {kept}, penalty: {penalty}"
+    )
+    return f"{what}, has a loss of {float(value):.9g}, below {float(bound):.9g} ({name})."
+
+
+if __name__ == "__main__":
+    try:
+        print("accepted:", proved(sys.argv[1]))
+    except (Rejected, OSError) as error:
+        sys.exit(f"rejected: {error}")

@@ -1,0 +1,32 @@
+"""``superposition check``: whether certificates prove what they state."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["add"]
+
+
+def add(add_command: Callable[..., Any]) -> None:
+    """Add the command to the program."""
+    option = add_command(
+        "check",
+        "check certificates with fractions alone",
+        "superposition check certificate.json",
+        _check,
+    ).add_argument
+    option("file", metavar="FILE", nargs="+", help="a certificate: a file of JSON")
+
+
+def _check(options: argparse.Namespace) -> None:
+    from ..certificates import check
+
+    rejected = []
+    for path in options.file:
+        found = check(path)
+        if found.accepted:
+            print(f"{path}: accepted: {found.text}")
+        else:
+            rejected.append(f"{path}: {found.text}")
+    if rejected:
+        raise ValueError(f"`file` must be a certificate; rejected is {'; '.join(rejected)}.")
