@@ -118,7 +118,7 @@ def moments(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, m
     table = (gate, gate * g, gate * (g**2 + spread**2), on_noise, mean_noise)
     near = np.abs(g) <= min(_FAR * math.sqrt(ratio * w.size), 1e10) * spread
     if spread > 0 and np.any(near):
-        z, unit = g[near] / spread, w / size / norm
+        z, unit = g[near] / spread, np.ascontiguousarray(w / size / norm)
         values, shares = points(ratio)
         if method != "exact" or name == "normal":
             found = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
