@@ -1,0 +1,99 @@
+"""The exact loss for PyTorch: its gradient by differences, its value by samples, training with it."""
+
+import numpy as np
+import pytest
+
+from superposition.solvers.minimise import minimise
+from superposition.theory.features import Features
+from superposition.validate.training import exact_loss
+
+torch = pytest.importorskip("torch")
+
+LAW = Features(5, [0.1, 0.2, 0.3, 0.1, 0.2], "binary", scale=[1, 2, 1, 1, 0.5], importance=[1, 2, 3, 4, 5])
+
+
+def weights(*instances, n=5, m=2, seed=0):
+    """Return a random model, or several; outputs with these biases are never at a kink for long."""
+    rng = np.random.default_rng(seed)
+    shapes = (n, m), (m, n), (n,)
+    return [torch.tensor(rng.normal(size=(*instances, *shape)), requires_grad=True) for shape in shapes]
+
+
+@pytest.mark.parametrize("laws", [0.2, [0.2, Features(3, 0.3, "symmetric")]])
+def test_the_gradient_is_that_of_differences(laws):
+    W_out, W_in, b = weights(2, n=3)
+    # Rounding of a difference is some 1e-16/eps = 1e-10, its truncation less.
+    settings = {"eps": 1e-6, "atol": 1e-8, "rtol": 1e-6}
+    assert torch.autograd.gradcheck(lambda *w: exact_loss(*w, laws), (W_out, W_in, b), **settings)
+    assert torch.autograd.gradcheck(lambda W, b: exact_loss(W, W.mT, b, laws), (W_out, b), **settings)
+
+
+@pytest.mark.parametrize("law", [0.2, LAW])
+def test_the_loss_is_that_of_samples(law):
+    W_out, W_in, b = weights()
+    features = law if isinstance(law, Features) else Features(5, law)
+    x = torch.tensor(features.sample(100_000, 1))
+    error = (torch.relu(x @ (W_out @ W_in).T + b) - x) ** 2 @ torch.tensor(features.importance) / 5
+    se = error.std() / len(error) ** 0.5
+    assert abs(exact_loss(W_out, W_in, b, law) - error.mean()) < 4 * se  # one false alarm in 16,000
+    assert abs(exact_loss(W_out, W_in, b + 0.03, law) - error.mean()) > 4 * se
+
+
+def test_training_reaches_the_optimum():
+    W = torch.tensor(np.random.default_rng(0).normal(size=(3, 5, 2)), requires_grad=True)
+    b = torch.zeros(3, 5, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [W, b], max_iter=200, tolerance_grad=1e-9, tolerance_change=0, line_search_fn="strong_wolfe"
+    )
+
+    def loss():
+        optimiser.zero_grad()
+        total = exact_loss(W, W.mT, b, 0.1).sum()
+        total.backward()
+        return total
+
+    optimiser.step(loss)
+    best = minimise(5, 2, 0.1, starts=6).loss
+    least = exact_loss(W, W.mT, b, 0.1).min().item()
+    assert least == pytest.approx(best, rel=1e-9)
+
+
+def test_types_are_those_of_the_tensors():
+    exact = weights()
+    single = [w.detach().float().requires_grad_() for w in exact]
+    for model in (exact, single):
+        (2 * exact_loss(*model, LAW)).backward()
+    for one, other in zip(single, exact, strict=True):
+        assert one.grad.dtype == torch.float32
+        torch.testing.assert_close(one.grad.double(), other.grad, rtol=1e-5, atol=1e-6)
+    assert exact_loss(*single, LAW).dtype == torch.float64
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(exact_loss(*exact, LAW), exact, create_graph=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gradients_are_on_the_device_of_the_tensors():
+    W_out, W_in, b = (w.detach().cuda().requires_grad_() for w in weights(3))
+    loss = exact_loss(W_out, W_in, b, 0.1)
+    loss.sum().backward()
+    assert loss.device == W_out.grad.device == W_out.device
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"W_out": np.ones((5, 2))}, r"`W_out` must be a tensor of real numbers; got array"),
+        ({"b": torch.ones(5, dtype=torch.int64)}, "`b` must be a tensor of real numbers; got tensor"),
+        ({"W_in": torch.full((2, 5), torch.nan)}, "`W_in` must be finite; got tensor"),
+        ({"W_out": torch.ones(5)}, r"`W_out` must have shape \(n_features, n_hidden\), .*; got \(5,\)"),
+        ({"W_in": torch.ones(5, 2)}, r"`W_in` must have shape \(2, 5\); got \(5, 2\)"),
+        ({"b": torch.ones(1)}, r"`b` must have shape \(5,\); got \(1,\)"),
+        ({"law": [0.1, 0.2]}, "`law` must be one law, or one for each of 1 instances; got 2"),
+        ({"law": 1.5}, "`law` must lie in .*; got 1.5"),
+        ({"tol": 0.0}, "`tol` must lie in .*; got 0"),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    W_out, W_in, b = weights()
+    with pytest.raises(ValueError, match=message):
+        exact_loss(**{"W_out": W_out, "W_in": W_in, "b": b, "law": 0.1, **change})

@@ -1,0 +1,114 @@
+"""The exact loss for PyTorch, so that any of its optimisers can train without the noise of samples."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...solvers.loss import value_and_gradient
+from ...theory import arguments
+from ...theory.features import Features, as_features
+from .engine import load_torch
+
+__all__ = ["exact_loss"]
+
+
+@cache
+def _function() -> Any:
+    """Return the loss of stacked M and b as a function that autograd knows; torch is loaded at first use."""
+    torch = load_torch()
+
+    class ExactLoss(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, M: Any, b: Any, laws: Sequence[Features], tol: float) -> Any:
+            pairs = zip(M.detach().numpy(), b.detach().numpy(), laws, strict=True)
+            found = [value_and_gradient(*pair, tol=tol) for pair in pairs]
+            losses, by_M, by_b = (torch.from_numpy(np.stack(part)) for part in zip(*found, strict=True))
+            ctx.save_for_backward(by_M, by_b)
+            return losses
+
+        @staticmethod
+        def backward(ctx: Any, by_loss: Any) -> Any:
+            if torch.is_grad_enabled():  # torch would take the gradient for a constant
+                raise RuntimeError("exact_loss has no second derivative; create_graph must be False")
+            by_M, by_b = ctx.saved_tensors
+            return by_loss[:, None, None] * by_M, by_loss[:, None] * by_b, None, None
+
+    return ExactLoss
+
+
+def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) -> Any:
+    r"""Exact expected loss per feature of ReLU(W_out W_in x + b), differentiable by PyTorch.
+
+    Loss and gradient come from one evaluation of `superposition.solvers.loss.value_and_gradient`, in float64
+    on the CPU whatever the tensors are. A tied model passes one matrix and its transpose.
+
+    Parameters
+    ----------
+    W_out : (n_features, n_hidden) or (instances, n_features, n_hidden) tensor
+        Decoder, of any floating type, on any device.
+    W_in : (n_hidden, n_features) or (instances, n_hidden, n_features) tensor
+        Encoder.
+    b : (n_features,) or (instances, n_features) tensor
+        Bias of the outputs.
+    law : float, Features or sequence of these
+        Law of the data; a number is the probability that a feature is on, values then uniform on [0, 1].
+        One for all instances, or one for each.
+    tol : float, optional
+        Error of the loss to aim at, in units of E x_i^2. Its bound is far from sharp: at the default,
+        gradients of up to 6 uniform features are good to rounding, of more to 1e-7 of their length or better.
+
+    Returns
+    -------
+    () or (instances,) tensor of float64
+        The loss, importance included, on the device of `W_out`. Gradients have the types and devices of their
+        tensors; there is no second derivative. Where an output is 0 with positive probability, at a kink, the
+        gradient is that of the output that stays off.
+
+    Raises
+    ------
+    ValueError
+        If an argument is no tensor of floats, has another shape or is not finite, or as in
+        `superposition.solvers.loss.exact_loss`.
+    ImportError
+        If there is no PyTorch.
+
+    Notes
+    -----
+    A step is deterministic, so that line searches (LBFGS) work, and a loss that does not fall any more has
+    converged. It takes a millisecond for 5 features, half a second for 64, ten seconds for 512: with many
+    features samples are cheaper as long as a noisy gradient serves.
+
+    Examples
+    --------
+    >>> import torch
+    >>> W = torch.tensor([[1.0], [-1.0]], requires_grad=True)
+    >>> loss = exact_loss(W, W.T, torch.zeros(2), 0.1)
+    >>> loss.backward()
+    >>> print(f"{loss.item():.9f}", W.grad.dtype)
+    0.001666667 torch.float32
+    """
+    torch = load_torch()
+    named = {"W_out": W_out, "W_in": W_in, "b": b}
+    for name, tensor in named.items():
+        if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
+            raise ValueError(f"`{name}` must be a tensor of real numbers; got {arguments.shown(tensor)}.")
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"`{name}` must be finite; got {arguments.shown(tensor)}.")
+    if W_out.ndim not in (2, 3) or not W_out.numel():
+        rule = "(n_features, n_hidden), with instances before them if there are several"
+        raise ValueError(f"`W_out` must have shape {rule}; got {tuple(W_out.shape)}.")
+    *instances, n, m = W_out.shape
+    for name, shape in (("W_in", (*instances, m, n)), ("b", (*instances, n))):
+        if named[name].shape != shape:
+            raise ValueError(f"`{name}` must have shape {shape}; got {tuple(named[name].shape)}.")
+    count = instances[0] if instances else 1
+    laws = list(law) if np.ndim(law) == 1 else [law] * count
+    if len(laws) != count:
+        raise ValueError(f"`law` must be one law, or one for each of {count} instances; got {len(laws)}.")
+    # Casts and the product are torch's own: it leads the gradient back to the tensors as they are.
+    out, into, bias = (tensor.cpu().double() for tensor in (W_out, W_in, b))
+    M = (out @ into).reshape(count, n, n)
+    losses = _function().apply(M, bias.reshape(count, n), [as_features(one, n) for one in laws], tol)
+    return losses.reshape(instances).to(W_out.device)
