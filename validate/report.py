@@ -16,7 +16,7 @@ from typing import Any
 
 from ..theory.arguments import choice, integer
 from . import claims, files, page, parts, tasks
-from .drawing import svg, with_prefix
+from .drawing import svg
 from .experiment import Figure, Shown, Topic
 from .laboratory import PACKAGES, PHENOMENA, Lab, pieces_of, section, version
 from .parts import Part
@@ -202,17 +202,8 @@ def _figure(folder: Path, place: Path, figure: Figure) -> tuple[str, list[str], 
     drawing, picture = data.with_suffix(".svg"), svg(figure)
     files.write_text(drawing, picture)
     links = [path.relative_to(folder).as_posix() for path in (*tables, data, drawing)]
-    # Panels beside each other would be too small on a phone: there the reader scrolls through them.
-    wide = not callable(figure.draw) and min(figure.columns, len(figure.draw)) > 1
-    picture = with_prefix(picture, f"{anchor}-").replace("<svg ", f"<svg id='{anchor}-drawing' ", 1)
-    text = (
-        f"<figure id='{anchor}'><h3>{page.formulas(figure.title)} "
-        f"<a class='anchor' href='#{anchor}' aria-label='link to this figure'>#</a></h3>"
-        f"<div class='{'plot wide' if wide else 'plot'}' tabindex='0'>{picture}</div>"
-        f"<figcaption>{page.formulas(figure.caption)}<br>Data and drawing: "
-        + ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
-        + "</figcaption></figure>"
-    )
+    named = ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
+    text = page.drawn(figure, anchor, picture, f"<br>Data and drawing: {named}")
     return text, links, (anchor, picture)
 
 

@@ -2,15 +2,18 @@
 
 import json
 import pickle
+import re
 import struct
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from superposition.solvers.loss import exact_gradient
+from superposition.solvers.loss import exact_gradient, exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.theory.features import Features
 from superposition.validate import audit
+from superposition.validate.audit import models, page
 from superposition.validate.cli import main
 
 F, H = 5, 2
@@ -34,7 +37,12 @@ STATES = {
         "final_layer.bias": B[0],
     },
     "liuyz0/SuperpositionScaling": {"W": W[0], "b": B[0]},
+    "liuyz0/SuperpositionScaling, W alone": {"W": W[0]},
     "zfurman56": {"W": TIED[0], "b": B[0]},
+    "zroe1": {"weights": TIED, "bias": B[:, :, None]},
+    "darkmatter08": {"w1_2t": TIED[0], "b_1t": B[0]},
+    "darkmatter08, untied": {"w1_2t": IN[0], "w2_2t": OUT[0], "b_1t": B[0]},
+    "darkmatter08, several": {"w_3t": W, "b_2t": B[:, None, :]},
     "LucasPrietoAl/correlations-feature-geometry": {"encoder.weight": TIED[0], "decoder_bias": B[0]},
     "LucasPrietoAl/correlations-feature-geometry, untied": {
         "encoder.weight": IN[0],
@@ -72,7 +80,7 @@ def expected(name):
     count = 3 if name in SEVERAL else 1
     untied = "W_out" in STATES[name] or any(key in name for key in ("spd", "Rug", "untied", "devinterp"))
     untied = untied and name != "tmychow/accidental-polysemanticity, untied"
-    b = np.zeros_like(B) if name.startswith("tmychow") else B
+    b = np.zeros_like(B) if name.startswith("tmychow") or "alone" in name else B
     return [(OUT[k] @ (IN[k] if untied else TIED[k]), b[k]) for k in range(count)]
 
 
@@ -141,6 +149,9 @@ def test_keys_of_ones_own():
     ("state", "message"),
     [
         ({"weights": OUT[0]}, r"`model` must have a known layout .*; got .*weights \(5, 2\)"),
+        ({"weights": IN, "bias": np.ones((3, 5, 2))}, r"`model` must have a known layout .*bias \(3, 5, 2\)"),
+        ({0: OUT[0], 1: B[0]}, r"`model` must have a known layout .*; got .*0 \(5, 2\), 1 \(5,\)"),
+        (audit.Weights(OUT[0], IN[0].T, B[0]), r"`W_in of instance 0` must have shape \(2, 5\)"),
         (
             {"W": np.ones((4, 4)), "b": np.ones(4)},
             "`layout` must be given where shapes leave several: liuyz0.*",
@@ -277,3 +288,148 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     assert told["models"][0]["end_loss"] is None
     assert main(["audit", str(path), "--p", "0.1", "--keys", "W"]) == 2
     assert main(["audit", str(path), "--p", "0.1", "0.2"]) == 2
+
+
+def test_a_bias_that_is_not_saved_is_the_best_one(tmp_path):
+    torch = pytest.importorskip("torch", reason="reads files of PyTorch")
+    best = minimise(5, 2, 0.1, starts=3)
+    matrices = {0: torch.tensor(best.W_out), 1: torch.tensor(W[0][:, :1])}
+    for state in (matrices, {"m_ran": [2, 1], "losses": [0.0], "W": matrices}):
+        torch.save(state, tmp_path / "W.pt")
+        found = audit.audit(tmp_path / "W.pt", 0.1, steps=0, starts=0)
+        assert found.layout == "liuyz0/SuperpositionScaling, W alone"
+        assert [one.n_hidden for one in found.models] == [2, 1]
+        assert all(one.bias_assumed and "is assumed" in one.sentence for one in found.models)
+    np.testing.assert_allclose(found.models[0].b, best.b, atol=1e-5)
+    one = found.models[1]
+    M, least = one.W_out @ one.W_in, one.per_feature
+    np.testing.assert_allclose(exact_gradient(M, one.b, 0.1)[1], 0.0, atol=1e-7)
+    for shift in np.linspace(-2, 1, 31):  # no other bias of any output is better
+        assert np.all(exact_loss(M, one.b + shift, 0.1).per_feature >= least - 1e-12)
+
+
+def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatch):
+    calls = []
+
+    def counted(*args, **settings):
+        calls.append(args)
+        return minimise(*args, **settings)
+
+    monkeypatch.setattr(models, "minimise", counted)
+    laws = [0.1, Features(5, 0.1), 0.2]
+    reached = []
+    found = audit.audit({"W": W, "b_final": B}, laws, starts=1, reached=reached.append)
+    assert len(calls) == 2
+    assert reached == [0, 1, 2]
+    one, other, _ = found.models
+    assert one.best_known == other.best_known <= min(one.end_loss, other.end_loss)
+    # Without a search the better end of the two is known to both.
+    one, other = audit.audit({"W": W[:2], "b_final": B[:2]}, Features(5, 0.1, "binary"), starts=0).models
+    assert one.best_known == other.best_known == min(one.end_loss, other.end_loss)
+    assert {one.best_name, other.best_name} in (
+        {"descent from these weights", "descent from instance 0"},
+        {"descent from these weights", "descent from instance 1"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "law"),
+    [
+        (
+            "--p 0.1 --importance geometric:0.5 --scale 2",
+            {"p": 0.1, "importance": 0.5 ** np.arange(5), "scale": 2},
+        ),
+        (
+            "--p-feature 0.1 0.2 0.3 0.4 0.5 --values binary",
+            {"p": [0.1, 0.2, 0.3, 0.4, 0.5], "values": "binary"},
+        ),
+        (
+            "--exactly 1 --values binary --importance 1 2 3 4 5",
+            {"exactly": 1, "values": "binary", "importance": [1, 2, 3, 4, 5]},
+        ),
+    ],
+)
+def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsys):
+    np.savez(tmp_path / "model.npz", **STATES["superposition"])
+    words = [
+        "audit",
+        str(tmp_path / "model.npz"),
+        *options.split(),
+        "--steps",
+        "0",
+        "--starts",
+        "0",
+        "--json",
+    ]
+    assert main(words) == 0
+    (told,) = json.loads(capsys.readouterr().out)["models"]
+    law = Features(5, **{"p": 0.3, **law})
+    assert told["loss"] == pytest.approx(exact_loss(OUT[0] @ IN[0], B[0], law).loss, rel=1e-12)
+    assert told["bias_assumed"] is False
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("", "`p` must be given, or --p-feature, or --exactly alone; got none."),
+        ("--p 0.1 --p-feature 0.1", "`p` must be given, or --p-feature, or --exactly alone; got both."),
+        ("--p 0.1 0.2", "`p` must be one, or one for each of 1 instances; got 2."),
+        ("--p-feature 0.1 0.2", "`p` must have shape (5); got (2,)."),
+        ("--p 0.1 --importance geometric", "`importance` must be numbers or geometric:R; got 'geometric'."),
+        ("--p 0.1 --importance geometric:-2", "`importance` must lie in [0, inf); got -2."),
+        ("--p 0.1 --scale 1 2", "`scale` must have shape (5); got (2,)."),
+        ("--exactly 9", "`exactly` must be an integer of at least 0 and at most 5; got 9."),
+        (
+            "--p 0.1 --html nowhere/page.html",
+            "`html` must be in a folder that is there; got 'nowhere/page.html'.",
+        ),
+    ],
+)
+def test_bad_laws_are_one_line(options, message, tmp_path, capsys):
+    np.savez(tmp_path / "model.npz", **STATES["superposition"])
+    assert main(["audit", str(tmp_path / "model.npz"), *options.split()]) == 2
+    assert capsys.readouterr().err == f"superposition audit: {message}\n"
+
+
+def test_the_page_escapes_what_comes_from_files(tmp_path, capsys, monkeypatch):
+    evil = "<script>alert(1)</script>`"
+    monkeypatch.chdir(tmp_path)
+    name = evil.replace("/", "\u2215") + ".npz"
+    np.savez(name, **{evil: W[:2], "bias": B[:2]})
+    keys = ["--keys", f"W_in={evil}", "b=bias"]
+    settings = ["--p", "0.1", "--instances", "1", "0", "--steps", "0", "--starts", "0", "--html", "page.html"]
+    assert main(["audit", name, *keys, *settings]) == 0
+    assert not capsys.readouterr().err  # no progress where there is no terminal
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "Audit of &lt;script&gt;alert(1)" in text
+    assert not re.search(r"""(?:src|href)=["'](?!#|data:image)""", text)  # it loads nothing
+    ids = re.findall(r"""\bid=["']([^"']+)""", text)
+    assert len(ids) == len(set(ids))
+    for at in (0, 1):
+        assert f"<h2>Instance {at} " in text
+        assert f"id='model-{at}'" in text
+
+
+def test_pictures_are_of_what_they_say():
+    wide = audit.Weights(OUT[0], IN[0], B[0])
+    many = audit.Weights(np.eye(6, 3), np.eye(3, 6), np.zeros(6))
+    for weights, labels in (
+        (wide, ("hidden neuron 0", "hidden neuron 1")),
+        (many, ("feature", "dimensionality")),
+    ):
+        law = Features(len(weights.b), 0.1, "binary")
+        (one,) = audit.audit(weights, law, steps=0, starts=0).models
+        figure = page._figure(one)
+        axes = Figure().subplots(1, 3)
+        for draw, ax in zip(figure.draw, axes, strict=True):
+            assert draw(figure.dataset, ax) is ax
+        np.testing.assert_allclose(axes[0].images[0].get_array(), one.W_out @ one.W_in)
+        assert (axes[1].get_xlabel(), axes[1].get_ylabel()) == labels
+        drawn = {
+            tick.get_text(): line.get_xdata()[0]
+            for tick, line in zip(axes[2].get_yticklabels(), axes[2].lines, strict=True)
+        }
+        assert drawn["this model"] == one.loss
+        assert drawn["zero model"] == one.zero_loss
+        assert "end of descent" not in drawn

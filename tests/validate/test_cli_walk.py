@@ -80,7 +80,7 @@ BASE = {
 }
 SLOW = {"predict sparsification", "predict relu", "predict codes", "predict decoders"}
 # One of these is enough.
-INSTEAD = {("train", "--ratio"): "--n-hidden"}
+INSTEAD = {("train", "--ratio"): "--n-hidden", ("audit", "--p-feature"): "--p"}
 
 
 class Reached(BaseException):

@@ -1,10 +1,11 @@
 """Audits of trained toy models: what they are, how good they could be, and whether training found it."""
 
 from .layouts import LAYOUTS, Layout, Weights, recognise
-from .models import VERDICTS, Audit, Audited, audit
+from .models import COLUMNS, VERDICTS, Audit, Audited, audit
 from .read import state_of
 
 __all__ = [
+    "COLUMNS",
     "LAYOUTS",
     "VERDICTS",
     "Audit",

@@ -1,6 +1,7 @@
 """Layouts of toy models that are in public use: which array is the decoder, the encoder, the bias.
 
-All stand for ReLU(W_out W_in x + b). Axes are written as letters: i instances, f features, h hidden neurons.
+All stand for ReLU(W_out W_in x + b). Axes are written as letters: i instances, f features, h hidden neurons,
+o one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,8 @@ class Weights:
     """Encoder. Shape (n_hidden, n_features)."""
     b: FloatArray
     """Bias. Shape (n_features,)."""
+    b_saved: bool = True
+    """Whether the bias is known; where a model had one that its file leaves out, `b` is 0."""
 
     @property
     def tied(self) -> bool:
@@ -47,13 +50,15 @@ class Layout:
     hidden_bias: str | None = None
     scale: str | None = None
     """A number that multiplies the outputs."""
+    b_saved: bool = True
+    """Whether files have the bias, if the model has one."""
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:
         """Whether the arrays are these, and their shapes agree."""
         known = {**self.optional, **self.axes}
         if not self.axes.keys() <= arrays.keys() <= known.keys():
             return False
-        sizes: dict[str, int] = {}
+        sizes = {"o": 1}
         for name, array in arrays.items():
             if array.ndim != len(known[name]):
                 return False
@@ -68,6 +73,8 @@ class Layout:
 
         def stack(name: str, order: str) -> FloatArray:
             array, axes = np.asarray(arrays[name], float), known[name]
+            if "o" in axes:
+                array, axes = array.squeeze(axes.index("o")), axes.replace("o", "")
             if "i" not in axes:
                 array, axes = array[None], f"i{axes}"
             return np.ascontiguousarray(array.transpose([axes.index(axis) for axis in f"i{order}"]))
@@ -82,7 +89,7 @@ class Layout:
                 raise ValueError(f"`{self.scale}` must not be negative; got {factor:g}.")
             W_out, b = factor * W_out, factor * b
         for one in zip(W_out, W_in, b, strict=True):
-            yield Weights(*one)
+            yield Weights(*one, self.b_saved)
 
 
 def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
@@ -99,9 +106,9 @@ def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
     )
 
 
-def _tied(name: str, weight: str, axes: str, b: str) -> Layout:
+def _tied(name: str, weight: str, axes: str, b: str, b_axes: str | None = None) -> Layout:
     """Return the layout of one matrix that encodes and decodes, and a bias."""
-    return Layout(name, {weight: axes, b: "if" if "i" in axes else "f"}, weight, weight, b)
+    return Layout(name, {weight: axes, b: b_axes or ("if" if "i" in axes else "f")}, weight, weight, b)
 
 
 LAYOUTS = (
@@ -115,7 +122,12 @@ LAYOUTS = (
     _tied("ApolloResearch/apd", "linear1.weight", "ifh", "b_final"),
     _linear("KfirD/PersianRug", "initial_layer", "final_layer"),
     _tied("liuyz0/SuperpositionScaling", "W", "fh", "b"),
+    Layout("liuyz0/SuperpositionScaling, W alone", {"W": "fh"}, b_saved=False),
     _tied("zfurman56", "W", "hf", "b"),
+    _tied("zroe1", "weights", "ihf", "bias", "ifo"),
+    _tied("darkmatter08", "w1_2t", "hf", "b_1t"),
+    Layout("darkmatter08, untied", {"w1_2t": "hf", "w2_2t": "fh", "b_1t": "f"}, "w2_2t", "w1_2t", "b_1t"),
+    _tied("darkmatter08, several", "w_3t", "ifh", "b_2t", "iof"),
     _tied("LucasPrietoAl/correlations-feature-geometry", "encoder.weight", "hf", "decoder_bias"),
     _linear("LucasPrietoAl/correlations-feature-geometry, untied", "encoder", "decoder"),
     _tied("LucasPrietoAl/correlations-feature-geometry, text", "enc.weight", "hf", "bias"),
@@ -139,9 +151,11 @@ _OTHERS = {
     "Adiag": "its weights are random rows that were not saved (PersianRug's Hadamard models)",
 }
 _PREFIXES = ("_orig_mod.", "module.", "model.")
-_CONTAINERS = ("state_dict", "model_state", "model_state_dict", "model")
+_CONTAINERS = ("state_dict", "model_state", "model_state_dict", "model", "W")
 # Beside the weights in files of public code.
 _IGNORED = ("losses",)
+# A file of matrices of several sizes, under numbers, has this layout for each.
+_NUMBERED = "liuyz0/SuperpositionScaling, W alone"
 
 
 def _named(arrays: Mapping[Any, Any]) -> dict[str, Any]:
@@ -224,6 +238,10 @@ def recognise(
     if keys is not None:
         own = _by_keys(found, keys)
         return own.name, list(own.models(found))
+    if found and all(name.isdecimal() for name in found) and layout in (None, _NUMBERED):
+        (one,) = (one for one in LAYOUTS if one.name == _NUMBERED)
+        if all(one.fits({"W": array}) for array in found.values()):
+            return one.name, [model for array in found.values() for model in one.models({"W": array})]
     fitting = [one for one in LAYOUTS if one.fits(found) and layout in (None, one.name)]
     if not fitting:
         names = "; ".join(one.name for one in LAYOUTS)

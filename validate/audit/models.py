@@ -1,14 +1,16 @@
 """What a trained model is, how good it could be, and whether training found it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...solvers.codes import Envelope, envelope
-from ...solvers.loss import exact_loss
-from ...solvers.minimise import Minimum, descend, minimise
+from ...solvers.loss import Loss, exact_loss
+from ...solvers.minimise import descend, minimise
 from ...solvers.minimise.objective import Objective
 from ...solvers.relu import structure
 from ...theory import arguments
@@ -16,10 +18,12 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.relu import feature_dimensionality
 from ...theory.results import result
+from .. import files
+from .bias import best_bias
 from .layouts import Weights, recognise
 from .read import state_of
 
-__all__ = ["Audit", "Audited", "audit"]
+__all__ = ["COLUMNS", "Audit", "Audited", "audit"]
 
 # A gradient below this, of the loss of the zero model, is that of single precision.
 STILL = 1e-5
@@ -32,6 +36,8 @@ KEPT = 1e-3
 # Features: whose gradient, descent and structure are cheap; for which a search finds the least loss.
 _GRADIENT, _DESCENT, _STRUCTURE, _SEARCH = 64, 128, 40, 9
 _LARGEST = 2**14
+# What a table of models shows of each.
+COLUMNS = ("loss", "best_known", "lower_bound", "rug", "end_loss", "gradient_norm", "represented", "verdict")
 VERDICTS = ("best known", "local minimum", "saddle", "unfinished", "not asked")
 
 
@@ -39,8 +45,18 @@ VERDICTS = ("best known", "local minimum", "saddle", "unfinished", "not asked")
 class Audited:
     """One model beside what is known of its law. Losses are per feature, weighed by importance."""
 
+    instance: int
+    """Its place in the file, from 0."""
     n_features: int
     n_hidden: int
+    W_out: FloatArray
+    """Decoder. Shape (n_features, n_hidden)."""
+    W_in: FloatArray
+    """Encoder. Shape (n_hidden, n_features)."""
+    b: FloatArray
+    """Bias. Shape (n_features,)."""
+    bias_assumed: bool
+    """Whether the file leaves the bias out, and `b` is that of least loss beside the weights."""
     tied: bool
     """Whether the decoder is the transpose of the encoder."""
     loss: float
@@ -71,6 +87,8 @@ class Audited:
     """Where descent on the exact loss from these weights ends; nan where it was not asked for."""
     verdict: str
     """One of `VERDICTS`."""
+    law: Features
+    """Law of the data that it was audited for."""
 
     @property
     def sentence(self) -> str:
@@ -93,7 +111,8 @@ class Audited:
             "unfinished": f"Not at a minimum: {beside}; descent on the exact loss falls by {fall:.2%}{end}.",
             "not asked": f"Loss {self.loss:.4g}, {beside}.",
         }
-        return known[self.verdict]
+        assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
+        return known[self.verdict] + assumed
 
 
 @result
@@ -104,6 +123,42 @@ class Audit:
     """Name of the layout in which the weights were found."""
     models: tuple[Audited, ...]
 
+    def write_page(self, path: str | Path, name: str = "a model") -> Path:
+        """Write one HTML file that loads nothing, readable on phones, on paper and on dark screens.
+
+        Each model has its sentence, its numbers, and a figure: the matrix W_out W_in, the encodings in the
+        plane of two hidden neurons (of others the features' dimensionalities), its loss beside what is known.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write, whole or not at all.
+        name : str, optional
+            What was audited, for the title; any text.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> found = audit({"W": np.array([[1.0], [-1.0]]), "b": np.zeros(2)}, 0.1, starts=2)
+        >>> with TemporaryDirectory() as folder:
+        ...     found.write_page(f"{folder}/pair.html", "two features").name
+        'pair.html'
+        """
+        from .page import render  # with Matplotlib and the ledger, which take longer to load than to audit
+
+        target = files.output_file(path)
+        files.write_text(target, render(self, name))
+        return target
+
 
 @cache
 def _codes(p: float, ratio: float, models: str) -> Envelope:
@@ -111,14 +166,26 @@ def _codes(p: float, ratio: float, models: str) -> Envelope:
     return envelope(p, ratio, models=models)
 
 
-def _known(one: Weights, law: Features, found: Minimum | None) -> tuple[float, str, float, float]:
+@dataclass
+class _Known:
+    """What is known of all models of one size and law, tied or not."""
+
+    best: float
+    name: str
+    lower: float
+    rug: float
+    instance: int | None = None
+    """From whose weights descent ended at `best`."""
+
+
+def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.random.Generator) -> _Known:
     """Return the least known loss, what has it, a proved lower bound, and the rug's loss."""
-    n, m = one.W_out.shape
     known = [(np.inf, "nothing")]
     lower, rug = 0.0, np.nan
+    found = minimise(n, m, law, tied=tied, starts=starts, rng=rng) if starts and n <= _SEARCH else None
     if law.alike and np.all(law.importance == law.importance[0]) and 1e-6 <= law.p[0] < 1.0 and m < n:
         unit = float(law.scale[0] ** 2 * law.importance[0])
-        codes = _codes(float(law.p[0]), m / n, "tied" if one.tied else "free")
+        codes = _codes(float(law.p[0]), m / n, "tied" if tied else "free")
         lower, rug = unit * float(codes.lower_bound), unit * float(codes.rug)
         names = [codes.names[int(k)] for k in (codes.first, codes.second)]
         if found is None:  # a mixture of codes need not be possible with few features
@@ -129,7 +196,7 @@ def _known(one: Weights, law: Features, found: Minimum | None) -> tuple[float, s
         lower = max(lower, found.certificate.lower_bound)
     if m >= n:
         known.append((0.0, "features kept exactly"))
-    return *min(known), lower, rug
+    return _Known(*min(known), lower, rug)
 
 
 def _end(one: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator) -> float:
@@ -147,47 +214,96 @@ def _end(one: Weights, law: Features, steps: int, loss: float, rng: np.random.Ge
     return end
 
 
-def _audited(one: Weights, law: Features, steps: int, starts: int, rng: np.random.Generator) -> Audited:
+@dataclass
+class _Measured:
+    """A model, its loss, the length of the gradient, and where descent from it ends."""
+
+    instance: int
+    one: Weights
+    law: Features
+    known: _Known
+    here: Loss
+    zero_loss: float
+    slope: float = np.nan
+    end: float = np.nan
+
+
+def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rng: Any) -> _Measured:
     n, m = one.W_out.shape
-    here = exact_loss(one.W_out @ one.W_in, one.b, law)
     aim = Objective(n, m, law, one.tied)
-    search = minimise(n, m, law, tied=one.tied, starts=starts, rng=rng) if starts and n <= _SEARCH else None
-    best, name, lower, rug = _known(one, law, search)
+    found = _Measured(k, one, law, known, exact_loss(one.W_out @ one.W_in, one.b, law), aim.unit)
     asked = steps > 0 and n <= _DESCENT
-    slope = np.nan
     if asked or n <= _GRADIENT:
-        slope = float(np.linalg.norm(aim.slope(aim.join(one.W_out, one.W_in, one.b))))
-    end, verdict = np.nan, "not asked"
+        found.slope = float(np.linalg.norm(aim.slope(aim.join(one.W_out, one.W_in, one.b))))
     if asked:
-        end = _end(one, law, steps, here.loss, rng)
-        if end < best * (1.0 - SAME):
-            best, name = end, "descent from these weights"
+        found.end = _end(one, law, steps, found.here.loss, rng)
+        if found.end < known.best * (1.0 - SAME):
+            known.best, known.instance = found.end, k
+    return found
+
+
+def _judged(found: _Measured) -> Audited:
+    """Return the model beside what is known by now."""
+    one, law, here, known = found.one, found.law, found.here, found.known
+    verdict, name = "not asked", known.name
+    if known.instance is not None:
+        itself = known.instance == found.instance
+        name = f"descent from {'these weights' if itself else f'instance {known.instance}'}"
+    if not np.isnan(found.end):
         rounding = SAME * here.loss + here.error_estimate
-        if end < here.loss - rounding:
-            verdict = "saddle" if slope < STILL else "unfinished"
+        if found.end < here.loss - rounding:
+            verdict = "saddle" if found.slope < STILL else "unfinished"
         else:
-            verdict = "best known" if here.loss <= best * (1.0 + SAME) + rounding else "local minimum"
+            verdict = "best known" if here.loss <= known.best * (1.0 + SAME) + rounding else "local minimum"
+    n, m = one.W_out.shape
     return Audited(
+        instance=found.instance,
         n_features=n,
         n_hidden=m,
+        W_out=one.W_out,
+        W_in=one.W_in,
+        b=one.b,
+        bias_assumed=not one.b_saved,
         tied=one.tied,
         loss=here.loss,
         loss_error=here.error_estimate,
         per_feature=here.per_feature,
-        zero_loss=aim.unit,
-        best_known=best,
+        zero_loss=found.zero_loss,
+        best_known=known.best,
         best_name=name,
-        lower_bound=lower,
-        rug=rug,
+        lower_bound=known.lower,
+        rug=known.rug,
         represented=int(
             np.sum(np.sum(one.W_out * one.W_in.T, axis=1) * law.scale + one.b > KEPT * law.scale)
         ),
         dimensionality=feature_dimensionality(one.W_in.T),
         structure=structure(one.W_in.T) if n <= _STRUCTURE else "",
-        gradient_norm=slope,
-        end_loss=end,
+        gradient_norm=found.slope,
+        end_loss=found.end,
         verdict=verdict,
+        law=law,
     )
+
+
+def _checked(k: int, one: Weights) -> Weights:
+    """Return a model as arrays that fit together."""
+    W_out = arguments.matrix(f"W_out of instance {k}", one.W_out)
+    n, m = W_out.shape
+    if max(n, m) > _LARGEST:
+        raise ValueError(f"`model` must have at most {_LARGEST} features and neurons; got {n} and {m}.")
+    W_in = arguments.matrix(f"W_in of instance {k}", one.W_in, (m, n))
+    b = arguments.vector(f"b of instance {k}", one.b, n)
+    for name, array in (("W_out", W_out), ("W_in", W_in), ("b", b)):
+        arguments.real(f"{name} of instance {k}", array, -1e6, 1e6)
+    return Weights(W_out, W_in, b, one.b_saved)
+
+
+def _found(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
+    """Return the name of the layout and the models."""
+    given = [model] if isinstance(model, Weights) else model
+    if isinstance(given, Sequence) and given and all(isinstance(one, Weights) for one in given):
+        return "weights", list(given)
+    return recognise(state_of(model), layout=layout, keys=keys)
 
 
 def audit(
@@ -200,14 +316,16 @@ def audit(
     steps: int = 300,
     starts: int = 20,
     rng: Any = 0,
+    reached: Callable[[int], None] = lambda instance: None,
 ) -> Audit:
     """Say what a trained model ReLU(W_out W_in x + b) is, how good it could be, and if training found it.
 
     Parameters
     ----------
-    model : torch.nn.Module, mapping or path
+    model : torch.nn.Module, mapping, path, Weights or sequence of Weights
         A module, a state dict of tensors or arrays, or a file of one: .npz, .safetensors, or PyTorch's of
-        tensors alone. Layouts of public code are recognised by names and shapes, see `LAYOUTS`.
+        tensors alone. Layouts of public code are recognised by names and shapes, see `LAYOUTS`. Arrays of
+        one's own are `Weights`.
     law : float, Features or sequence of these
         The data it is meant for: the probability that a feature is on, values then uniform on [0, 1], or any
         law; one for each instance, or one for all.
@@ -224,6 +342,8 @@ def audit(
         Starts of a search for the least loss, for 9 features at most. None with 0.
     rng : Generator, int or None, optional
         For the search.
+    reached : callable, optional
+        Called with the number of each instance that is finished.
 
     Returns
     -------
@@ -238,7 +358,9 @@ def audit(
     -----
     Tied models are compared with tied ones. The best known loss of alike features is that of the envelope of
     codes (`solvers.codes.envelope`) in the limit of many features; where there is a search it is that of the
-    search.
+    search. Instances of one size and law share the search, and what descent from any of them reaches.
+
+    A bias that a file leaves out is assumed to be that of least loss beside the weights.
 
     Examples
     --------
@@ -250,25 +372,29 @@ def audit(
     steps = arguments.integer("steps", steps, 0, 10**6)
     starts = arguments.integer("starts", starts, 0, 10**6)
     generator = arguments.generator("rng", rng)
-    name, found = recognise(state_of(model), layout=layout, keys=keys)
+    name, found = _found(model, layout, keys)
     picked = (
         range(len(found))
         if instances is None
         else [arguments.integer("instances", one, 0, len(found) - 1) for one in instances]
     )
-    n, m = found[0].W_out.shape
-    if max(n, m) > _LARGEST:
-        raise ValueError(f"`model` must have at most {_LARGEST} features and neurons; got {n} and {m}.")
-    for at in picked:
-        for part, array in vars(found[at]).items():
-            arguments.real(f"{part} of instance {at}", array, -1e6, 1e6)
+    models = {k: _checked(k, found[k]) for k in picked}
     several = isinstance(law, Sequence | np.ndarray) and not isinstance(law, str) and np.ndim(law) == 1
     laws = list(law) if several else [law] * len(found)
     if len(laws) != len(found):
         raise ValueError(
             f"`law` must be one law, or one for each of {len(found)} instances; got {len(laws)}."
         )
-    return Audit(
-        layout=name,
-        models=tuple(_audited(found[k], as_features(laws[k], n), steps, starts, generator) for k in picked),
-    )
+    known: dict[Any, _Known] = {}
+    measured = []
+    for k, one in models.items():
+        n, m = one.W_out.shape
+        own = as_features(laws[k], n)
+        if not one.b_saved:
+            one = replace(one, b=best_bias(one.W_out @ one.W_in, own))
+        alike = n, m, own, one.tied
+        if alike not in known:
+            known[alike] = _known(n, m, own, one.tied, starts, generator)
+        measured.append(_measured(k, one, own, known[alike], steps, generator))
+        reached(k)
+    return Audit(layout=name, models=tuple(map(_judged, measured)))

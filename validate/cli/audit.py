@@ -1,6 +1,7 @@
 """``superposition audit``: what a trained model is, how good it could be, whether training found it."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -8,75 +9,121 @@ from .text import number, print_json, print_table, shown
 
 __all__ = ["add"]
 
-COLUMNS = ("loss", "best_known", "lower_bound", "rug", "end_loss", "gradient_norm", "represented", "verdict")
-
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
     option = add_command(
         "audit",
         "say what trained models ReLU(W_out W_in x + b) are, how good they could be, if training found it",
-        "superposition audit model.safetensors --p 0.05",
+        "superposition audit model.safetensors --p 0.05 --html model.html",
         _audit,
     ).add_argument
     option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
-    option("--p", type=float, nargs="+", required=True, help="that a feature is on: one, or one an instance")
+    option("--p", type=float, nargs="+", help="that a feature is on: one, or one an instance")
+    option("--p-feature", type=float, nargs="+", help="instead of --p: one for each feature")
+    option("--exactly", type=int, help="so many features on; without --p all are alike")
     option("--values", default="uniform", help="law of the values of features that are on (default: uniform)")
+    option("--scale", type=float, nargs="+", default=[1.0], help="of the values: one, or one a feature")
+    importance = "of features: one, one a feature, or geometric:R for 1, R, R^2, ... (default: 1)"
+    option("--importance", nargs="+", default=["1"], help=importance)
     option("--layout", help="name of the layout, where shapes leave several")
     option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
     option("--instances", type=int, nargs="+", help="which instances, from 0 (default: all)")
     option("--steps", type=int, default=300, help="of descent on the exact loss (default: 300; 0: none)")
     option("--starts", type=int, default=20, help="of a search, up to 9 features (default: 20; 0: none)")
+    option("--html", metavar="FILE", help="write a page with pictures here")
     option("--json", action="store_true", help="layout and a list of objects, one an instance")
 
 
-def _audit(options: argparse.Namespace) -> None:
-    from dataclasses import asdict
+def _keys(pairs: list[str] | None) -> dict[str, str] | None:
+    if pairs is None:
+        return None
+    named = [pair.partition("=") for pair in pairs]
+    if not all(name and array for name, _, array in named):
+        raise ValueError(f"`keys` must be NAME=ARRAY; got {' '.join(pairs)!r}.")
+    return {name: array for name, _, array in named}
 
+
+def _one_or_each(values: list[float]) -> Any:
+    return values if len(values) > 1 else values[0]
+
+
+def _importance(words: list[str], n: int) -> Any:
+    kind, _, ratio = words[0].partition(":")
+    try:
+        if kind == "geometric" and len(words) == 1:
+            return [float(ratio) ** k for k in range(n)]
+        return _one_or_each([float(word) for word in words])
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"`importance` must be numbers or geometric:R; got {' '.join(words)!r}.") from error
+
+
+def _laws(options: argparse.Namespace, sizes: list[int]) -> list[Any]:
+    """Return a law for each instance."""
     from ...theory.features import Features
-    from ..audit import audit, recognise, state_of
 
-    keys = None
-    if options.keys is not None:
-        named = [pair.partition("=") for pair in options.keys]
-        if not all(name and array for name, _, array in named):
-            raise ValueError(f"`keys` must be NAME=ARRAY; got {' '.join(options.keys)!r}.")
-        keys = {name: array for name, _, array in named}
+    given = options.p, options.p_feature
+    if None not in given or (given == (None, None) and options.exactly is None):
+        got = "both" if given[0] else "none"
+        raise ValueError(f"`p` must be given, or --p-feature, or --exactly alone; got {got}.")
+    if options.p_feature is not None:
+        chances = [options.p_feature] * len(sizes)
+    else:  # given so many on, features that are alike are on with any p
+        p = options.p or [0.5]
+        chances = p * len(sizes) if len(p) == 1 else p
+    if len(chances) != len(sizes):
+        raise ValueError(f"`p` must be one, or one for each of {len(sizes)} instances; got {len(chances)}.")
+    scale = _one_or_each(options.scale)
+    return [
+        Features(n, p, options.values, scale, _importance(options.importance, n), exactly=options.exactly)
+        for n, p in zip(sizes, chances, strict=True)
+    ]
 
+
+def _audit(options: argparse.Namespace) -> None:
+    from dataclasses import replace
+
+    from .. import files
+    from ..audit import COLUMNS, audit, recognise, state_of
+    from ..progress import Clock
+    from ..tasks import Task
+
+    if options.html is not None:
+        files.output_file(options.html, "html")  # before the work, not after
     state = state_of(options.file)
-    n = len(recognise(state, layout=options.layout, keys=keys)[1][0].b)
-    laws = [Features(n, p, values=options.values) for p in options.p]
+    layout, models = recognise(state, layout=options.layout, keys=_keys(options.keys))
+    laws = _laws(options, [len(one.b) for one in models])
+    several = len(options.instances or models) > 1
+    talks = several and not options.json and sys.stderr.isatty()
+    tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
+    clock = Clock(tasks, lambda line: print(line, file=sys.stderr, flush=True))
     found = audit(
-        state,
-        laws if len(laws) > 1 else laws[0],
-        layout=options.layout,
-        keys=keys,
+        models,
+        laws,
         instances=options.instances,
         steps=options.steps,
         starts=options.starts,
+        reached=(lambda k: clock.finished(Task(str(k), audit), f"instance {k}")) if talks else lambda k: None,
     )
-    numbers = options.instances or range(len(found.models))
+    found = replace(found, layout=layout)
+    if options.html is not None:
+        found.write_page(options.html, options.file)
     if options.json:
-        models = [
-            {
-                "instance": at,
-                **{
-                    name: value if isinstance(value, bool) else number(value)
-                    for name, value in asdict(model).items()
-                    if not hasattr(value, "shape")
-                },
-                "per_feature": model.per_feature.tolist(),
-                "dimensionality": model.dimensionality.tolist(),
-                "sentence": model.sentence,
-            }
-            for at, model in zip(numbers, found.models, strict=True)
-        ]
-        print_json({"layout": found.layout, "models": models})
+        print_json({"layout": layout, "models": [_object(one) for one in found.models]})
         return
-    pairs = list(zip(numbers, found.models, strict=True))
-    rows = [[str(at), *(shown(getattr(one, name)) for name in COLUMNS)] for at, one in pairs]
-    first = found.models[0]
-    title = f"{options.file}: {found.layout}, {first.n_features} features, {first.n_hidden} hidden neurons"
-    print_table(title, ["instance", *COLUMNS], rows)
-    for at, one in pairs:
-        print(f"{at}: {one.sentence}" + (f" {one.structure}." if one.structure else ""))
+    rows = [[str(one.instance), *(shown(getattr(one, name)) for name in COLUMNS)] for one in found.models]
+    sizes = {(one.n_features, one.n_hidden): None for one in found.models}
+    said = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
+    print_table(f"{options.file}: {layout}, {said}", ["instance", *COLUMNS], rows)
+    for one in found.models:
+        print(f"{one.instance}: {one.sentence}" + (f" {one.structure}." if one.structure else ""))
+
+
+def _object(one: Any) -> dict[str, Any]:
+    """Return an audited model for JSON: its numbers and texts, and what there is for each feature."""
+    each = {name: getattr(one, name).tolist() for name in ("per_feature", "dimensionality", "b")}
+    plain = {name: value for name, value in vars(one).items() if isinstance(value, bool | int | float | str)}
+    simple = {
+        name: value if isinstance(value, bool | int) else number(value) for name, value in plain.items()
+    }
+    return {**simple, **each, "sentence": one.sentence}

@@ -2,7 +2,11 @@
 
 from .document import page
 from .errata import errata
+from .figure import drawn
 from .ledger import judged, ledger
 from .text import badges, card, formulas, paragraphs, slug, table
 
-__all__ = ["badges", "card", "errata", "formulas", "judged", "ledger", "page", "paragraphs", "slug", "table"]
+__all__ = [
+    "badges", "card", "drawn", "errata", "formulas", "judged", "ledger", "page", "paragraphs", "slug",
+    "table",
+]  # fmt: skip

@@ -13,8 +13,11 @@ def _resource(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def page(title: str, lead: str, parts: Sequence[tuple[str, str]]) -> str:
-    """Return the page with these parts, each a heading and its HTML, and links to them at the top."""
+def page(title: str, lead: str, parts: Sequence[tuple[str, str]], *, script: bool = True) -> str:
+    """Return the page with these parts, each a heading and its HTML, and links to them at the top.
+
+    The script is that of the ledger of claims; a page without one needs none.
+    """
     links = "".join(f"<li><a href='#{slug(heading)}'>{formulas(heading)}</a></li>" for heading, _ in parts)
     sections = "\n".join(
         f"<section id='{slug(heading)}'><h2>{formulas(heading)} "
@@ -28,5 +31,7 @@ def page(title: str, lead: str, parts: Sequence[tuple[str, str]]) -> str:
         f"<title>{html.escape(title)}</title><style>{_resource('style.css')}</style></head>\n<body>"
         f"<header><h1>{html.escape(title)}</h1>{paragraphs(lead)}"
         f"<nav aria-label='contents'><ul>{links}</ul></nav></header>\n"
-        f"<main>{sections}</main>\n<script>{_resource('script.js')}</script></body></html>\n"
+        f"<main>{sections}</main>\n"
+        + (f"<script>{_resource('script.js')}</script>" if script else "")
+        + "</body></html>\n"
     )

@@ -19,7 +19,7 @@ def _function() -> Any:
     """Return the loss of stacked M and b as a function that autograd knows; torch is loaded at first use."""
     torch = load_torch()
 
-    class ExactLoss(torch.autograd.Function):  # type: ignore[misc]
+    class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
         def forward(ctx: Any, M: Any, b: Any, laws: Sequence[Features], tol: float) -> Any:
             pairs = zip(M.detach().numpy(), b.detach().numpy(), laws, strict=True)

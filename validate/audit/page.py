@@ -1,0 +1,143 @@
+"""An audit as one HTML page that loads nothing: sentences, numbers and pictures of each model."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from .. import page
+from ..drawing import check_axes, svg
+from ..experiment import Figure, span
+from .models import COLUMNS, Audit, Audited
+
+__all__ = ["plot_gram", "plot_losses", "plot_weights", "render"]
+
+# Losses in a picture, the model's own first.
+_LOSSES = {
+    "loss": "this model",
+    "end_loss": "end of descent",
+    "best_known": "best known",
+    "rug": "rug",
+    "zero_loss": "zero model",
+    "lower_bound": "lower bound",
+}
+# Features whose numbers are listed or drawn one by one; whose matrix is drawn at all.
+_FEW, _MATRIX = 40, 1024
+_CAPTION = (
+    "Left: decoder times encoder, row i makes output i. Middle: {middle} Right: the exact loss per feature "
+    "beside what is known of this law and size; bounds of 0 and what is not known are left out."
+)
+_PLANE = (
+    "each feature's encoding as a line from the origin, and its decoder, unless it is the same, as a ring."
+)
+_SHARES = "the share of a hidden dimension that each feature has."
+
+
+def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw W_out W_in, red where it is positive and blue where it is negative; of an audited model's data."""
+    check_axes(ax)
+    M = ds["W_out"].values @ ds["W_in"].values
+    top = np.abs(M).max() or 1.0
+    drawn = ax.imshow(M, cmap="RdBu_r", vmin=-top, vmax=top, interpolation="auto")
+    ax.figure.colorbar(drawn, ax=ax, shrink=0.85)
+    ax.grid(False)
+    ax.set(title="W$_{out}$ W$_{in}$", xlabel="feature", ylabel="output")
+    return ax
+
+
+def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw encodings and decoders in the plane of two hidden neurons, or else features' dimensionalities."""
+    check_axes(ax)
+    W_out, W_in = ds["W_out"].values, ds["W_in"].values
+    if len(W_in) != 2:
+        ax.plot(ds["dimensionality"], "o", markersize=3)
+        ax.set(ylim=(-0.03, 1.05), xlabel="feature", ylabel="dimensionality")
+        return ax
+    for k, (x, y) in enumerate(W_in.T):
+        ax.plot([0, x], [0, y], color="C1", linewidth=1)
+        if W_in.shape[1] <= _FEW:
+            ax.annotate(str(k), (x, y), xytext=(3, 3), textcoords="offset points", fontsize=8)
+    ax.plot(*W_in, ".", color="C1", label="encodings")
+    if not np.array_equal(W_out, W_in.T):
+        ax.plot(*W_out.T, "o", color="C2", markerfacecolor="none", label="decoders")
+        ax.legend()
+    ends = 1.15 * max(np.abs(W_in).max(), np.abs(W_out).max(), 1e-12) * np.array([-1.0, 1.0])
+    ax.set(xlabel="hidden neuron 0", ylabel="hidden neuron 1", xlim=ends, ylim=ends, aspect="equal")
+    return ax
+
+
+def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the loss beside bounds and other models on a logarithmic axis; of an audited model's data."""
+    check_axes(ax)
+    found = {label: float(ds[name]) for name, label in _LOSSES.items()}
+    found = {label: loss for label, loss in found.items() if 0.0 < loss < np.inf}
+    for k, (label, loss) in enumerate(reversed(found.items())):
+        ax.plot(loss, k, "D" if label == "this model" else "o", color="C2" if label == "this model" else "C1")
+        ax.annotate(
+            f"{loss:.3g}", (loss, k), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=7
+        )
+    ax.set_yticks(range(len(found)), list(found)[::-1])
+    ax.set(xscale="log", ylim=(-0.5, len(found)), xlabel="loss per feature")
+    ax.margins(x=0.25)
+    return ax
+
+
+def _figure(one: Audited) -> Figure:
+    names = "loss", "end_loss", "best_known", "rug", "zero_loss", "lower_bound"
+    arrays = {
+        "W_out": (("feature", "neuron"), one.W_out),
+        "W_in": (("neuron", "feature"), one.W_in),
+        "dimensionality": ("feature", one.dimensionality),
+    }
+    data = xr.Dataset(arrays | {name: ((), getattr(one, name)) for name in names})
+    panels = (plot_gram, plot_weights, plot_losses)[one.n_features > _MATRIX :]
+    caption = _CAPTION.format(middle=_PLANE if one.n_hidden == 2 else _SHARES)
+    return Figure("model", "Weights and losses", caption, data, panels, len(panels), (3.5, 3.1))
+
+
+def _law(one: Audited) -> str:
+    law = one.law
+    said = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
+    said += [f"importance {span(law.importance)}"]
+    said += [f"{len(law.groups)} groups"] * bool(law.groups)
+    said += [f"exactly {law.exactly} on"] * (law.exactly is not None)
+    return ", ".join(said)
+
+
+def _model(one: Audited) -> str:
+    """Return a model's part of the page."""
+    slope = one.gradient_norm
+    numbers = [
+        ("features, hidden neurons", f"{one.n_features}, {one.n_hidden}{', tied' if one.tied else ''}"),
+        ("law", _law(one)),
+        ("exact loss per feature", f"{one.loss:.6g}, off by at most {one.loss_error:.1e}"),
+        ("best known", f"{one.best_known:.6g}: {one.best_name}"),
+        ("proved lower bound", f"{one.lower_bound:.6g}"),
+        ("macroscopic loss of the rug", "not for such features" if np.isnan(one.rug) else f"{one.rug:.6g}"),
+        ("loss of the zero model", f"{one.zero_loss:.6g}"),
+        ("end of descent from here", "not asked" if np.isnan(one.end_loss) else f"{one.end_loss:.6g}"),
+        ("gradient, over the zero model's loss", "not asked" if np.isnan(slope) else f"{slope:.2g}"),
+        ("features represented", str(one.represented)),
+    ]
+    figure = _figure(one)
+    parts = [
+        page.paragraphs(one.sentence + (f"\n\nStructure: {one.structure}." if one.structure else "")),
+        page.table("", ["what", "value"], numbers),
+        page.drawn(figure, f"model-{one.instance}", svg(figure)),
+    ]
+    if one.n_features <= _FEW:
+        each = zip(range(one.n_features), one.per_feature, one.b, one.dimensionality, strict=True)
+        parts.append(page.table("Features", ["feature", "squared error", "bias", "dimensionality"], each))
+    return "\n".join(parts)
+
+
+def render(found: Audit, name: str) -> str:
+    """Return the page; `name` is that of what was audited, any text."""
+    values = [[one.instance, *(getattr(one, column) for column in COLUMNS)] for one in found.models]
+    rows = [
+        [value if isinstance(value, str) or np.isfinite(value) else None for value in row] for row in values
+    ]
+    heads = ["instance", *(column.replace("_", " ") for column in COLUMNS)]
+    body = [("All models", page.table("", heads, rows))] if len(rows) > 1 else []
+    body += [(f"Instance {one.instance}", _model(one)) for one in found.models]
+    lead = "What trained models ReLU(W_out W_in x + b) are, and how good they could be. "
+    return page.page(f"Audit of {name}", f"{lead}Layout: `{found.layout}`.", body, script=False)
