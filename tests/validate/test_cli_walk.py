@@ -25,6 +25,7 @@ from superposition.validate import (
     tasks,
     training,
 )
+from superposition.validate.audit import page
 from superposition.validate.claims import catalogue
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
@@ -116,6 +117,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(laboratory, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "GALLERY", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
+    monkeypatch.setattr(page, "render", lambda found, name: "")
     monkeypatch.setattr(report, "PHENOMENA", ("one",))
     monkeypatch.setattr(tasks, "perform", reach)  # of the report
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
