@@ -4,6 +4,7 @@ import json
 import pickle
 import re
 import struct
+import sys
 
 import numpy as np
 import pytest
@@ -433,3 +434,21 @@ def test_pictures_are_of_what_they_say():
         assert drawn["this model"] == one.loss
         assert drawn["zero model"] == one.zero_loss
         assert "end of descent" not in drawn
+
+
+def test_progress_is_told_on_a_terminal_alone(tmp_path, capsys, monkeypatch):
+    np.savez(tmp_path / "model.npz", W=W, b_final=B)
+    words = ["audit", str(tmp_path / "model.npz"), "--p", "0.1", "--steps", "0", "--starts", "0"]
+    for terminal, more, lines in (
+        (True, [], 3),
+        (True, ["--json"], 0),
+        (True, ["--instances", "1"], 0),
+        (False, [], 0),
+    ):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        assert main([*words, *more]) == 0
+        said = capsys.readouterr().err
+        assert said.count("\n") == lines
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(words) == 0
+    assert "s, 3 of 3] instance 2" in capsys.readouterr().err

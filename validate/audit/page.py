@@ -22,14 +22,15 @@ _LOSSES = {
 }
 # Features whose numbers are listed or drawn one by one; whose matrix is drawn at all.
 _FEW, _MATRIX = 40, 1024
-_CAPTION = (
-    "Left: decoder times encoder, row i makes output i. Middle: {middle} Right: the exact loss per feature "
-    "beside what is known of this law and size; bounds of 0 and what is not known are left out."
-)
+_GRAM = "Decoder times encoder, row i makes output i."
 _PLANE = (
-    "each feature's encoding as a line from the origin, and its decoder, unless it is the same, as a ring."
+    "Each feature's encoding as a line from the origin, and its decoder, unless it is the same, as a ring."
 )
-_SHARES = "the share of a hidden dimension that each feature has."
+_SHARES = "The share of a hidden dimension that each feature has."
+_BESIDE = (
+    "The exact loss per feature beside what is known of this law and size; bounds of 0 and what is not known "
+    "are left out."
+)
 
 
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -89,9 +90,10 @@ def _figure(one: Audited) -> Figure:
         "dimensionality": ("feature", one.dimensionality),
     }
     data = xr.Dataset(arrays | {name: ((), getattr(one, name)) for name in names})
+    # A matrix of more features would show nothing.
     panels = (plot_gram, plot_weights, plot_losses)[one.n_features > _MATRIX :]
-    caption = _CAPTION.format(middle=_PLANE if one.n_hidden == 2 else _SHARES)
-    return Figure("model", "Weights and losses", caption, data, panels, len(panels), (3.5, 3.1))
+    said = (_GRAM, _PLANE if one.n_hidden == 2 else _SHARES, _BESIDE)[-len(panels) :]
+    return Figure("model", "Weights and losses", " ".join(said), data, panels, len(panels), (3.5, 3.1))
 
 
 def _law(one: Audited) -> str:
