@@ -151,6 +151,7 @@ def test_keys_of_ones_own():
     [
         ({"weights": OUT[0]}, r"`model` must have a known layout .*; got .*weights \(5, 2\)"),
         ({"weights": IN, "bias": np.ones((3, 5, 2))}, r"`model` must have a known layout .*bias \(3, 5, 2\)"),
+        ({"W": OUT[0].T}, r"`model` must have a known layout .*; got .*W \(2, 5\)"),
         ({0: OUT[0], 1: B[0]}, r"`model` must have a known layout .*; got .*0 \(5, 2\), 1 \(5,\)"),
         (audit.Weights(OUT[0], IN[0].T, B[0]), r"`W_in of instance 0` must have shape \(2, 5\)"),
         (

@@ -1,8 +1,9 @@
 """Audits of trained toy models: what they are, how good they could be, and whether training found it."""
 
 from .layouts import LAYOUTS, Layout, Weights, recognise
-from .models import COLUMNS, VERDICTS, Audit, Audited, audit
+from .models import audit
 from .read import state_of
+from .results import COLUMNS, VERDICTS, Audit, Audited
 
 __all__ = [
     "COLUMNS",

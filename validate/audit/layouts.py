@@ -65,7 +65,8 @@ class Layout:
             for axis, size in zip(known[name], array.shape, strict=True):
                 if sizes.setdefault(axis, size) != size:
                     return False
-        return True
+        # One matrix alone could be either way round; those whose files have no bias are of many features.
+        return self.b_saved or sizes["f"] > sizes["h"]
 
     def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
         """Yield the instances."""

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from .. import page
 from ..drawing import check_axes, svg
 from ..experiment import Figure, span
-from .models import COLUMNS, Audit, Audited
+from .results import COLUMNS, Audit, Audited
 
 __all__ = ["plot_gram", "plot_losses", "plot_weights", "render"]
 

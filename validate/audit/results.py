@@ -1,0 +1,138 @@
+"""What an audit says of a model."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+from ...theory.results import result
+from .. import files
+
+__all__ = ["COLUMNS", "SAME", "VERDICTS", "Audit", "Audited"]
+
+# Relative differences of losses below this are rounding of the weights.
+SAME = 1e-6
+# What a table of models shows of each.
+COLUMNS = ("loss", "best_known", "lower_bound", "rug", "end_loss", "gradient_norm", "represented", "verdict")
+VERDICTS = ("best known", "local minimum", "saddle", "unfinished", "not asked")
+
+
+@result
+class Audited:
+    """One model beside what is known of its law. Losses are per feature, weighed by importance."""
+
+    instance: int
+    """Its place in the file, from 0."""
+    n_features: int
+    n_hidden: int
+    W_out: FloatArray
+    """Decoder. Shape (n_features, n_hidden)."""
+    W_in: FloatArray
+    """Encoder. Shape (n_hidden, n_features)."""
+    b: FloatArray
+    """Bias. Shape (n_features,)."""
+    bias_assumed: bool
+    """Whether the file leaves the bias out, and `b` is that of least loss beside the weights."""
+    tied: bool
+    """Whether the decoder is the transpose of the encoder."""
+    loss: float
+    """Exact expected loss."""
+    loss_error: float
+    """What `loss` is off by at most."""
+    per_feature: FloatArray
+    """Mean squared error of each feature, without its importance."""
+    zero_loss: float
+    """Loss of the model that always answers 0."""
+    best_known: float
+    """Least loss that is known at this size; infinite where none is (features that differ, above 9)."""
+    best_name: str
+    """What has it."""
+    lower_bound: float
+    """What no model of this size can beat; 0 where nothing is proved."""
+    rug: float
+    """Macroscopic loss of the rug at this ratio; nan for features that differ."""
+    represented: int
+    """Features to which the model answers at all."""
+    dimensionality: FloatArray
+    """Share of a hidden dimension that each feature has (Elhage et al. 2022)."""
+    structure: str
+    """Which features hang together, and how; empty above 40 features."""
+    gradient_norm: float
+    """Length of the gradient by weights and biases over `zero_loss`; nan above 64 features, if not asked."""
+    end_loss: float
+    """Where descent on the exact loss from these weights ends; nan where it was not asked for."""
+    verdict: str
+    """One of `VERDICTS`."""
+    law: Features
+    """Law of the data that it was audited for."""
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in one sentence."""
+        above = self.loss / self.best_known - 1.0 if self.best_known > 0.0 else np.inf
+        beside = (
+            f"{above:.2%} above the best known ({self.best_name})"
+            if above > SAME
+            else f"no worse than the best known ({self.best_name})"
+        )
+        if not np.isfinite(self.best_known):
+            beside = "nothing is known beside it"
+        fall = 1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0
+        left = self.end_loss / self.best_known - 1.0 if self.best_known > 0.0 else np.nan
+        end = f", to {left:.2%} above it" if np.isfinite(left) and left > SAME else ""
+        known = {
+            "best known": f"A minimum of the exact loss, {beside}.",
+            "local minimum": f"A minimum of the exact loss, {beside}: stuck, longer training will not help.",
+            "saddle": f"At a saddle, {beside}: descent on the exact loss falls by {fall:.2%}{end}.",
+            "unfinished": f"Not at a minimum: {beside}; descent on the exact loss falls by {fall:.2%}{end}.",
+            "not asked": f"Loss {self.loss:.4g}, {beside}.",
+        }
+        assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
+        return known[self.verdict] + assumed
+
+
+@result
+class Audit:
+    """The models of a file, one by one."""
+
+    layout: str
+    """Name of the layout in which the weights were found."""
+    models: tuple[Audited, ...]
+
+    def write_page(self, path: str | Path, name: str = "a model") -> Path:
+        """Write one HTML file that loads nothing, readable on phones, on paper and on dark screens.
+
+        Each model has its sentence, its numbers, and a figure: the matrix W_out W_in, the encodings in the
+        plane of two hidden neurons (of others the features' dimensionalities), its loss beside what is known.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write, whole or not at all.
+        name : str, optional
+            What was audited, for the title; any text.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from superposition.validate.audit import audit
+        >>> found = audit({"W": np.array([[1.0], [-1.0]]), "b": np.zeros(2)}, 0.1, starts=2)
+        >>> with TemporaryDirectory() as folder:
+        ...     found.write_page(f"{folder}/pair.html", "two features").name
+        'pair.html'
+        """
+        from .page import render  # with Matplotlib and the ledger, which take longer to load than to audit
+
+        target = files.output_file(path)
+        files.write_text(target, render(self, name))
+        return target
