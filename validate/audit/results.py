@@ -18,6 +18,10 @@ COLUMNS = ("loss", "best_known", "lower_bound", "rug", "end_loss", "gradient_nor
 VERDICTS = ("best known", "local minimum", "saddle", "unfinished", "not asked")
 
 
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.3g}%"
+
+
 @result
 class Audited:
     """One model beside what is known of its law. Losses are per feature, weighed by importance."""
@@ -67,25 +71,26 @@ class Audited:
     law: Features
     """Law of the data that it was audited for."""
 
+    def _above(self, loss: float) -> str:
+        """Return how far a loss is above the best known, or nothing if it is not."""
+        none = self.best_known <= SAME * self.zero_loss  # 0, or rounding of it: no unit
+        above = (loss - self.best_known) / (self.zero_loss if none else self.best_known)
+        return f"{_percent(above)}{' of the zero model' if none else ''} above" if above > SAME else ""
+
     @property
     def sentence(self) -> str:
         """What was found, in one sentence."""
-        above = self.loss / self.best_known - 1.0 if self.best_known > 0.0 else np.inf
-        beside = (
-            f"{above:.2%} above the best known ({self.best_name})"
-            if above > SAME
-            else f"no worse than the best known ({self.best_name})"
-        )
+        beside = f"{self._above(self.loss) or 'no worse than'} the best known ({self.best_name})"
         if not np.isfinite(self.best_known):
             beside = "nothing is known beside it"
-        fall = 1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0
-        left = self.end_loss / self.best_known - 1.0 if self.best_known > 0.0 else np.nan
-        end = f", to {left:.2%} above it" if np.isfinite(left) and left > SAME else ""
+        fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
+        left = self._above(self.end_loss)
+        end = f", to {left} it" if left else ""
         known = {
             "best known": f"A minimum of the exact loss, {beside}.",
             "local minimum": f"A minimum of the exact loss, {beside}: stuck, longer training will not help.",
-            "saddle": f"At a saddle, {beside}: descent on the exact loss falls by {fall:.2%}{end}.",
-            "unfinished": f"Not at a minimum: {beside}; descent on the exact loss falls by {fall:.2%}{end}.",
+            "saddle": f"At a saddle, {beside}: descent on the exact loss falls by {fall}{end}.",
+            "unfinished": f"Not at a minimum: {beside}; descent on the exact loss falls by {fall}{end}.",
             "not asked": f"Loss {self.loss:.4g}, {beside}.",
         }
         assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
