@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
-NAMES = ("tour", "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
+OF_SOURCES = ("tour", "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
+NAMES = (*OF_SOURCES, "audit")  # which is about public code: no statement in print
 LARGEST_FIGURE, LARGEST_NOTEBOOK = 60_000, 250_000  # bytes
 
 
@@ -45,13 +46,22 @@ def test_was_run_from_top_to_bottom_without_complaint(name):
     assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OF_SOURCES)
 def test_says_what_the_source_has_wrong_by_computing_it(name):
     notebook = _read(name)
     shown = [cell for cell in _code(notebook) if "claims.run(" in "".join(cell["source"])]
     assert len(shown) == 1
     text = "".join(line for output in shown[0]["outputs"] for line in output["text"])
     assert "holds with a correction: " in text or "order only: " in text
+
+
+def test_the_audits_found_a_cause_for_each_kind_of_gap():
+    outputs = [output for cell in _code(_read("audit")) for output in cell["outputs"]]
+    text = "".join(line for output in outputs for line in output.get("text", ()))
+    assert "stuck, longer training will not help" in text
+    assert re.search(r"spd, random bias: [1-9] dead", text)
+    assert re.search(r"spd, bias 0: 0 dead", text)
+    assert re.search(r"devinterp, bias 0: 0 dead .*, [1-9] faint", text)
 
 
 @pytest.mark.parametrize("name", NAMES)
