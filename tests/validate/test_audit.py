@@ -278,6 +278,12 @@ def test_a_best_known_loss_of_nothing_is_no_unit():
     np.testing.assert_allclose(float(share) / 100, early.loss / early.zero_loss, rtol=0.005)
 
 
+def test_a_constant_output_represents_nothing():
+    state = {"W": np.array([[1.0], [-1.0], [0.0]]), "b": np.array([0.0, 0.0, 0.15])}
+    (found,) = audit.audit(state, 0.3, steps=0, starts=0).models
+    assert found.represented == 2
+
+
 def test_many_features_are_set_beside_codes():
     W_out = np.kron(np.eye(32), [[1.0], [-1.0]])
     (found,) = audit.audit({"W": W_out, "b": np.zeros(64)}, 0.05, steps=0).models

@@ -129,6 +129,8 @@ def _judged(found: _Measured) -> Audited:
         else:
             verdict = "best known" if here.loss <= known.best * (1.0 + SAME) + rounding else "local minimum"
     n, m = one.W_out.shape
+    answer = np.maximum(np.sum(one.W_out * one.W_in.T, axis=1) * law.scale + one.b, 0.0)
+    answer -= np.maximum(one.b, 0.0)
     return Audited(
         instance=found.instance,
         n_features=n,
@@ -146,9 +148,7 @@ def _judged(found: _Measured) -> Audited:
         best_name=name,
         lower_bound=known.lower,
         rug=known.rug,
-        represented=int(
-            np.sum(np.sum(one.W_out * one.W_in.T, axis=1) * law.scale + one.b > KEPT * law.scale)
-        ),
+        represented=int(np.sum(answer > KEPT * law.scale)),
         dimensionality=feature_dimensionality(one.W_in.T),
         structure=structure(one.W_in.T) if n <= _STRUCTURE else "",
         gradient_norm=found.slope,

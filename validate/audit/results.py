@@ -57,7 +57,7 @@ class Audited:
     rug: float
     """Macroscopic loss of the rug at this ratio; nan for features that differ."""
     represented: int
-    """Features to which the model answers at all."""
+    """Features that, at their largest value and alone, raise their output."""
     dimensionality: FloatArray
     """Share of a hidden dimension that each feature has (Elhage et al. 2022)."""
     structure: str
