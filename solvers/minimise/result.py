@@ -75,7 +75,7 @@ class Minimum:
         model that always answers 0. With an l1 penalty that of the shortest subgradient.
     curvature : float or None
         Least eigenvalue of the objective's Hessian, divided in the same way, without the zeros of symmetries.
-        None at kinks, or from 8 features on: see `solvers.codes.curvatures`.
+        None at kinks, or where it is dear (from 10 features on): see `solvers.codes.curvatures`.
     minima : tuple of Local
         The distinct minima of all starts, best first. Two are the same if their objectives are and their
         matrices W_out W_in and biases are, up to the order of features that the law leaves alike.

@@ -21,7 +21,7 @@ __all__ = ["descend", "minimise"]
 _MOST_FEATURES, _LARGEST = 64, 1024
 # Largest weight that is given: the loss holds fourth powers of it.
 _HUGE = 1e20
-# Steps of 50 ns in a Hessian by differences: two gradients for each free weight, each of n 5^n steps.
+# Steps of 50 ns in a Hessian by differences: two gradients for each free weight.
 _WORK = 2e8
 # Steps of these differences: of the weights, and of a bias relative to it, since the loss bends at bias 0.
 _STEP, _LEAST_STEP = 1e-5, 1e-10
@@ -73,7 +73,9 @@ def _descent(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
         return level, np.concatenate([by[:count] + aim.l1, aim.l1 - by[:count], by[count:]])
 
     y = x / scale
-    bounds: list[Any] = [(0.0, None)] * (2 * count) if aim.l1 else [(None, None)] * count
+    top = aim.largest
+    least = None if top is None else -top
+    bounds: list[Any] = [(0.0, top)] * (2 * count) if aim.l1 else [(least, top)] * count
     bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
     if aim.l1:
         y = np.concatenate([np.maximum(y[:count], 0.0), np.maximum(-y[:count], 0.0), y[count:]])
@@ -137,7 +139,7 @@ def _bend(aim: Objective, x: FloatArray) -> FloatArray | None:
 
 def _polish(aim: Objective, end: _End, steps: int, tol: float) -> _End:
     """Finish by Newton's method where the objective is smooth, and leave saddles."""
-    dear = 2.0 * aim.size * aim.n * 5.0**aim.n > _WORK
+    dear = 2.0 * aim.size * aim.work > _WORK
     if not aim.exact or dear or aim.l1 or not np.isfinite(end.value):
         return end
     for _ in range(3):
@@ -158,8 +160,11 @@ def _newton(aim: Objective, end: _End, tol: float) -> tuple[_End, FloatArray | N
     H = _bend(aim, end.x)
     if H is None:
         return replace(end, curvature=None), None
-    turns = aim.symmetries(end.x)
-    kept = linalg.null_space(turns.T, rcond=1e-9) if turns.size else np.eye(end.x.size)
+    turns, held = aim.symmetries(end.x), aim.held(end.x)
+    if held.any() and turns.size:  # the symmetries that leave the weights at their bounds where they are
+        turns = turns @ linalg.null_space(turns[held], rcond=1e-9)
+    fixed = np.hstack([turns, np.eye(end.x.size)[:, held]])
+    kept = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(end.x.size)
     values, vectors = np.linalg.eigh(kept.T @ H @ kept)
     vectors = kept @ vectors
     firm = np.abs(values) > _FLAT * np.abs(values).max()
@@ -169,7 +174,9 @@ def _newton(aim: Objective, end: _End, tol: float) -> tuple[_End, FloatArray | N
         step = np.where(firm, by / np.where(firm, values, 1.0), 0.0)
         new = x - vectors @ step
         less = float(np.linalg.norm(aim.slope(new)))
-        if not less < 0.5 * slope:
+        count = new.size - aim.biases
+        outside = aim.largest is not None and np.abs(new[:count]).max() > aim.largest
+        if outside or not less < 0.5 * slope:
             break
         x, slope = new, less
     value = aim.value(x)
@@ -265,6 +272,7 @@ def minimise(
     bias: bool | str = True,
     penalty: Penalty = None,
     classes: int | None = None,
+    largest: float | None = None,
     starts: int = 20,
     steps: int = 1000,
     tol: float = 1e-6,
@@ -293,6 +301,9 @@ def minimise(
     classes : int, optional
         Count only inputs with at most so many features on. The loss is then the part of the expected loss
         that comes from them.
+    largest : float, optional
+        Bound of the absolute value of each weight; biases are free. Without it free weights of sparse
+        features grow by many decades, and descents end on the way.
     starts : int, optional
         Random starts. Ordered ones are added to them: axes with antipodes, regular polygons, and orthogonal
         sets of the features that matter most, by importance times second moment.
@@ -318,8 +329,9 @@ def minimise(
     -----
     L-BFGS-B from each start. An output that is never positive has no gradient: its bias becomes the mean of
     its feature, and the descent goes on. The best end is finished by Newton's method, which leaves saddles.
-    The loss of up to 8 features with uniform values, or of few classes, is summed over all patterns; of
-    others it comes from `solvers.loss`.
+    The loss of up to 9 independent features with uniform values is folded (`solvers.loss.folds`); that of up
+    to 8 others with bounded values, or of few classes, is summed over all patterns; of others it comes from
+    `solvers.loss`.
 
     Examples
     --------
@@ -332,7 +344,7 @@ def minimise(
     count, most = arguments.integer("starts", starts, 0, 10**6), arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
     generator = arguments.generator("rng", rng)
-    aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes)
+    aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes, largest)
     if first is not None and not isinstance(first, list | tuple):
         raise ValueError(f"`first` must be a list of models; got {arguments.shown(first)}.")
     models = [
@@ -359,6 +371,7 @@ def descend(
     bias: bool | str = True,
     penalty: Penalty = None,
     classes: int | None = None,
+    largest: float | None = None,
     steps: int = 500,
     tol: float = 1e-6,
 ) -> Minimum:
@@ -372,13 +385,13 @@ def descend(
         Encoder; in a tied model it has to be the transpose of the decoder. Not modified.
     b : (n_features,) array_like of float
         Bias. Not modified.
-    law, tied, bias, penalty, classes, steps, tol
+    law, tied, bias, penalty, classes, largest, steps, tol
         As for `minimise`; n_features may be as large as 1024.
 
     Returns
     -------
     Minimum
-        Never above the start.
+        Never above the start, if that is within `largest`.
 
     Raises
     ------
@@ -387,8 +400,8 @@ def descend(
 
     Notes
     -----
-    Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty weighs them: the descent is
-    then the same for every split of one product. A step of 64 features takes a fifth of a second.
+    Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty or bound weighs them: the
+    descent is then the same for every split of one product. A step of 64 features takes a fifth of a second.
 
     Examples
     --------
@@ -403,10 +416,10 @@ def descend(
     W_out, W_in, b = _checked(("W_out", "W_in", "b"), (W_out, W_in, b), n, m)
     most = arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
-    aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes)
+    aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes, largest)
     if aim.tied and not np.allclose(W_in, W_out.T, rtol=1e-12, atol=0.0):
         raise ValueError("`W_in` must be the transpose of `W_out` in a tied model; got another matrix.")
-    if not aim.tied and not aim.l1 and not callable(penalty):
+    if not aim.tied and not aim.l1 and not callable(penalty) and aim.largest is None:
         left, sizes, right = np.linalg.svd(W_out @ W_in)
         width = min(n, m)
         root = np.sqrt(sizes[:width])

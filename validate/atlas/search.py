@@ -1,0 +1,210 @@
+"""Solving the atlas: descents from many starts, then from what neighbours found, until nothing improves."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...solvers.minimise import Minimum, descend, minimise
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ..files import locked, output_folder, read_arrays, write_arrays, write_text
+from ..progress import Clock
+from ..tasks import Task, perform
+from .grid import GRID, LARGEST, Problem, neighbours
+from .store import write
+
+__all__ = ["make", "solve"]
+
+STEPS, ROUNDS = 3000, 12
+# Sizes of the kicks that the best model known gets in a round, in units of its weights.
+KICKS = (0.02, 0.1, 0.3)
+# Improvements below this share of the loss of the zero model are rounding.
+ROUNDING = 1e-12
+# A further feature or neuron begins with weights of this size.
+_STIR = 0.01
+
+Found = Mapping[str, Any]
+
+
+def _kept(found: Minimum, **more: Any) -> dict[str, Any]:
+    """Return what a round keeps of a search."""
+    curvature = np.nan if found.curvature is None else found.curvature
+    one = {name: getattr(found, name) for name in ("W_out", "W_in", "b", "loss", "gradient_norm")}
+    return {**one, "curvature": curvature, **more}
+
+
+def solve(problem: Problem, starts: int, seed: int) -> dict[str, Any]:
+    """Return the least model from random and ordered starts."""
+    found = minimise(
+        problem.n_features,
+        problem.n_hidden,
+        problem.law,
+        tied=problem.tied,
+        largest=LARGEST,
+        starts=starts,
+        steps=STEPS,
+        rng=problem.rng(seed, 0),
+    )
+    bound = found.certificate.lower_bound
+    return _kept(found, losses=found.losses, minima=len(found.minima), lower_bound=bound)
+
+
+def _fitted(found: Found, problem: Problem, rng: np.random.Generator) -> tuple[FloatArray, ...]:
+    """Return a neighbour's model at this problem's size: with its least feature or neuron dropped, or one more."""
+    n, m = problem.n_features, problem.n_hidden
+    W_out, W_in, b = (np.array(found[name]) for name in ("W_out", "W_in", "b"))
+    if len(b) > n:
+        # The last feature weighs least where importances fall; where they do not, the shortest is least.
+        least = len(b) - 1 if problem.importance != "equal" else int(np.argmin(np.square(W_in).sum(axis=0)))
+        W_out, W_in, b = np.delete(W_out, least, 0), np.delete(W_in, least, 1), np.delete(b, least)
+    elif len(b) < n:
+        W_out = np.vstack([W_out, _STIR * rng.normal(size=W_out.shape[1])])
+        W_in, b = np.hstack([W_in, _STIR * rng.normal(size=(len(W_in), 1))]), np.append(b, problem.p / 2)
+    if len(W_in) > m:
+        least = int(np.argmin(np.square(W_in).sum(axis=1)))
+        W_out, W_in = np.delete(W_out, least, 1), np.delete(W_in, least, 0)
+    elif len(W_in) < m:
+        W_out = np.hstack([W_out, _STIR * rng.normal(size=(n, 1))])
+        W_in = np.vstack([W_in, _STIR * rng.normal(size=n)])
+    return W_out, W_in, b
+
+
+def improve(problem: Problem, known: Found, others: Sequence[Found], seed: int, turn: int) -> dict[str, Any]:
+    """Return the least end of descents from the model itself, after kicks, and from its neighbours' models."""
+    rng = problem.rng(seed, turn)
+    best, size = dict(known), np.sqrt(np.mean(known["W_in"] ** 2))
+    models = [_fitted(one, problem, rng) for one in (known, *others)]
+    for kick in KICKS:
+        apart = [kick * size * rng.normal(size=known[name].shape) for name in ("W_out", "W_in")]
+        models.append((known["W_out"] + apart[0], known["W_in"] + apart[1], known["b"]))
+    for W_out, W_in, b in models:
+        W_out = np.clip(W_in.T if problem.tied else W_out, -LARGEST, LARGEST)
+        W_in = W_out.T if problem.tied else np.clip(W_in, -LARGEST, LARGEST)
+        end = descend(W_out, W_in, b, problem.law, tied=problem.tied, largest=LARGEST, steps=STEPS)
+        if end.loss < best["loss"] - ROUNDING * problem.zero_loss:
+            best.update(_kept(end))
+    return best
+
+
+def make(
+    folder: str | Path,
+    *,
+    jobs: int = 1,
+    starts: int = 24,
+    seed: int = 0,
+    problems: Sequence[Problem] = GRID,
+    tell: Callable[[str], None] = print,
+) -> Path:
+    """Solve the atlas anew and write it; what a run that was stopped has left in the folder is taken up.
+
+    Parameters
+    ----------
+    folder : path
+        For `atlas.safetensors` and `atlas.json`, and a small file for each problem and round.
+    jobs : int, optional
+        Processes. The result does not depend on them.
+    starts : int, optional
+        Random starts of each problem; ordered ones are added.
+    seed : int, optional
+        Seed of all.
+    problems : sequence of Problem, optional
+        All by default.
+    tell : callable, optional
+        Gets a line for each problem that is solved.
+
+    Returns
+    -------
+    Path
+        The manifest, `atlas.json`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the folder cannot be written, or holds another run.
+
+    Notes
+    -----
+    The first round searches from random starts. In further rounds each problem descends from its own model
+    after kicks, and from the models of neighbours: the next p, one feature or neuron more or less, the other
+    importances, the tied model of a free problem. A problem rests while neither it nor a neighbour improves;
+    the atlas is finished when all rest.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from superposition.validate.atlas import GRID
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     make(folder, starts=2, problems=GRID[:1], tell=lambda line: None).name
+    'atlas.json'
+    """
+    jobs = arguments.integer("jobs", jobs, 1, 1024)
+    settings = {
+        "starts": arguments.integer("starts", starts, 0, 10**6),
+        "seed": arguments.integer("seed", seed, 0, 2**32 - 1),
+        "steps": STEPS,
+        "rounds": ROUNDS,
+        "kicks": list(KICKS),
+        "largest": LARGEST,
+        "problems": [one.name for one in problems],
+    }
+    place = output_folder(folder, "folder")
+    with locked(place):
+        _agree(place / "settings.json", settings)
+        known = _solved(place, problems, settings, jobs, tell)
+        settings["problems"] = len(problems)
+        return write(place, [(one, known[one.name]) for one in problems], settings)
+
+
+def _agree(path: Path, settings: Mapping[str, Any]) -> None:
+    """Note the settings of a folder, or refuse those of another run."""
+    if path.exists():
+        try:
+            before = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"`folder` must hold a run's settings; got {str(path)!r} ({error}).") from error
+        for name, value in settings.items():
+            if before.get(name) != value:
+                said = f"`folder` must be empty or hold a run of the same settings; got {str(path.parent)!r}"
+                was, wanted = (arguments.shown(one) for one in (before.get(name), value))
+                raise ValueError(f"{said} with {name} {was}, not {wanted}.")
+    write_text(path, json.dumps(settings) + "\n")
+
+
+def _solved(
+    place: Path, problems: Sequence[Problem], settings: Mapping[str, Any], jobs: int, tell: Callable[[str], None]
+) -> dict[str, Found]:
+    """Return the models after all rounds."""
+    by_name = {one.name: one for one in problems}
+    beside = {one.name: [other.name for other in neighbours(one, problems)] for one in problems}
+    known: dict[str, Found] = {}
+    awake = list(by_name)
+    for turn in range(ROUNDS + 1):
+        found: dict[str, Found] = {}
+        tasks = []
+        for name in awake:
+            path = place / f"{name}.{turn}.npz"
+            if path.exists():
+                found[name] = read_arrays(path)
+            elif turn == 0:
+                tasks.append(Task(name, solve, (by_name[name], settings["starts"], settings["seed"])))
+            else:
+                others = [known[other] for other in beside[name]]
+                tasks.append(Task(name, improve, (by_name[name], known[name], others, settings["seed"], turn)))
+        clock = Clock(tasks, tell)
+
+        def reached(task: Task, one: Found, seconds: float) -> None:
+            write_arrays(place / f"{task.name}.{turn}.npz", one)
+            found[task.name] = one
+            share = float(one["loss"]) / by_name[task.name].zero_loss
+            clock.finished(task, f"round {turn}: {task.name} {share:.9f} in {seconds:.1f} s")
+
+        perform(tasks, jobs, reached)
+        better = {name for name in found if turn == 0 or found[name]["loss"] < known[name]["loss"]}
+        known.update(found)
+        if not better:
+            break
+        awake = [name for name in by_name if name in better or better.intersection(beside[name])]
+    return known

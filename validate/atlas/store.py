@@ -1,0 +1,3 @@
+"""The atlas on disk."""
+def write(*a):
+    raise NotImplementedError
