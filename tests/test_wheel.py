@@ -23,7 +23,13 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="builds from a checkout")
 
 FLOORS = ("theory", "solvers", "validate")
-DATA = ("theory/py.typed", "solvers/py.typed", "validate/page/*.css", "validate/page/*.js")
+DATA = (
+    "theory/py.typed",
+    "solvers/py.typed",
+    "validate/page/*.css",
+    "validate/page/*.js",
+    "validate/reference/atlas.*",
+)
 EXTRA = "pip install 'superposition[torch]'"
 TRAIN = ["train", "--n-features", "8", "--p", "0.1", "--ratio", "0.5", "--out", "runs.nc"]
 SMALL = ["n_features=8", "p=[0.1]", "ratio=[0.5]", "seeds=[0]", "steps=100", "evaluation_samples=1024"]

@@ -81,18 +81,18 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, name: str = "out") -> Iterator[None]:
     """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it."""
     try:
         import fcntl
     except ImportError:  # not on Windows
         yield
         return
-    with open(output_file(folder / ".lock", "out"), "a") as file:
+    with open(output_file(folder / ".lock", name), "a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            said = "`out` must be a folder that no other report is writing to now"
+            said = f"`{name}` must be a folder that no other run is writing to now"
             raise ValueError(f"{said}; got {str(folder)!r}.") from error
         yield
 

@@ -155,6 +155,21 @@ def test_a_feature_without_importance_costs_nothing():
     assert found.loss <= 1e-12
 
 
+def test_bounded_weights_stay_inside_and_arrive():
+    """Free weights of sparse features grow for long; within bounds they end at a minimum."""
+    bounded = minimise(5, 2, 0.05, tied=False, largest=2.0, starts=4)
+    weights = np.abs(np.concatenate([bounded.W_out.ravel(), bounded.W_in.ravel()]))
+    assert weights.max() == 2.0
+    assert bounded.status is Status.CONVERGED
+    assert bounded.curvature > 0
+    wider = minimise(5, 2, 0.05, tied=False, largest=4.0, starts=4)
+    assert minimise(5, 2, 0.05, starts=4).loss > bounded.loss > wider.loss
+    idle = minimise(5, 2, 0.05, largest=10.0, starts=2)
+    assert idle.loss == pytest.approx(minimise(5, 2, 0.05, starts=2).loss, rel=1e-12)
+    held = descend([[3.0], [-3.0]], [[0.3, -0.3]], np.zeros(2), 0.1, largest=0.5)
+    assert np.abs(held.W_out).max() == 0.5
+
+
 def test_interference_drives_the_antipodal_pair_away():
     kept, lost = (minimise(2, 1, 0.1, penalty=("interference", lam)) for lam in (1e-4, 0.05))
     assert (kept.W_out @ kept.W_in)[0, 1] < -0.9
@@ -173,8 +188,8 @@ def test_strong_l1_drops_all_features_exactly():
     assert np.sum(np.abs(weak.W_in) == 0) >= 2  # the axes are the sparsest of all rotations
 
 
-def test_nine_features_descend_on_the_transform():
-    found = descend(*_noisy(9, 4), 0.2, steps=30)
+def test_ten_features_descend_on_the_transform():
+    found = descend(*_noisy(10, 4), 0.2, steps=30)
     exact = exact_loss(found.W_out @ found.W_in, found.b, 0.2)
     assert found.loss == pytest.approx(exact.loss, abs=exact.error_estimate + found.error_estimate)
 
@@ -309,6 +324,7 @@ def test_extremes_are_finite_and_quiet(importance, p):
         (lambda: minimise(2, 1, 0.1, penalty=len), r"`penalty` must take W_out, W_in and b; got .*len"),
         (lambda: minimise(2, 1, 0.1, penalty=lambda *model: 0.5), r"`penalty` must return.*got 0.5"),
         (lambda: minimise(2, 1, 0.1, classes=3), r"`classes`.*got 3"),
+        (lambda: minimise(2, 1, 0.1, largest=0.0), r"`largest`.*got 0"),
         (lambda: minimise(40, 1, 0.1, classes=9), r"`classes`.*got 9"),
         (lambda: minimise(2, 1, Features(2, 0.1, values="normal"), classes=1), r"`classes`.*got 1"),
         (lambda: minimise(2, 1, 0.1, starts=-1), r"`starts`.*got -1"),

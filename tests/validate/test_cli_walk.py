@@ -15,6 +15,7 @@ import xarray as xr
 
 from superposition.theory import arguments
 from superposition.validate import (
+    atlas,
     certificates,
     claims,
     cli,
@@ -68,6 +69,7 @@ BASE = {
     "claims": {"--id": ["C8"]},
     "train": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"], "--out": ["x.nc"]},
     "experiment": {"name": ["toy.run"], "--out": ["x.nc"]},
+    "atlas": {"name": ["n2-m1-p0.1-equal-tied"], "--out": ["x.npz"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
     "check": {"file": ["certificate.json"]},
     "predict rug": {"--p": ["0.1"], "--ratio": ["0.5"]},
@@ -120,6 +122,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(page, "render", lambda found, name: "")
     monkeypatch.setattr(report, "PHENOMENA", ("one",))
     monkeypatch.setattr(tasks, "perform", reach)  # of the report
+    monkeypatch.setattr(atlas.search, "perform", reach)
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
     for module in (catalogue, claims):
         monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))

@@ -391,7 +391,7 @@ def test_two_reports_at_once_in_a_folder_exclude_each_other(small, tmp_path, cap
     with files.locked(tmp_path):
         assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
         line = capsys.readouterr().err
-        assert f"`out` must be a folder that no other report is writing to now; got {str(tmp_path)!r}" in line
+        assert f"`out` must be a folder that no other run is writing to now; got {str(tmp_path)!r}" in line
         assert below(tmp_path) == {".lock"}
         write(tmp_path / "other")
     write(tmp_path)

@@ -2,5 +2,6 @@
 
 from .grid import GRID, Problem
 from .search import make
+from .store import Entry, entries, export, load, names
 
-__all__ = ["GRID", "Problem", "make"]
+__all__ = ["GRID", "Entry", "Problem", "entries", "export", "load", "make", "names"]

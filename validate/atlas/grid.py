@@ -10,8 +10,8 @@ from ...theory.features import Features
 
 __all__ = ["GRID", "IMPORTANCES", "LARGEST", "Problem", "neighbours"]
 
-# Weights lie in [-2, 2], in tied models by themselves. Free ones of sparse features would grow by decades for the
-# last percents of the loss, and no descent would arrive.
+# Weights lie in [-2, 2], in tied models by themselves. Free ones of sparse features would grow by decades for
+# the last part of the loss, and no descent would arrive.
 LARGEST = 2.0
 IMPORTANCES = {"equal": 1.0, "falling": 0.7}
 """Importance of feature i: a power i of this number."""
@@ -21,7 +21,7 @@ P = (0.01, 0.03, 0.1, 0.3, 0.7)
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised: the exact loss per feature of ReLU(W_out W_in x + b), with weights up to `LARGEST`."""
+    """What is minimised: the exact loss per feature of ReLU(W_out W_in x + b), weights in [-2, 2]."""
 
     n_features: int
     n_hidden: int
@@ -53,7 +53,9 @@ class Problem:
 
 
 def problems(
-    sizes: Sequence[tuple[int, int]] = SIZES, p: Sequence[float] = P, importances: Sequence[str] = ("equal", "falling")
+    sizes: Sequence[tuple[int, int]] = SIZES,
+    p: Sequence[float] = P,
+    importances: Sequence[str] = ("equal", "falling"),
 ) -> tuple[Problem, ...]:
     """Return all combinations, tied and free."""
     every = product(sizes, p, importances, (True, False))
@@ -74,5 +76,7 @@ def neighbours(problem: Problem, among: Sequence[Problem]) -> Iterator[Problem]:
             abs(frequencies.index(one.p) - place),
             int(one.importance != problem.importance),
         )
-        if (sum(steps) == 1 and one.tied == problem.tied) or (sum(steps) == 0 and one.tied and not problem.tied):
+        if (sum(steps) == 1 and one.tied == problem.tied) or (
+            sum(steps) == 0 and one.tied and not problem.tied
+        ):
             yield one

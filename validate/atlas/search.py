@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from .store import write
 
 __all__ = ["make", "solve"]
 
-STEPS, ROUNDS = 3000, 12
+# Steps of each first descent, and of one that begins from a model that is already good; rounds at most.
+FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 12
 # Sizes of the kicks that the best model known gets in a round, in units of its weights.
 KICKS = (0.02, 0.1, 0.3)
 # Improvements below this share of the loss of the zero model are rounding.
@@ -45,7 +47,7 @@ def solve(problem: Problem, starts: int, seed: int) -> dict[str, Any]:
         tied=problem.tied,
         largest=LARGEST,
         starts=starts,
-        steps=STEPS,
+        steps=FIRST_STEPS,
         rng=problem.rng(seed, 0),
     )
     bound = found.certificate.lower_bound
@@ -53,7 +55,7 @@ def solve(problem: Problem, starts: int, seed: int) -> dict[str, Any]:
 
 
 def _fitted(found: Found, problem: Problem, rng: np.random.Generator) -> tuple[FloatArray, ...]:
-    """Return a neighbour's model at this problem's size: with its least feature or neuron dropped, or one more."""
+    """Return a neighbour's model at this problem's size: its least part dropped, or one more."""
     n, m = problem.n_features, problem.n_hidden
     W_out, W_in, b = (np.array(found[name]) for name in ("W_out", "W_in", "b"))
     if len(b) > n:
@@ -73,7 +75,7 @@ def _fitted(found: Found, problem: Problem, rng: np.random.Generator) -> tuple[F
 
 
 def improve(problem: Problem, known: Found, others: Sequence[Found], seed: int, turn: int) -> dict[str, Any]:
-    """Return the least end of descents from the model itself, after kicks, and from its neighbours' models."""
+    """Return the least end of descents from the model, from it after kicks, and from its neighbours'."""
     rng = problem.rng(seed, turn)
     best, size = dict(known), np.sqrt(np.mean(known["W_in"] ** 2))
     models = [_fitted(one, problem, rng) for one in (known, *others)]
@@ -93,7 +95,7 @@ def make(
     folder: str | Path,
     *,
     jobs: int = 1,
-    starts: int = 24,
+    starts: int = 8,
     seed: int = 0,
     problems: Sequence[Problem] = GRID,
     tell: Callable[[str], None] = print,
@@ -144,14 +146,14 @@ def make(
     settings = {
         "starts": arguments.integer("starts", starts, 0, 10**6),
         "seed": arguments.integer("seed", seed, 0, 2**32 - 1),
-        "steps": STEPS,
+        "steps": [FIRST_STEPS, STEPS],
         "rounds": ROUNDS,
         "kicks": list(KICKS),
         "largest": LARGEST,
         "problems": [one.name for one in problems],
     }
     place = output_folder(folder, "folder")
-    with locked(place):
+    with locked(place, "folder"):
         _agree(place / "settings.json", settings)
         known = _solved(place, problems, settings, jobs, tell)
         settings["problems"] = len(problems)
@@ -173,12 +175,28 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(settings) + "\n")
 
 
+def _reached(
+    place: Path, turn: int, found: dict[str, Found], clock: Clock, task: Task, one: Found, seconds: float
+) -> None:
+    """Keep what a task has found."""
+    write_arrays(place / f"{task.name}.{turn}.npz", one)
+    found[task.name] = one
+    share = float(one["loss"]) / task.arguments[0].zero_loss
+    clock.finished(
+        task, f"round {turn}: {task.name} has {share:.9f} of the zero model's loss, {seconds:.1f} s"
+    )
+
+
 def _solved(
-    place: Path, problems: Sequence[Problem], settings: Mapping[str, Any], jobs: int, tell: Callable[[str], None]
+    place: Path,
+    problems: Sequence[Problem],
+    settings: Mapping[str, Any],
+    jobs: int,
+    tell: Callable[[str], None],
 ) -> dict[str, Found]:
     """Return the models after all rounds."""
     by_name = {one.name: one for one in problems}
-    beside = {one.name: [other.name for other in neighbours(one, problems)] for one in problems}
+    beside: dict[str, list[str]] = {}
     known: dict[str, Found] = {}
     awake = list(by_name)
     for turn in range(ROUNDS + 1):
@@ -192,19 +210,15 @@ def _solved(
                 tasks.append(Task(name, solve, (by_name[name], settings["starts"], settings["seed"])))
             else:
                 others = [known[other] for other in beside[name]]
-                tasks.append(Task(name, improve, (by_name[name], known[name], others, settings["seed"], turn)))
-        clock = Clock(tasks, tell)
-
-        def reached(task: Task, one: Found, seconds: float) -> None:
-            write_arrays(place / f"{task.name}.{turn}.npz", one)
-            found[task.name] = one
-            share = float(one["loss"]) / by_name[task.name].zero_loss
-            clock.finished(task, f"round {turn}: {task.name} {share:.9f} in {seconds:.1f} s")
-
-        perform(tasks, jobs, reached)
+                tasks.append(
+                    Task(name, improve, (by_name[name], known[name], others, settings["seed"], turn))
+                )
+        perform(tasks, jobs, partial(_reached, place, turn, found, Clock(tasks, tell)))
         better = {name for name in found if turn == 0 or found[name]["loss"] < known[name]["loss"]}
         known.update(found)
         if not better:
             break
+        if turn == 0:
+            beside = {one.name: [other.name for other in neighbours(one, problems)] for one in problems}
         awake = [name for name in by_name if name in better or better.intersection(beside[name])]
     return known

@@ -1,3 +1,306 @@
-"""The atlas on disk."""
-def write(*a):
-    raise NotImplementedError
+"""The atlas on disk: the tensors as safetensors, and a manifest of everything else as JSON."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from ...solvers.loss import exact_loss
+from ...solvers.relu import structure
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+from ...theory.results import result
+from ..audit import LAYOUTS, Weights
+from ..files import output_file, replacing, write_arrays, write_text
+from ..stored import REFERENCE
+from .grid import IMPORTANCES, LARGEST, Problem
+
+__all__ = ["Entry", "entries", "export", "load", "names", "read", "write"]
+
+PARTS = ("W_out", "W_in", "b")
+# Losses within this of the best, in units of the zero model's, count as the same.
+_SAME = 1e-6
+
+
+@result
+class Entry:
+    """The best model ReLU(W_out W_in x + b) that is known of a problem.
+
+    Losses are per feature, weighed by importance.
+    """
+
+    name: str
+    n_features: int
+    n_hidden: int
+    p: float
+    """Probability that a feature is on; its value is then uniform on [0, 1]."""
+    importance: str
+    """"equal", or "falling": 0.7^i for feature i."""
+    tied: bool
+    """Whether W_out is the transpose of W_in."""
+    W_out: FloatArray
+    """Decoder. Shape (n_features, n_hidden), entries in [-2, 2]."""
+    W_in: FloatArray
+    """Encoder. Shape (n_hidden, n_features), entries in [-2, 2]."""
+    b: FloatArray
+    """Bias. Shape (n_features,)."""
+    loss: float
+    """Exact expected loss."""
+    error_estimate: float
+    """What `loss` is off by at most."""
+    zero_loss: float
+    """Loss of the model that always answers 0."""
+    gradient_norm: float
+    """Length of the gradient by all free weights and biases over `zero_loss`; none at weights held at 2."""
+    curvature: float | None
+    """Least eigenvalue of the Hessian over `zero_loss`, symmetries and weights at 2 apart; None at kinks."""
+    held: int
+    """Weights at the bound 2."""
+    grade: str
+    """How sure it is that no model is better: "many starts" is a search, not a proof."""
+    lower_bound: float
+    """What no model of this size can beat, proved; 0 where no bound is known."""
+    starts: int
+    """Starts of the first search."""
+    hits: int
+    """How many of these ended within 1e-6 of the best loss, in units of `zero_loss`."""
+    minima: int
+    """Distinct minima that these ended in, up to symmetries."""
+    structure: str
+    """Which encodings hang together, and how."""
+
+    @property
+    def law(self) -> Features:
+        """Law of the data."""
+        return self.problem.law
+
+    @property
+    def problem(self) -> Problem:
+        """What the model solves."""
+        return Problem(self.n_features, self.n_hidden, self.p, self.importance, self.tied)
+
+
+# --- Writing ------------------------------------------------------------------------------------------------
+
+
+def _told(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the manifest says of a model."""
+    exact = exact_loss(found["W_out"] @ found["W_in"], found["b"], problem.law)
+    weights = [found["W_in"]] if problem.tied else [found["W_in"], found["W_out"]]
+    curvature = float(found["curvature"])
+    losses = np.asarray(found["losses"])
+    return {
+        "name": problem.name,
+        **vars(problem),
+        "loss": exact.loss,
+        "error_estimate": exact.error_estimate,
+        "zero_loss": problem.zero_loss,
+        "gradient_norm": float(found["gradient_norm"]),
+        "curvature": curvature if np.isfinite(curvature) else None,
+        "held": int(sum(np.sum(np.abs(one) >= LARGEST) for one in weights)),
+        "grade": "many starts",
+        "lower_bound": float(found["lower_bound"]),
+        "starts": int(losses.size),
+        "hits": int(np.sum(losses <= exact.loss + _SAME * problem.zero_loss)),
+        "minima": int(found["minima"]),
+        "structure": structure(found["W_in"].T),
+    }
+
+
+def write(
+    folder: Path, found: Sequence[tuple[Problem, Mapping[str, Any]]], settings: Mapping[str, Any]
+) -> Path:
+    """Write tensors and manifest; return the path of the manifest."""
+    tensors = {
+        f"{problem.name}.{part}": np.ascontiguousarray(one[part], np.float64)
+        for problem, one in found
+        for part in PARTS
+    }
+    content = save_tensors(tensors)
+    manifest = {
+        "made_by": f"superposition {version('superposition')}: superposition atlas --make",
+        "settings": dict(settings),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "entries": [_told(*pair) for pair in found],
+    }
+    lines = [json.dumps(one, allow_nan=False) for one in manifest.pop("entries")]
+    head = json.dumps(manifest)[:-1]
+    with replacing(folder / "atlas.safetensors") as part:
+        part.write_bytes(content)
+    path = folder / "atlas.json"
+    write_text(path, head + ', "entries": [\n' + ",\n".join(lines) + "\n]}\n")
+    return path
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+
+
+@cache
+def read(folder: Path = REFERENCE) -> dict[str, Entry]:
+    """Read an atlas: its entries by name.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing or damaged, or the tensors are not those of the manifest.
+    """
+    try:
+        manifest = json.loads((folder / "atlas.json").read_text(encoding="utf-8"))
+        content = (folder / "atlas.safetensors").read_bytes()
+        if hashlib.sha256(content).hexdigest() != manifest["sha256"]:
+            raise ValueError("the tensors are not those of the manifest")
+        tensors = load_tensors(content)
+        found = []
+        for one in manifest["entries"]:
+            parts: dict[str, Any] = {part: tensors[f"{one['name']}.{part}"] for part in PARTS}
+            found.append(Entry(**one, **parts))
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise ValueError(f"`folder` must hold a whole atlas; got {str(folder)!r} ({error}).") from error
+    return {one.name: one for one in found}
+
+
+def entries(
+    *,
+    n_features: int | None = None,
+    n_hidden: int | None = None,
+    p: float | None = None,
+    importance: str | None = None,
+    tied: bool | None = None,
+) -> tuple[Entry, ...]:
+    """Return the solved models with the given properties, all by default.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int, optional
+        From 2 to 9 and from 1 to 4.
+    p : float, optional
+        One of 0.01, 0.03, 0.1, 0.3, 0.7.
+    importance : {"equal", "falling"}, optional
+        1 for all features, or 0.7^i.
+    tied : bool, optional
+        Whether the decoder is the transpose of the encoder.
+
+    Returns
+    -------
+    tuple of Entry
+        Empty if the atlas has none.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not of its kind.
+
+    Examples
+    --------
+    >>> for one in entries(n_features=5, n_hidden=2, p=0.03, tied=True):
+    ...     print(one.name, round(one.loss, 9), one.structure)
+    """
+    wanted: dict[str, Any] = {}
+    if n_features is not None:
+        wanted["n_features"] = arguments.integer("n_features", n_features, 1)
+    if n_hidden is not None:
+        wanted["n_hidden"] = arguments.integer("n_hidden", n_hidden, 1)
+    if p is not None:
+        wanted["p"] = arguments.number("p", p, 0, 1, brackets="(]")
+    if importance is not None:
+        if importance not in tuple(IMPORTANCES):
+            given = arguments.shown(importance)
+            raise ValueError(f"`importance` must be one of {', '.join(IMPORTANCES)}; got {given}.")
+        wanted["importance"] = importance
+    if tied is not None:
+        wanted["tied"] = arguments.flag("tied", tied)
+    return tuple(
+        one for one in read().values() if all(getattr(one, name) == value for name, value in wanted.items())
+    )
+
+
+def names(**properties: Any) -> tuple[str, ...]:
+    """Return the names of the solved models with the given properties, as for `entries`.
+
+    Examples
+    --------
+    >>> names(n_features=2, p=0.1, importance="equal")
+    ('n2-m1-p0.1-equal-tied', 'n2-m1-p0.1-equal-free')
+    """
+    return tuple(one.name for one in entries(**properties))
+
+
+def load(name: str) -> Entry:
+    """Return a solved model.
+
+    Parameters
+    ----------
+    name : str
+        Such as "n5-m2-p0.1-equal-tied": features, hidden neurons, p, importance, and "tied" or "free".
+
+    Returns
+    -------
+    Entry
+
+    Raises
+    ------
+    ValueError
+        If the atlas has no such name.
+
+    Examples
+    --------
+    >>> load("n5-m2-p0.1-equal-tied").W_in.shape
+    (2, 5)
+    """
+    found = read()
+    if not isinstance(name, str) or name not in found:
+        rule = "the name of a solved model, such as n5-m2-p0.1-equal-tied"
+        raise ValueError(f"`name` must be {rule}; got {arguments.shown(name)}.")
+    return found[name]
+
+
+def export(name: str, path: str | Path, layout: str = "Anthropic notebook") -> None:
+    """Write a solved model as the state dict of public code.
+
+    Parameters
+    ----------
+    name : str
+        As for `load`.
+    path : path
+        A file that ends in .safetensors or .npz.
+    layout : str, optional
+        Name of one of `superposition.validate.audit.LAYOUTS`; those with instances get one.
+
+    Raises
+    ------
+    ValueError
+        If the layout is not known or cannot hold the model (tied ones hold no free weights, those without
+        biases no other), or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from superposition.validate import audit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export("n5-m2-p0.1-equal-tied", f"{folder}/model.npz", "SAELens")
+    ...     audit.recognise(audit.state_of(f"{folder}/model.npz"))[0]
+    'SAELens'
+    """
+    one = load(name)
+    kinds = [kind for kind in LAYOUTS if kind.name == layout]
+    if not kinds:
+        known = "; ".join(kind.name for kind in LAYOUTS)
+        raise ValueError(f"`layout` must be one of {known}; got {arguments.shown(layout)}.")
+    arrays = kinds[0].arrays(Weights(one.W_out, one.W_in, one.b))
+    target = output_file(path, "path")
+    if target.suffix not in (".npz", ".safetensors"):
+        raise ValueError(f"`path` must end in .safetensors or .npz; got {str(path)!r}.")
+    if target.suffix == ".npz":
+        write_arrays(target, arrays)
+        return
+    with replacing(target) as part:
+        part.write_bytes(save_tensors(arrays))

@@ -92,6 +92,27 @@ class Layout:
         for one in zip(W_out, W_in, b, strict=True):
             yield Weights(*one, self.b_saved)
 
+    def arrays(self, model: Weights) -> dict[str, FloatArray]:
+        """Return the arrays of one model, the inverse of `models`; a layout with instances gets one.
+
+        Raises
+        ------
+        ValueError
+            If there is no place for free weights or for biases.
+        """
+        if self.W_out == self.W_in and not np.array_equal(model.W_out, model.W_in.T):
+            raise ValueError(f"`layout` must be one of free weights for this model; got {self.name!r}.")
+        if self.b is None and np.any(model.b):
+            raise ValueError(f"`layout` must be one with biases for this model; got {self.name!r}.")
+        known, found = {**self.optional, **self.axes}, {}
+        parts = [(self.W_out, model.W_out, "fh"), (self.W_in, model.W_in, "hf"), (self.b, model.b, "f")]
+        for name, array, order in parts:
+            if name is not None:
+                axes = known[name].removeprefix("i")
+                placed = array.transpose([order.index(axis) for axis in axes])
+                found[name] = np.array(placed[None] if known[name] != axes else placed, order="C")
+        return found
+
 
 def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
     """Return the layout of two `torch.nn.Linear`, whose weights are (outputs, inputs)."""

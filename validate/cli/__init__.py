@@ -1,4 +1,4 @@
-"""The command line: ``superposition report | gallery | predict | audit | check | claims | train | …``."""
+"""The command line: ``superposition report | gallery | predict | atlas | audit | check | claims | …``."""
 
 import os
 import sys

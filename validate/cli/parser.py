@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import audit, check, claims, experiment, predict, report, train
+from . import atlas, audit, check, claims, experiment, predict, report, train
 
 __all__ = ["make_parser"]
 
@@ -20,6 +20,7 @@ examples:
   superposition report --out out                      everything, as one HTML page (minutes)
   superposition gallery --out pictures                a picture for each phenomenon
   superposition predict rug --p 0.05 --ratio 0.25     predicted losses of one model
+  superposition atlas n5-m2-p0.1-equal-tied --out best.npz     a solved toy model, as a state dict
   superposition audit model.npz --p 0.05              what a trained model is, and how good it could be
   superposition check certificate.json                is this certificate a proof?
   superposition claims --id C8 --evidence             is this statement of the paper right?
@@ -54,6 +55,6 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (report, predict, audit, check, claims, train, experiment):
+    for module in (report, predict, atlas, audit, check, claims, train, experiment):
         module.add(add)
     return parser

@@ -1,0 +1,343 @@
+"""The atlas: its files, its losses, laws that the best models must obey, and searches that may not beat it."""
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from superposition.solvers.loss import exact_loss
+from superposition.solvers.minimise import minimise
+from superposition.validate import atlas, audit
+from superposition.validate.atlas import grid, search, store
+from superposition.validate.cli import main
+from superposition.validate.stored import REFERENCE
+
+ALL = {one.problem: one for one in atlas.entries()}
+# Losses are converged to 1e-12 of that of the zero model, and a search may find no better one by this.
+CONVERGED, BEATEN = 1e-12, 1e-9
+SMALL = grid.problems([(2, 1), (3, 1)], (0.1, 0.3), ("equal",))
+TIED, FREE = "n5-m2-p0.1-equal-tied", "n5-m2-p0.1-equal-free"
+
+
+# --- What is stored -----------------------------------------------------------------------------------------
+
+
+def test_the_manifest_is_that_of_the_tensors_and_of_the_grid():
+    manifest = json.loads((REFERENCE / "atlas.json").read_text(encoding="utf-8"))
+    content = (REFERENCE / "atlas.safetensors").read_bytes()
+    assert manifest["sha256"] == hashlib.sha256(content).hexdigest()
+    assert [one["name"] for one in manifest["entries"]] == [one.name for one in atlas.GRID]
+    tensors = load_file(REFERENCE / "atlas.safetensors")
+    assert set(tensors) == {f"{one.name}.{part}" for one in atlas.GRID for part in ("W_out", "W_in", "b")}
+    for problem, one in ALL.items():
+        n, m = problem.n_features, problem.n_hidden
+        assert (one.W_out.shape, one.W_in.shape, one.b.shape) == ((n, m), (m, n), (n,))
+        assert one.W_out.dtype == one.W_in.dtype == one.b.dtype == np.float64
+        assert max(np.abs(one.W_out).max(), np.abs(one.W_in).max()) <= grid.LARGEST
+        assert np.array_equal(one.W_out, one.W_in.T) or not one.tied
+        assert one.hits <= one.starts
+        assert one.grade == "many starts"
+
+
+def test_losses_are_the_exact_ones():
+    for one in random.Random(0).sample(list(ALL.values()), 40):
+        found = exact_loss(one.W_out @ one.W_in, one.b, one.law)
+        assert found.loss == pytest.approx(one.loss, abs=found.error_estimate + one.error_estimate)
+        assert one.error_estimate < CONVERGED * one.zero_loss
+
+
+def test_every_model_is_a_minimum():
+    """Tolerances are those of the Newton steps; a model at a kink has no curvature, and a larger gradient."""
+    for one in ALL.values():
+        assert one.gradient_norm < (1e-10 if one.curvature is not None else 1e-4), one.name
+        assert one.curvature is None or one.curvature > 0, one.name
+        assert 0 <= one.lower_bound < one.loss < one.zero_loss
+
+
+def pairs(**change):
+    """Yield the entries that differ by these steps, less first."""
+    for problem, one in ALL.items():
+        other = ALL.get(
+            grid.Problem(**{**vars(problem), **{k: f(vars(problem)[k]) for k, f in change.items()}})
+        )
+        if other is not None and other is not one:
+            yield one, other
+
+
+def test_free_weights_are_no_worse_than_tied_ones():
+    found = list(pairs(tied=lambda tied: False))
+    assert len(found) == len(ALL) / 2
+    for tied, free in found:
+        assert free.loss <= tied.loss + CONVERGED * tied.zero_loss, free.name
+
+
+def test_a_further_neuron_lowers_the_loss():
+    for one, more in pairs(n_hidden=lambda m: m + 1):
+        assert more.loss < one.loss, more.name
+
+
+def test_a_further_feature_costs_at_most_what_dropping_it_costs():
+    """In totals: the further one at its own importance and variance, and the others as they were."""
+    for one, more in pairs(n_features=lambda n: n + 1):
+        law = more.law
+        dropped = law.importance[-1] * law.variance[-1]
+        total = one.n_features * one.loss + dropped
+        assert more.n_features * more.loss <= total + CONVERGED * more.zero_loss, more.name
+
+
+def test_a_model_for_equal_features_bounds_those_that_matter_less():
+    """Importances of at most 1: the loss of the equal problem's model is above that of the falling one."""
+    for equal, falling in pairs(importance=lambda _: "falling"):
+        assert falling.loss <= equal.loss + CONVERGED * equal.zero_loss, falling.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [50])
+def test_searches_from_fresh_starts_find_nothing_better(count):
+    fixed = os.environ.get("HYPOTHESIS_PROFILE") != "random"
+    seed = 1 if fixed else random.SystemRandom().randrange(1, 2**32)
+    beaten = []
+    for one in random.Random(seed).sample(list(ALL.values()), count):
+        given = {"tied": one.tied, "largest": grid.LARGEST, "starts": 12, "steps": 3000}
+        found = minimise(one.n_features, one.n_hidden, one.law, **given, rng=one.problem.rng(seed))
+        gain = (one.loss - found.loss) / one.zero_loss
+        print(f"{one.name}: {gain:.1e}", flush=True)
+        if gain > BEATEN:
+            beaten.append((one.name, gain))
+    assert (seed, beaten) == (seed, [])
+
+
+# --- Making it ----------------------------------------------------------------------------------------------
+
+
+def made(folder, **settings):
+    path = atlas.make(folder, **{"starts": 1, "problems": SMALL, "tell": lambda line: None, **settings})
+    return path.read_bytes(), (folder / "atlas.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    return folder, made(folder)
+
+
+def test_a_small_atlas_is_that_of_the_package(small):
+    """Unless a minimum is missed, which two start more than the ordered ones do not at these sizes."""
+    for name, one in store.read(small[0]).items():
+        assert one.loss == pytest.approx(atlas.load(name).loss, abs=BEATEN * one.zero_loss), name
+
+
+def test_what_was_stopped_goes_on(small, tmp_path, monkeypatch):
+    count, solve = 0, search.solve
+
+    def stopped(*given):
+        nonlocal count
+        count += 1
+        if count == 4:
+            raise KeyboardInterrupt
+        return solve(*given)
+
+    monkeypatch.setattr(search, "solve", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        made(tmp_path)
+    assert len(list(tmp_path.glob("*.0.npz"))) == 3
+    assert made(tmp_path) == small[1]
+    assert count == 4 + len(SMALL) - 3
+
+
+@pytest.mark.slow
+def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
+    program = (
+        "import sys; from superposition.validate.atlas import grid, make\n"
+        "if __name__ == '__main__':\n"
+        "    some = grid.problems([(2, 1), (3, 1)], (0.1, 0.3), ('equal',))\n"
+        "    make(sys.argv[1], starts=1, jobs=2, problems=some)\n"
+    )
+    file, folder = tmp_path / "run.py", tmp_path / "made"
+    file.write_text(program, encoding="utf-8")
+    words = [sys.executable, str(file), str(folder)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    while process.poll() is None and len(list(folder.glob("*.npz"))) < 3:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    while True:  # the killed run's workers end by themselves, and free the folder with their parent
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if "no other run" not in done.stderr:
+            break
+    assert done.returncode == 0, done.stderr
+    assert ((folder / "atlas.json").read_bytes(), (folder / "atlas.safetensors").read_bytes()) == small[1]
+
+
+def test_a_folder_of_other_settings_is_refused(small, tmp_path):
+    with pytest.raises(ValueError, match=r"`folder` must be empty or .*same settings; got .*seed 0, not 5"):
+        made(small[0], seed=5)
+    (tmp_path / "settings.json").write_text("[]x", encoding="utf-8")
+    with pytest.raises(ValueError, match="`folder` must hold a run's settings; got"):
+        made(tmp_path)
+
+
+def test_a_damaged_atlas_is_refused(small, tmp_path):
+    with pytest.raises(ValueError, match=r"`folder` must hold a whole atlas; got .*No such file"):
+        store.read(tmp_path)
+    (tmp_path / "atlas.json").write_bytes(small[1][0])
+    (tmp_path / "atlas.safetensors").write_bytes(small[1][1][:-1])
+    with pytest.raises(
+        ValueError, match=r"`folder` must hold a whole atlas; got .*not those of the manifest"
+    ):
+        store.read(tmp_path)
+
+
+# --- Layouts ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("layout", [one.name for one in audit.LAYOUTS])
+def test_exports_are_recognised_and_equal(layout, suffix, tmp_path):
+    (kind,) = (one for one in audit.LAYOUTS if one.name == layout)
+    for name in (TIED, FREE):
+        one, path = atlas.load(name), tmp_path / f"{name}{suffix}"
+        if kind.b is None:
+            with pytest.raises(
+                ValueError, match=r"`layout` must be one with biases.*; got 'tmychow|free weights"
+            ):
+                atlas.export(name, path, layout)
+        elif name == FREE and kind.W_out == kind.W_in:
+            with pytest.raises(ValueError, match=f"`layout` must be one of free weights.*; got '{layout}'"):
+                atlas.export(name, path, layout)
+        else:
+            atlas.export(name, path, layout)
+            found, (model,) = audit.recognise(audit.state_of(path))
+            assert found == layout
+            for part in ("W_out", "W_in", "b"):
+                assert np.array_equal(getattr(model, part), getattr(one, part))
+
+
+def test_a_model_without_biases_fits_layouts_without():
+    W = np.arange(6.0).reshape(3, 2)
+    for kind in audit.LAYOUTS:
+        if kind.b is None:
+            (back,) = kind.models(kind.arrays(audit.Weights(W, W.T, np.zeros(3))))
+            assert np.array_equal(back.W_out, W)
+            assert np.array_equal(back.W_in, W.T)
+
+
+def public_classes(torch, n, m):
+    """Return the classes of public code, restated small, by layout; each with its output for inputs (batch, n)."""
+    nn, relu = torch.nn, torch.nn.functional.relu
+
+    class Notebook(nn.Module):  # anthropics/toy-models-of-superposition, one instance
+        def __init__(self):
+            super().__init__()
+            self.W = nn.Parameter(torch.empty(1, n, m))
+            self.b_final = nn.Parameter(torch.zeros(1, n))
+
+        def forward(self, x):
+            hidden = torch.einsum("...if,ifh->...ih", x[:, None], self.W)
+            return relu(torch.einsum("...ih,ifh->...if", hidden, self.W) + self.b_final)[:, 0]
+
+    class Spd(nn.Module):  # goodfire-ai/spd, TMSModel without hidden layers
+        def __init__(self):
+            super().__init__()
+            self.linear1, self.linear2 = nn.Linear(n, m, bias=False), nn.Linear(m, n)
+
+        def forward(self, x):
+            return relu(self.linear2(self.linear1(x)))
+
+    class Rug(nn.Module):  # KfirD/PersianRug, Model with final_layer_bias
+        def __init__(self):
+            super().__init__()
+            self.initial_layer, self.final_layer = nn.Linear(n, m, bias=False), nn.Linear(m, n)
+            self.layers = nn.ModuleList()
+
+        def forward(self, x):
+            return relu(self.final_layer(self.initial_layer(x)))
+
+    class Devinterp(nn.Module):  # timaeus-research/devinterp, ToyAutoencoder with final_bias
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.unembedding = nn.Linear(n, m, bias=False), nn.Linear(m, n)
+
+        def forward(self, x):
+            return relu(self.unembedding(self.embedding(x)))
+
+    return {
+        "Anthropic notebook": Notebook,
+        "goodfire-ai/spd": Spd,
+        "KfirD/PersianRug": Rug,
+        "timaeus-research/devinterp": Devinterp,
+    }
+
+
+def test_exports_run_in_the_public_classes(tmp_path):
+    torch = pytest.importorskip("torch", reason="runs modules of PyTorch")
+    x = torch.rand(20, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for layout, make in public_classes(torch, 5, 2).items():
+        for name in (TIED, FREE)[: 1 if layout == "Anthropic notebook" else 2]:
+            one, path = atlas.load(name), tmp_path / "model.safetensors"
+            atlas.export(name, path, layout)
+            module = make().double()
+            module.load_state_dict({k: torch.from_numpy(v) for k, v in load_file(path).items()}, strict=True)
+            wanted = np.maximum(x.numpy() @ (one.W_out @ one.W_in).T + one.b, 0.0)
+            np.testing.assert_allclose(module(x).detach().numpy(), wanted, rtol=0, atol=1e-14)
+
+
+# --- Bad input and the command ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: atlas.load("n1"), "`name` must be the name of a solved model.*; got 'n1'"),
+        (lambda: atlas.load(3), "`name` must be the name of a solved model.*; got 3"),
+        (lambda: atlas.entries(n_features=0), "`n_features`.*got 0"),
+        (lambda: atlas.entries(n_hidden=1.5), "`n_hidden`.*got 1.5"),
+        (lambda: atlas.entries(p=2.0), "`p`.*got 2"),
+        (lambda: atlas.names(importance="odd"), "`importance` must be one of equal, falling; got 'odd'"),
+        (lambda: atlas.names(tied="yes"), "`tied`.*got 'yes'"),
+        (lambda: atlas.export(TIED, "x.npz", "mine"), "`layout` must be one of .*; got 'mine'"),
+        (lambda: atlas.export(TIED, "x.pt"), r"`path` must end in .safetensors or .npz; got 'x.pt'"),
+        (lambda: atlas.export(TIED, "no/x.npz"), "`path` must be in a folder that is there; got 'no/x.npz'"),
+        (lambda: atlas.make("x", jobs=0), "`jobs`.*got 0"),
+        (lambda: atlas.make("x", starts=-1), "`starts`.*got -1"),
+        (lambda: atlas.make("x", seed=-1), "`seed`.*got -1"),
+    ],
+)
+def test_bad_input(call, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        call()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_lists_and_exports(tmp_path, capsys):
+    assert main(["atlas", "--n-features", "5", "--n-hidden", "2", "--p", "0.1", "--no-tied"]) == 0
+    said = capsys.readouterr().out
+    assert FREE in said
+    assert TIED not in said
+    assert main(["atlas", TIED]) == 0
+    assert "not proved" in capsys.readouterr().out
+    assert main(["atlas", TIED, "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert np.array_equal(told["W_in"], atlas.load(TIED).W_in)
+    path = tmp_path / "model.npz"
+    assert main(["atlas", TIED, "--out", str(path), "--layout", "ARENA"]) == 0
+    assert audit.recognise(audit.state_of(path))[0] == "ARENA"
+    assert main(["atlas", "--out", str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_command_makes(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(atlas.make, "__kwdefaults__", {**atlas.make.__kwdefaults__, "problems": SMALL[:2]})
+    assert main(["atlas", "--make", str(tmp_path), "--starts", "1"]) == 0
+    told = capsys.readouterr()
+    assert told.out.strip() == str(tmp_path / "atlas.json")
+    assert "2 of 2" in told.err
+    assert len(store.read(tmp_path)) == 2

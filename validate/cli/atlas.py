@@ -1,0 +1,72 @@
+"""``superposition atlas``: the best small models that are known, as a list, as files, or solved anew."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .text import print_json, print_table, shown
+
+__all__ = ["add"]
+
+FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
+COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
+
+
+def add(add_command: Callable[..., Any]) -> None:
+    """Add the command to the program."""
+    option = add_command(
+        "atlas",
+        "list the best models known of up to 9 features in up to 4 neurons, or write one as a state dict",
+        "superposition atlas n5-m2-p0.1-equal-tied --out best.safetensors --layout 'Anthropic notebook'",
+        _atlas,
+    ).add_argument
+    option("name", nargs="?", metavar="NAME", help="a model of the list (default: the list)")
+    option("--out", metavar="FILE", help="where to write the model: .safetensors or .npz")
+    option("--layout", default="Anthropic notebook", help="of the file (default: Anthropic notebook)")
+    option("--n-features", type=int, help="list these alone, 2 to 9")
+    option("--n-hidden", type=int, help="list these alone, 1 to 4")
+    option("--p", type=float, help="list these alone: 0.01, 0.03, 0.1, 0.3 or 0.7")
+    option("--importance", help="list these alone: equal, or falling (0.7^i)")
+    option("--tied", action=argparse.BooleanOptionalAction, help="list tied models alone, or free ones")
+    option("--json", action="store_true", help="a list of objects, one a model, with its weights")
+    option("--make", metavar="FOLDER", help="solve all anew (an hour of a core), or go on with a stopped run")
+    option("--jobs", type=int, default=1, help="processes of --make (default: 1)")
+    option("--starts", type=int, default=8, help="random starts of --make (default: 8)")
+    option("--seed", type=int, default=0, help="seed of --make (default: 0)")
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _atlas(options: argparse.Namespace) -> None:
+    from .. import atlas
+
+    if options.make is not None:
+        given = {name: getattr(options, name) for name in ("jobs", "starts", "seed")}
+        print(atlas.make(options.make, tell=_tell, **given))
+        return
+    if options.out is not None:
+        if options.name is None:
+            raise ValueError("`name` must be given with --out; got none.")
+        atlas.export(options.name, options.out, options.layout)
+        print(f"written to {options.out}")
+        return
+    wanted = {name: getattr(options, name) for name in FILTERS}
+    found = atlas.entries(**wanted) if options.name is None else (atlas.load(options.name),)
+    if options.json:
+        print_json([_plain(one) for one in found])
+        return
+    rows = [
+        [one.name, *("" if getattr(one, name) is None else shown(getattr(one, name)) for name in COLUMNS)]
+        for one in found
+    ]
+    print_table("best models known", ["name", *COLUMNS], rows)
+    if options.name is not None:
+        print(f"{found[0].structure}; {found[0].grade}, not proved. W_in, W_out and b with --json.")
+
+
+def _plain(one: Any) -> dict[str, Any]:
+    """Return an entry as JSON has it."""
+    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in vars(one).items()}
