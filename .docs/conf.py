@@ -1,5 +1,6 @@
 """Settings of the documentation: `make docs` builds it from the docstrings and the pages beside this."""
 
+import csv
 import importlib
 import pkgutil
 import re
@@ -14,6 +15,8 @@ from docutils.parsers.rst.states import Inliner
 from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from sphinx.ext import autosummary
+
+from superposition.validate.atlas import overview
 
 project = "superposition"
 HERE = Path(__file__).parent
@@ -54,6 +57,9 @@ def _make(folder):
     _, _, tables = (HERE / "errata.md").read_text(encoding="utf-8").partition("<!--")
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render("<!--" + tables)
     (folder / "errata.html").write_text(shown, encoding="utf-8")
+    for table in (overview.structures, overview.comparison):
+        with open(folder / f"atlas-{table.__name__}.csv", "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(table())
 
 
 _make(HERE / "made")

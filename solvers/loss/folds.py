@@ -35,7 +35,7 @@ def workspace(n: int) -> tuple[FloatArray, ...]:
 
 @kernel
 def _factors(w: FloatArray, p: FloatArray) -> FloatArray:
-    """Return moments over factorials: p w^r / (r + 1)!, but 1 for r = 0; with the value, p w^r / (r! (r + 2))."""
+    """Return p w^r / (r + 1)!, but 1 for r = 0, and p w^r / (r! (r + 2)): moments, and with the value."""
     n = w.size
     found = np.empty((2, n, n + 4))
     for j in range(n):

@@ -1,4 +1,4 @@
-"""The atlas: its files, its losses, laws that the best models must obey, and searches that may not beat it."""
+"""The atlas: its files and losses, what the best models must obey, and searches that may not beat it."""
 
 import hashlib
 import json
@@ -230,7 +230,7 @@ def test_a_model_without_biases_fits_layouts_without():
 
 
 def public_classes(torch, n, m):
-    """Return the classes of public code, restated small, by layout; each with its output for inputs (batch, n)."""
+    """Return the classes of public code, restated small, by layout; inputs are (batch, n)."""
     nn, relu = torch.nn, torch.nn.functional.relu
 
     class Notebook(nn.Module):  # anthropics/toy-models-of-superposition, one instance
