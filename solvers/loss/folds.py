@@ -34,6 +34,19 @@ def workspace(n: int) -> tuple[FloatArray, ...]:
 
 
 @kernel
+def _by_size(row: FloatArray) -> Integers:
+    """Return what sorts a row by size, by insertion: NumPy's sort takes 12 s to compile."""
+    order = np.empty(row.size, np.int64)
+    for j in range(row.size):
+        k = j
+        while k > 0 and abs(row[order[k - 1]]) > abs(row[j]):
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = j
+    return order
+
+
+@kernel
 def _factors(w: FloatArray, p: FloatArray) -> FloatArray:
     """Return p w^r / (r + 1)!, but 1 for r = 0, and p w^r / (r! (r + 2)): moments, and with the value."""
     n = w.size
@@ -223,10 +236,10 @@ def _row(
 ) -> tuple[float, float]:
     """Return E R^2 - 2 E x_i R for the output R, its derivative by b; write those by the row to `by`."""
     n = row.size
-    order = np.argsort(np.abs(row))
-    w, p, at = np.empty(n), chances[order], 0
+    order = _by_size(row)
+    w, p, at = np.empty(n), np.empty(n), 0
     for j in range(n):
-        w[j] = row[order[j]] if abs(row[order[j]]) > _NONE else 0.0
+        w[j], p[j] = row[order[j]] if abs(row[order[j]]) > _NONE else 0.0, chances[order[j]]
         if order[j] == i:
             at = j
     factors = _factors(w, p)
@@ -239,7 +252,8 @@ def _row(
     slope, h_by = np.zeros(n), np.zeros(h.shape)
     _down(tree, count, w, p, at, work, slope, h_by)
     _moments_down(factors, p, at, h, h_by, slope)
-    by[order] = slope
+    for j in range(n):
+        by[order[j]] = slope[j]
     return 2.0 * U[1, 2] - 2.0 * V[1, 1], 2.0 * U[1, 1] - 2.0 * V[1, 0]
 
 

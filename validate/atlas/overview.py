@@ -14,9 +14,10 @@ _BETTER = 0.01
 
 
 def _kinds(structure: str) -> str:
-    """Return the groups of a structure without the features' numbers, each with its count."""
+    """Return the groups of a structure, counted, without the features; what is dropped is last."""
     counts = Counter(group.rpartition(" ")[0] for group in structure.split(", "))
-    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
+    order = sorted(counts, key=lambda name: (name == "dropped", name))
+    return ", ".join(name if counts[name] == 1 else f"{name} ({counts[name]})" for name in order)
 
 
 def structures(importance: str = "equal", tied: bool = True) -> list[list[str]]:

@@ -15,7 +15,7 @@ from ..files import locked, output_folder, read_arrays, write_arrays, write_text
 from ..progress import Clock
 from ..tasks import Task, perform
 from .grid import GRID, LARGEST, Problem, neighbours
-from .store import write
+from .store import hits, write
 
 __all__ = ["make", "solve"]
 
@@ -23,6 +23,8 @@ __all__ = ["make", "solve"]
 FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 12
 # Sizes of the kicks that the best model known gets in a round, in units of its weights.
 KICKS = (0.02, 0.1, 0.3)
+# A best model that fewer starts than this have found is searched for again, so often at most.
+HITS, DEEPER = 3, 2
 # Improvements below this share of the loss of the zero model are rounding.
 ROUNDING = 1e-12
 # A further feature or neuron begins with weights of this size.
@@ -38,7 +40,7 @@ def _kept(found: Minimum, **more: Any) -> dict[str, Any]:
     return {**one, "curvature": curvature, **more}
 
 
-def solve(problem: Problem, starts: int, seed: int) -> dict[str, Any]:
+def solve(problem: Problem, starts: int, seed: int, turn: int = 0) -> dict[str, Any]:
     """Return the least model from random and ordered starts."""
     found = minimise(
         problem.n_features,
@@ -48,10 +50,18 @@ def solve(problem: Problem, starts: int, seed: int) -> dict[str, Any]:
         largest=LARGEST,
         starts=starts,
         steps=FIRST_STEPS,
-        rng=problem.rng(seed, 0),
+        rng=problem.rng(seed, turn),
     )
     bound = found.certificate.lower_bound
     return _kept(found, losses=found.losses, minima=len(found.minima), lower_bound=bound)
+
+
+def deepen(problem: Problem, known: Found, starts: int, seed: int, turn: int) -> dict[str, Any]:
+    """Search once more, from other starts, and keep the better model and the ends of all starts."""
+    found = solve(problem, starts, seed, turn)
+    losses = np.concatenate([known["losses"], found["losses"]])
+    improved = found["loss"] < known["loss"] - ROUNDING * problem.zero_loss
+    return {**(found if improved else known), "losses": losses, "minima": known["minima"]}
 
 
 def _fitted(found: Found, problem: Problem, rng: np.random.Generator) -> tuple[FloatArray, ...]:
@@ -131,8 +141,9 @@ def make(
     -----
     The first round searches from random starts. In further rounds each problem descends from its own model
     after kicks, and from the models of neighbours: the next p, one feature or neuron more or less, the other
-    importances, the tied model of a free problem. A problem rests while neither it nor a neighbour improves;
-    the atlas is finished when all rest.
+    importances, the tied model of a free problem. A problem rests while neither it nor a neighbour improves.
+    When all rest, those whose best model fewer than three starts have found are searched again from other
+    random starts, twice at most; the atlas is finished when all rest after that.
 
     Examples
     --------
@@ -149,6 +160,8 @@ def make(
         "steps": [FIRST_STEPS, STEPS],
         "rounds": ROUNDS,
         "kicks": list(KICKS),
+        "hits": HITS,
+        "deeper": DEEPER,
         "largest": LARGEST,
         "problems": [one.name for one in problems],
     }
@@ -198,26 +211,30 @@ def _solved(
     by_name = {one.name: one for one in problems}
     beside: dict[str, list[str]] = {}
     known: dict[str, Found] = {}
-    awake = list(by_name)
+    awake, deeper, seed = list(by_name), 0, settings["seed"]
     for turn in range(ROUNDS + 1):
+        deep = not awake and deeper < DEEPER
+        if deep:
+            awake = [name for name, one in by_name.items() if hits(one, known[name]) < HITS]
+            deeper += 1
+        if not awake:
+            break
         found: dict[str, Found] = {}
         tasks = []
         for name in awake:
-            path = place / f"{name}.{turn}.npz"
+            path, one = place / f"{name}.{turn}.npz", by_name[name]
             if path.exists():
                 found[name] = read_arrays(path)
             elif turn == 0:
-                tasks.append(Task(name, solve, (by_name[name], settings["starts"], settings["seed"])))
+                tasks.append(Task(name, solve, (one, settings["starts"], seed)))
+            elif deep:
+                tasks.append(Task(name, deepen, (one, known[name], settings["starts"], seed, turn)))
             else:
                 others = [known[other] for other in beside[name]]
-                tasks.append(
-                    Task(name, improve, (by_name[name], known[name], others, settings["seed"], turn))
-                )
+                tasks.append(Task(name, improve, (one, known[name], others, seed, turn)))
         perform(tasks, jobs, partial(_reached, place, turn, found, Clock(tasks, tell)))
         better = {name for name in found if turn == 0 or found[name]["loss"] < known[name]["loss"]}
         known.update(found)
-        if not better:
-            break
         if turn == 0:
             beside = {one.name: [other.name for other in neighbours(one, problems)] for one in problems}
         awake = [name for name in by_name if name in better or better.intersection(beside[name])]

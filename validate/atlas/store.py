@@ -24,7 +24,7 @@ from ..files import output_file, replacing, write_arrays, write_text
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
 
-__all__ = ["Entry", "entries", "export", "load", "names", "read", "write"]
+__all__ = ["Entry", "entries", "export", "hits", "load", "names", "read", "write"]
 
 PARTS = ("W_out", "W_in", "b")
 # Losses within this of the best, in units of the zero model's, count as the same.
@@ -70,11 +70,11 @@ class Entry:
     lower_bound: float
     """What no model of this size can beat, proved; 0 where no bound is known."""
     starts: int
-    """Starts of the first search."""
+    """Starts of all searches, random and ordered."""
     hits: int
     """How many of these ended within 1e-6 of the best loss, in units of `zero_loss`."""
     minima: int
-    """Distinct minima that these ended in, up to symmetries."""
+    """Distinct ends of the first search, up to symmetries."""
     structure: str
     """Which encodings hang together, and how."""
 
@@ -92,12 +92,16 @@ class Entry:
 # --- Writing ------------------------------------------------------------------------------------------------
 
 
+def hits(problem: Problem, found: Mapping[str, Any]) -> int:
+    """Return how many starts of its searches ended at a model's loss."""
+    return int(np.sum(np.asarray(found["losses"]) <= found["loss"] + _SAME * problem.zero_loss))
+
+
 def _told(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the manifest says of a model."""
     exact = exact_loss(found["W_out"] @ found["W_in"], found["b"], problem.law)
     weights = [found["W_in"]] if problem.tied else [found["W_in"], found["W_out"]]
     curvature = float(found["curvature"])
-    losses = np.asarray(found["losses"])
     return {
         "name": problem.name,
         **vars(problem),
@@ -109,8 +113,8 @@ def _told(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
         "held": int(sum(np.sum(np.abs(one) >= LARGEST) for one in weights)),
         "grade": "many starts",
         "lower_bound": float(found["lower_bound"]),
-        "starts": int(losses.size),
-        "hits": int(np.sum(losses <= exact.loss + _SAME * problem.zero_loss)),
+        "starts": int(np.size(found["losses"])),
+        "hits": hits(problem, found),
         "minima": int(found["minima"]),
         "structure": structure(found["W_in"].T),
     }
@@ -203,6 +207,8 @@ def entries(
     --------
     >>> for one in entries(n_features=5, n_hidden=2, p=0.03, tied=True):
     ...     print(one.name, round(one.loss, 9), one.structure)
+    n5-m2-p0.03-equal-tied 0.000841791 pentagon 0-1-2-3-4
+    n5-m2-p0.03-falling-tied 0.000439463 5 in 2 0-1-2-3-4
     """
     wanted: dict[str, Any] = {}
     if n_features is not None:
