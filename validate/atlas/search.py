@@ -24,7 +24,7 @@ FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 12
 # Sizes of the kicks that the best model known gets in a round, in units of its weights.
 KICKS = (0.02, 0.1, 0.3)
 # A best model that fewer starts than this have found is searched for again, so often at most.
-HITS, DEEPER = 3, 2
+HITS, DEEPER = 2, 1
 # Improvements below this share of the loss of the zero model are rounding.
 ROUNDING = 1e-12
 # A further feature or neuron begins with weights of this size.
@@ -142,8 +142,8 @@ def make(
     The first round searches from random starts. In further rounds each problem descends from its own model
     after kicks, and from the models of neighbours: the next p, one feature or neuron more or less, the other
     importances, the tied model of a free problem. A problem rests while neither it nor a neighbour improves.
-    When all rest, those whose best model fewer than three starts have found are searched again from other
-    random starts, twice at most; the atlas is finished when all rest after that.
+    When all rest, those whose best model fewer than two starts have found are searched again from other
+    random starts; the atlas is finished when all rest after that.
 
     Examples
     --------
