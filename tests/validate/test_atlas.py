@@ -22,7 +22,7 @@ from superposition.validate.stored import REFERENCE
 ALL = {one.problem: one for one in atlas.entries()}
 # Losses are converged to 1e-12 of that of the zero model, and a search may find no better one by this.
 CONVERGED, BEATEN = 1e-12, 1e-9
-SMALL = grid.problems([(2, 1), (3, 1)], (0.1, 0.3), ("equal",))
+SMALL = grid.problems([(2, 1), (3, 1)], (0.1,), ("equal",))
 TIED, FREE = "n5-m2-p0.1-equal-tied", "n5-m2-p0.1-equal-free"
 
 
@@ -47,7 +47,7 @@ def test_the_manifest_is_that_of_the_tensors_and_of_the_grid():
 
 
 def test_losses_are_the_exact_ones():
-    for one in random.Random(0).sample(list(ALL.values()), 40):
+    for one in random.Random(0).sample(list(ALL.values()), 20):
         found = exact_loss(one.W_out @ one.W_in, one.b, one.law)
         assert found.loss == pytest.approx(one.loss, abs=found.error_estimate + one.error_estimate)
         assert one.error_estimate < CONVERGED * one.zero_loss
@@ -132,7 +132,7 @@ def small(tmp_path_factory):
 
 
 def test_a_small_atlas_is_that_of_the_package(small):
-    """Unless a minimum is missed, which two start more than the ordered ones do not at these sizes."""
+    """One random start beside the ordered ones misses nothing at these sizes."""
     for name, one in store.read(small[0]).items():
         assert one.loss == pytest.approx(atlas.load(name).loss, abs=BEATEN * one.zero_loss), name
 
@@ -143,16 +143,16 @@ def test_what_was_stopped_goes_on(small, tmp_path, monkeypatch):
     def stopped(*given):
         nonlocal count
         count += len(given) == 3  # those of the first round
-        if count == 4:
+        if count == 3:
             raise KeyboardInterrupt
         return solve(*given)
 
     monkeypatch.setattr(search, "solve", stopped)
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path)
-    assert len(list(tmp_path.glob("*.0.npz"))) == 3
+    assert len(list(tmp_path.glob("*.0.npz"))) == 2
     assert made(tmp_path) == small[1]
-    assert count == 4 + len(SMALL) - 3
+    assert count == 3 + len(SMALL) - 2
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
     program = (
         "import sys; from superposition.validate.atlas import grid, make\n"
         "if __name__ == '__main__':\n"
-        "    some = grid.problems([(2, 1), (3, 1)], (0.1, 0.3), ('equal',))\n"
+        "    some = grid.problems([(2, 1), (3, 1)], (0.1,), ('equal',))\n"
         "    make(sys.argv[1], starts=1, jobs=2, problems=some)\n"
     )
     file, folder = tmp_path / "run.py", tmp_path / "made"
