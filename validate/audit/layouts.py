@@ -108,9 +108,9 @@ class Layout:
         parts = [(self.W_out, model.W_out, "fh"), (self.W_in, model.W_in, "hf"), (self.b, model.b, "f")]
         for name, array, order in parts:
             if name is not None:
-                axes = known[name].removeprefix("i")
-                placed = array.transpose([order.index(axis) for axis in axes])
-                found[name] = np.array(placed[None] if known[name] != axes else placed, order="C")
+                single = tuple(k for k, axis in enumerate(known[name]) if axis in "io")
+                kept = [order.index(axis) for axis in known[name] if axis in order]
+                found[name] = np.array(np.expand_dims(array.transpose(kept), single), order="C")
         return found
 
 
