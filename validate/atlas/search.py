@@ -20,7 +20,7 @@ from .store import hits, write
 __all__ = ["make", "solve"]
 
 # Steps of each first descent, and of one that begins from a model that is already good; rounds at most.
-FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 12
+FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 40
 # Sizes of the kicks that the best model known gets in a round, in units of its weights.
 KICKS = (0.02, 0.1, 0.3)
 # A best model that fewer starts than this have found is searched for again, so often at most.

@@ -62,7 +62,7 @@ class Entry:
     gradient_norm: float
     """Length of the gradient by all free weights and biases over `zero_loss`; none at weights held at 2."""
     curvature: float | None
-    """Least eigenvalue of the Hessian over `zero_loss`, symmetries and weights at 2 apart; None at kinks."""
+    """Least eigenvalue of the Hessian over `zero_loss`, symmetries and weights at 2 apart; None at a kink."""
     held: int
     """Weights at the bound 2."""
     grade: str
@@ -76,7 +76,7 @@ class Entry:
     minima: int
     """Distinct ends of the first search, up to symmetries."""
     structure: str
-    """Which encodings hang together, and how."""
+    """Which encodings hang together, and how; those of free weights balanced with the decoder."""
 
     @property
     def law(self) -> Features:
@@ -99,7 +99,11 @@ def hits(problem: Problem, found: Mapping[str, Any]) -> int:
 
 def _told(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the manifest says of a model."""
-    exact = exact_loss(found["W_out"] @ found["W_in"], found["b"], problem.law)
+    M = found["W_out"] @ found["W_in"]
+    exact = exact_loss(M, found["b"], problem.law)
+    # Encodings of free weights are told apart up to a linear map only: those balanced with their decoder.
+    _, sizes, right = np.linalg.svd(M)
+    encodings = (np.sqrt(sizes)[:, None] * right)[: problem.n_hidden].T
     weights = [found["W_in"]] if problem.tied else [found["W_in"], found["W_out"]]
     curvature = float(found["curvature"])
     return {
@@ -109,14 +113,15 @@ def _told(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
         "error_estimate": exact.error_estimate,
         "zero_loss": problem.zero_loss,
         "gradient_norm": float(found["gradient_norm"]),
-        "curvature": curvature if np.isfinite(curvature) else None,
+        # At a kink the differences that miss it may say anything; descents along them have come back.
+        "curvature": curvature if curvature > 0.0 else None,
         "held": int(sum(np.sum(np.abs(one) >= LARGEST) for one in weights)),
         "grade": "many starts",
         "lower_bound": float(found["lower_bound"]),
         "starts": int(np.size(found["losses"])),
         "hits": hits(problem, found),
         "minima": int(found["minima"]),
-        "structure": structure(found["W_in"].T),
+        "structure": structure(encodings),
     }
 
 
