@@ -29,6 +29,7 @@ DATA = (
     "validate/page/*.css",
     "validate/page/*.js",
     "validate/reference/atlas.*",
+    "validate/reference/certificates/*.json",
 )
 EXTRA = "pip install 'superposition[torch]'"
 TRAIN = ["train", "--n-features", "8", "--p", "0.1", "--ratio", "0.5", "--out", "runs.nc"]
