@@ -9,7 +9,8 @@ from .results import result
 
 __all__ = ["Derivation", "derived", "once", "sp"]
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Digits that are computed beyond those asked for, more each time until two answers agree.
 _GUARDS = (15, 60, 240, 960, 3840)
