@@ -130,7 +130,7 @@ def derived(expression: Any, *assumptions: str) -> Derivation:
 
 def once(derive: Callable[P, R]) -> Callable[P, R]:
     """Keep what a derivation gives: SymPy takes seconds, and it is the same each time."""
-    kept = lru_cache(maxsize=None, typed=True)(derive)
+    kept: Any = lru_cache(maxsize=None, typed=True)(derive)
 
     @wraps(derive)
     def found(*args: P.args, **kwargs: P.kwargs) -> R:
