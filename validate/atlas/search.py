@@ -20,11 +20,11 @@ from .store import hits, write
 __all__ = ["make", "solve"]
 
 # Steps of each first descent, and of one that begins from a model that is already good; rounds at most.
-FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 40
+FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 100
 # Sizes of the kicks that the best model known gets in a round, in units of its weights.
 KICKS = (0.02, 0.1, 0.3)
 # A best model that fewer starts than this have found is searched for again, so often at most.
-HITS, DEEPER = 2, 1
+HITS, DEEPER = 2, 4
 # Improvements below this share of the loss of the zero model are rounding.
 ROUNDING = 1e-12
 # A further feature or neuron begins with weights of this size.
@@ -143,7 +143,7 @@ def make(
     after kicks, and from the models of neighbours: the next p, one feature or neuron more or less, the other
     importances, the tied model of a free problem. A problem rests while neither it nor a neighbour improves.
     When all rest, those whose best model fewer than two starts have found are searched again from other
-    random starts; the atlas is finished when all rest after that.
+    random starts, four times at most; the atlas is finished when all rest after that.
 
     Examples
     --------
