@@ -161,7 +161,7 @@ class Objective:
         self.loss = self._backend()
         self.exact = not isinstance(self.loss, _Transform)
         # Steps of 50 ns of a gradient, of the sum over patterns and of the folds.
-        self.work = n * (2.0 if isinstance(self.loss, _Folds) else 5.0) ** n
+        self.work = n * (2.0 if isinstance(self.loss, _Folds) else 5.0) ** min(n, 99)
 
     def _check_penalty(self) -> None:
         self.l1 = self.interference = 0.0

@@ -343,3 +343,8 @@ def test_extremes_are_finite_and_quiet(importance, p):
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_thousand_features_are_an_objective_too():
+    """Steps of a sum over 5^n patterns are no float from 441 features on."""
+    assert Objective(1000, 3, 0.1).work > 1e60
