@@ -160,7 +160,7 @@ class Objective:
         self._check_penalty()
         self.loss = self._backend()
         self.exact = not isinstance(self.loss, _Transform)
-        # Steps of 50 ns of a gradient, of the sum over patterns and of the folds.
+        # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
         self.work = n * (2.0 if isinstance(self.loss, _Folds) else 5.0) ** min(n, 99)
 
     def _check_penalty(self) -> None:

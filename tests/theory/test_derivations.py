@@ -7,7 +7,6 @@ the function in doubles makes of them. `SHOWN` has those that show something els
 import importlib
 import inspect
 import pkgutil
-from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -452,7 +451,6 @@ SHOWN: dict[str, str] = {
 # --- The tests ----------------------------------------------------------------------------------------------
 
 
-@cache
 def _derivation(key: str, *args: Any) -> Any:
     return FUNCTIONS[key](*args)
 

@@ -78,7 +78,8 @@ def test_there_are_no_other_rows():
     assert len(claims.CLAIMS) == sum(map(len, ROWS.values()))
 
 
-# Many runs of flows and descents, a quarter of a minute each. The tests of the sections judge them on few.
+# Many runs of flows and descents, a quarter of a minute each. The tests of the sections, which are slow too,
+# judge them on few.
 SLOW = {"L18", "L19", "L20", "L31", "L34", "L35", "L36", "L37"}
 # Searches and integrals of some seconds.
 SLOW |= {"B13", "B14", "C29", "L7", "L8", "L21"}

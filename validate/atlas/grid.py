@@ -55,7 +55,7 @@ class Problem:
 def problems(
     sizes: Sequence[tuple[int, int]] = SIZES,
     p: Sequence[float] = P,
-    importances: Sequence[str] = ("equal", "falling"),
+    importances: Sequence[str] = tuple(IMPORTANCES),
 ) -> tuple[Problem, ...]:
     """Return all combinations, tied and free."""
     every = product(sizes, p, importances, (True, False))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .grid import IMPORTANCES
 from .store import Entry, entries
 
 __all__ = ["comparison", "structures"]
@@ -75,7 +76,7 @@ def comparison() -> list[list[str]]:
     """
     heads = ["p, importance", "free better by 1 %", "at most by", "free weights at 2 (median)"]
     rows = [[*heads, "several minima: tied, free", "best found at most once: tied, free"]]
-    for importance in ("equal", "falling"):
+    for importance in IMPORTANCES:
         for p in dict.fromkeys(one.p for one in entries()):
             pair = [entries(p=p, importance=importance, tied=tied) for tied in (True, False)]
             rows.append([f"{p:g}, {importance}", *_compared(*pair)])

@@ -20,6 +20,7 @@ def best_bias(M: FloatArray, law: Features) -> FloatArray:
 
     Each output has its own bias, so that all are searched at once: on a grid from where an output never
     answers to its feature to where it always does, then by golden section around the best point.
+    (SciPy's elementwise minimiser asks for ever fewer outputs; the exact loss gives those of all.)
 
     Parameters
     ----------

@@ -83,13 +83,12 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _figure(one: Audited) -> Figure:
-    names = "loss", "end_loss", "best_known", "rug", "zero_loss", "lower_bound"
     arrays = {
         "W_out": (("feature", "neuron"), one.W_out),
         "W_in": (("neuron", "feature"), one.W_in),
         "dimensionality": ("feature", one.dimensionality),
     }
-    data = xr.Dataset(arrays | {name: ((), getattr(one, name)) for name in names})
+    data = xr.Dataset(arrays | {name: ((), getattr(one, name)) for name in _LOSSES})
     # A matrix of more features would show nothing.
     panels = (plot_gram, plot_weights, plot_losses)[one.n_features > _MATRIX :]
     said = (_GRAM, _PLANE if one.n_hidden == 2 else _SHARES, _BESIDE)[-len(panels) :]

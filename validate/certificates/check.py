@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 FORMAT = "superposition certificate, version 1"
+WIRED, WIRING = "one nonzero entry in each row of W", "conjectured least loss of MAIS-O49"
 MOST_FEATURES, MOST_DIGITS, MOST_BYTES = 10, 60, 1_000_000
 
 
@@ -114,12 +115,10 @@ def proved(path: Any) -> str:
     need(min(importance) >= 0, "an importance is negative")
     W, b = fractions(proof["W"], "W", (n, m)), fractions(proof["b"], "b", (n,))
     kept = said["constraint"]
-    need(
-        kept in ("none", "one nonzero entry in each row of W"), f"nothing is known of the constraint {kept!r}"
-    )
+    need(kept in ("none", WIRED), f"nothing is known of the constraint {kept!r}")
     need(kept == "none" or all(sum(x != 0 for x in row) <= 1 for row in W), "W does not keep the constraint")
     name = said["bound"]
-    if name == "conjectured least loss of MAIS-O49":
+    if name == WIRING:
         need(
             kept != "none" and penalty == 0 and set(importance) == {1} and n >= 2 * m,
             "that is of another problem",

@@ -16,12 +16,9 @@ from ...theory import arguments
 from ...theory.arguments import shown
 from ...theory.results import result
 from ..files import replacing
-from .check import FORMAT, MOST_FEATURES, Rejected, proved
+from .check import FORMAT, MOST_FEATURES, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
-
-WIRED = "one nonzero entry in each row of W"
-WIRING = "conjectured least loss of MAIS-O49"
 
 
 @result
@@ -211,7 +208,7 @@ def certify(
     if wired and any(sum(x != 0 for x in row) > 1 for row in rows):
         raise ValueError(f"`W` must have {WIRED}; got {shown(str(np.array(rows, float).tolist()))}.")
     if bound == WIRING:
-        limit, name = _conjectured(n, m, chance), WIRING
+        limit, name = wiring(n, m, chance), WIRING
     else:
         limit = _rounded_up(value) if bound is None else _fraction("bound", bound)
         name = str(limit)
@@ -246,11 +243,6 @@ def certify(
 def _rounded_up(value: Fraction) -> Fraction:
     step = Fraction(10) ** (len(str(value.numerator)) - len(str(value.denominator)) - 10)
     return (value // step + 1) * step
-
-
-def _conjectured(n: int, m: int, p: Fraction) -> Fraction:
-    dropped = p * (4 - 3 * p) / 12
-    return min((n - m) * dropped, m * p**2 / 3 + (n - 2 * m) * dropped)
 
 
 def wiring_certificate(path: str | Path, n_features: int, n_hidden: int, p: Any, *, rng: Any = 0) -> Fraction:

@@ -1,11 +1,10 @@
 """``superposition atlas``: the best small models that are known, as a list, as files, or solved anew."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from .text import print_json, print_table, shown
+from .text import print_json, print_table, shown, tell
 
 __all__ = ["add"]
 
@@ -36,16 +35,12 @@ def add(add_command: Callable[..., Any]) -> None:
     option("--seed", type=int, default=0, help="seed of --make (default: 0)")
 
 
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _atlas(options: argparse.Namespace) -> None:
     from .. import atlas
 
     if options.make is not None:
         given = {name: getattr(options, name) for name in ("jobs", "starts", "seed")}
-        print(atlas.make(options.make, tell=_tell, **given))
+        print(atlas.make(options.make, tell=tell, **given))
         return
     if options.out is not None:
         if options.name is None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .text import number, print_json, print_table, shown
+from .text import number, print_json, print_table, shown, tell
 
 __all__ = ["add"]
 
@@ -96,7 +96,7 @@ def _audit(options: argparse.Namespace) -> None:
     several = len(options.instances or models) > 1
     talks = several and not options.json and sys.stderr.isatty()
     tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
-    clock = Clock(tasks, lambda line: print(line, file=sys.stderr, flush=True))
+    clock = Clock(tasks, tell)
     found = audit(
         models,
         laws,

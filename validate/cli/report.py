@@ -1,9 +1,10 @@
 """``superposition report`` and ``gallery``: everything as one page, or its pictures alone."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any
+
+from .text import tell
 
 __all__ = ["add"]
 
@@ -34,19 +35,15 @@ def add(add_command: Callable[..., Any]) -> None:
     option("--seed", type=int, default=0, help="seed of what is not stored (default: 0)")
 
 
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _report(options: argparse.Namespace) -> None:
     from ..report import write_report
 
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
-    print(write_report(*given, _tell, options.fresh))
+    print(write_report(*given, tell, options.fresh))
 
 
 def _gallery(options: argparse.Namespace) -> None:
     from ..gallery import write_gallery
 
-    for path in write_gallery(options.out, options.only, options.seed, _tell):
+    for path in write_gallery(options.out, options.only, options.seed, tell):
         print(path)

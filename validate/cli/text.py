@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["number", "print_json", "print_table", "shown"]
+__all__ = ["number", "print_json", "print_table", "shown", "tell"]
 
 
 def number(value: Any) -> float | str | None:
@@ -19,6 +19,11 @@ def number(value: Any) -> float | str | None:
 def shown(value: Any) -> str:
     """Return text as it is and a number with six digits."""
     return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def tell(line: str) -> None:
+    """Say how far a run is, where it does not mix with its result."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
