@@ -18,9 +18,18 @@ T = TypeVar("T")
 _PIECES = 8
 
 
+def _threads() -> int:
+    """Return Numba's number of threads, without starting them: that would change PyTorch's number, too."""
+    try:
+        numba.threading_layer()
+    except ValueError:  # not started
+        return int(numba.config.NUMBA_NUM_THREADS)
+    return int(numba.get_num_threads())
+
+
 def each(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
     """Return [work(0), ..., work(count - 1)], by `workers` threads (Numba's number where None)."""
-    threads = min(workers or numba.get_num_threads(), count)
+    threads = min(workers or _threads(), count)
     if threads <= 1:
         return [work(at) for at in range(count)]
     with ThreadPoolExecutor(threads) as pool:
@@ -31,7 +40,7 @@ def together(
     work: Callable[[slice], tuple[Any, ...]], count: int, workers: int | None = None, *, least: int = 1
 ) -> tuple[Any, ...]:
     """Return the arrays that `work` gives for slices of `count` rows, `least` or more each, put together."""
-    most = _PIECES * (workers or numba.get_num_threads())
+    most = _PIECES * (workers or _threads())
     edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)
     found = each(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
     return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))

@@ -5,12 +5,12 @@ from itertools import product
 from math import comb, factorial
 
 import mpmath
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from superposition.solvers import threads
 from superposition.solvers.loss import exact_loss, row_loss
 
 UNIT = 2.0**-53
@@ -308,17 +308,14 @@ def test_rows_are_those_of_the_whole():
     )
 
 
-def test_threads_and_memory_layout_change_nothing():
+def test_threads_and_memory_layout_change_nothing(monkeypatch):
     M, b = network(24, 0.5, seed=7)
     frozen = M.T.copy().T
     frozen.flags.writeable = False
-    threads = numba.get_num_threads()
+    monkeypatch.setattr(threads, "_threads", lambda: 3)
     many = exact_loss(M, b, 0.1)
-    try:
-        numba.set_num_threads(1)
-        one = exact_loss(frozen, b, 0.1)
-    finally:
-        numba.set_num_threads(threads)
+    monkeypatch.setattr(threads, "_threads", lambda: 1)
+    one = exact_loss(frozen, b, 0.1)
     assert np.array_equal(one.per_feature, many.per_feature)
     assert np.array_equal(one.per_feature_error, many.per_feature_error)
     assert np.array_equal(M, network(24, 0.5, seed=7)[0])

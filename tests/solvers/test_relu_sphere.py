@@ -3,13 +3,12 @@
 import itertools
 import math
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from superposition.solvers import rug
+from superposition.solvers import rug, threads
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import curvature, geometry, represented, thomson
 from superposition.solvers.relu.sphere import bounds
@@ -182,14 +181,11 @@ def test_a_bias_frees_the_codes_it_reaches(k):
     assert thomson(k + 1, 2, -mu, starts=24).energy > 1e-3
 
 
-def test_the_numbers_do_not_depend_on_threads_or_on_how_the_seed_comes():
-    threads = numba.get_num_threads()
+def test_the_numbers_do_not_depend_on_threads_or_on_how_the_seed_comes(monkeypatch):
+    monkeypatch.setattr(threads, "_threads", lambda: 3)
     many = thomson(9, 3, starts=6, rng=3)
-    try:
-        numba.set_num_threads(1)
-        one = thomson(9, 3, starts=6, rng=np.random.default_rng(3))
-    finally:
-        numba.set_num_threads(threads)
+    monkeypatch.setattr(threads, "_threads", lambda: 1)
+    one = thomson(9, 3, starts=6, rng=np.random.default_rng(3))
     np.testing.assert_array_equal(many.energies, one.energies)
     np.testing.assert_array_equal(many.W, one.W)
 

@@ -2,10 +2,12 @@
 
 import sys
 
+import numba
 import numpy as np
 import pytest
 import xarray as xr
 
+from superposition.solvers.loss import exact_loss
 from superposition.theory.features import Features, exclusive
 from superposition.validate.files import read_dataset, write_dataset
 from superposition.validate.training import falling, grid, learning_rates, train, weight_statistics
@@ -185,6 +187,15 @@ def test_numbers_do_not_depend_on_threads_and_threads_are_put_back():
     two = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings | {"threads": 2})
     assert torch.get_num_threads() == before
     assert_same(one, two)
+
+
+def test_kernels_leave_torch_its_threads():
+    # Numba's OpenMP layer would set the number for all: then tiny operations get two threads, which spin.
+    before = torch.get_num_threads()
+    exact_loss(np.eye(8), 0.0, 0.1)
+    with pytest.raises(ValueError, match="not initialized"):
+        numba.threading_layer()
+    assert torch.get_num_threads() == before
 
 
 UNEQUAL = Features(4, [0.5, 0.3, 0.2, 0.1], "half-normal", importance=[1, 2, 4, 8])
