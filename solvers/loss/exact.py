@@ -15,11 +15,21 @@ from ...theory.results import result
 from ...theory.special import VALUES, value_moment
 from ..threads import each, together
 from . import lattice, wedge
+from .folds import by_folds
 from .patterns import blocks, by_patterns, chances, masks
 from .sweep import Others, independent, sweep
 from .uniform import NEGLIGIBLE, rows_uniform
 
-__all__ = ["LARGEST", "Loss", "exact_gradient", "exact_loss", "outputs", "row_loss", "value_and_gradient"]
+__all__ = [
+    "FOLDED",
+    "LARGEST",
+    "Loss",
+    "exact_gradient",
+    "exact_loss",
+    "outputs",
+    "row_loss",
+    "value_and_gradient",
+]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -29,6 +39,8 @@ LARGEST = 1e50
 LEAST = 1e-290
 # Values with bounds; up to so many features, all patterns are summed.
 FEW = {"uniform": 6, "symmetric": 4, "binary": 14}
+# Independent uniform features up to which derivatives are folded: 0.2 ms for 9.
+FOLDED = 9
 # Factors that a row's lattice sum may take: a second or two.
 WORK = 2.0**26
 # Values without bounds, b > 0: E (x - y)^2 is taken away, not E x^2, while it is at most so many E x^2.
@@ -205,9 +217,12 @@ def outputs(
             rows, features, p = np.ascontiguousarray(rows[:, heard]), places[features], p[heard]
     kind = VALUES.index(law.values)
     allowed = np.maximum(tol * p[features] * value_moment(law.values, 2), np.finfo(np.float64).tiny)
-    if law.n_features <= FEW.get(law.values, 0):
+    uniform = _plain(law) and law.values == "uniform"
+    if uniform and slopes and law.n_features <= FOLDED:
+        found = Outputs(*by_folds(rows, features, bias, p))
+    elif law.n_features <= FEW.get(law.values, 0):
         found = Outputs(*by_patterns(rows, features, bias, chances(law), kind))
-    elif _plain(law) and law.values == "uniform" and not slopes:
+    elif uniform and not slopes:
         losses, errors = together(
             lambda part: rows_uniform(rows[part], features[part], bias[part], p, tol), bias.size
         )
@@ -369,7 +384,8 @@ def value_and_gradient(
         As for `exact_loss`.
     tol : float, optional
         Error of the loss to aim at, in units of E x_i^2. Its bound is far from sharp: at the default the
-        gradient of models of 16 to 128 features is good to 1e-10.
+        gradient of models of 16 to 128 features is good to 1e-9. Up to nine independent uniform features
+        leave nothing but rounding.
     rows : sequence of int, optional
         Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
     frequencies : int, optional

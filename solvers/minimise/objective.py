@@ -15,7 +15,8 @@ from ...theory.features import Features, as_features
 from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
 from ...theory.special import VALUES
 from ..loss import exact_loss, value_and_gradient
-from ..loss.folds import by_folds, workspace
+from ..loss.exact import FOLDED
+from ..loss.folds import by_folds
 from ..loss.patterns import by_patterns, chances
 
 __all__ = ["BIASES", "Objective", "Penalty"]
@@ -24,8 +25,6 @@ BIASES = (True, False, "common")
 
 Penalty = tuple[str, float] | Callable[..., Any] | None
 
-# Independent uniform features up to which means are folded: 0.2 ms for 9.
-_FOLDED = 9
 # Features up to which all patterns are summed: 60 ms for 8 uniform ones, five times that for each more.
 _FEW = {"uniform": 8, "binary": 12, "symmetric": 4}
 # Patterns that may be summed for a loss on few classes, and features that may be on.
@@ -92,15 +91,15 @@ class _Patterns:
 
 
 class _Folds:
-    """The loss of few independent uniform features."""
+    """The loss of few independent uniform features, as `value_and_gradient` folds it without its checks."""
 
     def __init__(self, law: Features):
-        self.law, self.work = law, workspace(law.n_features)
+        self.law, self.rows = law, np.arange(law.n_features)
         self.stretch = law.scale / law.scale[:, None]
         self.share = law.importance * law.scale**2 / law.n_features
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        losses, by_M, by_b = by_folds(M * self.stretch, b / self.law.scale, self.law.p, self.work)
+        losses, _, by_M, by_b = by_folds(M * self.stretch, self.rows, b / self.law.scale, self.law.p)
         by_M *= self.share[:, None] * self.stretch
         return float(self.share @ losses), by_M, self.share * by_b / self.law.scale
 
@@ -185,7 +184,7 @@ class Objective:
         if self.limit:
             return _Classes(law, 1, np.array([0.0, 1.0]))
         plain = law.values == "uniform" and not law.groups and law.exactly is None
-        if plain and n <= _FOLDED and self.up_to == n:
+        if plain and n <= FOLDED and self.up_to == n:
             return _Folds(law)
         few = n <= _FEW.get(law.values, 0)
         if self.classes is None and not few:

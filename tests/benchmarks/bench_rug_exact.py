@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 from superposition.solvers import rug
+from superposition.solvers.loss.folds import by_folds
+from superposition.solvers.loss.patterns import by_patterns, chances
+from superposition.theory.features import Features
+from superposition.theory.special import VALUES
 
 GROUP = "exact loss: error is relative to p/3"
 P = 0.01
@@ -54,6 +58,20 @@ def test_samples(benchmark, n):
     benchmark.extra_info.update({f"seconds_to_{tol:.0e}": value for tol, value in times.items()})
     print(f"\nsamples, n = {n}: {seconds:.3g} s, standard error {error:.1e}", end="")
     print("".join(f", {value:.1e} s to {tol:.0e}" for tol, value in times.items()))
+
+
+@pytest.mark.benchmark(group="gradient of 8 features")
+@pytest.mark.parametrize("how", ["folded", "all patterns"])
+def test_few(benchmark, how):
+    """What a second way to the loss of few features gains; both leave nothing but rounding."""
+    (M, b), law, rows = network(8), Features(8, P), np.arange(8)
+    ways = {
+        "folded": lambda: by_folds(M, rows, b, law.p),
+        "all patterns": lambda: by_patterns(M, rows, b, chances(law), VALUES.index("uniform")),
+    }
+    np.testing.assert_allclose(ways["folded"]()[2], ways["all patterns"]()[2], rtol=0, atol=1e-13)
+    benchmark.pedantic(ways[how], rounds=5)
+    print(f"\ngradient of 8 features, {how}: {benchmark.stats.stats.median:.2g} s")
 
 
 @pytest.mark.benchmark(group="exact loss of one row of a rug")
