@@ -20,11 +20,12 @@ _PIECES = 8
 
 def _threads() -> int:
     """Return Numba's number of threads, without starting them: that would change PyTorch's number, too."""
+    known: Any = numba  # has no type hints
     try:
-        numba.threading_layer()
+        known.threading_layer()
     except ValueError:  # not started
-        return int(numba.config.NUMBA_NUM_THREADS)
-    return int(numba.get_num_threads())
+        return int(known.config.NUMBA_NUM_THREADS)
+    return int(known.get_num_threads())
 
 
 def each(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
