@@ -1,6 +1,7 @@
 """Shared settings: which tests share a worker, and property tests that are random in the slow suite alone."""
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,16 +28,26 @@ _DERIVE = (
 )
 
 
-def _group(item: pytest.Item) -> str:
-    path = item.nodeid.partition("::")[0]
-    return "derivations" if path.endswith(_DERIVE) or ".derive]" in item.nodeid else path
+def _group(name: str) -> str:
+    """Return what tests of this name share a worker with: those of their file, or all that derives."""
+    path = name.partition("::")[0]
+    return "derivations" if path.endswith(_DERIVE) or ".derive]" in name else path
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of a file one worker, and the long groups to the two workers first."""
+    """Put the two long groups first."""
     first = {"derivations": 0, "tests/test_doctests.py": 1}
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: first.get(groups[item], 2))
+    items.sort(key=lambda item: first.get(_group(item.nodeid), 2))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let tests of a group share a worker (the mark that xdist has for this does nothing in pytest 9.2)."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return Groups(config, log)
