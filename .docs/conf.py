@@ -22,7 +22,10 @@ project = "superposition"
 HERE = Path(__file__).parent
 author = "the superposition authors"
 version = release = metadata.version(project)
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_nb"]
+# Notebooks are shown as they were run; `make notebooks` runs them.
+nb_execution_mode = "off"
+myst_enable_extensions = ["dollarmath"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 exclude_patterns = ["_templates", "errata.md"]
@@ -49,8 +52,10 @@ toc_object_entries_show_parents = "hide"
 
 
 def _make(folder):
-    """Copy the pictures, and set the Markdown of the errata, where the pages look for them."""
+    """Copy pictures and notebooks, and set the Markdown of the errata, where the pages look for them."""
     folder.mkdir(exist_ok=True)
+    for notebook in (HERE.parent / "notebooks").glob("*.ipynb"):
+        shutil.copy(notebook, folder)
     reference = Path(importlib.import_module(f"{project}.validate").__path__[0]) / "reference"
     for picture in reference.glob("*.svg"):
         shutil.copy(picture, folder)
