@@ -1,5 +1,6 @@
 """Certificates: statements about models that anyone can check with fractions alone."""
 
+from .lean import lean_goal
 from .make import Checked, certify, check, exact_total, wiring_certificate
 
-__all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
+__all__ = ["Checked", "certify", "check", "exact_total", "lean_goal", "wiring_certificate"]
