@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ....theory import arguments
-from ....theory.arguments import FloatArray
+from ....theory.arguments import FloatArray, shown
 from ....theory.features import Features
 from ...minimise import Certificate, Minimum, descend
 from .diagram import phase_diagram
@@ -27,6 +28,7 @@ def certify(
     bias: bool = True,
     gap: float = 1e-3,
     most_boxes: int = 1_000_000,
+    imbalance: npt.ArrayLike = (0.0, np.inf),
 ) -> Certificate:
     r"""Prove a lower bound on the loss of all models ReLU(W W' x + b) with two features in one dimension.
 
@@ -48,6 +50,8 @@ def certify(
         Gap to reach, relative to `loss`, at least 1e-7.
     most_boxes : int, optional
         Boxes after which the bound is returned as it is, up to ten million.
+    imbalance : (2,) array_like of float, optional
+        Only models whose abs(w1² - w2²) is in this closed range are compared; all by default.
 
     Returns
     -------
@@ -75,13 +79,16 @@ def certify(
     wanted = arguments.number("gap", gap, _LEAST_GAP, 1)
     most = arguments.integer("most_boxes", most_boxes, 1, 10**7)
     bias = arguments.flag("bias", bias)
+    span = np.asarray(imbalance, np.float64)
+    if span.shape != (2,) or not 0.0 <= span[0] <= span[1]:
+        raise ValueError(f"`imbalance` must be two numbers, 0 <= low <= high; got {shown(str(imbalance))}.")
     # Without biases, a dropped feature costs p/3.
     dropped = 0.5 * min(r, 1.0) * (on / 3.0 - (on * on / 4.0 if bias else 0.0))
     judged = arguments.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
     # An output whose part of the loss is at most `judged` has (a - 1)/(a + 1) <= kappa.
     kappa = np.sqrt(np.minimum(judged * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
     edges: FloatArray = np.sqrt((1.0 + kappa) / (1.0 - kappa))
-    lower, boxes = bound_below(judged, r, on, bias, wanted * judged, edges, most)
+    lower, boxes = bound_below(judged, r, on, bias, wanted * judged, edges, most, (span[0], span[1]))
     lower = min(lower, judged)
     kind = "branch and bound" if bias else "branch and bound, zero bias"
     return Certificate(kind, float(lower), float(judged - lower), int(boxes))
