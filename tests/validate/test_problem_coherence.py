@@ -10,7 +10,7 @@ from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import certify
 from superposition.theory.features import Features
-from superposition.theory.relu import class_loss
+from superposition.theory.relu import class_loss, onset_importance
 from superposition.validate.certificates import exact_total
 
 HALF = sp.Rational(1, 2)
@@ -147,6 +147,14 @@ def test_the_loss_of_two_features_is_above_its_bound():
     assert below > 5  # twin: without its terms in s the bound is wrong
 
 
+def test_the_minimiser_finds_what_is_proved():
+    """At p = 1/1000 the coherence falls from above 4/5 to below, here from 1 to 1/2."""
+    for penalty, wanted in ((None, 1.0), (("interference", 1e-6 / 4), 0.5)):
+        W = minimise(3, 2, 1e-3, penalty=penalty, starts=6).W_out
+        unit = W / np.linalg.norm(W, axis=1)[:, None]
+        assert np.max(np.abs(unit @ unit.T - np.eye(3))) == pytest.approx(wanted, abs=1e-2)
+
+
 # --- Orthogonal features and the penalty -------------------------------------------------------------------
 
 
@@ -173,29 +181,52 @@ def test_a_penalty_of_v_makes_orthogonality_best(n, m):
     assert n * best.minima[0].objective < (n - m) * v * (1 - 1e-4)
 
 
-@pytest.mark.parametrize("p", ["1/1000", "1/2", "99/100"])
-def test_coherence_one_half_is_a_jump(p):
-    """The projection onto the plane across (1, 1, 1) has coherence 1/2 and loses less than v."""
-    chance, third = Fraction(p), Fraction(1, 3)
-    W = [[(i == j) - third for j in range(3)] for i in range(3)]  # W W' = W; its rank is 2
-    assert exact_total(W, [chance / 2] * 3, chance) < chance * (4 - 3 * chance) / 12
+@pytest.mark.parametrize("p", ["1/1000", "1/2", "1"])
+@pytest.mark.parametrize("m", [2, 3])
+def test_the_frontier_jumps_at_the_coherence_of_a_simplex(m, p):
+    """The projection across (1, ..., 1) has the coherence 1/m, and loses less than v."""
+    chance, share = Fraction(p), Fraction(1, m + 1)
+    W = [[(i == j) - share for j in range(m + 1)] for i in range(m + 1)]  # W W' = W; its rank is m
+    assert exact_total(W, [chance / 2] * (m + 1), chance) < chance * (4 - 3 * chance) / 12
+
+
+def test_the_constants_of_the_frontier():
+    """For p <= 1/1000 the frontier is within 14 p of its limit, and no coherence below 1 - 84 p is free."""
+    slope = sp.Rational(71, 10) * sp.Rational(3752, 10**4) + sp.Rational(22, 5)
+    assert positive(sp.Rational(3752, 10**4) - LEAST, t, 0, HALF)
+    assert sp.Rational(998 - 73, 1000) * 4 * (14 - sp.Rational(3752, 10**4)) > slope**2
+    excess, near = 3 * LEAST - 1, sp.Rational(309, 1000)
+    assert positive(sp.expand((excess - t**2) / t**2), t, 0, near)
+    assert positive(excess - sp.Rational(42, 1000), t, near, HALF)
+    # Between two coherences the limit is least at one of them: it rises, then falls.
+    assert sp.Poly(sp.expand(sp.diff(LEAST, t) / t), t).count_roots(sp.Rational(1, 10**6), HALF) == 2
+    assert (2 * t - 1) ** 2 * (16 * t**4 + 16 * t**3 + 4 * t**2 - 4 * t - 1) == sp.factor(24 * LEAST - 9)
 
 
 # --- Two features in one dimension -------------------------------------------------------------------------
 
 
-def curvature(p):
-    """Return C: the loss of (1, -e), the rest at its best, is I v + e^2 (C + 2 lambda - I v) + O(e^3)."""
-    v, q = p * (4 - 3 * p) / 12, 1 - p
-    linear = p / 2 + 2 * q * q
-    b = (np.sqrt(linear**2 + q * p**3) - linear) / (2 * p * q)
-    return p * (v + (b - p / 2) ** 2 / 4) + q * (q * b * b + p * b**3 / 3)
+@pytest.mark.parametrize("importance", [0.3, 1.0])
+def test_the_smallest_model_where_features_are_rare(importance):
+    """V times its least value bounds the objective for any p, and is attained to first order in p."""
+    for share in (0.2, 0.6, 0.9):
+        q = share * importance
+        first, second = np.array([1 - q, 1 - q / importance]) / (1 - q * q / importance)
+        limit = q * (2 - q - q / importance) / (1 - q * q / importance)
+        form = (1 - first) ** 2 + importance * (1 - second) ** 2 + 2 * q * first * second
+        assert form == pytest.approx(limit, rel=1e-12)
+        assert limit < importance  # what dropping costs
+        for p in (1e-3, 0.5):
+            v, w = p * (4 - 3 * p) / 12, np.array([np.sqrt(first), -np.sqrt(second)])
+            law = Features(2, p, importance=[1.0, importance])
+            found = 2 * exact_loss(np.outer(w, w), 0.0, law).loss + 2 * q * v * first * second
+            assert 0 <= found / v - limit <= 3 * p
 
 
 @pytest.mark.parametrize("p", [0.05, 0.3, 0.7, 0.95])
 @pytest.mark.parametrize("importance", [0.3, 1.0])
 def test_where_keeping_one_feature_stops_to_be_a_minimum(p, importance):
-    """Newton's descent from beside it comes back above the threshold, and leaves it below."""
+    """(1, -e), the rest at its best, has the loss I v + e^2 (onset + 2 lambda/v - I) v + O(e^3)."""
     v, e = p * (4 - 3 * p) / 12, 1e-4
     law, q = Features(2, p, importance=[1.0, importance]), 1 - p
     linear = p / 2 + 2 * q * q
@@ -204,7 +235,7 @@ def test_where_keeping_one_feature_stops_to_be_a_minimum(p, importance):
     w = np.array([np.sqrt(1 + e * tilt), -e])
     found = exact_loss(np.outer(w, w), [e * b, p / 2 * (1 + e)], law)
     change = (2 * found.loss - importance * v) / e**2
-    assert change == pytest.approx(curvature(p) - importance * v, abs=20 * e)
+    assert change == pytest.approx((onset_importance(p, -1) - importance) * v, abs=20 * e)
     # It is the least: other slopes and biases, and the other sign of the second encoding, are above.
     rng = np.random.default_rng(0)
     for _ in range(30):
