@@ -246,6 +246,21 @@ def test_where_keeping_one_feature_stops_to_be_a_minimum(p, importance):
         assert 2 * other.loss >= 2 * found.loss - 20 * e**3
 
 
+@pytest.mark.parametrize("p", ["1/100", "1/10", "3/10"])
+@pytest.mark.parametrize(
+    ("importance", "shares"), [("1", (983, 830, 504)), ("7/10", (978, 791, 416)), ("3/10", (966, 693, 171))]
+)
+def test_superposition_lasts_up_to_these_penalties(p, importance, shares):
+    """With a penalty of so many thousandths of I v the exact objective of a model is below I v."""
+    chance, second = Fraction(p), Fraction(importance)
+    dropped = second * chance * (4 - 3 * chance) / 12
+    penalty = dropped * shares[["1/100", "1/10", "3/10"].index(p)] / 1000
+    law = Features(2, float(chance), importance=[1.0, float(second)])
+    found = minimise(2, 1, law, penalty=("interference", float(penalty)), starts=8)
+    W, b = ([Fraction(x).limit_denominator(10**5) for x in np.ravel(y)] for y in (found.W_out, found.b))
+    assert exact_total([[w] for w in W], b, chance, [1, second], penalty) < dropped
+
+
 # --- A tie -------------------------------------------------------------------------------------------------
 
 BALANCED, CUT = (0.0, 0.33), 0.33  # of abs(w1^2 - w2^2)
