@@ -132,7 +132,7 @@ def near_the_limit(rng):
 def test_the_loss_of_two_features_is_above_its_bound():
     """For any model with one feature's errors s^2 in the range of the proof: no chance, so no false alarm."""
     rng, tried, below = np.random.default_rng(0), 0, 0
-    for _ in range(400):
+    for _ in range(200):
         W, b = near_the_limit(rng)
         one = np.sqrt(class_loss(W, b, 1))
         if one > 11 / 400:
@@ -143,14 +143,14 @@ def test_the_loss_of_two_features_is_above_its_bound():
         two, limit = class_loss(W, b, 2), least(largest)
         assert two >= (1 - 7.1 * one) * (limit - 73 * one**2) - 4.4 * one
         below += two < limit
-    assert tried > 50
-    assert below > 5  # twin: without its terms in s the bound is wrong
+    assert tried > 30
+    assert below > 3  # twin: without its terms in s the bound is wrong
 
 
 def test_the_minimiser_finds_what_is_proved():
     """At p = 1/1000 the coherence falls from above 4/5 to below, here from 1 to 1/2."""
     for penalty, wanted in ((None, 1.0), (("interference", 1e-6 / 4), 0.5)):
-        W = minimise(3, 2, 1e-3, penalty=penalty, starts=6).W_out
+        W = minimise(3, 2, 1e-3, penalty=penalty, starts=3).W_out
         unit = W / np.linalg.norm(W, axis=1)[:, None]
         assert np.max(np.abs(unit @ unit.T - np.eye(3))) == pytest.approx(wanted, abs=1e-2)
 
@@ -158,13 +158,13 @@ def test_the_minimiser_finds_what_is_proved():
 # --- Orthogonal features and the penalty -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (5, 2)])
+@pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (4, 2)])
 def test_a_penalty_of_v_makes_orthogonality_best(n, m):
     """L + v R >= v |I - G|^2, G the Gram matrix of rank m with rows longer than 1 cut: at least (n - m) v."""
     rng = np.random.default_rng(n)
     for p in (0.05, 0.5, 0.95):
         v = p * (4 - 3 * p) / 12
-        for _ in range(40):
+        for _ in range(15):
             W, b = rng.normal(size=(n, m)) * rng.uniform(0.2, 1.2), rng.normal(size=n) * 0.3
             gram = W @ W.T
             off = gram - np.diag(np.diag(gram))
@@ -174,10 +174,10 @@ def test_a_penalty_of_v_makes_orthogonality_best(n, m):
                 found >= v * np.sum((np.eye(n) - cut @ cut.T) ** 2) * (1 - 1e-9) >= (n - m) * v * (1 - 1e-8)
             )
     v = 0.01 * (4 - 0.03) / 12
-    best = minimise(n, m, 0.01, penalty=("interference", 1.01 * v), starts=4)
+    best = minimise(n, m, 0.01, penalty=("interference", 1.01 * v), starts=3)
     assert n * best.minima[0].objective == pytest.approx((n - m) * v, rel=1e-9)
     # Twin: a weaker penalty leaves something better.
-    best = minimise(n, m, 0.01, penalty=("interference", 0.9 * v), starts=4)
+    best = minimise(n, m, 0.01, penalty=("interference", 0.9 * v), starts=3)
     assert n * best.minima[0].objective < (n - m) * v * (1 - 1e-4)
 
 
@@ -256,7 +256,7 @@ def test_superposition_lasts_up_to_these_penalties(p, importance, shares):
     dropped = second * chance * (4 - 3 * chance) / 12
     penalty = dropped * shares[["1/100", "1/10", "3/10"].index(p)] / 1000
     law = Features(2, float(chance), importance=[1.0, float(second)])
-    found = minimise(2, 1, law, penalty=("interference", float(penalty)), starts=8)
+    found = minimise(2, 1, law, penalty=("interference", float(penalty)), starts=3)
     W, b = ([Fraction(x).limit_denominator(10**5) for x in np.ravel(y)] for y in (found.W_out, found.b))
     assert exact_total([[w] for w in W], b, chance, [1, second], penalty) < dropped
 
