@@ -70,6 +70,15 @@ def test_the_sum_over_three_vectors_in_the_plane_is_least_where_two_cosines_agre
     assert positive(128 * c**2 - (1 - c) * (9 * c + 3) ** 2, c, HALF, 1)
 
 
+def test_the_penalty_from_which_a_simplex_beats_a_pair():
+    """In m dimensions its m (m + 1)/2 pairs have the cosine -1/m each; from 1/(6 m) on."""
+    m, penalty = sp.symbols("m mu", positive=True)
+    pairs = m * (m + 1) / 2
+    simplex = pairs * (PAIR.subs(k, 1 / m) + penalty * 2 / m**2)
+    pair = PAIR.subs(k, 1) + penalty * 2
+    assert sp.simplify(pair - simplex - (m - 1) / m * (penalty - 1 / (6 * m))) == 0
+
+
 def test_a_line_on_the_unit_interval():
     """Squares over [0, 1] are at most twice those over [1/7, 1]; the value at 0 is at most twice the norm."""
     u, w = sp.symbols("u w", real=True)
