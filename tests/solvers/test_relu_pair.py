@@ -291,6 +291,16 @@ def test_the_certificate_of_a_poor_model_stays_open():
     assert poor.gap > 0.8 * found.family_loss[0, 0, 2]
 
 
+def test_the_certificate_of_some_imbalances():
+    """At p = 1/2 the best pair is balanced: what is unbalanced is far above, and a range with it is not."""
+    best = solve_pair(0.5, gap=1e-2).loss
+    apart = certify(1.02 * best, 0.5, gap=1e-2, imbalance=(0.3, 100))
+    assert apart.lower_bound > best
+    assert certify(1.02 * best, 0.5, gap=1e-2, imbalance=(0, 0.3), most_boxes=20_000).lower_bound <= best
+    # No model is that unbalanced and as good: all boxes are left out.
+    assert certify(best, 0.5, imbalance=(1e3, 1e6)).gap == 0
+
+
 @pytest.mark.slow
 def test_the_whole_diagram_is_certified():
     p, r = np.geomspace(0.01, 1, 12), np.geomspace(0.1, 1, 8)
@@ -319,6 +329,8 @@ def test_the_whole_diagram_is_certified():
             r"`most_boxes` must .* at most 10000000; got 10{18}\.",
         ),
         (lambda: certify(0.01, 0.5, bias="no"), r"`bias` must be True or False; got 'no'\."),
+        (lambda: certify(0.01, 0.5, imbalance=(0.5, 0.1)), r"`imbalance` must be .*; got 0.5 to 0.1\."),
+        (lambda: certify(0.01, 0.5, imbalance=1.0), r"`imbalance` must have shape \(2\); got \(\)\."),
         (lambda: phase_diagram([0.5], [1.0], bias=1), r"`bias` must be True or False; got 1\."),
         (lambda: phase_diagram(np.full(10**5, 0.5), np.linspace(1, 2, 10**4)), r"`p` must be smaller: .*"),
         (lambda: solve_pair(-0.1), r"`p` must lie in \[0.0001, 1\]; got -0.1\."),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ....theory import arguments
 from ....theory.arguments import FloatArray
@@ -17,6 +18,8 @@ __all__ = ["certify", "solve_pair"]
 _LEAST_GAP = 1e-7
 # Nearest that the loss may come to p/3 per feature when the a-priori bound on the encodings is formed.
 _ALMOST_ONE = 1.0 - 1e-12
+# A range that holds the imbalance of all models: no square of an encoding is beyond 2/(1 - _ALMOST_ONE).
+ANY = (0.0, 1e13)
 
 
 def certify(
@@ -27,6 +30,7 @@ def certify(
     bias: bool = True,
     gap: float = 1e-3,
     most_boxes: int = 1_000_000,
+    imbalance: npt.ArrayLike = ANY,
 ) -> Certificate:
     r"""Prove a lower bound on the loss of all models ReLU(W W' x + b) with two features in one dimension.
 
@@ -48,6 +52,8 @@ def certify(
         Gap to reach, relative to `loss`, at least 1e-7.
     most_boxes : int, optional
         Boxes after which the bound is returned as it is, up to ten million.
+    imbalance : (2,) array_like of float, optional
+        Only models whose abs(w1² - w2²) is in this closed range are compared; all by default.
 
     Returns
     -------
@@ -75,13 +81,16 @@ def certify(
     wanted = arguments.number("gap", gap, _LEAST_GAP, 1)
     most = arguments.integer("most_boxes", most_boxes, 1, 10**7)
     bias = arguments.flag("bias", bias)
+    low, high = arguments.vector("imbalance", imbalance, 2)
+    if not 0.0 <= low <= high:
+        raise ValueError(f"`imbalance` must be from 0 or more to no less; got {low:g} to {high:g}.")
     # Without biases, a dropped feature costs p/3.
     dropped = 0.5 * min(r, 1.0) * (on / 3.0 - (on * on / 4.0 if bias else 0.0))
     judged = arguments.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
     # An output whose part of the loss is at most `judged` has (a - 1)/(a + 1) <= kappa.
     kappa = np.sqrt(np.minimum(judged * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
     edges: FloatArray = np.sqrt((1.0 + kappa) / (1.0 - kappa))
-    lower, boxes = bound_below(judged, r, on, bias, wanted * judged, edges, most)
+    lower, boxes = bound_below(judged, r, on, bias, wanted * judged, edges, most, (low, high))
     lower = min(lower, judged)
     kind = "branch and bound" if bias else "branch and bound, zero bias"
     return Certificate(kind, float(lower), float(judged - lower), int(boxes))

@@ -313,17 +313,33 @@ def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biase
 
 
 @kernel
+def _imbalance(box: tuple[float, float, float, float]) -> tuple[float, float]:
+    """Return a range that holds |w1^2 - w2^2| over a box of encodings (first one not negative)."""
+    w0, w1, v0, v1 = box
+    far, near = max(v0 * v0, v1 * v1), 0.0 if v0 <= 0.0 <= v1 else min(v0 * v0, v1 * v1)
+    return max(0.0, w0 * w0 - far, near - w1 * w1), max(w1 * w1 - near, far - w0 * w0)
+
+
+@kernel
 def bound_below(
-    loss: float, r: float, p: float, biased: bool, gap: float, edges: FloatArray, most: int
+    loss: float,
+    r: float,
+    p: float,
+    biased: bool,
+    gap: float,
+    edges: FloatArray,
+    most: int,
+    imbalance: tuple[float, float],
 ) -> tuple[float, int]:
     """Return a lower bound of the loss over |w1| <= edges[0], |w2| <= edges[1], and the boxes used.
 
-    Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
+    Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`. Only
+    models with |w1^2 - w2^2| in the range `imbalance` count.
     """
     box = (0.0, edges[0], -edges[1], edges[1])
     heap = [(_box_bound(box, r, p, biased), box)]
     boxes = 1
-    while heap[0][0] < loss - gap and boxes < most:
+    while len(heap) > 0 and heap[0][0] < loss - gap and boxes < most:
         bound, box = heapq.heappop(heap)
         w0, w1, v0, v1 = box
         if w1 - w0 > v1 - v0:
@@ -333,9 +349,11 @@ def bound_below(
             middle = 0.5 * (v0 + v1)
             halves = ((w0, w1, v0, middle), (w0, w1, middle, v1))
         for half in halves:
-            boxes += 1
-            heapq.heappush(heap, (max(bound, _box_bound(half, r, p, biased)), half))
-    return heap[0][0], boxes
+            least_here, most_here = _imbalance(half)
+            if least_here <= imbalance[1] and most_here >= imbalance[0]:
+                boxes += 1
+                heapq.heappush(heap, (max(bound, _box_bound(half, r, p, biased)), half))
+    return heap[0][0] if len(heap) > 0 else np.inf, boxes
 
 
 @kernel
