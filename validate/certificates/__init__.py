@@ -1,5 +1,6 @@
 """Certificates: statements about models that anyone can check with fractions alone."""
 
 from .make import Checked, certify, check, exact_total, wiring_certificate
+from .pentagon import pentagon_certificate
 
-__all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
+__all__ = ["Checked", "certify", "check", "exact_total", "pentagon_certificate", "wiring_certificate"]
