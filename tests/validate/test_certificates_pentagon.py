@@ -177,10 +177,10 @@ def test_changes_with_the_right_checksum_are_rejected(tmp_path):
         ("proof", "boxes", boxes + "0", "too many"),
         ("proof", "boxes", boxes[:first] + boxes[first + 1 :], "nothing is shown|missing"),
         ("proof", "boxes", boxes[: deep - 1] + boxes[deep + 1 :], "nothing is shown|missing|too many"),
-        ("proof", "boxes", boxes.replace("0", "x", 1), "no such marks"),
-        ("proof", "boxes", boxes.swapcase(), "no such marks"),
+        ("proof", "boxes", boxes.replace("0", "x", 1), "not so marked"),
+        ("proof", "boxes", boxes.swapcase(), "not so marked"),
         ("proof", "boxes", list(boxes), "other parts"),
-        ("proof", "boxes", "u" * 100_000, "missing"),
+        ("proof", "boxes", "u" * 100_000, "too fine"),
     ]
     for part, name, value, reason in wrong:
         found = judged(tmp_path / "bad.json", part, name, value)
