@@ -177,8 +177,8 @@ def test_changes_with_the_right_checksum_are_rejected(tmp_path):
         ("proof", "boxes", boxes + "0", "too many"),
         ("proof", "boxes", boxes[:first] + boxes[first + 1 :], "nothing is shown|missing"),
         ("proof", "boxes", boxes[: deep - 1] + boxes[deep + 1 :], "nothing is shown|missing|too many"),
-        ("proof", "boxes", boxes.replace("0", "x", 1), "not so marked"),
-        ("proof", "boxes", boxes.swapcase(), "not so marked"),
+        ("proof", "boxes", boxes.replace("0", "x", 1), "of no mark"),
+        ("proof", "boxes", boxes.swapcase(), "of no mark"),
         ("proof", "boxes", list(boxes), "other parts"),
         ("proof", "boxes", "u" * 100_000, "too fine"),
     ]

@@ -131,9 +131,7 @@ def proved(path: Any) -> str:
     need(near and small, "a value is not within the stated ends, or not as the proof needs it")
     boxes = [(Q(0), Q(1), Q(0), TOP)]
     for mark in proof["boxes"]:  # 0 is a box; u and f mean that one is halved, and its lower half comes next
-        need(
-            0 < len(boxes) < 99 and mark in ("0", "u", "f"), "boxes are too many, too fine, or not so marked"
-        )
+        need(0 < len(boxes) < 99 and mark in ("0", "u", "f"), "boxes are too many, too fine or of no mark")
         u0, u1, f0, f1 = boxes.pop()
         if mark == "u":
             boxes += [((u0 + u1) / 2, u1, f0, f1), (u0, (u0 + u1) / 2, f0, f1)]
