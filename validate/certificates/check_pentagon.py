@@ -8,10 +8,10 @@ By the page problem-pentagon of the documentation this follows if, with f* = 2 p
 
     T(u, f) + B f >= A  for 0 < u <= 1 and 0 <= f < pi/2,  equality at (u*, f*) alone,  5 T* < 1/6,  A < 1/3,
     T(u, f) = 1/3 - u^4 (3 - u)^2 / (12 D),   D = u^3 + 2 max(v, 0)^3 / c,
-where T(., f*) is critical at u*, T* is the value, B = -dT/df there, and A = T* + B f*. T is a mean square, so
-B f > A is enough for large f. With h = 4 - 12 A + 12 B f, boxes apart from a rectangle around (u*, f*) show
-h (1 + 2 max(v/u, 0)^3 / c) > u (3 - u)^2, whose sides increase in h, c and u; those in it, where v > 0, show
-that 12 c D (T + B f - A) = h P - c u^4 (3 - u)^2 is strictly convex, where P = c u^3 + 2 v^3.
+
+where T(., f*) is critical at u*, T* is the value, B = -dT/df there, A = T* + B f*, h = 4 - 12 A + 12 B f. Boxes
+show B f > A (T >= 0), or h (1 + 2 max(v/u, 0)^3 / c) > u (3 - u)^2 (both sides increase in h, c, u), or, in one
+rectangle around (u*, f*), v > 0 and that 12 c D (T + B f - A) = h P - c u^4 (3 - u)^2 is strictly convex.
 """
 
 import functools
@@ -82,7 +82,7 @@ def centre(u0: Q, u1: Q) -> list[Interval]:
 
 
 def convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interval) -> bool:
-    """Whether h P - c u^4 (3 - u)^2 has a positive definite Hessian in (u, f) on a box; slope is dh/df."""
+    """Whether h P - c u^4 (3 - u)^2, P = c u^3 + 2 v^3, has a positive definite Hessian; slope is dh/df."""
     v, w, square = c + u + -1, 3 + -1 * u, u * u
     P_c, P_cu = square * u + 6 * v * v, 3 * square + 12 * v  # derivatives of P; those of c are -s and -c
     uu = h * (6 * c * u + 12 * v) + -1 * c * square * (108 + -120 * u + 30 * square)
