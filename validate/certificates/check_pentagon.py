@@ -9,8 +9,8 @@ By the page problem-pentagon of the documentation this follows if, with f* = 2 p
     T(u, f) + B f >= A  for 0 < u <= 1 and 0 <= f < pi/2,  equality at (u*, f*) alone,  5 T* < 1/6,  A < 1/3,
     T(u, f) = 1/3 - u^4 (3 - u)^2 / (12 D),   D = u^3 + 2 max(v, 0)^3 / c,
 
-where T(., f*) is critical at u*, T* is the value, B = -dT/df there, A = T* + B f*, h = 4 - 12 A + 12 B f. Boxes
-show B f > A (T >= 0), or h (1 + 2 max(v/u, 0)^3 / c) > u (3 - u)^2 (both sides increase in h, c, u), or, in one
+where T(., f*) is critical at u*, T* its value, B = -dT/df there, A = T* + B f*, h = 4 - 12 A + 12 B f. A box
+shows B f > A (T >= 0); or h (1 + 2 max(v/u, 0)^3 / c) > u (3 - u)^2 (sides increase in h, c, u); or, in one
 rectangle around (u*, f*), v > 0 and that 12 c D (T + B f - A) = h P - c u^4 (3 - u)^2 is strictly convex.
 """
 
