@@ -122,6 +122,7 @@ def test_changes_with_the_right_checksum_are_judged_by_what_they_claim(pair):
         ("statement", "bound", "1/300", "not below"),  # the loss itself
         ("statement", "bound", "2/600", "lowest terms"),
         ("statement", "bound", "0.5", "lowest terms"),
+        ("statement", "bound", "1e999999999", "no short fraction"),
         ("statement", "bound", "1/0", "no fraction"),
         ("statement", "bound", "9" * 100, "no short fraction"),
         ("statement", "p", "0", "not in"),
