@@ -2,5 +2,14 @@
 
 from .lean import lean_goal
 from .make import Checked, certify, check, exact_total, wiring_certificate
+from .pentagon import pentagon_certificate
 
-__all__ = ["Checked", "certify", "check", "exact_total", "lean_goal", "wiring_certificate"]
+__all__ = [
+    "Checked",
+    "certify",
+    "check",
+    "exact_total",
+    "lean_goal",
+    "pentagon_certificate",
+    "wiring_certificate",
+]

@@ -35,9 +35,8 @@ def need(holds: bool, reason: str) -> None:
 
 def fraction(text: Any, name: str) -> Fraction:
     """Read a fraction in lowest terms, written like -3/7 or 2."""
-    need(
-        isinstance(text, str) and len(text) <= MOST_DIGITS and text.isascii(), f"{name} is no short fraction"
-    )
+    short = isinstance(text, str) and len(text) <= MOST_DIGITS and text.isascii()
+    need(short and "e" not in text.lower(), f"{name} is no short fraction")  # 1e999999999 would take for ever
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):

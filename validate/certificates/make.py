@@ -16,6 +16,7 @@ from ...theory import arguments
 from ...theory.arguments import shown
 from ...theory.results import result
 from ..files import replacing
+from . import check_pentagon
 from .check import FORMAT, MOST_FEATURES, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
@@ -31,7 +32,7 @@ class Checked:
 
 
 def check(path: str | Path) -> Checked:
-    """Check a certificate, by the file ``check.py`` that needs nothing of this package.
+    """Check a certificate, by ``check.py`` or ``check_pentagon.py``, files that need nothing of this package.
 
     Parameters
     ----------
@@ -54,9 +55,16 @@ def check(path: str | Path) -> Checked:
     if not there:
         raise ValueError(f"`path` must be the file of a certificate; got {shown(str(path))}.")
     try:
-        return Checked(True, proved(path))
-    except (Rejected, OSError) as error:
+        return Checked(True, _proved(path))
+    except (Rejected, check_pentagon.Rejected, OSError) as error:
         return Checked(False, str(error))
+
+
+def _proved(path: str | Path) -> str:
+    """Return what a certificate proves, by the checker of its kind."""
+    with open(path, "rb") as file:
+        pentagon = check_pentagon.KIND.encode() in file.read(check_pentagon.MOST_BYTES)
+    return (check_pentagon.proved if pentagon else proved)(path)
 
 
 def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
@@ -230,14 +238,19 @@ def certify(
             "penalty": str(_fraction("penalty", penalty)),
         },
     }
+    try:
+        save(path, content)
+    except Rejected as error:
+        raise ValueError(f"`p`, `W`, `b` and the others must be what is checked; {error}.") from error
+    return value
+
+
+def save(path: str | Path, content: dict[str, Any]) -> None:
+    """Write a certificate with its checksum; raise what its checker raises if it proves nothing."""
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
     with replacing(path) as part:
         part.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n", "ascii")
-        try:
-            proved(part)
-        except Rejected as error:
-            raise ValueError(f"`p`, `W`, `b` and the others must be what is checked; {error}.") from error
-    return value
+        _proved(part)
 
 
 def _rounded_up(value: Fraction) -> Fraction:

@@ -1,0 +1,215 @@
+"""The pentagon's certificate: its formulas against integrals, its intervals, and what is not accepted."""
+
+import hashlib
+import itertools
+import json
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from superposition.theory.relu import class_loss
+from superposition.validate import certificates
+
+STORED = Path(certificates.__file__).parents[1] / "reference" / "certificates" / "pentagon.json"
+checker = sys.modules["superposition.validate.certificates.check_pentagon"]
+CONTENT = json.loads(STORED.read_text())
+STATED, PROOF = CONTENT["statement"], CONTENT["proof"]
+
+
+def squares(a, b, c):
+    """Integrate own and twice the neighbour's error of an output, split where the ReLU turns."""
+
+    def between(integrand, weight):
+        turn = [-b / weight] if weight and 0 < -b / weight < 1 else []
+        return mp.quad(integrand, [0, *turn, 1])
+
+    own = between(lambda x: (x - max(a * x + b, 0)) ** 2, a)
+    return own + 2 * between(lambda x: max(c * x + b, 0) ** 2, c)
+
+
+def reduced(u, f):
+    """T of the checker's head."""
+    c = mp.cos(f)
+    return mp.mpf(1) / 3 - u**4 * (3 - u) ** 2 / (12 * (u**3 + 2 * max(c - 1 + u, 0) ** 3 / c))
+
+
+@pytest.mark.parametrize(("u", "f"), [(0.05, 0.2), (0.3, 0.9), (0.8, 1.25), (0.99, 1.5), (1, 0.4)])
+def test_the_reduced_loss_is_the_least_over_scales(u, f):
+    """By the integrals: equal at the best squared length, larger beside it."""
+    with mp.workdps(25):
+        u, c = mp.mpf(u), mp.cos(f)
+        v = max(c - 1 + u, 0)
+        best = c * u**2 * (3 - u) / (2 * (c * u**3 + 2 * v**3))
+        values = [squares(a, -(1 - u) * a, a * c) for a in (best, best * 0.99, best * 1.01)]
+        assert abs(values[0] - reduced(u, f)) < mp.mpf(10) ** -18
+        assert min(values[1:]) > values[0]
+
+
+def test_positive_biases_do_not_help():
+    """The convex quadratic of biases above 0 is least at a bias of 0."""
+    rng = np.random.default_rng(0)
+    for a, b, f in rng.uniform(0, [2, 1, 1.57], (30, 3)):
+        assert squares(a, b, a * np.cos(f)) > reduced(1, f)
+
+
+def test_angles_between_short_and_long_vectors():
+    """The angle of lengths a and d with the inner product c is at least the mean of arccos c/a and c/d."""
+    c, a, d = np.random.default_rng(0).uniform(0, [[1], [10], [10]], (3, 10_000))
+    a, d = c + a, c + d
+    assert (np.arccos(c / np.sqrt(a * d)) >= (np.arccos(c / a) + np.arccos(c / d)) / 2).all()
+
+
+def test_the_centre_is_that_of_the_integrals():
+    with mp.workdps(30):
+        angle = 2 * mp.pi / 5
+        u = mp.findroot(lambda u: mp.diff(lambda t: reduced(t, angle), u), 0.794)
+        T, B = reduced(u, angle), -mp.diff(lambda f: reduced(u, f), angle)
+        c = mp.cos(angle)
+        a = c * u**2 * (3 - u) / (2 * (c * u**3 + 2 * (c - 1 + u) ** 3))
+        expected = [angle, u, T, a, (u - 1) * a, T + B * angle, B]
+        found = checker.centre(*checker.ends(PROOF["critical"]))
+        for interval, value in zip(found, expected, strict=True):
+            assert interval.lo <= value * checker.UNIT <= interval.hi
+            assert interval.hi - interval.lo < checker.UNIT * 1e-12
+        assert abs(squares(a, (u - 1) * a, a * c) - T) < mp.mpf(10) ** -20
+
+
+def test_the_pentagon_has_the_stated_loss_and_no_model_a_smaller_one():
+    """The engine's loss of one active feature, at the pentagon and at 200 models from near to far of it."""
+    loss, a, b = (
+        np.mean([float(Fraction(x)) for x in STATED[name]]) for name in ("loss", "squared_length", "bias")
+    )
+    angles = 2 * np.pi * np.arange(5) / 5
+    W, bias = np.sqrt(a) * np.stack([np.cos(angles), np.sin(angles)], 1), np.full(5, b)
+    assert class_loss(W, bias, 1) / 5 == pytest.approx(loss, abs=1e-11)
+    rng = np.random.default_rng(0)
+    for size in np.geomspace(1e-3, 2, 200):
+        near = class_loss(W + size * rng.normal(size=W.shape), bias + size * rng.normal(size=5), 1) / 5
+        assert near > loss
+
+
+def test_the_line_is_below_on_a_grid():
+    """T + B f - A at 500 x 500 points, in floats: not negative, and nearly 0 only near the one point."""
+    interval = checker.centre(*checker.ends(PROOF["critical"]))
+    f0, u0, *_, A, B = (x.lo / checker.UNIT for x in interval)
+    u, f = np.meshgrid(np.linspace(0.002, 1, 500), np.linspace(0, 1.57, 500))
+    c = np.cos(f)
+    D = u**3 + 2 * np.maximum(c - 1 + u, 0) ** 3 / c
+    gap = 1 / 3 - u**4 * (3 - u) ** 2 / (12 * D) + B * f - A
+    assert gap.min() > 0
+    near = gap < 1e-4
+    assert near.any()
+    assert np.hypot(u - u0, f - f0)[near].max() < 0.1
+
+
+def test_intervals_hold_what_they_stand_for():
+    rng = np.random.default_rng(0)
+    with mp.workdps(40):
+        for _ in range(50):
+            numbers = [Fraction(int(x), 997) for x in rng.integers(-2000, 2000, 4)]
+            one, other = (
+                checker.Interval(*sorted(pair), checker.UNIT) for pair in (numbers[:2], numbers[2:])
+            )
+            for x, y in itertools.product(numbers[:2], numbers[2:]):
+                for held, value in ((one + other, x + y), (one * other, x * y), (3 * one, 3 * x)):
+                    assert held.lo <= value * checker.UNIT <= held.hi
+            f0, f1 = sorted(Fraction(int(x), 512) for x in rng.integers(0, 769, 2))
+            for held, function in zip(checker.turned(f0, f1), (mp.cos, mp.sin), strict=True):
+                ends = sorted(function(mp.mpf(f.numerator) / f.denominator) * checker.UNIT for f in (f0, f1))
+                assert held.lo <= ends[0] <= ends[1] <= held.hi
+                assert held.hi - held.lo <= ends[1] - ends[0] + 1e-15 * checker.UNIT
+
+
+def test_convexity_is_that_of_the_reduced_loss():
+    """What is called convex has a positive definite Hessian by mpmath, and the reverse, at points."""
+    *_, A, B = checker.centre(*checker.ends(PROOF["critical"]))
+    line = [mp.mpf(x.lo) / checker.UNIT for x in (A, B)]
+
+    def whole(u, f):
+        c = mp.cos(f)
+        h = 4 - 12 * line[0] + 12 * line[1] * f
+        return h * (c * u**3 + 2 * (c - 1 + u) ** 3) - c * u**4 * (3 - u) ** 2
+
+    rng, verdicts = np.random.default_rng(0), []
+    for at in zip(rng.integers(700, 1000, 25).tolist(), rng.integers(900, 1400, 25).tolist(), strict=True):
+        u, f = (Fraction(k, 1000) for k in at)
+        if np.cos(float(f)) - 1 + u < 0.01:
+            continue
+        h = 4 + -12 * A + 12 * B * checker.Interval(f, f, checker.UNIT)
+        found = checker.convex(checker.Interval(u, u, checker.UNIT), *checker.turned(f, f), h, 12 * B)
+        with mp.workdps(30):
+            point = (mp.mpf(at[0]) / 1000, mp.mpf(at[1]) / 1000)
+            uu, uf, ff = (mp.diff(whole, point, order) for order in ((2, 0), (1, 1), (0, 2)))
+        assert found == (uu > 0 and ff > 0 and uu * ff > uf**2)
+        verdicts.append(found)
+    assert set(verdicts) == {True, False}
+
+
+def test_the_maker_makes_the_stored_certificate(tmp_path):
+    loss = certificates.pentagon_certificate(tmp_path / "again.json")
+    low, high = (Fraction(x) for x in STATED["loss"])
+    assert low < loss < high
+    assert (tmp_path / "again.json").read_text() == STORED.read_text()
+
+
+def judged(path, part, name, value):
+    """Return the verdict after a change, with the checksum that belongs to it."""
+    changed = {key: value for key, value in json.loads(STORED.read_text()).items() if key != "sha256"}
+    changed[part][name] = value
+    digest = hashlib.sha256(json.dumps(changed, sort_keys=True, indent=1).encode()).hexdigest()
+    path.write_text(json.dumps({**changed, "sha256": digest}, sort_keys=True, indent=1) + "\n")
+    return certificates.check(path)
+
+
+def test_changes_with_the_right_checksum_are_rejected(tmp_path):
+    boxes = PROOF["boxes"]
+    first, deep = boxes.index("0"), boxes.index("000")
+    raised = [str(Fraction(x) + Fraction(1, 10**9)) for x in STATED["loss"]]
+    wrong = [
+        ("statement", "loss", raised, "not within the stated ends"),
+        ("statement", "loss", STATED["loss"][:1], "two ends"),
+        ("statement", "loss", ["1/63.19", "1/63"], "no fraction"),
+        ("statement", "loss", ["1/0", "1/63"], "no whole certificate"),
+        ("statement", "loss", "12", "two ends"),
+        ("statement", "bias", STATED["squared_length"], "not within the stated ends"),
+        ("statement", "kind", "any other", "another kind|has other parts"),
+        ("statement", "more", "", "other parts"),
+        ("proof", "critical", ["4/5", "81/100"], "critical"),
+        ("proof", "critical", ["3/4", "7/8"], "not within the stated ends"),
+        ("proof", "u", ["4/5", "7/8"], "not within the stated ends"),
+        ("proof", "f", ["39/32", "5/4"], "not within the stated ends"),
+        ("proof", "u", ["1/2", "7/8"], "nothing is shown"),
+        ("proof", "f", ["1", "165/128"], "nothing is shown"),
+        ("proof", "u", ["99/128", "7/8"], "nothing is shown"),  # beside it, boxes would have to be finer
+        ("proof", "boxes", "0", "nothing is shown"),
+        ("proof", "boxes", "", "missing"),
+        ("proof", "boxes", boxes[:-1], "missing"),
+        ("proof", "boxes", boxes + "0", "too many"),
+        ("proof", "boxes", boxes[:first] + boxes[first + 1 :], "nothing is shown|missing"),
+        ("proof", "boxes", boxes[: deep - 1] + boxes[deep + 1 :], "nothing is shown|missing|too many"),
+        ("proof", "boxes", boxes.replace("0", "x", 1), "of no mark"),
+        ("proof", "boxes", boxes.swapcase(), "of no mark"),
+        ("proof", "boxes", list(boxes), "other parts"),
+        ("proof", "boxes", "u" * 100_000, "too fine"),
+    ]
+    for part, name, value, reason in wrong:
+        found = judged(tmp_path / "bad.json", part, name, value)
+        assert not found.accepted, (name, str(value)[:40])
+        assert any(words in found.text for words in reason.split("|")), found.text
+    wider = [str(Fraction(x) + k * Fraction(1, 10**6)) for k, x in zip((-1, 1), STATED["loss"], strict=True)]
+    assert judged(tmp_path / "weaker.json", "statement", "loss", wider).accepted
+
+
+@pytest.mark.slow
+def test_no_box_can_be_left_out_or_made_coarser(tmp_path):
+    """Any one mark less, or another: the tree is another one. Fifty places at random, each in three ways."""
+    boxes, rng = PROOF["boxes"], np.random.default_rng(0)
+    for at in rng.integers(len(boxes), size=50):
+        left_out = boxes[:at] + boxes[at + 1 :]
+        other = boxes[:at] + ("u" if boxes[at] == "0" else "0") + boxes[at + 1 :]
+        for changed in (left_out, other, boxes[:at]):
+            assert not judged(tmp_path / "bad.json", "proof", "boxes", changed).accepted
