@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from superposition import theory
-from superposition.theory.codes import bounds
 from superposition.theory.derivation import Derivation
 
 
@@ -93,18 +92,21 @@ def codes_decoder_bound(draw):
 
 
 def codes_loss_bound(draw):
-    """Find in doubles where the derived bound is largest on the grid."""
-    p, r = _logarithmic(draw, 1e-9, 0.3), float(draw.uniform(0.01, 1))
-    l, tau = np.meshgrid(bounds._LEVELS, bounds._EDGES)
-    allowed = 3 * l < (1 - p) * tau**3
-    k = 6 / ((1 - p) * (1 - 12 * l) * (1 - 3 * l / ((1 - p) * tau**3)) ** 2 * (1 - tau) ** 3)
-    numeric, best = _derivation("codes.derive_loss_bound").numeric(), (0.0, {})
-    for theta in (2 * r + 0 * l, p / (k * l), 1 + 0 * l):
-        value = np.where(allowed & (theta <= 1), numeric(p, r, l, tau, theta), -np.inf)
-        at = np.unravel_index(np.argmax(value), value.shape)
-        if value[at] > best[0]:
-            best = value[at], {"p": p, "r": r, "l": l[at], "tau": tau[at], "theta": theta[at]}
-    return best[1], theory.codes.loss_bound(p, r)
+    """Take the largest of the three bounds, at the theta of each."""
+    p, r = _logarithmic(draw, 1e-9, 0.99), float(np.exp(draw.uniform(np.log(1e-3), 0)))
+    value = theory.codes.loss_bound(p, r)
+    numeric = _derivation("codes.derive_loss_bound").numeric()
+    theta = [min(r + np.sqrt(r * r + r * k_over_d / C), 1.0) for C, k_over_d in _families(p)]
+    C, k_over_d = _families(p)[0]
+    s = max(min(np.e * r, np.sqrt(r), 0.9), 1 - np.exp(-7 / 3 * k_over_d / C))
+    found = [float(numeric(p, r, s, theta[max(k - 1, 0)])[k, 0]) for k in range(3)]
+    best = int(np.argmax(found))
+    expected = [value if k == best else None for k in range(3)]
+    return {"p": p, "r": r, "s": s, "theta": theta[max(best - 1, 0)]}, expected
+
+
+def _families(p: float) -> list[tuple[float, float]]:
+    return [(C, h * p * (1 - p) + 9 / 4 * p * p) for C, h in ((19 / 5, 11 / 3), (81 / 25, 37 / 2))]
 
 
 def codes_skew_pair(draw):
@@ -412,6 +414,7 @@ TIES: dict[str, tuple[Any, float]] = {
 
 # What shows something that no function computes, and the test of what it shows.
 SHOWN: dict[str, str] = {
+    "codes.derive_row_weights": "what the proof of the loss bound needs of them: test_codes",
     "collisions.derive_conflict": "which of two shared weights gains: test_collisions",
     "collisions.derive_shared_neuron": "that the ratio of two weights rests without l1: test_collisions",
     "collisions.derive_untied": "that decoders outgrow encoders: test_collisions",

@@ -9,6 +9,7 @@ from .derive import (
     derive_loss_bound,
     derive_pair_cost,
     derive_priority_loss,
+    derive_row_weights,
     derive_skew_pair,
 )
 from .interference import collision_loss, cut_polygon, pair_cost, small_p_constant
@@ -31,6 +32,7 @@ __all__ = [
     "derive_loss_bound",
     "derive_pair_cost",
     "derive_priority_loss",
+    "derive_row_weights",
     "derive_skew_pair",
     "dropped_loss",
     "interference_bound",

@@ -3,28 +3,52 @@ r"""Lower bounds of the loss that hold for every choice of weights.
 `decoder_bound`: any decoder of n_hidden linear measurements, below ratio = p. `loss_bound`: any model
 ReLU(M x + b) whose matrix has rank n_hidden at most, tied or not, with any biases, at every n_features.
 
-**Proof of `loss_bound`.** Write r for n_hidden/n_features. Take a row i with a = M_ii > 0, S = b_i/a + sum
-c_j x_j over the other features, c_j = M_ij/a, g(u) = ReLU(u + S), and let l = E (u - a g(u))² be the loss
-of its output while feature i is on. The loss per feature is at least p times the mean of l over rows.
+**Proof of `loss_bound`.** Write r for n_hidden/n_features, k = p² (1 - p), and 1/D = h/p + 9/(4 (1 - p))
+with an h of step 5. Take a row i with a = M_ii > 0, c_j = M_ij/a for the other features, S = b_i/a + sum c_j
+x_j, S_j the same without feature j, pi(t) = P(S > -t), pi_j(t) = P(S_j > -t). The output is a (x_i + S)₊.
+Let u and y be uniform on [0, 1].
 
-1. Where S < -tau the output is 0 for u < tau, which costs tau³/3. So P(S < -tau) <= 3 l/tau³, and with
-   feature j taken out of the sum, P(S_j >= -tau) >= s = 1 - 3 l/((1 - p) tau³).
-2. With the mean g° of g over S, l = E (u - a g°)² + a² E (g - g°)². The slope of g° is between 0 and 1, so
-   the first term is at least (1 - a)²/12 for a < 1. Minimised over a, l >= V/(1 + 12 V) with V = E (g -
-   g°)², hence V <= l/(1 - 12 l).
-3. V is at least the sum over j of the variances of E[g | x_j] (independent x_j; Hoeffding). Turning x_j on
-   changes g by at least min(|c_j| x_j, u - tau) if S_j >= -tau and u > tau, always in one direction, so
-   each of these variances is at least p (1 - p) s² (1 - tau)³ f(c_j), with f the `pair_cost`, and f(c) >=
-   min(c², 1)/6. Together: sum_j min(c_j², 1) <= k l/p, with k = 6/((1 - p)(1 - 12 l) s² (1 - tau)³).
-4. Fix l* < 1/12. Call a row good if a > 0 and l <= l*; for a <= 0, l is at least the variance 1/12. Draw
-   each good row with probability theta, and delete a row of each ordered pair with \|c_ij\| > 1. A matrix
-   with unit diagonal, of size T and squares beside the diagonal that add up to Q, has rank at least T²/(T +
-   Q) >= T - Q. Taking means, n r >= theta G - theta² sum_good sum_j min(c_ij², 1) >= theta G - theta² k
-   sum_good l_i / p, G the number of good rows. With n - G <= sum_bad l_i/l*, the mean l over all rows is at
-   least (theta - r)/max(theta/l*, theta² k/p).
+1. Given x_i = u the output has the mean a g(u), g(u) = E (u + S)₊ = g(0) + ∫_0^u pi. The loss of the row is
+   B + a² E Var[(x_i + S)₊ | x_i], where B = E (x_i - a g(x_i))² = p ∫_0^1 e(u)² du + (1 - p) a² g(0)² with
+   e(u) = u - a g(u).
+2. For each u the variance is at least the sum over j of the variances of E[(u + S)₊ | x_j] (independent x_j;
+   Hoeffding). Let N_j(u, y) be how far this mean moves when x_j goes from 0 to y. Its variance is at least p
+   (1 - p) E_y N_j². As x_i is on with probability p, the loss is at least B + a² k sum_j E N_j(u, y)².
+3. Weigh N_j by a Z(u, y) >= 0 that does not fall with y and depends on c = \|c_j\|. With k_y(t) the integral
+   of Z(., y) from t to min(t + c y, 1), and K = E_y k_y, scale Z so that ∫_0^1 K = 1. Then E \|N_j\| Z >=
+   A_j = ∫_0^1 K pi: If c_j < 0, \|N_j\| is the integral of pi_j from u - c y to u, and pi_j >= pi. If c_j >
+   0, it is that from u to u + c y, so that E_u N_j Z >= ∫_0^1 k_y(t) pi_j(t + c y) dt. Neither factor falls
+   with y, so the mean over y is at least ∫_0^1 K(t) E_y pi_j(t + c y) dt (Chebyshev), and pi(t) = E pi_j(t +
+   c x_j) is at most this mean of pi_j. By Cauchy-Schwarz E N_j² >= psi(c) A_j² with psi = 1/E Z².
+4. K(1) = 0. By parts, 1 - a A_j = ∫_0^1 -K' e + K(0) a g(0), so (1 - a A_j)² is at most (∫ K'²/p + K(0)²/(1
+   - p)) B (Cauchy-Schwarz), and with the weights of step 5 at most B/D. For B < D the loss of the row is
+   thus at least B + k q (1 - sqrt(B/D))², q = sum_j psi(\|c_j\|). The least value over B is R(q) = D k q/(D
+   + k q): at least this, below D, the row loses whatever B is. A row with a <= 0 loses D: its output and x_i
+   have no positive covariance, so that it loses the variance of x_i, p/3 - p²/4 >= D.
+5. Two families of weights, each with min(u, c y), up to its scale, for large c (psi is the `pair_cost`
+   then):
 
-Any l*, tau, theta give a bound; the best on a grid is returned. As p/r → 0 it tends to p²/(24 r) for r <=
-1/2, and to (1 - r) p²/6 above.
+   - first, y (1 + (2 c - 1) u²) for c <= 6/5, h = 11/3: (19/5) psi >= chi + chi²/6, with chi = c²/(1 + c²);
+   - second, y (1 + (7 c - 1) u⁸) for c <= 1/10, h = 37/2: (81/25) psi >= chi.
+
+   Both have ∫ K'² <= h and K(0) <= 3/2. On six ranges of c all three are rational functions of c
+   (`derive_row_weights`), so that these are signs of polynomials: their roots can be counted exactly
+   (Sturm).
+6. Rank. Draw each of some rows with a > 0 with probability theta (B_i = 1, else 0), and keep these rows and
+   columns. If P projects on the rows of what is kept, its rank is the sum of the P_ii, and P_ii is at least
+   the square of entry i of row i scaled to length 1. So n r >= sum_i B_i/(1 + sum_j B_j c_ij²), and with
+   chi_ij as in 5, 1/(1 + sum_j B_j c_ij²) is at least 1 - sum_j B_j chi_ij and prod_j (1 - B_j chi_ij).
+7. *Line.* Let C be 19/5 or 81/25, with its h, q* = 1/(C theta), and draw from the rows with a > 0 and q_i <
+   q*: n r >= sum theta (1 - theta sum_j chi_ij) >= sum theta (1 - q_i/q*). R is concave, so these rows lose
+   R(q*) q_i/q* or more, and the others R(q*). Together the mean loss is at least R(q*) (1 - r/theta).
+8. *Logarithm.* With the first family, draw from all rows with a > 0: n r >= sum theta prod_j (1 - theta
+   chi_ij). As -log(1 - theta chi) <= theta chi + (-log(1 - theta) - theta) chi² <= m (chi + chi²/6) with m =
+   max(theta, -(6/7) log(1 - theta)), n r >= sum z_i for z_i = theta exp(-C m q_i), and z_i = 0 where a <= 0.
+   So a row loses R(log(theta/z_i)/(C m)) or more, which is D at z_i = 0, falls, and is convex on [0, theta]
+   if C m >= 2 k/D. The mean loss is at least the same at z = r < theta (Jensen).
+
+Any theta <= 1 gives a bound in 7; the best one is r + sqrt(r² + r k/(C D)), or 1. Any theta < 1 with C m >=
+2 k/D gives one in 8. Rounding cannot matter: 3.77 would do for 19/5, and 81/25 is taken a little larger.
 """
 
 import numpy as np
@@ -35,24 +59,23 @@ from ..arguments import FloatArray, Real, plain
 
 __all__ = ["decoder_bound", "interference_bound", "loss_bound"]
 
-# Every pair of numbers gives a valid bound, so the grid only decides how much is given away (below 2 %).
-_LEVELS = np.geomspace(1e-15, 1.0 / 13.0, 160)
-_EDGES = np.geomspace(1e-4, 0.9, 120)
+# Step 5: C and h of the two families. C of the second one leaves room for rounding.
+_FIRST, _SECOND = (19.0 / 5.0, 11.0 / 3.0), (81.0 / 25.0 * (1.0 + 1e-12), 37.0 / 2.0)
 
 
 @arguments.finite
 def interference_bound(ratio: npt.ArrayLike) -> Real:
-    r"""Least mean over rows of the squared interference, each square counted as 1 at most.
+    r"""Least mean over rows of the squared interference, a square x counted as x/(1 + x).
 
-    .. math:: \frac1n \sum_{i \ne j} \min(M_{ij}^2/M_{ii}^2,\, 1) \ge
+    .. math:: \frac1n \sum_{i \ne j} \frac{M_{ij}^2}{M_{ii}^2 + M_{ij}^2} \ge
               \begin{cases} 1/(4r) & r \le 1/2 \\ 1 - r & \text{else} \end{cases}
               \qquad (r = \mathrm{ratio})
 
-    for every real matrix with positive diagonal and rank n_hidden at most (step 4 of the module's proof
-    with all rows good).
+    for every real matrix with positive diagonal and rank n_hidden at most (step 6 of the module's proof, all
+    rows drawn with probability min(2 r, 1)). Antipodal pairs meet it.
 
-    `ratio` is as for `loss_bound`. Without the cap the bound is 1/ratio - 1 (Cowsik et al. 2024, Eq. 6), but
-    one huge entry may meet that.
+    `ratio` is as for `loss_bound`. Squares themselves have 1/ratio - 1 (Cowsik et al. 2024, Eq. 6), but one
+    huge entry may meet that.
 
     Examples
     --------
@@ -77,8 +100,9 @@ def loss_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Per feature, at every n_features. Proved; see the module. Of order p²/ratio while p is below ratio,
-        with the constant 1/24 as p/ratio → 0.
+        Per feature, at every n_features. Proved; see the module. In closed form, to 1e-14 relative. As p → 0,
+        25 (1 - ratio)/81 p² for ratio >= 1/2, which skew pairs mixed with features kept reach, and 25/(324
+        ratio) p² or more below; for small ratio 5/(19 e ratio) p².
 
     Raises
     ------
@@ -89,29 +113,34 @@ def loss_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     --------
     decoder_bound : Another one, for any decoder, below ratio = p.
 
+    Notes
+    -----
+    The best codes known are at most a factor 3 above it for p <= 0.1 and ratio >= 0.1, 1.5 for ratio >= 1/2.
+
     Examples
     --------
-    >>> round(loss_bound(1e-9, 0.25) * 0.25 / 1e-18, 3)
-    0.041
+    >>> round(loss_bound(1e-9, 0.5) / 1e-18, 4), round(25 / 162, 4)
+    (0.1543, 0.1543)
     """
     on = arguments.real("p", p, 0, 1, brackets="()")
     on, r = arguments.together(p=on, ratio=arguments.real("ratio", ratio, 0, 1, brackets="(]"))
-    found = np.empty(on.shape)
-    for one in np.unique(on):
-        found[on == one] = one * _mean_on_loss(float(one), r[on == one])
+    k = on * on * (1.0 - on)
+    # 8. The best theta depends on r alone, but for what is allowed. This one is within 4 % of the best.
+    C, ratio_k = _FIRST[0], _k_over_d(on, _FIRST[1])
+    allowed = -np.expm1(-7.0 / 3.0 * ratio_k / C)
+    theta = np.maximum(np.minimum(np.minimum(np.e * r, np.sqrt(r)), 0.9), allowed)
+    m = np.maximum(theta, -6.0 / 7.0 * np.log1p(-theta))
+    gain = np.log(theta) - np.log(r)  # theta/r may leave the doubles
+    found = k * gain / (C * m + ratio_k * gain)
+    for C, h in (_FIRST, _SECOND):  # 7.
+        ratio_k = _k_over_d(on, h)
+        theta = np.minimum(r + np.sqrt(r * (r + ratio_k / C)), 1.0)
+        found = np.maximum(found, (1.0 - r / theta) * k / (C * theta + ratio_k))
     return plain(found)
 
 
-def _mean_on_loss(p: float, ratio: FloatArray) -> FloatArray:
-    """Return the bound of step 4 on the mean l for each ratio, at the best level l*, tau and theta."""
-    level = _LEVELS[:, None]
-    s = np.maximum(1.0 - 3.0 * level / ((1.0 - p) * _EDGES**3), 0.0)
-    k = np.min(6.0 / ((1.0 - p) * (1.0 - 12.0 * level) * s**2 * (1.0 - _EDGES) ** 3), axis=1)
-    # Up to theta = p/(k l*) the first denominator is the larger one and the quotient rises; beyond, it peaks
-    # at 2 r.
-    theta = np.clip(2.0 * ratio[:, None], p / (k * _LEVELS), 1.0)
-    steps = np.where(np.isfinite(k), theta * theta * k / p, np.inf)
-    return np.asarray(np.max((theta - ratio[:, None]) / np.maximum(theta / _LEVELS, steps), axis=1))
+def _k_over_d(p: FloatArray, h: float) -> FloatArray:
+    return p * (h * (1.0 - p) + 2.25 * p)
 
 
 @arguments.finite

@@ -11,6 +11,7 @@ __all__ = [
     "derive_loss_bound",
     "derive_pair_cost",
     "derive_priority_loss",
+    "derive_row_weights",
     "derive_skew_pair",
 ]
 
@@ -155,29 +156,83 @@ def derive_decoder_bound() -> Derivation:
 
 
 @once
-def derive_loss_bound() -> Derivation:
-    """Put together the constants of the proof of `bounds.loss_bound`, at the ratio r.
+def derive_row_weights() -> Derivation:
+    r"""Integrate the weights Z of the proof of `bounds.loss_bound`: psi(c), K(0) and ∫ K'².
 
-    Free are l (l* there) with 0 < l < 1/12, theta <= 1, and tau with 3 l < (1 - p) tau³.
+    A row for each range of c: [0, 1] and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝
+    y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝ min(u, c y).
 
     Examples
     --------
-    >>> values = {"p": 0.1, "r": 0.25, "l": 0.02, "tau": 0.5, "theta": 0.5}
-    >>> round(float(derive_loss_bound().evaluate(values)), 9)
-    3.1033e-05
+    >>> derive_row_weights().expression[5, 0]
+    (2*c - 1)/(6*c)
     """
     import sympy as sp
 
-    p, r, l, tau, theta, a, u, V = sp.symbols("p r l tau theta a u V", positive=True)
-    # 1. How often an output may be 0 for all u < tau.
-    s = 1 - l / sp.integrate(u**2, (u, 0, tau)) / (1 - p)
-    # 2. The variance V that a loss l allows, at the best a.
-    cost = (1 - a) ** 2 * sp.integrate((u - sp.Rational(1, 2)) ** 2, (u, 0, 1)) + a**2 * V
-    (best,) = sp.solve(sp.diff(cost, a), a)
-    (spread,) = sp.solve(sp.simplify(cost.subs(a, best)) - l, V)
-    # 3. What a feature adds to it where min(c², 1) = 1.
-    pair = derive_pair_cost()
-    each = p * (1 - p) * s**2 * (1 - tau) ** 3 * pair.expression.subs(pair.symbols[0], 1)
-    k = sp.simplify(spread / l) * p / each
-    # 4. Good rows and bad ones.
-    return Derivation(p * (theta - r) / sp.Max(theta / l, theta**2 * k / p), (p, r, l, tau, theta))
+    c, t, u, y = sp.symbols("c t u y", positive=True)
+
+    def integral(what: Any, symbol: Any, low: Any, high: Any) -> Any:
+        whole = sp.Poly(what, symbol).integrate()
+        return sp.expand(whole.eval(high) - whole.eval(low))
+
+    def row(below: Any, above: Any, top: Any, parts: list[tuple[Any, Any, Any, Any]]) -> list[Any]:
+        """Integrate a Z that is `below` for u < c y and `above` else; c y is below 1 up to y = top.
+
+        Parts are ranges of t with the largest y at which t + c y < 1, and at which c y < t.
+        """
+
+        def mean(below: Any, above: Any) -> Any:
+            both = integral(below, u, 0, c * y) + integral(above, u, c * y, 1)
+            return integral(both, y, 0, top) + integral(integral(below, u, 0, 1), y, top, 1)
+
+        start, square, mass = mean(below, 0), mean(below**2, above**2), mean(u * below, c * y * above)
+        steep = 0
+        for low, high, last, turn in parts:
+            gained = integral(above.subs(u, t + c * y), y, 0, last)
+            lost = integral(above.subs(u, t), y, 0, turn) + integral(below.subs(u, t), y, turn, 1)
+            steep += integral((gained - lost) ** 2, t, low, high)
+        return [sp.factor(one) for one in (mass**2 / square, start / mass, steep / mass**2)]
+
+    one, late, early = sp.Integer(1), (1 - t) / c, t / c
+    flat, steep = y * (1 + (2 * c - 1) * u**2), y * (1 + (7 * c - 1) * u**8)
+    rows = [
+        row(flat, flat, one, [(0, 1 - c, one, one), (1 - c, 1, late, one)]),
+        row(flat, flat, 1 / c, [(0, 1, late, one)]),
+        row(steep, steep, one, [(0, 1 - c, one, one), (1 - c, 1, late, one)]),
+        row(u, c * y, one, [(0, c, one, early), (c, 1 - c, one, one), (1 - c, 1, late, one)]),
+        row(u, c * y, one, [(0, 1 - c, one, early), (1 - c, c, late, early), (c, 1, late, one)]),
+        row(u, c * y, 1 / c, [(0, 1, late, early)]),
+    ]
+    return Derivation(sp.Matrix(rows), (c,))
+
+
+@once
+def derive_loss_bound() -> Derivation:
+    """Put together the bounds of the proof of `bounds.loss_bound`: the logarithm, and a line for each family.
+
+    Free are the ratio r, the theta of each line, at most 1, and that of the logarithm, s here.
+
+    Examples
+    --------
+    >>> values = {"p": 0.1, "r": 0.25, "s": 0.5, "theta": 0.6}
+    >>> [round(float(value), 6) for value in derive_loss_bound().evaluate(values)]
+    [0.002493, 0.001994, 0.001446]
+    """
+    import sympy as sp
+
+    p, r, s, theta, q, a, C, h = sp.symbols("p r s theta q a C h", positive=True)
+    k, dead = p**2 * (1 - p), 1 / (h / p + sp.Rational(3, 2) ** 2 / (1 - p))
+    # 4. What a row loses whose interference is q, with a for a A_j.
+    loss = dead * (1 - a) ** 2 + k * q * a**2
+    (best,) = sp.solve(sp.diff(loss, a), a)
+    row = sp.simplify(loss.subs(a, best))
+    # 7 and 8.
+    first, second = (
+        {C: sp.Rational(19, 5), h: sp.Rational(11, 3)},
+        {C: sp.Rational(81, 25), h: sp.Rational(37, 2)},
+    )
+    m = sp.Max(s, -sp.log(1 - s) / (1 + sp.Rational(1, 6)))
+    line = row.subs(q, 1 / (C * theta)) * (1 - r / theta)
+    logarithm = row.subs(q, sp.log(s / r) / (C * m))
+    bounds = [logarithm.subs(first), line.subs(first), line.subs(second)]
+    return Derivation(sp.Matrix(bounds), (p, r, s, theta))
