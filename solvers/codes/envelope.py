@@ -23,8 +23,8 @@ MODELS = ("tied", "balanced", "free")
 # Rugs that may be mixed with other codes: a mixture may be any of these, or the rug at the ratio asked for.
 _RUG_RATIOS = np.geomspace(1e-4, 1.0, 160)
 
-# Sizes of cut polygons and of priority codes; neighbouring ones mix.
-_SIZES = np.unique(np.geomspace(5, 30000, 60).astype(np.int64))
+# Sizes of cut polygons and of priority codes: all small ones, of the others some, and neighbouring ones mix.
+_SIZES = np.unique(np.concatenate([np.arange(5, 40), np.geomspace(40, 30000, 45)]).astype(np.int64))
 
 # Shares below this are none.
 _ALONE = 1e-9

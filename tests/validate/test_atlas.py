@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
+from superposition.theory import codes
 from superposition.validate import atlas, audit
 from superposition.validate.atlas import grid, search, store
 from superposition.validate.cli import main
@@ -62,6 +63,9 @@ def test_every_model_is_a_minimum():
             assert one.curvature > 0, one.name
             assert one.gradient_norm**2 / (2 * one.curvature) < CONVERGED, one.name
         assert 0 <= one.lower_bound < one.loss < one.zero_loss
+        ratio = one.n_hidden / one.n_features
+        bound = max(codes.loss_bound(one.p, ratio), codes.decoder_bound(one.p, ratio))
+        assert one.lower_bound == pytest.approx(bound * one.law.importance.min(), rel=1e-12)
 
 
 def pairs(**change):
