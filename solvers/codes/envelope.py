@@ -155,7 +155,7 @@ def envelopes(p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = COD
     --------
     >>> found = envelopes(1e-3, 0.25, ["pair"])
     >>> [round(found[models].loss / found[models].rug, 3) for models in MODELS]
-    [1.0, 0.999, 0.234]
+    [1.0, 0.996, 0.228]
     """
     on, r = _plane(p, ratio)
     found = blocks(np.unique(on), arguments.choices("codes", codes, CODES))
