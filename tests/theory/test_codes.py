@@ -220,8 +220,10 @@ def test_interference_bound_holds(seed, n, data):
     size = np.exp(data.draw(st.floats(0, 5)) * rng.standard_normal(n))
     M = M * np.sign(np.diag(M))[:, None] * size / size[:, None]
     beside = M / np.diag(M)[:, None] - np.eye(n)
-    mean = (beside**2 / (1 + beside**2)).sum() / n
-    assert mean >= codes.interference_bound(m / n) - 1e-9
+    chi = beside**2 / (1 + beside**2)
+    assert chi.sum() / n >= codes.interference_bound(m / n) - 1e-9
+    for theta in (0.2, 0.5, 0.9, 1.0):
+        assert theta * np.prod(1 - theta * chi, axis=1).sum() <= m + 1e-9  # step 8 of the proof
 
 
 def test_interference_bound_is_met_by_pairs():
