@@ -135,6 +135,7 @@ def test_sizes_shrink_together_and_only_as_far_as_allowed():
         law=lambda model: laws(model.n_features, dependent=True),
         k=(2, 9),
         examples=50,
+        starts=1,
     )
     plain = found.code.replace(f"p={found.arguments['law'].p[0]}", "p=…")
     assert plain == "model=Model(W=[[0.0], [0.0], [0.0]]),\nlaw=Features(n_features=3, p=…),\nk=2"

@@ -21,6 +21,7 @@ _NUMBERS: dict[type, tuple[str, ...]] = {
     Features: ("p", "scale", "importance"),
 }
 _SIZES = Range(0.1, 10.0)  # scales and importances have no range of their own
+_DIGITS = (0, 1, 2, 3, 5)  # that count, which numbers are rounded to; whole numbers for 0
 
 
 class _Slot(NamedTuple):
@@ -102,11 +103,13 @@ def simpler(at: Example) -> Iterator[Example]:
     """Yield examples that may be simpler, those first by which most is gained."""
     yield from _fewer(at)
     slots = _slots(at)
-    for digits in range(4):
+    for digits in _DIGITS:
         yield _with(at, {(one.argument, one.field): _rounded(one, one.array, digits) for one in slots})
     for slot in slots:
         for k, number in enumerate(slot.array.flat if not slot.one else slot.array.flat[:1]):
-            for candidate in dict.fromkeys([0.0, *(float(_rounded(slot, number, d)) for d in range(4))]):
+            for candidate in dict.fromkeys(
+                [0.0, *(float(_rounded(slot, number, digits)) for digits in _DIGITS)]
+            ):
                 if candidate != number and slot.low <= candidate <= slot.high:
                     array = slot.array.copy()
                     array.flat[slice(None) if slot.one else k] = candidate

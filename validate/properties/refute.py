@@ -112,7 +112,7 @@ def refute(
 ) -> Refutation:
     """Look for a counterexample of an inequality, and make it simple.
 
-    Hypothesis draws examples. From some of them, the worst and the smallest first, scipy descends on the
+    Hypothesis draws examples. From some of them, the worst of a size and others, scipy descends on the
     slack, also where it is not smooth. What was found is made simple while it stays a counterexample: fewer
     features and neurons, zeros, numbers of few digits.
 
@@ -124,7 +124,7 @@ def refute(
     examples : int, optional
         How many to draw; fewer if there are no more.
     starts : int, optional
-        How many descents at most, of some 600 evaluations each; none after a counterexample.
+        How many descents at most, of some 600 evaluations each.
     tolerance : float, optional
         What rounding may do to the slack: it counts as negative only below minus this. Where terms are large,
         divide the slack by their size.
@@ -175,7 +175,7 @@ def refute(
     met = _draw(slack, drawn, examples, int(generator.integers(2**62)))
     begun = 0
     for start in _starts(met, generator):
-        if begun == starts or slack.least < -tolerance:
+        if begun == starts:
             break
         begun += _descend(slack, start)
     refuted = slack.least < -tolerance
@@ -246,23 +246,27 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
 
 
 def _starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
-    """Return where to descend from: by turns the worst example, the worst of the smallest size, any other.
+    """Return where to descend from: by turns the worst of a size, the worst size first, and any of one.
 
-    The worst alone would not do: at corners an inequality is often tight, and descent rests there.
+    The worst of all would not do: they are much alike, and an inequality is often tight at corners, where
+    descent rests.
     """
-    order = sorted(range(len(met)), key=lambda k: met[k][0])
-    by_size: dict[Any, int] = {}
-    for k in order:
-        by_size.setdefault(sizes(met[k][1]), k)
-    smallest = [by_size[size] for size in sorted(by_size, key=lambda size: (sum(map(np.prod, size)), size))]
-    turns = itertools.zip_longest(order, smallest, rng.permutation(order).tolist())
-    return [met[k][1] for k in dict.fromkeys(itertools.chain(*turns)) if k is not None]
+    by_size: dict[Any, list[int]] = {}
+    for k in sorted(range(len(met)), key=lambda k: met[k][0]):
+        if np.isfinite(met[k][0]):
+            by_size.setdefault(sizes(met[k][1]), []).append(k)
+    smallest = sorted(by_size, key=lambda size: (sum(map(np.prod, size)), size))
+    shuffled = [rng.permutation(by_size[size]).tolist() for size in smallest]
+    any_of_one = itertools.chain(*itertools.zip_longest(*shuffled))
+    worst = [one[0] for one in by_size.values()]
+    turns = itertools.chain(*itertools.zip_longest(worst, any_of_one))
+    return [met[k][1] for k in dict.fromkeys(turns) if k is not None]
 
 
 def _descend(slack: _Slack, start: Example) -> bool:
-    """Descend on the slack from an example; False if nothing of it can be moved or the slack is infinite."""
+    """Descend on the slack from an example; False if nothing of it can be moved."""
     x, low, high = coordinates(start)
-    if not x.size or not np.isfinite(slack(start)):
+    if not x.size:
         return False
 
     def value(y: FloatArray) -> float:
