@@ -246,9 +246,9 @@ def weights(
             elif kind != "zero":
                 W[i] = (1 if kind == "tie" else -1) * W[draw(st.integers(0, i - 1))]
         if draw(st.sampled_from((False, False, False, True))):
-            # The polar factor: ties, antipodes and (where its rank allows it) zeros stay.
+            # The polar factor: ties and antipodes stay, and zeros, for which singular values may vanish.
             left, _, right = np.linalg.svd(W, full_matrices=False)
-            W = left @ right
+            W = (left @ right) * W.any(axis=1, keepdims=True)
         return W
 
     within = Range(-(10.0**most), 10.0**most, features, hidden)
