@@ -124,6 +124,15 @@ def test_descent_moves_laws_together_and_keeps_within_ranges():
     assert not found.refuted
 
 
+def test_descent_leaves_what_a_strategy_does_not_vary():
+    def none(model):
+        assert model.decoder is None
+        assert not model.b.any()
+        return 1.0 + np.sum((model.W - 0.3) ** 2)
+
+    assert refute(none, model=models(2, 1, bias=False), starts=2, examples=20).slack < 1.0 + 1e-6
+
+
 def test_sizes_shrink_together_and_only_as_far_as_allowed():
     def never(model, law, k):
         assert law.n_features == model.n_features
@@ -131,14 +140,14 @@ def test_sizes_shrink_together_and_only_as_far_as_allowed():
 
     found = refute(
         never,
-        model=models((3, 6), (1, 4)),
         law=lambda model: laws(model.n_features, dependent=True),
+        model=models((3, 6), (1, 4)),
         k=(2, 9),
         examples=50,
         starts=1,
     )
     plain = found.code.replace(f"p={found.arguments['law'].p[0]}", "p=…")
-    assert plain == "model=Model(W=[[0.0], [0.0], [0.0]]),\nlaw=Features(n_features=3, p=…),\nk=2"
+    assert plain == "law=Features(n_features=3, p=…),\nmodel=Model(W=[[0.0], [0.0], [0.0]]),\nk=2"
 
 
 def test_other_strategies_and_constants_are_left_as_they_are():
@@ -185,6 +194,10 @@ def test_the_same_seed_gives_the_same_answer_whatever_is_loaded(tmp_path, monkey
         (lambda: refute(lambda x: x, x=(0.0, 1.0), tolerance=-1), "`tolerance` .* got -1"),
         (lambda: refute(lambda x: x, x=(0.0, 1.0), rng=-1), "`rng` .* got -1"),
         (lambda: refute(lambda x: x, x=(1.0, 0.0)), "`low, high` must lie in .1, inf.; got 0"),
+        (
+            lambda: refute(lambda x: x, x=lambda y: (0.0, y)),
+            "`x` must be a function of arguments .*; got one of y",
+        ),
         (lambda: refute(lambda x: x, x=(1, 0)), "`x` must be an integer of at least 1 .* got 0"),
         (
             lambda: refute(lambda x: math.nan, x=(0.0, 1.0)),

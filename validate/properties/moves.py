@@ -20,7 +20,8 @@ _NUMBERS: dict[type, tuple[str, ...]] = {
     SparseUniform: ("p",),
     Features: ("p", "scale", "importance"),
 }
-_SIZES = Range(0.1, 10.0)  # scales and importances have no range of their own
+# What has no range of its own.
+_OWN = {"b": Range(-1.0, 1.0), "scale": Range(0.1, 10.0), "importance": Range(0.1, 10.0)}
 _DIGITS = (0, 1, 2, 3, 5)  # that count, which numbers are rounded to; whole numbers for 0
 
 
@@ -45,10 +46,11 @@ def _slots(at: Example) -> list[_Slot]:
             found.append(_Slot(argument, "", np.asarray(value, float), within.low, within.high, False))
         for field in _NUMBERS.get(type(value), ()):
             given = getattr(value, field)
-            if given is not None:
-                ends = _SIZES if field in ("scale", "importance") else within
-                array = np.asarray(given, float)
-                one = isinstance(value, Features) and bool(np.ptp(array) == 0)
+            if given is None or field in within.kept:
+                continue
+            ends, array = _OWN.get(field, within), np.asarray(given, float)
+            one = isinstance(value, Features) and bool(np.ptp(array) == 0)
+            if not (one and field in _OWN):  # scales and importances that are alike are 1
                 found.append(_Slot(argument, field, array, ends.low, ends.high, one))
     return found
 
@@ -108,7 +110,7 @@ def simpler(at: Example) -> Iterator[Example]:
     for slot in slots:
         for k, number in enumerate(slot.array.flat if not slot.one else slot.array.flat[:1]):
             for candidate in dict.fromkeys(
-                [0.0, *(float(_rounded(slot, number, digits)) for digits in _DIGITS)]
+                [0.0, 1.0, abs(number), *(float(_rounded(slot, number, d)) for d in _DIGITS)]
             ):
                 if candidate != number and slot.low <= candidate <= slot.high:
                     array = slot.array.copy()
@@ -119,7 +121,8 @@ def simpler(at: Example) -> Iterator[Example]:
 def length(at: Example) -> tuple[int, int]:
     """Return how much an example is to read, for comparison: numbers and digits, whole numbers."""
     arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _slots(at)]
-    digits = sum(len(repr(float(x)).removesuffix(".0")) if x else 0 for array in arrays for x in array)
+    texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
+    digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10
     values = [value for value, _ in at.values()]
     laws = sum(len(code(value)) for value in values if isinstance(value, Features))
     whole = sum(value for value in values if isinstance(value, int))

@@ -133,7 +133,7 @@ def refute(
         these Hypothesis looks at the modules which are loaded.
     **drawn
         For each argument of `inequality` one of: a range ``(low, high)`` of numbers, or of whole numbers if
-        both ends are ints; a strategy, of this room or of Hypothesis; a function of the arguments before it,
+        both ends are ints; a strategy, of this room or of Hypothesis; a function of other arguments, by name,
         which returns one of these; anything else is a constant. Descents move what ranges and strategies of
         this room draw, within what these allow. Others are kept as drawn.
 
@@ -181,7 +181,7 @@ def refute(
     refuted = slack.least < -tolerance
     if refuted:
         _simplify(slack, tolerance)
-    at = {name: value for name, (value, _) in slack.at.items()}
+    at = {name: slack.at[name][0] for name in drawn}
     status = Status.REFUTED if refuted else Status.STANDING
     return Refutation(status, slack.least, at, len(met), begun, slack.count, tolerance)
 
@@ -198,48 +198,58 @@ def _strategy(name: str, given: Any) -> Any:
     return st.just(given)
 
 
+def _checked(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Return strategies, and after them the functions of what these draw."""
+    ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
+    for name, given in drawn.items():
+        if callable(given):
+            needs = list(inspect.signature(given).parameters)
+            if not set(needs) <= set(ready):
+                rule = "be a function of arguments that are no functions, or before it"
+                raise ValueError(f"`{name}` must {rule}; got one of {', '.join(needs)}.")
+            ready[name] = given
+    return ready
+
+
 def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> list[tuple[float, Example]]:
     """Return examples with their slack, as many as there are of those that were asked for."""
     hypothesis = strategies.hypothesis()
     met: list[tuple[float, Example]] = []
     failures: list[Exception] = []
-    # Ends of ranges are checked here, before any draw.
-    fixed = {name: given if callable(given) else _strategy(name, given) for name, given in drawn.items()}
+    fixed = _checked(drawn)
 
-    def look(data: Any) -> None:
+    def example(draw: Any) -> Example:
         at: Example = {}
         for name, given in fixed.items():
-            if callable(given):
-                earlier = [at[one][0] for one in inspect.signature(given).parameters]
-                strategy = _strategy(name, given(*earlier))
-            else:
-                strategy = given
+            if not callable(given):
+                at[name] = draw(given), strategies.range_of(given)
+                continue
+            earlier = [at[one][0] for one in inspect.signature(given).parameters]
+            strategy = _strategy(name, given(*earlier))
             within = strategies.range_of(strategy)
-            if callable(given) and within:  # its size follows that of another
-                within = replace(within, n_features=(1, within.n_features[1]))
-            at[name] = data.draw(strategy), within
+            # Its size follows that of another.
+            at[name] = draw(strategy), within and replace(within, n_features=(1, within.n_features[1]))
+        return at
+
+    def look(at: Example) -> None:
         if failures:
             return
         try:
-            found = slack(at)
-        except hypothesis.errors.HypothesisException:
+            met.append((slack(at), at))
+        except hypothesis.errors.HypothesisException:  # such as that of `assume`
             raise
         except Exception as error:
             failures.append(error)
-            return
-        met.append((found, at))
-        if np.isfinite(found):
-            hypothesis.target(-found)
 
     settings = hypothesis.settings(
         max_examples=examples,
         database=None,
         deadline=None,
         derandomize=False,
-        phases=(hypothesis.Phase.generate, hypothesis.Phase.target),
+        phases=(hypothesis.Phase.generate,),  # what it knows of targets and of shrinking is done here
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    hypothesis.seed(seed)(settings(hypothesis.given(hypothesis.strategies.data())(look)))()
+    hypothesis.seed(seed)(settings(hypothesis.given(hypothesis.strategies.composite(example)())(look)))()
     if failures:
         raise failures[0]
     return met

@@ -5,7 +5,7 @@ into larger draws, and the same seed would not give the same examples in another
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -26,12 +26,13 @@ _MOST_FEATURES = 64
 
 @dataclass(frozen=True)
 class Range:
-    """What a strategy of this room may draw, within which a search may move: numbers and sizes."""
+    """What a strategy of this room may draw, within which a search may move: numbers, sizes, what is kept."""
 
     low: float
     high: float
     n_features: tuple[int, int] = (1, _MOST_FEATURES)
     n_hidden: tuple[int, int] = (1, _MOST_FEATURES)
+    kept: tuple[str, ...] = ()
 
 
 _RANGES: WeakKeyDictionary[Any, Range] = WeakKeyDictionary()
@@ -272,7 +273,7 @@ def models(
     tied : bool, optional
         Whether the decoder is the encoder's transpose; if not, it is so in some of the models.
     bias : bool, optional
-        Whether there are biases other than 0.
+        Whether there are biases other than 0, in [-1, 1].
 
     Returns
     -------
@@ -294,7 +295,7 @@ def models(
     """
     tied, bias = arguments.flag("tied", tied), arguments.flag("bias", bias)
     encodings = weights(n_features, n_hidden, decades=decades)
-    within = _RANGES[encodings]
+    within = replace(_RANGES[encodings], kept=() if bias else ("b",))
     st = hypothesis().strategies
     entries = numbers(-1, 1)
 
@@ -323,8 +324,8 @@ def laws(
     Parameters
     ----------
     n_features : int, optional
-        Draw `Features` of so many features, alike or each with a p, scale and importance of its own. If it
-        is not given, `SparseUniform`, a law for any number of features that are alike.
+        Draw `Features` of so many features, alike or each with a p, scale and importance (from 0.1 to 10) of
+        its own. If it is not given, `SparseUniform`, a law for any number of features that are alike.
     p : (float, float), optional
         Range of the probability that a feature is on.
     values : sequence of str, optional
