@@ -150,6 +150,11 @@ def test_sizes_shrink_together_and_only_as_far_as_allowed():
     assert plain == "law=Features(n_features=3, p=…),\nmodel=Model(W=[[0.0], [0.0], [0.0]]),\nk=2"
 
 
+def test_weights_shrink_to_one_entry():
+    found = refute(lambda W: 0.7 - np.abs(W).max(), W=weights((1, 4), (1, 3)), examples=30, starts=1)
+    assert found.code == "W=[[1.0]]"
+
+
 def test_other_strategies_and_constants_are_left_as_they_are():
     import hypothesis.strategies as st
 
