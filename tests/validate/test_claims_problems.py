@@ -41,3 +41,9 @@ def test_without_certificates_nothing_is_settled(folder):
     for path in folder.glob("*.json"):
         path.unlink()
     assert str(verdict(_judged())) == "unsettled: a finding fails"
+
+
+def test_another_loss_of_the_pentagon_is_noticed(monkeypatch):
+    right = problems.relu.class_loss
+    monkeypatch.setattr(problems.relu, "class_loss", lambda W, b, k: right(W, b, k) * (1 + 1e-8))
+    assert str(verdict(_judged("O42"))) == "unsettled: a finding fails"

@@ -11,6 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ...theory import relu
 from ...theory.codes import derive_antipodal_loss
 from ...theory.derivation import sp
 from ..certificates import check, exact_total
@@ -84,13 +87,66 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
+def _pentagon(paths: Sequence[Path]) -> list[Statement]:
+    (path,) = paths
+    said = json.loads(path.read_text("ascii"))["statement"]
+    low, high = (float(Fraction(end)) for end in said["loss"])
+    square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
+    # By the closed form in doubles; the certificate gives the loss to twelve digits.
+    here = float(relu.class_loss(np.sqrt(square) * relu.polygon(5), bias, 1)) / 5
+    return [
+        says(
+            f"yes, and nothing else: squared length {square:.6f}, bias {bias:.6f}, loss {low:.9f}",
+            numeric("answer", "loss of that pentagon less the certified one", abs(here - low), "<=", 1e-11),
+            numeric("answer", "certified upper less lower end of the least loss", high - low, "<=", 1e-11),
+        ),
+    ]
+
+
+def _coherence(paths: Sequence[Path]) -> list[Statement]:
+    (path,) = paths
+    p = Fraction(json.loads(path.read_text("ascii"))["statement"]["p"])
+    pair = exact_total([[1, 0], [-1, 0], [0, 1]], [0, 0, 0], p) / p**2
+    c = np.linspace(0.5, 1.0, 1001)
+    square = (1 - c) / 2
+    # Least costs in units of p^2 at coherence c, as p -> 0: the documentation's F(c), and the penalty's part.
+    least = (1 + 2 * square - 2 * square**1.5 - 4 * square**2 + 8 * square**3) / 3
+    far, near = least[c <= 0.8].min(), (least + (1 - c + c**2) / 2)[c >= 0.8].min()
+    triangle = 0.75 + float(p) / 8
+    return [
+        says(
+            f"yes: 3 features, 2 neurons, p up to {p}, penalty p^2/4 times R: every minimiser has a coherence "
+            "below 4/5 with it, above 4/5 without",
+            numeric("answer", "loss / p^2 at coherence up to 4/5, less the pair's", far - pair, ">", 0.0),
+            numeric("answer", "with penalty, from 4/5 on, less the triangle's", near - triangle, ">", 0.0),
+        )
+    ]
+
+
 PROBLEMS = {
+    "O42": Problem(
+        "five features on two neurons, exactly one on: is the regular pentagon the model of least loss?",
+        "The proof, a theorem of the documentation (problem-pentagon), leaves a finite computation: boxes on "
+        "which an inequality holds. The certificate has them.",
+        "pentagon.json",
+        _pentagon,
+    ),
+    "O44": Problem(
+        "can a penalty on R, the sum of squared overlaps, lower the coherence, the largest |cosine| of two "
+        "encodings, of every minimiser, while its loss stays below (n - m) v? (part 1)",
+        "The proof is a theorem of the documentation (problem-coherence): the limits checked here, and the "
+        "terms that p adds. The certificate is the triangle with its penalty. How coherence depends on the "
+        "penalty (part 2) is bounded there, not known.",
+        "coherence-n3-*.json",
+        _coherence,
+    ),
     "O49": Problem(
         "n features, on with probability p, on m <= n/2 neurons, each feature wired to one neuron: the least "
         "loss is min((n - m) v, m p^2/3 + (n - 2m) v), v = p(4 - 3p)/12, that of keeping m features, or "
         "antipodal pairs, and dropping the others",
         "Each certificate is a model in fractions, wired like this, whose exact loss is below the "
-        "conjectured least one. What the least loss is, is not known.",
+        "conjectured least one. That it is wrong at every p below 1 is a theorem of the documentation "
+        "(problem-wiring). What the least loss is, is not known.",
         "wiring-*.json",
         _wiring,
     ),
