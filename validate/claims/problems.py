@@ -117,8 +117,8 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
         says(
             f"yes: 3 features, 2 neurons, p up to {p}, penalty p^2/4 times R: every minimiser has a coherence "
             "below 4/5 with it, above 4/5 without",
-            numeric("answer", "loss / p^2 at coherence up to 4/5, less the pair's", far - pair, ">", 0.0),
-            numeric("answer", "with penalty, from 4/5 on, less the triangle's", near - triangle, ">", 0.0),
+            numeric("answer", "loss / p^2 at coherence up to 4/5, over the pair's", far / pair, ">", 1),
+            numeric("answer", "with penalty, from 4/5 on, over the triangle's", near / triangle, ">", 1),
         )
     ]
 
