@@ -109,14 +109,14 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
     pair = exact_total([[1, 0], [-1, 0], [0, 1]], [0, 0, 0], p) / p**2
     c = np.linspace(0.5, 1.0, 1001)
     square = (1 - c) / 2
-    # Least costs in units of p^2 at coherence c, as p -> 0: the documentation's F(c), and the penalty's part.
+    # Least costs in units of p^2 at coherence c, as p -> 0: the documentation's F(c), and that of the penalty.
     least = (1 + 2 * square - 2 * square**1.5 - 4 * square**2 + 8 * square**3) / 3
     far, near = least[c <= 0.8].min(), (least + (1 - c + c**2) / 2)[c >= 0.8].min()
     triangle = 0.75 + float(p) / 8
     return [
         says(
-            f"yes: 3 features, 2 neurons, p up to {p}, penalty p^2/4 times R: every minimiser has a coherence "
-            "below 4/5 with it, above 4/5 without",
+            f"yes: 3 features, 2 neurons, p up to {p}, penalty p^2/4 times R: every minimiser has a "
+            "coherence below 4/5 with it, above 4/5 without",
             numeric("answer", "loss / p^2 at coherence up to 4/5, over the pair's", far / pair, ">", 1),
             numeric("answer", "with penalty, from 4/5 on, over the triangle's", near / triangle, ">", 1),
         )
