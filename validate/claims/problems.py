@@ -109,7 +109,7 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
     pair = exact_total([[1, 0], [-1, 0], [0, 1]], [0, 0, 0], p) / p**2
     c = np.linspace(0.5, 1.0, 1001)
     square = (1 - c) / 2
-    # Least costs in units of p^2 at coherence c, as p -> 0: the documentation's F(c), and that of the penalty.
+    # Least costs in units of p^2 at coherence c, as p -> 0: the documentation's F(c), and the penalty's.
     least = (1 + 2 * square - 2 * square**1.5 - 4 * square**2 + 8 * square**3) / 3
     far, near = least[c <= 0.8].min(), (least + (1 - c + c**2) / 2)[c >= 0.8].min()
     triangle = 0.75 + float(p) / 8
