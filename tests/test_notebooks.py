@@ -12,7 +12,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 OF_SOURCES = ("tour", "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
-NAMES = (*OF_SOURCES, "audit")  # which is about public code: no statement in print
+NAMES = (*OF_SOURCES, "audit", "properties")  # of public code, and of bounds of one's own
 LARGEST_FIGURE, LARGEST_NOTEBOOK = 60_000, 250_000  # bytes
 
 

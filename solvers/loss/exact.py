@@ -303,10 +303,10 @@ def exact_loss(
     Notes
     -----
     Few features with bounded values: all patterns are summed, and only rounding is left. Independent uniform
-    features: a lattice sum with proven bounds for all that is cut off, good to 4e-12 of p/3 for 512 features
-    with random weights. Other bounded values, groups, exactly k on: a simpler sum, also proven. Sums of
-    binary values have atoms, where the bound stays at 1e-4 of the loss and takes seconds a row. Values
-    without bounds: an integral that converges exponentially.
+    features: a lattice sum, with bounds for all that is cut off that are derived in `lattice`, good to 4e-12
+    of p/3 for 512 features with random weights. Other bounded values, groups, exactly k on: a simpler sum,
+    bounded alike. Sums of binary values have atoms, where the bound stays at 1e-4 of the loss and takes
+    seconds a row. Values without bounds: an integral that converges exponentially.
 
     Rounding is a model that brute force in exact arithmetic has not broken. It scales with the square of the
     range of the output. Weights may differ by any factor, except in the simpler sum, where the estimate grows

@@ -104,13 +104,13 @@ class _Folds:
         return float(self.share @ losses), by_M, self.share * by_b / self.law.scale
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss and what it is off by, with the proved bound."""
+        """Return the loss and what it is off by at most."""
         found = exact_loss(M, b, self.law)
         return found.loss, found.error_estimate
 
 
 class _Transform:
-    """The loss of many features. Descents do without the proved bound: near weights of 0 it takes long."""
+    """The loss of many features. Descents do without its error: near weights of 0 that takes long."""
 
     def __init__(self, law: Features):
         self.law = law

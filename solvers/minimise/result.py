@@ -13,10 +13,10 @@ class Certificate:
     Attributes
     ----------
     kind : str
-        "branch and bound": no model with free biases has a loss below `lower_bound`, proven up to rounding;
-        the same for all models with b = 0 if "zero bias" is added. "many starts": the lowest of the local
-        minima found from `work` starts; `lower_bound` is proved for all models of this ratio, 0 where no
-        bound is known.
+        "branch and bound": no model with free biases has a loss below `lower_bound`, numerically: branch
+        and bound in double precision; the same for all models with b = 0 if "zero bias" is added. "many
+        starts": the lowest of the local minima found from `work` starts; `lower_bound` is that of
+        `theory.codes` for all models of this ratio, proved in its `bounds`, 0 where no bound is known.
     lower_bound : float
         Loss per feature that no model goes below.
     gap : float

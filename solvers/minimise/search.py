@@ -218,7 +218,7 @@ def _distinct(aim: Objective, ends: list[_End]) -> tuple[Local, ...]:
 
 
 def _certificate(aim: Objective, loss: float, work: int) -> Certificate:
-    """Return the proved bound for alike features, 0 for others."""
+    """Return the bound of `theory.codes` for alike features, 0 for others."""
     law, bound = aim.features, 0.0
     if law.alike and aim.classes is None and not aim.limit and aim.m < aim.n:
         p, ratio = float(law.p[0]), aim.m / aim.n

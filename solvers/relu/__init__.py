@@ -1,8 +1,8 @@
 """Exact losses and optimal small models of the ReLU output model (Elhage et al. 2022).
 
-Global optima of two features in one dimension with their certificates (`pair`), optimal arrangements on the
-sphere (`sphere`), polygons, names for what a model looks like, and what it would cost to leave out the inputs
-with many features on. Minimisers of other sizes and laws come from `superposition.solvers.minimise`.
+Global optima of two features in one dimension with numerical lower bounds (`pair`), optimal arrangements on
+the sphere (`sphere`), polygons, names for what a model looks like, and what it would cost to leave out the
+inputs with many features on. Minimisers of other sizes and laws come from `superposition.solvers.minimise`.
 """
 
 from ..minimise import Certificate

@@ -100,7 +100,7 @@ class Dropping:
     loss: float
     """Its full loss."""
     left_out: float
-    """Rigorous bound on `loss` - `truncated`, hence on what can be gained by not truncating."""
+    """Bound on `loss` - `truncated` by `dropped_bound`, hence on what can be gained by not truncating."""
     best: Minimum
     """Minimiser found of the full loss."""
     hits: int
@@ -151,7 +151,7 @@ def cost_of_dropping(
 
     Notes
     -----
-    Minima are the least of many starts, not proved; `left_out` bounds the regret rigorously wherever
+    Minima are the least of many starts, not proved; `left_out` bounds the regret wherever
     `truncated` is the true minimum. Truncated minimisers count as equal up to 1e-4 p of the loss of W = 0.
 
     Examples

@@ -3,20 +3,17 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from superposition.solvers.relu import class_shares, cost_of_dropping
 from superposition.solvers.rug import exact_loss
 from superposition.theory import relu
+from superposition.validate.properties import models, numbers
 
 
-@given(st.integers(1, 6), st.integers(1, 3), st.floats(1e-4, 1), st.integers(0, 10**6))
-def test_mixture_is_the_exact_loss(n, m, p, seed):
+@given(models((1, 6), (1, 3), tied=False), numbers(1e-4, 1))
+def test_mixture_is_the_exact_loss(model, p):
     """Vertex sums over patterns against the integrated law of the pre-activation: one number."""
-    rng = np.random.default_rng(seed)
-    W = rng.normal(size=(n, m)) / np.sqrt(m) * (rng.random((n, 1)) < 0.8)
-    b = rng.normal(size=n) * rng.choice([0.0, 0.1, 1.0])
-    M = W @ W.T if seed % 2 else rng.normal(size=(n, n))
+    n, M, b = model.n_features, model.M, model.b
     exact = exact_loss(M, b, p)
     ours = sum(p**k * (1 - p) ** (n - k) * relu.class_loss_per_feature(M, b, k) for k in range(n + 1))
     # rounding of ours: see class_loss_per_feature

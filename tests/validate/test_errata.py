@@ -88,7 +88,7 @@ def test_each_source_has_its_section_in_the_order_of_the_rows():
     text = page.errata([*MIXED, row("Y1", "holds", source="notes2022")])
     assert text.count("<details>") == text.count("</details>") == 2
     assert text.index("<b>nobody2000</b>") < text.index(
-        "<b>Notes (2022)</b>, 1 statements: all hold as printed<"
+        "<b>Notes (2022)</b>, 1 statement: all hold as printed<"
     )
     assert page.errata([]) == ""
 

@@ -1,4 +1,4 @@
-"""Structured codes beside the Persian rug: blocks, pairs, dropping, mixtures, and proved lower bounds."""
+"""Structured codes beside the Persian rug: blocks, pairs, dropping, mixtures; lower bounds, with proofs."""
 
 from . import derive
 from .bounds import decoder_bound, interference_bound, loss_bound

@@ -142,7 +142,7 @@ def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real
 
 @finite
 def capacity_bounds(n_hidden: npt.ArrayLike) -> tuple[Real, Real]:
-    r"""Bounds on how many features' worth of loss one-sparse inputs let a model without bias save: proved.
+    r"""Bounds on how many features' worth of loss one-sparse inputs let a model without bias save.
 
     The capacity is the largest value of :math:`n - 3 L_1` (importances 1, no bias) over all n, directions and
     lengths. Since lengths only enter as :math:`3 L_1 = n - 2 \sum_i s_i + \sum_{ij} s_i s_j
@@ -153,7 +153,8 @@ def capacity_bounds(n_hidden: npt.ArrayLike) -> tuple[Real, Real]:
     Returns
     -------
     lower, upper : float or ndarray of float64
-        2m, from antipodal pairs on the axes, and m (m + 1), from the limit of `thomson_bound`.
+        2m, from antipodal pairs on the axes, and m (m + 1), from the limit of `thomson_bound`, which is
+        proved in `derive_thomson_bound`.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class _Known:
 
 
 def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.random.Generator) -> _Known:
-    """Return the least known loss, what has it, a proved lower bound, and the rug's loss."""
+    """Return the least known loss, what has it, the lower bound of `theory.codes`, the rug's loss."""
     known = [(np.inf, "nothing")]
     lower, rug = 0.0, np.nan
     found = minimise(n, m, law, tied=tied, starts=starts, rng=rng) if starts and n <= _SEARCH else None

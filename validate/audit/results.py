@@ -53,7 +53,7 @@ class Audited:
     best_name: str
     """What has it."""
     lower_bound: float
-    """What no model of this size can beat; 0 where nothing is proved."""
+    """What no model of this size can beat, proved in `theory.codes.bounds`; 0 where no bound is known."""
     rug: float
     """Macroscopic loss of the rug at this ratio; nan for features that differ."""
     represented: int

@@ -24,6 +24,7 @@ from . import (
     notes_critical,
     notes_flows,
     notes_relu,
+    problems,
 )
 from .ledger import Checked, Claim, Evidence, Verdict
 
@@ -34,11 +35,11 @@ _OTHERS = (notes_critical, notes_flows, notes_relu, elhage)
 _ROWS = {
     row.id: row
     for room in (*_LECOMTE, *_COWSIK, *_OTHERS)
-    for row in vars(room).values()
+    for row in (*vars(room).values(), *problems.ROWS)
     if isinstance(row, Claim)
 }
 CLAIMS: tuple[Claim, ...] = tuple(
-    sorted(_ROWS.values(), key=lambda claim: ("LCBE".index(claim.id[0]), int(claim.id[1:])))
+    sorted(_ROWS.values(), key=lambda claim: ("LCBEO".index(claim.id[0]), int(claim.id[1:])))
 )
 
 

@@ -139,7 +139,7 @@ def plot_envelope(
 
 
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
-    """Draw rug, envelopes and proved lower bound over p/3 against p, at the ratio nearest to one."""
+    """Draw rug, envelopes and the lower bound over p/3 against p, at the ratio nearest to one."""
     line = ds.sel(ratio=arguments.number("ratio", ratio, 0, 1), method="nearest")
     unit = line["p"] / 3.0
     ax.plot(line["p"], line["rug"] / unit, color="#D55E00", label="rug")

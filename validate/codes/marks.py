@@ -20,7 +20,7 @@ LOWEST = 2e-3
 
 
 def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
-    """Set trained models beside the rug, the best known code and the proved lower bound.
+    """Set trained models beside the rug, the best known code and the lower bound of `theory.codes`.
 
     Parameters
     ----------

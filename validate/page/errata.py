@@ -32,6 +32,11 @@ _SOURCES = {
         "n features of importance I_i, m neurons; W_i is the encoding of feature i, b the bias; features are "
         "off with probability S, and L_k is the loss where k are on.",
     ),
+    "mais2026": (
+        "Open problems of mathematics for AI safety (lionellevine/MAIS, 2026)",
+        "n features, on with probability p and then uniform on [0, 1], m neurons; a loss is summed over "
+        "features, and v is that of a feature which is dropped.",
+    ),
 }
 _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 
@@ -74,7 +79,8 @@ def _section(source: str, rows: Sequence[Checked]) -> str:
         "not decided": sum(row.verdict is Verdict.OPEN for row in rows),
     }
     found = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "all hold as printed"
-    parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {len(rows)} statements: {found}</summary>"]
+    count = f"{len(rows)} statement{'s' * (len(rows) != 1)}"
+    parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {count}: {found}</summary>"]
     if letters and (wrong or constants):
         parts.append(_cell(letters))
     if wrong:

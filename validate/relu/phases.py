@@ -17,7 +17,7 @@ MODELS = ("free biases", "zero biases")
 # What published diagrams compare: encodings picked by hand, one for each phase, biases not fitted.
 PATTERNS = ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0), (1.0, 1.0))
 
-# Where certificates are asked for: all phases, far from and near to a boundary.
+# Where lower bounds are asked for: all phases, far from and near to a boundary.
 POINTS = ((0.05, 1.0), (0.1, 0.3), (0.3, 0.1), (0.5, 0.6), (0.7, 0.9), (0.9, 0.5))
 
 # At equal importances the best model changes between these p, where encodings differ by this or more.

@@ -43,10 +43,10 @@ def _show_phases(ds: xr.Dataset) -> Shown:
         )
     gap = float((1.0 - ds["point_lower"] / ds["point_loss"]).max())
     headline = (
-        "Two features in one dimension are solved for all densities and importances, with certificates to "
-        f"{gap:.1%} at {ds.sizes['point']} points of each kind: the best of four patterns picked by hand "
-        f"names another phase in {float(differs[0]):.1%} of the cells, and loses up to "
-        f"{float(excess[0].max()):.1%} more."
+        "Two features in one dimension are solved for all densities and importances, with lower bounds by "
+        f"branch and bound (in double precision) within {gap:.1%} at {ds.sizes['point']} points of each "
+        f"kind: the best of four patterns picked by hand names another phase in {float(differs[0]):.1%} of "
+        f"the cells, and loses up to {float(excess[0].max()):.1%} more."
     )
     solved, missed = (
         [partial(draw, model=model) for model in range(len(MODELS))]
@@ -71,13 +71,15 @@ def _show_phases(ds: xr.Dataset) -> Shown:
         "p": "{point_p}",
         "importance": "{point_importance}",
         "least loss found": "{point_loss:.6g}",
-        "proven lower bound": "{point_lower:.6g}",
+        "lower bound": "{point_lower:.6g}",
         "gap": "{gap:.3%}",
         "boxes": "{point_boxes}",
     }
-    caption = f"Branch and bound over all models, stopped at a relative gap of {ds.attrs['gap']:g}."
+    caption = (
+        f"Branch and bound in double precision over all models, to a relative gap of {ds.attrs['gap']:g}."
+    )
     shown = points.assign(gap=1.0 - ds["point_lower"] / ds["point_loss"])
-    certificates = Table.formatted("Certificates", shown, columns, caption)
+    certificates = Table.formatted("Lower bounds", shown, columns, caption)
     return Shown(" ".join([*said, _entrance(ds)]), figures, [certificates], headline)
 
 
@@ -187,8 +189,8 @@ def _share_table(ds: xr.Dataset) -> Table:
         shown.assign(off=1 - ds["on"] / ds["n_features"]),
         columns,
         f"Rugs with n_hidden/n_features = {ds.attrs['ratio']:g} and the best scale and bias. Bounds are "
-        "rigorous: from the weights; and, over the loss of the zero model, for any encodings of length up to "
-        "1 without positive biases.",
+        "those of `relu.dropped_bound`, from the weights; and, over the loss of the zero model, for any "
+        "encodings of length up to 1 without positive biases.",
     )
 
 

@@ -44,7 +44,7 @@ def dropping_table(
     -------
     xarray.Dataset
         Of (p): ``probability`` of such an input; their share ``given_on`` among inputs with a feature on, and
-        ``share`` in the loss of the best model found; relative to that loss, ``left_out``, a rigorous bound
+        ``share`` in the loss of the best model found; relative to that loss, ``left_out``, a bound
         on what the truncated minimiser leaves out, and ``regret``, what choosing the model without those
         inputs costs. `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does
         not: for n_features below 2 n_hidden it may be small where the regret is not.

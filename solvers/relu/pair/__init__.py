@@ -1,1 +1,1 @@
-"""Two features in one dimension, solved globally: diagram, transitions, basins, certificates."""
+"""Two features in one dimension, solved globally: diagram, transitions, basins, lower bounds."""

@@ -1,4 +1,4 @@
-"""Certificates: a proven lower bound of the loss of every model of two features in one dimension."""
+"""A numerical lower bound of the loss of every model of two features in one dimension."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from .kernels import bound_below
 
 __all__ = ["certify", "solve_pair"]
 
-# The bounds are sums of a few hundred rounded terms; below this the proof would be one of rounding.
+# The bounds are sums of a few hundred rounded terms; below this they would bound rounding.
 _LEAST_GAP = 1e-7
 # Nearest that the loss may come to p/3 per feature when the a-priori bound on the encodings is formed.
 _ALMOST_ONE = 1.0 - 1e-12
@@ -32,13 +32,13 @@ def certify(
     most_boxes: int = 1_000_000,
     imbalance: npt.ArrayLike = ANY,
 ) -> Certificate:
-    r"""Prove a lower bound on the loss of all models ReLU(W W' x + b) with two features in one dimension.
+    r"""Bound numerically from below the loss of all models ReLU(W W' x + b) of two features in one dimension.
 
-    Branch and bound over the two encodings, best box first. The loss of an output z splits into two parts.
-    E min(x, (x - z)+)² falls with every entry of its row of M = W W' and with its bias, E (z - x)+² rises
-    with all of them. For each bias, the first at the largest and the second at the smallest entries of a box
-    bound the loss from below, and the least value over all biases follows from cubic roots. Encodings outside
-    the first box are excluded by `theory.relu.steep_bound`.
+    Branch and bound in double precision over the two encodings, best box first. The loss of an output z
+    splits into two parts. E min(x, (x - z)+)² falls with every entry of its row of M = W W' and with its
+    bias, E (z - x)+² rises with all of them. For each bias, the first at the largest and the second at the
+    smallest entries of a box bound the loss from below, and the least value over all biases follows from
+    cubic roots. Encodings outside the first box are excluded by `theory.relu.steep_bound`.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def certify(
 
 
 def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
-    """Find the best model of two features in one dimension and prove how good it is.
+    """Find the best model of two features in one dimension and bound how much better others can be.
 
     Arguments and errors are those of `certify`.
 

@@ -156,7 +156,7 @@ def phase_diagram(
     The best biases follow in closed form, for values uniform on [0, 1], so the search has two dimensions.
     Every local minimum of a lattice of encodings (spacing 0.1 up to 2.5), states with one feature dropped,
     their neighbourhoods and the neighbours' solutions are polished by Newton's method. That none is missed is
-    not proven here: see `certify`.
+    not shown here: see `certify`.
 
     With free biases the phases are one feature alone (exact, with encoding 1 and bias 0, the other dropped)
     and an antipodal pair. Models whose encodings share one sign are local minima, but were never the best for

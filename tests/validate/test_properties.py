@@ -1,0 +1,237 @@
+"""Strategies draw what they say, corners included; `refute` finds what is false, and only that."""
+
+import importlib
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from superposition.theory.features import VALUES, Features, SparseUniform
+from superposition.validate import properties
+from superposition.validate.properties import Model, laws, models, numbers, refute, weights
+
+NAMES = {**vars(properties), "Features": Features, "SparseUniform": SparseUniform}
+
+
+def _met(strategy, count=100):
+    met = []
+
+    @settings(max_examples=count, database=None, derandomize=True)
+    @given(strategy)
+    def look(one):
+        met.append(one)
+
+    look()
+    return met
+
+
+# --- Strategies ---------------------------------------------------------------------------------------------
+
+
+def test_weights_meet_all_corners():
+    met = _met(weights((1, 5), (1, 3), decades=2), 200)
+    assert {W.shape for W in met} == {(n, m) for n in range(1, 6) for m in range(1, 4)}
+    assert max(np.abs(W).max() for W in met) <= 100
+    kept = [W for W in met if W.shape[0] > 1]
+    zero = [np.any(~W.any(axis=1)) & W.any() for W in kept]
+    ties, antipodes = (
+        [
+            any(W[i].any() and np.array_equal(W[i], sign * W[j]) for i in range(len(W)) for j in range(i))
+            for W in kept
+        ]
+        for sign in (1, -1)
+    )
+    singular = [np.linalg.svd(W, compute_uv=False) for W in kept]
+    equal = [s.size > 1 and np.ptp(s) < 1e-12 < s[0] for s in singular]
+    lengths = [np.linalg.norm(W, axis=1) for W in kept]
+    spread = [s[s > 0].max() > 50 * s[s > 0].min() for s in lengths if s.any()]
+    for corner in (zero, ties, antipodes, equal, spread):
+        assert 5 <= sum(map(bool, corner)) < len(kept)
+
+
+def test_models_and_laws_meet_theirs():
+    met = _met(models((2, 4), 2, tied=False))
+    tied = [one.decoder is None for one in met]
+    bias = [one.b.any() for one in met]
+    assert 0 < sum(tied) < len(met)
+    assert 0 < sum(map(bool, bias)) < len(met)
+    assert all(one.M.shape == (one.n_features, one.n_features) for one in met)
+    assert not any(one.b.any() or one.decoder is not None for one in _met(models(bias=False), 50))
+    found = _met(laws(3, values=VALUES, dependent=True))
+    assert {law.values for law in found} == set(VALUES)
+    assert {law.exactly for law in found} == {None, 1, 2, 3}
+    assert 10 < sum(bool(law.groups) for law in found) < 90
+    assert 10 < sum(bool(np.ptp(law.importance)) for law in found) < 90
+    p = [law.p for law in _met(laws(p=(1e-4, 0.1)))]
+    assert (min(p), max(p)) == (1e-4, 0.1)
+    assert sum(x < 1e-3 for x in p) > 15
+
+
+# --- The search ---------------------------------------------------------------------------------------------
+
+
+def _again(found, inequality):
+    return inequality(**eval(f"dict({found.code})", NAMES))
+
+
+def test_a_wrong_bound_is_refuted_simply_and_exactly():
+    """Tr(M)^2 <= Tr(M M') takes a rank of 1: the identity of two features breaks it."""
+
+    def rank_one(model, rank=1):
+        M = model.M
+        return (rank * np.sum(M * M) - np.trace(M) ** 2) / (1 + np.sum(M * M))
+
+    found = refute(rank_one, model=models((1, 5), (1, 4), decades=2), starts=2, examples=80)
+    assert found.refuted
+    assert (found.arguments["model"].n_features, found.arguments["model"].n_hidden) == (2, 2)
+    assert np.count_nonzero(found.arguments["model"].W) == 2
+    assert set(np.abs(found.arguments["model"].W.ravel())) <= set(range(10))
+    assert _again(found, rank_one) == found.slack < 0
+    # Cauchy-Schwarz: with the rank as a factor it holds.
+    right = refute(
+        lambda model: rank_one(model, model.n_hidden),
+        model=models((1, 5), (1, 4), decades=2),
+        starts=2,
+        examples=80,
+    )
+    assert not right.refuted
+    assert right.slack >= -1e-9
+    assert (right.examples, right.starts) == (80, 2)
+    assert "proves nothing" in right.message
+
+
+def test_descent_finds_what_no_example_shows():
+    def banana(x, y):
+        return (1 - x) ** 2 + 100 * (y - x * x) ** 2 - 1e-3
+
+    ends = {"x": (-3.1, 3.1), "y": (-3.1, 9.7)}
+    drawn = refute(lambda x, y: banana(x / math.pi, y), **ends, starts=0)
+    found = refute(lambda x, y: banana(x / math.pi, y), **ends)
+    assert not drawn.refuted
+    assert found.refuted
+    assert found.arguments["x"] == pytest.approx(math.pi, rel=0.04)  # (1 - x / pi)^2 < 1e-3
+
+
+def test_descent_moves_laws_together_and_keeps_within_ranges():
+    def at_least(law):
+        assert np.all((law.p >= 0.02) & (law.p <= 0.3))
+        return np.sum((law.p - 0.1234) ** 2) + 1.0
+
+    found = refute(at_least, law=laws(2, p=(0.02, 0.3)), starts=3, examples=40)
+    assert found.slack == pytest.approx(1.0, abs=1e-9)
+    assert not found.refuted
+
+
+def test_descent_leaves_what_a_strategy_does_not_vary():
+    def none(model):
+        assert model.decoder is None
+        assert not model.b.any()
+        return 1.0 + np.sum((model.W - 0.3) ** 2)
+
+    assert refute(none, model=models(2, 1, bias=False), starts=2, examples=20).slack < 1.0 + 1e-6
+
+
+def test_sizes_shrink_together_and_only_as_far_as_allowed():
+    def never(model, law, k):
+        assert law.n_features == model.n_features
+        return -1.0 - k
+
+    found = refute(
+        never,
+        law=lambda model: laws(model.n_features, dependent=True),
+        model=models((3, 6), (1, 4)),
+        k=(2, 9),
+        examples=50,
+        starts=1,
+    )
+    plain = found.code.replace(f"p={found.arguments['law'].p[0]}", "p=…")
+    assert plain == "law=Features(n_features=3, p=…),\nmodel=Model(W=[[0.0], [0.0], [0.0]]),\nk=2"
+
+
+def test_weights_shrink_to_one_entry():
+    found = refute(lambda W: 0.7 - np.abs(W).max(), W=weights((1, 4), (1, 3)), examples=30, starts=1)
+    assert found.code == "W=[[1.0]]"
+
+
+def test_other_strategies_and_constants_are_left_as_they_are():
+    import hypothesis.strategies as st
+
+    def odd(k, name, law):
+        assert (k % 2, name, law.p) == (1, "ReLU", 0.1)
+        return 10 - k
+
+    found = refute(odd, k=st.integers(0, 20).map(lambda k: 2 * k + 1), name="ReLU", law=SparseUniform(0.1))
+    assert found.refuted
+    assert found.starts == 0
+
+
+def test_where_an_inequality_says_nothing_is_no_counterexample():
+    found = refute(lambda x: math.inf if x < 0 else x, x=(-1.0, 1.0))
+    assert (found.refuted, found.slack) == (False, 0.0)
+
+
+def test_the_same_seed_gives_the_same_answer_whatever_is_loaded(tmp_path, monkeypatch):
+    def search(rng):
+        slack = lambda model, x: np.sin(9 * x) + abs(model.W).sum() + 0.1  # noqa: E731
+        return refute(slack, model=models(decades=2), x=(-1.0, 2.0), rng=rng, starts=2, examples=40)
+
+    first = search(7)
+    (tmp_path / "constants_of_others.py").write_text("X = 0.31415, -0.123, 12345, 0.5229\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("constants_of_others")
+    assert search(7) == first
+    assert search(np.random.default_rng(7)) == first
+    assert search(8) != first
+
+
+# --- What is refused ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: refute(3), r"`inequality` must be callable; got 3\."),
+        (lambda: refute(lambda x: x, y=(0.0, 1.0)), "`inequality` must take the arguments y; missing"),
+        (lambda: refute(lambda x: x, x=(0.0, 1.0), examples=0), "`examples` .* got 0"),
+        (lambda: refute(lambda x: x, x=(0.0, 1.0), starts=-1), "`starts` .* got -1"),
+        (lambda: refute(lambda x: x, x=(0.0, 1.0), tolerance=-1), "`tolerance` .* got -1"),
+        (lambda: refute(lambda x: x, x=(0.0, 1.0), rng=-1), "`rng` .* got -1"),
+        (lambda: refute(lambda x: x, x=(1.0, 0.0)), "`low, high` must lie in .1, inf.; got 0"),
+        (
+            lambda: refute(lambda x: x, x=lambda y: (0.0, y)),
+            "`x` must be a function of arguments .*; got one of y",
+        ),
+        (lambda: refute(lambda x: x, x=(1, 0)), "`x` must be an integer of at least 1 .* got 0"),
+        (
+            lambda: refute(lambda x: math.nan, x=(0.0, 1.0)),
+            "`inequality` must return a number, .* got nan at x=0.0",
+        ),
+        (lambda: weights(0), "`n_features` .* got 0"),
+        (lambda: weights(2, (1, 2, 3)), r"`n_hidden` must be a size or a range of two; got \(1, 2, 3\)"),
+        (lambda: weights(2, 2, decades=7), "`decades` .* got 7"),
+        (lambda: models(2, 2, tied=1), "`tied` must be True or False; got 1"),
+        (lambda: laws(p=(0.0, 1.0)), "`p` .* got 0"),
+        (lambda: laws(p=0.1), "`p` must be a range of two numbers; got 0.1"),
+        (lambda: laws(2, values=["uneven"]), "`values` .* got .'uneven'"),
+        (lambda: numbers(math.inf, 1), "`low, high` must be finite; got inf"),
+        (lambda: Model([[1.0]], [1.0, 2.0]), "`b` "),
+        (lambda: Model([[1.0]], decoder=[[1.0, 2.0]]), "`decoder` "),
+    ],
+)
+def test_rejections(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_a_fault_of_the_inequality_says_where():
+    with pytest.raises(ZeroDivisionError) as caught:
+        refute(lambda x: 1 / (x - 0.5), x=(0.0, 1.0))
+    assert caught.value.__notes__ == ["`inequality` was given x=0.5."]
+
+
+def test_without_hypothesis_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    with pytest.raises(ImportError, match=r"needs Hypothesis: pip install 'superposition\[properties\]'"):
+        refute(lambda x: x, x=(0.0, 1.0))

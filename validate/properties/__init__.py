@@ -1,0 +1,9 @@
+"""Bounds for users: strategies for laws, weights and models, and a search for counterexamples.
+
+The strategies are those of Hypothesis, which is imported when one is asked for.
+"""
+
+from .refute import Refutation, Status, refute
+from .strategies import Model, laws, models, numbers, weights
+
+__all__ = ["Model", "Refutation", "Status", "laws", "models", "numbers", "refute", "weights"]
