@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ...solvers.loss import exact_loss
+from ...solvers.minimise import minimise
 from ...theory import relu
-from ...theory.codes import derive_antipodal_loss
+from ...theory.codes import antipodal_loss, derive_antipodal_loss
 from ...theory.derivation import sp
 from ..certificates import check, exact_total
 from ..certificates.check import wiring
@@ -36,7 +38,7 @@ class Problem:
     text : str
         The argument in words.
     certificates : str
-        Which files, such as ``"wiring-*.json"``.
+        Which files, such as ``"wiring-*.json"``; none where the proof needs none.
     sentences : callable
         From the paths of these files, what is true instead or the answer, and its findings. Findings about
         the print make the verdict "fails" or "holds", about an answer "question, answered".
@@ -123,7 +125,95 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
+def _best(paths: Sequence[Path]) -> list[Statement]:
+    said = json.loads(paths[0].read_text("ascii"))["statement"]
+    square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
+    at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
+
+    def slope(x: Any) -> Any:
+        by_W, by_b = relu.class_loss_gradient(x[:10].reshape(5, 2), x[10:], 1)
+        return np.append(by_W.ravel(), by_b)
+
+    step = 1e-5
+    hessian = np.array([(slope(at + step * e) - slope(at - step * e)) / (2 * step) for e in np.eye(15)])
+    curvatures = np.sort(np.linalg.eigvalsh(hessian + hessian.T)) / 2
+    return [
+        says(
+            "yes, for all p below some bound; how large that is, is not known",
+            numeric("printed", "bias of the certified pentagon", bias, "<", 0.0),
+            numeric("printed", "least curvature of its loss but that of turning", curvatures[1], ">", 1e-3),
+        )
+    ]
+
+
+def _unique(paths: Sequence[Path]) -> list[Statement]:
+    over = [minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (0.68, 0.74)]
+    return [
+        says(
+            "yes, both: the pentagon (part 1); 2 features, 1 neuron, p near 0.71, penalty above 1/9 (part 2)",
+            numeric("answer", "least loss over that of alike encodings, p = 0.68", over[0], ">=", 1 - 1e-9),
+            numeric("answer", "the same, p = 0.74", over[1], "<", 1 - 1e-4),
+        )
+    ]
+
+
+def _frontier(paths: Sequence[Path]) -> list[Statement]:
+    shares = {}
+    for p in (0.1, 0.5, 0.9):
+        found = exact_loss(
+            np.eye(3) - 1 / 3, np.full(3, p / 2), p
+        )  # what the simplex leaves out has mean p/2
+        shares[p] = 3 * (found.loss + found.error_estimate) / (p * (4 - 3 * p) / 12)
+    return [
+        says(
+            "no: it is (n - m) v for c below 1/m, and less at 1/m",
+            *(
+                numeric("answer", f"loss of the simplex, 3 on 2, over v, p = {p:g}", share, "<", 1.0)
+                for p, share in shares.items()
+            ),
+        )
+    ]
+
+
+def _penalised(paths: Sequence[Path]) -> list[Statement]:
+    p = 1e-4
+    v = p * (4 - 3 * p) / 12
+    # Antipodal, of squared lengths 1/(1 + q) at the penalty q v: 2 q/(1 + q) v, and what both on cost.
+    shares = []
+    for q in (0.5, 0.9):
+        r = (1 + q) ** -0.5
+        loss = 2 * exact_loss([[r**2, -(r**2)], [-(r**2), r**2]], 0.0, p).loss + 2 * q * v * r**4
+        shares.append((loss / v, 2 * q / (1 + q)))
+    return [
+        says(
+            "for rare features it is I v: antipodal below, the weaker feature dropped above",
+            numeric("answer", "penalty 0.9 v, p = 1e-4, I = 1: objective over v", shares[1][0], "<", 1.0),
+            *(
+                numeric(
+                    "answer", "objective over its least value for rare features", x / least, "<", 1 + 1e-3
+                )
+                for x, least in shares
+            ),
+        )
+    ]
+
+
 PROBLEMS = {
+    "O4": Problem(
+        "P(c), the least loss of models of coherence at most c: is it continuous? (of part 2)",
+        "The documentation (problem-coherence) proves the jump at every p below 1, and P for 3 features on 2 "
+        "neurons to 14 p^3 where p is at most 1/1000. P at other p, its pieces there, and 5 features from "
+        "c = 0.707 on are not known.",
+        "",
+        _frontier,
+    ),
+    "O40": Problem(
+        "five features on two neurons: for p in some interval the regular pentagon is the only minimiser",
+        "From the certificate of O42 by compactness, as features are rare: the documentation "
+        "(problem-pentagon) has the proof.",
+        "pentagon.json",
+        _best,
+    ),
     "O42": Problem(
         "five features on two neurons, exactly one on: is the regular pentagon the model of least loss?",
         "The proof, a theorem of the documentation (problem-pentagon), leaves a finite computation: boxes on "
@@ -140,6 +230,14 @@ PROBLEMS = {
         "coherence-n3-*.json",
         _coherence,
     ),
+    "O47": Problem(
+        "is the minimiser unique up to symmetry, five features on two neurons, p near 0 (part 1)? Can a "
+        "penalty on R make it unique where it is not (part 2)?",
+        "Part 1 is O40's. For part 2 two kinds of models are best at one p, by branch and bound in double "
+        "precision, and a penalty above v leaves orthogonal features only, by a proof (problem-coherence).",
+        "pentagon.json",
+        _unique,
+    ),
     "O49": Problem(
         "n features, on with probability p, on m <= n/2 neurons, each feature wired to one neuron: the least "
         "loss is min((n - m) v, m p^2/3 + (n - 2m) v), v = p(4 - 3p)/12, that of keeping m features, or "
@@ -150,10 +248,27 @@ PROBLEMS = {
         "wiring-*.json",
         _wiring,
     ),
+    "O50": Problem(
+        "gradient flow from random weights: does more penalty on R make a low coherence likelier? (part 2)",
+        "Numerical, in the documentation (problem-coherence): no. Of 100 flows of 5 features on 2 neurons at "
+        "p = 0.01, 99 ended at a coherence below 0.85 without a penalty, 11 with 0.6 v, and all beyond v.",
+        "",
+        lambda paths: [],
+    ),
+    "O51": Problem(
+        "two features on one neuron, importances 1 and I <= 1: from which penalty on R on is the weaker "
+        "feature dropped?",
+        "Bounds at every p and I, and the limit, are proved in the documentation (problem-coherence). The "
+        "surface between is numerical.",
+        "",
+        _penalised,
+    ),
 }
 
 
 def _judged(problem: Problem) -> Evidence:
+    if not problem.certificates:
+        return evidence(problem.text, *problem.sentences([]))
     paths = sorted(CERTIFICATES.glob(problem.certificates))
     rejected = [path.name for path in paths if not check(path).accepted]
     # About an answer, as it must keep its limit whatever becomes of the statement.
