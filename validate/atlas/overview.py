@@ -8,8 +8,6 @@ import numpy as np
 from .grid import IMPORTANCES
 from .store import Entry, entries
 
-__all__ = ["comparison", "structures"]
-
 # From this share of the tied loss on, free weights count as better.
 _BETTER = 0.01
 

@@ -17,8 +17,6 @@ from ..tasks import Task, perform
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, write
 
-__all__ = ["make", "solve"]
-
 # Steps of each first descent, and of one that begins from a model that is already good; rounds at most.
 FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 100
 # Sizes of the kicks that the best model known gets in a round, in units of its weights.

@@ -24,8 +24,6 @@ from ..files import output_file, replacing, write_arrays, write_text
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
 
-__all__ = ["Entry", "entries", "export", "hits", "load", "names", "read", "write"]
-
 PARTS = ("W_out", "W_in", "b")
 # Losses within this of the best, in units of the zero model's, count as the same.
 _SAME = 1e-6

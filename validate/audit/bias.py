@@ -6,8 +6,6 @@ from ...solvers.loss import exact_loss
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 
-__all__ = ["best_bias"]
-
 # Points of the first look, whose errors may be coarse, and steps of golden section from the best of them.
 _POINTS, _COARSE, _STEPS = 33, 1e-4, 30
 # Errors of the losses in these: descent judges models of few features, and a thousand take minutes.

@@ -20,8 +20,6 @@ from .layouts import Weights, recognise
 from .read import state_of
 from .results import SAME, Audit, Audited
 
-__all__ = ["audit"]
-
 # A gradient below this, of the loss of the zero model, is that of single precision.
 STILL = 1e-5
 # Kicks at weights that descent does not leave: how many, and their size in units of the weights'.

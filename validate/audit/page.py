@@ -9,8 +9,6 @@ from ..drawing import check_axes, svg
 from ..experiment import Figure, span
 from .results import COLUMNS, Audit, Audited
 
-__all__ = ["plot_gram", "plot_losses", "plot_weights", "render"]
-
 # Losses in a picture, the model's own first.
 _LOSSES = {
     "loss": "this model",

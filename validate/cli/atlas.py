@@ -6,8 +6,6 @@ from typing import Any
 
 from .text import print_json, print_table, shown, tell
 
-__all__ = ["add"]
-
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
 

@@ -14,8 +14,6 @@ from .marks import map_figure, run_marks
 from .structure import SHARES, plot_shares
 from .symmetry import CELLS, STATISTICS, above_copies, by_cell, change, plot_symmetry, run_stored
 
-__all__ = ["SECTION"]
-
 TEXT = """
 A model ReLU(M x + b) whose matrix has rank n_hidden need not look like the Persian rug. It can keep features
 in blocks that do not touch, such as pairs on one line, or leave features out; several such codes have less

@@ -10,8 +10,6 @@ from ...theory import arguments
 from .counts import ON
 from .training import merged, train_l1, with_shifted
 
-__all__ = ["run_cooccurrence"]
-
 # Of the printed loss for one feature at a time. The curvature grows with the number that are on together.
 RATE = 0.05
 

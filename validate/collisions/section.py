@@ -18,8 +18,6 @@ from .fig3 import run_course, run_fig3
 from .remedy import OUTCOMES, run_remedy, run_variants
 from .trained import NAMES, run_printed, run_trained, run_untied
 
-__all__ = ["SECTION", "half_point", "median_time"]
-
 SIZES = (256, 512, 1024, 2048, 4096)
 TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam
 SMALL = 0.05  # perturbations for which the prediction is meant

@@ -17,8 +17,6 @@ from ..training.points import broadcast
 from .counts import DEAD, ON, SHIFTED, collision_counts
 from .engine import Rule, inputs_for, train_stack
 
-__all__ = ["RATES", "merged", "signed_root", "train_l1", "with_shifted"]
-
 OPTIMISERS = ("gd", "sign", "adamw")
 PENALTIES = ("activations", "weights")
 DRAWS = 4.0  # how often a random feature is on in one batch, on average

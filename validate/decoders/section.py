@@ -10,8 +10,6 @@ from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
 from .trained import run_trained
 
-__all__ = ["SECTION"]
-
 NAMES = {"affine": "affine", "soft": "soft threshold", "hard": "hard threshold", "relu": "ReLU"}
 NAMES |= {"jumprelu": "JumpReLU", "topk": "TopK", "bayes": "Bayes", "iterated": "iterated"}
 EQUAL = 1e-6  # relative: losses that differ by less are those of one decoder

@@ -6,8 +6,6 @@ from importlib import resources
 
 from .text import formulas, paragraphs, slug
 
-__all__ = ["page"]
-
 
 def _resource(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -4,8 +4,6 @@ from ..drawing import with_prefix
 from ..experiment import Figure
 from .text import formulas
 
-__all__ = ["drawn"]
-
 
 def drawn(figure: Figure, anchor: str, picture: str, below: str = "") -> str:
     """Return a figure's SVG `picture` under its title, over its caption and what HTML stands `below` that.

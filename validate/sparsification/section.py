@@ -9,8 +9,6 @@ from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import LEVEL, student
 from . import plots, runs
 
-__all__ = ["SECTION"]
-
 MANY = 100  # with fewer left, the mean of the runs itself scatters by more than a few per cent
 NAMES = {"nonzeros": "m'", "l1_norm": "|W|_1"}
 SHOWN = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables, in 1/lam

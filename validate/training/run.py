@@ -24,8 +24,6 @@ from .points import LARGEST_SIZE, points
 from .results import dataset
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
 
-__all__ = ["train"]
-
 INITS = ("aligned", "linear")
 
 # The stopping rule fires by chance once the losses are level, so this is a guard, not a setting: the
