@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ...theory.arguments import choice
-from ..laboratory import Lab, pieces_of
+from ..laboratory import Lab, schedule
 from ..tasks import Task, perform
 from . import (
     cowsik_model,
@@ -26,7 +28,7 @@ from . import (
     notes_relu,
     problems,
 )
-from .ledger import Checked, Claim, Evidence, Verdict
+from .ledger import Checked, Claim, Evidence, Finding, Statement, Verdict
 
 # A further source adds its modules and its letter here.
 _LECOMTE = (lecomte_collisions, lecomte_l1, lecomte_noise, lecomte_noise_theory, lecomte_polysemantic)
@@ -95,9 +97,20 @@ def judge(claim: Claim, lab: Lab) -> Checked:
     return checked
 
 
-def _judge_by_id(id: str, folder: Path, profile: str) -> tuple[Evidence, float]:
-    row = judge(select([id])[0], Lab(folder, profile))
-    return row.evidence, row.seconds  # a claim holds its check, which cannot be sent back
+def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> tuple[Evidence, float]:
+    """Return the evidence of a row and the seconds that its check took, from an earlier run if it is kept."""
+    (claim,), lab, name = select([id]), Lab(folder, profile, seed), f"claim-{id}"
+    row = lab.kept(name, claim.needs)
+    if row is None:
+        checked = judge(claim, lab)
+        lab.keep(name, claim.needs, asdict(checked.evidence) | {"seconds": checked.seconds})
+        return checked.evidence, checked.seconds  # a claim holds its check, which cannot be sent back
+
+    def findings(kept: Iterable[dict[str, Any]]) -> list[Finding]:
+        return [Finding(**one) for one in kept]
+
+    said = [Statement(one["text"], findings(one["findings"])) for one in row["corrections"]]
+    return Evidence(row["text"], findings(row["printed"]), row["numbers"], said), row["seconds"]
 
 
 def run(
@@ -151,19 +164,8 @@ def run(
             if progress is not None:
                 progress(rows[task.name])
 
-    profile = "quick" if quick else "full"
     with TemporaryDirectory() as folder:
-        place = Path(folder)
-        needs = [name for claim in chosen.values() for name in claim.needs]
-        pieces, by_experiment = pieces_of(Lab(place, profile), needs)
-        judging = [
-            Task(
-                name,
-                _judge_by_id,
-                (claim.id, place, profile),
-                [piece for experiment in claim.needs for piece in by_experiment[experiment]],
-            )
-            for name, claim in chosen.items()
-        ]
-        perform([*pieces, *judging], jobs, reached)
+        lab = Lab(Path(folder), "quick" if quick else "full")
+        works = [(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in chosen.items()]
+        perform(schedule(lab, works), jobs, reached)
     return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))
