@@ -32,7 +32,6 @@ Found = Mapping[str, Any]
 
 
 def _kept(found: Minimum, **more: Any) -> dict[str, Any]:
-    """Return what a round keeps of a search."""
     curvature = np.nan if found.curvature is None else found.curvature
     one = {name: getattr(found, name) for name in ("W_out", "W_in", "b", "loss", "gradient_norm")}
     return {**one, "curvature": curvature, **more}
@@ -189,7 +188,6 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
 def _reached(
     place: Path, turn: int, found: dict[str, Found], clock: Clock, task: Task, one: Found, seconds: float
 ) -> None:
-    """Keep what a task has found."""
     write_arrays(place / f"{task.name}.{turn}.npz", one)
     found[task.name] = one
     share = float(one["loss"]) / task.arguments[0].zero_loss
@@ -205,7 +203,6 @@ def _solved(
     jobs: int,
     tell: Callable[[str], None],
 ) -> dict[str, Found]:
-    """Return the models after all rounds."""
     by_name = {one.name: one for one in problems}
     beside: dict[str, list[str]] = {}
     known: dict[str, Found] = {}
