@@ -19,7 +19,6 @@ from . import claims, files, page, tasks
 from .drawing import svg
 from .experiment import Figure, Shown, Topic
 from .laboratory import PACKAGES, PARTS, PHENOMENA, Lab, schedule, section, version
-from .progress import Clock
 
 __all__ = ["PAGE", "Part", "provenance", "render", "write_report", "write_topic"]
 
@@ -124,7 +123,7 @@ def write_report(
         ]
         works += [(f"claim {one.id}", claims.judge_or_recall, one.needs, (one.id,)) for one in ledger]
         todo = schedule(lab, works)
-        clock = Clock(todo, progress)
+        clock = tasks.Clock(todo, progress)
         done: dict[str, Part] = {}
         rows: dict[str, claims.Checked] = {}
 

@@ -12,8 +12,7 @@ from ...solvers.minimise import Minimum, descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..files import locked, output_folder, read_arrays, write_arrays, write_text
-from ..progress import Clock
-from ..tasks import Task, perform
+from ..tasks import Clock, Task, perform
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, write
 

@@ -83,8 +83,7 @@ def _audit(options: argparse.Namespace) -> None:
 
     from .. import files
     from ..audit import COLUMNS, audit, recognise, state_of
-    from ..progress import Clock
-    from ..tasks import Task
+    from ..tasks import Clock, Task
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after

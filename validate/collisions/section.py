@@ -12,11 +12,10 @@ from ...theory import collisions as theory
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import Estimate, crossing, first_level, mean, share
 from . import plots
-from .cooccurrence import run_cooccurrence
 from .counts import SHIFTED, ZERO
 from .fig3 import run_course, run_fig3
 from .remedy import OUTCOMES, run_remedy, run_variants
-from .trained import NAMES, run_printed, run_trained, run_untied
+from .trained import NAMES, run_cooccurrence, run_printed, run_trained, run_untied
 
 SIZES = (256, 512, 1024, 2048, 4096)
 TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam
