@@ -175,7 +175,6 @@ def _show_rugs(ds: xr.Dataset) -> Shown:
 
 
 def _show_trained(ds: xr.Dataset) -> Shown:
-    """Show the gap between ReLU and JumpReLU: trained, at one code, and on rugs."""
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit, rows = ds["refitted"], []
     for i in range(ds.sizes["case"]):
