@@ -108,15 +108,12 @@ def _show_map(ds: xr.Dataset) -> Shown:
         f"recovers all features at {recovered.sum()} of {recovered.size} places, where every decoder of "
         "one step has a loss."
     )
-    rows = [
-        [f"{float(p):g}", f"{float(r):g}", *(f"{float(one):.3g}" for one in at), f"{float(end):.3g}"]
-        for p, losses, ends in zip(ds["p"], loss, ds["iterated"], strict=True)
-        for r, at, end in zip(ds["ratio"], losses, ends, strict=True)
-    ]
+    shown = loss.to_dataset("decoder").assign(iterated=ds["iterated"])
+    columns = {"p": "{p:g}", "ratio": "{ratio:g}"}
+    columns |= {NAMES[str(name)]: f"{{{name}:.3g}}" for name in shown}
     caption = (
         "Loss per feature, errors below 1e-9 of each. TopK of many features is JumpReLU. 0: all recovered."
     )
-    columns = ("p", "ratio", *(NAMES[str(name)] for name in ds["decoder"].values), NAMES["iterated"])
     figure = Figure(
         "decoders",
         "What ReLU loses to a better decoder, and one step to iteration",
@@ -130,7 +127,9 @@ def _show_map(ds: xr.Dataset) -> Shown:
         f"JumpReLU at p = {float(most['p']):g}, and iterated decoding recovers all features from a ratio "
         f"of {float(ds['recovery'].sel(p=0.05, method='nearest')):.2f} on at p = 0.05."
     )
-    return Shown(text, [figure], [Table("Decoders over p and ratio", columns, rows, caption)], headline)
+    return Shown(
+        text, [figure], [Table.formatted("Decoders over p and ratio", shown, columns, caption)], headline
+    )
 
 
 def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> Shown:

@@ -115,10 +115,7 @@ def _show_curves(ds: xr.Dataset) -> Shown:
             f"between {float(law.min()):.3f} and {float(law.max()):.3f} times."
         )
     band = "The band is the predicted standard deviation of a single run."
-    both, ratios = (
-        (plot_nonzeros, plot_l1_norm),
-        [partial(plot_deviation, name=k) for k in NAMES],
-    )
+    both, ratios = (plot_nonzeros, plot_l1_norm), [partial(plot_deviation, name=k) for k in NAMES]
     figures = [
         Figure("fig2", "Fig. 2: sparsification", f"{_setting(ds)}.", ds, both),
         Figure("fig2-ratio", "Fig. 2 beside the limit law", f"{_setting(ds)}. {band}", ds, ratios),
