@@ -61,5 +61,4 @@ def _atlas(options: argparse.Namespace) -> None:
 
 
 def _plain(one: Any) -> dict[str, Any]:
-    """Return an entry as JSON has it."""
     return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in vars(one).items()}

@@ -57,7 +57,6 @@ def _importance(words: list[str], n: int) -> Any:
 
 
 def _laws(options: argparse.Namespace, sizes: list[int]) -> list[Any]:
-    """Return a law for each instance."""
     from ...theory.features import Features
 
     given = options.p, options.p_feature

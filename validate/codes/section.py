@@ -43,7 +43,6 @@ _SHARES = {name: f"{{{name}:.0%}}" for name in SHARES}
 
 
 def _ends(trained: xr.Dataset) -> str:
-    """Say what the two ends are."""
     return (
         f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
         "a falling learning rate (`converged` in the data)"
