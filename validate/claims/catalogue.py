@@ -1,5 +1,7 @@
 """The ledger: every claim of every source, and the run that judges them."""
 
+import importlib
+import pkgutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -10,34 +12,19 @@ from typing import Any
 from ...theory.arguments import choice
 from ..laboratory import Lab, schedule
 from ..tasks import Task, perform
-from . import (
-    cowsik_model,
-    cowsik_rug,
-    cowsik_scaling,
-    cowsik_scaling_bounds,
-    cowsik_structure,
-    cowsik_weights,
-    elhage,
-    lecomte_collisions,
-    lecomte_l1,
-    lecomte_noise,
-    lecomte_noise_theory,
-    lecomte_polysemantic,
-    notes_critical,
-    notes_flows,
-    notes_relu,
-    problems,
-)
 from .ledger import Checked, Claim, Evidence, Finding, Statement, Verdict
 
-# A further source adds its modules and its letter here.
-_LECOMTE = (lecomte_collisions, lecomte_l1, lecomte_noise, lecomte_noise_theory, lecomte_polysemantic)
-_COWSIK = (cowsik_model, cowsik_weights, cowsik_rug, cowsik_scaling, cowsik_scaling_bounds, cowsik_structure)
-_OTHERS = (notes_critical, notes_flows, notes_relu, elhage)
+# All modules of this room hold rows, each in a name of its own or some in `ROWS`; a further source adds its
+# letter below.
+_HELD = [
+    vars(importlib.import_module(f"{__package__}.{module.name}"))
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+    if module.name != Path(__file__).stem
+]
 _ROWS = {
     row.id: row
-    for room in (*_LECOMTE, *_COWSIK, *_OTHERS)
-    for row in (*vars(room).values(), *problems.ROWS)
+    for held in _HELD
+    for row in (*held.values(), *held.get("ROWS", ()))
     if isinstance(row, Claim)
 }
 CLAIMS: tuple[Claim, ...] = tuple(
