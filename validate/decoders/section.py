@@ -176,18 +176,14 @@ def _show_rugs(ds: xr.Dataset) -> Shown:
 def _show_trained(ds: xr.Dataset) -> Shown:
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit, rows = ds["refitted"], []
-    for i in range(ds.sizes["case"]):
-        for name in ds["decoder"].values:
-            at = {"case": i, "decoder": list(ds["decoder"].values).index(name)}
-            shown = [long.isel(at), *(refit.isel(at).sel(output=one) for one in refit["output"].values)]
-            cells = [
-                f"{mean:.3g} ± {half:.1g}" for mean, half in map(student, [*shown, ds["on_rug"].isel(at)])
-            ]
-            faster = float((short.isel(at) / long.isel(at)).mean())
-            place = [f"{float(ds['p'][i]):g}", f"{float(ds['ratio'][i]):g}", NAMES[str(name)]]
-            rows.append(
-                [*place, cells[0], f"{faster:.2f}", *cells[1:], f"{float(ds['predicted'].isel(at)):.3g}"]
-            )
+    for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
+        one = ds.isel(case=i, decoder=k)
+        trained = one["trained"].transpose("steps", "seed").values
+        samples = [trained[-1], *one["refitted"].transpose("output", "seed").values, one["on_rug"].values]
+        cells = [f"{mean:.3g} ± {half:.1g}" for mean, half in map(student, samples)]
+        place = [f"{float(one['p']):g}", f"{float(one['ratio']):g}", NAMES[str(one["decoder"].values)]]
+        cells[1:1] = [f"{np.mean(trained[0] / trained[-1]):.2f}"]
+        rows.append([*place, *cells, f"{float(one['predicted']):.3g}"])
     gaps = long.sel(decoder="relu") / long.sel(decoder="jumprelu")
     same_code = (refit.sel(output="relu") / refit.sel(output="jumprelu")).mean("seed")
     wanted = ds["predicted"].sel(decoder="relu") / ds["predicted"].sel(decoder="jumprelu")
