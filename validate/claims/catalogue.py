@@ -22,10 +22,7 @@ _HELD = [
     if module.name != Path(__file__).stem
 ]
 _ROWS = {
-    row.id: row
-    for held in _HELD
-    for row in (*held.values(), *held.get("ROWS", ()))
-    if isinstance(row, Claim)
+    row.id: row for held in _HELD for row in (*held.values(), *held.get("ROWS", ())) if isinstance(row, Claim)
 }
 CLAIMS: tuple[Claim, ...] = tuple(
     sorted(_ROWS.values(), key=lambda claim: ("LCBEO".index(claim.id[0]), int(claim.id[1:])))
