@@ -5,18 +5,20 @@ import importlib
 import pkgutil
 import re
 import shutil
+from collections import Counter
 from importlib import metadata
 from pathlib import Path, PurePath
 from types import UnionType
 from typing import get_origin
 
+import numpy as np
 from docutils.nodes import SkipNode
 from docutils.parsers.rst.states import Inliner
 from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from sphinx.ext import autosummary
 
-from superposition.validate.atlas import overview
+from superposition.validate import atlas
 
 project = "superposition"
 HERE = Path(__file__).parent
@@ -51,6 +53,41 @@ toc_object_entries_show_parents = "hide"
 # --- What is made from other files of the project ----------------------------------------------------------
 
 
+def _kinds(structure):
+    """Return the groups of a structure, counted, without the features; what is dropped is last."""
+    counts = Counter(group.rpartition(" ")[0] for group in structure.split(", "))
+    order = sorted(counts, key=lambda name: (name == "dropped", name))
+    return ", ".join(name if counts[name] == 1 else f"{name} ({counts[name]})" for name in order)
+
+
+def structures():
+    """Return which groups the encodings of tied models form: a row for each size, a column for each p."""
+    found = atlas.entries(importance="equal", tied=True)
+    rows = {}
+    for one in found:
+        rows.setdefault((one.n_features, one.n_hidden), []).append(_kinds(one.structure))
+    heads = [f"p = {p:g}" for p in dict.fromkeys(one.p for one in found)]
+    return [["n, m", *heads], *([f"{n}, {m}", *texts] for (n, m), texts in rows.items())]
+
+
+def comparison():
+    """Return free weights beside tied ones, and how many minima there are, for all p and importances."""
+    heads = ["p, importance", "free better by 1 %", "at most by", "free weights at 2 (median)"]
+    rows = [[*heads, "several minima: tied, free", "best found at most once: tied, free"]]
+    for importance in dict.fromkeys(one.importance for one in atlas.entries()):
+        for p in dict.fromkeys(one.p for one in atlas.entries()):
+            pair = [atlas.entries(p=p, importance=importance, tied=tied) for tied in (True, False)]
+            gains = np.array([1.0 - two.loss / one.loss for one, two in zip(*pair, strict=True)])
+            most = pair[0][int(np.argmax(gains))]
+            at_most = f"{gains.max():.0%} ({most.n_features} in {most.n_hidden})"
+            row = [f"{p:g}, {importance}", f"{np.sum(gains > 0.01)} of {len(gains)}", at_most]
+            row.append(f"{np.median([one.held for one in pair[1]]):g}")
+            row.append("{}, {}".format(*(sum(one.minima > 1 for one in some) for some in pair)))
+            row.append("{}, {}".format(*(sum(one.hits <= 1 for one in some) for some in pair)))
+            rows.append(row)
+    return rows
+
+
 def _make(folder):
     """Copy pictures and notebooks, and set the Markdown of the errata, where the pages look for them."""
     folder.mkdir(exist_ok=True)
@@ -62,7 +99,7 @@ def _make(folder):
     _, _, tables = (HERE / "errata.md").read_text(encoding="utf-8").partition("<!--")
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render("<!--" + tables)
     (folder / "errata.html").write_text(shown, encoding="utf-8")
-    for table in (overview.structures, overview.comparison):
+    for table in (structures, comparison):
         with open(folder / f"atlas-{table.__name__}.csv", "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(table())
 

@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,20 @@ from .tasks import Task
 __all__ = [
     "LARGEST_SEED",
     "PACKAGES",
+    "PARTS",
     "PHENOMENA",
     "Lab",
     "code",
     "experiment",
-    "pieces_of",
+    "schedule",
     "section",
     "version",
 ]
 
 PHENOMENA = ("rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu")
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
+
+PARTS = "parts"  # what is kept of the finished topics and rows of a report, in its folder
 
 # Files in netCDF-3 hold integers below 2^31; runs of one experiment count their seeds up from this.
 LARGEST_SEED = 2**30
@@ -75,12 +78,13 @@ def code(root: Path = Path(__file__).parents[1]) -> str:
 
 
 class Lab:
-    """Datasets of experiments by name, each run once and kept in a folder.
+    """Datasets of experiments by name, each run once and kept in a folder, and what follows from them.
 
     Parameters
     ----------
     folder : Path
-        Where the data are kept. Data that other code, libraries, settings or another seed made are not used.
+        Where the data are kept. What other code, libraries, settings or another seed made is not used: a note
+        beside each file has a checksum of all that it depends on.
     profile : {"quick", "full"}, optional
     seed : int, optional
         Seed of everything random.
@@ -130,7 +134,7 @@ class Lab:
         ds = experiment(name).run(**self.settings(name)[piece])
         path.parent.mkdir(exist_ok=True)
         files.write_dataset(path, ds)
-        files.write_text(note, json.dumps(self._label(name, piece)))
+        _write_note(note, self._made_with(name, piece), files.digest(path))
         return files.read_dataset(path)
 
     def __getitem__(self, name: str) -> xr.Dataset:
@@ -155,25 +159,54 @@ class Lab:
         paths = [REFERENCE / made.stored, *(self._paths(name, piece)[0] for piece in pieces)]
         return hashlib.sha256("".join(map(files.digest, paths)).encode()).hexdigest()
 
+    def keep(self, name: str, needs: Sequence[str], content: Any) -> None:
+        """Keep plain data that follow from those of some experiments, which have to be there."""
+        _write_note(self.folder / PARTS / f"{name}.json", self._key(name, needs), content)
+
+    def kept(self, name: str, needs: Sequence[str]) -> Any:
+        """Return what is kept of that name; None if it is missing, damaged, or something has changed."""
+        return _read_note(self.folder / PARTS / f"{name}.json", self._key(name, needs))
+
+    def _key(self, name: str, needs: Sequence[str]) -> list[Any]:
+        data = [self.digest(one) if self.available(one) else "missing" for one in needs]
+        return [code(), name, self.profile, self.seed, *data]
+
     def _paths(self, name: str, piece: int) -> tuple[Path, Path]:
         """Return the file of a piece and the note beside it, which says what made the file."""
         path = self.folder / "data" / f"{name.replace('.', '-')}-{piece}.nc"
         return path, path.with_suffix(".json")
 
-    def _label(self, name: str, piece: int) -> dict[str, str]:
-        made_with = [code(), name, self.seed, self.settings(name)[piece]]
-        text = json.dumps(made_with, default=_plain, sort_keys=True)
-        key = hashlib.sha256(text.encode()).hexdigest()
-        return {"key": key, "sum": files.digest(self._paths(name, piece)[0])}
+    def _made_with(self, name: str, piece: int) -> list[Any]:
+        return [code(), name, self.seed, self.settings(name)[piece]]
 
     def _read(self, name: str, piece: int) -> xr.Dataset | None:
         """Return what is kept of a piece; None if it is missing, damaged or made otherwise."""
         path, note = self._paths(name, piece)
+        same = _read_note(note, self._made_with(name, piece)) == files.digest(path)
         try:
-            same = json.loads(note.read_text(encoding="utf-8")) == self._label(name, piece)
             return files.read_dataset(path) if same else None
-        except (OSError, ValueError):
+        except ValueError:
             return None
+
+
+def _sum(key: Sequence[Any], content: Any) -> str:
+    text = json.dumps([key, content], default=_plain, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _write_note(path: Path, key: Sequence[Any], content: Any) -> None:
+    content = json.loads(json.dumps(content, default=_plain))  # lists for tuples, as it will be read
+    path.parent.mkdir(exist_ok=True)
+    files.write_text(path, json.dumps({"content": content, "sum": _sum(key, content)}))
+
+
+def _read_note(path: Path, key: Sequence[Any]) -> Any:
+    """Return the content of a note; None if it is missing or damaged, or made with something else."""
+    try:
+        note = json.loads(path.read_text(encoding="utf-8"))
+        return note["content"] if note["sum"] == _sum(key, note["content"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _has_torch() -> bool:
@@ -191,18 +224,23 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
-def pieces_of(lab: Lab, names: Iterable[str]) -> tuple[list[Task], dict[str, list[str]]]:
-    """List the tasks that run what is missing of some experiments, and for each experiment their names."""
-    found: list[Task] = []
-    by_name: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
-        settings = (lab.folder, lab.profile, lab.seed, name)
+def schedule(lab: Lab, works: Iterable[tuple[str, Callable[..., Any], Sequence[str], Any]]) -> list[Task]:
+    """List the tasks that run what is missing of experiments, and after them those that work on their data.
+
+    Each of `works` is its name, a function of a module, the experiments that it needs, and what the function
+    gets after the lab's folder, profile and seed.
+    """
+    works, settings = list(works), (lab.folder, lab.profile, lab.seed)
+    pieces: dict[str, list[Task]] = {}
+    for name in dict.fromkeys(need for _, _, needs, _ in works for need in needs):
         todo = lab.pieces(name) if lab.available(name) else []
         cost = experiment(name).seconds
-        made = [Task(f"{name} {k}", _run_piece, (*settings, k), seconds=cost) for k in todo]
-        by_name[name] = [task.name for task in made]
-        found += made
-    return found, by_name
+        pieces[name] = [Task(f"{name} {k}", _run_piece, (*settings, name, k), seconds=cost) for k in todo]
+    found = [task for made in pieces.values() for task in made]
+    for name, work, needs, more in works:
+        after = [piece.name for need in needs for piece in pieces[need]]
+        found.append(Task(name, work, (*settings, *more), after))
+    return found
 
 
 def _run_piece(folder: Path, profile: str, seed: int, name: str, piece: int) -> None:

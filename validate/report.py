@@ -8,21 +8,19 @@ import html
 import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..theory.arguments import choice, integer
-from . import claims, files, page, parts, tasks
+from . import claims, files, page, tasks
 from .drawing import svg
 from .experiment import Figure, Shown, Topic
-from .laboratory import PACKAGES, PHENOMENA, Lab, pieces_of, section, version
-from .parts import Part
-from .progress import Clock
+from .laboratory import PACKAGES, PARTS, PHENOMENA, Lab, schedule, section, version
 
-__all__ = ["PAGE", "provenance", "render", "write_report", "write_topic"]
+__all__ = ["PAGE", "Part", "provenance", "render", "write_report", "write_topic"]
 
 LEDGER = "ledger"
 PAGE = "report.html"
@@ -36,48 +34,32 @@ def full_names(room: str, topic: Topic) -> list[str]:
     return [need if "." in need else f"{room}.{need}" for need in topic.needs]
 
 
+@dataclass(frozen=True)
+class Part:
+    """A topic of the page as HTML, its card for the first screen, and its files with their checksums."""
+
+    section: str
+    topic: str
+    html: str
+    files: Mapping[str, str]
+    card: str = ""
+    reused: bool = field(default=False, compare=False)
+
+
 def _show(folder: Path, profile: str, seed: int, place: str, room: str, topic_name: str) -> Part:
+    """Return a topic, that of an earlier run if it is kept and its files are as they were written."""
     lab = Lab(folder, profile, seed)
     topic = next(one for one in section(room).topics if one.name == topic_name)
     needs = full_names(room, topic)
     name = page.slug(f"{place} {room} {topic_name}")
-    key = parts.key(lab, needs, name)
-    part = parts.load_topic(folder, name, key)
-    if part is None:
-        missing = [need for need in needs if not lab.available(need)]
-        shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
-        part = write_topic(folder, room, topic_name, shown, place)
-        parts.save_topic(folder, name, key, part)
+    kept = lab.kept(name, needs)
+    if kept and all(files.digest(folder / file) == sum for file, sum in kept["files"].items()):
+        return Part(**{**kept, "reused": True})
+    missing = [need for need in needs if not lab.available(need)]
+    shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
+    part = write_topic(folder, room, topic_name, shown, place)
+    lab.keep(name, needs, asdict(part))
     return part
-
-
-def _judge(folder: Path, profile: str, seed: int, id: str) -> tuple[claims.Evidence, float]:
-    lab = Lab(folder, profile, seed)
-    (claim,) = claims.select([id])
-    key = parts.key(lab, claim.needs, f"claim-{id}")
-    row = parts.load_row(folder, key, claim)
-    if row is None:
-        row = claims.judge(claim, lab)
-        parts.save_row(folder, key, row)
-    return row.evidence, row.seconds  # a claim holds its check, which cannot be sent back
-
-
-def _tasks(lab: Lab, place: str, rooms: Sequence[str], ledger: Sequence[claims.Claim]) -> list[tasks.Task]:
-    """List what is to be done; pieces of experiments whose data are there are not."""
-    settings = (lab.folder, lab.profile, lab.seed)
-    topics = [(room, topic, full_names(room, topic)) for room in rooms for topic in section(room).topics]
-    needed = [*(names for _, _, names in topics), *(one.needs for one in ledger)]
-    found, pieces = pieces_of(lab, chain(*needed))
-
-    def add(name: str, work: Callable[..., object], needs: Sequence[str], *more: str) -> None:
-        after = [piece for need in needs for piece in pieces[need]]
-        found.append(tasks.Task(name, work, (*settings, *more), after))
-
-    for room, topic, names in topics:
-        add(f"{room}: {topic.name}", _show, names, place, room, topic.name)
-    for one in ledger:
-        add(f"claim {one.id}", _judge, one.needs, one.id)
-    return found
 
 
 def write_report(
@@ -127,14 +109,21 @@ def write_report(
     place = "" if only is None else f"report-{only}"
     lab = Lab(folder, profile, seed)
     rooms = [name for name in PHENOMENA if only in (None, name)]
-    ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or _shown_by(one, rooms)]
+    topics = [(room, topic) for room in rooms for topic in section(room).topics]
+    named = {id for _, topic in topics for id in topic.claims}
+    ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or one.id in named]
     with files.locked(folder):
         target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
-        for below in (Path("data"), Path(parts.FOLDER), *(Path(place, room) for room in rooms)):
+        for below in (Path("data"), Path(PARTS), *(Path(place, room) for room in rooms)):
             files.output_folder(folder / below)
         _clear(folder, fresh)
-        todo = _tasks(lab, place, rooms, ledger)
-        clock = Clock(todo, progress)
+        works: list[Any] = [
+            (f"{room}: {topic.name}", _show, full_names(room, topic), (place, room, topic.name))
+            for room, topic in topics
+        ]
+        works += [(f"claim {one.id}", claims.judge_or_recall, one.needs, (one.id,)) for one in ledger]
+        todo = schedule(lab, works)
+        clock = tasks.Clock(todo, progress)
         done: dict[str, Part] = {}
         rows: dict[str, claims.Checked] = {}
 
@@ -154,26 +143,21 @@ def write_report(
         finally:
             # Also after Ctrl-C or an error: what is finished can be read.
             if done or rows:
-                topics = [one.name for one in todo if one.work is _show]
-                missing = [name for name in topics if name not in done]
+                shown = [name for name, work, *_ in works if work is _show]
+                missing = [name for name in shown if name not in done]
                 if len(rows) < len(ledger):
                     missing.append(f"{len(ledger) - len(rows)} claims")
-                shown = [done[name] for name in topics if name in done]
+                finished = [done[name] for name in shown if name in done]
                 judged = [rows[one.id] for one in ledger if one.id in rows]
                 facts = provenance(profile, seed, clock.elapsed, jobs)
-                files.write_text(target, render(shown, judged, facts, missing))
+                files.write_text(target, render(finished, judged, facts, missing))
     return target
-
-
-def _shown_by(claim: claims.Claim, rooms: Sequence[str]) -> bool:
-    topics = [topic for room in rooms for topic in section(room).topics]
-    return any(claim.id in topic.claims for topic in topics)
 
 
 def _clear(folder: Path, everything: bool) -> None:
     """Remove files that a killed run left half written, and, if asked to, all that is finished."""
     halves = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}.*{files.PART}")]
-    finished = [path for below in ("data", parts.FOLDER) for path in folder.glob(f"{below}/*.*")]
+    finished = [path for below in ("data", PARTS) for path in folder.glob(f"{below}/*.*")]
     for path in halves + (finished if everything else []):
         path.unlink()
 

@@ -67,9 +67,6 @@ class Estimate:
         digits = digits or ".3g"
         return f"{self.value:{digits}} [{self.low:{digits}}, {self.high:{digits}}]"
 
-    def __neg__(self) -> "Estimate":
-        return replace(self, value=-self.value, low=-self.high, high=-self.low)
-
     def over(self, scale: float) -> "Estimate":
         """Return the estimate in units of `scale`, which is positive."""
         return replace(self, value=self.value / scale, low=self.low / scale, high=self.high / scale)

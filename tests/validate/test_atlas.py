@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from superposition.validate.stored import REFERENCE
 ALL = {one.problem: one for one in atlas.entries()}
 # Losses are converged to 1e-12 of that of the zero model, and a search may find no better one by this.
 CONVERGED, BEATEN = 1e-12, 1e-9
-SMALL = grid.problems([(2, 1), (3, 1)], (0.1,), ("equal",))
+SMALL = tuple(one for one in grid.GRID if re.match("n[23]-m1-p0.1-equal", one.name))
 TIED, FREE = "n5-m2-p0.1-equal-tied", "n5-m2-p0.1-equal-free"
 
 
@@ -165,7 +166,7 @@ def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
     program = (
         "import sys; from superposition.validate.atlas import grid, make\n"
         "if __name__ == '__main__':\n"
-        "    some = grid.problems([(2, 1), (3, 1)], (0.1,), ('equal',))\n"
+        "    some = [one for one in grid.GRID if one.name[:14] in ('n2-m1-p0.1-equ', 'n3-m1-p0.1-equ')]\n"
         "    make(sys.argv[1], starts=1, jobs=2, problems=some)\n"
     )
     file, folder = tmp_path / "run.py", tmp_path / "made"
@@ -308,7 +309,7 @@ def test_exports_run_in_the_public_classes(tmp_path):
         (lambda: atlas.entries(n_features=0), "`n_features`.*got 0"),
         (lambda: atlas.entries(n_hidden=1.5), "`n_hidden`.*got 1.5"),
         (lambda: atlas.entries(p=2.0), "`p`.*got 2"),
-        (lambda: atlas.names(importance="odd"), "`importance` must be one of equal, falling; got 'odd'"),
+        (lambda: atlas.names(importance="odd"), "`importance` must be one of 'equal', 'falling'; got 'odd'"),
         (lambda: atlas.names(tied="yes"), "`tied`.*got 'yes'"),
         (lambda: atlas.export(TIED, "x.npz", "mine"), "`layout` must be one of .*; got 'mine'"),
         (lambda: atlas.export(TIED, "x.pt"), r"`path` must end in .safetensors or .npz; got 'x.pt'"),

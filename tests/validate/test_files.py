@@ -3,6 +3,7 @@
 import os
 import resource
 import stat
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -140,3 +141,16 @@ def test_damaged_archives_are_refused(content, tmp_path):
         files.read_arrays(tmp_path / "x.npz", "a file of this kind")
     files.write_arrays(tmp_path / "y.npz", {"a b": [1.0, 2.0], "text": "x"})
     assert files.read_arrays(tmp_path / "y.npz")["a b"].tolist() == [1.0, 2.0]
+
+
+def test_a_damaged_header_is_refused(tmp_path):
+    """A method of compression that nobody knows made the reader of zip files raise NotImplementedError."""
+    path = tmp_path / "x.npz"
+    files.write_arrays(path, {"p": [0.1]})
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as file:
+        entry = data.index(b"PK\x01\x02", file.start_dir)
+    data[entry + 10 : entry + 12] = b"\x63\x00"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"`path` must be a whole file .*; got '.*x\.npz'"):
+        files.read_arrays(path)

@@ -6,7 +6,7 @@ import xarray as xr
 
 from superposition.validate import files, laboratory, stored
 from superposition.validate.experiment import Experiment, Section
-from superposition.validate.laboratory import Lab, pieces_of
+from superposition.validate.laboratory import Lab, schedule
 from superposition.validate.tasks import perform
 
 ran = []
@@ -87,12 +87,28 @@ def test_pieces_are_joined_and_only_those_that_are_missing_are_run(lab, folder):
     assert lab.pieces("toy.apart") == []
 
 
-def test_pieces_are_tasks(lab):
-    tasks, names = pieces_of(lab, ["toy.apart", "toy.plain", "toy.apart"])
+def works(*needs):
+    """Return work on the data of some experiments, as `schedule` takes it."""
+    return [("work", min, needs, ("x",))]
+
+
+def test_pieces_are_tasks_and_what_works_on_their_data_waits_for_them(lab, folder):
+    *tasks, work = schedule(lab, works("toy.apart", "toy.plain", "toy.apart"))
     assert [task.name for task in tasks] == [*(f"toy.apart {k}" for k in range(3)), "toy.plain 0"]
-    assert names == {"toy.apart": [f"toy.apart {k}" for k in range(3)], "toy.plain": ["toy.plain 0"]}
+    assert set(work.after) == {task.name for task in tasks}
+    assert work.arguments == (folder, "quick", 0, "x")
     perform(tasks, 1, lambda *_: None)
-    assert pieces_of(lab, ["toy.apart", "toy.plain"]) == ([], {"toy.apart": [], "toy.plain": []})
+    (work,) = schedule(lab, works("toy.apart", "toy.plain"))
+    assert work.after == []
+
+
+def test_what_follows_from_data_is_kept_with_them(lab, folder):
+    lab["toy.plain"]
+    lab.keep("note", ["toy.plain"], {"numbers": (1, np.float64(0.5))})
+    assert Lab(folder).kept("note", ["toy.plain"]) == {"numbers": [1, 0.5]}
+    assert Lab(folder, seed=1).kept("note", []) is Lab(folder).kept("other", ["toy.plain"]) is None
+    files.write_dataset(folder / "data" / "toy-plain-0.nc", xr.Dataset({"other": 1}))
+    assert Lab(folder).kept("note", ["toy.plain"]) is None
 
 
 @pytest.mark.parametrize("kind", ["nc", "json"])
@@ -144,7 +160,7 @@ def test_what_needs_torch_is_not_there_without_it(lab, monkeypatch):
 
         monkeypatch.setattr(laboratory.importlib.util, "find_spec", found)
         assert not lab.available("toy.trained")
-        assert pieces_of(lab, ["toy.trained"]) == ([], {"toy.trained": []})
+        assert [task.name for task in schedule(lab, works("toy.trained"))] == ["work"]
 
 
 def test_integers_that_netcdf_has_no_place_for_become_floats(tmp_path):

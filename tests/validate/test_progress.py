@@ -2,21 +2,21 @@
 
 import pytest
 
-from superposition.validate import progress
+from superposition.validate import tasks as room
 from superposition.validate.tasks import Task
 
 
 @pytest.fixture
 def now(monkeypatch):
     time = [100.0]
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: time[0])
+    monkeypatch.setattr(room.time, "perf_counter", lambda: time[0])
     return time
 
 
 def test_what_is_left_is_scaled_by_what_the_finished_ones_took(now):
     tasks = [Task("a", print, seconds=1.0), Task("b", print, seconds=20.0), Task("c", print, seconds=4.0)]
     lines = []
-    clock = progress.Clock(tasks, lines.append)
+    clock = room.Clock(tasks, lines.append)
     assert clock.left() is None
     now[0] += 4
     clock.finished(tasks[0], "a: done")  # less than a tenth of all: too early to tell
@@ -34,9 +34,9 @@ def test_what_is_left_is_scaled_by_what_the_finished_ones_took(now):
 @pytest.mark.parametrize(("seconds", "shown"), [(0.2, "1 s"), (89, "89 s"), (300, "5 min"), (9000, "2.5 h")])
 def test_durations_are_round(now, seconds, shown):
     tasks, lines = [Task("a", print, seconds=1.0), Task("b", print, seconds=seconds)], []
-    clock = progress.Clock([*tasks, Task("c", print, seconds=1.0 + seconds)], lines.append)
+    clock = room.Clock([*tasks, Task("c", print, seconds=1.0 + seconds)], lines.append)
     now[0] += 1 + seconds
     for task in tasks[::-1]:
         clock.finished(task, "x")
-    assert f"about {progress._duration(1 + seconds)} left" in lines[-1]
-    assert progress._duration(seconds) == shown
+    assert f"about {room._duration(1 + seconds)} left" in lines[-1]
+    assert room._duration(seconds) == shown

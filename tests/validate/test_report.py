@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, cli, drawing, files, laboratory, page, parts, report
+from superposition.validate import claims, cli, drawing, files, laboratory, page, report
+from superposition.validate.claims import catalogue
 from superposition.validate.experiment import Experiment, Figure, Section, Shown, Table, Topic
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
@@ -241,10 +242,9 @@ def small(monkeypatch, drawn_once):
         monkeypatch.setattr(module, "section", section)
         monkeypatch.setattr(module, "PHENOMENA", ("one", "two"))
     judge = claims.judge
-    monkeypatch.setattr(report.claims, "judge", lambda claim, lab: noted(claim.id, judge)(claim, lab))
+    monkeypatch.setattr(catalogue, "judge", lambda claim, lab: noted(claim.id, judge)(claim, lab))
     monkeypatch.setattr(report.claims, "CLAIMS", claims.select(["C8", "C9"]))
-    for module in (laboratory, parts):
-        monkeypatch.setattr(module, "code", lambda: "a text")  # somebody may be editing while tests run
+    monkeypatch.setattr(laboratory, "code", lambda: "a text")  # somebody may be editing while tests run
     return made, stop
 
 
@@ -327,10 +327,8 @@ def test_what_is_finished_is_used_again_only_if_nothing_has_changed(small, monke
     assert asked(seed=1, only="two") == ["show two"]  # C9 is kept, its files are those of a page of its own
     (tmp_path / "one" / "loss-curve.csv").unlink()
     assert asked(seed=1) == ["show one"]
-    monkeypatch.setattr(parts, "code", lambda: "another text")
-    assert asked(seed=1) == ["show one", "show two", "C8", "C9"]
     monkeypatch.setattr(laboratory, "code", lambda: "another text")
-    assert asked(seed=1) == ["run one", "run two"]  # the same data came out, so that nothing else changes
+    assert asked(seed=1) == EVERYTHING
 
 
 def damaged(path):
@@ -452,10 +450,10 @@ PROGRAM = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from superposition.validate import laboratory, parts, report
+from superposition.validate import laboratory, report
 from superposition.validate.sparsification import section
 
-laboratory.code = parts.code = lambda: "a text"
+laboratory.code = lambda: "a text"
 curves = section.SECTION.experiments["fig2"]
 tiny = {"m": 200, "lam": 1e-2}
 section.SECTION = replace(

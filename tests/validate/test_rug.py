@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from superposition.solvers import rug as solvers
 from superposition.theory import rug as theory
 from superposition.validate import files, rug
-from superposition.validate.rug import section
+from superposition.validate.rug import runs, section
 from superposition.validate.training import train
 
 P, RATIO = (0.05, 0.4), (0.25, 0.5)
@@ -70,10 +70,10 @@ def test_trained_models_are_set_beside_the_theory(trained):
 
 def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     """Four models at two ends; at 4.5 standard errors a false alarm has chance 6e-5."""
-    ds = rug.run_exact_against_samples(trained)
+    ds = runs.beside_samples(trained)
     assert float(np.abs(ds["z"]).max()) < 4.5
     # Canary: with the features' probability a fifth larger the theory must be rejected.
-    wrong = rug.run_exact_against_samples(trained.assign(p=trained["p"] * 1.2))
+    wrong = runs.beside_samples(trained.assign(p=trained["p"] * 1.2))
     assert float(np.abs(wrong["z"]).max()) > 4.5
 
 

@@ -52,17 +52,10 @@ class Problem:
         return np.random.default_rng([*seed, self.n_features, self.n_hidden, round(1e6 * self.p), *kind])
 
 
-def problems(
-    sizes: Sequence[tuple[int, int]] = SIZES,
-    p: Sequence[float] = P,
-    importances: Sequence[str] = tuple(IMPORTANCES),
-) -> tuple[Problem, ...]:
-    """Return all combinations, tied and free."""
-    every = product(sizes, p, importances, (True, False))
-    return tuple(Problem(n, m, one, importance, tied) for (n, m), one, importance, tied in every)
-
-
-GRID = problems()
+GRID = tuple(
+    Problem(n, m, p, importance, tied)
+    for (n, m), p, importance, tied in product(SIZES, P, IMPORTANCES, (True, False))
+)
 
 
 def neighbours(problem: Problem, among: Sequence[Problem]) -> Iterator[Problem]:

@@ -12,12 +12,9 @@ from ...solvers.minimise import Minimum, descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..files import locked, output_folder, read_arrays, write_arrays, write_text
-from ..progress import Clock
-from ..tasks import Task, perform
+from ..tasks import Clock, Task, perform
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, write
-
-__all__ = ["make", "solve"]
 
 # Steps of each first descent, and of one that begins from a model that is already good; rounds at most.
 FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 100
@@ -34,7 +31,6 @@ Found = Mapping[str, Any]
 
 
 def _kept(found: Minimum, **more: Any) -> dict[str, Any]:
-    """Return what a round keeps of a search."""
     curvature = np.nan if found.curvature is None else found.curvature
     one = {name: getattr(found, name) for name in ("W_out", "W_in", "b", "loss", "gradient_norm")}
     return {**one, "curvature": curvature, **more}
@@ -191,7 +187,6 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
 def _reached(
     place: Path, turn: int, found: dict[str, Found], clock: Clock, task: Task, one: Found, seconds: float
 ) -> None:
-    """Keep what a task has found."""
     write_arrays(place / f"{task.name}.{turn}.npz", one)
     found[task.name] = one
     share = float(one["loss"]) / task.arguments[0].zero_loss
@@ -207,7 +202,6 @@ def _solved(
     jobs: int,
     tell: Callable[[str], None],
 ) -> dict[str, Found]:
-    """Return the models after all rounds."""
     by_name = {one.name: one for one in problems}
     beside: dict[str, list[str]] = {}
     known: dict[str, Found] = {}

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,6 @@ from ..audit import LAYOUTS, Weights
 from ..files import output_file, replacing, write_arrays, write_text
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
-
-__all__ = ["Entry", "entries", "export", "hits", "load", "names", "read", "write"]
 
 PARTS = ("W_out", "W_in", "b")
 # Losses within this of the best, in units of the zero model's, count as the same.
@@ -98,7 +96,6 @@ def hits(problem: Problem, found: Mapping[str, Any]) -> int:
 
 
 def _told(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the manifest says of a model."""
     M = found["W_out"] @ found["W_in"]
     exact = exact_loss(M, found["b"], problem.law)
     # Encodings of free weights are told apart up to a linear map only: those balanced with their decoder.
@@ -139,9 +136,8 @@ def write(
         "made_by": f"superposition {version('superposition')}: superposition atlas --make",
         "settings": dict(settings),
         "sha256": hashlib.sha256(content).hexdigest(),
-        "entries": [_told(*pair) for pair in found],
     }
-    lines = [json.dumps(one, allow_nan=False) for one in manifest.pop("entries")]
+    lines = [json.dumps(_told(*pair), allow_nan=False) for pair in found]
     head = json.dumps(manifest)[:-1]
     with replacing(folder / "atlas.safetensors") as part:
         part.write_bytes(content)
@@ -175,6 +171,15 @@ def read(folder: Path = REFERENCE) -> dict[str, Entry]:
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise ValueError(f"`folder` must hold a whole atlas; got {str(folder)!r} ({error}).") from error
     return {one.name: one for one in found}
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "n_features": partial(arguments.integer, low=1),
+    "n_hidden": partial(arguments.integer, low=1),
+    "p": partial(arguments.number, low=0, high=1, brackets="(]"),
+    "importance": partial(arguments.choice, allowed=tuple(IMPORTANCES)),
+    "tied": arguments.flag,
+}
 
 
 def entries(
@@ -215,20 +220,8 @@ def entries(
     n5-m2-p0.03-equal-tied 0.000841791 pentagon 0-1-2-3-4
     n5-m2-p0.03-falling-tied 0.000439463 5 in 2 0-1-2-3-4
     """
-    wanted: dict[str, Any] = {}
-    if n_features is not None:
-        wanted["n_features"] = arguments.integer("n_features", n_features, 1)
-    if n_hidden is not None:
-        wanted["n_hidden"] = arguments.integer("n_hidden", n_hidden, 1)
-    if p is not None:
-        wanted["p"] = arguments.number("p", p, 0, 1, brackets="(]")
-    if importance is not None:
-        if importance not in tuple(IMPORTANCES):
-            given = arguments.shown(importance)
-            raise ValueError(f"`importance` must be one of {', '.join(IMPORTANCES)}; got {given}.")
-        wanted["importance"] = importance
-    if tied is not None:
-        wanted["tied"] = arguments.flag("tied", tied)
+    given = {"n_features": n_features, "n_hidden": n_hidden, "p": p, "importance": importance, "tied": tied}
+    wanted = {name: _CHECKS[name](name, value) for name, value in given.items() if value is not None}
     return tuple(
         one for one in read().values() if all(getattr(one, name) == value for name, value in wanted.items())
     )

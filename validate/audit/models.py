@@ -7,20 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ...solvers.codes import Envelope, envelope
-from ...solvers.loss import Loss, exact_loss
+from ...solvers.codes import envelope
+from ...solvers.loss import exact_loss
 from ...solvers.minimise import descend, minimise
 from ...solvers.minimise.objective import Objective
 from ...solvers.relu import structure
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.relu import feature_dimensionality
-from .bias import best_bias
 from .layouts import Weights, recognise
 from .read import state_of
 from .results import SAME, Audit, Audited
-
-__all__ = ["audit"]
 
 # A gradient below this, of the loss of the zero model, is that of single precision.
 STILL = 1e-5
@@ -31,12 +29,13 @@ KEPT = 1e-3
 # Features: whose gradient, descent and structure are cheap; for which a search finds the least loss.
 _GRADIENT, _DESCENT, _STRUCTURE, _SEARCH = 64, 128, 40, 9
 _LARGEST = 2**14
+# Of the search for a bias: points of the first look, whose errors may be coarse, and steps of golden section.
+_POINTS, _COARSE, _STEPS = 33, 1e-4, 30
+# Errors of the losses in these: descent judges models of few features, and a thousand take minutes.
+_FINE, _MANY = 1e-10, 1e-8
+_GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
-
-@cache
-def _codes(p: float, ratio: float, models: str) -> Envelope:
-    """Return the best known codes; the instances of a file often share them."""
-    return envelope(p, ratio, models=models)
+_codes = cache(envelope)  # the instances of a file often share them
 
 
 @dataclass
@@ -58,7 +57,7 @@ def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.rando
     found = minimise(n, m, law, tied=tied, starts=starts, rng=rng) if starts and n <= _SEARCH else None
     if law.alike and np.all(law.importance == law.importance[0]) and 1e-6 <= law.p[0] < 1.0 and m < n:
         unit = float(law.scale[0] ** 2 * law.importance[0])
-        codes = _codes(float(law.p[0]), m / n, "tied" if tied else "free")
+        codes = _codes(float(law.p[0]), m / n, models="tied" if tied else "free")
         lower, rug = unit * float(codes.lower_bound), unit * float(codes.rug)
         names = [codes.names[int(k)] for k in (codes.first, codes.second)]
         if found is None:  # a mixture of codes need not be possible with few features
@@ -70,6 +69,42 @@ def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.rando
     if m >= n:
         known.append((0.0, "features kept exactly"))
     return _Known(*min(known), lower, rug)
+
+
+def best_bias(M: FloatArray, law: Features) -> FloatArray:
+    """Return the biases b for which ReLU(M x + b) has the least exact loss, to 1e-5 of the scale or so.
+
+    Each output has its own bias, so that all are searched at once: on a grid from where an output never
+    answers to its feature to where it always does, then by golden section around the best point.
+    (SciPy's elementwise minimiser asks for ever fewer outputs; the exact loss gives those of all.)
+
+    Examples
+    --------
+    >>> best_bias(np.zeros((2, 2)), Features(2, 0.1)).round(4)  # a dropped feature is answered by its mean
+    array([0.05, 0.05])
+    """
+
+    def losses(b: FloatArray, tol: float) -> FloatArray:
+        return exact_loss(M, b, law, tol=tol).per_feature
+
+    fine = _FINE if law.n_features <= _DESCENT else _MANY
+    mean = M @ law.mean
+    reach = np.abs(mean) + 5.0 * np.sqrt(np.sum((M @ law.covariance()) * M, axis=1))
+    low, high = -reach - np.maximum(M.diagonal(), 0.0) * law.scale, reach + np.abs(law.mean)
+    grid = np.linspace(low, high, _POINTS)
+    best = np.argmin([losses(b, _COARSE) for b in grid], axis=0)
+    step = (high - low) / (_POINTS - 1)
+    low, high = low + (best - 1) * step, low + (best + 1) * step
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = losses(left, fine), losses(right, fine)
+    for _ in range(_STEPS):
+        down = at_left < at_right  # the best lies below `right`, else above `left`
+        low, high = np.where(down, low, left), np.where(down, right, high)
+        new = np.where(down, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
+        at_new = losses(new, fine)
+        left, right = np.where(down, new, right), np.where(down, left, new)
+        at_left, at_right = np.where(down, at_new, at_right), np.where(down, at_left, at_new)
+    return np.asarray((low + high) / 2.0)
 
 
 def _end(one: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator) -> float:
@@ -87,52 +122,22 @@ def _end(one: Weights, law: Features, steps: int, loss: float, rng: np.random.Ge
     return end
 
 
-@dataclass
-class _Measured:
-    """A model, its loss, the length of the gradient, and where descent from it ends."""
-
-    instance: int
-    one: Weights
-    law: Features
-    known: _Known
-    here: Loss
-    zero_loss: float
-    slope: float = np.nan
-    end: float = np.nan
-
-
-def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rng: Any) -> _Measured:
+def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rng: Any) -> Audited:
+    """Return a model with what it is by itself; what is best known, and the verdict, need all models."""
     n, m = one.W_out.shape
-    aim = Objective(n, m, law, one.tied)
-    found = _Measured(k, one, law, known, exact_loss(one.W_out @ one.W_in, one.b, law), aim.unit)
+    aim, here = Objective(n, m, law, one.tied), exact_loss(one.W_out @ one.W_in, one.b, law)
+    slope = end = np.nan
     asked = steps > 0 and n <= _DESCENT
     if asked or n <= _GRADIENT:
-        found.slope = float(np.linalg.norm(aim.slope(aim.join(one.W_out, one.W_in, one.b))))
+        slope = float(np.linalg.norm(aim.slope(aim.join(one.W_out, one.W_in, one.b))))
     if asked:
-        found.end = _end(one, law, steps, found.here.loss, rng)
-        if found.end < known.best * (1.0 - SAME):
-            known.best, known.instance = found.end, k
-    return found
-
-
-def _judged(found: _Measured) -> Audited:
-    """Return the model beside what is known by now."""
-    one, law, here, known = found.one, found.law, found.here, found.known
-    verdict, name = "not asked", known.name
-    if known.instance is not None:
-        itself = known.instance == found.instance
-        name = f"descent from {'these weights' if itself else f'instance {known.instance}'}"
-    if not np.isnan(found.end):
-        rounding = SAME * here.loss + here.error_estimate
-        if found.end < here.loss - rounding:
-            verdict = "saddle" if found.slope < STILL else "unfinished"
-        else:
-            verdict = "best known" if here.loss <= known.best * (1.0 + SAME) + rounding else "local minimum"
-    n, m = one.W_out.shape
+        end = _end(one, law, steps, here.loss, rng)
+        if end < known.best * (1.0 - SAME):
+            known.best, known.instance = end, k
     answer = np.maximum(np.sum(one.W_out * one.W_in.T, axis=1) * law.scale + one.b, 0.0)
     answer -= np.maximum(one.b, 0.0)
     return Audited(
-        instance=found.instance,
+        instance=k,
         n_features=n,
         n_hidden=m,
         W_out=one.W_out,
@@ -143,23 +148,36 @@ def _judged(found: _Measured) -> Audited:
         loss=here.loss,
         loss_error=here.error_estimate,
         per_feature=here.per_feature,
-        zero_loss=found.zero_loss,
-        best_known=known.best,
-        best_name=name,
+        zero_loss=aim.unit,
+        best_known=np.nan,
+        best_name="",
         lower_bound=known.lower,
         rug=known.rug,
         represented=int(np.sum(answer > KEPT * law.scale)),
         dimensionality=feature_dimensionality(one.W_in.T),
         structure=structure(one.W_in.T) if n <= _STRUCTURE else "",
-        gradient_norm=found.slope,
-        end_loss=found.end,
-        verdict=verdict,
+        gradient_norm=slope,
+        end_loss=end,
+        verdict="not asked",
         law=law,
     )
 
 
+def _judged(one: Audited, known: _Known) -> Audited:
+    verdict, name = one.verdict, known.name
+    if known.instance is not None:
+        itself = known.instance == one.instance
+        name = f"descent from {'these weights' if itself else f'instance {known.instance}'}"
+    if not np.isnan(one.end_loss):
+        rounding = SAME * one.loss + one.loss_error
+        if one.end_loss < one.loss - rounding:
+            verdict = "saddle" if one.gradient_norm < STILL else "unfinished"
+        else:
+            verdict = "best known" if one.loss <= known.best * (1.0 + SAME) + rounding else "local minimum"
+    return replace(one, best_known=known.best, best_name=name, verdict=verdict)
+
+
 def _checked(k: int, one: Weights) -> Weights:
-    """Return a model as arrays that fit together."""
     W_out = arguments.matrix(f"W_out of instance {k}", one.W_out)
     n, m = W_out.shape
     if max(n, m) > _LARGEST:
@@ -172,7 +190,6 @@ def _checked(k: int, one: Weights) -> Weights:
 
 
 def _found(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
-    """Return the name of the layout and the models."""
     given = [model] if isinstance(model, Weights) else model
     if isinstance(given, Sequence) and given and all(isinstance(one, Weights) for one in given):
         return "weights", list(given)
@@ -268,6 +285,6 @@ def audit(
         alike = n, m, own, one.tied
         if alike not in known:
             known[alike] = _known(n, m, own, one.tied, starts, generator)
-        measured.append(_measured(k, one, own, known[alike], steps, generator))
+        measured.append((_measured(k, one, own, known[alike], steps, generator), known[alike]))
         reached(k)
-    return Audit(layout=name, models=tuple(map(_judged, measured)))
+    return Audit(layout=name, models=tuple(_judged(*pair) for pair in measured))

@@ -9,8 +9,6 @@ from ..drawing import check_axes, svg
 from ..experiment import Figure, span
 from .results import COLUMNS, Audit, Audited
 
-__all__ = ["plot_gram", "plot_losses", "plot_weights", "render"]
-
 # Losses in a picture, the model's own first.
 _LOSSES = {
     "loss": "this model",
@@ -105,7 +103,6 @@ def _law(one: Audited) -> str:
 
 
 def _model(one: Audited) -> str:
-    """Return a model's part of the page."""
     slope = one.gradient_norm
     numbers = [
         ("features, hidden neurons", f"{one.n_features}, {one.n_hidden}{', tied' if one.tied else ''}"),
@@ -133,11 +130,10 @@ def _model(one: Audited) -> str:
 
 def render(found: Audit, name: str) -> str:
     """Return the page; `name` is that of what was audited, any text."""
-    values = [[one.instance, *(getattr(one, column) for column in COLUMNS)] for one in found.models]
-    rows = [
-        [value if isinstance(value, str) or np.isfinite(value) else None for value in row] for row in values
-    ]
-    heads = ["instance", *(column.replace("_", " ") for column in COLUMNS)]
+    columns = ("instance", *COLUMNS)
+    values = [[getattr(one, column) for column in columns] for one in found.models]
+    rows = [[v if isinstance(v, str) or np.isfinite(v) else None for v in row] for row in values]
+    heads = [column.replace("_", " ") for column in columns]
     body = [("All models", page.table("", heads, rows))] if len(rows) > 1 else []
     body += [(f"Instance {one.instance}", _model(one)) for one in found.models]
     lead = "What trained models ReLU(W_out W_in x + b) are, and how good they could be. "

@@ -13,8 +13,6 @@ from ...theory.arguments import shown
 from ..files import read_arrays
 from ..training.engine import load_torch
 
-__all__ = ["state_of"]
-
 # More than any toy model; a compressed file may claim more than the memory there is.
 MOST_BYTES = 2**31
 _FILES = "an .npz or .safetensors file, or a PyTorch file of tensors alone"

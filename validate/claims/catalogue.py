@@ -1,42 +1,28 @@
 """The ledger: every claim of every source, and the run that judges them."""
 
+import importlib
+import pkgutil
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ...theory.arguments import choice
-from ..laboratory import Lab, pieces_of
+from ..laboratory import Lab, schedule
 from ..tasks import Task, perform
-from . import (
-    cowsik_model,
-    cowsik_rug,
-    cowsik_scaling,
-    cowsik_scaling_bounds,
-    cowsik_structure,
-    cowsik_weights,
-    elhage,
-    lecomte_collisions,
-    lecomte_l1,
-    lecomte_noise,
-    lecomte_noise_theory,
-    lecomte_polysemantic,
-    notes_critical,
-    notes_flows,
-    notes_relu,
-    problems,
-)
-from .ledger import Checked, Claim, Evidence, Verdict
+from .ledger import Checked, Claim, Evidence, Finding, Statement, Verdict
 
-# A further source adds its modules and its letter here.
-_LECOMTE = (lecomte_collisions, lecomte_l1, lecomte_noise, lecomte_noise_theory, lecomte_polysemantic)
-_COWSIK = (cowsik_model, cowsik_weights, cowsik_rug, cowsik_scaling, cowsik_scaling_bounds, cowsik_structure)
-_OTHERS = (notes_critical, notes_flows, notes_relu, elhage)
+# All modules of this room hold rows, each in a name of its own or some in `ROWS`; a further source adds its
+# letter below.
+_HELD = [
+    vars(importlib.import_module(f"{__package__}.{module.name}"))
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+    if module.name != Path(__file__).stem
+]
 _ROWS = {
-    row.id: row
-    for room in (*_LECOMTE, *_COWSIK, *_OTHERS)
-    for row in (*vars(room).values(), *problems.ROWS)
-    if isinstance(row, Claim)
+    row.id: row for held in _HELD for row in (*held.values(), *held.get("ROWS", ())) if isinstance(row, Claim)
 }
 CLAIMS: tuple[Claim, ...] = tuple(
     sorted(_ROWS.values(), key=lambda claim: ("LCBEO".index(claim.id[0]), int(claim.id[1:])))
@@ -95,9 +81,20 @@ def judge(claim: Claim, lab: Lab) -> Checked:
     return checked
 
 
-def _judge_by_id(id: str, folder: Path, profile: str) -> tuple[Evidence, float]:
-    row = judge(select([id])[0], Lab(folder, profile))
-    return row.evidence, row.seconds  # a claim holds its check, which cannot be sent back
+def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> tuple[Evidence, float]:
+    """Return the evidence of a row and the seconds that its check took, from an earlier run if it is kept."""
+    (claim,), lab, name = select([id]), Lab(folder, profile, seed), f"claim-{id}"
+    row = lab.kept(name, claim.needs)
+    if row is None:
+        checked = judge(claim, lab)
+        lab.keep(name, claim.needs, asdict(checked.evidence) | {"seconds": checked.seconds})
+        return checked.evidence, checked.seconds  # a claim holds its check, which cannot be sent back
+
+    def findings(kept: Iterable[dict[str, Any]]) -> list[Finding]:
+        return [Finding(**one) for one in kept]
+
+    said = [Statement(one["text"], findings(one["findings"])) for one in row["corrections"]]
+    return Evidence(row["text"], findings(row["printed"]), row["numbers"], said), row["seconds"]
 
 
 def run(
@@ -151,19 +148,8 @@ def run(
             if progress is not None:
                 progress(rows[task.name])
 
-    profile = "quick" if quick else "full"
     with TemporaryDirectory() as folder:
-        place = Path(folder)
-        needs = [name for claim in chosen.values() for name in claim.needs]
-        pieces, by_experiment = pieces_of(Lab(place, profile), needs)
-        judging = [
-            Task(
-                name,
-                _judge_by_id,
-                (claim.id, place, profile),
-                [piece for experiment in claim.needs for piece in by_experiment[experiment]],
-            )
-            for name, claim in chosen.items()
-        ]
-        perform([*pieces, *judging], jobs, reached)
+        lab = Lab(Path(folder), "quick" if quick else "full")
+        works = [(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in chosen.items()]
+        perform(schedule(lab, works), jobs, reached)
     return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))

@@ -13,17 +13,14 @@ SOURCE = "cowsik2024"
 TEN = np.log(10)
 
 
-def _log_ramp_tail(t: float) -> float:
-    """Return log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow."""
-    mills = np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2))
-    return float(-0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * mills))
-
-
 def _best_shift(log_inverse_p: float) -> float:
     """Return the root t of 4 E ReLU(Z - t) = p t."""
 
     def slope(t: float) -> float:
-        return float(np.log(4 / t) + _log_ramp_tail(t) + log_inverse_p)
+        mills = np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2))
+        # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
+        log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * mills)
+        return float(np.log(4 / t) + log_ramp + log_inverse_p)
 
     return float(optimize.brentq(slope, 1e-3, np.sqrt(2 * log_inverse_p) + 1, xtol=1e-13))
 

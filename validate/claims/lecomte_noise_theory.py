@@ -26,19 +26,6 @@ def _unit(expression: Any) -> Any:
     return expression.subs(_symbols()[4], 1)
 
 
-def _gradient_residual(n: int, m: int) -> Any:
-    """Return the gradient on input e_1 less the printed 2 (W_1.xi)(2 W_1 + xi), where |W_1| = 1."""
-    gradient = noise.derive_gradient(n, m).expression
-    W, xi = (sp.Matrix(1, m, lambda _, j, s=s: sp.Symbol(f"{s}{j}", real=True)) for s in ("W_0", "xi_"))
-    printed = sp.zeros(n, m)
-    printed[0, :] = 2 * W.dot(xi) * (2 * W + xi)
-    # A rational unit vector: the projection of a point of a plane on the sphere.
-    plane = sp.symbols(f"t1:{m}", real=True)
-    height = sum(t**2 for t in plane)
-    unit = [(1 - height) / (1 + height), *(2 * t / (1 + height) for t in plane)]
-    return (gradient - printed).subs(dict(zip(W, unit, strict=True))).applyfunc(sp.simplify)
-
-
 def next_step_error() -> Any:
     """Return E (|W'|^2 - 1)^2 at |W| = 1."""
     return _unit(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
@@ -71,6 +58,14 @@ def l21(quick: bool) -> Evidence:
     gradients 0
     """
     n, m = (3, 3) if quick else (4, 5)
+    W, xi = (sp.Matrix(1, m, lambda _, j, s=s: sp.Symbol(f"{s}{j}", real=True)) for s in ("W_0", "xi_"))
+    printed = sp.zeros(n, m)
+    printed[0, :] = 2 * W.dot(xi) * (2 * W + xi)  # on input e_1
+    # A rational unit vector: the projection of a point of a plane on the sphere.
+    plane = sp.symbols(f"t1:{m}", real=True)
+    height = sum(t**2 for t in plane)
+    unit = [(1 - height) / (1 + height), *(2 * t / (1 + height) for t in plane)]
+    off = (noise.derive_gradient(n, m).expression - printed).subs(dict(zip(W, unit, strict=True)))
     silent = float(noise.silent_l1_norm(8, "bipolar", 0.1))
     return evidence(
         f"Differentiated for {n} features and {m} neurons with a symbol for each ReLU. It needs |W_i| = 1, "
@@ -78,7 +73,7 @@ def l21(quick: bool) -> Evidence:
         "strong one: noise of size at most c is silent only if the mean of |W_i|_1 is at most "
         "|W|^2/((n-1)c): random encodings are not in such a state, and at n = 8 from a bipolar noise of 1/7 "
         "on none is. In the chain rule of C.1 the Jacobian of h is I_m, not I_n.",
-        symbolic("printed", "gradient on the unit sphere less the printed one", _gradient_residual(n, m)),
+        symbolic("printed", "gradient on the unit sphere less the printed one", off.applyfunc(sp.simplify)),
         numbers={"largest mean |W_i|_1 of a silent state, n = 8, bipolar noise of 0.1": silent},
     )
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from .text import print_json, print_table, shown, tell
 
-__all__ = ["add"]
-
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
 
@@ -63,5 +61,4 @@ def _atlas(options: argparse.Namespace) -> None:
 
 
 def _plain(one: Any) -> dict[str, Any]:
-    """Return an entry as JSON has it."""
     return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in vars(one).items()}

@@ -7,8 +7,6 @@ from typing import Any
 
 from .text import number, print_json, print_table, shown, tell
 
-__all__ = ["add"]
-
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""
@@ -59,7 +57,6 @@ def _importance(words: list[str], n: int) -> Any:
 
 
 def _laws(options: argparse.Namespace, sizes: list[int]) -> list[Any]:
-    """Return a law for each instance."""
     from ...theory.features import Features
 
     given = options.p, options.p_feature
@@ -85,8 +82,7 @@ def _audit(options: argparse.Namespace) -> None:
 
     from .. import files
     from ..audit import COLUMNS, audit, recognise, state_of
-    from ..progress import Clock
-    from ..tasks import Task
+    from ..tasks import Clock, Task
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after

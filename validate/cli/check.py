@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["add"]
-
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""

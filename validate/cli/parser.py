@@ -7,8 +7,6 @@ from typing import Any, NoReturn
 
 from . import atlas, audit, check, claims, experiment, predict, report, train
 
-__all__ = ["make_parser"]
-
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
 
 DESCRIPTION = """\

@@ -7,8 +7,6 @@ from typing import Any
 from ..predictions import PREDICTIONS, predict
 from .text import number, print_json, print_table, shown
 
-__all__ = ["add"]
-
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program, with a command of its own for each phenomenon."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from .text import tell
 
-__all__ = ["add"]
-
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add both commands to the program."""

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["number", "print_json", "print_table", "shown", "tell"]
-
 
 def number(value: Any) -> float | str | None:
     """Return text or a float for JSON, which has no nan: None stands for a number that does not exist."""

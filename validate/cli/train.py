@@ -7,8 +7,6 @@ from typing import Any
 
 from .text import number, print_json, print_table
 
-__all__ = ["add"]
-
 
 def add(add_command: Callable[..., Any]) -> None:
     """Add the command to the program."""

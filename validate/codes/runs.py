@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from ...solvers import rug as solvers
 from ...solvers.codes import envelopes
 from ...solvers.codes.hessian_model import curvatures
-from ...solvers.codes.hessian_rug import RugPoint, rug_hessian, rug_point
+from ...solvers.codes.hessian_rug import rug_hessian, rug_point
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -209,14 +209,6 @@ def run_hessian(
     return ds.assign_coords(n_features=list(n_features)).assign_attrs(seed=seed)
 
 
-def _factors(point: RugPoint) -> tuple[FloatArray, FloatArray]:
-    """Return W_out and W_in of a rug, as balanced as they can be."""
-    n = point.row.size
-    basis = solvers.walsh_hadamard(np.eye(n))[:, point.rows] / np.sqrt(n)
-    root = np.sqrt(np.abs(point.eigenvalues))
-    return basis * root, (basis * (root * np.sign(point.eigenvalues))).T
-
-
 def run_departure(
     n_features: int,
     cases: Sequence[tuple[float, float]],
@@ -246,7 +238,10 @@ def run_departure(
         m = max(1, round(ratio * n_features))
         point = rug_point(n_features, m, p, rng=seed, frequencies=2048)
         rng = np.random.default_rng([seed, n_features, m])
-        W_out, W_in = (W + kick * rng.standard_normal(W.shape) for W in _factors(point))
+        basis = solvers.walsh_hadamard(np.eye(n_features))[:, point.rows] / np.sqrt(n_features)
+        root = np.sqrt(np.abs(point.eigenvalues))  # in both factors, as balanced as they can be
+        factors = basis * root, (basis * (root * np.sign(point.eigenvalues))).T
+        W_out, W_in = (W + kick * rng.standard_normal(W.shape) for W in factors)
         end = descend(W_out, W_in, np.full(n_features, point.b), p, steps=steps)
         M, best = end.W_out @ end.W_in, float(solvers.optimum(p, m / n_features).loss)
         start = point.matrix()

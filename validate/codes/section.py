@@ -14,8 +14,6 @@ from .marks import map_figure, run_marks
 from .structure import SHARES, plot_shares
 from .symmetry import CELLS, STATISTICS, above_copies, by_cell, change, plot_symmetry, run_stored
 
-__all__ = ["SECTION"]
-
 TEXT = """
 A model ReLU(M x + b) whose matrix has rank n_hidden need not look like the Persian rug. It can keep features
 in blocks that do not touch, such as pairs on one line, or leave features out; several such codes have less
@@ -45,7 +43,6 @@ _SHARES = {name: f"{{{name}:.0%}}" for name in SHARES}
 
 
 def _ends(trained: xr.Dataset) -> str:
-    """Say what the two ends are."""
     return (
         f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
         "a falling learning rate (`converged` in the data)"

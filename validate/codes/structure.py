@@ -13,7 +13,7 @@ from scipy.sparse import csgraph
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
-from ..training.statistics import DROPPED
+from ..training.statistics import DROPPED, square
 
 SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
 
@@ -76,7 +76,7 @@ def structure(M: npt.ArrayLike) -> Structure:
     >>> found.paired, found.alone, found.dropped, found.skew
     (0.5, 0.25, 0.25, 3.0)
     """
-    M = _square(M)
+    M = square(M)
     diagonal = np.diagonal(M)
     size = np.abs(diagonal)
     kept = size >= DROPPED * size.max()
@@ -121,7 +121,7 @@ def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     >>> excess_kurtosis([[1.0, -1.0], [-1.0, 1.0]], 1.0).round(12)  # of a uniform variable
     array([-1.2, -1.2])
     """
-    off = _square(M)
+    off = square(M)
     np.fill_diagonal(off, 0.0)
     p = arguments.number("p", p, 0, 1, brackets="(]")
     m1, m2, m3, m4 = p / np.arange(2.0, 6.0)
@@ -130,14 +130,6 @@ def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     squares = (off**2).sum(axis=1)
     loud = np.where(squares > 0.0, squares, 1.0)
     return np.asarray(fourth * (off**4).sum(axis=1) / (variance * loud) ** 2)
-
-
-def _square(M: npt.ArrayLike) -> FloatArray:
-    """Return a copy of a square matrix."""
-    checked = arguments.matrix("M", M).copy()
-    if checked.shape[0] < 2 or checked.shape[1] != checked.shape[0]:
-        raise ValueError(f"`M` must be square with at least 2 rows; got shape {checked.shape}.")
-    return checked
 
 
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:

@@ -5,9 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Inputs", "Rule", "draw_inputs", "gradients", "inputs_for", "train_stack"]
-
-
 # Floats of inputs that are drawn ahead for each run: drawing step by step costs more than the steps.
 _DRAWN = 2**17
 

@@ -12,8 +12,6 @@ from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
 from .counts import ON
 
-__all__ = ["RTOL", "first_weights", "run_course", "run_fig3"]
-
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0
 # Standard deviation of the first weights times sqrt(m), as in the source's Fig. 2.

@@ -13,8 +13,6 @@ from ..statistics import share
 from .counts import ZERO
 from .trained import NAMES
 
-__all__ = ["plot_cooccurrence", "plot_course", "plot_fig3", "plot_ratio", "plot_remedy", "plot_untied"]
-
 MARKS = "osD^v<>ph"
 
 

@@ -12,13 +12,10 @@ from ...theory import collisions as theory
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import Estimate, crossing, first_level, mean, share
 from . import plots
-from .cooccurrence import run_cooccurrence
 from .counts import SHIFTED, ZERO
 from .fig3 import run_course, run_fig3
 from .remedy import OUTCOMES, run_remedy, run_variants
-from .trained import NAMES, run_printed, run_trained, run_untied
-
-__all__ = ["SECTION", "half_point", "median_time"]
+from .trained import NAMES, run_cooccurrence, run_printed, run_trained, run_untied
 
 SIZES = (256, 512, 1024, 2048, 4096)
 TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam
@@ -58,10 +55,8 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> S
         f"form, s.d. {long.attrs['scale']:g}/sqrt(m). Small dots are runs, those with a count of 0 are below "
         f"the axis; lines are predictions without a fitted constant. {BARS}"
     )
-    small, draw = (
-        f"The same for n = {here.attrs['n_features']}, by the flow",
-        (plots.plot_fig3, plots.plot_ratio),
-    )
+    small = f"The same for n = {here.attrs['n_features']}, by the flow"
+    draw = (plots.plot_fig3, plots.plot_ratio)
     figures = [
         Figure("fig3", title, caption, both, draw),
         Figure("fig3-small", small, f"As above. {BARS}", here, draw),
@@ -96,13 +91,9 @@ def _count_table(parts: dict[str, xr.Dataset]) -> Table:
     rows = []
     for origin, ds in parts.items():
         for n, m, one in _each_size(ds):
-            found, units = (
-                mean(one["polysemantic"].dropna("run")),
-                (one["quoted"], theory.expected_polysemantic(n, m)),
-            )
-            rows.append(
-                (origin, n, m, found.runs, f"{found:.2f}", *(_over(found, float(unit)) for unit in units))
-            )
+            found = mean(one["polysemantic"].dropna("run"))
+            units = float(one["quoted"]), float(theory.expected_polysemantic(n, m))
+            rows.append((origin, n, m, found.runs, f"{found:.2f}", *(_over(found, unit) for unit in units)))
     caption = "One place a feature: n(n-1)/(2(2m-1)), all arrangements on the 2m places equally likely. "
     return Table("Polysemantic neurons", columns, rows, caption + BARS)
 

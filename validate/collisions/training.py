@@ -17,8 +17,6 @@ from ..training.points import broadcast
 from .counts import DEAD, ON, SHIFTED, collision_counts
 from .engine import Rule, inputs_for, train_stack
 
-__all__ = ["RATES", "merged", "signed_root", "train_l1", "with_shifted"]
-
 OPTIMISERS = ("gd", "sign", "adamw")
 PENALTIES = ("activations", "weights")
 DRAWS = 4.0  # how often a random feature is on in one batch, on average
@@ -129,10 +127,12 @@ def train_l1(
     stops = [arguments.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
     if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
         raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
+    scale = arguments.number("scale", scale, 0)
     if p is not None:
         p = arguments.number("p", p, 0, 1, brackets="(]")
-    scale = arguments.number("scale", scale, 0)
-    _exclude(rule, p, start_decoder)
+        if rule.optimiser == "gd" and rule.penalty == "activations":
+            where = "where activations are sums of weights, and a soft threshold no step of the l1 term"
+            raise ValueError(f"`optimiser` must be 'sign' or 'adamw' {where}; got 'gd'.")
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
     place = choose_device(torch, device)
@@ -197,18 +197,12 @@ def _rule(
     return Rule(optimiser, rate, arguments.number("weight_decay", decay, 0), penalty, tied)
 
 
-def _exclude(rule: Rule, p: float | None, start_decoder: Any) -> None:
-    if rule.optimiser == "gd" and rule.penalty == "activations" and p is not None:
-        where = "where activations are sums of weights, and a soft threshold no step of the l1 term"
-        raise ValueError(f"`optimiser` must be 'sign' or 'adamw' {where}; got 'gd'.")
-    if rule.tied and start_decoder is not None:
-        shape = np.shape(start_decoder)
-        raise ValueError(f"`start_decoder` must be left out with tied weights; got shape {shape}.")
-
-
 def _first_weights(
     n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
 ) -> tuple[FloatArray, FloatArray]:
+    if tied and start_decoder is not None:
+        given = np.shape(start_decoder)
+        raise ValueError(f"`start_decoder` must be left out with tied weights; got shape {given}.")
     shape = (len(seeds), n, m)
     drawn = np.empty((2, *shape))
     for run, seed in enumerate(seeds):
@@ -226,7 +220,6 @@ def _first_weights(
 
 
 def _generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
-    """Return the stream of a model's random inputs."""
     stream = np.random.SeedSequence([*model, int(np.float64(p).view(np.uint64))])
     return torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0]))
 

@@ -10,8 +10,6 @@ from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
 from .trained import run_trained
 
-__all__ = ["SECTION"]
-
 NAMES = {"affine": "affine", "soft": "soft threshold", "hard": "hard threshold", "relu": "ReLU"}
 NAMES |= {"jumprelu": "JumpReLU", "topk": "TopK", "bayes": "Bayes", "iterated": "iterated"}
 EQUAL = 1e-6  # relative: losses that differ by less are those of one decoder
@@ -110,15 +108,12 @@ def _show_map(ds: xr.Dataset) -> Shown:
         f"recovers all features at {recovered.sum()} of {recovered.size} places, where every decoder of "
         "one step has a loss."
     )
-    rows = [
-        [f"{float(p):g}", f"{float(r):g}", *(f"{float(one):.3g}" for one in at), f"{float(end):.3g}"]
-        for p, losses, ends in zip(ds["p"], loss, ds["iterated"], strict=True)
-        for r, at, end in zip(ds["ratio"], losses, ends, strict=True)
-    ]
+    shown = loss.to_dataset("decoder").assign(iterated=ds["iterated"])
+    columns = {"p": "{p:g}", "ratio": "{ratio:g}"}
+    columns |= {NAMES[str(name)]: f"{{{name}:.3g}}" for name in shown}
     caption = (
         "Loss per feature, errors below 1e-9 of each. TopK of many features is JumpReLU. 0: all recovered."
     )
-    columns = ("p", "ratio", *(NAMES[str(name)] for name in ds["decoder"].values), NAMES["iterated"])
     figure = Figure(
         "decoders",
         "What ReLU loses to a better decoder, and one step to iteration",
@@ -132,7 +127,9 @@ def _show_map(ds: xr.Dataset) -> Shown:
         f"JumpReLU at p = {float(most['p']):g}, and iterated decoding recovers all features from a ratio "
         f"of {float(ds['recovery'].sel(p=0.05, method='nearest')):.2f} on at p = 0.05."
     )
-    return Shown(text, [figure], [Table("Decoders over p and ratio", columns, rows, caption)], headline)
+    return Shown(
+        text, [figure], [Table.formatted("Decoders over p and ratio", shown, columns, caption)], headline
+    )
 
 
 def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> Shown:
@@ -177,21 +174,16 @@ def _show_rugs(ds: xr.Dataset) -> Shown:
 
 
 def _show_trained(ds: xr.Dataset) -> Shown:
-    """Show the gap between ReLU and JumpReLU: trained, at one code, and on rugs."""
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit, rows = ds["refitted"], []
-    for i in range(ds.sizes["case"]):
-        for name in ds["decoder"].values:
-            at = {"case": i, "decoder": list(ds["decoder"].values).index(name)}
-            shown = [long.isel(at), *(refit.isel(at).sel(output=one) for one in refit["output"].values)]
-            cells = [
-                f"{mean:.3g} ± {half:.1g}" for mean, half in map(student, [*shown, ds["on_rug"].isel(at)])
-            ]
-            faster = float((short.isel(at) / long.isel(at)).mean())
-            place = [f"{float(ds['p'][i]):g}", f"{float(ds['ratio'][i]):g}", NAMES[str(name)]]
-            rows.append(
-                [*place, cells[0], f"{faster:.2f}", *cells[1:], f"{float(ds['predicted'].isel(at)):.3g}"]
-            )
+    for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
+        one = ds.isel(case=i, decoder=k)
+        trained = one["trained"].transpose("steps", "seed").values
+        samples = [trained[-1], *one["refitted"].transpose("output", "seed").values, one["on_rug"].values]
+        cells = [f"{mean:.3g} ± {half:.1g}" for mean, half in map(student, samples)]
+        place = [f"{float(one['p']):g}", f"{float(one['ratio']):g}", NAMES[str(one["decoder"].values)]]
+        cells[1:1] = [f"{np.mean(trained[0] / trained[-1]):.2f}"]
+        rows.append([*place, *cells, f"{float(one['predicted']):.3g}"])
     gaps = long.sel(decoder="relu") / long.sel(decoder="jumprelu")
     same_code = (refit.sel(output="relu") / refit.sel(output="jumprelu")).mean("seed")
     wanted = ds["predicted"].sel(decoder="relu") / ds["predicted"].sel(decoder="jumprelu")

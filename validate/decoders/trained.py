@@ -76,31 +76,12 @@ def _samples(found: Any, p: float, samples: int, seed: int) -> Iterator[tuple[An
             yield x, y, output(y, theta)
 
 
-def _measure(found: Any, p: float, samples: int, seed: int) -> FloatArray:
-    """Return the losses per feature of the models of a stack on fresh samples, the same for all kinds."""
-    losses = [
-        (x - output).square().double().mean(dim=(1, 2)).numpy()
-        for x, _, output in _samples(found, p, samples, seed)
-    ]
-    return np.asarray(np.mean(losses, axis=0))
-
-
 def refitted(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the least losses that a ReLU and a JumpReLU of each pre-activation have on samples of a model.
 
     Over thresholds t, scales a and offsets b: of ReLU(a (y - t)), and of a y + b where y > t and 0 below. As
     the samples are those that are fitted, a loss is too low by about the number of parameters over that of
-    the samples that have the feature on.
-
-    Parameters
-    ----------
-    x, y : (samples, n_features) array_like of float
-        Features, and the pre-activations that stand for them.
-
-    Returns
-    -------
-    (2,) ndarray
-        Losses per feature, of ReLU and JumpReLU.
+    the samples that have the feature on. Features x and pre-activations y are (samples, n_features).
     """
     order = np.argsort(-y, axis=0)
     x, y = (np.take_along_axis(one, order, axis=0) for one in (x, y))
@@ -192,7 +173,9 @@ def run_trained(
         for j, kind in enumerate(KINDS):
             for at, length in enumerate(lengths):
                 found = _train(kind, W, (p, noise, topk.k), length, batch, first)
-                trained[i, j, at] = _measure(found, p, samples, first + 500)
+                fresh = _samples(found, p, samples, first + 500)
+                losses = [(x - out).square().double().mean(dim=(1, 2)).numpy() for x, _, out in fresh]
+                trained[i, j, at] = np.mean(losses, axis=0)
             drawn = zip(*_samples(found, p, samples, first + 600), strict=True)
             x, y, _ = (np.concatenate(one, axis=1).astype(float) for one in drawn)
             refits[i, j] = np.transpose([refitted(x[0], one) for one in y])

@@ -13,8 +13,6 @@ from .plateaus import lags, plot_escape, plot_plateaus, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation
 from .saddles import plot_subspaces, run_saddles, run_subspaces
 
-__all__ = ["SECTION"]
-
 ALIGNED = 1.0  # degrees: what counts as having found the leading subspace
 KEPT = 0.01  # share of a feature that counts as represented
 

@@ -11,8 +11,6 @@ from ...theory.arguments import FloatArray
 from ..statistics import Estimate, Family, crossing, jackknife, mean
 from .runs import descend_from, growth_power, positive, settled, shape, starts
 
-__all__ = ["judged", "run_mechanism"]
-
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
 SOURCE_RATE = 0.02  # learning rate where it is not varied
 LONE_STD = 0.15  # noise of single encodings, stronger, as their drift is small

@@ -17,11 +17,6 @@ from ...theory.arguments import FloatArray
 from ..collisions.fig3 import first_weights
 from ..statistics import first_level
 
-__all__ = [
-    "WEAK_LAM", "descend_from", "growth", "growth_power", "onset", "positive", "run_drop", "run_fig4",
-    "run_fig5", "settled", "shape", "starts",
-]  # fmt: skip
-
 # Of descent on the averaged loss, whose rates are at most 8. With half of it fourth norms at n = 8, m = 16
 # are the same to some 0.01 on average over starts, a few 0.01 for single ones where they rise fast.
 LARGE_STEP = 0.1

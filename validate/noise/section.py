@@ -14,8 +14,6 @@ from .runs import WEAK_LAM, growth, growth_power, onset, run_drop, run_fig4, run
 from .stuck import run_fig6, run_stuck
 from .training import run_agreement
 
-__all__ = ["SECTION"]
-
 TEXT = """
 Without the l1 term, noise on the hidden neurons sparsifies encodings if its excess kurtosis is negative. The
 source infers this from the loss after one step, an effect of second order in the learning rate for encodings

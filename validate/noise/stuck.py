@@ -13,8 +13,6 @@ from ...theory import noise as theory
 from ...theory.arguments import FloatArray
 from .runs import LARGE_STEP, LEVEL, descend_from, settled, shape, starts
 
-__all__ = ["curvature", "run_fig6", "run_stuck", "stuck", "symmetric_minimum"]
-
 _SPACING = 1e-4  # of the differences that give curvatures
 
 

@@ -12,8 +12,6 @@ from ..training.engine import load_torch
 from ..training.loop import descend
 from .runs import starts
 
-__all__ = ["run_agreement"]
-
 
 def run_agreement(
     n_features: int = 8,

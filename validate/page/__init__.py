@@ -1,8 +1,7 @@
 """The HTML of the report: one page that loads nothing, readable on phones, on paper and on dark screens."""
 
-from .document import page
+from .document import drawn, page
 from .errata import errata
-from .figure import drawn
 from .ledger import judged, ledger
 from .text import badges, card, formulas, paragraphs, slug, table
 

@@ -1,12 +1,12 @@
-"""The page as a whole: its head, its table of contents and its parts."""
+"""The page as a whole: its head, its table of contents, its parts, and figures in them."""
 
 import html
 from collections.abc import Sequence
 from importlib import resources
 
+from ..drawing import with_prefix
+from ..experiment import Figure
 from .text import formulas, paragraphs, slug
-
-__all__ = ["page"]
 
 
 def _resource(name: str) -> str:
@@ -34,4 +34,20 @@ def page(title: str, lead: str, parts: Sequence[tuple[str, str]], *, script: boo
         f"<main>{sections}</main>\n"
         + (f"<script>{_resource('script.js')}</script>" if script else "")
         + "</body></html>\n"
+    )
+
+
+def drawn(figure: Figure, anchor: str, picture: str, below: str = "") -> str:
+    """Return a figure's SVG `picture` under its title, over its caption and what HTML stands `below` that.
+
+    On the page the figure has the id `anchor`, and its drawing that with ``-drawing`` at its end.
+    """
+    # Panels beside each other would be too small on a phone: there the reader scrolls through them.
+    wide = not callable(figure.draw) and min(figure.columns, len(figure.draw)) > 1
+    picture = with_prefix(picture, f"{anchor}-").replace("<svg ", f"<svg id='{anchor}-drawing' ", 1)
+    return (
+        f"<figure id='{anchor}'><h3>{formulas(figure.title)} "
+        f"<a class='anchor' href='#{anchor}' aria-label='link to this figure'>#</a></h3>"
+        f"<div class='{'plot wide' if wide else 'plot'}' tabindex='0'>{picture}</div>"
+        f"<figcaption>{formulas(figure.caption)}{below}</figcaption></figure>"
     )

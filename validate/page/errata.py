@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 from ..claims import Checked, Verdict
 from .text import formulas
 
-__all__ = ["errata"]
-
 # What a source is called in print, and its letters that the rows use without saying what they are.
 _SOURCES = {
     "lecomte2024": (

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from ..claims import Checked, Finding, Verdict
 from .text import formulas, paragraphs, slug, table
 
-__all__ = ["judged", "ledger"]
-
 _COLUMNS = ("id", "where", "statement as printed", "verdict")
 
 

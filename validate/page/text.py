@@ -8,8 +8,6 @@ from typing import Any
 
 from ..claims import Verdict
 
-__all__ = ["badges", "card", "formulas", "paragraphs", "slug", "table"]
-
 _NUMBER = " class='number'"
 
 _LETTERS = {

@@ -27,7 +27,6 @@ def _name(k: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _one(k: int, p: float) -> float:
-    """Return what a polygon saves."""
     return polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
 
 

@@ -19,8 +19,6 @@ from .sphere import run_thomson
 from .trained import SAME, reached, run_trained
 from .truncation import run_truncation
 
-__all__ = ["SECTION"]
-
 TEXT = """
 The loss of the ReLU output model is a mixture over how many features are on, and each class has a closed
 form, so small models can be solved without sampling and without training. Everything below is on those exact

@@ -226,25 +226,20 @@ def run_checked(
     steps: int = 1000,
     samples: int = 2**21,
 ) -> xr.Dataset:
-    """Train models, and evaluate them exactly and on samples; see `run_exact_against_samples`."""
-    settings: dict[str, Any] = {"schedule": "converged", "keep_weights": True}
-    trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)
-    return run_exact_against_samples(trained).assign_attrs(samples=samples)
-
-
-def run_exact_against_samples(trained: xr.Dataset) -> xr.Dataset:
-    """Compute the exact finite-size loss of trained weights beside their loss on fresh samples.
-
-    Parameters
-    ----------
-    trained : xarray.Dataset
-        From `run_trained` with weights kept and evaluated on samples.
+    """Train models, and compute the exact finite-size loss beside that on fresh samples.
 
     Returns
     -------
     xarray.Dataset
         ``exact``, ``error_estimate``, ``sampled``, ``sampled_se``, ``z`` (model), at the converged end.
     """
+    settings: dict[str, Any] = {"schedule": "converged", "keep_weights": True}
+    trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)
+    return beside_samples(trained).assign_attrs(samples=samples)
+
+
+def beside_samples(trained: xr.Dataset) -> xr.Dataset:
+    """Return exact losses beside those on samples, of `run_trained` with its weights."""
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
     found = [solvers.exact_loss(*model) for model in zip(M, end["bias"].values, end["p"].values, strict=True)]

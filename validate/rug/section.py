@@ -65,7 +65,6 @@ def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dat
 
 
 def _mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
-    """Write a mean and half the width of its interval."""
     if np.size(values) == 1:
         return f"{np.ravel(values)[0]:{digits}}"
     mean, half = student(values)

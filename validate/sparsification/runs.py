@@ -13,8 +13,6 @@ from ...theory.arguments import FloatArray, choice, integer, number, vector
 from ..training.engine import load_torch
 from ..training.loop import descend
 
-__all__ = ["default_times", "run_agreement", "run_fig2", "run_fig7"]
-
 # The source's parameters (§2.4): what Figs. 2 and 7 show.
 M, LAM, SCALE = 100_000, 1e-5, 0.9
 

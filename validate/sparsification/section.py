@@ -9,8 +9,6 @@ from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import LEVEL, student
 from . import plots, runs
 
-__all__ = ["SECTION"]
-
 MANY = 100  # with fewer left, the mean of the runs itself scatters by more than a few per cent
 NAMES = {"nonzeros": "m'", "l1_norm": "|W|_1"}
 SHOWN = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables, in 1/lam
@@ -38,7 +36,6 @@ def _setting(ds: xr.Dataset) -> str:
 
 
 def _show_curves(ds: xr.Dataset) -> Shown:
-    """Say from the numbers how far the source's curves and the limit law are from the mean of exact runs."""
     sentences = []
     for name, label in NAMES.items():
         mean = ds[name].mean("run")
@@ -50,10 +47,8 @@ def _show_curves(ds: xr.Dataset) -> Shown:
             f"between {float(law.min()):.3f} and {float(law.max()):.3f} times."
         )
     band = "The band is the predicted standard deviation of a single run."
-    both, ratios = (
-        (plots.plot_nonzeros, plots.plot_l1_norm),
-        [partial(plots.plot_deviation, name=k) for k in NAMES],
-    )
+    both = (plots.plot_nonzeros, plots.plot_l1_norm)
+    ratios = [partial(plots.plot_deviation, name=k) for k in NAMES]
     figures = [
         Figure("fig2", "Fig. 2: sparsification", f"{_setting(ds)}.", ds, both),
         Figure("fig2-ratio", "Fig. 2 beside the limit law", f"{_setting(ds)}. {band}", ds, ratios),

@@ -10,8 +10,6 @@ import numpy as np
 from ..files import read_arrays, write_arrays
 from .engine import Model
 
-__all__ = ["load", "save"]
-
 FORMAT = "superposition training checkpoint 1"
 # What a model is besides its ends, history and random state: tensors, and what JSON holds.
 TENSORS = ("parameters", "first_moment", "second_moment")

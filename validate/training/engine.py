@@ -18,11 +18,6 @@ from ...theory import arguments
 from ...theory.features import Features
 from .schedule import CONVERGED, STOPPING_RULE
 
-__all__ = [
-    "Law", "Model", "choose_device", "digest", "evaluate", "load_torch", "new_model", "product", "provenance",
-    "run_block",
-]  # fmt: skip
-
 # Adam's usual constants. The loss that is differentiated is the sum over the features (Cowsik et al.
 # (2024), Eq. 2), averaged over the batch: with the mean over the features gradients at small p and
 # large n_features would fall to the size of EPSILON and training would slow down for no good reason.

@@ -11,8 +11,6 @@ from ...theory import arguments
 from ...theory.features import Features, as_features
 from .engine import load_torch
 
-__all__ = ["exact_loss"]
-
 
 @cache
 def _function() -> Any:

@@ -7,8 +7,6 @@ instead: their steps are short, and autograd would take most of the time.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-__all__ = ["descend"]
-
 
 def descend(
     optimiser: Any, loss: Callable[[], Any], stops: Sequence[int], rate: Callable[[int], float] | None = None

@@ -6,8 +6,6 @@ import xarray as xr
 
 from ...theory import arguments
 
-__all__ = ["LARGEST_SIZE", "broadcast", "grid", "models_at", "points"]
-
 LARGEST_SIZE = 2**31 - 1  # netCDF-3 holds no larger integer
 
 

@@ -12,8 +12,6 @@ from .engine import Model, product
 from .schedule import BLOCK
 from .statistics import weight_statistics
 
-__all__ = ["dataset"]
-
 
 def dataset(
     models: Sequence[Model],

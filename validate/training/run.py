@@ -24,8 +24,6 @@ from .points import LARGEST_SIZE, points
 from .results import dataset
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
 
-__all__ = ["train"]
-
 INITS = ("aligned", "linear")
 
 # The stopping rule fires by chance once the losses are level, so this is a guard, not a setting: the
@@ -338,7 +336,6 @@ def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
 
 
 def _rates(model: Model, settings: dict[str, Any]) -> np.ndarray:
-    """Learning rates of the next block."""
     if settings["schedule"] != "converged" and STOPPING_RULE not in model.status:
         return np.full(BLOCK, settings["learning_rate"])
     first = model.step - model.end_steps.get(STOPPING_RULE, 0)

@@ -6,8 +6,6 @@ import numpy as np
 
 from ...theory import arguments
 
-__all__ = ["BLOCK", "CONVERGED", "ENDS", "STOPPING_RULE", "falling", "learning_rates"]
-
 # The two ends that training can have, and which of them each schedule reaches, in this order.
 STOPPING_RULE, CONVERGED = "stopping rule", "converged"
 ENDS = {"paper": (STOPPING_RULE,), "converged": (CONVERGED,), "both": (STOPPING_RULE, CONVERGED)}

@@ -4,12 +4,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 
 __all__ = ["DROPPED", "weight_statistics"]
 
 # A feature counts as dropped if its diagonal element is below this share of the model's largest one.
 # Relative, because far below ratio = p every diagonal element is small, and nothing is dropped.
 DROPPED = 0.1
+
+
+def square(M: npt.ArrayLike) -> FloatArray:
+    """Return a copy of a square matrix."""
+    checked = arguments.matrix("M", M).copy()
+    if checked.shape[0] < 2 or checked.shape[1] != checked.shape[0]:
+        raise ValueError(f"`M` must be square with at least 2 rows; got shape {checked.shape}.")
+    return checked
 
 
 def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
@@ -44,13 +53,9 @@ def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
     >>> found["diagonal_mean"], found["lyapunov_max"], found["dropped"]
     (1.0, 1.0, 0.0)
     """
-    M = arguments.matrix("M", M)
-    n = M.shape[0]
-    if n < 2 or M.shape[1] != n:
-        raise ValueError(f"`M` must be square with at least 2 rows; got shape {M.shape}.")
+    off = square(M)
+    n, diagonal = len(off), off.diagonal().copy()
     b = arguments.vector("b", b, n)
-    diagonal = np.diagonal(M)
-    off = M.copy()
     np.fill_diagonal(off, 0)
     row_mean = off.sum(axis=1) / (n - 1)
     # The zero put on the diagonal adds row_mean² to the sum of squared deviations: take it out.
