@@ -71,7 +71,7 @@ def lean_goal(path: str | Path) -> str:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     loss = certify(folder + "/pair.json", [[1], [-1]], [0, 0], "1/10", "1/299")
     ...     print(lean_goal(folder + "/pair.json").splitlines()[-1])
-      < 360000 := by decide
+      < 1200 := by decide
     """
     try:
         proved(path)

@@ -147,12 +147,16 @@ def _best(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _unique(paths: Sequence[Path]) -> list[Statement]:
-    over = [minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (0.68, 0.74)]
+    low, high = 0.68, 0.74
+    over = [minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high)]
     return [
         says(
-            "yes, both: the pentagon (part 1); 2 features, 1 neuron, p near 0.71, penalty above 1/9 (part 2)",
-            numeric("answer", "least loss over that of alike encodings, p = 0.68", over[0], ">=", 1 - 1e-9),
-            numeric("answer", "the same, p = 0.74", over[1], "<", 1 - 1e-4),
+            "yes, both: the pentagon is; two features on one neuron are not at a p between "
+            f"{low:g} and {high:g}, and are with a penalty above v",
+            numeric(
+                "answer", f"least loss over that of alike encodings, p = {low:g}", over[0], ">=", 1 - 1e-9
+            ),
+            numeric("answer", f"the same, p = {high:g}", over[1], "<", 1 - 1e-4),
         )
     ]
 
