@@ -7,8 +7,10 @@ product do not. Results do not depend on the number of processes: a task is the 
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -55,12 +57,15 @@ def perform(tasks: Sequence[Task], jobs: int, reached: Callable[[Task, Any, floa
     """Do all tasks.
 
     With one of the `jobs`, which are processes, all is done in this one. `reached` is called in this process
-    with each task, what it returned and the seconds it took, as it is finished.
+    with each task, what it returned and the seconds it took, as it is finished. If a process ends abruptly,
+    what was running is begun again, once, with a `RuntimeWarning`.
 
     Raises
     ------
     ValueError
         If `jobs` is not a positive integer, or tasks wait for each other.
+    OSError
+        If a process ends abruptly a second time.
     Exception
         Whatever a task raises; what is running then is waited for, and nothing more is started.
     """
@@ -84,13 +89,39 @@ def perform(tasks: Sequence[Task], jobs: int, reached: Callable[[Task, Any, floa
         while (task := next_ready()) is not None:
             finish(task, _timed(task.work, task.arguments))
         return
-    with _pool(min(jobs, max(len(tasks), 1))) as pool:
+    begun: dict[str, Task] = {}
+    for last in (False, True):
+        try:
+            return _together(min(jobs, max(len(tasks), 1)), next_ready, finish, begun)
+        except BrokenProcessPool as error:
+            said = f"a process was killed or ran out of memory; begun were {', '.join(begun)}"
+            if last:
+                raise OSError(f"{said}. It was the second time.") from error
+            warnings.warn(f"{said}. They are begun again.", RuntimeWarning, stacklevel=2)
+            waiting[:0] = begun.values()
+            begun.clear()
+
+
+def _together(
+    jobs: int,
+    next_ready: Callable[[], Task | None],
+    finish: Callable[[Task, tuple[Any, float]], None],
+    begun: dict[str, Task],
+) -> None:
+    """Do all that is ready in so many processes; `begun` holds what is not finished."""
+    with _pool(jobs) as pool:
         running: dict[Future[Any], Task] = {}
-        while waiting or running:
+        while True:
             while len(running) < jobs and (task := next_ready()) is not None:
+                begun[task.name] = task
                 running[pool.submit(_timed, task.work, task.arguments)] = task
+            if not running:
+                return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                finish(running.pop(future), future.result())
+                found = future.result()
+                finished = running.pop(future)
+                del begun[finished.name]
+                finish(finished, found)
 
 
 def _ways(tasks: Sequence[Task]) -> dict[str, float]:

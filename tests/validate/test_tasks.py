@@ -1,6 +1,7 @@
 """Tasks over processes: every order that dependencies allow, the same results, and what goes wrong."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -21,6 +22,15 @@ def write_then(path, text, wait=0.0):
     with open(path, "a", encoding="utf-8") as file:
         file.write(text)
     return os.getpid()
+
+
+def end_at_once(log, times):
+    """End the process without a word, as one that is killed does, the first few times."""
+    with open(log, "a", encoding="utf-8") as file:
+        file.write("x")
+    if os.path.getsize(log) <= times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
 
 
 def done(tasks, jobs):
@@ -76,6 +86,22 @@ def test_after_an_error_nothing_more_is_started(jobs, tmp_path):
     with pytest.raises(ValueError, match="`value` must be liked; got 7"):
         done(tasks, jobs)
     assert not log.exists()
+
+
+def test_what_a_killed_process_was_doing_is_begun_again(tmp_path):
+    tasks = [Task("killed", end_at_once, (tmp_path / "log", 1), seconds=9.0), *CHAIN]
+    with pytest.warns(RuntimeWarning, match="killed or ran out of memory; begun were .*killed"):
+        found = done(tasks, 2)
+    assert found == {"killed": "done", "first": 1, "left": 4, "right": 9, "last": 16, "alone": 25}
+
+
+def test_a_process_that_is_killed_again_is_an_error(tmp_path):
+    tasks = [Task("killed", end_at_once, (tmp_path / "log", 2), seconds=9.0)]
+    with (
+        pytest.warns(RuntimeWarning, match="begun again"),
+        pytest.raises(OSError, match=r"begun were killed\. It was the second time"),
+    ):
+        done(tasks, 2)
 
 
 def test_the_environment_is_as_before():
