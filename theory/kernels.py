@@ -8,6 +8,9 @@
 - ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
   costs no check. Kernels never divide by zero on valid input.
 - ``nogil=True`` lets other Python threads run in the meantime, so that `solvers.threads` share the work.
+- No ``sort``, ``argsort`` or what rests on them (median, unique, …): Numba makes each of them from inner
+  functions of one name, and counts what it compiles from 1 in each process. Of two kernels that were kept by
+  different processes one may so be linked to the other's sort, which ends in a crash or in wrong numbers.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
+from ...theory.special.order import ascending
 
 __all__ = ["by_folds"]
 
@@ -28,19 +29,6 @@ Tree = tuple[FloatArray, Integers, Integers, Integers]
 
 # Rounding, in units of E (|b| + sum of |w| x)^2: random models of up to nine features stay below a hundredth.
 _ROUNDING = 2.0**-44
-
-
-@kernel
-def _by_size(row: FloatArray) -> Integers:
-    """Return what sorts a row by size, by insertion: NumPy's sort takes 12 s to compile."""
-    order = np.empty(row.size, np.int64)
-    for j in range(row.size):
-        k = j
-        while k > 0 and abs(row[order[k - 1]]) > abs(row[j]):
-            order[k] = order[k - 1]
-            k -= 1
-        order[k] = j
-    return order
 
 
 @kernel
@@ -233,7 +221,7 @@ def _row(
 ) -> tuple[float, float]:
     """Return E R^2 - 2 E x_i R for the output R, its derivative by b; write those by the row to `by`."""
     n = row.size
-    order = _by_size(row)
+    order = ascending(np.abs(row))
     w, p, at = np.empty(n), np.empty(n), 0
     for j in range(n):
         w[j], p[j] = row[order[j]] if abs(row[order[j]]) > _NONE else 0.0, chances[order[j]]

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
+from ...theory.special.order import ascending
 from ...theory.special.values import transforms
 from .few import UNIFORM, one_on, pointwise
 
@@ -398,7 +399,7 @@ def _output_loss(
     row: FloatArray, chances: FloatArray, own: float, a: float, b: float, allowed: float
 ) -> tuple[float, float]:
     """Return the loss from patterns with two or more of `row` on, and a bound on its error."""
-    order = np.argsort(-np.abs(row), kind="mergesort")
+    order = ascending(-np.abs(row))
     m, p = row[order], chances[order]
     none = _all_off(p)
     size, share, loss, error = m.size, allowed, 0.0, 0.0

@@ -1,8 +1,10 @@
 """How kernels compile: other Python threads run while they do."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import textwrap
 import threading
 
 import numba
@@ -45,13 +47,30 @@ def test_kernels_give_the_lock_back(function):
     assert function.targetoptions["nogil"]
 
 
-def test_generators_are_not_kept():
-    # Numba cannot use a generator that it loads from its cache in a caller that it compiles anew.
-    generators = []
+def all_kernels():
     for floor in (theory, solvers):
         for found in pkgutil.walk_packages(floor.__path__, floor.__name__ + "."):
             for value in vars(importlib.import_module(found.name)).values():
-                if numba.extending.is_jitted(value) and inspect.isgeneratorfunction(value.py_func):
-                    generators.append(value)
+                if numba.extending.is_jitted(value):
+                    yield value
+
+
+def test_no_kernel_sorts_by_numpy():
+    # The symbols of sort and argsort are the same, so that kernels kept by two processes can be mixed up.
+    sorting = {"sort", "argsort", "unique", "median", "nanmedian", "partition", "percentile", "quantile"}
+    found = list(all_kernels())
+    assert len(found) > 100
+    for one in found:
+        names = {
+            node.attr
+            for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(one.py_func))))
+            if isinstance(node, ast.Attribute)
+        }
+        assert not names & sorting, one.py_func.__qualname__
+
+
+def test_generators_are_not_kept():
+    # Numba cannot use a generator that it loads from its cache in a caller that it compiles anew.
+    generators = [one for one in all_kernels() if inspect.isgeneratorfunction(one.py_func)]
     assert generators
     assert [one.py_func.__qualname__ for one in generators if one.stats.cache_path is not None] == []

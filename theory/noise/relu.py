@@ -13,6 +13,7 @@ from ..arguments import FloatArray, choice, real, vector
 from ..kernels import kernel
 from ..results import result
 from ..special import ramp_moments
+from ..special.order import ascending
 from .moments import family
 
 __all__ = ["METHODS", "MOST_STATES", "ReluMoments", "listed", "moments", "points", "relu_moments"]
@@ -177,7 +178,7 @@ def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
     for weight in w:
         sums = (weight * values.reshape(-1, 1) + sums).ravel()
         probability = (shares.reshape(-1, 1) * probability).ravel()
-    order = np.argsort(sums)
+    order = ascending(sums)
     sums, probability = sums[order], probability[order]
     totals = np.zeros((sums.size + 1, 3))
     for p in range(sums.size - 1, -1, -1):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
 from ....theory.kernels import kernel, shared
+from ....theory.special.order import ascending
 
 IntArray = npt.NDArray[np.int64]
 
@@ -145,7 +146,7 @@ def _roots(y: FloatArray, found: FloatArray) -> int:
         for turn in (root / (3.0 * c[3]) if c[3] != 0.0 else -1.0, c[1] / root if root != 0.0 else -1.0):
             if -1.0 / 6.0 < turn < 7.0 / 6.0:
                 ends[3] = turn
-                ends.sort()
+                ends = ends[ascending(ends)]
     count = 0
     for i in range(3):
         low, high = ends[i], ends[i + 1]
@@ -170,7 +171,7 @@ def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, 
     breaks[:4] = (0.0, -a1, -m1, -a1 - m1)
     if not point:
         breaks[4:] = (1.0 - a1, 1.0 - a1 - m1, -m0, 1.0 - a0, 1.0 - a0 - m0, -a1)
-    breaks.sort()
+    breaks = breaks[ascending(breaks)]
     best, bias = p / 3.0, breaks[0]
     y, found = np.empty(4), np.empty(3)
     for i in range(n - 1):
