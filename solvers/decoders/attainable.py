@@ -50,7 +50,7 @@ def _law(law: Any) -> tuple[float, str, float, float, int | None]:
     if not isinstance(law, Features):
         p = law.p if isinstance(law, SparseUniform) else law
         return float(arguments.number("law", p, LEAST_P, 1.0)), "uniform", 1.0, 1.0, None
-    if law.groups or law.exactly is not None or np.ptp(law.p) > 0.0 or np.ptp(law.scale) > 0.0:
+    if not law.independent or np.ptp(law.p) > 0.0 or np.ptp(law.scale) > 0.0:
         raise ValueError("`law` must have independent features with one p and one scale; got others.")
     p = float(arguments.number("law", law.p[0], LEAST_P, 1.0))
     return p, law.values, float(law.scale[0]), float(law.importance.mean()), law.n_features

@@ -81,11 +81,6 @@ class Outputs:
     by_b: FloatArray
 
 
-def _plain(law: Features) -> bool:
-    """Whether the features are independent."""
-    return law.exactly is None and not law.groups
-
-
 def _packed(units: list[Block], heard: npt.NDArray[np.bool_], total: int | None) -> Others:
     """Return the units as the kernels want them: arrays one after the other, and where each begins."""
 
@@ -136,7 +131,7 @@ def _by_transforms(
     count, n = M.shape
     kind, bounded, mean = VALUES.index(law.values), law.values in FEW, value_moment(law.values, 1)
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
-    plain, share = _plain(law), 1.0
+    plain, share = law.independent, 1.0
     units = [] if plain else blocks(law)
     if law.exactly is not None:
         every = _packed(units, np.ones(n, np.bool_), law.exactly)
@@ -208,7 +203,7 @@ def outputs(
     rows = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
     bias = np.require(b / units, np.float64, ["C", "W"])
     p = np.array(law.on_probability())
-    if _plain(law) and not slopes:  # what no output hears changes nothing
+    if law.independent and not slopes:  # what no output hears changes nothing
         heard = np.any(np.abs(rows) > NEGLIGIBLE, axis=0)
         heard[features] = True
         if not heard.all():
@@ -217,7 +212,7 @@ def outputs(
             rows, features, p = np.ascontiguousarray(rows[:, heard]), places[features], p[heard]
     kind = VALUES.index(law.values)
     allowed = np.maximum(tol * p[features] * value_moment(law.values, 2), np.finfo(np.float64).tiny)
-    uniform = _plain(law) and law.values == "uniform"
+    uniform = law.independent and law.values == "uniform"
     if uniform and slopes and law.n_features <= FOLDED:
         found = Outputs(*by_folds(rows, features, bias, p))
     elif law.n_features <= FEW.get(law.values, 0):
@@ -303,10 +298,10 @@ def exact_loss(
     Notes
     -----
     Few features with bounded values: all patterns are summed, and only rounding is left. Independent uniform
-    features: a lattice sum, with bounds for all that is cut off that are derived in `lattice`, good to 4e-12
-    of p/3 for 512 features with random weights. Other bounded values, groups, exactly k on: a simpler sum,
-    bounded alike. Sums of binary values have atoms, where the bound stays at 1e-4 of the loss and takes
-    seconds a row. Values without bounds: an integral that converges exponentially.
+    features: a lattice sum, good to 4e-12 of p/3 for 512 features with random weights. Other bounded values,
+    groups, exactly k on: a simpler sum. What these two cut off is bounded as `uniform` and `lattice` derive.
+    Sums of binary values have atoms, where the bound stays at 1e-4 of the loss and takes seconds a row.
+    Values without bounds: an integral that converges exponentially.
 
     Rounding is a model that brute force in exact arithmetic has not broken. It scales with the square of the
     range of the output. Weights may differ by any factor, except in the simpler sum, where the estimate grows

@@ -27,7 +27,8 @@ _NONE = 1e-25
 Integers = npt.NDArray[np.int64]
 Tree = tuple[FloatArray, Integers, Integers, Integers]
 
-# Rounding, in units of E (|b| + sum of |w| x)^2: random models of up to nine features stay below a hundredth.
+# Rounding, in units of E (|b| + sum of |w| x)^2. Random models of up to nine features, with weights over
+# twelve decades, stayed below 3 % of it.
 _ROUNDING = 2.0**-44
 
 

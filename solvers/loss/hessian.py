@@ -93,7 +93,7 @@ def row_hessian(
     row = real("row", row, -LARGEST, LARGEST)
     b, law = number("b", b, -LARGEST, LARGEST), as_features(law, row.size)
     frequencies = integer("frequencies", frequencies, 1, 2**24)
-    if law.exactly is not None or law.groups or law.values not in ("uniform", "symmetric"):
+    if not law.independent or law.values not in ("uniform", "symmetric"):
         return _by_differences(row, i, b, law)
     unit = float(law.scale[i])
     stretch = np.append(law.scale / unit, 1.0 / unit)

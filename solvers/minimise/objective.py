@@ -183,7 +183,7 @@ class Objective:
         law, n = self.features, self.n
         if self.limit:
             return _Classes(law, 1, np.array([0.0, 1.0]))
-        plain = law.values == "uniform" and not law.groups and law.exactly is None
+        plain = law.independent and law.values == "uniform"
         if plain and n <= FOLDED and self.up_to == n:
             return _Folds(law)
         few = n <= _FEW.get(law.values, 0)

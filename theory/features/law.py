@@ -117,9 +117,14 @@ class Features:
         return self._groups + [Block(one, table, chances[one[0]]) for one in alone]
 
     @property
+    def independent(self) -> bool:
+        """Whether the features are independent: no groups, and no number of them is given."""
+        return not self.groups and self.exactly is None
+
+    @property
     def alike(self) -> bool:
         """Whether the features are independent and uniform, with one p and one scale."""
-        plain = self.values == "uniform" and not self.groups and self.exactly is None
+        plain = self.independent and self.values == "uniform"
         return bool(plain and np.all(self.p == self.p[0]) and np.all(self.scale == self.scale[0]))
 
     # --- On and off -----------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def _without(value: Any, k: int, axis: int) -> Any:
         b = value.b if axis else np.delete(value.b, k)
         decoder = None if value.decoder is None else np.delete(value.decoder, k, axis)
         return Model(np.delete(value.W, k, axis), b, decoder)
-    if value.groups or value.exactly is not None:  # of which features, is part of it
+    if not value.independent:  # of which features, is part of it
         return value
     arrays = {field: np.delete(getattr(value, field), k) for field in _NUMBERS[Features]}
     return replace(value, n_features=value.n_features - 1, **arrays)
@@ -198,9 +198,8 @@ def code(value: Any) -> str:
         equal = value.ndim == 1 and value.size > 1 and np.ptp(value) == 0
         return repr(value.flat[0].item() if equal else value.tolist())
     if isinstance(value, tuple | list):
-        return f"({''.join(f'{code(one)}, ' for one in value)})".replace(
-            ", )", ",)" if len(value) == 1 else ")"
-        )
+        inside = ", ".join(map(code, value))
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
     return repr(value)
 
 
