@@ -62,24 +62,34 @@ class PairFlow:
 @kernel
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
     """Add up the flows of encoder and decoder with the shares that come before the eigenvalues."""
-    encoder, decoder, lam = parameters[0], parameters[1], np.expand_dims(parameters[2:], 1)
+    encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
     X = y.reshape((lam.size, y.size // lam.size))
-    scaled = lam * X
     V = out.reshape(X.shape)
-    V[:] = encoder * lam * (X - np.dot(X, np.dot(X.T, X)))
-    V += decoder * (scaled - np.dot(X, np.dot(X.T, scaled)))
+    # entries one by one: Numba compiles a broadcast in several times the time
+    for i in range(lam.size):
+        for j in range(X.shape[1]):
+            V[i, j] = lam[i] * X[i, j]
+    towards, along = np.dot(X, np.dot(X.T, X)), np.dot(X, np.dot(X.T, V))
+    for i in range(lam.size):
+        for j in range(X.shape[1]):
+            V[i, j] = encoder * lam[i] * (X[i, j] - towards[i, j]) + decoder * (V[i, j] - along[i, j])
 
 
 @kernel
 def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
     """Write the flow of A above that of B' for the eigenvalues in the parameters."""
-    lam, n = np.expand_dims(parameters, 1), parameters.size
+    n = parameters.size
     X = y.reshape((2 * n, y.size // (2 * n)))
-    A, C = X[:n], X[n:]
-    scaled = lam * C
+    A, C, scaled = X[:n], X[n:], np.empty((n, X.shape[1]))
     V = out.reshape(X.shape)
-    V[:n] = scaled - np.dot(A, np.dot(C.T, scaled))  # (1 - A B) Sigma B'
-    V[n:] = lam * (A - np.dot(C, np.dot(A.T, A)))
+    for i in range(n):
+        for j in range(X.shape[1]):
+            scaled[i, j] = parameters[i] * C[i, j]
+    by_C, by_A = np.dot(A, np.dot(C.T, scaled)), np.dot(C, np.dot(A.T, A))
+    for i in range(n):
+        for j in range(X.shape[1]):
+            V[i, j] = scaled[i, j] - by_C[i, j]  # (1 - A B) Sigma B'
+            V[n + i, j] = parameters[i] * (A[i, j] - by_A[i, j])
 
 
 def flow(
