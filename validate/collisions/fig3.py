@@ -66,11 +66,6 @@ def run_fig3(
         and ``independent`` of :func:`theory.expected_polysemantic`, and ``preference``, fitted to the mean,
         of :func:`theory.displaced_polysemantic` (nan if none fits).
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_fig3(8, (8, 16), runs=3, lam=0.02)
@@ -153,11 +148,6 @@ def run_course(
         Over (time, run): ``count``, polysemantic neurons if places are given out then; ``held``, share of the
         pairs of features whose overlap is positive, that is, held down by interference; ``nonzeros`` of an
         encoding. Attribute ``expected``: the count if chance alone decides.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -152,11 +152,6 @@ def run_remedy(
         ``pairs`` (lam): neurons that were split. Of (lam, eps, time): the counts of `outcomes`, and
         ``predicted`` and ``predicted_together``, the shares that `separated_share` gives for tied weights.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_remedy(8, 8, [0.2], [0.05], range(8), times=[6.0], device="cpu")

@@ -54,11 +54,6 @@ def run_trained(
         ``polysemantic_0.8`` at shifted thresholds, ``loss``, ``diverged``. Of (n_hidden): ``quoted``,
         n^2/(4 m).
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_trained(8, [8], 0.1, range(4), optimisers=["gd"], device="cpu")
@@ -121,11 +116,6 @@ def run_printed(
         0.8 and 1.2 in absolute value; ``polysemantic_0.5``, with weights above `ON`; ``dead`` and
         ``nonzeros`` of `collision_counts`; ``loss``. Of (n_hidden): ``quoted``, n^2/(4 m). Coordinate
         ``seed``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     References
     ----------
@@ -205,11 +195,6 @@ def run_untied(
         Of (case, time, run): ``mismatch``, ``cosine`` and ``norm_ratio`` over the features that are learned,
         ``dead`` features, ``polysemantic`` neurons, ``nonzeros``, ``loss``; see `train_l1`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_untied(8, 16, 0.05, range(4), times=[4.0], cases=["equal start"], device="cpu")
@@ -275,11 +260,6 @@ def run_cooccurrence(
         ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``; ``after``, the polysemantic neurons
         of models that were trained with one feature at a time before, with as many as at p = 0, in ``before``
         (lam, run). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected number of features on, p n.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----

@@ -135,13 +135,6 @@ def run_trained(
         rugs of this size; ``predicted`` (case, decoder), in the limit of many features (for TopK, of so many
         on independent noise); ``k`` (case).
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
-
     Examples
     --------
     >>> ds = run_trained([(0.1, 0.5)], n_features=16, seeds=[0, 1], steps=[50], samples=4096)

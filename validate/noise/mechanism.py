@@ -62,11 +62,6 @@ def run_mechanism(
         |W_k|) less the same without noise, and ``force`` (run), the mean rate at which bipolar noise would
         sparsify them (:func:`theory.noise.sparsifying_rate`).
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_mechanism(2, 4, time=2.0, runs=2, lone_runs=2, averaged_runs=1)

@@ -122,11 +122,6 @@ def run_fig4(
         bipolar noise passes 1/2 (nan if it does not), and ``predicted_time``, by
         :func:`theory.noise.sparsification_time`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     References
     ----------
     Lecomte et al. (2024), Fig. 4; sizes and rates from the authors' code (`experiments/fourth_norm.py`).
@@ -210,11 +205,6 @@ def run_fig5(
         unit encodings of random l1 norm can lie where bipolar noise switches no wrong output on, above it
         they cannot (:func:`theory.noise.silent_l1_norm`).
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_fig5(3, 4, (0.01, 0.1), (0.1, 0.2), steps=(20, 50), runs=2)
@@ -285,11 +275,6 @@ def run_drop(
     xarray.Dataset
         Over (noise_std, learning_rate, run), means over encodings: ``shape``, |W_i|_4^4/|W_i|_2^4, and
         ``square``, |W_i|_2^2.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -97,11 +97,6 @@ def run_fig6(
         encoding; ``spread_norm``, the fourth norm of the spread encoding there; ``owned``, the part of the
         first encoding's squared length on neurons where another one has more than half of its own.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_fig6(3, 4, steps=20, runs=1, settle=1.0)
@@ -177,11 +172,6 @@ def run_stuck(
         Over (n_features, run): ``stuck``, the number of encodings that are :func:`stuck`, ``sparse``, that of
         encodings with a fourth norm of at least 1/2. ``norm`` (n_features): the mean fourth norm of stuck
         encodings (nan without any).
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -35,13 +35,6 @@ def run_agreement(
     xarray.Dataset
         ``fourth_norm`` over (noise, engine, run) after the last step: the same in distribution.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If torch is not installed.
-
     Examples
     --------
     >>> run_agreement(2, 3, steps=10, runs=2)["fourth_norm"].shape

@@ -80,11 +80,6 @@ def run_fig2(
         the curves that the source draws, 1/(1/sqrt(m) + lam t) and its square (`source_l1_norm`,
         `source_nonzeros`).
 
-    Raises
-    ------
-    ValueError
-        If an argument is outside its interval.
-
     Examples
     --------
     >>> ds = run_fig2(1000, 1e-3, times=[10, 1000], runs=4)
@@ -184,13 +179,6 @@ def run_agreement(
     xarray.Dataset
         What `run_fig2` returns, and over (run, time) the flow (`flow_nonzeros`, `flow_l1_norm`) and the
         training (`trained_nonzeros`, `trained_l1_norm`).
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its interval.
-    ImportError
-        If PyTorch is not installed.
     """
     rate = number("learning_rate", learning_rate, 0, 1, brackets="(]")
     choice("optimizer", optimizer, ("sgd", "adamw"))
