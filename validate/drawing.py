@@ -3,7 +3,7 @@
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ __all__ = [
     "check_axes",
     "draw_estimates",
     "draw_means",
+    "finished",
     "plot_theory_vs_experiment",
     "size_axis",
     "svg",
@@ -63,6 +64,14 @@ def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
     ax.set(**{"xscale": "log", "xlabel": "n_features", **settings})
     ax.set_xticks(ticks, [f"{x:g}" if ticks.dtype.kind == "f" else str(x) for x in ticks])
     ax.minorticks_off()
+
+
+def finished(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
+    """Return axes with these settings and a legend at a place, or by its options; None is none."""
+    ax.set(**settings)
+    if legend is not None:
+        ax.legend(**({"loc": legend} if isinstance(legend, str) else legend))
+    return ax
 
 
 def widest(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
@@ -137,9 +146,7 @@ def plot_theory_vs_experiment(
     middle, half = student(values, axis=0)
     said = f"their mean, {LEVEL:.0%} interval" if len(dots) == len(values) else f"mean of all, {LEVEL:.0%}"
     ax.errorbar(x, middle, half, fmt="o", color=colour, markersize=3, elinewidth=0.8, label=said)
-    ax.set(xlabel=_label(x), ylabel=_label(experiment))
-    ax.legend()
-    return ax
+    return finished(ax, xlabel=_label(x), ylabel=_label(experiment))
 
 
 def _plot_curve(curve: xr.DataArray | tuple[Any, ...], ax: Axes) -> None:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from ...solvers.codes import MODELS, envelopes
 from ...theory import arguments
 from ...theory.codes import CODES
-from ..drawing import widest
+from ..drawing import finished, widest
 from ..experiment import Figure
 
 # Codes are drawn by kind: names beginning with the same word.
@@ -132,10 +132,9 @@ def plot_envelope(
     lines = ax.contour(one["p"], one["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
     ax.clabel(lines, fontsize=6, fmt="%g")
     _name_regions(winner, one, ax, taken)
-    ax.set(xscale="log", xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
-    ax.set_title(f"{models} models")
     ax.grid(False)
-    return ax
+    ax.set(xscale="log", title=f"{models} models")
+    return finished(ax, None, xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
 
 
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
@@ -149,10 +148,8 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
         loss = line["loss"].sel(models=models) / unit
         ax.plot(line["p"], loss, color=colour, linestyle=style, label=f"{models} codes")
     ax.plot(line["p"], line["lower_bound"] / unit, color="0.4", label="proved lower bound")
-    ax.set(xscale="log", yscale="log", xlabel="feature probability p", ylabel="loss / (p/3)")
-    ax.set_title(f"ratio = {float(line['ratio']):.3g}")
-    ax.legend()
-    return ax
+    ax.set(xscale="log", yscale="log", title=f"ratio = {float(line['ratio']):.3g}")
+    return finished(ax, xlabel="feature probability p", ylabel="loss / (p/3)")
 
 
 def envelope_figure(ds: xr.Dataset) -> Figure:

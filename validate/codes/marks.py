@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import check_axes
+from ..drawing import check_axes, finished
 from ..experiment import Figure
 from ..statistics import LEVEL, student
 from ..training import models_at
@@ -95,10 +95,9 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
         if mine[0]:
             ax.axvline(mine[0] - 0.5, color="0.6", linewidth=0.6)
     ax.set(xlim=(-0.5, place[-1] + 0.5), ylim=(0, HIGHEST))
-    ax.set(xlabel="ratio n_hidden/n_features", ylabel="loss / loss of the rug")
     ax.grid(False, axis="x")
-    ax.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    return ax
+    above = {"ncols": 2, "loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    return finished(ax, above, xlabel="ratio n_hidden/n_features", ylabel="loss / loss of the rug")
 
 
 def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
@@ -120,8 +119,7 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
         text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
         ax.plot(*at, "o", color="black", markersize=3.5)
         ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
-    ax.set(title="best balanced code; trained models in % of it")
-    return ax
+    return finished(ax, None, title="best balanced code; trained models in % of it")
 
 
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:

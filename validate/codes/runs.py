@@ -16,7 +16,7 @@ from ...solvers.codes.hessian_rug import rug_hessian, rug_point
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ..drawing import size_axis
+from ..drawing import finished, size_axis
 from ..experiment import from_rows
 from ..stored import REFERENCE
 from ..training import grid, train
@@ -268,7 +268,5 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["n_features"], -case["lowest"], "o-", color=f"C{c + 1}", markersize=3.6, label=label)
     sizes = ds["n_features"].values
     ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")
-    ax.set(yscale="log", ylabel="- least curvature / p")
     size_axis(ax, sizes)
-    ax.legend(fontsize=7)
-    return ax
+    return finished(ax, {"fontsize": 7}, yscale="log", ylabel="- least curvature / p")

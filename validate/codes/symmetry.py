@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from ...solvers.rug import optimum
 from ...theory import rug
-from ..drawing import draw_means, size_axis
+from ..drawing import draw_means, finished, size_axis
 from ..files import read_dataset
 from ..statistics import LEVEL, Estimate, mean, measured
 from ..stored import REFERENCE, stored_facts
@@ -163,8 +163,5 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
     sizes = np.unique(ds["n_features"])
     if name == "lyapunov_max":
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
-    ax.set(yscale="log", ylabel=label)
     size_axis(ax, sizes)
-    if legend:
-        ax.legend(fontsize=7)
-    return ax
+    return finished(ax, {"fontsize": 7} if legend else None, yscale="log", ylabel=label)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.collisions.untied import untied_length_ratio
-from ..drawing import check_axes, draw_estimates, draw_means, size_axis
+from ..drawing import check_axes, draw_estimates, draw_means, finished, size_axis
 from ..statistics import share
 from .counts import ZERO
 from .trained import NAMES
@@ -58,21 +58,18 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
     Of `run_fig3`, `run_trained` or `run_printed`.
     """
     ax, least = _against_m(ds, ax, ratio=False)
-    ax.set(yscale="log", ylabel="polysemantic neurons")
+    ax.set_yscale("log")
     if np.isfinite(least):
         ax.set_ylim(bottom=least / 7)  # room for the legend below the data
-    ax.legend(loc="lower left")
-    return ax
+    return finished(ax, "lower left", ylabel="polysemantic neurons")
 
 
 def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw mean counts over n^2/(4m) against m, and the predictions over the same; data as in `plot_fig3`."""
     ax, _ = _against_m(ds, ax, ratio=True)
-    ax.set_ylabel("polysemantic neurons / (n²/4m)")
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom - 0.45 * (top - bottom), top)
-    ax.legend(loc="lower right", ncols=2)
-    return ax
+    return finished(ax, {"loc": "lower right", "ncols": 2}, ylabel="polysemantic neurons / (n²/4m)")
 
 
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -89,9 +86,7 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
     ticks = [0.0, 0.03, 0.1, 0.3, 1.0, 3.0]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    ax.set_xlim(-0.01, 1.2 * float(ds["time"].max()))
-    ax.legend(loc="upper left")
-    return ax
+    return finished(ax, "upper left", xlim=(-0.01, 1.2 * float(ds["time"].max())))
 
 
 def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
@@ -110,10 +105,8 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
     ax.axhline(1, color="0.8", linewidth=0.8, zorder=0)
     ax.axvline(1, color="C0", linestyle=":", label="predicted scale, p = λ/4")
     ax.set(xscale="log", xlabel="p / (λ/4)", ylabel="count / that with one-hot inputs")
-    ax.set_title(f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, weights above {level}")
-    ax.set_ylim(-0.03, max(1.2, ax.get_ylim()[1]))
-    ax.legend(loc="lower left")
-    return ax
+    title = f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, weights above {level}"
+    return finished(ax, "lower left", title=title, ylim=(-0.03, max(1.2, ax.get_ylim()[1])))
 
 
 def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
@@ -128,11 +121,10 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
         style = {"color": f"C{k}", "markersize": 3, "elinewidth": 0.8, "fmt": MARKS[k], "capsize": 0}
         draw_estimates(ax, some["time"], found, **style)
     ax.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
-    ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted", ylim=(-0.03, 1.2))
-    ax.set_title(f"λ = {float(ds['lam'][i]):g} (printed loss), {int(ds['pairs'][i])} pairs")
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    ax.legend(loc="upper left")  # no share is above 1: there is room
-    return ax
+    title = f"λ = {float(ds['lam'][i]):g} (printed loss), {int(ds['pairs'][i])} pairs"
+    ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted")
+    return finished(ax, "upper left", title=title, ylim=(-0.03, 1.2))  # no share is above 1: there is room
 
 
 def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -147,6 +139,5 @@ def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.set_title("n = {n_features}, m = {n_hidden}, λ = {lam:g} (printed loss)".format(**ds.attrs))
     ax.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     ax.minorticks_off()
-    ax.set_ylim(0.9, 5 * ax.get_ylim()[1])
-    ax.legend(title=f"{ds.sizes['run']} seeds", loc="upper left", ncols=2)
-    return ax
+    legend = {"title": f"{ds.sizes['run']} seeds", "loc": "upper left", "ncols": 2}
+    return finished(ax, legend, ylim=(0.9, 5 * ax.get_ylim()[1]))

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import check_axes, draw_means, size_axis
+from ..drawing import check_axes, draw_means, finished, size_axis
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
 from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
@@ -34,9 +34,7 @@ def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
         ax.plot(ds["p"], at["loss"].sel(decoder=name) / least, ".-", label=NAMES[name])
     ax.plot(ds["p"], at["iterated"] / least, "k.:", label="iterated to its end")
     ax.set(xscale="log", xlabel="p", ylabel="loss / Bayes, one step", ylim=(-0.1, 4.1))
-    ax.set_title(f"ratio {float(at['ratio']):g}")
-    ax.legend()
-    return ax
+    return finished(ax, title=f"ratio {float(at['ratio']):g}")
 
 
 def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -46,9 +44,8 @@ def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.fill_between(p, line, 1, color="C3", alpha=0.15, linewidth=0, label="all recovered by iteration")
     ax.plot(p, line, ".-", color="C3", label="message passing")
     ax.plot(p, p, "k--", label="ratio = p: no decoder below")
-    ax.set(xscale="log", yscale="log", xlabel="p", ylabel="neurons per feature", ylim=(p.min(), 1))
-    ax.legend(loc="lower right")
-    return ax
+    ax.set(xscale="log", yscale="log", ylim=(p.min(), 1))
+    return finished(ax, "lower right", xlabel="p", ylabel="neurons per feature")
 
 
 def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -59,9 +56,7 @@ def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
         label = f"p = {float(at['p']):g}, ratio {float(at['ratio']):g}"
         ax.plot(ds["step"], at["law"], color=f"C{i}", linewidth=1, label=label)
         draw_means(ax, ds["step"].values, at["error"].transpose("step", "seed").values, color=f"C{i}", ms=3)
-    ax.set(yscale="log", xlabel="step", ylabel="loss per feature")
-    ax.legend()
-    return ax
+    return finished(ax, yscale="log", xlabel="step", ylabel="loss per feature")
 
 
 def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -71,9 +66,7 @@ def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
         share = ds["recovered"].sel(n_features=n).mean("run")
         ax.plot(ds["around"], share, ".-", label=f"n = {n}")
     ax.axvline(1, color="0.5", linestyle="--", label="state evolution")
-    ax.set(xlabel="ratio / ratio of the line", ylabel="share of runs that recover all")
-    ax.legend()
-    return ax
+    return finished(ax, xlabel="ratio / ratio of the line", ylabel="share of runs that recover all")
 
 
 def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -86,9 +79,8 @@ def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
             values = ratio.isel(case=i).sel(decoder=name).values
             draw_means(ax, ds["n_features"].values, values, color=f"C{i}", fmt=marker, ms=4, label=label)
     ax.axhline(1, color="0.5", linewidth=0.8)
-    size_axis(ax, ds["n_features"], ylabel="loss on a rug / Gaussian limit")
-    ax.legend()
-    return ax
+    size_axis(ax, ds["n_features"])
+    return finished(ax, ylabel="loss on a rug / Gaussian limit")
 
 
 def _show_map(ds: xr.Dataset) -> Shown:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from ...theory import arguments
 from ...theory.linear import critical_loss
+from ..drawing import finished
 from .descent import ROUTES, RULES, courses, expected_losses, falling, largest_angles, moment_points
 
 NAMES = {
@@ -82,9 +83,7 @@ def _curves(values: xr.DataArray, ax: Axes) -> Axes:
         ax.plot(flow["time"], flow, color=f"C{i + 1}", label=NAMES[rule])
         ax.plot(flow["time"][i::4], trained[i::4], "o", color=f"C{i + 1}", markersize=3.5)
     ax.plot([], [], "o", color="0.4", markersize=3.5, label="PyTorch")
-    ax.set_xlabel("time t")
-    ax.legend()
-    return ax
+    return finished(ax, xlabel="time t")
 
 
 def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:

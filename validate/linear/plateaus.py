@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
+from ..drawing import finished
 from ..statistics import first_level
 from .descent import LABELS, MODELS, ROUTES, courses, expected_losses, falling, moment_points
 
@@ -160,10 +161,8 @@ def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0
         label = f"predicted escape, {LABELS[model]}"
         ax.plot(one["predicted"], middles, f"|C{i + 1}", ms=14, markeredgewidth=1.6, label=label)
     what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
-    ax.set(xscale="log", xlabel="time t of the flow", ylabel="loss per feature", title=what)
-    ax.set_ylim(0, 1.08 * levels.max())
-    ax.legend()
-    return ax
+    ax.set(xscale="log", ylim=(0, 1.08 * levels.max()), title=what)
+    return finished(ax, xlabel="time t of the flow", ylabel="loss per feature")
 
 
 def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -179,6 +178,4 @@ def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
         one = ds.sel(data="expected")
         middle = one["predicted"].mean("run").values.ravel()
         ax.plot(middle, 1 + lags(one).values.ravel(), "x", color="C0", label="with steps of this length")
-    ax.set(xlabel="predicted time of escape", ylabel="measured / predicted")
-    ax.legend()
-    return ax
+    return finished(ax, xlabel="predicted time of escape", ylabel="measured / predicted")

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import reconstruction_loss, spectrum, weighted_optimum
+from ..drawing import finished
 from .descent import LABELS, MODELS, descend, moment_points
 
 BIASES = ("bias", "no bias")
@@ -111,9 +112,8 @@ def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
         ax.plot(shares, "s" if j else "o", **style)[0].set(label=label, fillstyle="full")
     ax.plot([], [], color="0.4", linewidth=1, label="weighted PCA")
     kept = "$|W_i|^2$" if model == "tied" else "$(AB)_{ii}$"
-    ax.set(xlabel="feature, by importance", ylabel=f"kept: {kept}", title=f"{LABELS[model]} weights")
-    ax.legend()
-    return ax
+    ax.set(xlabel="feature, by importance", ylabel=f"kept: {kept}")
+    return finished(ax, title=f"{LABELS[model]} weights")
 
 
 def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -127,5 +127,4 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
             name = f"PyTorch, {LABELS[model]}, {bias}"
             ax.plot(ds["p"], least, "os"[i], color=f"C{i + 2}", label=name, **style)
     ax.set(xlabel="probability p that a feature is on", ylabel="loss / loss of dedicated features")
-    ax.legend()
-    return ax
+    return finished(ax)

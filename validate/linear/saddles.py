@@ -12,6 +12,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
+from ..drawing import finished
 from . import descent
 from .descent import MODELS, ROUTES, courses, expected_losses, falling, largest_angles, moment_points
 
@@ -208,6 +209,4 @@ def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
         markers[0].set_label(label)
     what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
     ax.set(xscale="log", xlabel="time t × equal eigenvalue", title=f"trained on {what}")
-    ax.set(ylabel="angle to the subspace (degrees)", ylim=(-2, 92))
-    ax.legend(title="subspace")
-    return ax
+    return finished(ax, {"title": "subspace"}, ylabel="angle to the subspace (degrees)", ylim=(-2, 92))

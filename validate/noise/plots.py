@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import draw_estimates, draw_means
+from ..drawing import draw_estimates, draw_means, finished
 from ..statistics import share
 from .mechanism import judged
 
@@ -38,12 +38,11 @@ def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.plot([], [], color=_RESTING, linestyle="--", linewidth=0.8, label="normal, same colours")
     ax.plot([], [], "v", color="w", markeredgecolor="C0", label="predicted time to 1/2")
     ax.axhline(3 / ds.attrs["n_hidden"], color=_RESTING, linewidth=0.8, linestyle=":", label="3/m")
-    ax.set(xlabel="learning rate × steps", ylabel=_FOURTH, ylim=(0, 1.35))
-    ax.legend(ncols=2, loc="upper center")
-    return ax
+    legend = {"ncols": 2, "loc": "upper center"}
+    return finished(ax, legend, xlabel="learning rate × steps", ylabel=_FOURTH, ylim=(0, 1.35))
 
 
-def _fig5(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> None:
+def _fig5(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> Axes:
     at, quiet = ds[x].values, float(ds["quiet"].isel(step=-1).mean())
     ax.axhline(quiet, color=_RESTING, linewidth=0.8, linestyle=":", label="no noise, no l1")
     grown = ds[name].isel(step=-1).mean("run").values - quiet
@@ -53,21 +52,18 @@ def _fig5(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple
     ax.plot(at, ds[name.replace("by_", "") + "_drop"], color="C0", label=labels[0])
     for k, step in enumerate(ds["step"].values):
         _means(ax, ds[x], ds[name].isel(step=k), color=f"C{k + 1}", label=f"{step} steps")
-    ax.set(xscale="log", xlabel=labels[1], ylabel=_FOURTH, ylim=(0, 1.8))
-    ax.legend(loc="upper left")
+    return finished(ax, "upper left", xscale="log", xlabel=labels[1], ylabel=_FOURTH, ylim=(0, 1.8))
 
 
 def plot_fig5_lam(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw last fourth norms against the l1 strength (Fig. 5a); of `run_fig5`."""
-    _fig5(ds, ax, "lam", "by_lam", 1, ("one-hot encodings", "λ of the printed loss"))
-    return ax
+    return _fig5(ds, ax, "lam", "by_lam", 1, ("one-hot encodings", "λ of the printed loss"))
 
 
 def plot_fig5_noise(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw last fourth norms against bipolar noise (Fig. 5b); of `run_fig5`."""
     ax.axvline(ds.attrs["silent_std"], ymax=0.6, color="C4", linewidth=1, label="can be silent below")
-    _fig5(ds, ax, "noise_std", "by_noise", 4, ("one-hot, orthogonal", _SIGMA))
-    return ax
+    return _fig5(ds, ax, "noise_std", "by_noise", 4, ("one-hot, orthogonal", _SIGMA))
 
 
 def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -77,9 +73,8 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
         for name, fmt, label in names:
             values = ds[name].isel(learning_rate=k)
             _means(ax, ds["noise_std"], values, fmt=fmt, color=f"C{k + 1}", label=f"{label}, rate {rate:g}")
-    ax.set(xlabel=_SIGMA, ylabel="mean over encodings", ylim=(0, 1.05), xticks=ds["noise_std"])
-    ax.legend(loc="lower left")
-    return ax
+    ax.set(ylim=(0, 1.05), xticks=ds["noise_std"])
+    return finished(ax, "lower left", xlabel=_SIGMA, ylabel="mean over encodings")
 
 
 def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -91,9 +86,8 @@ def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot([], [], label=label, **style)
     at_rest = "spread encoding at the minimum of the averaged loss"
     ax.axhline(float(ds["spread_norm"]), color="C0", linewidth=1, label=at_rest)
-    ax.set(xlabel="learning rate × steps", ylabel="fourth norm $|W_i|_4^4$", ylim=(0, 1.6))
-    ax.legend(loc="upper left")
-    return ax
+    ax.set(xlabel="learning rate × steps", ylabel="fourth norm $|W_i|_4^4$")
+    return finished(ax, "upper left", ylim=(0, 1.6))
 
 
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -101,11 +95,9 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     n, m = ds["W"].shape
     ax.grid(False)
     picture = ax.imshow(ds["W"].values, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
-    ax.set(xlabel="neuron, sorted", ylabel="feature, sorted by fourth norm")
-    ax.set_xticks(range(0, m, max(1, m // 8)))
-    ax.set_yticks(range(n))
+    ax.set(xticks=range(0, m, max(1, m // 8)), yticks=range(n))
     ax.figure.colorbar(picture, ax=ax, label="weight")
-    return ax
+    return finished(ax, None, xlabel="neuron, sorted", ylabel="feature, sorted by fourth norm")
 
 
 def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -115,9 +107,8 @@ def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
     for k, (label, having) in enumerate(hits.items()):
         found = [share(int(count), ds.sizes["run"]) for count in having.sum("run")]
         draw_estimates(ax, ratio * (0.99 + 0.02 * k), found, fmt="o-", color=f"C{k + 1}", label=label)
-    ax.set(xlabel="n/m", ylabel=f"share of {ds.sizes['run']} runs", ylim=(-0.05, 1.3))
-    ax.legend(loc="upper left")
-    return ax
+    label = f"share of {ds.sizes['run']} runs"
+    return finished(ax, "upper left", xlabel="n/m", ylabel=label, ylim=(-0.05, 1.3))
 
 
 def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -131,20 +122,18 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
     _means(ax, ds["learning_rate"], ds["by_rate"], label="measured")
     draw_estimates(ax, [0], [judged(ds)["first"]], fmt="D", color="C2", label="at rate 0")
     top = float(ds["by_rate"].mean("run").max())
-    ax.set(xlabel="learning rate", ylabel=_GROWTH, ylim=(-0.04, 1.9 * max(top, 0.01)))
     ax.set_xticks([0, *rates], [f"{rate:g}" for rate in (0, *rates)])
-    ax.legend(loc="upper right")
-    return ax
+    ends = (-0.04, 1.9 * max(top, 0.01))
+    return finished(ax, "upper right", xlabel="learning rate", ylabel=_GROWTH, ylim=ends)
 
 
 def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth against the number of encodings; of `run_mechanism`."""
     ax.axhline(0, color=_RESTING, linewidth=0.8)
     _means(ax, ds["n_features"], ds["by_number"])
-    ax.set(xlabel="encodings n", ylabel=_GROWTH)
     ax.set_xscale("log", base=2)
     ax.set_xticks(ds["n_features"].values, [str(k) for k in ds["n_features"].values])
-    return ax
+    return finished(ax, None, xlabel="encodings n", ylabel=_GROWTH)
 
 
 def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:

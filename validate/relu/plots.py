@@ -1,5 +1,6 @@
 """Figures of the ReLU output model."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from ...solvers.relu import PHASES
 from ...theory import arguments
-from ..drawing import check_axes, draw_estimates, widest
+from ..drawing import check_axes, draw_estimates, finished, widest
 from ..statistics import share
 from .phases import MODELS
 from .sphere import LOSSES
@@ -31,9 +32,9 @@ def _curve(ax: Axes, x: npt.ArrayLike, y: npt.ArrayLike, k: int, line: str = "-"
     ax.plot(x, y, MARKERS[k % len(MARKERS)] + line, **whole)
 
 
-def _set(ax: Axes, **settings: Any) -> Axes:
-    """Give axes their scales and labels; logarithmic axes of few decades get plain numbers."""
-    ax.set(**settings)
+def _set(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
+    """As `finished`; logarithmic axes of few decades get plain numbers."""
+    finished(ax, legend, **settings)
     for name, axis in (("xscale", ax.xaxis), ("yscale", ax.yaxis)):
         low, high = sorted(axis.get_view_interval())
         if settings.get(name) == "log" and high < 1e4 * low:
@@ -73,9 +74,8 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
         ax.text(*place, PHASES[index], ha="center", va="center", path_effects=outline)
     ax.set(xlim=ds["p"].values[[0, -1]], ylim=ds["importance"].values[[0, -1]])
     ax.grid(False)
-    if ours.any():
-        ax.legend(loc="lower right", frameon=True, framealpha=0.9)
-    return _set(ax, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=MODELS[model])
+    legend = {"loc": "lower right", "frameon": True, "framealpha": 0.9} if ours.any() else None
+    return _set(ax, legend, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=MODELS[model])
 
 
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
@@ -89,7 +89,7 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     ax.contourf(*place, differs, levels=[0.5, 1.5], colors="none", hatches=["////"])
     ax.grid(False)
     title = f"patterns picked by hand, {MODELS[model]}"
-    return _set(ax, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=title)
+    return _set(ax, None, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=title)
 
 
 def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -102,8 +102,8 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
         _curve(ax, ds["p"], ds["best_saved"][i], i, "", **style)
     for at in ds["crossing_p"].values:
         ax.axvline(at, color="0.8", linewidth=0.8, zorder=0)
-    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return _set(ax, xscale="log", xlabel=DENSITY, ylabel="features' worth of loss saved")
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    return _set(ax, beside, xscale="log", xlabel=DENSITY, ylabel="features' worth of loss saved")
 
 
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -114,9 +114,8 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
         for j, n in enumerate(ds["n_features"].values):
             _curve(ax, ds["on"], ds["share"][i, j], j, "", color=f"C{i + 1}", label=f"{kind}, D = {n}")
         ax.plot(ds["on"], ds["bound"][i, -1], ":", color=f"C{i + 1}", label=f"bound for {kind}")
-    ax.legend(loc="lower right", fontsize=7)
-    xlabel, ylabel = "expected number of features on, D (1 - S)", "share of two or more on"
-    return _set(ax, xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+    ax.set(xlabel="expected number of features on, D (1 - S)", ylabel="share of two or more on")
+    return _set(ax, {"loc": "lower right", "fontsize": 7}, xscale="log", yscale="log")
 
 
 def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -125,10 +124,8 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
     for i, name in enumerate(ds["small"].values):
         # Differences below 1e-9 are rounding.
         _curve(ax, ds["small_p"], np.maximum(ds["regret"][i], 1e-9), i, label=str(name))
-    ax.legend()
-    title = "models chosen without two or more on"
-    ylabel = "loss above the best, relative"
-    return _set(ax, xscale="log", yscale="log", xlabel=DENSITY, ylabel=ylabel, title=title)
+    ax.set(title="models chosen without two or more on", ylabel="loss above the best, relative")
+    return _set(ax, xscale="log", yscale="log", xlabel=DENSITY)
 
 
 def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
@@ -142,14 +139,12 @@ def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
         _curve(ax, mine["n_features"], mine[name] / (mine["n_features"] / 3.0), i, label=label)
     ax.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend()
-    ylabel = "L$_1$ / that of the zero model"
-    return _set(ax, xlabel="features", ylabel=ylabel, title=f"{n_hidden} hidden dimensions")
+    ax.set(ylabel="L$_1$ / that of the zero model", title=f"{n_hidden} hidden dimensions")
+    return _set(ax, xlabel="features")
 
 
 def _cases(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
     ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
-    ax.legend()
     return _set(ax, **settings)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import size_axis
+from ..drawing import finished, size_axis
 from ..statistics import student
 
 # Marker and colour of a model's size (Okabe and Ito).
@@ -37,9 +37,8 @@ def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
     reach = float(abs(ds["rug"]).quantile(0.999))
     image = ax.imshow(ds["rug"], cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="R$_{ij}$ (diagonal = 1)", shrink=0.85, extend="max")
-    ax.set(xlabel="input j", ylabel="output i")
     ax.grid(False)
-    return ax
+    return finished(ax, None, xlabel="input j", ylabel="output i")
 
 
 def _lines(ax: Axes, line: xr.Dataset, x: str) -> None:
@@ -59,10 +58,8 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
     _markers(ax, some, "model_ratio", ds["n_features"].values if legend else None)
     rug = float((line["loss"] / line["zero_ratio_loss"]).sel(ratio=0.9, method="nearest"))
     low = np.fmin.reduce([rug, 0.3, *some["trained"].values.ravel()])
-    ax.set(ylim=(0.6 * low, 1.6), xlim=(0, 1), xlabel="ratio n_hidden / n_features", title=f"p = {p:g}")
-    if legend:
-        ax.legend(loc="lower left")
-    return ax
+    ax.set(ylim=(0.6 * low, 1.6), xlim=(0, 1), xlabel="ratio n_hidden / n_features")
+    return finished(ax, "lower left" if legend else None, title=f"p = {p:g}")
 
 
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
@@ -73,10 +70,8 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
     ax.plot(ds["p"], small, color="C6", linestyle=":", linewidth=2, label="small-p law")
     some = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
     _markers(ax, some, "model_p", ds["n_features"].values if legend else None)
-    ax.set(xscale="log", xlabel="feature probability p", title=f"ratio ≈ {ratio:g}")
-    if legend:
-        ax.legend(loc="lower right")
-    return ax
+    place, title = "lower right" if legend else None, f"ratio ≈ {ratio:g}"
+    return finished(ax, place, xscale="log", xlabel="feature probability p", title=title)
 
 
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -92,10 +87,9 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
         if mine.any():
             some = ds.isel(model=mine, end=-1)
             ax.plot(some["model_ratio"] / p, some["trained"], "o", color=colour, markersize=3, alpha=0.8)
-    ax.set(xscale="log", xlim=(0.1, 10), ylim=(0, 1.05), xlabel="ratio / p", ylabel="loss / loss at ratio 0")
     ax.axvline(1, color="0.8", linewidth=0.8, zorder=0)
-    ax.legend()
-    return ax
+    ax.set(xscale="log", xlim=(0.1, 10), ylim=(0, 1.05))
+    return finished(ax, xlabel="ratio / p", ylabel="loss / loss at ratio 0")
 
 
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
@@ -114,10 +108,8 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
                 label = f"p = {p:g}" if filled else None
                 ax.errorbar(*np.transpose(cells), label=label, **look)
     ax.axhline(1, color="C0")
-    ax.set(yscale="log", ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
     size_axis(ax, sizes)
-    ax.legend()
-    return ax
+    return finished(ax, yscale="log", ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
 
 
 def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
@@ -134,9 +126,7 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
         ax.plot(x, exact, "_", color="C2", markersize=9, label=said[1])
     ax.axhline(1, color="C0", label="macroscopic (n → ∞)")
     ax.set(xscale="log", xlabel="n_features", ylabel="rug's loss / macroscopic loss")
-    ax.set_title(f"p = {float(ds['p']):g}, ratio = {float(ds['ratio']):g}")
-    ax.legend()
-    return ax
+    return finished(ax, title=f"p = {float(ds['p']):g}, ratio = {float(ds['ratio']):g}")
 
 
 def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -147,10 +137,8 @@ def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["shift"], some["profile"], color=colour, label=f"ratio = {ratio:g}")
         ax.plot(some["best_shift"], some["best"], "o", color=colour, markersize=4)
     ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
-    ax.set(xlabel="shift b / (a σ)", ylabel="loss / loss at ratio 0", xlim=(-5, 6))
-    ax.set_title(f"p = {ds.attrs['p']:g}")
-    ax.legend()
-    return ax
+    ax.set(xlim=(-5, 6), title=f"p = {ds.attrs['p']:g}")
+    return finished(ax, xlabel="shift b / (a σ)", ylabel="loss / loss at ratio 0")
 
 
 def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -161,8 +149,7 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.figure.colorbar(mesh, ax=ax, label="optimal shift b / (a σ)", extend="both")
     ax.plot(ds["p"], ds["crossover_ratio"], color="C0", label="b = 0")
     ax.plot(ds["p"], ds["p"], color="0.4", linestyle=":", label="ratio = p")
-    ax.set(xscale="log", yscale="log", xlabel="feature probability p", ylabel="ratio n_hidden / n_features")
-    ax.set_ylim(float(ds["ratio"].min()), 1)
-    ax.legend(loc="lower right", frameon=True, framealpha=0.9)
+    ax.set(xlabel="feature probability p", ylabel="ratio n_hidden / n_features")
     ax.grid(False)
-    return ax
+    framed = {"loc": "lower right", "frameon": True, "framealpha": 0.9}
+    return finished(ax, framed, xscale="log", yscale="log", ylim=(float(ds["ratio"].min()), 1))

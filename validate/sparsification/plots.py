@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import draw_means, plot_theory_vs_experiment
+from ..drawing import draw_means, finished, plot_theory_vs_experiment
 from ..statistics import LEVEL
 
 NAMES = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
@@ -16,8 +16,7 @@ def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
     ax.set(xscale="log", yscale="log")
     ax.plot(t, ds[f"source_{name}"], color="0.5", linestyle="--", label="source, constants 1")
     plot_theory_vs_experiment(law, runs.assign_attrs(long_name=NAMES[name]), ax)
-    ax.set_xlabel("time t")
-    return ax
+    return finished(ax, None, xlabel="time t")
 
 
 def plot_nonzeros(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -49,8 +48,7 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     ax.set(xscale="log", yscale="log", ylim=(0.2, 8), xlabel="time t", ylabel=f"{NAMES[name]} / limit law")
     ax.set_yticks([0.3, 0.5, 1, 2, 3], ["0.3", "0.5", "1", "2", "3"])
     ax.minorticks_off()
-    ax.legend(loc="upper right")
-    return ax
+    return finished(ax, "upper right")
 
 
 def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
@@ -67,6 +65,5 @@ def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.plot(t, ds["limit"].values, color="C0", label="limit of many weights")
     ax.plot(t[some], ds["relative_variance"].values[some], "o", color="C1", markersize=2.5, label="exact run")
     high = np.nanmax(ds["upper"].values[some]) if some.any() else 1.0
-    ax.set(xscale="log", xlabel="time t", ylabel="relative variance of survivors", ylim=(0, 1.05 * high))
-    ax.legend()
-    return ax
+    ax.set(xscale="log", ylim=(0, 1.05 * high))
+    return finished(ax, xlabel="time t", ylabel="relative variance of survivors")
