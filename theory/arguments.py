@@ -30,6 +30,7 @@ __all__ = [
     "indices",
     "instance",
     "integer",
+    "integers",
     "matrix",
     "number",
     "plain",
@@ -232,6 +233,19 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     if not exact or found < low or (high is not None and found > high):
         raise ValueError(message)
     return found
+
+
+def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
+    """Return several arguments as `integer` does: by name their value, the least and, if any, the largest.
+
+    Examples
+    --------
+    >>> integers(n_features=(8, 1), n_hidden=(0, 1, 8))
+    Traceback (most recent call last):
+        ...
+    ValueError: `n_hidden` must be an integer of at least 1 and at most 8; got 0.
+    """
+    return [integer(name, *one) for name, one in given.items()]
 
 
 def power_of_two(name: str, value: Any) -> int:

@@ -1,9 +1,10 @@
 """Collisions of features under l1 regularisation, in training (Lecomte et al. 2024, §2, §5, App. A)."""
 
-from .counts import DEAD, ON, SHIFTED, ZERO, collision_counts
+from ...solvers.collisions.counts import DEAD, ON, SHIFTED, ZERO, collision_counts
+from ...solvers.collisions.splitting import Split, outcomes, split_neurons
 from .fig3 import run_course, run_fig3
 from .plots import plot_cooccurrence, plot_course, plot_fig3, plot_ratio, plot_remedy, plot_untied
-from .remedy import VARIANTS, Split, outcomes, run_remedy, run_variants, split_neurons
+from .remedy import VARIANTS, run_remedy, run_variants
 from .trained import CASES, run_cooccurrence, run_printed, run_trained, run_untied
 from .training import train_l1
 

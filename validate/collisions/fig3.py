@@ -7,10 +7,10 @@ import xarray as xr
 from scipy import optimize
 
 from ...solvers import collisions as solvers
+from ...solvers.collisions.counts import ON
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
-from .counts import ON
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0
@@ -72,11 +72,10 @@ def run_fig3(
     >>> ds["polysemantic"].shape, float(ds["quoted"][1])
     ((2, 3), 1.0)
     """
-    n = arguments.integer("n_features", n_features, 2)
+    n, runs = arguments.integers(n_features=(n_features, 2), runs=(runs, 2))
     sizes = [arguments.integer("n_hidden", m, (n + 1) // 2) for m in n_hidden]
     if not sizes:
         raise ValueError("`n_hidden` must hold one number or more; got [].")
-    runs = arguments.integer("runs", runs, 2)
     arguments.real("lam", lam, 0.0, brackets="(]")
     arguments.real("scale", scale, 0.0, brackets="(]")
     found = [_counted(first_weights(n, m, runs, scale, seed), lam, workers) for m in sizes]
@@ -155,9 +154,8 @@ def run_course(
     >>> ds["count"].dims, ds["count"].shape
     (('time', 'run'), (10, 4))
     """
-    n = arguments.integer("n_features", n_features, 2)
+    n, runs = arguments.integers(n_features=(n_features, 2), runs=(runs, 2))
     m = arguments.integer("n_hidden", n_hidden, (n + 1) // 2)
-    runs = arguments.integer("runs", runs, 2)
     lam = arguments.number("lam", lam, 0.0, brackets="(]")
     stops = arguments.vector("times", arguments.real("times", times, 0.0))
     if np.any(np.diff(stops) < 0):

@@ -1,23 +1,19 @@
 """The remedy of Lecomte et al. (2024), §5: split each polysemantic neuron in two, perturb, train on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ...solvers.collisions.counts import ZERO
+from ...solvers.collisions.splitting import OUTCOMES, PROTOCOLS, Split, outcomes, split_neurons
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.collisions.splitting import separated_share
-from .counts import ON, ZERO
 from .training import merged, signed_root, train_l1
 
-__all__ = ["OUTCOMES", "VARIANTS", "Split", "outcomes", "run_remedy", "run_variants", "split_neurons"]
-
-PROTOCOLS = ("tied", "untied")
-OUTCOMES = ("apart", "together", "undecided", "lost")
 # Ways to split, as options of `run_remedy`. The source's loss has the l1 term on activations: after an untied
 # split it acts on the encoder. The authors' code has it on the weights of both.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -29,86 +25,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 # Of the printed loss, as in training from random weights: perturbations interfere among all features.
 RATE = 0.05
-
-
-@dataclass(frozen=True)
-class Split:
-    """Encoder and decoder after a split, and which pairs of features were to be parted.
-
-    ``encoder``, ``decoder``: (n_features, wider) arrays, the same array if the protocol is "tied"; the second
-    copies are the last columns. ``pairs``: (split neurons, 2) features that shared the neuron. ``copies``:
-    (split neurons, 2) columns of the two copies.
-    """
-
-    encoder: FloatArray
-    decoder: FloatArray
-    pairs: npt.NDArray[np.int64]
-    copies: npt.NDArray[np.int64]
-
-
-def split_neurons(
-    W: npt.ArrayLike,
-    eps: float,
-    rng: np.random.Generator | int,
-    *,
-    protocol: str = "tied",
-    correlation: float = 0.0,
-) -> Split:
-    """Duplicate every neuron that holds two features, and perturb the incoming weights of the copies.
-
-    Encodings W (n_features, n_hidden), one a row, are not modified. Every incoming weight of every copy gets
-    normal noise of standard deviation `eps`, whose correlation within a copy is in [0, 1]; 1 shifts all its
-    weights alike. Neurons that hold three or more features (weights above `ON`) are left alone.
-
-    The protocol "untied" is the source's: incoming weights are copied and outgoing ones divided by 2, which
-    needs a decoder of its own. Tied weights are both at once: divided by sqrt(2) on each copy they leave the
-    function as it is (halved, they would halve the output: two copies of a quarter of the product).
-
-    Examples
-    --------
-    >>> found = split_neurons([[1.0, 0.0], [-1.0, 0.0]], 0.0, 0)
-    >>> found.encoder.round(3).tolist(), found.pairs.tolist(), found.copies.tolist()
-    ([[0.707, 0.0, 0.707], [-0.707, 0.0, -0.707]], [[0, 1]], [[0, 2]])
-    """
-    W = arguments.matrix("W", W)
-    eps = arguments.number("eps", eps, 0)
-    rho = arguments.number("correlation", correlation, 0, 1)
-    protocol = arguments.choice("protocol", protocol, PROTOCOLS)
-    rng = np.random.default_rng(rng)
-    holds = np.abs(W) > ON
-    neurons = np.flatnonzero(holds.sum(axis=0) == 2)
-    pairs = np.array([np.flatnonzero(holds[:, k]) for k in neurons], dtype=np.int64).reshape(-1, 2)
-    copies = np.stack([neurons, W.shape[1] + np.arange(neurons.size)], axis=1)
-    incoming, outgoing = (np.sqrt(0.5), np.sqrt(0.5)) if protocol == "tied" else (1.0, 0.5)
-    encoder, decoder = (np.hstack([W, W[:, neurons]]) for _ in range(2))
-    for column in copies.ravel():
-        shared, own = rng.standard_normal(), rng.standard_normal(W.shape[0])
-        noise = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
-        encoder[:, column] = incoming * encoder[:, column] + eps * noise
-        decoder[:, column] *= outgoing
-    return Split(encoder, encoder if protocol == "tied" else decoder, pairs, copies)
-
-
-def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> dict[str, int]:
-    """Count what became of split neurons, with `pairs` and `copies` of their `Split`, in encodings W.
-
-    A feature has decided when one copy holds it (weight above `ON`) and the other is below `ZERO`. ``apart``,
-    ``together``: both features have decided, for different copies or for the same. ``undecided``: at least
-    one has both copies above `ZERO`. ``lost``: at least one is held by neither copy, or the run has diverged
-    (NaN).
-
-    Examples
-    --------
-    >>> outcomes([[1.0, 0.0], [0.0, -1.0]], [[0, 1]], [[0, 1]])
-    {'apart': 1, 'together': 0, 'undecided': 0, 'lost': 0}
-    """
-    features, columns = np.asarray(pairs)[:, :, None], np.asarray(copies)[:, None, :]
-    size = np.abs(np.asarray(W, dtype=np.float64))[features, columns]  # (pair, feature, copy)
-    undecided = np.any(size.min(axis=2) >= ZERO, axis=1)
-    decided = ~undecided & np.all(size.max(axis=2) > ON, axis=1)
-    differ = np.ptp(size.argmax(axis=2), axis=1) > 0
-    each = (decided & differ, decided & ~differ, undecided, ~undecided & ~decided)
-    return {name: int(hits.sum()) for name, hits in zip(OUTCOMES, each, strict=True)}
 
 
 def run_remedy(

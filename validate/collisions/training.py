@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ...solvers.collisions.counts import DEAD, ON, SHIFTED, collision_counts
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..training.engine import choose_device, load_torch, provenance
 from ..training.points import broadcast
-from .counts import DEAD, ON, SHIFTED, collision_counts
 from .engine import Rule, inputs_for, train_stack
 
 OPTIMISERS = ("gd", "sign", "adamw")
@@ -119,8 +119,7 @@ def train_l1(
     >>> bool((ds.nonzeros == 1).all()), int(ds.dead.sum()), int(ds.malign.sum())
     (True, 0, 0)
     """
-    n = arguments.integer("n_features", n_features, 1)
-    m = arguments.integer("n_hidden", n_hidden, 1)
+    n, m = arguments.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
     lams, seed_row = map(np.array, broadcast(lam=arguments.real("lam", lam, 0), seeds=seeds))
     seed_list = [arguments.integer("seeds", item, 0) for item in seed_row]
     rule = _rule(optimiser, learning_rate, weight_decay, penalty, tied)

@@ -57,11 +57,10 @@ def run_flows(
     n, sigma = values.size, np.diag(values)
     d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
     end = arguments.number("end", end, 0, brackets="()")
-    runs = arguments.integer("runs", runs, 1)
+    runs, points, seed = arguments.integers(runs=(runs, 1), points=(points, 2), seed=(seed, 0))
     rate = arguments.number("rate", rate, 0, 0.2 / values[0], brackets="(]")
-    steps = np.rint(np.linspace(0, end, arguments.integer("points", points, 2)) / (2 * rate)).astype(int)
-    t = 2 * rate * steps
-    rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
+    steps = np.rint(np.linspace(0, end, points) / (2 * rate)).astype(int)
+    t, rng = 2 * rate * steps, np.random.default_rng([seed, n, d])
     first = _LENGTH * np.linalg.qr(rng.normal(size=(runs, n, d)))[0]
 
     loss, angle = np.empty((2, len(ROUTES), len(RULES), runs, t.size))

@@ -93,11 +93,10 @@ def run_plateaus(
     n = values.size
     d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
     initial = arguments.number("initial", initial, 0, 0.1, brackets="()")
-    samples = arguments.integer("samples", samples, n)
-    runs = arguments.integer("runs", runs, 1)
+    whole = {"samples": (samples, n), "runs": (runs, 1), "points": (points, 2), "seed": (seed, 0)}
+    samples, runs, points, seed = arguments.integers(**whole)
     rate = arguments.number("rate", rate, 0, 0.2 / values[0], brackets="(]")
-    points = arguments.integer("points", points, 2)
-    rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
+    rng = np.random.default_rng([seed, n, d])
     inputs = [moment_points(np.diag(values)), rng.normal(size=(samples, n)) * np.sqrt(values)]
     first = initial * rng.normal(size=(2, runs, n, d))
 

@@ -55,13 +55,11 @@ def run_representation(
     >>> ds.share.sel(model="tied", bias="bias", importance="falling").values.ravel().round(3) + 0
     array([1., 0., 0.])
     """
-    n = arguments.integer("n_features", n_features, 2)
-    d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
+    n, runs, steps = arguments.integers(n_features=(n_features, 2), runs=(runs, 1), steps=(steps, 1))
+    d, seed = arguments.integers(n_hidden=(n_hidden, 1, n - 1), seed=(seed, 0))
     chances = arguments.real("p", arguments.vector("p", p), 0, 1, brackets="(]")
     decay = arguments.number("decay", decay, 0, 1, brackets="()")
-    runs = arguments.integer("runs", runs, 1)
-    steps = arguments.integer("steps", steps, 1)
-    rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
+    rng = np.random.default_rng([seed, n, d])
     weights = np.stack((np.ones(n), decay ** np.arange(n)))
     start = rng.normal(size=(2, runs, n, d)) * 0.1
 

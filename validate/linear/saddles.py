@@ -71,10 +71,9 @@ def run_saddles(
     """
     values = falling(eigenvalues, strictly=False)
     n, sigma = values.size, np.diag(values)
-    d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
-    runs = arguments.integer("runs", runs, 1)
+    d, runs, seed = arguments.integers(n_hidden=(n_hidden, 1, n - 1), runs=(runs, 1), seed=(seed, 0))
     rate = arguments.number("step", step, 0, 0.2, brackets="(]") / values[0]
-    rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d])
+    rng = np.random.default_rng([seed, n, d])
 
     sets = _saddles(sigma, d)
     # Weights whose columns are the directions kept; columns of neurons to spare are zero.
@@ -158,14 +157,12 @@ def run_subspaces(
     True
     """
     n = arguments.integer("n_features", n_features, 3)
-    d = arguments.integer("n_hidden", n_hidden, 2, n - 1)
+    d, samples = arguments.integers(n_hidden=(n_hidden, 2, n - 1), samples=(samples, n))
+    runs, points, seed = arguments.integers(runs=(runs, 1), points=(points, 2), seed=(seed, 0))
     p = arguments.number("p", p, 0, 1, brackets="()")
-    samples = arguments.integer("samples", samples, n)
     initial = arguments.number("initial", initial, 0, 0.1, brackets="()")
-    runs = arguments.integer("runs", runs, 1)
     end = arguments.number("end", end, 1)
-    points = arguments.integer("points", points, 2)
-    rng = np.random.default_rng([arguments.integer("seed", seed, 0), n, d, samples])
+    rng = np.random.default_rng([seed, n, d, samples])
     sigma = SparseUniform(p).second_moment_matrix(n)
     known = spectrum(sigma)
     rate = arguments.number("step", step, 0, 0.2, brackets="(]") / known.eigenvalues[0]

@@ -69,15 +69,13 @@ def run_mechanism(
     ((4, 2), (2, 2))
     """
     n = arguments.integer("n_features", arguments.power_of_two("n_features", n_features), 2)
-    m = arguments.integer("n_hidden", n_hidden, 2)
+    m, runs, lone_runs = arguments.integers(n_hidden=(n_hidden, 2), runs=(runs, 2), lone_runs=(lone_runs, 2))
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
     rates = positive("learning_rate", learning_rate)
     if rates.ndim != 1 or rates.size < 2 or np.any(np.diff(rates) <= 0):
         raise ValueError(f"`learning_rate` must be two or more, ascending; got {rates.tolist()}.")
     kurtoses = np.atleast_1d(arguments.real("excess_kurtosis", excess_kurtosis, -2.0))
     time = arguments.number("time", time, 0.0, brackets="()")
-    runs = arguments.integer("runs", runs, 2)
-    lone_runs = arguments.integer("lone_runs", lone_runs, 2)
     averaged_runs = arguments.integer("averaged_runs", averaged_runs, 0, runs)
     W0 = starts(n, m, runs, seed)
     still = descend_from(W0, "bipolar", 0.0, SOURCE_RATE, time, 0).W

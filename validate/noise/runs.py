@@ -132,12 +132,10 @@ def run_fig4(
     >>> ds["fourth_norm"].shape
     (2, 1, 5, 2)
     """
-    n = arguments.integer("n_features", n_features, 2)
-    m = arguments.integer("n_hidden", n_hidden, max(n - 1, 2))
-    runs = arguments.integer("runs", runs, 2)
-    steps = arguments.integer("steps", steps, 2)
-    averaged_runs = arguments.integer("averaged_runs", averaged_runs, 0, runs)
-    points = arguments.integer("points", points, 1)
+    whole = {"n_features": (n_features, 2), "runs": (runs, 2), "steps": (steps, 2), "points": (points, 1)}
+    n, runs, steps, points = arguments.integers(**whole)
+    least = (n_hidden, max(n - 1, 2))
+    m, averaged_runs = arguments.integers(n_hidden=least, averaged_runs=(averaged_runs, 0, runs))
     stds = positive("noise_std", noise_std)
     rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="()")
     record = np.unique(np.linspace(0, steps, points + 1).astype(int))
@@ -211,9 +209,7 @@ def run_fig5(
     >>> ds["by_noise"].shape
     (2, 2, 2)
     """
-    n = arguments.integer("n_features", n_features, 2)
-    m = arguments.integer("n_hidden", n_hidden, 2)
-    runs = arguments.integer("runs", runs, 2)
+    n, m, runs = arguments.integers(n_features=(n_features, 2), n_hidden=(n_hidden, 2), runs=(runs, 2))
     lams, stds = positive("lam", lam), positive("noise_std", noise_std)
     record = [arguments.integer("steps", count, 1) for count in np.atleast_1d(steps)]
     W0 = starts(n, m, runs, seed)
@@ -281,11 +277,10 @@ def run_drop(
     >>> run_drop(2, 2, (0.2,), (0.1,), 1.0, 2)["shape"].shape
     (1, 1, 2)
     """
-    n = arguments.integer("n_features", n_features, 2)
-    m = arguments.integer("n_hidden", n_hidden, 2)
+    n, m, runs = arguments.integers(n_features=(n_features, 2), n_hidden=(n_hidden, 2), runs=(runs, 2))
     stds, rates = positive("noise_std", noise_std), positive("learning_rate", learning_rate)
     time = arguments.number("time", time, 0.0, brackets="()")
-    W0 = starts(n, m, arguments.integer("runs", runs, 2), seed)
+    W0 = starts(n, m, runs, seed)
     found = np.empty((2, stds.size, rates.size, len(W0)))
     for k, l in np.ndindex(stds.size, rates.size):
         rng = np.random.default_rng([seed, 700, k, l])

@@ -103,9 +103,7 @@ def run_fig6(
     >>> ds["settled"].shape
     (3, 4)
     """
-    n = arguments.integer("n_features", n_features, 3)
-    m = arguments.integer("n_hidden", n_hidden, 2, 40)
-    runs = arguments.integer("runs", runs, 1)
+    n, m, runs = arguments.integers(n_features=(n_features, 3), n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
     record = np.unique(np.linspace(0, arguments.integer("steps", steps, 1), points + 1).astype(int))
     W0 = starts(n, m, runs, seed)
@@ -179,8 +177,7 @@ def run_stuck(
     (2, 2)
     """
     sizes = [arguments.integer("n_features", n, 2) for n in n_features]
-    m = arguments.integer("n_hidden", n_hidden, 2, 40)
-    runs = arguments.integer("runs", runs, 1)
+    m, runs = arguments.integers(n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
     axes, counts, sparse, norms = ("n_features", "run"), [], [], []
     for n in sizes:

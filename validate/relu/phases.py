@@ -116,8 +116,7 @@ def run_phases(
            [0, 0, 1, 1],
            [0, 0, 1, 1]])
     """
-    size = arguments.integer("size", size, 2)
-    count = arguments.integer("transitions", transitions, 1)
+    size, count = arguments.integers(size=(size, 2), transitions=(transitions, 1))
     reach = arguments.number("reach", reach, 2, 1e4)
     gap = arguments.number("gap", gap, 1e-7, 1)
     p = np.arange(1, size + 1) / size

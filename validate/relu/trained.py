@@ -133,8 +133,7 @@ def run_trained(
     """
     for optimiser in optimisers:
         arguments.choice("optimisers", optimiser, OPTIMISERS)
-    seeds = arguments.integer("seeds", seeds, 2)
-    steps, batch = arguments.integer("steps", steps, 1), arguments.integer("batch", batch, 1)
+    seeds, steps, batch = arguments.integers(seeds=(seeds, 2), steps=(steps, 1), batch=(batch, 1))
     std = arguments.number("init_std", init_std, 0.01, 10)
     checked = []
     for n, m, p in cases:

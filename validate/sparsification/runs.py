@@ -9,7 +9,7 @@ import xarray as xr
 from ...solvers import collisions
 from ...solvers.sparsification import Sparsification, limit_law, solve
 from ...theory import sparsification
-from ...theory.arguments import FloatArray, choice, integer, number, vector
+from ...theory.arguments import FloatArray, choice, integer, integers, number, vector
 from ..training.engine import load_torch
 from ..training.loop import descend
 
@@ -86,8 +86,7 @@ def run_fig2(
     >>> ds["nonzeros"].dims
     ('run', 'time')
     """
-    m = integer("m", m, 8)
-    runs = integer("runs", runs, 2)
+    m, runs = integers(m=(m, 8), runs=(runs, 2))
     t = default_times(m, lam) if times is None else vector("times", times)
     law = limit_law(t, lam, m, scale)
     # What the source's figure draws: App. B's solution with a relative variance of 1 at all times.

@@ -39,6 +39,11 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
         < `DEAD`. ``nonzeros``, ``l1_norm``: per feature, weights above `ZERO` in absolute value and the sum
         of absolute values, averaged over the features.
 
+    Raises
+    ------
+    ValueError
+        If `W` is no matrix, or `threshold` out of range.
+
     Examples
     --------
     >>> found = collision_counts([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.6, 0.8]])
@@ -52,11 +57,13 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
     size = np.abs(W)
     holds = size > threshold
     up, down = ((holds & (np.sign(W) == sign)).sum(axis=-2) for sign in (1, -1))
+    with np.errstate(over="ignore"):
+        dead = ((size**2).sum(axis=-1) < DEAD).sum(axis=-1)
     counts = {
         "polysemantic": (up + down >= 2).sum(axis=-1),
         "benign": (up * down).sum(axis=-1),
         "malign": (up * (up - 1) // 2 + down * (down - 1) // 2).sum(axis=-1),
-        "dead": ((size**2).sum(axis=-1) < DEAD).sum(axis=-1),
+        "dead": dead,
         "nonzeros": (size > ZERO).sum(axis=-1).mean(axis=-1),
         "l1_norm": size.sum(axis=-1).mean(axis=-1),
     }
