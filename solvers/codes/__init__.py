@@ -5,6 +5,7 @@ from .envelope import MODELS, Envelope, crossings, envelope, envelopes
 from .graphs import adjacency, block_model
 from .hessian_model import Curvatures, curvatures
 from .hessian_rug import RugHessian, RugPoint, rug_hessian, rug_point
+from .structure import Structure, structure
 
 __all__ = [
     "MODELS",
@@ -13,6 +14,7 @@ __all__ = [
     "Envelope",
     "RugHessian",
     "RugPoint",
+    "Structure",
     "adjacency",
     "block",
     "block_model",
@@ -23,4 +25,5 @@ __all__ = [
     "envelopes",
     "rug_hessian",
     "rug_point",
+    "structure",
 ]

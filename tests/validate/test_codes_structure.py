@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from superposition.solvers.codes.structure import excess_kurtosis, structure
 from superposition.solvers.rug import rug_matrix
 from superposition.theory import codes as theory
 from superposition.validate.codes.runs import (
@@ -12,7 +13,6 @@ from superposition.validate.codes.runs import (
     run_polished,
     run_structure,
 )
-from superposition.validate.codes.structure import excess_kurtosis, structure
 
 
 def blocks(*parts):

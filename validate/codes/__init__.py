@@ -1,9 +1,9 @@
 """Structure and symmetry of trained weights beside structured codes and the rug."""
 
+from ...solvers.codes.structure import Structure, excess_kurtosis, structure
 from .envelope import envelope_figure, plot_bracket, plot_envelope, run_envelope
-from .marks import map_figure, plot_map, plot_marks, run_marks
+from .marks import map_figure, plot_map, plot_marks, plot_shares, run_marks
 from .runs import plot_curvature, run_departure, run_hessian, run_known, run_pair, run_polished, run_structure
-from .structure import Structure, excess_kurtosis, plot_shares, structure
 from .symmetry import plot_symmetry, read_symmetry, run_stored
 
 __all__ = [

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ...solvers.codes.structure import SHARES
 from ..drawing import check_axes, finished
 from ..experiment import Figure
 from ..statistics import LEVEL, student
@@ -120,6 +121,21 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(*at, "o", color="black", markersize=3.5)
         ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
     return finished(ax, None, title="best balanced code; trained models in % of it")
+
+
+def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
+    at = ds.isel(end=-1)
+    left = np.zeros(at.sizes["model"])
+    rows = np.arange(at.sizes["model"])
+    for k, name in enumerate(SHARES):
+        ax.barh(rows, at[name], left=left, color=f"C{k}", label=name)
+        left += at[name].values
+    names = [f"{p:g}, {r:g}" for p, r in zip(at["p"].values, at["ratio"].values, strict=True)]
+    ax.set_yticks(rows, names, fontsize=7)
+    ax.invert_yaxis()
+    above = {"fontsize": 7, "ncols": 3, "loc": "lower left", "bbox_to_anchor": (0, 1)}
+    return finished(ax, above, xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
 
 
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:

@@ -13,6 +13,7 @@ from ...solvers import rug as solvers
 from ...solvers.codes import envelopes
 from ...solvers.codes.hessian_model import curvatures
 from ...solvers.codes.hessian_rug import rug_hessian, rug_point
+from ...solvers.codes.structure import SHARES, excess_kurtosis, structure
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -20,7 +21,6 @@ from ..drawing import finished, size_axis
 from ..experiment import from_rows
 from ..stored import REFERENCE
 from ..training import grid, train
-from .structure import SHARES, excess_kurtosis, structure
 from .symmetry import run_stored, symmetry
 
 

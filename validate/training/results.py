@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ...solvers.rug.weights import weight_statistics
 from ...theory.features import Features
 from .engine import Model, product
 from .schedule import BLOCK
-from .statistics import weight_statistics
 
 
 def dataset(

@@ -1,19 +1,19 @@
 """What code a matrix of weights is: features left out, pairs, larger blocks, and a noise-like remainder."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
-from matplotlib.axes import Axes
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
-from ..training.statistics import DROPPED, square
+from ..results import result
+from ..rug.weights import DROPPED, square
+
+__all__ = ["Structure", "excess_kurtosis", "structure"]
 
 SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
 
@@ -27,7 +27,7 @@ ALONE = 0.01
 LARGEST_BLOCK = 8
 
 
-@dataclass(frozen=True)
+@result
 class Structure:
     """Shares of the features, which add up to 1, and how uneven the pairs are.
 
@@ -62,6 +62,10 @@ def structure(M: npt.ArrayLike) -> Structure:
     ----------
     M : (n_features, n_features) array_like of float
         Decoder times encoder, at least 2 rows. Not modified.
+
+    Returns
+    -------
+    Structure
 
     Raises
     ------
@@ -111,6 +115,10 @@ def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     M, p : (n_features, n_features) array_like of float, float
         Decoder times encoder; probability that a feature is on, in (0, 1].
 
+    Returns
+    -------
+    (n_features,) ndarray
+
     Raises
     ------
     ValueError
@@ -130,19 +138,3 @@ def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     squares = (off**2).sum(axis=1)
     loud = np.where(squares > 0.0, squares, 1.0)
     return np.asarray(fourth * (off**4).sum(axis=1) / (variance * loud) ** 2)
-
-
-def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
-    at = ds.isel(end=-1)
-    left = np.zeros(at.sizes["model"])
-    rows = np.arange(at.sizes["model"])
-    for k, name in enumerate(SHARES):
-        ax.barh(rows, at[name], left=left, color=f"C{k}", label=name)
-        left += at[name].values
-    names = [f"{p:g}, {r:g}" for p, r in zip(at["p"].values, at["ratio"].values, strict=True)]
-    ax.set_yticks(rows, names, fontsize=7)
-    ax.set(xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
-    ax.invert_yaxis()
-    ax.legend(fontsize=7, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
-    return ax
