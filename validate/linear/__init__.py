@@ -1,6 +1,7 @@
 """Trained linear autoencoders beside their exact losses and flows (Notes 2022)."""
 
-from .descent import Trained, descend, moment_points
+from ...solvers.linear.weights import moment_points
+from .descent import Trained, descend
 from .flows import plot_angles, plot_losses, run_flows
 from .plateaus import plot_escape, plot_plateaus, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from ...solvers.linear import flow, flow_pair
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.linear import spectrum
 from ..training import loop
 from ..training.engine import load_torch
 
@@ -18,45 +17,6 @@ ROUTES = ("flow", "trained")
 RULES = ("pair", "tied", "encoder", "decoder")
 MODELS = ("tied", "pair")  # those of the rules that descend a loss
 LABELS = {"tied": "tied", "pair": "untied"}
-
-
-def moment_points(covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) -> FloatArray:
-    r"""Return inputs whose mean and covariance, as averages over them, are the given ones.
-
-    The loss of a model that is affine depends on nothing else, so that training on these few inputs is
-    training on the expected loss.
-
-    Parameters
-    ----------
-    covariance : (n_features, n_features) array_like of float
-        Symmetric, without negative eigenvalues.
-    mean : (n_features,) array_like of float, optional
-        0 by default: then the covariance is the second-moment matrix.
-
-    Returns
-    -------
-    inputs : ndarray (2 n_features, n_features)
-        The mean plus and minus :math:`\sqrt{n\lambda_i}\,u_i`.
-
-    Raises
-    ------
-    ValueError
-        If `covariance` is not symmetric or has a negative eigenvalue, or `mean` has another size.
-
-    Examples
-    --------
-    >>> x = moment_points([[2.0, 1.0], [1.0, 2.0]], [1.0, 0.0])
-    >>> x.shape, x.mean(axis=0).round(12) + 0.0
-    ((4, 2), array([1., 0.]))
-    >>> np.cov(x.T, bias=True).round(12)
-    array([[2., 1.],
-           [1., 2.]])
-    """
-    found = spectrum(covariance)
-    n = found.eigenvalues.size
-    centre = np.zeros(n) if mean is None else arguments.vector("mean", mean, n)
-    axes = (found.eigenvectors * np.sqrt(n * found.eigenvalues)).T
-    return np.concatenate((centre + axes, centre - axes))
 
 
 def falling(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
@@ -67,19 +27,6 @@ def falling(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArra
         order = "fall" if strictly else "not rise"
         raise ValueError(f"`eigenvalues` must be two or more and {order}; got {values.tolist()}.")
     return values
-
-
-def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return losses per feature of many models; A and C of shape (..., n_features, n_hidden)."""
-    rest = np.eye(A.shape[-2]) - A @ np.swapaxes(C, -1, -2)
-    return np.asarray(np.sum((rest @ covariance) * rest, axis=(-2, -1)) / A.shape[-2])
-
-
-def largest_angles(weights: FloatArray, directions: FloatArray) -> FloatArray:
-    """Return the largest angle in degrees between the spans of two matrices' columns; (..., n, d) each."""
-    Q, V = np.linalg.qr(weights)[0], np.linalg.qr(directions)[0]
-    sines = np.linalg.norm(V - Q @ (np.swapaxes(Q, -1, -2) @ V), 2, axis=(-2, -1))
-    return np.asarray(np.degrees(np.arcsin(np.minimum(sines, 1.0))))
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ...solvers.linear.weights import expected_losses, largest_angles, moment_points
 from ...theory import arguments
 from ...theory.linear import critical_loss
 from ..drawing import finished
-from .descent import ROUTES, RULES, courses, expected_losses, falling, largest_angles, moment_points
+from .descent import ROUTES, RULES, courses, falling
 
 NAMES = {
     "pair": "pair, Eqs. 20, 21",

@@ -7,12 +7,13 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ...solvers.linear.weights import expected_losses, first_modes, moment_points
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
 from ..drawing import finished
 from ..statistics import first_level
-from .descent import LABELS, MODELS, ROUTES, courses, expected_losses, falling, moment_points
+from .descent import LABELS, MODELS, ROUTES, courses, falling
 
 EIGENVALUES = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
 DATA = ("expected", "samples")  # trained on the expected loss, or on drawn inputs
@@ -20,17 +21,6 @@ DATA = ("expected", "samples")  # trained on the expected loss, or on drawn inpu
 _LAW = {"tied": "tied", "pair": "encoder"}
 # Where half of what a mode takes off the loss is gone: (1 - w^2)^2 = 1/2.
 _HALF = 1 - np.sqrt(0.5)
-
-
-def _modes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return how large each eigen-direction begins, beyond what those before it have in common with it.
-
-    In the eigenbasis each row of (A + C)/2 grows at its own rate. Once a row has grown, what later ones have
-    along it dies out: what is left to grow is the residual of Gram and Schmidt.
-    """
-    rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
-    triangles = np.linalg.qr(np.swapaxes(rows, -1, -2))[1]
-    return np.asarray(np.abs(np.diagonal(triangles, axis1=-2, axis2=-1)))
 
 
 def _escapes(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]:
@@ -118,7 +108,7 @@ def run_plateaus(
             lam = spectrum(sigma).eigenvalues
             levels[j] = [critical_loss(sigma, range(k)) for k in range(d + 1)]
             rates[i, j] = [growth_rates(sigma, range(k), d, model)[0] for k in range(d)]
-            start = _modes(A0, C0, sigma)
+            start = first_modes(A0, C0, sigma)
             odds = _HALF / (1 - _HALF) * (1 - start**2) / start**2
             predicted[i, j] = np.log(odds) / (2 * rates[i, j])
             square = np.square(aligned_mode(start[..., None], lam[:d, None], t, _LAW[model]))

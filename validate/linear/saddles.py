@@ -1,6 +1,5 @@
 """How fast training leaves each saddle, and which subspace it finds where eigenvalues are equal."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,13 +7,19 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ...solvers.linear.weights import (
+    expected_losses,
+    largest_angles,
+    moment_points,
+    saddles,
+    subspace_left,
+)
 from ...theory import arguments
-from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
 from ..drawing import finished
 from . import descent
-from .descent import MODELS, ROUTES, courses, expected_losses, falling, largest_angles, moment_points
+from .descent import MODELS, ROUTES, courses, falling
 
 _DEVIATION = 1e-12  # mean size of the first deviation of each weight from a saddle
 # What the loss has fallen by, over the largest eigenvalue, while its growth is measured: the deviation,
@@ -22,17 +27,6 @@ _DEVIATION = 1e-12  # mean size of the first deviation of each weight from a sad
 _WINDOW = (1e-9, 1e-5)
 # From the first deviation to the end of the window and beyond.
 _FOLDS = 32.0
-
-
-def _saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
-    """Return the index sets of all saddles, one for each choice of eigenvalues."""
-    space = spectrum(covariance).space
-    found: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for size in range(n_hidden + 1):
-        for kept in itertools.combinations(range(space.size), size):
-            if not critical_hessian(covariance, kept, n_hidden).is_minimum:
-                found.setdefault(tuple(space[list(kept)]), kept)
-    return list(found.values())
 
 
 def run_saddles(
@@ -75,7 +69,7 @@ def run_saddles(
     rate = arguments.number("step", step, 0, 0.2, brackets="(]") / values[0]
     rng = np.random.default_rng([seed, n, d])
 
-    sets = _saddles(sigma, d)
+    sets = saddles(sigma, d)
     # Weights whose columns are the directions kept; columns of neurons to spare are zero.
     points = np.zeros((len(sets), n, d))
     for point, kept in zip(points, sets, strict=True):
@@ -175,7 +169,7 @@ def run_subspaces(
 
     leading = spectrum(drawn.T @ drawn / samples).eigenvectors[:, :d]
     top = known.eigenvectors[:, 0]
-    predicted = np.stack([_subspace_left(W, top) for W in first])[:, None]
+    predicted = np.stack([subspace_left(W, top) for W in first])[:, None]
     least = critical_loss(sigma, range(d))
     values = np.empty((3, len(ROUTES), 2, runs, points))
     for j, x in enumerate((moment_points(sigma), drawn)):
@@ -188,13 +182,6 @@ def run_subspaces(
         {"route": list(ROUTES), "data": ["expected", "samples"], "time": t * equal},
         {"n_features": n, "n_hidden": d, "p": p, "samples": samples, "initial": initial},
     )
-
-
-def _subspace_left(W: FloatArray, top: FloatArray) -> FloatArray:
-    """Return the leading direction and the span that the weights leave beside it."""
-    row = top @ W / np.linalg.norm(top @ W)
-    others = (W - np.outer(top, top @ W)) @ (np.eye(row.size) - np.outer(row, row))
-    return np.column_stack((top, np.linalg.svd(others)[0][:, : row.size - 1]))
 
 
 def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:

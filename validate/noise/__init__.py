@@ -1,5 +1,6 @@
 """Hidden noise in training (Lecomte et al. 2024, §3, §4): Figs. 4 to 6, and which mechanism they show."""
 
+from ...solvers.noise.stuck import curvature, stuck, symmetric_minimum
 from .mechanism import judged, run_mechanism
 from .plots import (
     plot_drop,
@@ -14,7 +15,7 @@ from .plots import (
     plot_weights,
 )
 from .runs import run_drop, run_fig4, run_fig5
-from .stuck import curvature, run_fig6, run_stuck, stuck, symmetric_minimum
+from .stuck import run_fig6, run_stuck
 from .training import run_agreement
 
 __all__ = [

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
+from ...solvers.noise.stuck import shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
 from ..statistics import Estimate, Family, crossing, jackknife, mean
-from .runs import descend_from, growth_power, positive, settled, shape, starts
+from .runs import descend_from, growth_power, positive, settled, starts
 
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
 SOURCE_RATE = 0.02  # learning rate where it is not varied

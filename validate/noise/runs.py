@@ -11,16 +11,13 @@ import xarray as xr
 from scipy import optimize
 
 from ...solvers import noise as solvers
+from ...solvers.noise.stuck import LARGE_STEP, LEVEL, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
 from ..collisions.fig3 import first_weights
 from ..statistics import first_level
 
-# Of descent on the averaged loss, whose rates are at most 8. With half of it fourth norms at n = 8, m = 16
-# are the same to some 0.01 on average over starts, a few 0.01 for single ones where they rise fast.
-LARGE_STEP = 0.1
-LEVEL = 0.5  # fourth norm that counts as sparse
 SEEN = 0.1  # growth at which it counts as set in
 WEAK_LAM = (3e-5, 1e-4, 2e-4)  # after 20,000 steps growth is a few hundredths here
 STRENGTHS = (
@@ -51,12 +48,6 @@ def settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
 def positive(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return positive settings, one or several, as a vector."""
     return np.atleast_1d(arguments.real(name, values, 0.0, brackets="()"))
-
-
-def shape(W: npt.ArrayLike) -> FloatArray:
-    """Return |W_i|_4^4/|W_i|_2^4 for each encoding: the shape alone, whatever the length."""
-    weights = np.asarray(W, dtype=np.float64)
-    return np.asarray(np.sum(weights**4, axis=-1) / np.sum(weights**2, axis=-1) ** 2)
 
 
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:

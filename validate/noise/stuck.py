@@ -3,62 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import noise as solvers
-from ...solvers.noise.averaged import gradient_for
+from ...solvers.noise.stuck import LEVEL, curvature, shape, stuck, symmetric_minimum
 from ...theory import arguments
 from ...theory import noise as theory
-from ...theory.arguments import FloatArray
-from .runs import LARGE_STEP, LEVEL, descend_from, settled, shape, starts
-
-_SPACING = 1e-4  # of the differences that give curvatures
-
-
-def stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Say which encodings stay spread while most others of their run are sparse.
-
-    Of encodings (..., n_features, n_hidden), none of them 0. Sparse means |W_i|_4^4/|W_i|_2^4 of at least
-    1/2, what two equal weights have; stuck is one that is not, while more than half of its run's are.
-
-    Examples
-    --------
-    >>> stuck([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
-    array([False, False,  True])
-    """
-    sparse = shape(W) >= LEVEL
-    return np.asarray(~sparse & (sparse.mean(axis=-1, keepdims=True) > 0.5))
-
-
-def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
-    """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
-
-    Of the printed loss, for encodings W of one run; at a minimum 0 and positive. The Hessian is that of
-    differences of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
-    """
-    at = arguments.matrix("W", W)
-    gradient = gradient_for(noise, noise_std, None, at.shape[1])
-    sides = _SPACING * np.eye(at.size).reshape(-1, *at.shape)
-    hessian = np.array([(gradient(at + side) - gradient(at - side)).ravel() for side in sides])
-    smallest = np.linalg.eigvalsh((hessian + hessian.T) / (4 * _SPACING))[0]
-    return float(np.linalg.norm(gradient(at))), float(smallest)
-
-
-def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
-    """Find the most symmetric minimum of the loss averaged over bipolar noise, by descent from its shape.
-
-    One encoding is the negative sum of the n - 1 others, up to its length, and these are near one-hot
-    (`spread`), or all n, 3 or more, are near one-hot. Encodings are (n, n), the spread one last: more hidden
-    neurons would stay empty.
-    """
-    n = arguments.integer("n_features", n_features, 3)
-    W = (1 + noise_std / 2) * np.eye(n) - noise_std / 2
-    if spread:
-        W[-1], W[:, -1] = -1 / np.sqrt(n - 1), 0.0
-    for rate in (LARGE_STEP / 2, LARGE_STEP / 10):
-        W = solvers.descend_averaged(W, "bipolar", noise_std, rate, 1000).W
-    return W
+from .runs import descend_from, settled, starts
 
 
 def run_fig6(

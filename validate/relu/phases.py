@@ -1,6 +1,5 @@
 """Phase diagram of two features in one dimension, drawn from the exact loss."""
 
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
+from ...solvers.relu.pair.diagram import symmetric_until
 from ...theory import arguments
 from ...theory.relu import mixture_loss
 from ..experiment import from_rows
@@ -20,10 +20,6 @@ PATTERNS = ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0), (1.0, 1.0))
 # Where lower bounds are asked for: all phases, far from and near to a boundary.
 POINTS = ((0.05, 1.0), (0.1, 0.3), (0.3, 0.1), (0.5, 0.6), (0.7, 0.9), (0.9, 0.5))
 
-# At equal importances the best model changes between these p, where encodings differ by this or more.
-_BRACKET = (0.3, 0.9)
-_EQUAL = 1e-3
-
 
 def _pattern_losses(p: npt.NDArray[np.float64], bias: bool) -> npt.NDArray[np.float64]:
     """Return the loss of both features in each pattern, shape (pattern, n_p, 2)."""
@@ -32,22 +28,6 @@ def _pattern_losses(p: npt.NDArray[np.float64], bias: bool) -> npt.NDArray[np.fl
         b = np.where(W == 0.0, 0.5 * on, 0.0) if bias else np.zeros(2)
         found[i, j] = [mixture_loss(W[:, None], b, on, importance).total for importance in np.eye(2)]
     return found
-
-
-@cache
-def symmetric_until(bias: bool) -> float:
-    """Return the p up to which, at equal importances, an antipodal pair of equal norms is best."""
-
-    def symmetric(p: float) -> bool:
-        found = phase_diagram([p], [1.0], bias=bias)
-        w, v = found.W[0, 0, :, 0]
-        return PHASES[found.phase[0, 0]] == "antipodal" and abs(w + v) < _EQUAL
-
-    low, high = _BRACKET
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if symmetric(middle) else (low, middle)
-    return low
 
 
 def _transitions(count: int, reach: float) -> xr.Dataset:

@@ -1,52 +1,17 @@
 """Many features in two dimensions: which polygon stores them best, and what small models look like."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import xarray as xr
-from scipy.optimize import brentq
 
 from ...solvers.minimise import minimise
-from ...solvers.relu import geometry, polygon
+from ...solvers.relu import geometry
+from ...solvers.relu.polygons import ARRANGEMENTS, arrangement_name, crossings, saved_by
 from ...theory import arguments
 
-# Arrangements that are no polygon, and names of polygons, as `solvers.relu.geometry` has them.
-NAMES = {1: "2 singles", 2: "antipodal pair + single", 4: "2 antipodal pairs"}
-POLYGONS = {3: "triangle", 5: "pentagon", 6: "hexagon", 7: "heptagon"}
 # Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
 _SAME = 1e-3
-
-# Crossings are located to this, relative.
-_WIDTH = 1e-3
-
-
-def _name(k: int) -> str:
-    return (NAMES | POLYGONS).get(k, f"{k}-gon")
-
-
-@lru_cache(maxsize=1024)
-def _one(k: int, p: float) -> float:
-    return polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
-
-
-def _saved(k: int, p: float) -> float:
-    """Return what an arrangement saves, by its key in `NAMES` or its number of corners."""
-    if k not in NAMES:
-        return _one(k, p)
-    pairs = k // 2  # of two parts; the others are single features, which lose nothing
-    return pairs * _one(2, p) + (2 - pairs)
-
-
-def _crossings(order: list[int], saved: np.ndarray, p: np.ndarray) -> list[tuple[float, str, str]]:
-    """Return where the winner changes: p, the winner below, the winner above."""
-    winner = np.array(order)[saved.argmax(axis=0)]
-    found = []
-    for j in np.flatnonzero(np.diff(winner)):
-        low, high = int(winner[j]), int(winner[j + 1])
-        at = brentq(lambda x, a, b: _saved(a, x) - _saved(b, x), p[j], p[j + 1], (low, high), rtol=_WIDTH)
-        found.append((float(at), _name(low), _name(high)))
-    return found
 
 
 def shapes(W: np.ndarray) -> str:
@@ -106,9 +71,9 @@ def run_polygons(
     corners = [arguments.integer("k", size, 3, 32) for size in k]
     sizes = [arguments.integer("n_features", size, 2, 9) for size in n_features]
     dropped = on / 3.0 - on**2 / 4.0
-    order = sorted({*NAMES, *corners})
-    saved = np.array([[_saved(key, x) for x in on] for key in order])
-    changes = _crossings(order, saved, on)
+    order = sorted({*ARRANGEMENTS, *corners})
+    saved = np.array([[saved_by(key, x) for x in on] for key in order])
+    changes = crossings(order, saved, on)
     models = [[minimise(size, 2, x, starts=starts, rng=seed) for x in on] for size in sizes]
     best = np.array([[size * one.loss for one in row] for size, row in zip(sizes, models, strict=True)])
     return xr.Dataset(
@@ -120,6 +85,6 @@ def run_polygons(
             "crossing_below": ("crossing", np.array([low for _, low, _ in changes], dtype=str)),
             "crossing_above": ("crossing", np.array([high for _, _, high in changes], dtype=str)),
         },
-        {"arrangement": [_name(size) for size in order], "p": on, "n_features": sizes},
+        {"arrangement": [arrangement_name(size) for size in order], "p": on, "n_features": sizes},
         {"starts": starts, "seed": seed},
     )

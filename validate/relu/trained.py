@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy import optimize
-from scipy.integrate import solve_ivp
 
 from ...solvers.minimise import minimise
+from ...solvers.relu.ends import ExactLoss
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.relu import mixture_loss, mixture_loss_gradient
 from ..training.engine import load_torch
 from ..training.loop import descend
 
@@ -21,43 +19,6 @@ ADAM_RATE, SGD_TIME = 0.03, 25.0
 
 # Losses this close, relative, belong to one minimum.
 SAME = 1e-5
-# Longest flow, for the loss over p, and the gradient at which a descent takes over.
-FLOW_TIME, FLOW_END = 500.0, 1e-4
-
-
-class _Exact:
-    """Exact loss over p, a total over features of importance 1, and its gradient in (W, b), flattened."""
-
-    def __init__(self, n: int, m: int, p: float):
-        self.n, self.m, self.p = n, m, p
-
-    def _split(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
-
-    def value(self, x: FloatArray) -> float:
-        return mixture_loss(*self._split(x), self.p).total / self.p
-
-    def gradient(self, x: FloatArray) -> FloatArray:
-        by_W, by_b = mixture_loss_gradient(*self._split(x), self.p)
-        return np.concatenate([by_W.ravel(), by_b]) / self.p
-
-    def settled(self, x: FloatArray) -> float:
-        """Return the loss of the minimum below."""
-        # `solvers.minimise` would also bring dropped features back and leave saddles, as training does not.
-        found = optimize.minimize(self.value, x, jac=self.gradient, method="BFGS", options={"gtol": 1e-8})
-        return float(found.fun)
-
-    def flow(self, x: FloatArray) -> float:
-        """Return the loss of the minimum in which gradient flow ends."""
-
-        def near_end(_: float, y: FloatArray) -> float:
-            return float(np.linalg.norm(self.gradient(y))) - FLOW_END
-
-        near_end.terminal = True  # type: ignore[attr-defined]
-        # Stiff: near a minimum with a nearly dropped feature, rates differ by far.
-        stepping: dict[str, Any] = {"method": "BDF", "events": near_end, "rtol": 1e-3, "atol": 1e-6}
-        found = solve_ivp(lambda _, y: -self.gradient(y), (0.0, FLOW_TIME), x, **stepping)
-        return self.settled(found.y[:, -1])
 
 
 def _train(
@@ -142,7 +103,7 @@ def run_trained(
         checked.append((size, hidden, arguments.number("p", p, 1e-4, 1, brackets="[)")))
     parts = []
     for i, (n, m, p) in enumerate(checked):
-        exact, scale = _Exact(n, m, p), p / n
+        exact, scale = ExactLoss(n, m, p), p / n
         # As `solvers.relu.pair_basins` draws them, which is the same flow by another method.
         W0 = std * np.random.default_rng([seed, i, 0]).standard_normal((seeds, n, m))
         starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)
