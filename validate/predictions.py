@@ -1,12 +1,14 @@
 """Predictions from parameters: what theory says of a phenomenon, each number with the place it comes from.
 
-A phenomenon joins by an entry in `PREDICTIONS`. Nothing here imports more than the standard library until a
-prediction is computed, so that the command line's help is quick.
+A phenomenon joins by an entry in `PREDICTIONS`. The floors load a room when it is first asked for, and NumPy is
+imported where a prediction is computed, so that the command line's help is quick.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from .. import solvers, theory
 
 __all__ = ["PREDICTIONS", "Parameter", "Prediction", "predict"]
 
@@ -66,8 +68,7 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
     """
     import numpy as np
 
-    from ..theory import arguments
-
+    arguments = theory.arguments
     found = PREDICTIONS[arguments.choice("phenomenon", phenomenon, tuple(PREDICTIONS))]
     names = [one.name for one in found.parameters]
     for name in grids:
@@ -89,10 +90,7 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
 
 
 def _rug(p: Any, ratio: Any) -> Columns:
-    from ..solvers import rug as solver
-    from ..theory import rug
-
-    best = solver.optimum(p, ratio)
+    best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {
         **{name: getattr(best, name) for name in ("sigma", "a", "b", "loss")},
         "linear_loss": rug.linear_loss(p, ratio),
@@ -102,31 +100,24 @@ def _rug(p: Any, ratio: Any) -> Columns:
 
 
 def _decoders(p: Any, ratio: Any) -> Columns:
-    import numpy as np
-
-    from ..solvers import decoders
-    from ..theory import arguments, rug
-
-    noise = rug.sigma(p, arguments.real("ratio", ratio, 0, 1, brackets="()"))
+    decoders = solvers.decoders
+    noise = theory.rug.sigma(p, theory.arguments.real("ratio", ratio, 0, 1, brackets="()"))
     kinds = ("affine", "relu", "jumprelu", "bayes")
     found: Columns = {kind: decoders.optimum(p, noise, kind).loss for kind in kinds}
     points = zip(p.tolist(), ratio.tolist(), strict=True)
-    found["iterated"] = np.array([decoders.state_evolution(*point).loss for point in points])
+    found["iterated"] = [decoders.state_evolution(*point).loss for point in points]
     return {**found, "recovery_ratio": decoders.recovery_ratio(p)}
 
 
 def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
-    from ..solvers import sparsification
-
     points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
-    laws = [sparsification.limit_law(*point) for point in points]
+    laws = [solvers.sparsification.limit_law(*point) for point in points]
     columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
     return {name: [getattr(law, name) for law in laws] for name in columns}
 
 
 def _collisions(n_features: Any, n_hidden: Any) -> Columns:
-    from ..theory import collisions
-
+    collisions = theory.collisions
     return {
         "collisions": collisions.expected_collisions(n_features, n_hidden),
         "quoted": collisions.quoted_polysemantic(n_features, n_hidden),
@@ -137,8 +128,7 @@ def _collisions(n_features: Any, n_hidden: Any) -> Columns:
 def _relu(p: Any, importance: Any) -> Columns:
     import numpy as np
 
-    from ..solvers import relu
-
+    relu = solvers.relu
     rows, columns = np.unique(p), np.unique(importance)
     diagram = relu.phase_diagram(rows, columns)
     at = np.searchsorted(rows, p), np.searchsorted(columns, importance)
@@ -153,9 +143,8 @@ def _relu(p: Any, importance: Any) -> Columns:
 
 
 def _noise(**given: Any) -> Columns:
-    from ..theory import arguments, noise
-
-    arguments.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
+    noise = theory.noise
+    theory.arguments.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
     points = list(zip(*(given[name].tolist() for name in names), strict=True))
     return {
@@ -166,9 +155,7 @@ def _noise(**given: Any) -> Columns:
 
 
 def _codes(p: Any, ratio: Any) -> Columns:
-    from ..solvers import codes
-
-    found = codes.envelopes(p, ratio)
+    found = solvers.codes.envelopes(p, ratio)
     free = found["free"]
     pairs = zip(free.first.tolist(), free.second.tolist(), strict=True)
     return {
@@ -183,13 +170,11 @@ def _codes(p: Any, ratio: Any) -> Columns:
 def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     import numpy as np
 
-    from ..theory import arguments, linear
-    from ..theory.features import SparseUniform
-
+    linear = theory.linear
     columns: dict[str, list[float]] = {"loss": [], "unbiased_loss": [], "first": [], "others": []}
     for q, n, d in zip(p.tolist(), n_features.tolist(), n_hidden.tolist(), strict=True):
-        arguments.fits("n_features", n, n**2)
-        data, kept = SparseUniform(q), range(min(n, d))
+        theory.arguments.fits("n_features", n, n**2)
+        data, kept = theory.features.SparseUniform(q), range(min(n, d))
         moments = data.covariance(n) + np.full((n, n), float(data.mean) ** 2)
         values = linear.spectrum(moments).eigenvalues
         columns["loss"].append(linear.critical_loss(data.covariance(n), kept))

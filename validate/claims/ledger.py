@@ -418,8 +418,14 @@ def _origin(origin: Origin) -> str:
 def as_record(checked: Checked) -> dict[str, Any]:
     """Return a row of the ledger as plain data that JSON can hold (a number that is not finite as text)."""
 
-    def plain(value: float) -> float | str:
-        return float(value) if math.isfinite(value) else str(value)
+    def plain(value: Any) -> Any:
+        return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+    def finding(f: Finding) -> dict[str, Any]:
+        told = {"about": f.about, "kind": f.label, "text": f.text, "value": float(f.value)}
+        told |= {"relation": f.relation, "limit": float(f.limit), "passed": f.passed, "origin": f.origin}
+        told |= {"alarm_rate": f.alarm, "resolution": f.resolution}
+        return {name: plain(value) for name, value in told.items()}
 
     claim, evidence = checked.claim, checked.evidence
     return {
@@ -428,22 +434,8 @@ def as_record(checked: Checked) -> dict[str, Any]:
         "correction": checked.correction,
         "evidence": {
             "text": evidence.text,
-            "findings": [
-                {
-                    "about": f.about,
-                    "kind": f.label,
-                    "text": f.text,
-                    "value": plain(f.value),
-                    "relation": f.relation,
-                    "limit": plain(f.limit),
-                    "passed": f.passed,
-                    "origin": f.origin,
-                    "alarm_rate": f.alarm,
-                    "resolution": None if f.resolution is None else plain(f.resolution),
-                }
-                for f in evidence.findings
-            ],
-            "numbers": {name: plain(value) for name, value in evidence.numbers.items()},
+            "findings": [finding(f) for f in evidence.findings],
+            "numbers": {name: plain(float(value)) for name, value in evidence.numbers.items()},
             "corrections": [
                 {"text": one.text, "findings": [f.text for f in one.findings]} for one in evidence.corrections
             ],

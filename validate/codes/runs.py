@@ -268,5 +268,5 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["n_features"], -case["lowest"], "o-", color=f"C{c + 1}", markersize=3.6, label=label)
     sizes = ds["n_features"].values
     ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")
-    size_axis(ax, sizes)
-    return finished(ax, {"fontsize": 7}, yscale="log", ylabel="- least curvature / p")
+    size_axis(ax, sizes, yscale="log")
+    return finished(ax, {"fontsize": 7}, ylabel="- least curvature / p")

@@ -163,5 +163,5 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
     sizes = np.unique(ds["n_features"])
     if name == "lyapunov_max":
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
-    size_axis(ax, sizes)
-    return finished(ax, {"fontsize": 7} if legend else None, yscale="log", ylabel=label)
+    size_axis(ax, sizes, yscale="log")
+    return finished(ax, {"fontsize": 7} if legend else None, ylabel=label)

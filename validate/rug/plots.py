@@ -108,8 +108,8 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
                 label = f"p = {p:g}" if filled else None
                 ax.errorbar(*np.transpose(cells), label=label, **look)
     ax.axhline(1, color="C0")
-    size_axis(ax, sizes)
-    return finished(ax, yscale="log", ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
+    size_axis(ax, sizes, yscale="log")
+    return finished(ax, ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
 
 
 def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
