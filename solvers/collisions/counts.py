@@ -1,11 +1,21 @@
-"""What a trained encoding matrix holds: collisions, dead features, norms."""
+"""What trained encodings hold, collisions, dead features, norms, and how encoder and decoder agree."""
 
 import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 
-__all__ = ["DEAD", "ON", "SHIFTED", "ZERO", "collision_counts"]
+__all__ = [
+    "DEAD",
+    "ON",
+    "SHIFTED",
+    "ZERO",
+    "agreement",
+    "collision_counts",
+    "printed_loss",
+    "signed_root",
+]
 
 # A neuron represents a feature when its weight is larger than ON in absolute value. Trained encodings are
 # one-hot, with a weight of about 1 - lam_normal/2, so that every threshold between 0.25 and the 0.8 of the
@@ -69,3 +79,32 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
     }
     broken = ~np.isfinite(W).all(axis=(-2, -1))
     return {name: np.where(broken, np.nan, value) for name, value in counts.items()}
+
+
+def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
+    """Return the signed root of E_ik D_ik, which is W_ik where encoder and decoder agree."""
+    return np.asarray(np.sign(E) * np.sqrt(np.maximum(E * D, 0)))
+
+
+def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
+    """Compare encoder and decoder over the features that are learned."""
+    inner, size_E, size_D = (E * D).sum(axis=-1), np.linalg.norm(E, axis=-1), np.linalg.norm(D, axis=-1)
+    learned = inner >= DEAD
+    count = learned.sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = {
+            "mismatch": np.linalg.norm(E - D, axis=-1) / size_D,
+            "cosine": inner / (size_E * size_D),
+            "norm_ratio": size_D / size_E,
+        }
+        return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in each.items()}
+
+
+def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:
+    """Return the printed loss on the standard basis, its l1 term on the encoder or on both."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        y = np.maximum(E @ D.swapaxes(-1, -2), 0)
+        size = np.abs(E).sum(axis=(-2, -1))
+        if both:
+            size = size + np.abs(D).sum(axis=(-2, -1))
+        return np.asarray(((y - np.eye(E.shape[1])) ** 2).sum(axis=(-2, -1)) + lam * size)

@@ -35,6 +35,15 @@ class Sparsification:
     died: bool
     """Whether no weight survives: lam is too large, or the weights began too small."""
 
+    @property
+    def relative_variance(self) -> FloatArray:
+        """Variance of the absolute weights left over the square of their mean, shape (n_times,); nan of none.
+
+        It is m' |W|² / |W|_1² - 1 for m' weights; rounding can leave -1e-16 for a single one.
+        """
+        ratio = np.divide(self.l2_norm, self.l1_norm, out=np.ones_like(self.l1_norm), where=self.l1_norm > 0)
+        return np.where(self.nonzeros > 0, np.maximum(self.nonzeros * ratio**2 - 1, 0.0), np.nan)
+
 
 class _Motion(NamedTuple):
     """Which weights are left at the times asked, and where: w_k = stretch (size_k - size_first + gap)."""

@@ -1,40 +1,17 @@
 """Cowsik et al. (2024), C18-C20: the best shift and the upper bound of the loss at small p."""
 
 import numpy as np
-from scipy import integrate, optimize
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy import integrate
+from scipy.special import log_ndtr, ndtr
 
 from ...solvers.rug import optimum
 from ...theory import rug
 from ...theory.derivation import sp
+from ...theory.rug.asymptotics import best_shift, small_law
 from .ledger import Evidence, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "cowsik2024"
 TEN = np.log(10)
-
-
-def _best_shift(log_inverse_p: float) -> float:
-    """Return the root t of 4 E ReLU(Z - t) = p t."""
-
-    def slope(t: float) -> float:
-        mills = np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2))
-        # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
-        log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * mills)
-        return float(np.log(4 / t) + log_ramp + log_inverse_p)
-
-    return float(optimize.brentq(slope, 1e-3, np.sqrt(2 * log_inverse_p) + 1, xtol=1e-13))
-
-
-def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return the best shift t, L/(p sigma^2) and its derivative by log(1/p), for sigma -> 0.
-
-    L/(p sigma^2) = 1 + t^2/4 + E ReLU(Z - t)^2 / p; at the best t the derivative is the last term.
-    """
-    t = _best_shift(log_inverse_p)
-    mills = np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2))
-    ratio = mills / (1 - t * mills)  # P(Z > t) over E ReLU(Z - t)
-    growth = (ratio - t) * t / 4  # with p = 4 E ReLU(Z - t) / t
-    return t, 1 + t * t / 4 + growth, growth
 
 
 @claim("C18", SOURCE, "Eq. 12")
@@ -51,7 +28,7 @@ def c18(quick: bool) -> Evidence:
     leading = sp.limit(sp.simplify(best / s**2), s, 0)
 
     digits = 5.0 * 2 ** np.arange(8)
-    shift = np.array([_best_shift(d * TEN) for d in digits])
+    shift = np.array([best_shift(d * TEN) for d in digits])
     exponent = np.diff(np.log(shift)) / np.log(2)
     away = exponent - 0.5
     remainder = shift**2 + 6 * np.log(shift) - 2 * np.log(4 / np.sqrt(2 * np.pi)) - 2 * digits * TEN
@@ -59,7 +36,7 @@ def c18(quick: bool) -> Evidence:
     p = np.array([1e-4, 1e-6, 1e-8, 1e-12, 1e-20])
     found = optimum(p, 0.3)
     measured = -found.b / (found.a * found.sigma)
-    roots = np.array([_best_shift(-np.log(v)) for v in p])
+    roots = np.array([best_shift(-np.log(v)) for v in p])
     gap = np.abs(measured / roots - 1) / (roots * found.sigma)
     closed = float(np.abs(rug.asymptotic_shift(p) / roots - 1).max())
     return evidence(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import integrate
-from scipy.special import erf, ndtr
+from scipy.special import ndtr
 
 from ...solvers.decoders import optimum as best_decoder
 from ...solvers.decoders import state_evolution
@@ -13,13 +13,14 @@ from ...solvers.loss import exact_loss
 from ...solvers.rug import optimum
 from ...theory import decoders, rug
 from ...theory.arguments import FloatArray
-from .cowsik_scaling import TEN, small_law
+from ...theory.decoders.chain import WITHIN_ONE, chain_constant, interior_probability
+from ...theory.rug.asymptotics import small_law
+from .cowsik_scaling import TEN
 from .ledger import Evidence, bound, claim, evidence, numeric, says
 
 SOURCE = "cowsik2024"
 _INV_SQRT_2PI = 1 / np.sqrt(2 * np.pi)
 SAME = 1e-7  # relative: losses of one decoder, found in two ways
-WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
 
 def _density(x: npt.ArrayLike) -> FloatArray:
@@ -30,28 +31,6 @@ def posterior_loss(sigma: npt.ArrayLike) -> FloatArray:
     """Return E Var[u | u + nu] / sigma^2 for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
     found: FloatArray = decoders.bayes_loss(1.0, sigma) / np.square(sigma)
     return found
-
-
-def _interior_probability(sigma: float) -> float:
-    """Return P(sigma <= u + nu <= 1 - sigma)."""
-
-    def antiderivative(x: float) -> float:
-        return float(x * ndtr(x) + _density(x))
-
-    # The density of y is Phi(y/sigma) - Phi((y - 1)/sigma).
-    high, low = (1 - sigma) / sigma, 1.0
-    return sigma * (
-        antiderivative(high)
-        - antiderivative(low)
-        - antiderivative(high - 1 / sigma)
-        + antiderivative(low - 1 / sigma)
-    )
-
-
-def chain_constant() -> float:
-    """Return C' of the source's chain: P(R), times Var[Z | |Z| <= 1], times P(y inside) at sigma = 1/4."""
-    variance = 1 - 2 * float(_density(1.0)) / WITHIN_ONE
-    return WITHIN_ONE * variance * _interior_probability(0.25)
 
 
 @claim("C22", SOURCE, "App. D")
@@ -90,7 +69,7 @@ def c23(quick: bool) -> Evidence:
     chain, sharp = chain_constant(), float(posterior_loss(0.25))
     sigma = np.geomspace(1e-4, 0.25, 200 if quick else 4000)
     posterior = posterior_loss(sigma)
-    interior = np.array([_interior_probability(float(s)) for s in sigma])
+    interior = np.array([interior_probability(float(s)) for s in sigma])
     best = optimum(np.geomspace(1e-6, 1, 30)[:, None], np.geomspace(1e-5, 0.999, 60))
     small = best.sigma < 0.25
     relu = float((rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small].min())

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ...solvers.collisions.counts import DEAD, ON, SHIFTED, collision_counts
+from ...solvers.collisions.counts import ON, SHIFTED, agreement, collision_counts, printed_loss, signed_root
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..training.engine import choose_device, load_torch, provenance
@@ -179,11 +179,6 @@ def with_shifted(ds: xr.Dataset) -> xr.Dataset:
     return ds
 
 
-def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
-    """Return the signed root of E_ik D_ik, which is W_ik where encoder and decoder agree."""
-    return np.asarray(np.sign(E) * np.sqrt(np.maximum(E * D, 0)))
-
-
 def _rule(
     optimiser: str, learning_rate: float | None, weight_decay: float | None, penalty: str, tied: bool
 ) -> Rule:
@@ -231,31 +226,8 @@ def _chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
 
 def _counted(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
     found = collision_counts(E if rule.tied else signed_root(E, D))
-    found["loss"] = _loss(E, D, lams, rule)
+    found["loss"] = printed_loss(E, D, lams, both=rule.penalty == "weights" and not rule.tied)
     found["diverged"] = (~np.isfinite(found["loss"])).astype(np.int8)
     if not rule.tied:
-        found |= _agreement(E, D)
+        found |= agreement(E, D)
     return xr.Dataset({name: ("run", value) for name, value in found.items()})
-
-
-def _agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
-    """Compare encoder and decoder over the features that are learned."""
-    inner, size_E, size_D = (E * D).sum(axis=-1), np.linalg.norm(E, axis=-1), np.linalg.norm(D, axis=-1)
-    learned = inner >= DEAD
-    count = learned.sum(axis=-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        each = {
-            "mismatch": np.linalg.norm(E - D, axis=-1) / size_D,
-            "cosine": inner / (size_E * size_D),
-            "norm_ratio": size_D / size_E,
-        }
-        return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in each.items()}
-
-
-def _loss(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> FloatArray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        y = np.maximum(E @ D.swapaxes(-1, -2), 0)
-        size = np.abs(E).sum(axis=(-2, -1))
-        if rule.penalty == "weights" and not rule.tied:
-            size = size + np.abs(D).sum(axis=(-2, -1))
-        return np.asarray(((y - np.eye(E.shape[1])) ** 2).sum(axis=(-2, -1)) + lams * size)
