@@ -15,7 +15,7 @@ from superposition.theory.decoders.chain import chain_constant
 from superposition.theory.rug.asymptotics import small_law
 from superposition.validate import claims, cli, laboratory, page, report
 from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge, run, select, verdict
-from superposition.validate.claims.cowsik_scaling_bounds import posterior_loss
+from superposition.validate.claims.cowsik_scaling import posterior_loss
 from superposition.validate.claims.ledger import ABOUT, allowed, claim, experiment, says, shown, symbolic
 from superposition.validate.statistics import Estimate, Family, mean
 

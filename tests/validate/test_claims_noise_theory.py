@@ -7,7 +7,7 @@ import sympy
 
 from superposition.theory import noise
 from superposition.validate.claims import Evidence, Verdict, select, verdict
-from superposition.validate.claims.lecomte_noise_theory import _sampled
+from superposition.validate.claims.lecomte_noise import _sampled
 from superposition.validate.claims.ledger import symbolic
 
 

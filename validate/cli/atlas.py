@@ -1,16 +1,15 @@
 """``superposition atlas``: the best small models that are known, as a list, as files, or solved anew."""
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
-from .text import print_json, print_table, shown, tell
+from .text import Add, print_json, print_table, shown, tell
 
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "atlas",

@@ -2,13 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from .text import number, print_json, print_table, shown, tell
+from .text import Add, number, print_json, print_table, shown, tell
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "audit",

@@ -1,11 +1,11 @@
 """``superposition check``: whether certificates prove what they state."""
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+
+from .text import Add
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "check",

@@ -2,13 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Callable
-from typing import Any
 
-from .text import print_json, print_table
+from .text import Add, print_json, print_table
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "claims",

@@ -1,11 +1,11 @@
 """``superposition experiment``: one experiment with settings of your own."""
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+
+from .text import Add
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "experiment",

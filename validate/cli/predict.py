@@ -1,14 +1,12 @@
 """``superposition predict``: numbers from theory alone."""
 
 import argparse
-from collections.abc import Callable
-from typing import Any
 
 from ..predictions import PREDICTIONS, predict
-from .text import number, print_json, print_table, shown
+from .text import Add, number, print_json, print_table, shown
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program, with a command of its own for each phenomenon."""
     command = add_command(
         "predict",

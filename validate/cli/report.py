@@ -1,13 +1,11 @@
 """``superposition report`` and ``gallery``: everything as one page, or its pictures alone."""
 
 import argparse
-from collections.abc import Callable
-from typing import Any
 
-from .text import tell
+from .text import Add, tell
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add both commands to the program."""
     option = add_command(
         "report",

@@ -3,8 +3,10 @@
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+Add = Callable[..., Any]  # adds a command to the program and returns its parser
 
 
 def number(value: Any) -> float | str | None:

@@ -2,13 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from .text import number, print_json, print_table
+from .text import Add, number, print_json, print_table
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program."""
     command = add_command(
         "train",
