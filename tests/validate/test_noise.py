@@ -9,8 +9,7 @@ from scipy import optimize, stats
 from superposition.solvers import noise as solvers
 from superposition.theory import noise as theory
 from superposition.validate import noise
-from superposition.validate.noise import training
-from superposition.validate.noise.runs import growth_power, onset, starts
+from superposition.validate.noise.runs import draw, growth_power, onset, starts, train
 from superposition.validate.statistics import Family, jackknife
 
 ALARM = 1e-4  # rate at which each random comparison rejects what is true
@@ -300,14 +299,14 @@ def test_stuck_counts_encodings(often):
 def test_torch_follows_the_solver_without_noise():
     pytest.importorskip("torch", reason="training needs PyTorch")
     W0 = starts(4, 5, 3, 0)
-    trained = training.train(W0, "normal", 0.0, 0.05, 50, 0)
+    trained = train(W0, "normal", 0.0, 0.05, 50, 0)
     np.testing.assert_allclose(trained, solvers.descend(W0, "normal", 0.0, 0.05, 50).W, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["bipolar", "normal"])
 def test_torch_noise_has_its_moments(name):
     torch = pytest.importorskip("torch", reason="training needs PyTorch")
-    x = training.draw(torch, name, (200_000,), torch.Generator().manual_seed(3)).double().numpy()
+    x = draw(torch, name, (200_000,), torch.Generator().manual_seed(3)).double().numpy()
     moments = theory.noise_moments(name)  # mu2, mu4, mu6, mu8
     for power, mean, spread in ((1, 0.0, 1.0), (2, moments[0], moments[1]), (4, moments[1], moments[3])):
         error = np.sqrt(max(spread - mean**2, 1e-9) / x.size)

@@ -2,8 +2,7 @@
 
 from ...solvers.linear.weights import moment_points
 from .descent import Trained, descend
-from .flows import plot_angles, plot_losses, run_flows
-from .plateaus import plot_escape, plot_plateaus, run_plateaus
+from .flows import plot_angles, plot_escape, plot_losses, plot_plateaus, run_flows, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation
 from .saddles import plot_subspaces, run_saddles, run_subspaces
 

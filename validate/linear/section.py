@@ -8,8 +8,7 @@ import xarray as xr
 
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
 from .descent import LABELS
-from .flows import NAMES, plot_angles, plot_losses, run_flows
-from .plateaus import lags, plot_escape, plot_plateaus, run_plateaus
+from .flows import NAMES, lags, plot_angles, plot_escape, plot_losses, plot_plateaus, run_flows, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation
 from .saddles import plot_subspaces, run_saddles, run_subspaces
 

@@ -14,9 +14,8 @@ from .plots import (
     plot_stuck,
     plot_weights,
 )
-from .runs import run_drop, run_fig4, run_fig5
+from .runs import run_agreement, run_drop, run_fig4, run_fig5
 from .stuck import run_fig6, run_stuck
-from .training import run_agreement
 
 __all__ = [
     "curvature", "judged", "plot_drop", "plot_fig4", "plot_fig5_lam", "plot_fig5_noise", "plot_fig6",

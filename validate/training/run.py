@@ -1,5 +1,6 @@
 """Training of many models of one n_features, from the arguments to the dataset of results."""
 
+import itertools
 import os
 import signal
 import threading
@@ -15,13 +16,24 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ...solvers.rug.weights import weight_statistics
 from ...theory import arguments
 from ...theory.features import Features, as_features
 from ..files import output_file
 from . import checkpoint as checkpoints
-from .engine import Law, Model, choose_device, digest, evaluate, load_torch, new_model, provenance, run_block
+from .engine import (
+    Law,
+    Model,
+    choose_device,
+    digest,
+    evaluate,
+    load_torch,
+    new_model,
+    product,
+    provenance,
+    run_block,
+)
 from .points import LARGEST_SIZE, points
-from .results import dataset
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
 
 INITS = ("aligned", "linear")
@@ -213,7 +225,7 @@ def train(
         **provenance(torch, place, began),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    return dataset(models, losses, ENDS[schedule], keep_weights, attributes)
+    return _dataset(models, losses, ENDS[schedule], keep_weights, attributes)
 
 
 def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
@@ -365,3 +377,57 @@ def _reach(model: Model, end: str, status: str) -> None:
     model.status[end] = status
     model.end_steps[end] = model.step
     model.ends[end] = model.parameters.cpu().numpy().copy()
+
+
+def _dataset(
+    models: Sequence[Model],
+    losses: Sequence[dict[str, tuple[float, float]]],
+    ends: Sequence[str],
+    keep_weights: bool,
+    attributes: dict[str, Any],
+) -> xr.Dataset:
+    """Gather what `train` returns; a model that diverged has NaN and says so in ``status``."""
+    n_features, widest = models[0].n_features, max(model.n_hidden for model in models)
+    shape = (len(ends), len(models))
+    values: dict[str, np.ndarray] = {name: np.full(shape, np.nan) for name in ("loss", "loss_se")}
+    vectors = {name: np.full((*shape, n_features), np.nan) for name in ("diagonal", "bias")}
+    if keep_weights:
+        W_out = np.zeros((*shape, n_features, widest), dtype=np.float32)
+        W_in = np.zeros((*shape, widest, n_features), dtype=np.float32)
+    for (i, end), (j, model) in itertools.product(enumerate(ends), enumerate(models)):
+        decoder, encoder, bias = product(model, model.ends[end])
+        if keep_weights:
+            W_out[i, j, :, : model.n_hidden] = decoder
+            W_in[i, j, : model.n_hidden] = encoder
+        if model.status[end] == "diverged":
+            continue
+        M = decoder @ encoder
+        values["loss"][i, j], values["loss_se"][i, j] = losses[j][end]
+        vectors["diagonal"][i, j], vectors["bias"][i, j] = np.diagonal(M), bias
+        for name, value in weight_statistics(M, bias).items():
+            values.setdefault(name, np.full(shape, np.nan))[i, j] = value
+    history = np.full((len(models), max(len(model.history) for model in models)), np.nan)
+    for row, model in zip(history, models, strict=True):
+        row[: len(model.history)] = model.history
+    pair = ("end", "model")
+    data: dict[str, Any] = {
+        "n_features": n_features,
+        "n_hidden": ("model", [model.n_hidden for model in models]),
+        "p": ("model", [model.p for model in models]),
+        "seed": ("model", [model.seed for model in models]),
+        "status": (pair, [[model.status[end] for model in models] for end in ends]),
+        "steps": (pair, [[model.end_steps[end] for model in models] for end in ends]),
+        **{name: (pair, array) for name, array in values.items()},
+        **{name: ((*pair, "feature"), array) for name, array in vectors.items()},
+        "history": (("model", "block"), history),
+    }
+    if keep_weights:
+        data["W_out"] = ((*pair, "feature", "hidden"), W_out)
+        data["W_in"] = ((*pair, "hidden", "feature"), W_in)
+    law = models[0].law
+    if isinstance(law, Features):
+        attributes = {**attributes, "values": law.values}
+        for name in ("p", "scale", "importance"):
+            data[f"law_{name}"] = ("feature", getattr(law, name))
+    last_batch = BLOCK * np.arange(1, history.shape[1] + 1)
+    return xr.Dataset(data, {"end": list(ends), "block": last_batch}, attributes)
