@@ -234,7 +234,7 @@ def run_cooccurrence(
     time: float = 5.0,
     device: str = "auto",
 ) -> xr.Dataset:
-    r"""Train with every feature on with probability p, independently, and count polysemantic neurons.
+    """Train with every feature on with probability p, independently, and count polysemantic neurons.
 
     Inputs are fresh at each step. The loss is normalised per feature that is on, so that for p → 0 it is the
     printed one (Lecomte et al. 2024, §2.1), and each feature is on four times in a batch on average, whatever
@@ -263,27 +263,10 @@ def run_cooccurrence(
 
     Notes
     -----
-    Expect the count to fall where p reaches lam_normal, not where p n reaches 1 (heuristic, from a reduced
-    model). Let feature j have the weight -v on a neuron where feature i has :math:`w_1`, and let i have
-    :math:`w_2` on a free neuron, both encodings of unit length. On inputs with both on, both outputs are too
-    small by :math:`v w_1`, and to first order in p (exactly in p but for the l1 term) the flow becomes
-
-    .. math:: \frac{d}{dt}\ln\frac{w_1}{w_2}
-              = \lambda\Bigl(\frac1{w_2} - \frac1{w_1}\Bigr) - p\,v^2 .
-
-    So the shared neuron wins only with a head start, :math:`1/w_2 - 1/w_1 > p v^2/\lambda`. Once it has won,
-    :math:`w_2` is zero, and so is the force on it: co-occurrence does not part a pair that has formed.
-
-    In place of a shared neuron there can be a *Hadamard pair*: two features on two neurons with the encodings
-    (1, 1) and (1, -1) over sqrt(2). They are orthogonal, so that nothing interferes, and the l1 term on the
-    activations, of which one cancels when both features are on, holds them at just this angle: about it the
-    l1 norm has a kink of slope :math:`\sqrt2\,p`, and the single features only a maximum that is smooth. Each
-    counts as two polysemantic neurons below a threshold of sqrt(1/2), and as one ``malign`` and one
-    ``benign`` pair.
-
-    Where p n is well above 1, several encodings add up in each activation, and the l1 term on it no longer
-    singles out one-hot encodings: ``nonzeros`` says so. There a neuron carries parts of many features, and
-    the count depends on the threshold.
+    Expect the count to fall where p reaches lam_normal, not where p n reaches 1: heuristic, from the reduced
+    model of the documentation. Where p n is well above 1, several encodings add up in each activation, and
+    the l1 term on it no longer singles out one-hot encodings: ``nonzeros`` says so. There a neuron carries
+    parts of many features, and the count depends on the threshold.
 
     Examples
     --------

@@ -203,44 +203,33 @@ def _show_representation(ds: xr.Dataset) -> Shown:
 
 
 WIDE = (8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)
-LARGE = {"n_features": 12, "n_hidden": 4}
-
+LARGE, LONG = {"n_features": 12, "n_hidden": 4}, {"eigenvalues": WIDE, "n_hidden": 5, "initial": 1e-4}
+QUICK: dict[str, dict[str, Any]] = {
+    "plateaus": {"rate": 0.004},
+    "flows": {"rate": 0.008, "end": 10.0, "points": 50},
+    # Two equal eigenvalues, as the second moments of sparse inputs have.
+    "saddles": {"eigenvalues": (3.0, 2.0, 1.0, 1.0), "step": 0.1},
+    "subspaces": {"end": 40.0, "step": 0.07, "points": 60},
+    "representation": {"steps": 400},
+}
+FULL: dict[str, dict[str, Any]] = {
+    "plateaus": {**LONG, "samples": 200, "runs": 16, "rate": 5e-4},
+    "flows": {"eigenvalues": WIDE[1:7], "n_hidden": 3, "end": 40.0, "runs": 32, "rate": 0.002},
+    "saddles": {"eigenvalues": (4.0, 3.0, 2.0, 1.0, 1.0), "n_hidden": 3, "runs": 16, "step": 0.02},
+    "subspaces": {**LARGE, "samples": 2000, "initial": 1e-4, "runs": 8},
+    "representation": {**LARGE, "runs": 16, "steps": 4000},
+}
 SECTION = Section(
     "linear",
     "Linear autoencoders",
     TEXT,
     {
-        "plateaus": Experiment(
-            run_plateaus,
-            {"rate": 0.004},
-            {"eigenvalues": WIDE, "n_hidden": 5, "initial": 1e-4, "samples": 200, "runs": 16, "rate": 5e-4},
-            torch=True,
-            seconds=4,
-        ),
-        "flows": Experiment(
-            run_flows,
-            {"rate": 0.008, "end": 10.0, "points": 50},
-            {"eigenvalues": WIDE[1:7], "n_hidden": 3, "end": 40.0, "runs": 32, "rate": 0.002},
-            torch=True,
-            seconds=3,
-        ),
-        # Two equal eigenvalues, as the second moments of sparse inputs have.
-        "saddles": Experiment(
-            run_saddles,
-            {"eigenvalues": (3.0, 2.0, 1.0, 1.0), "step": 0.1},
-            {"eigenvalues": (4.0, 3.0, 2.0, 1.0, 1.0), "n_hidden": 3, "runs": 16, "step": 0.02},
-            torch=True,
-            seconds=2,
-        ),
-        "subspaces": Experiment(
-            run_subspaces,
-            {"end": 40.0, "step": 0.07, "points": 60},
-            {**LARGE, "samples": 2000, "initial": 1e-4, "runs": 8},
-            torch=True,
-            seconds=6,
-        ),
+        "plateaus": Experiment(run_plateaus, QUICK["plateaus"], FULL["plateaus"], torch=True, seconds=4),
+        "flows": Experiment(run_flows, QUICK["flows"], FULL["flows"], torch=True, seconds=3),
+        "saddles": Experiment(run_saddles, QUICK["saddles"], FULL["saddles"], torch=True, seconds=2),
+        "subspaces": Experiment(run_subspaces, QUICK["subspaces"], FULL["subspaces"], torch=True, seconds=6),
         "representation": Experiment(
-            run_representation, {"steps": 400}, {**LARGE, "runs": 16, "steps": 4000}, torch=True, seconds=2
+            run_representation, QUICK["representation"], FULL["representation"], torch=True, seconds=2
         ),
     },
     [

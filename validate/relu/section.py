@@ -280,41 +280,32 @@ def _run_trained(models: int, seed: int, **settings: Any) -> xr.Dataset:
 FINE = np.geomspace(0.003, 0.95, 25).round(4).tolist()
 SMALL = ((3, 1), (3, 2), (4, 2), (5, 2), (6, 2), (6, 3), (7, 3))
 CASES = ((2, 1, 0.1), (2, 1, 0.4), (3, 2, 0.1), (3, 2, 0.5), (5, 2, 0.05), (5, 2, 0.3))
-
+QUICK: dict[str, dict[str, Any]] = {
+    "phases": {"transitions": 5},
+    "polygons": {"p": (0.03, 0.1, 0.2, 0.4, 0.6, 0.8), "k": (3, 5, 6), "n_features": (3, 5), "starts": 2},
+    "truncation": {"small": ((3, 1), (3, 2), (5, 2)), "small_p": (0.003, 0.01, 0.1), "starts": 4},
+    "thomson": {"sizes": [*((n, 2) for n in range(3, 9)), *((n, 3) for n in range(6, 10))], "starts": 6},
+    "trained": {"cases": ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.3)), "models": 20, "steps": 500},
+}
+FEW = {"small": SMALL, "small_p": (0.003, 0.01, 0.03, 0.1), "starts": 24}
+FULL: dict[str, dict[str, Any]] = {
+    "phases": {"size": 100, "transitions": 40, "gap": 1e-3},
+    "polygons": {"p": FINE, "k": range(3, 11), "n_features": (3, 4, 5, 6, 7), "starts": 12},
+    "truncation": {"n_features": (16, 64, 256), **FEW},
+    "thomson": {"sizes": [(n, m) for m in (2, 3, 4) for n in range(m + 1, 13)], "starts": 48},
+    "trained": {"cases": CASES, "models": 400, "steps": 4000, "batch": 512},
+}
+APART: dict[str, Any] = {"apart": ("cases", "case"), "torch": True}
 SECTION = Section(
     "relu",
     "The ReLU output model",
     TEXT,
     {
-        "phases": Experiment(
-            run_phases, {"transitions": 5}, {"size": 100, "transitions": 40, "gap": 1e-3}, seconds=8
-        ),
-        "polygons": Experiment(
-            run_polygons,
-            {"p": (0.03, 0.1, 0.2, 0.4, 0.6, 0.8), "k": (3, 5, 6), "n_features": (3, 5), "starts": 2},
-            {"p": FINE, "k": range(3, 11), "n_features": (3, 4, 5, 6, 7), "starts": 12},
-            seconds=6,
-        ),
-        "truncation": Experiment(
-            run_truncation,
-            {"small": ((3, 1), (3, 2), (5, 2)), "small_p": (0.003, 0.01, 0.1), "starts": 4},
-            {"n_features": (16, 64, 256), "small": SMALL, "small_p": (0.003, 0.01, 0.03, 0.1), "starts": 24},
-            seconds=6,
-        ),
-        "thomson": Experiment(
-            run_thomson,
-            {"sizes": [*((n, 2) for n in range(3, 9)), *((n, 3) for n in range(6, 10))], "starts": 6},
-            {"sizes": [(n, m) for m in (2, 3, 4) for n in range(m + 1, 13)], "starts": 48},
-            seconds=10,
-        ),
-        "trained": Experiment(
-            _run_trained,
-            {"cases": ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.3)), "models": 20, "steps": 500},
-            {"cases": CASES, "models": 400, "steps": 4000, "batch": 512},
-            apart=("cases", "case"),
-            torch=True,
-            seconds=8,
-        ),
+        "phases": Experiment(run_phases, QUICK["phases"], FULL["phases"], seconds=8),
+        "polygons": Experiment(run_polygons, QUICK["polygons"], FULL["polygons"], seconds=6),
+        "truncation": Experiment(run_truncation, QUICK["truncation"], FULL["truncation"], seconds=6),
+        "thomson": Experiment(run_thomson, QUICK["thomson"], FULL["thomson"], seconds=10),
+        "trained": Experiment(_run_trained, QUICK["trained"], FULL["trained"], seconds=8, **APART),
     },
     [
         Topic("two features in one dimension", ["phases"], _show_phases, claims=["E7"]),

@@ -47,7 +47,7 @@ STACK_ELEMENTS = 2**31
 
 CHECKPOINT_SECONDS = 60.0
 
-# Best of 3e-3, 1e-2 and 3e-2, or level with the best; the notes of `train` give the measurements.
+# Best of 3e-3, 1e-2 and 3e-2, or level with the best: reference/README.md gives the measurements.
 PEAK_LEARNING_RATE = 1e-2
 
 
@@ -148,14 +148,8 @@ def train(
     on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at (512, 128),
     batches of 1024.
 
-    Compare two budgets before calling a loss converged. At n_features = 128, p from 0.01 to 0.4 and ratios
-    0.1 and 0.5, peaks of 3e-3, 1e-2 and 3e-2 and 5000 or 15 000 steps, final losses differ by up to 5 %, but
-    for the slowest (5000 steps at 3e-3), whose are up to twice as high. Large models want more steps: at
-    n_features = 512, ratio 1/4, p = 0.01 and 0.1, 2000 steps gave 0.586 and 0.821 of the rug's loss and 6000
-    gave 0.556 and 0.797.
-
-    At n_features = 128, ratio 0.1 and 0.5 and p = 0.01, models that start from "linear" weights end with 30
-    to 56 % of their features dropped, at both ends, and "aligned" ones with none.
+    Compare two budgets before calling a loss converged; ``validate/reference/README.md`` has measurements of
+    budgets, of peaks of the learning rate and of both kinds of first weights.
 
     References
     ----------
