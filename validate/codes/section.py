@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -224,47 +225,39 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
     return Shown("", [figure], [curvatures, stays, ends], headline)
 
 
-# What runs for minutes and depends on nothing of a run is stored.
-MANY = {"n_features": 64, "p": [0.01, 0.05, 0.1, 0.4], "ratio": [0.125, 0.25, 0.5, 0.75], "seeds": range(3)}
+CHANCES, HALVES = {"p": [0.01, 0.05, 0.1, 0.4], "ratio": [0.125, 0.25, 0.5, 0.75]}, [(0.1, 0.5), (0.4, 0.5)]
 FEW = [(0.05, 0.25), (0.05, 0.5), (0.1, 0.5), (0.4, 0.25), (0.4, 0.5)]
-
+QUICK: dict[str, dict[str, Any]] = {
+    "polished": {"n_features": 16, "p": [0.4], "ratio": [0.5], "seeds": [0], "steps": 60},
+    "structure": {"n_features": 32, "p": [0.05, 0.4], "ratio": [0.25, 0.5], "seeds": range(1), "steps": 600},
+    "hessian": {"cases": CASES, "n_features": [8, 16, 32]},
+    "departure": {"n_features": 16, "cases": HALVES, "steps": 30},
+}
+FULL: dict[str, dict[str, Any]] = {
+    "polished": {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0], "steps": 600},
+    "structure": {"n_features": 64, **CHANCES, "seeds": range(3), "steps": 8000},
+    "hessian": {"cases": CASES, "n_features": [16, 32, 64, 128]},
+    "departure": {"n_features": 32, "cases": FEW, "steps": 400},
+}
+STORED: dict[str, Any] = {"stored": "codes_polished.nc", "torch": True}
 SECTION = Section(
     "codes",
     "Structured codes and the symmetry of trained weights",
     TEXT,
+    # What runs for minutes and depends on nothing of a run is stored.
     {
         "symmetry": Experiment(run_stored),
         "fig3": Experiment(partial(run_stored, ["codes_fig3_n512.nc"])),
         "longer": Experiment(partial(run_stored, ["codes_long.nc"])),
         "known": Experiment(runs.run_known, stored="codes_known.nc"),
         "envelope": Experiment(run_envelope, {"size": 12}, {"size": 100}, stored="codes_envelope.nc"),
-        "polished": Experiment(
-            runs.run_polished,
-            {"n_features": 16, "p": [0.4], "ratio": [0.5], "seeds": [0], "steps": 60},
-            {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0], "steps": 600},
-            stored="codes_polished.nc",
-            torch=True,
-        ),
+        "polished": Experiment(runs.run_polished, QUICK["polished"], FULL["polished"], **STORED),
         "pair": Experiment(partial(runs.run_pair, [0.01, 0.05, 0.1])),
         "structure": Experiment(
-            runs.run_structure,
-            {"n_features": 32, "p": [0.05, 0.4], "ratio": [0.25, 0.5], "seeds": range(1), "steps": 600},
-            {**MANY, "steps": 8000},
-            torch=True,
-            seconds=25,
+            runs.run_structure, QUICK["structure"], FULL["structure"], torch=True, seconds=25
         ),
-        "hessian": Experiment(
-            runs.run_hessian,
-            {"cases": CASES, "n_features": [8, 16, 32]},
-            {"cases": CASES, "n_features": [16, 32, 64, 128]},
-            seconds=8,
-        ),
-        "departure": Experiment(
-            runs.run_departure,
-            {"n_features": 16, "cases": [(0.1, 0.5), (0.4, 0.5)], "steps": 30},
-            {"n_features": 32, "cases": FEW, "steps": 400},
-            seconds=8,
-        ),
+        "hessian": Experiment(runs.run_hessian, QUICK["hessian"], FULL["hessian"], seconds=8),
+        "departure": Experiment(runs.run_departure, QUICK["departure"], FULL["departure"], seconds=8),
     },
     [
         Topic("map", ["symmetry", "known", "envelope"], _show_map, claims=["C27"]),
