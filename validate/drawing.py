@@ -18,16 +18,9 @@ from .experiment import Figure
 from .statistics import LEVEL, Estimate, mean, student
 
 __all__ = [
-    "check_axes",
-    "draw_estimates",
-    "draw_means",
-    "finished",
-    "plot_theory_vs_experiment",
-    "size_axis",
-    "svg",
-    "widest",
-    "with_prefix",
-]
+    "check_axes", "draw_estimates", "draw_means", "finished", "plot_theory_vs_experiment", "size_axis",
+    "svg", "widest", "with_prefix",
+]  # fmt: skip
 
 # Markers in a group, each with the same style: it can stand once, at the group.
 _ALIKE = re.compile(r'<g([^>]*)>((?:<use [^>]*? style="([^"]*)"/>)(?:<use [^>]*? style="\3"/>)+)</g>')

@@ -21,17 +21,8 @@ from matplotlib.axes import Axes
 from ..theory.arguments import choice
 
 __all__ = [
-    "PROFILES",
-    "Draw",
-    "Experiment",
-    "Figure",
-    "Section",
-    "Shown",
-    "Table",
-    "Topic",
-    "from_rows",
-    "span",
-]
+    "PROFILES", "Draw", "Experiment", "Figure", "Section", "Shown", "Table", "Topic", "from_rows", "span",
+]  # fmt: skip
 
 PROFILES = ("quick", "full")
 

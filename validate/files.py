@@ -14,18 +14,9 @@ import numpy as np
 import xarray as xr
 
 __all__ = [
-    "digest",
-    "locked",
-    "output_file",
-    "output_folder",
-    "read_arrays",
-    "read_dataset",
-    "replacing",
-    "write_arrays",
-    "write_dataset",
-    "write_tables",
-    "write_text",
-]
+    "digest", "locked", "output_file", "output_folder", "read_arrays", "read_dataset", "replacing",
+    "write_arrays", "write_dataset", "write_tables", "write_text",
+]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet
 

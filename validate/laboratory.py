@@ -20,17 +20,9 @@ from .stored import REFERENCE, read_reference
 from .tasks import Task
 
 __all__ = [
-    "LARGEST_SEED",
-    "PACKAGES",
-    "PARTS",
-    "PHENOMENA",
-    "Lab",
-    "code",
-    "experiment",
-    "schedule",
-    "section",
+    "LARGEST_SEED", "PACKAGES", "PARTS", "PHENOMENA", "Lab", "code", "experiment", "schedule", "section",
     "version",
-]
+]  # fmt: skip
 
 PHENOMENA = ("rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu")
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")

@@ -15,18 +15,9 @@ from scipy import stats
 from ..theory.arguments import FloatArray, integer, number, vector
 
 __all__ = [
-    "LEVEL",
-    "Estimate",
-    "Family",
-    "crossing",
-    "first_level",
-    "jackknife",
-    "mean",
-    "measured",
-    "power",
-    "share",
-    "student",
-]
+    "LEVEL", "Estimate", "Family", "crossing", "first_level", "jackknife", "mean", "measured", "power",
+    "share", "student",
+]  # fmt: skip
 
 LEVEL = 0.95
 

@@ -7,26 +7,8 @@ from .runs import plot_curvature, run_departure, run_hessian, run_known, run_pai
 from .symmetry import plot_symmetry, read_symmetry, run_stored
 
 __all__ = [
-    "Structure",
-    "envelope_figure",
-    "excess_kurtosis",
-    "map_figure",
-    "plot_bracket",
-    "plot_curvature",
-    "plot_envelope",
-    "plot_map",
-    "plot_marks",
-    "plot_shares",
-    "plot_symmetry",
-    "read_symmetry",
-    "run_departure",
-    "run_envelope",
-    "run_hessian",
-    "run_known",
-    "run_marks",
-    "run_pair",
-    "run_polished",
-    "run_stored",
-    "run_structure",
-    "structure",
-]
+    "Structure", "envelope_figure", "excess_kurtosis", "map_figure", "plot_bracket", "plot_curvature",
+    "plot_envelope", "plot_map", "plot_marks", "plot_shares", "plot_symmetry", "read_symmetry",
+    "run_departure", "run_envelope", "run_hessian", "run_known", "run_marks", "run_pair", "run_polished",
+    "run_stored", "run_structure", "structure",
+]  # fmt: skip

@@ -7,19 +7,7 @@ from .representation import plot_gain, plot_shares, run_representation
 from .saddles import plot_subspaces, run_saddles, run_subspaces
 
 __all__ = [
-    "Trained",
-    "descend",
-    "moment_points",
-    "plot_angles",
-    "plot_escape",
-    "plot_gain",
-    "plot_losses",
-    "plot_plateaus",
-    "plot_shares",
-    "plot_subspaces",
-    "run_flows",
-    "run_plateaus",
-    "run_representation",
-    "run_saddles",
-    "run_subspaces",
-]
+    "Trained", "descend", "moment_points", "plot_angles", "plot_escape", "plot_gain", "plot_losses",
+    "plot_plateaus", "plot_shares", "plot_subspaces", "run_flows", "run_plateaus", "run_representation",
+    "run_saddles", "run_subspaces",
+]  # fmt: skip

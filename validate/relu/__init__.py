@@ -20,22 +20,7 @@ from .trained import reached, run_trained
 from .truncation import dropping_table, run_truncation
 
 __all__ = [
-    "MODELS",
-    "SphereCheck",
-    "dropping_table",
-    "plot_cost",
-    "plot_excess",
-    "plot_pattern_excess",
-    "plot_phases",
-    "plot_polygons",
-    "plot_reached",
-    "plot_shares",
-    "plot_thomson",
-    "reached",
-    "run_phases",
-    "run_polygons",
-    "run_thomson",
-    "run_trained",
-    "run_truncation",
-    "sphere_check",
-]
+    "MODELS", "SphereCheck", "dropping_table", "plot_cost", "plot_excess", "plot_pattern_excess",
+    "plot_phases", "plot_polygons", "plot_reached", "plot_shares", "plot_thomson", "reached", "run_phases",
+    "run_polygons", "run_thomson", "run_trained", "run_truncation", "sphere_check",
+]  # fmt: skip

@@ -7,12 +7,5 @@ from .run import train
 from .schedule import falling, learning_rates
 
 __all__ = [
-    "DROPPED",
-    "exact_loss",
-    "falling",
-    "grid",
-    "learning_rates",
-    "models_at",
-    "train",
-    "weight_statistics",
-]
+    "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "models_at", "train", "weight_statistics",
+]  # fmt: skip
