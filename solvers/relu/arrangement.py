@@ -12,7 +12,7 @@ from ...theory.loss import checks
 from ...theory.relu import POLYTOPES, feature_dimensionality, polygon, polytope, simplex
 from ..results import result
 
-__all__ = ["CLOSE", "Geometry", "geometry", "represented", "structure"]
+__all__ = ["CLOSE", "Geometry", "geometry", "represented", "shapes", "structure"]
 
 # Inner products closer than this are equal: minima reach 1e-7 in position when flat, 1e-12 otherwise.
 CLOSE = 1e-6
@@ -20,6 +20,8 @@ CLOSE = 1e-6
 KEPT = 1e-3
 
 IntArray = npt.NDArray[np.int64]
+# Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
+_SAME = 1e-3
 
 
 @result
@@ -200,3 +202,16 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     W = checks.encodings(W)
     square = np.square(W).sum(axis=1)
     return np.asarray((square + arguments.vector("b", b, len(W)) > KEPT) & (square > KEPT**2))
+
+
+def shapes(W: np.ndarray) -> str:
+    """Describe a model by its groups of features, without saying which features they are.
+
+    Examples
+    --------
+    >>> shapes(np.array([[1, 0], [-1, 0], [0, 1.0], [0, -1.0], [0, 0]]))
+    '2 antipodal pairs, 1 dropped'
+    """
+    kept = np.linalg.norm(W, axis=1) > _SAME
+    dropped = [f"{np.sum(~kept)} dropped"] if not kept.all() else []
+    return ", ".join(([geometry(W[kept], tol=_SAME).name] if kept.any() else []) + dropped)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import optimize, special
 
 from .. import arguments
 from ..arguments import FloatArray, Real, number, plain, whole
@@ -225,3 +225,13 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
         pairs += max(part * join, part - empty)  # no more can go to empty neurons than there are
         placed += part
     return pairs
+
+
+def fitted_preference(n_features: int, n_hidden: int, stayed: float, count: float) -> float:
+    """Return the preference of `displaced_polysemantic` that gives a count, nan if none up to 4 does."""
+
+    def excess(preference: float) -> float:
+        return displaced_polysemantic(n_features, n_hidden, stayed=stayed, preference=preference) - count
+
+    low, high = 0.0, 4.0
+    return float(optimize.brentq(excess, low, high)) if excess(low) <= 0 <= excess(high) else float("nan")

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
-from scipy import optimize
 
 from ...solvers import collisions as solvers
 from ...solvers.collisions.counts import ON
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
+from ...theory.collisions.counts import fitted_preference
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0
@@ -81,7 +81,7 @@ def run_fig3(
     found = [_counted(first_weights(n, m, runs, scale, seed), lam, workers) for m in sizes]
     ds = xr.concat(found, "n_hidden").assign_coords(n_hidden=sizes, run=range(runs), rank=range(1, RANKS + 1))
     m, means = np.array(sizes), (ds[name].mean("run").values.tolist() for name in ("stayed", "polysemantic"))
-    fitted = [_preference(n, *each) for each in zip(sizes, *means, strict=True)]
+    fitted = [fitted_preference(n, *each) for each in zip(sizes, *means, strict=True)]
     return ds.assign(
         quoted=("n_hidden", theory.quoted_polysemantic(n, m)),
         exclusive=("n_hidden", theory.expected_polysemantic(n, m)),
@@ -108,16 +108,6 @@ def _counted(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
             "unfinished": ("run", np.sum(result.nonzeros[:, -1] > 1, axis=1)),
         }
     )
-
-
-def _preference(n: int, m: int, stayed: float, count: float) -> float:
-    """Fit the preference that gives this count, which grows with it."""
-
-    def excess(preference: float) -> float:
-        return theory.displaced_polysemantic(n, m, stayed=stayed, preference=preference) - count
-
-    low, high = 0.0, 4.0
-    return float(optimize.brentq(excess, low, high)) if excess(low) <= 0 <= excess(high) else float("nan")
 
 
 def run_course(

@@ -6,25 +6,9 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.minimise import minimise
-from ...solvers.relu import geometry
+from ...solvers.relu.arrangement import shapes
 from ...solvers.relu.polygons import ARRANGEMENTS, arrangement_name, crossings, saved_by
 from ...theory import arguments
-
-# Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
-_SAME = 1e-3
-
-
-def shapes(W: np.ndarray) -> str:
-    """Describe a model by its groups of features, without saying which features they are.
-
-    Examples
-    --------
-    >>> shapes(np.array([[1, 0], [-1, 0], [0, 1.0], [0, -1.0], [0, 0]]))
-    '2 antipodal pairs, 1 dropped'
-    """
-    kept = np.linalg.norm(W, axis=1) > _SAME
-    dropped = [f"{np.sum(~kept)} dropped"] if not kept.all() else []
-    return ", ".join(([geometry(W[kept], tol=_SAME).name] if kept.any() else []) + dropped)
 
 
 def run_polygons(

@@ -244,10 +244,20 @@ def _finite(p: float, ratio: float) -> Experiment:
 
 
 # The quick models: three seeds, for an interval; at four p and three ratios; converged only.
-QUICK = {"n_features": 64, "seeds": range(3), "steps": 1500, "schedule": "converged"}
-FULL = {"n_features": 128, "seeds": range(5), "steps": 20_000}
-DENSE = (0.001, 0.01, 0.1, 0.4)
-TRAINING: dict[str, Any] = {"apart": ("seeds", "model"), "torch": True}
+FAST = {"n_features": 64, "seeds": range(3), "steps": 1500, "schedule": "converged"}
+LONG = {"n_features": 128, "seeds": range(5), "steps": 20_000}
+DENSE, ONE = (0.001, 0.01, 0.1, 0.4), {"seeds": range(1)}
+QUICK: dict[str, dict[str, Any]] = {
+    "trained": {**FAST, "p": PANELS[1:5], "ratio": (0.125, 0.25, 0.5)},
+    "linear_init": {**FAST, "p": (0.01, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
+    "checked": {"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,), **ONE},
+}
+FULL: dict[str, dict[str, Any]] = {
+    "trained": {**LONG, "p": PANELS, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75)},
+    "linear_init": {**LONG, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
+    "checked": {"n_features": 128, "p": DENSE, "ratio": (0.125, 0.25), **ONE, "samples": 10**7},
+}
+APART: dict[str, Any] = {"apart": ("seeds", "model"), "torch": True}
 
 SECTION = Section(
     "rug",
@@ -259,29 +269,13 @@ SECTION = Section(
         "plane": Experiment(runs.run_theory, PLANE, PLANE, seconds=3),
         "profile": Experiment(runs.run_bias, PROFILE, PROFILE),
         "reference": Experiment(runs.run_reference),
-        "trained": Experiment(
-            runs.run_trained,
-            {**QUICK, "p": PANELS[1:5], "ratio": (0.125, 0.25, 0.5)},
-            {**FULL, "p": PANELS, "ratio": (0.06, 0.125, 0.25, 0.5, 0.75)},
-            seconds=22,
-            **TRAINING,
-        ),
+        "trained": Experiment(runs.run_trained, QUICK["trained"], FULL["trained"], seconds=22, **APART),
         "linear_init": Experiment(
-            runs.run_trained,
-            {**QUICK, "p": (0.01, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
-            {**FULL, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
-            seconds=8,
-            **TRAINING,
+            runs.run_trained, QUICK["linear_init"], FULL["linear_init"], seconds=8, **APART
         ),
         "finite_sparse": _finite(0.05, 0.25),
         "finite_dense": _finite(0.4, 0.5),
-        "checked": Experiment(
-            runs.run_checked,
-            {"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,), "seeds": range(1)},
-            {"n_features": 128, "p": DENSE, "ratio": (0.125, 0.25), "seeds": range(1), "samples": 10**7},
-            torch=True,
-            seconds=8,
-        ),
+        "checked": Experiment(runs.run_checked, QUICK["checked"], FULL["checked"], torch=True, seconds=8),
     },
     [
         Topic("losses", ["reference", "trained", "curves"], _show_losses, claims=["C26", "C27"]),
