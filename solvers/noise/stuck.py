@@ -1,4 +1,6 @@
-"""Encodings that stay spread while all others sparsify: which they are, and whether they are at a minimum."""
+"""Encodings under noise: their shapes and overlaps, and those that stay spread while all others sparsify."""
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -6,9 +8,19 @@ import numpy.typing as npt
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from .averaged import gradient_for
-from .descent import descend_averaged
+from .descent import Descent, descend, descend_averaged
 
-__all__ = ["LARGE_STEP", "LEVEL", "curvature", "shape", "stuck", "symmetric_minimum"]
+__all__ = [
+    "LARGE_STEP",
+    "LEVEL",
+    "curvature",
+    "descend_from",
+    "overlaps",
+    "settled",
+    "shape",
+    "stuck",
+    "symmetric_minimum",
+]
 
 # Of descent on the averaged loss, whose rates are at most 8. With half of it fourth norms at n = 8, m = 16
 # are the same to some 0.01 on average over starts, a few 0.01 for single ones where they rise fast.
@@ -72,3 +84,21 @@ def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> Flo
     for rate in (LARGE_STEP / 2, LARGE_STEP / 10):
         W = descend_averaged(W, "bipolar", noise_std, rate, 1000).W
     return W
+
+
+def descend_from(
+    W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **more: Any
+) -> Descent:
+    """Descend for learning_rate * steps = time, rounded to whole steps."""
+    return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
+
+
+def settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
+    """Let the flow of the averaged loss, here descent with large steps, go on under bipolar noise."""
+    return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
+
+
+def overlaps(W: FloatArray) -> FloatArray:
+    """Return the mean of W_i.W_k/|W_k| over the pairs of each run."""
+    overlaps = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
+    return np.asarray(overlaps[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))

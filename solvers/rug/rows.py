@@ -7,9 +7,10 @@ from ...theory import arguments
 from ...theory.arguments import Real
 from ...theory.features import SparseUniform
 from ...theory.results import result
-from .hadamard import RugMatrix
+from .hadamard import RugMatrix, rug_matrix
+from .optimum import Optimum, optimum
 
-__all__ = ["RowStatistics", "row_statistics"]
+__all__ = ["RowStatistics", "drawn_rug", "row_statistics"]
 
 
 @result
@@ -110,3 +111,14 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
             interference_mean=features.mean * (total / diagonal),
             interference_variance=features.variance * (squares / diagonal**2),
         )
+
+
+def drawn_rug(
+    p: float, n_features: int, n_hidden: int, rng: np.random.Generator
+) -> tuple[Optimum, RugMatrix, float]:
+    """Draw a rug; return the macroscopic optimum at its ratio, the rug, and the bias for its interference.
+
+    Scale and bias are those of the optimum; the bias also takes up the mean of the interference.
+    """
+    best, matrix = optimum(p, n_hidden / n_features), rug_matrix(n_features, n_hidden, rng)
+    return best, matrix, float(best.b - best.a * row_statistics(matrix, p).interference_mean)

@@ -6,10 +6,10 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import noise as solvers
-from ...solvers.noise.stuck import LEVEL, curvature, shape, stuck, symmetric_minimum
+from ...solvers.noise.stuck import LEVEL, curvature, descend_from, settled, shape, stuck, symmetric_minimum
 from ...theory import arguments
 from ...theory import noise as theory
-from .runs import descend_from, settled, starts
+from .runs import starts
 
 
 def run_fig6(

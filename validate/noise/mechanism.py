@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from ...solvers.noise.stuck import shape
+from ...solvers.noise.stuck import descend_from, overlaps, settled, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
 from ..statistics import Estimate, Family, crossing, jackknife, mean
-from .runs import descend_from, growth_power, positive, settled, starts
+from .runs import growth_power, positive, starts
 
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
 SOURCE_RATE = 0.02  # learning rate where it is not varied
@@ -115,7 +115,7 @@ def run_mechanism(
             "by_number": (("n_features", "run"), by_number),
             "by_kurtosis": (("excess_kurtosis", "run"), by_kurtosis),
             "by_normal": ("run", growth(normal)),
-            "overlap": ("run", (_overlaps(normal) - _overlaps(still)) / std),
+            "overlap": ("run", (overlaps(normal) - overlaps(still)) / std),
             "force": ("run", [theory.sparsifying_rate(W, std, -2.0).mean() for W in normal]),
             "lone": ("lone_run", (shape(lone) - shape(alone))[:, 0]),
             "lone_predicted": drift(unit, LONE_STD, SOURCE_RATE),
@@ -123,12 +123,6 @@ def run_mechanism(
         {"learning_rate": rates, "n_features": numbers, "excess_kurtosis": kurtoses, "run": range(runs)},
         {"n_hidden": m, "noise_std": std, "time": time, **told},
     )
-
-
-def _overlaps(W: FloatArray) -> FloatArray:
-    """Return the mean of W_i.W_k/|W_k| over the pairs of each run."""
-    overlaps = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
-    return np.asarray(overlaps[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
 
 
 def _of_several(k: int, n: int, W0: FloatArray, std: float, time: float, seed: int) -> FloatArray:

@@ -11,7 +11,7 @@ import xarray as xr
 from scipy import optimize
 
 from ...solvers import noise as solvers
-from ...solvers.noise.stuck import LARGE_STEP, LEVEL, shape
+from ...solvers.noise.stuck import LARGE_STEP, LEVEL, descend_from, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
@@ -33,18 +33,6 @@ NOISES = (
 def starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
     """Draw first weights of variance 1/n_hidden, as the authors do; run r is the same for any `runs`."""
     return first_weights(n_features, n_hidden, runs, 1.0, seed)
-
-
-def descend_from(
-    W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **more: Any
-) -> solvers.Descent:
-    """Descend for learning_rate * steps = time, rounded to whole steps."""
-    return solvers.descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
-
-
-def settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
-    """Let the flow of the averaged loss, here descent with large steps, go on under bipolar noise."""
-    return solvers.descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
 
 
 def positive(name: str, values: npt.ArrayLike) -> FloatArray:

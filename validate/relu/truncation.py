@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ...solvers import rug
 from ...solvers.relu import class_shares, cost_of_dropping
 from ...solvers.relu.dropping import LEAST_P
+from ...solvers.rug.rows import drawn_rug
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.relu import worst_dropped_bound
@@ -21,10 +21,7 @@ def _map(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[np.ndarr
     """Return the matrix and the biases of a model of n features."""
     if kind == "antipodal pairs":
         return np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.zeros(n)
-    n_hidden = max(1, round(ratio * n))
-    best = rug.optimum(p, n_hidden / n)
-    matrix = rug.rug_matrix(n, n_hidden, np.random.default_rng([seed, n]))
-    bias = best.b - best.a * rug.row_statistics(matrix, p).interference_mean
+    best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), np.random.default_rng([seed, n]))
     return best.a * matrix.todense(), np.broadcast_to(bias, n).copy()
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import rug as solvers
+from ...solvers.rug.rows import drawn_rug
 from ...theory import arguments
 from ...theory import rug as theory
 from ..experiment import from_rows
@@ -87,11 +88,8 @@ def run_finite_size(
     """
 
     def one(n: int, draw: int) -> dict[str, float]:
-        n_hidden = max(1, round(ratio * n))
-        best = solvers.optimum(p, n_hidden / n)
         rng = np.random.default_rng([seed, n, draw])
-        matrix = solvers.rug_matrix(n, n_hidden, rng)
-        bias = best.b - best.a * solvers.row_statistics(matrix, p).interference_mean
+        best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), rng)
         # All rows are permutations of each other, so that one output has the loss of all.
         row = matrix.row(0)
         exact = solvers.row_loss(best.a * row, 0, bias, p)
