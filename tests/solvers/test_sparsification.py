@@ -325,6 +325,16 @@ def test_rejections(arguments, message):
         solve(*arguments)
 
 
+def test_relative_variance_is_that_of_the_weights_left():
+    w0 = normal_weights(3, 40)
+    found = solve(w0, 0.01, [10.0, 60.0, 1e4])
+    for k, t in enumerate(found.t):
+        left = np.abs(weights_at(w0, 0.01, t))
+        left = left[left > 0]
+        assert found.relative_variance[k] == pytest.approx(left.var() / left.mean() ** 2, rel=1e-7, abs=1e-12)
+    assert np.isnan(solve([0.1, 0.1], 1.0, [100.0]).relative_variance[0])  # none is left
+
+
 def test_weights_at_takes_one_time():
     with pytest.raises(ValueError, match=r"`t` must be one number; got shape \(2,\)"):
         weights_at([0.1], 0.1, [0, 1])

@@ -103,6 +103,14 @@ def test_limits_a_rounding_error_inside_are_no_negative_bars(ax):
     np.testing.assert_array_equal(segment[:, 1], [0.5, 1.0])
 
 
+def test_finished_sets_and_has_a_legend_where_one_is_asked_for(ax):
+    ax.plot(X, X, label="law")
+    assert drawing.finished(ax, None, xlabel="lam") is ax
+    assert (ax.get_xlabel(), ax.get_legend()) == ("lam", None)
+    drawing.finished(ax, {"ncols": 1, "loc": "upper left"}, yscale="log")
+    assert (ax.get_yscale(), [text.get_text() for text in ax.get_legend().get_texts()]) == ("log", ["law"])
+
+
 def test_axes_must_be_axes():
     with pytest.raises(TypeError, match="`ax` must be a matplotlib Axes; got int"):
         drawing.plot_theory_vs_experiment((X, X), runs(), 1)
