@@ -100,5 +100,5 @@ def settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
 
 def overlaps(W: FloatArray) -> FloatArray:
     """Return the mean of W_i.W_k/|W_k| over the pairs of each run."""
-    overlaps = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
-    return np.asarray(overlaps[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
+    products = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
+    return np.asarray(products[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
