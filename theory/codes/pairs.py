@@ -30,44 +30,51 @@ def _both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Floa
     return cross, square, mean, own
 
 
-def _excess(beta: FloatArray, p: FloatArray) -> FloatArray:
+def _excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
     """Best scale less 1 at the shift beta, from the difference of both moments over p: no digit cancels."""
-    q = 1.0 - p
+    q, r = 1.0 - p, 1.0 - other
     cross, square, _, _ = _both_on(beta)
-    off = q**2 * beta * (beta / p) + q * beta**3 / 3.0
-    total = off + q * (1.0 / 3.0 + beta + beta**2) + p * square
-    return (p * (cross - square) - q * beta * (0.5 + beta) - off) / total
+    off = q * r * beta * (beta / p) + q * (other / p) * beta**3 / 3.0
+    total = off + r * (1.0 / 3.0 + beta + beta**2) + other * square
+    return (other * (cross - square) - r * beta * (0.5 + beta) - off) / total
 
 
-def _slope(beta: FloatArray, p: FloatArray) -> FloatArray:
+def _slope(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
     """Half the slope of the loss by the bias at the best scale, over p."""
-    q, s = 1.0 - p, _excess(beta, p)
+    q, r, s = 1.0 - p, 1.0 - other, _excess(beta, p, other)
     a = 1.0 + s
     _, _, mean, own = _both_on(beta)
-    off = q**2 * a * (beta / p) + 0.5 * q * a * beta**2
-    return off + q * (0.5 * s + a * beta) + p * (a * mean - own)
+    off = q * r * a * (beta / p) + 0.5 * q * (other / p) * a * beta**2
+    return off + r * (0.5 * s + a * beta) + other * (a * mean - own)
 
 
-def _optimum(p: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return p, the best shift and the best scale less 1."""
+def _optimum(
+    p: npt.ArrayLike, other: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return p of both features, the best shift and the best scale less 1."""
     on = arguments.probability("p", p)
+    on, beside = arguments.together(
+        p=on, other=on if other is None else arguments.probability("other", other)
+    )
     # The slope is negative at 0. The best shift is 5 p²/48 as p → 0, and so close to p as p → 1 that only
     # beyond 1 the slope is safe from rounding.
-    ends = 0.0 * on, np.clip(2.0 * on**2, _TINY, 1.1)
+    ends = 0.0 * on, np.clip(2.0 * on * beside, _TINY, 1.1)
     limits = {"xatol": _TINY, "xrtol": 1e-15, "fatol": 0.0, "frtol": 0.0}
     find_root: Any = elementwise.find_root  # its stubs know no function of several arguments
-    beta = find_root(_slope, ends, args=(on,), tolerances=limits, maxiter=99).x
-    return on, beta, _excess(beta, on)
+    beta = find_root(_slope, ends, args=(on, beside), tolerances=limits, maxiter=99).x
+    return on, beside, beta, _excess(beta, on, beside)
 
 
 @arguments.finite
-def antipodal_optimum(p: npt.ArrayLike) -> tuple[Real, Real]:
+def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> tuple[Real, Real]:
     r"""Best scale and bias of an antipodal pair.
 
     Parameters
     ----------
     p : array_like of float
         Probability that a feature is on, in (0, 1]; p = 1 - S.
+    other : array_like of float, optional
+        The same of the feature at the opposite end, whose output has its own scale and bias; by default p.
 
     Returns
     -------
@@ -90,32 +97,34 @@ def antipodal_optimum(p: npt.ArrayLike) -> tuple[Real, Real]:
     >>> round(a, 6), round(b, 6)
     (1.011623, 0.001249)
     """
-    _, beta, s = _optimum(p)
+    _, _, beta, s = _optimum(p, other)
     return plain(1.0 + s), plain((1.0 + s) * beta)
 
 
 @arguments.finite
-def antipodal_loss(p: npt.ArrayLike) -> Real:
+def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real:
     r"""Least loss per feature of an antipodal pair: two features at ratio 1/2.
 
     .. math:: L \le \frac{p^2 (32 - 25 p)}{48 (4 - 3p)} \le \frac{p^2}{6},
               \qquad L = \frac{p^2}{6} - \frac{p^3}{192} + O(p^4).
 
-    The first bound is the best loss without bias, the second the loss at unit weights without bias. `p` is
-    as for `antipodal_optimum`; the relative error is 1e-13.
+    The first bound is the best loss without bias, the second the loss at unit weights without bias. Arguments
+    are as for `antipodal_optimum`; the relative error is 1e-13. With another p at the opposite end, it is the
+    loss of the first output.
 
     Examples
     --------
     >>> round(antipodal_loss(0.3), 6), round(0.3**2 / 6, 6)
     (0.014655, 0.015)
     """
-    on, beta, s = _optimum(p)
-    q, a = 1.0 - on, 1.0 + s
+    on, beside, beta, s = _optimum(p, other)
+    q, r, a = 1.0 - on, 1.0 - beside, 1.0 + s
     b = a * beta
     cross, square, _, _ = _both_on(beta)
     # A sum of positive terms: none of both on, one, or both.
-    alone = (b**2 + b * (b + s) + (b + s) ** 2) / 3.0 + a**2 * beta**3 / 3.0
-    return plain(q**2 * b**2 + on * q * alone + on**2 * (1.0 / 3.0 - 2.0 * a * cross + a**2 * square))
+    own, silent = (b**2 + b * (b + s) + (b + s) ** 2) / 3.0, a**2 * beta**3 / 3.0
+    both = 1.0 / 3.0 - 2.0 * a * cross + a**2 * square
+    return plain(q * r * b**2 + on * r * own + q * beside * silent + on * beside * both)
 
 
 def dropped_loss(p: npt.ArrayLike) -> Any:

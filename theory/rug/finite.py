@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import arguments
+from ..arguments import FloatArray
 
 __all__ = ["finite_size_correction"]
 
@@ -57,14 +58,21 @@ def finite_size_correction(
     >>> round(float(finite_size_correction(1.2, -0.3, s, 0.1, np.sum(row**3), np.sum(row**4))), 7)
     2.52e-05
     """
-    from scipy.special import ndtr
-
     a, b = arguments.real("a", a, 0, brackets="()"), arguments.real("b", b)
     sigma, p = arguments.real("sigma", sigma, 0, brackets="()"), arguments.probability("p", p)
     # Cumulants of x from its moments p/2, p/3, p/4, p/5. The powers of a cancel but for those of sigma.
     third_sum = (p / 4.0 - p**2 / 2.0 + p**3 / 4.0) * arguments.real("sum_of_cubes", sum_of_cubes)
     fourth_cumulant = p / 5.0 - 5.0 * p**2 / 6.0 + p**3 - 3.0 * p**4 / 8.0
     fourth_sum = fourth_cumulant * arguments.real("sum_of_fourths", sum_of_fourths, 0)
+    return cumulant_correction(a, b, sigma, p, third_sum, fourth_sum)
+
+
+def cumulant_correction(
+    a: FloatArray, b: FloatArray, sigma: FloatArray, p: FloatArray, third: FloatArray, fourth: FloatArray
+) -> Any:
+    """Return the correction from the cumulants of the interference themselves; see the module."""
+    from scipy.special import ndtr
+
     s = a * sigma
     z = b / s
     x1 = z + 1.0 / sigma
@@ -72,6 +80,6 @@ def finite_size_correction(
     # Off: 2 s² H_2(z); on: -2 s sigma H_2(x1) + 2 s sigma² (1 + a) (H_3(x1) - H_3(z)); each d/db is 1/s.
     step = 2.0 * s * sigma**2 * (1.0 + a)
     slope1 = 2.0 * s * sigma * density1
-    third = (1.0 - p) * 2.0 * s**2 * density + p * (step * (ndtr(x1) - ndtr(z)) - slope1)
-    fourth = -(1.0 - p) * 2.0 * s**2 * z * density + p * (step * (density1 - density) + slope1 * x1)
-    return (third_sum / sigma**3 / 6.0 * third + fourth_sum / sigma**4 / 24.0 * fourth)[()]
+    by_third = (1.0 - p) * 2.0 * s**2 * density + p * (step * (ndtr(x1) - ndtr(z)) - slope1)
+    by_fourth = -(1.0 - p) * 2.0 * s**2 * z * density + p * (step * (density1 - density) + slope1 * x1)
+    return (third / sigma**3 / 6.0 * by_third + fourth / sigma**4 / 24.0 * by_fourth)[()]

@@ -1,0 +1,155 @@
+"""The macroscopic loss of one feature as a function of its capacity, and its convex envelope.
+
+Everything is at scale 1 and importance 1. A curve belongs to one probability p and one law of values. The
+loss f(c) is concave up to about three quarters of the capacity at which a feature begins to be worth its
+place, convex from there on, and for p >= 0.85 concave again near c = 1 (signs of second differences on grids
+of 4500 points). So the envelope has a straight piece at its beginning, often one at its end, and one on each
+side of a pair.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import CubicSpline, PchipInterpolator
+
+from ...theory.arguments import FloatArray
+from ...theory.codes import antipodal_loss, skew_pair_loss
+from ...theory.special import value_moment
+from .. import decoders, rug
+
+__all__ = ["DROPPED", "KEPT", "PAIR", "RUG", "SKEW", "Curve", "best_rug", "curve", "ends", "pair_losses"]
+
+DROPPED, RUG, PAIR, SKEW, KEPT = range(5)
+
+# Points of the search for where the envelope leaves the line from a dropped feature, and of the rest. Values
+# that are not uniform have no fast optimum of scale and bias.
+_POINTS = {True: (64, 160), False: (20, 40)}
+# Values that may be negative, half of which a ReLU loses whatever it hears.
+_TWO_SIDED = ("symmetric", "normal")
+_LEAST = 1e-300
+
+
+def ends(values: str, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the loss of a feature that is dropped, and that of one that is kept exactly."""
+    first, second = value_moment(values, 1), value_moment(values, 2)
+    variance = p * (second - first**2 + (1.0 - p) * first**2)
+    return variance, 0.5 * variance if values in _TWO_SIDED else np.zeros_like(p)
+
+
+def best_rug(values: str, p: FloatArray, capacity: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the best scale and bias, and the loss, at capacities between 0 and 1."""
+    if values == "uniform":
+        found = rug.optimum(p, capacity)
+        return np.asarray(found.a), np.asarray(found.b), np.asarray(found.loss)
+    variance, _ = ends(values, p)
+    sigma = np.sqrt(variance * (1.0 - capacity) / capacity)
+    pairs, back = np.unique(np.stack([p, sigma]), axis=1, return_inverse=True)
+    best = decoders.optimum(pairs[0], pairs[1], "relu", values=values)
+    a, b, loss = (np.asarray(part)[back.ravel()] for part in (best.a, best.b, best.loss))
+    return a, b, loss
+
+
+def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
+    """Return the loss at capacity 1/2 of each code of pairs of like features."""
+    found = {}
+    if "pairs" in codes:
+        found[PAIR] = np.asarray(antipodal_loss(p))
+    if "skew pairs" in codes:
+        found[SKEW] = np.asarray(skew_pair_loss(p))
+    return found
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Lower convex envelope of the loss over the capacity.
+
+    `kinds` are those of its pieces by growing capacity. Piece k + 1 is better than piece k below prices[k],
+    which fall. Within the rug the capacity is a smooth function of the price.
+    """
+
+    kinds: tuple[int, ...]
+    prices: FloatArray
+    low: float
+    high: float
+    along: Any
+
+    def kind(self, price: FloatArray) -> Any:
+        """Return the kind of piece at each price."""
+        return np.asarray(self.kinds)[np.searchsorted(-self.prices, -price)]
+
+    def inside(self, price: FloatArray) -> FloatArray:
+        """Return the capacity of the rug at each price, within the part of the envelope that is smooth."""
+        if self.along is None:
+            return np.full(price.shape, self.low)
+        at = np.clip(np.log(np.maximum(price, _LEAST)), self.along.x[0], self.along.x[-1])
+        return np.clip(np.exp(self.along(at)), self.low, self.high)
+
+
+def hull(x: FloatArray, y: FloatArray) -> list[int]:
+    """Return the corners of the lower convex hull of points with ascending x."""
+    corners: list[int] = []
+    for k in range(x.size):
+        while len(corners) > 1:
+            i, j = corners[-2:]
+            if (y[j] - y[i]) * (x[k] - x[i]) < (y[k] - y[i]) * (x[j] - x[i]):
+                break
+            corners.pop()
+        corners.append(k)
+    return corners
+
+
+@lru_cache(maxsize=4096)
+def curve(values: str, p: float, codes: tuple[str, ...]) -> Curve:
+    """Tabulate the loss of a feature, and return its envelope with the points of the codes that are allowed.
+
+    Losses are exact at the grid's points. The slope between them is that of a spline in an angle, in which
+    the loss is smooth up to c = 1; the price of a straight piece is off by the square of a step.
+    """
+    on = np.array([p])
+    dropped, kept = (float(one[0]) for one in ends(values, on))
+    coarse, fine = _POINTS[values == "uniform"]
+
+    def losses(c: FloatArray) -> FloatArray:
+        return best_rug(values, np.full(c.shape, p), c)[2]
+
+    c = np.geomspace(0.03 * p, 1.0, coarse)[:-1]
+    first = int(np.argmax((dropped - losses(c)) / c))
+    low = c[max(first - 1, 0)]
+    # Half of the cosine's period: steps shrink to both ends, and 1 - c goes with the square of the angle.
+    angle = np.linspace(0.0, np.pi, fine)
+    c = low ** (0.5 + 0.5 * np.cos(angle))
+    c[-1] = 1.0
+    f = np.append(losses(c[:-1]), kept)
+    # f is even in the angle at both ends, where the derivative of c vanishes too.
+    by_angle = c[1:-1] * -np.log(low) * 0.5 * np.sin(angle[1:-1])
+    slope = np.empty(fine)
+    slope[1:-1] = -CubicSpline(angle, f, bc_type="clamped")(angle[1:-1], 1) / by_angle
+    slope[0] = (f[0] - f[1]) / (c[1] - c[0])
+    slope[-1] = 3.0 * slope[-2] - 3.0 * slope[-3] + slope[-4]
+    slope = np.maximum(slope, _LEAST)
+
+    # The smooth part: the rug's own corners and the point before them, while the slope falls.
+    own = np.array(hull(c, f))
+    part = np.arange(max(own[0] - 1, 0), own[-1] + 1)
+    part = part[np.isin(part, own) | (part == part[0])]
+    ahead = bool(own[-2] < fine - 2)  # a straight piece leads up to c = 1
+    part = part[: part.size - ahead]
+    part = part[slope[part] <= np.minimum.accumulate(slope[part])]
+    part = part[np.append(True, np.diff(slope[part]) < 0.0)]
+    along = None
+    if part.size > 1:
+        along = PchipInterpolator(np.log(slope[part])[::-1], np.log(c[part])[::-1])
+    points = [(0.0, dropped, DROPPED), *((x, y, RUG) for x, y in zip(c[:-1], f[:-1], strict=True))]
+    points += [(0.5, float(y[0]), kind) for kind, y in pair_losses(codes, on).items()]
+    points = sorted([*points, (1.0, kept, KEPT)])
+    x, y = (np.array([point[k] for point in points]) for k in (0, 1))
+    corners = hull(x, y)
+    kinds = np.array([points[k][2] for k in corners])
+    price = -np.diff(y[corners]) / np.diff(x[corners])
+    if not ahead and x[corners[-2]] == c[-2]:
+        price[-1] = slope[-1]
+    new = np.flatnonzero(kinds[1:] != kinds[:-1])
+    pieces = tuple(kinds[np.append(new, kinds.size - 1)].tolist())
+    return Curve(pieces, price[new], float(low), float(c[part[-1]]), along)

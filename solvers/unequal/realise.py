@@ -1,0 +1,133 @@
+"""Matrices that realise a split of the hidden neurons: tight frames whose rows have given lengths."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+from ...theory.unequal.capacity import independent
+from .curve import DROPPED, KEPT, PAIR, RUG, SKEW
+from .split import Split, finished
+
+__all__ = ["realise", "tight_frame"]
+
+# Rounds of alternating projections; a few dozen do unless a capacity is within 1e-3 of 1.
+_ROUNDS = 2000
+
+
+def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator, tol: float) -> FloatArray:
+    """Return F of shape (n, size) with F'F = 1 and rows of the squared lengths `squares`, to `tol` relative.
+
+    Alternating projections of Tropp et al. (2005) from random directions: rows to their lengths, then the
+    nearest F with orthonormal columns. `squares` lie in (0, 1] and sum to `size`.
+    """
+    frame = rng.standard_normal((squares.size, size))
+    lengths = np.sum(frame**2, axis=1)
+    for _ in range(_ROUNDS):
+        frame *= np.sqrt(squares / lengths)[:, None]
+        values, vectors = np.linalg.eigh(frame.T @ frame)
+        frame = frame @ (vectors / np.sqrt(np.maximum(values, 1e-300))) @ vectors.T
+        lengths = np.sum(frame**2, axis=1)
+        if np.max(np.abs(lengths / squares - 1.0)) <= tol:
+            return frame
+    worst = int(np.argmax(np.abs(lengths / squares - 1.0)))
+    raise ValueError(
+        f"`split` must have capacities that alternating projections reach within {tol:g}; got "
+        f"{squares[worst]:.6g}, of which {lengths[worst]:.6g} was reached."
+    )
+
+
+def realise(
+    split: Split | npt.ArrayLike,
+    law: Features,
+    *,
+    tol: float = 1e-10,
+    rng: np.random.Generator | int | None = None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""Make a model ReLU(W_out W_in x + b) whose outputs have the capacities of a split.
+
+    Features of the rug share a random projection P with the diagonal c, :math:`P = F F'`; W_out = diag(k) F
+    and :math:`W_\mathrm{in} = F' \operatorname{diag}(v)^{-1/2}`, with :math:`k_i = a_i v_i^{1/2}/c_i` for
+    the scale a. Features that are kept have a hidden neuron each, pairs one for both. Biases take off the
+    mean of the interference.
+
+    Parameters
+    ----------
+    split : Split, or (n,) array_like of float
+        What `optimum` found, or capacities in [0, 1] that sum to a whole number: 0 drops a feature, 1 keeps
+        it exactly, all others share one projection. Scales and biases are then the best ones.
+    law : Features
+        The law of independent features that the split is for.
+    tol : float, optional
+        How far off a capacity may be, relatively.
+    rng : Generator or int, optional
+        Source of randomness or its seed.
+
+    Returns
+    -------
+    W_out : (n, n_hidden) ndarray of float64
+    W_in : (n_hidden, n) ndarray of float64
+    b : (n,) ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If capacities do not sum to a whole number within 1e-6, or cannot be reached.
+
+    Notes
+    -----
+    Each round of the alternating projections takes O(n n_hidden²) time; some 30 rounds do for 1e-10 where n
+    is several times n_hidden.
+
+    References
+    ----------
+    Tropp, Dhillon, Heath and Strohmer (2005), Designing structured tight frames via an alternating projection
+    method.
+
+    Examples
+    --------
+    >>> from superposition.theory.unequal import capacities
+    >>> law = Features(4, [0.5, 0.5, 0.1, 0.1])
+    >>> W_out, W_in, b = realise([0.75, 0.75, 0.25, 0.25], law, rng=0)
+    >>> W_in.shape, capacities(W_out @ W_in, law).round(9)
+    ((2, 4), array([0.75, 0.75, 0.25, 0.25]))
+    """
+    features = independent(law)
+    n = features.n_features
+    tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
+    rng = arguments.generator("rng", rng)
+    name = "split"
+    if not isinstance(split, Split):
+        share = arguments.real(name, arguments.vector(name, split, n), 0, 1).copy()
+        kind = np.where(share == 0.0, DROPPED, np.where(share == 1.0, KEPT, RUG))
+        split = finished(features, kind, share, np.full(n, -1), (0.0, 0.0), 0.5)
+    elif split.capacity.size != n:
+        raise ValueError(f"`split` must be for {n} features; got one for {split.capacity.size}.")
+    total = float(split.capacity.sum())
+    m = round(total)
+    if abs(total - m) > 1e-6 or m < 1:
+        raise ValueError(f"`split` must have capacities that sum to a whole number above 0; got {total:g}.")
+    arguments.fits("split", f"{n} features", 4.0 * n * m)
+    W_out, W_in, at = np.zeros((n, m)), np.zeros((m, n)), 0
+    for one in np.flatnonzero(split.kind == KEPT):
+        W_out[one, at] = W_in[at, one] = 1.0
+        at += 1
+    for one in np.flatnonzero(np.isin(split.kind, (PAIR, SKEW)) & (split.partner > np.arange(n))):
+        other = int(split.partner[one])
+        # output one hears -sigma_one/sd(x_other) of the other, and the reverse is its inverse in scale
+        heard = split.sigma[one] / np.sqrt(features.variance[other])
+        W_in[at, one], W_in[at, other] = 1.0, -heard
+        W_out[one, at], W_out[other, at] = split.a[one], -split.a[other] / heard
+        at += 1
+    rug = np.flatnonzero(split.kind == RUG)
+    if rug.size:
+        spread, share = np.sqrt(features.variance[rug]), split.capacity[rug]
+        share = share * ((m - at) / share.sum())
+        frame = tight_frame(share, m - at, rng, tol)
+        W_out[rug, at:] = (split.a[rug] * spread / share)[:, None] * frame
+        W_in[at:, rug] = frame.T / spread
+    means = features.mean
+    own = np.einsum("ij,ji->i", W_out, W_in)
+    b = split.b - (W_out @ (W_in @ means) - own * means)
+    return W_out, W_in, b

@@ -1,0 +1,184 @@
+r"""Capacities: what each output gets of the m dimensions of a matrix of rank m.
+
+The model is ReLU(M x + b), features are independent with variances v_j. Output i reads its own feature with
+the weight M_ii, and all others are interference. Its *capacity* is the share of the variance of (M x)_i that
+is its own feature's,
+
+.. math:: c_i = \frac{M_{ii}^2 v_i}{\sum_j M_{ij}^2 v_j} \in [0, 1], \qquad
+          \operatorname{Var} \nu_i = v_i \frac{1 - c_i}{c_i}, \qquad
+          \nu_i = \sum_{j \ne i} \frac{M_{ij}}{M_{ii}} x_j .
+
+**The capacities of a matrix of rank m sum to m at most.** Let A = M diag(v)^{1/2} with the rows r_i, and P
+the orthogonal projection on their span, of trace m at most. As r_i = P r_i, A_ii = r_i · e_i = r_i · P e_i,
+so that c_i = (r_i · P e_i)²/\|r_i\|² <= \|P e_i\|² = P_ii (Cauchy-Schwarz). Sum over i. Equality holds just
+where every r_i is a multiple of P e_i.
+
+**Every split is attained.** By Schur and Horn each c in [0, 1]^n that sums to m is the diagonal of a
+projection P of rank m, and M = diag(k) P diag(v)^{-1/2} has r_i = k_i P e_i and c_i = P_ii, whatever k_i ≠ 0
+is.
+
+**Tied models** pay for their symmetry. If M = M' then k_i v_i^{1/2} is the same for all features that are
+connected by entries of P, and M = k diag(v)^{-1/2} P diag(v)^{-1/2} there, so that M_ii = k c_i/v_i: equality
+asks for capacities in proportion to M_ii v_i. Where the best scales are alike and the best capacities are in
+proportion to the variances a tied model loses nothing; a feature that is kept exactly must be alone.
+
+For features that are alike c_i is Cowsik's ratio and the variance that of his Eq. 6.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from ..arguments import FloatArray
+from ..features import Features, as_features
+from ..rug.finite import cumulant_correction
+
+__all__ = ["capacities", "finite_size_correction", "independent", "interference_variance"]
+
+
+def independent(law: Any, n_features: int | None = None) -> Features:
+    """Return a law after checking that its features are independent."""
+    if n_features is not None:
+        law = as_features(law, n_features)
+    if not isinstance(law, Features) or not law.independent:
+        raise ValueError(f"`law` must be a Features of independent features; got {arguments.shown(law)}.")
+    return law
+
+
+def _square(M: npt.ArrayLike) -> FloatArray:
+    found = arguments.matrix("M", M)
+    if found.shape[0] != found.shape[1]:
+        raise ValueError(f"`M` must be square; got shape {found.shape}.")
+    return found
+
+
+def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
+    r"""Share of each output's variance that is its own feature's, :math:`M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j`.
+
+    Their sum is at most the rank of M; see the module.
+
+    Parameters
+    ----------
+    M : (n, n) array_like of float
+        Decoder times encoder; row i makes output i.
+    law : float or Features
+        Law of independent features. A number is the probability p that a feature is on.
+
+    Returns
+    -------
+    (n,) ndarray of float64
+        In [0, 1], a few roundings off; 0 for a row of zeros.
+
+    Raises
+    ------
+    ValueError
+        If `M` is not square, or `law` is for another number of features or not independent.
+
+    References
+    ----------
+    Scherlis et al. (2022), Polysemanticity and capacity, arXiv 2210.01892, for features of one variance.
+
+    Examples
+    --------
+    >>> capacities([[1.0, -1.0], [-1.0, 1.0]], 0.1)      # an antipodal pair shares one dimension
+    array([0.5, 0.5])
+    >>> capacities([[1.0, -1.0], [-1.0, 1.0]], Features(2, 1.0, scale=[1.0, 3.0])).round(12)
+    array([0.1, 0.9])
+    """
+    square = _square(M)
+    features = independent(law, square.shape[0])
+    # Rows are scaled to a largest entry of 1, so that no square leaves the doubles.
+    rows = np.abs(square) * np.sqrt(features.variance)
+    rows /= np.maximum(rows.max(axis=1), 1e-300)[:, None]
+    own = np.diagonal(rows) ** 2
+    return np.asarray(own / np.maximum(np.sum(rows**2, axis=1), 1e-300))
+
+
+def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
+    r"""Variance of the interference of each output in units of its diagonal, :math:`v_i (1 - c_i)/c_i`.
+
+    Parameters
+    ----------
+    capacity : float or (n,) array_like of float
+        In [0, 1].
+    law : Features
+        Law of n independent features.
+
+    Returns
+    -------
+    (n,) ndarray of float64
+        A few roundings off; inf where the capacity is 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> interference_variance([0.25, 1.0], Features(2, 1.0, "exponential"))
+    array([3., 0.])
+    """
+    features = independent(law)
+    share = arguments.real("capacity", arguments.each("capacity", capacity, features.n_features), 0, 1)
+    with np.errstate(divide="ignore"):
+        return np.asarray(features.variance * (1.0 - share) / share)
+
+
+def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
+    r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
+
+    Edgeworth's expansion, as in `theory.rug.finite_size_correction`, with the cumulants :math:`\kappa_k =
+    \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i. The macroscopic loss is
+    `theory.rug.loss` at a = M_ii, at the standard deviation of this interference, and at the bias with a
+    times the mean of the interference.
+
+    Parameters
+    ----------
+    M : (n, n) array_like of float
+        Decoder times encoder, with a positive diagonal and interference in each row.
+    b : float or (n,) array_like of float
+        Bias of the outputs.
+    law : float or Features
+        Law of independent features with values uniform on [0, scale].
+
+    Returns
+    -------
+    (n,) ndarray of float64
+        Without importance. Asymptotic: relative error of the order of the next terms, (kappa_3/sigma³)²,
+        kappa_5/sigma⁵ and (kappa_4/sigma⁴)².
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or a row has no positive diagonal or no interference.
+
+    Examples
+    --------
+    >>> M = np.eye(200) + 0.05 * np.sign(np.sin(np.arange(200)[:, None] + 3.0 * np.arange(200)))
+    >>> finite_size_correction(M, -0.1, 0.1)[:1].round(9)
+    array([1.5534e-05])
+    """
+    square = _square(M)
+    n = square.shape[0]
+    features, bias = independent(law, n), arguments.each("b", b, n)
+    if features.values != "uniform":
+        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    diagonal = np.diagonal(square)
+    if np.any(diagonal <= 0.0):
+        raise ValueError(f"`M` must have a positive diagonal; got {diagonal[diagonal <= 0.0][0]:g}.")
+    # In units of each output's own scale.
+    rows = square / diagonal[:, None] * (features.scale / features.scale[:, None])
+    np.fill_diagonal(rows, 0.0)
+    variance = rows**2 @ (features.p / 3.0 - features.p**2 / 4.0)
+    if np.any(variance <= 0.0):
+        k = int(np.flatnonzero(variance <= 0.0)[0])
+        raise ValueError(f"`M` must have interference in each row; got none in row {k}.")
+    p = features.p
+    third = rows**3 @ (p / 4.0 - p**2 / 2.0 + p**3 / 4.0)
+    fourth = rows**4 @ (p / 5.0 - 5.0 * p**2 / 6.0 + p**3 - 3.0 * p**4 / 8.0)
+    mean = bias / features.scale + diagonal * (rows @ p) / 2.0
+    found = cumulant_correction(diagonal, mean, np.sqrt(variance), p, third, fourth)
+    return np.asarray(found * features.scale**2)
