@@ -60,7 +60,7 @@ from ..arguments import FloatArray, Real, plain
 __all__ = ["decoder_bound", "interference_bound", "loss_bound"]
 
 # Step 5: C and h of the two families. C of the second one leaves room for rounding.
-_FIRST, _SECOND = (19.0 / 5.0, 11.0 / 3.0), (81.0 / 25.0 * (1.0 + 1e-12), 37.0 / 2.0)
+FIRST, SECOND = (19.0 / 5.0, 11.0 / 3.0), (81.0 / 25.0 * (1.0 + 1e-12), 37.0 / 2.0)
 
 
 @arguments.finite
@@ -126,13 +126,13 @@ def loss_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     on, r = arguments.together(p=on, ratio=arguments.real("ratio", ratio, 0, 1, brackets="(]"))
     k = on * on * (1.0 - on)
     # 8. The best theta depends on r alone, but for what is allowed. This one is within 4 % of the best.
-    C, ratio_k = _FIRST[0], _k_over_d(on, _FIRST[1])
+    C, ratio_k = FIRST[0], _k_over_d(on, FIRST[1])
     allowed = -np.expm1(-7.0 / 3.0 * ratio_k / C)
     theta = np.maximum(np.minimum(np.minimum(np.e * r, np.sqrt(r)), 0.9), allowed)
     m = np.maximum(theta, -6.0 / 7.0 * np.log1p(-theta))
     gain = np.log(theta) - np.log(r)  # theta/r may leave the doubles
     found = k * gain / (C * m + ratio_k * gain)
-    for C, h in (_FIRST, _SECOND):  # 7.
+    for C, h in (FIRST, SECOND):  # 7.
         ratio_k = _k_over_d(on, h)
         theta = np.minimum(r + np.sqrt(r * (r + ratio_k / C)), 1.0)
         found = np.maximum(found, (1.0 - r / theta) * k / (C * theta + ratio_k))

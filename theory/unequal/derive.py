@@ -1,0 +1,80 @@
+"""SymPy derivations for features that differ."""
+
+from ..derivation import Derivation, once, sp
+
+__all__ = ["derive_interference_variance", "derive_row_loss", "derive_tail_loss", "derive_window_loss"]
+
+
+@once
+def derive_interference_variance() -> Derivation:
+    """Solve the definition of the capacity for the interference in units of the diagonal.
+
+    Examples
+    --------
+    >>> derive_interference_variance().expression
+    -variance*(capacity - 1)/capacity
+    """
+    v, c, noise = sp.symbols("variance capacity noise", positive=True)
+    (found,) = sp.solve(sp.Eq(c, v / (v + noise)), noise)
+    return Derivation(sp.factor(found), (v, c))
+
+
+@once
+def derive_row_loss() -> Derivation:
+    r"""Minimise D s² + p q (1 - s)² over s, the least loss of a row whose interference is q.
+
+    s² is the share of D that is lost by the mean of the output; see `bounds`.
+
+    Examples
+    --------
+    >>> derive_row_loss().expression
+    D*p*q/(D + p*q)
+    """
+    D, p, q, s = sp.symbols("D p q s", positive=True)
+    loss = D * s**2 + p * q * (1 - s) ** 2
+    (best,) = sp.solve(sp.diff(loss, s), s)
+    return Derivation(sp.factor(sp.simplify(loss.subs(s, best))), (D, p, q))
+
+
+@once
+def derive_window_loss() -> Derivation:
+    """Split m between two features of losses kappa (1/c - 1), neither of which is kept.
+
+    Examples
+    --------
+    >>> found = derive_window_loss()
+    >>> sp.expand(found.expression.subs(dict(zip(found.symbols, [1, 4]))))
+    -5 + 9/m
+    """
+    first, second, m, c = sp.symbols("kappa_1 kappa_2 m c", positive=True)
+    loss = first * (1 / c - 1) + second * (1 / (m - c) - 1)
+    best = m * sp.sqrt(first) / (sp.sqrt(first) + sp.sqrt(second))
+    if sp.simplify(sp.diff(loss, c).subs(c, best)) != 0:
+        raise ArithmeticError("the capacities are not in proportion to the roots of kappa")
+    return Derivation(sp.simplify(loss.subs(c, best)), (first, second, m), ("c_1 < 1 and c_2 < 1.",))
+
+
+@once
+def derive_tail_loss() -> Derivation:
+    r"""Integrate the loss of a power law's tail beyond its kept head, over kappa_1.
+
+    Feature i has kappa_i = i^{-2 alpha}, and beside the head of s features the capacity (s/i)^alpha.
+
+    Examples
+    --------
+    >>> found = derive_tail_loss()
+    >>> found.expression.subs(found.symbols[0], 2)
+    16/(3*m**3)
+    """
+    alpha, m, s, i = sp.symbols("alpha m s i", positive=True)
+    beyond = 1 + alpha  # an exponent that SymPy sees to be above 1
+
+    def tail(power: object) -> object:
+        """Integrate i^-power from s on, power > 1."""
+        over = sp.integrate(i**-beyond, (i, s, sp.oo), conds="none")
+        return sp.simplify(over).subs(alpha, power - 1)
+
+    head = sp.solve(sp.Eq(m, sp.simplify(s + s**alpha * tail(alpha))), s)[0]
+    loss = s**-alpha * tail(alpha) - tail(2 * alpha)
+    found = sp.simplify(loss.subs(s, head))
+    return Derivation(found, (alpha, m), ("alpha > 1.", "Sums are integrals."))

@@ -1,0 +1,157 @@
+r"""The window of the law L ~ 1/m, and what comes above it: the split where interference is weak.
+
+To leading order in sigma the loss of a feature in the rug is sigma² g(p), g(p) = p (1 + t²/4) + (1 - p) 2
+H_2(-t), at the shift 4 H_1(-t) = p t (`theory.rug.asymptotics`). With the capacity c it is kappa (1/c - 1), for
+kappa_i = I_i v_i g(p_i) in units of the scale. At one price c_i = min(1, (kappa_i/lambda)^{1/2}):
+
+- **Window.** While all c_i are below 1, the total loss is :math:`(\sum_i \kappa_i^{1/2})^2/m - \sum_i
+  \kappa_i`: a law 1/m. As kappa_i^{1/2} is almost in proportion to p_i, so are the capacities: they are those
+  of random encodings of one length, and the constant is about (number of features on)² (1 + t²/4)/3.
+- **Tail.** For :math:`p_i = A i^{-\alpha}`, alpha > 1, the first i_s features are kept once m is above
+  1/(A/number on), with i_s = m (alpha - 1)/alpha, and the loss falls as :math:`m^{1 - 2 \alpha}`.
+- **Below the window** features are dropped: a feature asks for a capacity of some t² p/3 as soon as it is not
+  dropped. So the window begins at m of about t² (number on)/3, and below the loss falls linearly in m.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from ..arguments import FloatArray, Real, plain
+from ..features import Features
+from ..rug.asymptotics import asymptotic_shift
+from ..special import ramp_moments
+from .capacity import independent
+
+__all__ = ["power_law", "tail_loss", "window_split"]
+
+
+def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: float = 1.0) -> Features:
+    r"""Law of independent uniform features with :math:`p_i = \min(1, A i^{-\alpha})` that sum to `number_on`.
+
+    Parameters
+    ----------
+    alpha : float
+        From 0 to 20.
+    n_features : int
+    number_on : float, optional
+        Mean number of features that are on, above 0 and at most n_features.
+    scale : float, optional
+        Values are uniform on [0, scale].
+
+    Returns
+    -------
+    Features
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> power_law(1.0, 4, 2.0).p.round(6), power_law(1.0, 4, 3.0).p.round(6)
+    (array([0.96, 0.48, 0.32, 0.24]), array([1.      , 0.923077, 0.615385, 0.461538]))
+    """
+    alpha = arguments.number("alpha", alpha, 0.0, 20.0)
+    n = arguments.integer("n_features", n_features, 1)
+    arguments.fits("n_features", n, 4.0 * min(n, 2**62))
+    on = arguments.number("number_on", number_on, 0.0, n, brackets="(]")
+    p = np.arange(1.0, n + 1.0) ** -alpha
+    sums = np.cumsum(p[::-1])[::-1]
+    # The first k are always on: the least k at which the next one is not.
+    k = int(np.argmax((on - np.arange(n)) * p <= sums))
+    p *= (on - k) / sums[k]
+    p[:k] = 1.0
+    return Features(n, np.minimum(p, 1.0), scale=scale)
+
+
+def window_split(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
+    """Split n_hidden dimensions by the leading order of weak interference; see the module.
+
+    Parameters
+    ----------
+    law : Features
+        Law of independent features with values uniform on [0, scale].
+    n_hidden : int
+        From 1 to n_features.
+
+    Returns
+    -------
+    capacity : (n,) ndarray of float64
+    loss : float
+        Loss per feature: mean of importance times the loss of each. An asymptote for small sigma_i; above the
+        loss of `solvers.unequal.optimum` where sigma is not small, as no feature is dropped.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or features are not independent or not uniform.
+
+    Examples
+    --------
+    >>> capacity, loss = window_split(power_law(1.0, 1000), 100)
+    >>> int(np.sum(capacity == 1.0)), round(loss * 1e6, 3)
+    (18, 2.964)
+    """
+    features = independent(law)
+    if features.values != "uniform":
+        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    m = arguments.integer("n_hidden", n_hidden, 1, features.n_features)
+    p = features.p
+    shift = asymptotic_shift(p)
+    growth = p * (1.0 + shift**2 / 4.0) + (1.0 - p) * ramp_moments(-shift, 2)[..., 2]
+    kappa = features.importance * features.variance * growth
+    root = np.sqrt(kappa)
+    order = np.argsort(-root)
+    rest = np.cumsum(root[order][::-1])[::-1]
+    # The first k are kept: the least k at which the next one's share of m - k is at most 1.
+    left = m - np.arange(root.size)
+    kept = int(np.argmax((left * root[order] <= rest) | (left <= 0)))
+    capacity = np.ones(root.size)
+    tail = order[kept:]
+    if rest[kept] > 0.0:
+        capacity[tail] = root[tail] * (m - kept) / rest[kept]
+    heard = capacity[tail] > 0.0
+    total = float(np.sum(kappa[tail][heard] * (1.0 / capacity[tail][heard] - 1.0)))
+    return capacity, total / features.n_features
+
+
+def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
+    r"""Total loss over kappa_1 of power laws above the window, for infinitely many features.
+
+    .. math:: \frac{\alpha}{(\alpha - 1)(2 \alpha - 1)}
+              \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}
+
+    with kappa_i = kappa_1 i^{-2 alpha}, which leaves out that t² grows like log(1/p).
+
+    Parameters
+    ----------
+    alpha : array_like of float
+        Above 1.
+    n_hidden : array_like of float
+        Broadcasts with `alpha`; at least alpha/(alpha - 1).
+
+    Returns
+    -------
+    float or ndarray of float64
+        A few roundings off; sums over i are taken as integrals.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> tail_loss(2.0, [10.0, 100.0]).round(9)
+    array([5.333333e-03, 5.333000e-06])
+    """
+    power, m = arguments.together(
+        alpha=arguments.real("alpha", alpha, 1.0, 20.0, brackets="(]"),
+        n_hidden=arguments.real("n_hidden", n_hidden, 1.0, 1e12),
+    )
+    head = (power - 1.0) / power * m
+    if np.any(head < 1.0 - 1e-9):
+        raise ValueError(f"`n_hidden` must be at least alpha/(alpha - 1); got {m[head < 1.0].flat[0]:g}.")
+    return plain(power / ((power - 1.0) * (2.0 * power - 1.0)) * head ** (1.0 - 2.0 * power))
