@@ -275,8 +275,8 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
     Notes
     -----
     For many features that are heard at once: the interference is taken to be normal. A million features with
-    different p take less than a minute. Values that are not uniform have no fast optimum of scale and bias: 60
-    places on the curve of each p, 0.1 to 0.3 s each.
+    different p take less than a minute. Values that are not uniform have no fast optimum of scale and bias:
+    60 places on the curve of each p, 0.1 to 0.3 s each.
 
     Examples
     --------

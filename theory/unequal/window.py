@@ -1,8 +1,8 @@
 r"""The window of the law L ~ 1/m, and what comes above it: the split where interference is weak.
 
 To leading order in sigma the loss of a feature in the rug is sigma² g(p), g(p) = p (1 + t²/4) + (1 - p) 2
-H_2(-t), at the shift 4 H_1(-t) = p t (`theory.rug.asymptotics`). With the capacity c it is kappa (1/c - 1), for
-kappa_i = I_i v_i g(p_i) in units of the scale. At one price c_i = min(1, (kappa_i/lambda)^{1/2}):
+H_2(-t), at the shift 4 H_1(-t) = p t (`theory.rug.asymptotics`). With the capacity c it is kappa (1/c - 1),
+for kappa_i = I_i v_i g(p_i). At one price c_i = min(1, (kappa_i/lambda)^{1/2}):
 
 - **Window.** While all c_i are below 1, the total loss is :math:`(\sum_i \kappa_i^{1/2})^2/m - \sum_i
   \kappa_i`: a law 1/m. As kappa_i^{1/2} is almost in proportion to p_i, so are the capacities: they are those

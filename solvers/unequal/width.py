@@ -1,0 +1,347 @@
+"""The width law: loss against n_hidden for power laws of frequencies, and few features on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+from ...theory.rug import closed
+from ...theory.unequal import loss_bound, power_law, priority_loss, window_split
+from ...theory.unequal.capacity import independent
+from ..results import result
+from .curve import DROPPED, KEPT
+from .split import optimum
+
+__all__ = ["MeanField", "WidthLaw", "mean_field", "width_law"]
+
+# Nodes of the law of the noise's variance, before and after neighbours are put together.
+_FINE, _NODES = 2048, 48
+# Values of p at which outputs are optimised, for all features.
+_CHANCES = 48
+
+
+@result
+class WidthLaw:
+    """Loss against n_hidden; arrays have the shape of `n_hidden`, losses are per feature.
+
+    Attributes
+    ----------
+    n_hidden : ndarray of int64
+    loss : ndarray of float64
+        Of the best split of many features, `optimum`.
+    priority : ndarray of float64
+        Of `theory.unequal.priority_loss`, an upper bound at every n_features.
+    lower_bound : ndarray of float64
+        Of `theory.unequal.loss_bound`, proved at every n_features.
+    window : ndarray of float64
+        The leading order of weak interference, `theory.unequal.window_split`.
+    exponent : ndarray of float64
+        - d log loss/d log n_hidden, by central differences of the values given; nan if there is one.
+    kept, dropped : ndarray of int64
+        Features that the best split keeps exactly, and drops.
+    """
+
+    n_hidden: Any
+    loss: Any
+    priority: Any
+    lower_bound: Any
+    window: Any
+    exponent: Any
+    kept: Any
+    dropped: Any
+
+
+def width_law(
+    alpha: float,
+    n_features: int,
+    n_hidden: npt.ArrayLike,
+    number_on: float = 1.0,
+    codes: Sequence[str] = ("rug",),
+) -> WidthLaw:
+    r"""Loss against n_hidden for features with :math:`p_i \propto i^{-\alpha}`.
+
+    Parameters
+    ----------
+    alpha : float
+        From 0 to 20.
+    n_features : int
+        At least 2.
+    n_hidden : (k,) array_like of int
+        Ascending, from 1 to n_features - 1.
+    number_on : float, optional
+        Mean number of features that are on.
+    codes : sequence of str, optional
+        As for `optimum`.
+
+    Returns
+    -------
+    WidthLaw
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> found = width_law(0.5, 1000, [100, 110])
+    >>> found.exponent.round(2), bool(np.all(found.lower_bound < found.priority))
+    (array([1.38, 1.38]), True)
+    """
+    law = power_law(alpha, n_features, number_on)
+    widths = arguments.indices("n_hidden", n_hidden, law.n_features, distinct=True)
+    if np.any(widths < 1) or np.any(np.diff(widths) <= 0):
+        raise ValueError(f"`n_hidden` must ascend from at least 1; got {arguments.shown(n_hidden)}.")
+    splits = [optimum(law, int(m), codes) for m in widths]
+    loss = np.array([one.loss for one in splits])
+    exponent = np.full(loss.shape, np.nan)
+    if loss.size > 1:
+        with np.errstate(divide="ignore"):
+            exponent = -np.gradient(np.log(np.maximum(loss, 1e-300)), np.log(widths))
+    return WidthLaw(
+        n_hidden=widths,
+        loss=loss,
+        priority=np.array([priority_loss(law, int(m)) for m in widths]),
+        lower_bound=np.array([loss_bound(law, int(m)) for m in widths]),
+        window=np.array([window_split(law, int(m))[1] for m in widths]),
+        exponent=exponent,
+        kept=np.array([np.count_nonzero(one.kind == KEPT) for one in splits]),
+        dropped=np.array([np.count_nonzero(one.kind == DROPPED) for one in splits]),
+    )
+
+
+@result
+class MeanField:
+    """A code of random directions where few features are on; arrays have the shape (n_features,).
+
+    Attributes
+    ----------
+    loss : float
+        Loss per feature: the mean of importance times `per_feature`.
+    per_feature : ndarray of float64
+        Loss of each output, without importance.
+    kept : int
+        Features with a direction of their own.
+    a, b : ndarray of float64
+        Scale of each output, the squared length of its encoding if tied, and its bias, the mean of the
+        interference included.
+    capacity : ndarray of float64
+        Share of each output's variance that is its own feature's.
+    """
+
+    loss: float
+    per_feature: FloatArray
+    kept: int
+    a: FloatArray
+    b: FloatArray
+    capacity: FloatArray
+
+
+def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of the law of sum_j strength_j u_j² over the features that are on, of mean 1.
+
+    Each law of strength u² is put on a grid so that its mass and mean stay, and they are convolved by FFT.
+    """
+    mean = float(p @ strength) / 3.0
+    spread = float(np.sqrt(p @ strength**2 / 5.0))
+    top = mean + 10.0 * spread + 3.0 * float(strength.max())
+    step, size = top / _FINE, 2 * _FINE
+    log = np.zeros(size // 2 + 1, np.complex128)
+    edges = np.arange(_FINE + 1.0)
+    # Features of nearly one strength share a transform: the strengths of at most 64 groups are averaged.
+    group = np.floor(np.log(strength / strength.max()) / 0.05).astype(int)
+    for one in np.unique(group):
+        mine = group == one
+        reach = float(p[mine] @ strength[mine] / p[mine].sum()) / step
+        # the integral of P(reach u² <= x) = sqrt(x/reach); second differences put the mass on the grid
+        inside = np.minimum(edges, reach)
+        ramp = 2.0 / 3.0 * inside**1.5 / np.sqrt(reach) + (edges - inside)
+        mass = np.zeros(size)
+        mass[1:_FINE] = np.diff(ramp, 2)
+        mass[0] = ramp[1]
+        turn = np.fft.rfft(mass) - 1.0
+        counts, levels = np.histogram(np.log(p[mine]), bins=64)
+        if mine.sum() <= 64:
+            counts, chances = np.ones(int(mine.sum())), p[mine]
+        else:
+            sums = np.histogram(np.log(p[mine]), bins=levels, weights=p[mine])[0]
+            counts, chances = counts[counts > 0], (sums[counts > 0] / counts[counts > 0])
+        for count, chance in zip(counts, chances, strict=True):
+            log += count * np.log1p(chance * turn)
+    weights = np.maximum(np.fft.irfft(np.exp(log), size)[:_FINE], 0.0)
+    weights /= weights.sum()
+    at = step * np.arange(_FINE)
+    # Neighbours of equal shares of mass and mean are put together; none on stays alone.
+    share = np.cumsum(weights[1:] * (1.0 + at[1:] / mean))
+    place = np.append(0, 1 + np.floor(share / share[-1] * _NODES * (1.0 - 1e-12)).astype(int))
+    total = np.bincount(place, weights)
+    nodes = np.bincount(place, weights * at) / np.maximum(total, 1e-300)
+    used = total > 0.0
+    return nodes[used] / float(total[used] @ nodes[used]), total[used]
+
+
+def _outputs(
+    p: FloatArray, sigma: FloatArray, nodes: FloatArray, weights: FloatArray, scale: float | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the best scale, unless it is given, the best bias, and the loss, of outputs on such noise."""
+    noise = sigma[:, None] * np.sqrt(nodes)
+
+    def lost(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return loss and scale at a bias of the shift times sigma times the scale."""
+        beta = (shift * sigma)[:, None]
+        if scale is not None:
+            return closed.loss_kernel(scale, scale * beta, noise, p[:, None]) @ weights, np.full(
+                p.size, scale
+            )
+        # the loss is quadratic in the scale: p/3 at 0, and two values of it
+        one, two = (closed.loss_kernel(a, a * beta, noise, p[:, None]) @ weights for a in (1.0, 2.0))
+        none = p / 3.0
+        square = 0.5 * (two - 2.0 * one + none)
+        best = np.maximum(0.5 * (none + square - one) / square, 1e-9)
+        return none - square * best**2, best
+
+    low, high = -np.sqrt(-2.0 * np.log(p)) - 4.0, np.full(p.size, 8.0)
+    tried = np.linspace(low, high, 41)
+    values = np.array([lost(one)[0] for one in tried])
+    k = np.clip(np.argmin(values, axis=0), 1, 39)
+    each = np.arange(p.size)
+    left, right = tried[k - 1, each], tried[k + 1, each]
+    golden = 0.5 * (np.sqrt(5.0) - 1.0)
+    for _ in range(30):
+        inner, outer = right - golden * (right - left), left + golden * (right - left)
+        lower = lost(inner)[0] <= lost(outer)[0]
+        left, right = np.where(lower, left, inner), np.where(lower, outer, right)
+    shift = 0.5 * (left + right)
+    loss, best = lost(shift)
+    return best, best * shift * sigma, loss
+
+
+def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
+    r"""Loss of encodings of random directions where few features are on: the interference is not normal.
+
+    Averaged over directions, the interference of an output given x is normal with a variance in proportion to
+    :math:`Q = \sum_j \tau_j x_j^2`. So the macroscopic loss is averaged over the law of Q, with the mean of
+    the variance that of `theory.unequal.interference_variance` at the output's capacity.
+
+    Tied models W W' have encodings of one squared length a in m - k dimensions, of equal noise in all of
+    them, and k features with a direction of their own: tau_j = 1 and c_i = (m - k) v_i/sum_j v_j over the
+    rest. a, k and each bias are the best ones, nothing is fitted. Untied ones have the capacities of
+    `optimum`, tau_j = c_j/v_j, and the best scale and bias of each output.
+
+    Parameters
+    ----------
+    law : Features
+        Law of independent features with values uniform on [0, scale].
+    n_hidden : int
+        From 1 to n_features - 1.
+    tied : bool, optional
+
+    Returns
+    -------
+    MeanField
+        Its ansatz is an approximation: it takes the law of Q to be that of all features of the rest, the
+        output's own included. The numbers are good to 1e-3.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or features are not independent or not uniform.
+
+    Examples
+    --------
+    >>> law = power_law(1.5, 300)
+    >>> found = mean_field(law, 10)
+    >>> found.kept, round(1e5 * found.loss, 1)
+    (1, 9.9)
+    """
+    features = independent(law)
+    if features.values != "uniform":
+        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    n = features.n_features
+    m = arguments.integer("n_hidden", n_hidden, 1, n - 1)
+    if arguments.flag("tied", tied):
+        return _tied(features, m)
+    split = optimum(features, m)
+    heard = split.kind > DROPPED
+    heard &= split.kind < KEPT
+    a, b, losses = split.a.copy(), split.b.copy(), split.per_feature.copy()
+    if np.any(heard):
+        scale = features.scale[heard]
+        nodes = _noise_law(features.p[heard], split.capacity[heard] / features.variance[heard] * scale**2)
+        found = _each(features.p[heard], split.sigma[heard] / scale, scale, nodes, None)
+        a[heard], b[heard], losses[heard] = found[0], found[1] * scale, found[2] * scale**2
+    losses = np.minimum(losses, features.variance)
+    total = float(np.mean(features.importance * losses))
+    return MeanField(total, losses, int(np.sum(split.kind == KEPT)), a, b, split.capacity)
+
+
+def _each(
+    p: FloatArray,
+    sigma: FloatArray,
+    scale: FloatArray,
+    law: tuple[FloatArray, FloatArray],
+    a: float | None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Optimise outputs, those of one scale at some p only, and interpolate between these."""
+    nodes = np.geomspace(p.min(), p.max(), _CHANCES)
+    if p.size <= _CHANCES or np.any(scale != scale[0]):
+        return _outputs(p, sigma, *law, a)
+    order = np.argsort(p)
+    noise = np.interp(np.log(nodes), np.log(p[order]), sigma[order])
+    found = _outputs(nodes, noise, *law, a)
+    best, bias, loss = (np.interp(np.log(p), np.log(nodes), part) for part in (*found[:2], np.log(found[2])))
+    return best, bias, np.exp(loss)
+
+
+def _tied(law: Features, m: int) -> MeanField:
+    """Search for the number of directions of their own, and for the length of the others."""
+    order = np.argsort(-law.variance, kind="stable")
+    tail = np.cumsum(law.variance[order][::-1])[::-1]
+    tried: dict[int, tuple[float, float, Any]] = {}
+
+    def at(kept: int) -> float:
+        """Return the least total loss with so many features that are kept."""
+        rest = order[kept:]
+        p, scale, v = law.p[rest], law.scale[rest], law.variance[rest]
+        variance = tail[kept] / (m - kept) - v
+        if variance.min() <= 0.0:
+            return float("inf")
+        noise = _noise_law(p, scale**2)
+        sigma = np.sqrt(variance) / scale
+
+        def lost(a: float) -> tuple[float, Any]:
+            found = _each(p, sigma, scale, noise, a)
+            losses = np.minimum(found[2] * scale**2, v)
+            return float(law.importance[rest] @ losses), (found[1] * scale, losses)
+
+        left, right = 0.5, 2.5
+        golden = 0.5 * (np.sqrt(5.0) - 1.0)
+        for _ in range(12):
+            inner, outer = right - golden * (right - left), left + golden * (right - left)
+            left, right = (left, outer) if lost(inner)[0] <= lost(outer)[0] else (inner, right)
+        middle = 0.5 * (left + right)
+        total, parts = lost(middle)
+        tried[kept] = total, middle, parts
+        return total
+
+    kept = 0
+    while kept < m - 1 and not np.isfinite(at(kept)):
+        kept += 1
+    worse = 0
+    for more in range(kept + 1, m):
+        worse = 0 if at(more) < min(one[0] for k, one in tried.items() if k < more) else worse + 1
+        if worse == 2:
+            break
+    if not tried:  # one feature alone is above all noise of the others
+        raise ValueError(f"`n_hidden` must leave a direction beside the features kept; got {m}.")
+    kept = min(tried, key=lambda one: tried[one][0])
+    total, length, (bias, losses) = tried[kept]
+    n, rest = law.n_features, order[kept:]
+    a, b, capacity, per_feature = np.ones(n), np.zeros(n), np.ones(n), np.zeros(n)
+    a[rest], b[rest], per_feature[rest] = length, bias, losses
+    capacity[rest] = law.variance[rest] * (m - kept) / tail[kept]
+    return MeanField(total / n, per_feature, kept, a, b, capacity)
