@@ -20,9 +20,9 @@ def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator) -> Flo
     """Return F of shape (n, size) with F'F = 1 and rows of the squared lengths `squares`, to 1e-12 relative.
 
     Alternating projections of Tropp et al. (2005) from random directions: rows to their lengths, then the
-    nearest F with orthonormal columns. Rows are scaled by the ratio of the odds of their squared lengths, which
-    are the leverages of the rows before: that is Newton's step where no other row is near, and quick also
-    where a length is almost 1. `squares` lie in (0, 1) and sum to `size`.
+    nearest F with orthonormal columns. Rows are scaled by the ratio of the odds of their squared lengths,
+    the leverages of the rows before: that is Newton's step where no other row is near, and quick also where a
+    length is almost 1. `squares` lie in (0, 1) and sum to `size`.
     """
     frame = rng.standard_normal((squares.size, size))
     frame *= np.sqrt(squares / np.sum(frame**2, axis=1))[:, None]

@@ -342,6 +342,37 @@ def rug_finite_size_correction(draw):
     return at, theory.rug.finite_size_correction(**at)
 
 
+def unequal_interference_variance(draw):
+    p, c = _logarithmic(draw, 1e-6, 1.0), _logarithmic(draw, 1e-6, 1.0)
+    law = theory.features.Features(1, p)
+    values = {"variance": float(law.variance[0]), "capacity": c}
+    return values, float(theory.unequal.interference_variance(c, law)[0])
+
+
+def unequal_row_loss(draw):
+    """One row of the line of the bound, where nothing is left out: mu = C q and w = 1."""
+    bounds = theory.unequal.bounds
+    p, q = _logarithmic(draw, 1e-3, 0.9), _logarithmic(draw, 1e-3, 1.0)
+    (C, h), rows = bounds.FIRST, np.array([[p], [1.0], [1.0]])
+    D = p * (1 - p) / (h * (1 - p) + 2.25 * p)
+    return {"D": D, "p": p, "q": q}, bounds._line(rows, 0, C * q, bounds.FIRST)
+
+
+def unequal_window_loss(draw):
+    """Two rare features that differ in importance; kappa is read off the split at two widths."""
+    law = theory.features.Features(3, 1e-3, importance=[1.0, float(draw.uniform(1, 3)), 0.0])
+    capacity, loss = theory.unequal.window_split(law, 1)
+    # loss = (sum of roots)² - sum of squares, and the roots are in proportion to the capacities
+    square = 3 * loss / (1 - capacity[0] ** 2 - capacity[1] ** 2)
+    values = {"kappa_1": capacity[0] ** 2 * square, "kappa_2": capacity[1] ** 2 * square, "m": 1}
+    return values, 3 * loss
+
+
+def unequal_tail_loss(draw):
+    alpha, m = float(draw.uniform(1.1, 4)), _logarithmic(draw, 12, 1e4)
+    return {"alpha": alpha, "m": m}, theory.unequal.tail_loss(alpha, m)
+
+
 def special_ramp_moment(draw, order):
     w = float(draw.uniform(-20, 20))
     return {"w": w}, theory.special.ramp_moments(-w, order)[order]
@@ -410,6 +441,10 @@ TIES: dict[str, tuple[Any, float]] = {
     "special.derive_ramp_moment": (special_ramp_moment, 1e-12),
     "special.derive_value_moment": (special_value_moment, 1e-14),
     "special.derive_value_transform": (special_value_transform, 1e-13),
+    "unequal.derive_interference_variance": (unequal_interference_variance, 1e-14),
+    "unequal.derive_row_loss": (unequal_row_loss, 1e-13),
+    "unequal.derive_tail_loss": (unequal_tail_loss, 1e-12),
+    "unequal.derive_window_loss": (unequal_window_loss, 1e-12),
 }
 
 # What shows something that no function computes, and the test of what it shows.

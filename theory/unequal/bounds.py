@@ -56,7 +56,7 @@ from .capacity import independent
 __all__ = ["loss_bound"]
 
 # Classes of features with which mu and lambda are looked for, and values of mu that are tried.
-_CLASSES, _TRIED = 400, 33
+_CLASSES, _TRIED = 400, 25
 
 
 def loss_bound(law: Features, n_hidden: int) -> float:
@@ -132,7 +132,7 @@ def _best(bound: Callable[[float], float], rows: FloatArray, m: int) -> float:
     golden = 0.5 * (np.sqrt(5.0) - 1.0)
     inner, outer = right - golden * (right - left), left + golden * (right - left)
     first, second = bound(float(np.exp(inner))), bound(float(np.exp(outer)))
-    while right - left > 1e-7:
+    while right - left > 1e-5:
         if first >= second:
             right, outer, second = outer, inner, first
             inner = right - golden * (right - left)
@@ -193,7 +193,7 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
         low -= 2.0
     while at(high)[1] > m:
         high += 2.0
-    for _ in range(60 if p.size <= _CLASSES else 30):
+    while high - low > 1e-6:  # what is missed goes with the square
         middle = 0.5 * (low + high)
         low, high = (middle, high) if at(middle)[1] > m else (low, middle)
     return float(max(at(low)[0], at(high)[0]))

@@ -1,0 +1,275 @@
+"""The best split of many features, matrices that realise it, and the mean field: against other methods."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from superposition.solvers import codes, loss, rug, unequal
+from superposition.solvers.unequal import curve, width
+from superposition.solvers.unequal.realise import tight_frame
+from superposition.theory import unequal as theory
+from superposition.theory.features import Features
+
+TWO = Features(2000, np.repeat([0.1, 0.02], 1000))
+
+
+# --- The split ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("p", "m"), [(0.05, 64), (0.3, 150), (0.01, 30), (0.7, 200), (0.01, 255)])
+def test_alike_it_is_the_rug(p, m):
+    found, best = unequal.optimum(Features(256, p), m), rug.optimum(p, m / 256)
+    assert found.loss == pytest.approx(best.loss, rel=1e-12)
+    np.testing.assert_allclose(found.capacity, m / 256, rtol=1e-13)
+    np.testing.assert_allclose(found.a, best.a, rtol=1e-8)
+    np.testing.assert_allclose(found.sigma, best.sigma, rtol=1e-12)
+    assert found.gap < 1e-9 * found.loss
+
+
+@pytest.mark.parametrize(
+    ("p", "m", "names"), [(0.3, 150, {"pairs", "kept"}), (0.3, 64, {"pairs", "dropped"})]
+)
+def test_alike_it_is_the_envelope_of_codes(p, m, names):
+    found = unequal.optimum(Features(256, p), m, ("rug", "pairs"))
+    assert {unequal.KINDS[k] for k in np.unique(found.kind)} == names
+    best = codes.envelope(p, m / 256, ["pair"], models="tied")
+    assert found.loss == pytest.approx(best.loss, rel=1e-12)
+
+
+def test_below_a_capacity_features_are_dropped():
+    found = unequal.optimum(Features(1000, 0.05), 100)  # alone worth a place from a ratio of 0.17 on
+    assert found.loss < rug.optimum(0.05, 0.1).loss
+    assert set(np.unique(found.kind)) == {0, 1}
+    # the tangent from a dropped feature, by a search of its own
+    best = optimize.minimize_scalar(
+        lambda c: 0.1 / c * rug.optimum(0.05, c).loss + (1 - 0.1 / c) * (0.05 / 3 - 0.05**2 / 4),
+        bounds=(0.1, 0.6),
+        method="bounded",
+    )
+    assert found.loss == pytest.approx(best.fun, rel=1e-4)
+    assert found.loss >= best.fun - 1e-12
+
+
+@pytest.mark.parametrize("m", [60, 300, 1200])
+def test_two_classes_against_a_linear_programme(m):
+    """Shares of each class on a grid of capacities: from above by the grid's step, never below."""
+    law = Features(2000, TWO.p, importance=np.repeat([1.0, 4.0], 1000), scale=np.repeat([1.0, 1.5], 1000))
+    found = unequal.optimum(law, m)
+    c = np.concatenate([[0.0], np.geomspace(1e-3, 1, 800)])
+    cost = []
+    for p, w in ((0.1, 1.0), (0.02, 9.0)):
+        cost.append(w * np.append(p / 3 - p * p / 4, rug.optimum(p, c[1:]).loss))
+    equal = np.kron(np.eye(2), np.ones(c.size))
+    solved = optimize.linprog(
+        np.concatenate(cost), A_ub=[np.tile(c, 2) * 1000], b_ub=[m], A_eq=equal, b_eq=[1, 1]
+    )
+    by_grid = solved.fun / 2
+    assert found.loss - found.gap <= by_grid * (1 + 1e-9)
+    assert found.loss == pytest.approx(by_grid, rel=1e-3)
+    assert found.price == pytest.approx(-1000 * solved.ineqlin.marginals[0] * 1000 / 1000, rel=0.02)
+    assert found.capacity.sum() == pytest.approx(m, rel=1e-12)
+    assert found.gap < 1e-3 * found.loss
+    assert found.status.good
+
+
+def test_no_exchange_between_features_lowers_the_loss():
+    law = theory.power_law(1.2, 60, 3.0)
+    best, rng = unequal.optimum(law, 25), np.random.default_rng(0)
+    free = np.flatnonzero(best.kind == 1)
+    for size in (1e-3, 1e-2, 0.1):
+        for _ in range(10):
+            i, j = rng.choice(free, 2, replace=False)
+            c = best.capacity.copy()
+            step = size * min(c[i], c[j], 1 - c[i], 1 - c[j])
+            c[i], c[j] = c[i] + step, c[j] - step
+            other = best.per_feature.copy()
+            other[[i, j]] = rug.optimum(law.p[[i, j]], c[[i, j]]).loss
+            assert other.mean() >= best.loss * (1 - 1e-12)
+    worse = unequal.optimum(law, 24)
+    assert (worse.loss - best.loss) * 60 == pytest.approx((worse.price + best.price) / 2, rel=0.02)
+
+
+def test_features_of_many_different_p_share_curves():
+    law = theory.power_law(0.8, 400, 5.0)
+    found = unequal.optimum(law, 50)
+    assert np.unique(law.p).size > 256
+    assert found.gap < 1e-5 * found.loss
+    assert found.capacity.sum() == pytest.approx(50, rel=1e-12)
+    assert np.all(np.diff(found.capacity[found.kind == 1]) <= 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("values", ["exponential", "half-normal", "binary", "symmetric"])
+def test_other_values_have_the_optimum_of_the_decoder(values):
+    from superposition.solvers import decoders
+
+    law = Features(100, 0.2, values)
+    found = unequal.optimum(law, 60)
+    sigma = np.sqrt(theory.interference_variance(0.6, law))[0]
+    alone = decoders.optimum(0.2, sigma, "relu", values=values).loss
+    assert found.loss <= alone * (1 + 1e-9)
+    if np.all(found.kind == 1):
+        assert found.loss == pytest.approx(alone, rel=1e-9)
+    assert found.gap < 2e-3 * found.loss
+
+
+# --- Matrices -----------------------------------------------------------------------------------------------
+
+
+def test_matrices_have_the_capacities_and_the_losses():
+    law = Features(
+        60, np.linspace(0.01, 0.3, 60), scale=np.linspace(1, 2, 60), importance=np.linspace(2, 1, 60)
+    )
+    for names in (("rug", "pairs"), ("skew pairs",)):
+        split = unequal.optimum(law, 36, names)
+        W_out, W_in, b = unequal.realise(split, law, rng=0)
+        assert (W_out.shape, W_in.shape) == ((60, 36), (36, 60))
+        M = W_out @ W_in
+        np.testing.assert_allclose(theory.capacities(M, law), split.capacity, rtol=1e-9, atol=1e-12)
+        exact = loss.exact_loss(M, b, law)
+        # pairs, kept and dropped features lose what is said, at any number of features
+        sure = split.kind != 1
+        assert np.unique(split.kind[sure]).size == 3
+        np.testing.assert_allclose(exact.per_feature[sure], split.per_feature[sure], rtol=1e-9, atol=1e-13)
+        assert np.all(split.partner[split.partner[split.partner >= 0]] == np.flatnonzero(split.partner >= 0))
+
+
+@pytest.mark.parametrize(
+    "capacity", [[0.9, 0.5, 0.35, 0.25], [0.999, 0.998, 0.003, 0.0], [1, 0.25, 0.5, 0.25]]
+)
+def test_capacities_alone_are_realised(capacity):
+    law = Features(4, [0.5, 0.1, 0.01, 0.3])
+    W_out, W_in, _ = unequal.realise(capacity, law, rng=1)
+    np.testing.assert_allclose(theory.capacities(W_out @ W_in, law), capacity, rtol=1e-9)
+    again = unequal.realise(capacity, law, rng=1)
+    assert np.array_equal(again[0], W_out)
+
+
+def test_the_exact_loss_is_the_macroscopic_one_and_its_correction():
+    law = Features(512, np.repeat([0.3, 0.15], 256))
+    split = unequal.optimum(law, 300)
+    M = np.matmul(*(model := unequal.realise(split, law, rng=0))[:2])
+    assert np.all(split.kind == 1)
+    rows = [0, 1, 2, 509, 510, 511]
+    exact = loss.exact_loss(M, model[2], law, rows=rows).per_feature
+    missed, correction = (
+        exact - split.per_feature[rows],
+        theory.finite_size_correction(M, model[2], law)[rows],
+    )
+    np.testing.assert_allclose(missed, correction, rtol=0.1)
+    assert np.all(np.abs(missed) < 0.05 * split.per_feature[rows])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("importance", [1.0, 5.0])
+def test_two_classes_of_16384_features(importance):
+    """Done-when of the theory: what is missed is the correction, within a tenth of it, at n = 2^14."""
+    n, m = 2**14, 512
+    law = Features(n, np.repeat([0.005, 0.0025], n // 2), importance=np.repeat([1.0, importance], n // 2))
+    split = unequal.optimum(law, m)
+    assert np.all(split.kind[[0, -1]] == 1)
+    W_out, W_in, b = unequal.realise(split, law, rng=0)
+    for i in (0, 1, 2, n - 3, n - 2, n - 1):
+        row = W_out[i] @ W_in
+        exact = loss.row_loss(row, i, b[i], Features(n, law.p)).per_feature[0]
+        small = np.concatenate([[i], np.delete(np.arange(n), i)])  # a square of which row 0 counts
+        correction = _row_correction(row[small], b[i], law.p[small])
+        assert exact - split.per_feature[i] == pytest.approx(correction, rel=0.1)
+
+
+def _row_correction(row, b, p):
+    from superposition.theory.rug.finite import cumulant_correction
+
+    a, off, q = row[0], row[1:] / row[0], p[1:]
+    moments = [q / (k + 1) for k in range(1, 5)]
+    mean = moments[0]
+    second = moments[1] - mean**2
+    third = moments[2] - 3 * mean * moments[1] + 2 * mean**3
+    fourth = moments[3] - 4 * mean * moments[2] + 6 * mean**2 * moments[1] - 3 * mean**4 - 3 * second**2
+    sigma = np.sqrt(off**2 @ second)
+    return cumulant_correction(a, b + a * off @ mean, sigma, p[0], off**3 @ third, off**4 @ fourth)
+
+
+# --- Widths -------------------------------------------------------------------------------------------------
+
+
+def test_width_law_brackets_and_exponents():
+    found = unequal.width_law(0.5, 40, [3, 6, 12], 0.5)
+    assert np.all(found.lower_bound < found.priority)
+    assert np.all(found.lower_bound < found.loss)
+    assert np.all(np.diff(found.loss) < 0)
+    ends = -np.log(found.loss[2] / found.loss[0]) / np.log(4)
+    assert found.exponent[1] == pytest.approx(ends)
+    assert np.isnan(unequal.width_law(0.5, 20, [6]).exponent[0])
+
+
+def test_the_law_of_the_noise_has_its_moments():
+    p, strength = theory.power_law(1.0, 200, 3.0).p, np.linspace(1, 2, 200)
+    nodes, weights = width._noise_law(p, strength)
+    mean = p @ strength / 3
+    variance = (strength**2 @ (p / 5 - p**2 / 9)) / mean**2
+    assert weights.sum() == pytest.approx(1)
+    assert weights @ nodes == pytest.approx(1)
+    assert weights @ nodes**2 - 1 == pytest.approx(variance, rel=0.02)  # within 40 nodes some of it is lost
+    assert weights[0] == pytest.approx(np.prod(1 - p), abs=0.02)
+
+
+def test_with_many_on_the_mean_field_is_the_macroscopic_loss():
+    law = Features(4000, 0.1)
+    split, found = unequal.optimum(law, 1500), unequal.mean_field(law, 1500, tied=False)
+    assert found.loss == pytest.approx(split.loss, rel=0.01)
+    # and tied models lose nothing where features are alike
+    assert unequal.mean_field(law, 1500).loss == pytest.approx(split.loss, rel=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("alpha", "on", "m"), [(1.5, 1.0, 10), (1.0, 1.0, 20), (2.0, 1.0, 10), (0.0, 10.0, 60)]
+)
+def test_the_mean_field_is_near_the_exact_loss_of_random_directions(alpha, on, m):
+    law = theory.power_law(alpha, 300, on)
+    found = unequal.mean_field(law, m)
+    k, rng = found.kept, np.random.default_rng(0)
+    frame = tight_frame(found.capacity[k:], m - k, rng)
+    W = np.zeros((300, m))
+    W[:k, :k] = np.eye(k)
+    W[k:, k:] = frame / np.linalg.norm(frame, axis=1)[:, None] * np.sqrt(found.a[k:, None])
+    M = W @ W.T
+    off = M - np.diag(np.diag(M))
+    exact = loss.exact_loss(M, found.b - off @ law.mean, law, tol=1e-8).loss
+    assert exact == pytest.approx(found.loss, rel=0.06)
+
+
+# --- Rejections ---------------------------------------------------------------------------------------------
+
+GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
+LAW = Features(4, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: unequal.optimum(GROUPED, 2), r"`law` must be a Features of independent"),
+        (lambda: unequal.optimum(LAW, 0), r"`n_hidden`.*got 0"),
+        (lambda: unequal.optimum(LAW, 2, ("rugs",)), r"`codes`.*'rugs'"),
+        (lambda: unequal.optimum(Features(4, 0.1, "binary"), 2, ("pairs",)), r"`codes` must be \['rug'\]"),
+        (lambda: unequal.optimum(LAW, 2, tol=0), r"`tol`.*got 0"),
+        (lambda: unequal.realise([0.5, 0.5, 0.5], LAW), r"`split` must have shape \(4\)"),
+        (lambda: unequal.realise([0.5, 0.5, 0.5, 0.2], LAW), r"`split`.*whole number.*1.7"),
+        (lambda: unequal.realise(unequal.optimum(TWO, 5), LAW), r"`split` must be for 4 features.*2000"),
+        (lambda: unequal.width_law(1.0, 10, [3, 2]), r"`n_hidden` must ascend.*\[3, 2\]"),
+        (lambda: unequal.mean_field(LAW, 4), r"`n_hidden`.*got 4"),
+        (lambda: unequal.mean_field(Features(4, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
+        (lambda: unequal.mean_field(LAW, 2, tied="no"), r"`tied`.*'no'"),
+    ],
+)
+def test_rejections(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_curves_know_their_ends():
+    found = curve.curve("uniform", 0.1, ("rug",))
+    assert found.kinds == (0, 1, 4)
+    assert found.kind(np.array([1.0, 0.03, 1e-6])).tolist() == [0, 1, 4]
+    assert np.all(np.diff(found.prices) < 0)

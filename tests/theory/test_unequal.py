@@ -1,0 +1,272 @@
+"""Capacities, the window and the bound for features that differ: against definitions and exact losses."""
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize
+
+from superposition.solvers import loss
+from superposition.theory import codes, rug, unequal
+from superposition.theory.features import Features
+from superposition.theory.unequal import bounds
+
+
+def drawn(rng, n, **more):
+    """Return a law whose p and scales differ by orders of magnitude."""
+    p = np.exp(rng.uniform(np.log(3e-3), np.log(0.9), n))
+    return Features(n, p, scale=np.exp(rng.normal(0, 0.7, n)), importance=rng.uniform(0, 3, n), **more)
+
+
+# --- Capacities ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_capacities_sum_to_the_rank_at_most(seed):
+    rng = np.random.default_rng(seed)
+    n, m = 9, int(rng.integers(1, 9))
+    law = drawn(rng, n, values=["uniform", "binary", "exponential", "normal"][seed % 4])
+    M = rng.standard_normal((n, m)) @ rng.standard_normal((m, n)) * np.exp(rng.normal(0, 2, n))
+    found = unequal.capacities(M, law)
+    assert found.sum() <= m + 1e-9
+    # the definition: squared correlation of each output with its own feature
+    S = np.diag(law.variance)
+    by_definition = np.diag(M @ S) ** 2 / np.diag(M @ S @ M.T) / law.variance
+    np.testing.assert_allclose(found, by_definition, rtol=1e-12)
+    # and what each leaves of interference
+    off = M / np.diag(M)[:, None]
+    np.fill_diagonal(off, 0)
+    np.testing.assert_allclose(unequal.interference_variance(found, law), off**2 @ law.variance, rtol=1e-6)
+
+
+def test_capacities_of_a_projection_are_its_diagonal():
+    rng = np.random.default_rng(1)
+    law, k = drawn(rng, 12), rng.uniform(0.5, 2, 12)
+    frame, _ = np.linalg.qr(rng.standard_normal((12, 5)))
+    P = frame @ frame.T
+    M = k[:, None] * P / np.sqrt(law.variance)
+    np.testing.assert_allclose(unequal.capacities(M, law), np.diag(P), rtol=1e-12)
+    assert unequal.capacities(M, law).sum() == pytest.approx(5)
+    assert unequal.capacities(M, Features(12, 0.1)).sum() < 4.9  # of another law they are not
+
+
+def test_finite_size_correction_of_features_alike_is_that_of_the_rug():
+    rng = np.random.default_rng(2)
+    M = np.eye(30) * 1.2 + 0.02 * rng.standard_normal((30, 30))
+    b, p = -0.1, 0.2
+    off = M / np.diag(M)[:, None]
+    np.fill_diagonal(off, 0)
+    a, bias = np.diag(M), b + np.diag(M) * off.sum(axis=1) * p / 2
+    sigma = np.sqrt((off**2).sum(axis=1) * (p / 3 - p * p / 4))
+    sums = (off**3).sum(axis=1), (off**4).sum(axis=1)
+    expected = rug.finite_size_correction(a, bias, sigma, p, *sums)
+    np.testing.assert_allclose(unequal.finite_size_correction(M, b, p), expected, rtol=1e-12)
+    # in other units
+    law = Features(30, p, scale=2.0)
+    np.testing.assert_allclose(unequal.finite_size_correction(M, 2 * b, law), 4 * expected, rtol=1e-12)
+
+
+def test_finite_size_correction_is_what_normal_noise_misses():
+    rng = np.random.default_rng(3)
+    p = np.repeat([0.5, 0.2], 60)
+    law = Features(120, p)
+    M = np.eye(120) + 0.1 * rng.choice([-1.0, 1.0], (120, 120))
+    np.fill_diagonal(M, 1.0)
+    off = M - np.eye(120)
+    rows = [0, 70, 119]
+    exact = loss.exact_loss(M, -0.2, law, rows=rows).per_feature
+    bias, sigma = -0.2 + off @ law.mean, np.sqrt(off**2 @ law.variance)
+    normal = rug.loss(1.0, bias[rows], sigma[rows], p[rows])
+    missed = exact - normal
+    correction = unequal.finite_size_correction(M, -0.2, law)[rows]
+    # the next terms are a tenth of it at this size
+    np.testing.assert_allclose(missed, correction, rtol=0.15)
+
+
+# --- The window ---------------------------------------------------------------------------------------------
+
+
+def test_power_laws_sum_to_the_number_on():
+    for alpha, n, on in [(0.0, 10, 3.0), (1.5, 100, 1.0), (2.0, 50, 20.0), (1.0, 4, 3.9)]:
+        p = unequal.power_law(alpha, n, on).p
+        assert p.sum() == pytest.approx(on, rel=1e-12)
+        assert p.max() <= 1
+        free = p < 1 - 1e-12
+        ratio = p[free] * np.arange(1, n + 1)[free] ** alpha
+        assert np.ptp(ratio) <= 1e-12 * on
+
+
+@pytest.mark.parametrize("m", [3, 17, 60])
+def test_the_window_split_is_the_best_one_of_its_loss(m):
+    law = Features(80, np.geomspace(1e-5, 0.02, 80), scale=np.linspace(1, 2, 80))
+    capacity, value = unequal.window_split(law, m)
+    assert capacity.sum() == pytest.approx(m, rel=1e-12)
+    assert capacity.max() <= 1
+    t = rug.asymptotic_shift(law.p)
+    kappa = law.variance * (rug.asymptotic_loss(law.p, 1 - 1e-9) / 1e-9 / (law.p / 3 - law.p**2 / 4))
+    assert np.all(t > 0)
+    assert value == pytest.approx(np.sum(kappa * (1 / capacity - 1)) / 80, rel=1e-3)
+    # no small exchange between two features lowers it
+    below = np.flatnonzero(capacity < 1)
+    slope = kappa / capacity**2
+    assert np.ptp(slope[below]) <= 2e-3 * slope[below].max()
+    assert np.all(slope[capacity == 1] >= slope[below].min() * (1 - 2e-3))
+
+
+def test_the_tail_has_the_exponent_of_its_integral():
+    i = np.arange(1, 400_001.0)
+    alpha, m = 1.5, 3000
+    head = int((alpha - 1) / alpha * m)
+    root = i**-alpha
+    c = np.minimum(root / root[head - 1], 1)
+    left_out = head**1.5 * 2 / np.sqrt(i[-1])
+    assert c.sum() + left_out == pytest.approx(m, rel=2e-3)
+    total = np.sum(root**2 * (1 / c - 1))
+    assert unequal.tail_loss(alpha, m) == pytest.approx(total, rel=0.1)
+    ratio = unequal.tail_loss(1.5, 2000.0) / unequal.tail_loss(1.5, 1000.0)
+    assert np.log2(ratio) == pytest.approx(1 - 2 * alpha, rel=1e-12)
+
+
+# --- Bounds -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [1e-6, 0.05, 0.8])
+def test_alike_the_bound_is_that_of_codes_or_better(p):
+    for n, m in [(400, 4), (400, 130), (7, 7)]:
+        assert unequal.loss_bound(Features(n, p), m) >= codes.loss_bound(p, m / n) * (1 - 1e-7)
+    far = unequal.loss_bound(Features(400, p, scale=3.0, importance=2.0), 100)
+    assert far == pytest.approx(18 * unequal.loss_bound(Features(400, p), 100), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_line_is_the_linear_programme_of_the_proof(seed):
+    rng = np.random.default_rng(seed)
+    law, m, mu = drawn(rng, 12), 2, float(np.exp(rng.uniform(-5, -1)))
+    p, w = law.p, law.importance * law.scale**2
+    C, h = bounds.SECOND
+    D = 1 / (h / p + 9 / (4 * (1 - p)))
+    q = mu / C
+    theta, cost = np.minimum(1, p * (1 - p) / mu), w * D * p * q / (D + p * q)
+    # z of each in [0, 1], and sum theta (1 - z) <= m
+    solved = optimize.linprog(cost, A_ub=[-theta], b_ub=[m - theta.sum()], bounds=(0, 1))
+    found = bounds._line(np.stack([p, w, np.ones(12)]), m, mu, bounds.SECOND)
+    assert found == pytest.approx(solved.fun, abs=1e-12)
+
+
+@pytest.mark.parametrize("mu", [0.003, 0.03, 0.3, 3.0])
+def test_the_logarithm_is_below_every_feasible_point_and_near_one(mu):
+    """By brute force: z of three classes on a grid, and the dual against the least of the convex hull."""
+    p, w, counts, m = np.array([0.02, 0.1, 0.4]), np.array([1.0, 3.0, 0.2]), np.full(3, 10.0), 2
+    C, h = bounds.FIRST
+    D = 1 / (h / p + 9 / (4 * (1 - p)))
+    kappa = p * (1 - p) / mu
+    theta = np.minimum(kappa, 1 - np.exp(-7 / 6 * kappa))
+    share = np.concatenate([[0.0], np.geomspace(1e-9, 1, 4000)])
+    z = theta[:, None] * share
+    with np.errstate(divide="ignore"):
+        q = mu / C * -np.log(share)
+    lost = (w * D)[:, None] * (1 - 1 / (1 + p[:, None] * q / D[:, None]))
+
+    def dual(price):
+        return counts @ np.min(lost + price * z, axis=1) - price * m
+
+    by_hand = -optimize.minimize_scalar(lambda x: -dual(np.exp(x)), bounds=(-25, 5), method="bounded").fun
+    found = bounds._logarithm(np.stack([p, w, counts]), m, mu, bounds.FIRST)
+    assert found <= max(by_hand, 0) * (1 + 1e-9) + 1e-15  # the grid has not all z
+    assert found >= by_hand * (1 - 2e-3)
+
+
+def test_rows_lose_what_their_interference_costs_at_different_p():
+    """Steps 1 to 5: exact losses of random rows, half of them near the row that the proof is tight for."""
+    rng = np.random.default_rng(5)
+    closest = np.inf
+    for _ in range(150):
+        n = int(rng.integers(2, 6))
+        p = np.exp(rng.uniform(np.log(1e-3), np.log(0.95), n))
+        c = rng.choice([-1, 1], n) * np.exp(rng.uniform(-2.5, 1.5, n))
+        c[0], a = 1, rng.uniform(0.3, 1.5)
+        M, b = np.zeros((n, n)), np.zeros(n)
+        M[0], b[0] = a * c, rng.uniform(-0.3, 0.2)
+        exact = loss.exact_loss(M, b, Features(n, p), tol=1e-9, rows=[0]).per_feature[0]
+        chi = c[1:] ** 2 / (1 + c[1:] ** 2)
+        kappa = p[1:] * (1 - p[1:])
+        for (C, h), psi in ((bounds.FIRST, chi + chi**2 / 6), (bounds.SECOND, chi)):
+            D = 1 / (h / p[0] + 9 / (4 * (1 - p[0])))
+            q = kappa @ psi / C
+            least = D * p[0] * q / (D + p[0] * q)
+            assert exact >= least
+            closest = min(closest, exact / least)
+    assert closest < 5  # the comparison would see a bound that is five times too high
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_holds_for_models(seed):
+    rng = np.random.default_rng(seed)
+    law, m = drawn(rng, 8), int(rng.integers(1, 7))
+    W = rng.standard_normal((8, m)) * np.exp(rng.normal(0, 1, (8, 1)))
+    M = W @ W.T / np.sum(W**2, axis=1) * rng.uniform(0.5, 1.2)
+    exact = loss.exact_loss(M, -0.1 * rng.random(8) * law.scale, law, tol=1e-8).loss
+    assert exact >= unequal.loss_bound(law, m)
+
+
+@pytest.mark.parametrize(("alpha", "m"), [(0.5, 20), (1.5, 20), (1.0, 170)])
+def test_the_priority_code_is_at_most_3_6_times_the_bound_where_few_are_on(alpha, m):
+    law = unequal.power_law(alpha, 200, 0.5)
+    apart = unequal.priority_loss(law, m) / unequal.loss_bound(law, m)
+    assert 1 < apart < (2 if m > 140 else 3.6)
+
+
+def test_the_priority_loss_is_that_of_a_wide_spread():
+    p = np.array([0.5, 0.4, 0.35, 0.2, 0.15, 0.1])
+    law = Features(6, p)
+    limit = unequal.priority_loss(law, 2)  # one plane for all
+    near, far = (loss.exact_loss(codes.priority_map(6, s), 0.0, law).loss / limit - 1 for s in (30.0, 10.0))
+    assert 0 < near < far / 2 < 0.1
+    for k in (5, 8, 40):
+        alike = Features(5 * k, 0.01)
+        best = min(codes.priority_loss(0.01, k), 1)
+        assert unequal.priority_loss(alike, 10) <= best * (1 + 1e-12)
+
+
+def test_window_shares_are_integrals_of_nothing_else():
+    """The leading order sigma² g(p): E of both losses as sigma → 0, by quadrature of the definition."""
+    p, sigma = 0.01, 1e-4
+    t = float(rug.asymptotic_shift(p))
+    off = integrate.quad(lambda z: (z - t) ** 2 * np.exp(-z * z / 2) / np.sqrt(2 * np.pi), t, 12)[0]
+    g = p * (1 + t * t / 4) + (1 - p) * off
+    assert rug.loss(1 + 1.5 * t * sigma, -t * sigma, sigma, p) / sigma**2 == pytest.approx(g, rel=2e-3)
+
+
+# --- Rejections ---------------------------------------------------------------------------------------------
+
+GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: unequal.capacities(np.ones((2, 3)), 0.1), r"`M` must be square; got shape \(2, 3\)"),
+        (lambda: unequal.capacities(np.eye(4), GROUPED), r"`law` must be a Features of independent"),
+        (lambda: unequal.capacities(np.eye(3), GROUPED), r"`law` must be for 3 features; got one for 4"),
+        (lambda: unequal.interference_variance(1.5, Features(2, 0.1)), r"`capacity`.*got 1.5"),
+        (lambda: unequal.finite_size_correction(-np.eye(2), 0, 0.1), r"`M` must have a positive.*got -1"),
+        (lambda: unequal.finite_size_correction(np.eye(2), 0, 0.1), r"`M` must have interference.*row 0"),
+        (
+            lambda: unequal.finite_size_correction(np.ones((2, 2)), 0, Features(2, 0.1, "binary")),
+            r"`law` must have uniform values; got 'binary'",
+        ),
+        (lambda: unequal.power_law(-1, 3), r"`alpha`.*got -1"),
+        (lambda: unequal.power_law(1, 3, 4), r"`number_on`.*got 4"),
+        (lambda: unequal.window_split(Features(3, 0.1), 4), r"`n_hidden`.*got 4"),
+        (lambda: unequal.window_split(Features(3, 0.1, "normal"), 2), r"`law` must have uniform.*'normal'"),
+        (lambda: unequal.tail_loss(1.0, 10), r"`alpha`.*got 1"),
+        (lambda: unequal.tail_loss(1.1, 5), r"`n_hidden` must be at least.*got 5"),
+        (lambda: unequal.loss_bound(GROUPED, 2), r"`law` must be a Features of independent"),
+        (lambda: unequal.loss_bound(0.1, 2), r"`law` must be a Features of independent.*0.1"),
+        (lambda: unequal.loss_bound(Features(3, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
+        (lambda: unequal.loss_bound(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
+        (lambda: unequal.priority_loss(Features(3, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
+        (lambda: unequal.priority_loss(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
+    ],
+)
+def test_rejections(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
