@@ -167,6 +167,30 @@ def _codes(p: Any, ratio: Any) -> Columns:
     }
 
 
+def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
+    from ..solvers import unequal as solvers
+    from ..theory import arguments, unequal
+
+    columns: dict[str, list[float]] = {}
+    points = (one.tolist() for one in (alpha, n_features, number_on, n_hidden))
+    for *shape, m in zip(*points, strict=True):
+        law = unequal.power_law(*shape)
+        arguments.integer("n_hidden", m, 1, law.n_features - 1)
+        split = solvers.optimum(law, m)
+        found = {
+            "tied": solvers.mean_field(law, m).loss,
+            "split": split.loss,
+            "priority": unequal.priority_loss(law, m),
+            "lower_bound": unequal.loss_bound(law, m),
+            "window": unequal.window_split(law, m)[1],
+            "kept": float((split.capacity == 1.0).sum()),
+            "dropped": float((split.capacity == 0.0).sum()),
+        }
+        for name, value in found.items():
+            columns.setdefault(name, []).append(value)
+    return dict(columns)
+
+
 def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     import numpy as np
 
@@ -268,6 +292,25 @@ PREDICTIONS: dict[str, Prediction] = {
             "best": "the code, or the mixture of two, behind `free`",
         },
         _codes,
+    ),
+    "unequal": Prediction(
+        "Features of power-law frequencies, p_i = min(1, A i^-alpha): loss per feature against n_hidden",
+        (
+            Parameter("alpha", "exponent of the frequencies, from 0 to 20"),
+            _N_FEATURES,
+            _N_HIDDEN,
+            Parameter("number_on", "mean number of features that are on", default=1.0),
+        ),
+        {
+            "tied": "tied models of random directions, few features on: mean field, nothing fitted",
+            "split": "best split into capacities, many features on: the rug for features that differ",
+            "priority": "upper bound at this n_features: features kept and priority codes, decoder free",
+            "lower_bound": "what no model of this size can beat, by proof",
+            "window": "leading order of weak interference: 1/m while no feature is kept",
+            "kept": "features that the best split keeps exactly",
+            "dropped": "features that the best split drops",
+        },
+        _unequal,
     ),
     "decoders": Prediction(
         "Decoders on the rug's interference: loss per feature of the best of each kind, large n_features",

@@ -80,8 +80,9 @@ BASE = {
     "predict relu": {"--p": ["0.1"]},
     "predict codes": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "predict decoders": {"--p": ["0.1"], "--ratio": ["0.5"]},
+    "predict unequal": {"--alpha": ["1"], "--n-features": ["8"], "--n-hidden": ["2"]},
 }
-SLOW = {"predict sparsification", "predict relu", "predict codes", "predict decoders"}
+SLOW = {"predict sparsification", "predict relu", "predict codes", "predict decoders", "predict unequal"}
 # One of these is enough.
 INSTEAD = {("train", "--ratio"): "--n-hidden", ("audit", "--p-feature"): "--p"}
 

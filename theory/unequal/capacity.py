@@ -127,6 +127,7 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
         return np.asarray(features.variance * (1.0 - share) / share)
 
 
+@arguments.finite
 def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
 
