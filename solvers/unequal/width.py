@@ -321,15 +321,13 @@ def _tied(law: Features, m: int) -> MeanField:
         return total
 
     kept = 0
-    while kept < m - 1 and not np.isfinite(at(kept)):
+    while not np.isfinite(at(kept)):  # with one dimension for the rest, the others are noise in each case
         kept += 1
     worse = 0
     for more in range(kept + 1, m):
         worse = 0 if at(more) < min(one[0] for k, one in tried.items() if k < more) else worse + 1
         if worse == 2:
             break
-    if not tried:  # one feature alone is above all noise of the others
-        raise ValueError(f"`n_hidden` must leave a direction beside the features kept; got {m}.")
     kept = min(tried, key=lambda one: tried[one][0])
     total, length, (bias, losses) = tried[kept]
     n, rest = law.n_features, order[kept:]
