@@ -84,7 +84,7 @@ class Curve:
         if self.along is None:
             return np.full(price.shape, self.low)
         at = np.clip(np.log(np.maximum(price, _LEAST)), self.along.x[0], self.along.x[-1])
-        return np.clip(np.exp(self.along(at)), self.low, self.high)
+        return np.asarray(np.clip(np.exp(self.along(at)), self.low, self.high))
 
 
 def hull(x: FloatArray, y: FloatArray) -> list[int]:

@@ -33,7 +33,7 @@ def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator) -> Flo
         lengths = np.minimum(np.sum(frame**2, axis=1), 1.0 - 1e-15)
         worst = float(np.max(np.abs(lengths / squares - 1.0)))
         if worst <= _NEAR:
-            return frame
+            return np.asarray(frame)
         ratio = squares * (1.0 - lengths) / (lengths * (1.0 - squares))
         # Few rows may be near each other, and their steps then go too far.
         frame *= np.clip(ratio ** (0.5 if turn < 100 else 0.2), 0.2, 5.0)[:, None]

@@ -95,7 +95,7 @@ class _Menu:
     def _each(self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type) -> npt.NDArray[Any]:
         """Return `what` of each class by the curve of its node."""
         order = np.argsort(node, kind="stable")
-        found = np.empty(node.size, kind)
+        found: npt.NDArray[Any] = np.empty(node.size, kind)
         cuts = np.searchsorted(node[order], np.arange(len(self.curves) + 1))
         for k, (start, stop) in enumerate(pairwise(cuts)):
             if stop > start:
@@ -221,13 +221,14 @@ def _spent(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
     for _ in range(50):
         left = n_hidden - float(capacity.sum())
         free = np.flatnonzero((kind == RUG) & (capacity < 1.0))
-        if free.size and abs(left) <= 0.5 * capacity[free].sum():
-            capacity[free] = np.minimum(capacity[free] * (1.0 + left / capacity[free].sum()), 1.0)
-            if abs(left) <= 1e-14 * n_hidden:
-                break
-        elif left > 1e-9 and np.any(kind == DROPPED):
+        had = float(capacity[free].sum())
+        if abs(left) <= 1e-14 * n_hidden:
+            break
+        if left > 0.5 * had and np.any(kind == DROPPED):
             one = int(np.flatnonzero(kind == DROPPED)[0])
             kind[one], capacity[one] = RUG, min(left, 1.0)
+        elif free.size:
+            capacity[free] = np.minimum(capacity[free] * (1.0 + left / had), 1.0)
         else:
             break
     kind[(kind == RUG) & (capacity >= 1.0)] = KEPT
@@ -302,8 +303,11 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
     back = np.empty(n, np.int64)
     back[order] = np.cumsum(new) - 1
     classes, counts = rows[:, new], np.diff(np.append(np.flatnonzero(new), n))
-    if m >= n:
-        return finished(features, np.full(n, KEPT), np.ones(n), np.full(n, -1), (0.0, 0.0), tol)
+    if m >= np.count_nonzero(weight):  # all that matter are kept, then the others
+        kept = np.zeros(n, np.int64)
+        kept[np.argsort(weight == 0.0, kind="stable")[:m]] = KEPT
+        dual = float(weight @ ends(features.values, p)[1])
+        return finished(features, kept, kept / KEPT, np.full(n, -1), (0.0, dual), tol)
     menu = _Menu(features.values, classes[0], classes[1], tuple(sorted(names)))
     prices = _prices(menu, counts, m)
     found = [menu.at(price) for price in prices]

@@ -182,7 +182,8 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
     total = np.bincount(place, weights)
     nodes = np.bincount(place, weights * at) / np.maximum(total, 1e-300)
     used = total > 0.0
-    return nodes[used] / float(total[used] @ nodes[used]), total[used]
+    chances = np.asarray(total[used], np.float64)
+    return nodes[used] / float(chances @ nodes[used]), chances
 
 
 def _outputs(

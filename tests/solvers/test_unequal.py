@@ -113,6 +113,22 @@ def test_other_values_have_the_optimum_of_the_decoder(values):
     assert found.gap < 2e-3 * found.loss
 
 
+def test_few_features_are_counted_and_nothing_is_left_over():
+    rng = np.random.default_rng(6)
+    for codes_used in (("rug",), ("rug", "pairs", "skew pairs")):
+        for n, m in ((5, 1), (4, 3), (9, 4), (3, 3), (2, 5)):
+            importance = np.r_[0.0, rng.exponential(1, n - 1)]
+            law = Features(n, rng.uniform(0.01, 1, n), scale=rng.uniform(0.1, 3, n), importance=importance)
+            found = unequal.optimum(law, m, codes_used)
+            assert found.capacity.sum() == pytest.approx(min(m, n), rel=1e-9)
+            assert np.all(found.per_feature <= law.variance * (1 + 1e-9))
+            if m >= n - 1:  # all that matter are kept
+                assert (found.loss, found.gap) == (0.0, 0.0)
+    two_sided = unequal.optimum(Features(3, 0.1, "symmetric"), 3)
+    assert two_sided.loss == pytest.approx(0.1 / 6)  # a ReLU loses the negative values
+    assert two_sided.gap == pytest.approx(0, abs=1e-15)
+
+
 # --- Matrices -----------------------------------------------------------------------------------------------
 
 

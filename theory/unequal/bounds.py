@@ -104,7 +104,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     found = 0.0
     for bound, family in ((_line, FIRST), (_line, SECOND), (_logarithm, FIRST)):
         coarse = _classes(rows)
-        mu = _best(lambda at, one=bound, of=family, by=coarse: one(by, m, at, of), coarse, m)
+        mu = _best(bound, coarse, m, family)
         found = max(found, bound(rows, m, mu, family))
     return float(found / features.n_features)
 
@@ -121,8 +121,12 @@ def _classes(rows: FloatArray) -> FloatArray:
     return np.stack([*(np.add.reduceat(part, starts) / counts for part in rows[:2]), counts])
 
 
-def _best(bound: Callable[[float], float], rows: FloatArray, m: int) -> float:
+def _best(total: Callable[..., float], rows: FloatArray, m: int, family: tuple[float, float]) -> float:
     """Return the mu of the largest bound found: the best of a grid, refined by the golden section."""
+
+    def bound(mu: float) -> float:
+        return total(rows, m, mu, family)
+
     kappa = rows[0] * (1.0 - rows[0])
     low, high = np.log(kappa.min() / 4.0), np.log(4.0 * (rows[2] @ kappa) / m)
     at = np.linspace(min(low, high), high, _TRIED)

@@ -1,5 +1,7 @@
 """SymPy derivations for features that differ."""
 
+from typing import Any
+
 from ..derivation import Derivation, once, sp
 
 __all__ = ["derive_interference_variance", "derive_row_loss", "derive_tail_loss", "derive_window_loss"]
@@ -69,7 +71,7 @@ def derive_tail_loss() -> Derivation:
     alpha, m, s, i = sp.symbols("alpha m s i", positive=True)
     beyond = 1 + alpha  # an exponent that SymPy sees to be above 1
 
-    def tail(power: object) -> object:
+    def tail(power: Any) -> Any:
         """Integrate i^-power from s on, power > 1."""
         over = sp.integrate(i**-beyond, (i, s, sp.oo), conds="none")
         return sp.simplify(over).subs(alpha, power - 1)
