@@ -255,9 +255,9 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
     n_hidden : int
         m, at least 1.
     codes : sequence of {"rug", "pairs", "skew pairs"}, optional
-        How features may be stored beside dropped or kept exactly. Pairs take two features of neighbouring p,
-        for one dimension (`theory.codes.antipodal_loss`, and `skew_pair_loss` of untied models); they take
-        uniform values.
+        How features may be stored, beside dropped, kept exactly and in the rug, which are always allowed.
+        Pairs take two features of neighbouring p, for one dimension (`theory.codes.antipodal_loss`, and
+        `skew_pair_loss` of untied models); they take uniform values.
     tol : float, optional
         The status says whether the gap is below `tol` times the loss and one feature's worth.
 

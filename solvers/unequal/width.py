@@ -91,7 +91,7 @@ def width_law(
     --------
     >>> found = width_law(0.5, 100, [10, 11])
     >>> found.exponent.round(2), bool(np.all(found.lower_bound < found.priority))
-    (array([1.28, 1.28]), True)
+    (array([1.23, 1.23]), True)
     """
     law = power_law(alpha, n_features, number_on)
     widths = arguments.indices("n_hidden", n_hidden, law.n_features, distinct=True)
