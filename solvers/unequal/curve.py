@@ -25,7 +25,7 @@ DROPPED, RUG, PAIR, SKEW, KEPT = range(5)
 
 # Points of the search for where the envelope leaves the line from a dropped feature, and of the rest. Values
 # that are not uniform have no fast optimum of scale and bias.
-_POINTS = {True: (64, 160), False: (20, 40)}
+_POINTS = {True: (40, 112), False: (20, 40)}
 # Values that may be negative, half of which a ReLU loses whatever it hears.
 _TWO_SIDED = ("symmetric", "normal")
 _LEAST = 1e-300

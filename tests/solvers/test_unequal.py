@@ -134,7 +134,10 @@ def test_few_features_are_counted_and_nothing_is_left_over():
 
 def test_matrices_have_the_capacities_and_the_losses():
     law = Features(
-        60, np.linspace(0.01, 0.3, 60), scale=np.linspace(1, 2, 60), importance=np.linspace(2, 1, 60)
+        60,
+        np.repeat(np.linspace(0.01, 0.3, 15), 4),
+        scale=np.repeat([1.0, 2.0], 30),
+        importance=np.linspace(2, 1, 60),
     )
     for names in (("rug", "pairs"), ("skew pairs",)):
         split = unequal.optimum(law, 36, names)
