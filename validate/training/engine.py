@@ -6,6 +6,7 @@ so that Adam is a handful of elementwise operations whatever the number of model
 
 import hashlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -76,6 +77,14 @@ def choose_device(torch: Any, device: str) -> Any:
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("`device` must be 'auto' or 'cpu' where no CUDA device is available; got 'cuda'.")
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def check_memory(name: str, value: int, numbers: int) -> None:
+    """Refuse a size whose arrays of so many single-precision numbers this machine has no memory for."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
+    if 4 * numbers > memory:
+        need = f"{4 * numbers / 2**30:.3g} GiB of memory would be needed"
+        raise ValueError(f"`{name}` must be smaller: {need}; got {value}.")
 
 
 def check_precision(torch: Any, precision: str, device: Any) -> None:

@@ -1,7 +1,6 @@
 """Training of many models of one n_features, from the arguments to the dataset of results."""
 
 import itertools
-import os
 import signal
 import threading
 import time
@@ -25,6 +24,7 @@ from .data import Law
 from .engine import (
     PRECISIONS,
     Model,
+    check_memory,
     check_precision,
     choose_device,
     digest,
@@ -35,7 +35,7 @@ from .engine import (
     provenance,
     run_block,
 )
-from .points import LARGEST_SIZE, points
+from .points import LARGEST_SIZE, grid, points
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
 
 INITS = ("aligned", "linear")
@@ -126,9 +126,9 @@ def train(
         "auto" takes CUDA where there is one. Models that are trained at the same time on a CPU, each
         operation on one thread; as many as torch has threads if not given.
     checkpoint : path, optional
-        File to which the state is written every minute (more rarely where that takes seconds), at Ctrl-C and at the end, and from which training
-        goes on if the file exists, on a CPU with the same numbers, bit for bit. It stays when training is
-        done.
+        File to which the state is written every minute (more rarely where that takes seconds), at Ctrl-C and
+        at the end, and from which training goes on if the file exists, on a CPU with the same numbers, bit
+        for bit. It stays when training is done.
 
     Returns
     -------
@@ -156,9 +156,9 @@ def train(
     Notes
     -----
     Arithmetic is float32, which changes losses by about 1e-6 of their size; what shorter factors change is
-    measured by ``make bench``. Neither `captured` nor `precision` has run on a GPU yet. On a CPU, 1000 steps of one model
-    on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at (512, 128),
-    batches of 1024.
+    measured by ``make bench``. Neither `captured` nor `precision` has run on a GPU yet. On a CPU, 1000 steps
+    of one model on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at
+    (512, 128), batches of 1024.
 
     Compare two budgets before calling a loss converged; ``validate/reference/README.md`` has measurements of
     budgets, of peaks of the learning rate and of both kinds of first weights.
@@ -192,8 +192,8 @@ def train(
     peak = _rate("peak_learning_rate", peak_learning_rate, PEAK_LEARNING_RATE)
     # Weights and biases, two moments of each, and the weights at each end.
     numbers = (len(ENDS[schedule]) + 3) * sum(n_features * (m * (2 - tied) + 1) for m in hidden)
-    _check_memory("n_features", n_features, numbers)
-    _check_memory("batch_size", batch_size, 3 * batch_size * n_features)
+    check_memory("n_features", n_features, numbers)
+    check_memory("batch_size", batch_size, 3 * batch_size * n_features)
     path = None if checkpoint is None else output_file(checkpoint, "checkpoint")
     torch = load_torch()
     place = choose_device(torch, device)
@@ -241,6 +241,59 @@ def train(
     return _dataset(models, losses, ENDS[schedule], keep_weights, attributes)
 
 
+def run_grid(
+    n_features: int,
+    p: npt.ArrayLike,
+    ratio: npt.ArrayLike,
+    seeds: npt.ArrayLike = (0,),
+    *,
+    schedule: str = "both",
+    steps: int = 10_000,
+    peak_learning_rate: float | None = None,
+    evaluation_samples: int | None = 2**20,
+    precision: str = "float32",
+    captured: bool = False,
+    device: str = "auto",
+    checkpoint: str | Path | None = None,
+) -> xr.Dataset:
+    """Train the models of the product p × ratio × seed, as ``superposition train`` does.
+
+    Parameters
+    ----------
+    n_features, p, ratio, seeds
+        As in `grid`.
+    schedule, steps, peak_learning_rate, evaluation_samples, precision, captured, device, checkpoint
+        As in `train`.
+
+    Returns
+    -------
+    xarray.Dataset
+        That of `train`.
+
+    Raises
+    ------
+    ValueError, ImportError
+        As in `train`.
+
+    Examples
+    --------
+    >>> run_grid(4, [0.1], [0.5], schedule="converged", steps=100, evaluation_samples=2).sizes["model"]
+    1
+    """
+    return train(
+        n_features,
+        *grid(n_features, p, ratio, seeds),
+        schedule=schedule,
+        steps=steps,
+        peak_learning_rate=peak_learning_rate,
+        evaluation_samples=evaluation_samples,
+        precision=precision,
+        captured=captured,
+        device=device,
+        checkpoint=checkpoint,
+    )
+
+
 def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
     """Return p as it is; of a law that a number says as well, the number."""
     if not isinstance(p, Features):
@@ -252,14 +305,6 @@ def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Featur
 
 def _rate(name: str, value: float | None, default: float) -> float:
     return default if value is None else float(arguments.real(name, value, 0, brackets="()"))
-
-
-def _check_memory(name: str, value: int, numbers: int) -> None:
-    """Refuse a size whose arrays of so many single-precision numbers this machine has no memory for."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
-    if 4 * numbers > memory:
-        need = f"{4 * numbers / 2**30:.3g} GiB of memory would be needed"
-        raise ValueError(f"`{name}` must be smaller: {need}; got {value}.")
 
 
 @contextmanager
