@@ -52,7 +52,7 @@ class Job:
 # Of `superposition train`, but for what differs from size to size.
 BUDGET = {"steps": 8000, "peak_learning_rate": 0.005, "evaluation_samples": 2**19}
 # Large models want more steps, and have a GPU.
-LARGE = BUDGET | {"steps": 20_000}
+LARGE: dict[str, Any] = BUDGET | {"steps": 20_000}
 
 PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)  # Fig. 2 of Cowsik et al. (2024)
 RATIOS = (0.03, 0.06, 0.12, 0.25, 0.4, 0.5, 0.55, 0.75)
@@ -88,10 +88,10 @@ def _jobs() -> Iterator[Job]:
         for r in FEW_RATIOS:
             yield _trained(f"codes_n512_fresh_p{p:g}_r{r:g}", fresh, 512, [p], [r], later)
     yield _trained("codes_n512_new_p0.1_r0.25", "after C27 was worded", 512, [0.1], [0.25], (6, 7, 8))
-    short = {"steps": 4000, "peak_learning_rate": None, "evaluation_samples": 2**17}
+    short: dict[str, Any] = {"steps": 4000, "peak_learning_rate": None, "evaluation_samples": 2**17}
     fig3 = "Fig. 3 of Cowsik et al."
     yield _trained("codes_fig3_n512", fig3, 512, [0.045], [0.2, 0.25, 0.3], [0], **short)
-    long = {"steps": 40_000, "schedule": "converged"}
+    long: dict[str, Any] = {"steps": 40_000, "schedule": "converged"}
     yield _trained("codes_long", "do more steps help?", 256, [0.05], [0.25], **long)
     # One file for each size, p and ratio: models of one shape are one stack, and fit into memory.
     for n in SIZES:
@@ -147,7 +147,7 @@ def stopping_steps(n_features: int) -> float:
 
     Stored runs of 128, 256 and 512 features have 3700, 4414 and 5948 on average.
     """
-    return 6000 * (n_features / 512) ** 0.4
+    return 6000.0 * float((n_features / 512) ** 0.4)
 
 
 def cost(job: Job, rate: float) -> float:
@@ -221,7 +221,7 @@ def make(
     ValueError
         If an argument is out of range, or a file is there with other settings: before anything is run.
     """
-    asked = {
+    asked: dict[str, Any] = {
         "device": choice("device", device, ("auto", "cpu", "cuda")),
         "precision": choice("precision", precision, tuple(PRECISIONS)),
         "captured": flag("captured", captured),
