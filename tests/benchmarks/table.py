@@ -1,7 +1,7 @@
-"""The tables of the documentation from what `make bench` measured: ``python table.py MEASURED PAGE``.
+"""The tables of the documentation from what `make bench` measured: ``python table.py PAGE MEASURED…``.
 
-MEASURED is the JSON of a run of these benchmarks (conftest.py says what is in it). It is kept beside the
-page, and all of the page after its mark is written anew.
+MEASURED is the JSON of a run of these benchmarks, or of several runs of some of them (conftest.py says what
+is in it). It is kept beside the page, and all of the page after its mark is written anew.
 """
 
 import json
@@ -106,7 +106,7 @@ def render(measured):
     versions = ", ".join(f"{name} {machine[name]}" for name in list(machine)[list(machine).index("python") :])
     parts = [
         f"Measured on {measured['datetime'][:10]}: {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['threads']} thread; load averages at the end {', '.join(map(str, machine['load']))}; "
+        f"{machine['threads']} thread; highest load averages {', '.join(map(str, machine['load']))}; "
         f"{versions}.",
         "## Beside others",
         table(
@@ -125,11 +125,21 @@ def render(measured):
     return "\n\n".join(parts) + "\n"
 
 
-def main(measured, page):
+def merged(runs):
+    """Return several runs as one, on one machine; of its load and of dates the last."""
+    machines = [{key: value for key, value in one["machine_info"].items() if key != "load"} for one in runs]
+    if any(machine != machines[0] for machine in machines):
+        raise ValueError(f"`measured` must be of one machine with one set of libraries; got {machines}.")
+    found = {one["name"]: one for run in runs for one in run["benchmarks"]}
+    last = max(runs, key=lambda run: run["datetime"])
+    loads = np.max([one["machine_info"]["load"] for one in runs], axis=0).tolist()
+    machine = last["machine_info"] | {"load": loads}
+    return {"machine_info": machine, "datetime": last["datetime"], "benchmarks": list(found.values())}
+
+
+def main(page, *measured):
     """Write page and data; print what was written."""
-    content = json.loads(Path(measured).read_text(encoding="utf-8"))
-    keys = ("machine_info", "datetime", "benchmarks")
-    content = {key: content[key] for key in keys}
+    content = merged([json.loads(Path(one).read_text(encoding="utf-8")) for one in measured])
     page = Path(page)
     head = page.read_text(encoding="utf-8").partition(MARK)[0]
     made = render(content)
