@@ -235,6 +235,17 @@ def test_rounding_is_that_of_the_nearest_number_of_so_many_bits():
     assert torch.equal(engine._rounded(torch, x, 7), expected)
 
 
+def noting_counts(counts):
+    """Return the fused Adam in place of the one by hand, and note its counts of steps, which are tensors."""
+
+    def adam(stack):
+        step = engine._fused_adam(stack)
+        counts[:] = [state["step"] for state in step.__self__.state.values()]
+        return step
+
+    return adam
+
+
 class Recording(torch.utils._python_dispatch.TorchDispatchMode):
     """What a CUDA graph does, on a CPU: it notes operations with their tensors, and repeats them on these."""
 
@@ -254,19 +265,24 @@ class Recording(torch.utils._python_dispatch.TorchDispatchMode):
                 out.copy_(again)
 
 
+@pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("law", [0.3, 0.02, LAW])
-def test_a_captured_step_is_the_step(monkeypatch, law):
+def test_a_captured_step_is_the_step(monkeypatch, law, fused):
     """All that changes from one step to the next is in tensors that a captured step reads again."""
+    counts = []
+    if fused:  # as on a GPU
+        monkeypatch.setattr(engine, "_adam", noting_counts(counts))
 
     def captured(torch_, stack):
         before = [generator.get_state() for generator in stack.generators]
-        kept = [part.clone() for part in (stack.flat, stack.mean, stack.square)]
+        changed = [stack.flat, stack.mean, stack.square, *counts]
+        kept = [part.clone() for part in changed]
         with Recording() as recording:
             stack.step()
         # Unlike a recording, a capture does nothing.
         for generator, state in zip(stack.generators, before, strict=True):
             generator.set_state(state)
-        for part, value in zip((stack.flat, stack.mean, stack.square), kept, strict=True):
+        for part, value in zip(changed, kept, strict=True):
             part.copy_(value)
         return recording.replay
 
@@ -278,6 +294,21 @@ def test_a_captured_step_is_the_step(monkeypatch, law):
     for one, other in zip(plain, repeated, strict=True):
         assert torch.equal(one.parameters, other.parameters)
         assert torch.equal(one.generator.get_state(), other.generator.get_state())
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_fused_adam_is_adam(monkeypatch, tied):
+    rates = np.array([3e-3, 1e-2]) * np.linspace(1, 0.1, 20)[:, None]
+    byhand, fused = ([model(seed=seed, tied=tied) for seed in (0, 1)] for _ in range(2))
+    for part in (rates[:8], rates[8:]):  # the count of steps goes on
+        engine.run_block(torch, byhand, part, 64)
+    monkeypatch.setattr(engine, "_adam", noting_counts([]))
+    for part in (rates[:8], rates[8:]):
+        engine.run_block(torch, fused, part, 64)
+    for one, other, total in zip(byhand, fused, rates.sum(axis=0), strict=True):
+        # Roundings in the gradients move the sum of steps by a small share of it, as above.
+        assert (one.parameters - other.parameters).abs().max() < 1e-4 * total
+        assert (one.first_moment - other.first_moment).abs().max() < 1e-4 * one.first_moment.abs().max()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

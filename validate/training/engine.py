@@ -170,24 +170,27 @@ def _rounded(torch: Any, values: Any, bits: int) -> Any:
 
 
 def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
-    """Return ``multiply(out, a, b, add=None)``, which writes the batched products add + a b into `out`.
+    """Return ``multiply(out, a, b, add=None, scale=1)``, which writes products add + scale a b into `out`.
 
     Sums are float32 in any case; "tf32" and "bf16" round the factors to 10 and 7 bits, as the tensor cores of
     GPUs do. A CPU has no such unit: there the rounding is done beforehand, which shows what it changes.
     """
     bits = PRECISIONS[precision]
 
-    def whole(out: Any, a: Any, b: Any, add: Any = None) -> None:
+    def whole(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
         if device.type == "cpu" and bits < 23:
             a, b = _rounded(torch, a.contiguous(), bits), _rounded(torch, b.contiguous(), bits)
         if add is None:
-            torch.bmm(a, b, out=out)
+            torch.baddbmm(out, a, b, beta=0, alpha=scale, out=out)
         else:
-            torch.baddbmm(add, a, b, out=out)
+            torch.baddbmm(add, a, b, alpha=scale, out=out)
 
-    def half(out: Any, a: Any, b: Any, add: Any = None) -> None:
+    def half(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
         product = torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
-        out.copy_(product) if add is None else torch.add(add, product, out=out)
+        if add is None:
+            torch.mul(product, scale, out=out)
+        else:
+            torch.add(add, product, alpha=scale, out=out)
 
     return half if precision == "bf16" and device.type == "cuda" else whole
 
@@ -228,11 +231,11 @@ class _Stack:
 
     def __init__(self, torch: Any, models: Sequence[Model], batch_size: int, precision: str) -> None:
         first = models[0]
-        self.torch, self.batch_size, self.tied = torch, batch_size, first.tied
+        self.torch, self.scale, self.tied, self.done = torch, 2 / batch_size, first.tied, first.step
         self.flat = torch.stack([model.parameters for model in models])
         self.mean = torch.stack([model.first_moment for model in models])
         self.square = torch.stack([model.second_moment for model in models])
-        self.gradient, self.update = torch.empty_like(self.flat), torch.empty_like(self.flat)
+        self.gradient = torch.empty_like(self.flat)
         shape = (first.n_features, first.n_hidden, first.tied)
         self.views, self.slopes = _views(self.flat, *shape), _views(self.gradient, *shape)
         self.x = self.flat.new_empty(len(models), batch_size, first.n_features)
@@ -242,6 +245,7 @@ class _Stack:
         self.norms = self.flat.new_empty(len(models))
         # Of one step: factors of the update that make up for Adam's start, then the models' rates.
         self.now = self.flat.new_empty(2 + len(models))
+        self.adam = _fused_adam(self) if self.flat.is_cuda else _adam(self)
         importance = _weights(first.law, self.flat)
         self.root = None if importance is None else importance.sqrt()
         self.generators = [model.generator for model in models]
@@ -262,18 +266,47 @@ class _Stack:
         if self.root is not None:
             error.mul_(self.root)
         self.multiply(self.z_slope, error, self.views[-2])
-        self.multiply(slopes[0], x.mT, self.z_slope)
+        self.multiply(slopes[0], x.mT, self.z_slope, scale=self.scale)
         if self.tied:
-            self.multiply(slopes[0], error.mT, z, slopes[0])
+            self.multiply(slopes[0], error.mT, z, slopes[0], self.scale)
         else:
-            self.multiply(slopes[1], error.mT, z)
-        torch.sum(error, dim=1, out=slopes[-1])
-        self.gradient.mul_(2 / self.batch_size)
-        self.mean.lerp_(self.gradient, 1 - BETA1)
-        self.square.mul_(BETA2).addcmul_(self.gradient, self.gradient, value=1 - BETA2)
-        torch.sqrt(self.square, out=self.update).mul_(self.now[0]).add_(EPSILON)
-        torch.div(self.mean, self.update, out=self.update).mul_(self.now[1])
-        self.flat.addcmul_(self.update, self.now[2:, None])
+            self.multiply(slopes[1], error.mT, z, scale=self.scale)
+        torch.sum(error, dim=1, out=slopes[-1]).mul_(self.scale)
+        self.adam()
+
+
+def _adam(stack: _Stack) -> Callable[[], None]:
+    """Adam by hand: a few operations for all models."""
+    torch, flat, mean, square, gradient = stack.torch, stack.flat, stack.mean, stack.square, stack.gradient
+    update = torch.empty_like(flat)
+
+    def step() -> None:
+        mean.lerp_(gradient, 1 - BETA1)
+        square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
+        torch.sqrt(square, out=update).mul_(stack.now[0]).add_(EPSILON)
+        torch.div(mean, update, out=update).mul_(stack.now[1])
+        flat.addcmul_(update, stack.now[2:, None])
+
+    return step
+
+
+def _fused_adam(stack: _Stack) -> Callable[[], None]:
+    """PyTorch's fused Adam: the weights are read once, where by hand they are read a dozen times.
+
+    At thousands of features that would take a GPU longer than the products do. On a CPU the overhead of a
+    small model is larger than the gain, and loading the optimisers takes two seconds.
+    """
+    torch, groups = stack.torch, []
+    for row, slope, rate in zip(stack.flat, stack.gradient, stack.now[2:], strict=True):
+        row.grad = slope
+        groups.append({"params": [row], "lr": rate})
+    betas = (BETA1, BETA2)
+    adam = torch.optim.Adam(groups, betas=betas, eps=EPSILON, fused=True, capturable=stack.flat.is_cuda)
+    for group, mean, square in zip(groups, stack.mean, stack.square, strict=True):
+        count = stack.flat.new_full((), float(stack.done))
+        adam.state[group["params"][0]] = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
+    step: Callable[[], None] = adam.step
+    return step
 
 
 def _captured(torch: Any, stack: _Stack) -> Callable[[], None]:
