@@ -159,7 +159,7 @@ def cost(job: Job, rate: float) -> float:
     Examples
     --------
     >>> round(cost(select(["rug_n8192_p0.05_r0.25"])[0], 1e14))
-    189
+    199
     """
     given = job.settings
     if job.experiment != TRAINED:
