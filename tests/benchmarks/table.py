@@ -27,7 +27,10 @@ def time_text(seconds):
 
 
 def ratio_text(quartiles):
-    low, middle, high = (f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in quartiles)
+    forms = ((1e3, ".3g"), (1e6, ",.0f"), (np.inf, ".1e"))
+    low, middle, high = (
+        format(value, next(form for top, form in forms if value < top)) for value in quartiles
+    )
     return f"{middle} ({low} to {high})"
 
 
