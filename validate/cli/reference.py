@@ -23,7 +23,7 @@ def add(add_command: Callable[..., Any]) -> None:
     option("--list", action="store_true", help="say what would be made, and do nothing")
     option("--set", nargs="+", metavar="NAME=VALUE", default=[], help="other settings, to try a job small")
     option("--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda")
-    option("--precision", default="float32", help="of factors of products: float32 (default), tf32, bf16")
+    option("--precision", default="float32", help="of factors of products: float32 (default), tf32 or bf16")
     option("--captured", action="store_true", help="repeat a step as one CUDA graph")
     option("--rate", type=float, help="operations a second to compute costs with (default: measured)")
     option("--measure", type=int, nargs="+", metavar="N_FEATURES", help="time training at these sizes")
