@@ -2,9 +2,7 @@
 
 import argparse
 
-from .text import Add
-
-from .text import pairs
+from .text import Add, pairs
 
 
 def add(add_command: Add) -> None:

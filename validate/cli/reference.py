@@ -1,13 +1,12 @@
 """``superposition reference``: data that take long or a GPU, and how fast this machine trains."""
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
-from .text import number, pairs, print_json, print_table, shown, tell
+from .text import Add, number, pairs, print_json, print_table, shown, tell
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "reference",
