@@ -146,7 +146,11 @@ def main(page, *measured):
     page = Path(page)
     head = page.read_text(encoding="utf-8").partition(MARK)[0]
     made = render(content)
-    data = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    # A line for each record, so that a new measurement reads well as a change.
+    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in content["benchmarks"])
+    data = (
+        json.dumps(content | {"benchmarks": []}, ensure_ascii=False).replace("[]}", f"[\n{lines}\n]}}") + "\n"
+    )
     for path, written in ((page.with_suffix(".json"), data), (page, head + MARK + "\n" + made)):
         part = path.with_name(f".{path.name}.part")
         part.write_text(written, encoding="utf-8")
