@@ -39,11 +39,13 @@ lint: $(STAMP)
 wheel:
 	PYTHON=$(PYTHON) .ci/wheel
 
-# The extra holds rivals that only benchmarks need.
+# The extra holds rivals that only benchmarks need. The table of the documentation is made from what is measured.
 bench: $(STAMP)
+	mkdir -p $(OUT)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
-	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-columns=median,iqr,rounds --benchmark-group-by=group -q
+	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-quiet --benchmark-json=$(OUT)/benchmarks.json -q
+	$(BIN)/python tests/benchmarks/table.py .docs/benchmarks.md $(OUT)/benchmarks.json
 
 # What Sphinx makes of the docstrings on its way lies in .docs/api; old pages there would count as strays.
 docs: $(STAMP)

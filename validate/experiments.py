@@ -31,7 +31,7 @@ def experiments() -> dict[str, Callable[..., xr.Dataset]]:
     True
     """
     found: dict[str, Callable[..., xr.Dataset]] = {}
-    for room in PHENOMENA:
+    for room in (*PHENOMENA, "training"):
         module = importlib.import_module(f".{room}", __package__)
         names = [name for name in module.__all__ if name.startswith("run_")]
         found |= {f"{room}.{name.removeprefix('run_')}": getattr(module, name) for name in names}

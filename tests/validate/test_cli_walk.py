@@ -21,6 +21,7 @@ from superposition.validate import (
     cli,
     experiments,
     gallery,
+    jobs,
     laboratory,
     report,
     tasks,
@@ -30,6 +31,7 @@ from superposition.validate.audit import page
 from superposition.validate.claims import catalogue
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
+from superposition.validate.training import speed
 
 WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
 NUMBERS = [
@@ -69,6 +71,7 @@ BASE = {
     "claims": {"--id": ["C8"]},
     "train": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"], "--out": ["x.nc"]},
     "experiment": {"name": ["toy.run"], "--out": ["x.nc"]},
+    "reference": {"names": ["toy"], "--out": ["out"], "--rate": ["1e9"]},
     "atlas": {"name": ["n2-m1-p0.1-equal-tied"], "--out": ["x.npz"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
     "check": {"file": ["certificate.json"]},
@@ -129,6 +132,9 @@ def stand_ins(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run, "new_model", reach)
     monkeypatch.setattr(experiments, "experiments", lambda: {"toy.run": run_toy})
+    monkeypatch.setattr(jobs, "JOBS", (jobs.Job("toy", "a toy", "toy.run", {"size": 3}),))
+    monkeypatch.setattr(jobs, "measure", lambda **_: {"rate": 1e9})
+    monkeypatch.setattr(speed, "seconds", reach)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine", encoding="utf-8")
@@ -195,7 +201,7 @@ def test_every_command_is_in_the_walk():
     "command", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in BASE]
 )
 def test_a_walk(command, stand_ins, capsys, tmp_path):
-    if command == "train":
+    if command in ("train", "reference"):
         pytest.importorskip("torch")
     accepted, refused = 0, 0
     for words in tries(command, parsers()[command]):

@@ -38,7 +38,7 @@ def last_step_by_the_text(losses):
 def replay(losses, seen):
     """Stand in for `run_block`: give prescribed losses, note the rates, change nothing else."""
 
-    def run_block(_torch, models, rates, _batch_size):
+    def run_block(_torch, models, rates, *_how):
         (model,) = models
         seen.extend(rates[:, 0])
         given = losses[model.step : model.step + len(rates), None]
@@ -237,8 +237,8 @@ def test_progress_bar_is_shown_on_demand(capsys):
 def test_a_model_that_diverges_says_so_and_leaves_the_others_alone(monkeypatch):
     real = run.run_block
 
-    def spoil_seed_1(torch_, models, rates, batch_size):
-        losses = real(torch_, models, rates, batch_size)
+    def spoil_seed_1(torch_, models, rates, *how):
+        losses = real(torch_, models, rates, *how)
         if models[0].seed == 1 and models[0].step == 200:
             models[0].parameters[0] = np.inf
         return losses

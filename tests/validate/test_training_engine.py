@@ -5,12 +5,12 @@ import pytest
 from scipy import stats
 
 from superposition.solvers.loss import exact_loss
-from superposition.theory.features import Features, synchronous
+from superposition.theory.features import VALUES, Features, exclusive, synchronous
 from superposition.validate.training import DROPPED, weight_statistics
 
 torch = pytest.importorskip("torch")
 
-from superposition.validate.training import engine  # noqa: E402
+from superposition.validate.training import data, engine  # noqa: E402
 
 CPU = torch.device("cpu")
 DEVICES = [
@@ -25,7 +25,7 @@ def model(n_features=16, n_hidden=5, p=0.3, seed=0, tied=False, init="aligned", 
 
 def draws(p, shape, device="cpu", seed=0):
     x = torch.empty(shape, device=device)
-    engine._draw(torch, x, p, torch.Generator(device).manual_seed(seed))
+    data.sampler(torch, p, torch.device(device))(x, torch.Generator(device).manual_seed(seed))
     return x.cpu().numpy()
 
 
@@ -33,7 +33,7 @@ def draws(p, shape, device="cpu", seed=0):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("p", [1e-6, 1e-3, engine.GAPS_BELOW, 0.031, 0.3, 1.0])
+@pytest.mark.parametrize("p", [1e-6, 1e-3, data.GAPS_BELOW, 0.031, 0.3, 1.0])
 def test_data_have_the_law_of_the_definition(p, device):
     x = draws(p, (2000, 1000), device).astype(float)
     on = x[x > 0]
@@ -72,8 +72,9 @@ LAW = Features(
 )
 
 
-def test_data_of_a_law_have_its_moments():
-    x = draws(LAW, (200_000, 16)).astype(float)
+@pytest.mark.parametrize("device", DEVICES)
+def test_data_of_a_law_have_its_moments(device):
+    x = draws(LAW, (200_000, 16), device).astype(float)
     # 16 means and 120 pairs at 5 standard errors: false alarms below 1e-4.
     assert np.max(np.abs(x.mean(axis=0) - LAW.mean) / x.std(axis=0)) < 5 / 200_000**0.5
     products = x[:, :, None] * x[:, None, :]
@@ -81,6 +82,36 @@ def test_data_of_a_law_have_its_moments():
     assert np.max(np.abs(products.mean(axis=0) - LAW.second_moment_matrix()) / error) < 5
     independent = np.outer(LAW.mean, LAW.mean)[0, 5]
     assert (products.mean(axis=0)[0, 5] - independent) / error[0, 5] > 5  # canary: the pair fires together
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("values", VALUES)
+def test_data_of_every_law_of_values(values, device):
+    law = Features(6, [0.02, 0.1, 1, 0.5, 1, 1], values, [1, 2, 3, 1, 2, 3], 1.0, [exclusive([4, 5], 0.3)])
+    size = 200_000
+    x = draws(law, (size, 6), device).astype(float)
+
+    def off(law):
+        """Return how many standard errors, of the law itself, the first four moments are off."""
+        found = []
+        for k in range(1, 5):
+            error = np.sqrt((law.moment(2 * k) - law.moment(k) ** 2) / size)
+            sure = error == 0  # binary values of a feature that is always on
+            np.testing.assert_allclose((x[:, sure] ** k).mean(axis=0), law.moment(k)[sure], rtol=1e-6)
+            found.append(((x**k).mean(axis=0) - law.moment(k))[~sure] / error[~sure])
+        return np.concatenate(found)
+
+    # 24 sums. The most skewed is the fourth power of exponential values of the rarest feature, 4000 terms:
+    # one above 18^4 would do, a chance of 1e-4. For all laws of values false alarms are below 1e-3.
+    assert np.max(np.abs(off(law))) < 8
+    assert np.max(np.abs(off(Features(6, np.minimum(1.1 * law.p, 1), values, law.scale)))) > 8  # canary
+    assert not np.any((x[:, 4] != 0) & (x[:, 5] != 0)), "one of the two excludes the other"
+    assert np.array_equal(x[:100], draws(law, (size, 6), device)[:100]), "a seed gives the same numbers"
+
+
+def test_data_given_how_many_are_on():
+    x = draws(Features(8, 0.1, "binary", exactly=3), (100, 8))
+    np.testing.assert_array_equal(np.count_nonzero(x, axis=1), 3)
 
 
 def test_laws_have_streams_of_their_own():
@@ -137,7 +168,7 @@ def test_steps_agree_with_autograd_and_torch_adam(tied, device):
         generator.set_state(states[i])
         for k in range(steps):
             x = torch.empty(batch, 16, device=device)
-            engine._draw(torch, x, item.p, generator)
+            data.sampler(torch, item.p, x.device)(x, generator)
             views = engine._views(flat, 16, 5, tied)
             loss = ((torch.relu(x @ views[0] @ views[-2].T + views[-1]) - x) ** 2).sum(dim=1).mean()
             # float32 sums of 1024 terms in another order: 1024 · 6e-8 at the very worst, relative.
@@ -161,7 +192,7 @@ def test_steps_at_a_law_agree_with_autograd():
     adam = torch.optim.Adam([flat], lr=1e-3)
     for loss in losses:
         x = torch.empty(64, 16)
-        engine._draw(torch, x, LAW, generator)
+        data.sampler(torch, LAW, x.device)(x, generator)
         views = engine._views(flat, 16, 5, False)
         squares = (torch.relu(x @ views[0] @ views[-2].T + views[-1]) - x) ** 2
         total = (squares * torch.tensor(LAW.importance)).sum(dim=1).mean()
@@ -170,6 +201,125 @@ def test_steps_at_a_law_agree_with_autograd():
         total.backward()
         adam.step()
     assert (flat - item.parameters).abs().max() < 1e-4 * 20 * 1e-3
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("precision", "bits"), list(engine.PRECISIONS.items()))
+def test_gradients_have_the_precision_of_their_factors(precision, bits, device):
+    """One step against float64: rounding a factor to nearest moves it by 2^-(bits + 1) of its size at most.
+
+    The gradient is a product of at most four such factors and their products, rounded again in between: seven
+    roundings, the bound below if they all point one way. They do not: half of it is far from reached.
+    """
+    item = model(64, 16, 0.3, init="linear", device=device)
+    flat = item.parameters.double().requires_grad_(True)
+    x = torch.empty(256, 64, device=device)
+    generator = torch.Generator(device)
+    generator.set_state(item.generator.get_state())
+    data.sampler(torch, 0.3, x.device)(x, generator)
+    views = engine._views(flat, 64, 16, False)
+    ((torch.relu(x.double() @ views[0] @ views[-2].T + views[-1]) - x) ** 2).sum(dim=1).mean().backward()
+    stack = engine._Stack(torch, [item], 256, precision)
+    stack.now.copy_(torch.tensor([1.0, -1.0, 0.0]))
+    with torch.no_grad(), engine.tensor_cores(torch, precision, x.device):
+        stack.step()
+    error = ((stack.gradient[0] - flat.grad).norm() / flat.grad.norm()).item()
+    assert error < 7 * 2.0 ** -(bits + 1)
+    if bits < 23:
+        assert error > 2.0 ** -(bits + 4), "the factors were not rounded"
+
+
+def test_rounding_is_that_of_the_nearest_number_of_so_many_bits():
+    x = torch.tensor([1.0, -1.0, 1 + 2**-8 + 2**-20, -(1 + 2**-8 + 2**-20), 1 + 2**-9, 3e-39, 0.0])
+    expected = x.to(torch.bfloat16).float()  # the same where there is no tie
+    assert torch.equal(engine._rounded(torch, x, 7), expected)
+
+
+def noting_counts(counts):
+    """Return the fused Adam in place of the one by hand, and note its counts of steps, which are tensors."""
+
+    def adam(stack):
+        step = engine._fused_adam(stack)
+        counts[:] = [state["step"] for state in step.__self__.state.values()]
+        return step
+
+    return adam
+
+
+class Recording(torch.utils._python_dispatch.TorchDispatchMode):
+    """What a CUDA graph does, on a CPU: it notes operations with their tensors, and repeats them on these."""
+
+    def __init__(self):
+        super().__init__()
+        self.noted = []
+
+    def __torch_dispatch__(self, operation, types, given=(), named=None):
+        out = operation(*given, **(named or {}))
+        self.noted.append((operation, given, named or {}, out))
+        return out
+
+    def replay(self):
+        for operation, given, named, out in self.noted:
+            again = operation(*given, **named)
+            if torch.is_tensor(out) and again.data_ptr() != out.data_ptr():
+                out.copy_(again)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("law", [0.3, 0.02, LAW])
+def test_a_captured_step_is_the_step(monkeypatch, law, fused):
+    """All that changes from one step to the next is in tensors that a captured step reads again."""
+    counts = []
+    if fused:  # as on a GPU
+        monkeypatch.setattr(engine, "_adam", noting_counts(counts))
+
+    def captured(torch_, stack):
+        before = [generator.get_state() for generator in stack.generators]
+        changed = [stack.flat, stack.mean, stack.square, *counts]
+        kept = [part.clone() for part in changed]
+        with Recording() as recording:
+            stack.step()
+        # Unlike a recording, a capture does nothing.
+        for generator, state in zip(stack.generators, before, strict=True):
+            generator.set_state(state)
+        for part, value in zip(changed, kept, strict=True):
+            part.copy_(value)
+        return recording.replay
+
+    rates = np.full((12, 2), 3e-3) * np.linspace(1, 0.1, 12)[:, None]
+    plain, repeated = ([model(p=law, seed=seed) for seed in (0, 1)] for _ in range(2))
+    losses = engine.run_block(torch, plain, rates, 64)
+    monkeypatch.setattr(engine, "_captured", captured)
+    np.testing.assert_array_equal(engine.run_block(torch, repeated, rates, 64, captured=True), losses)
+    for one, other in zip(plain, repeated, strict=True):
+        assert torch.equal(one.parameters, other.parameters)
+        assert torch.equal(one.generator.get_state(), other.generator.get_state())
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_fused_adam_is_adam(monkeypatch, tied):
+    rates = np.array([3e-3, 1e-2]) * np.linspace(1, 0.1, 20)[:, None]
+    byhand, fused = ([model(seed=seed, tied=tied) for seed in (0, 1)] for _ in range(2))
+    for part in (rates[:8], rates[8:]):  # the count of steps goes on
+        engine.run_block(torch, byhand, part, 64)
+    monkeypatch.setattr(engine, "_adam", noting_counts([]))
+    for part in (rates[:8], rates[8:]):
+        engine.run_block(torch, fused, part, 64)
+    for one, other, total in zip(byhand, fused, rates.sum(axis=0), strict=True):
+        # Roundings in the gradients move the sum of steps by a small share of it, as above.
+        assert (one.parameters - other.parameters).abs().max() < 1e-4 * total
+        assert (one.first_moment - other.first_moment).abs().max() < 1e-4 * one.first_moment.abs().max()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("law", [0.3, 0.02, LAW])
+def test_a_cuda_graph_is_the_step(law):
+    rates = np.full((12, 2), 3e-3)
+    plain, repeated = ([model(p=law, seed=seed, device="cuda") for seed in (0, 1)] for _ in range(2))
+    losses = engine.run_block(torch, plain, rates, 64)
+    np.testing.assert_allclose(engine.run_block(torch, repeated, rates, 64, captured=True), losses, rtol=6e-5)
+    for one, other in zip(plain, repeated, strict=True):
+        assert torch.equal(one.generator.get_state(), other.generator.get_state())
 
 
 def test_models_in_a_stack_agree_with_models_alone():

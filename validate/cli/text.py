@@ -21,6 +21,19 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
+def pairs(name: str, words: Iterable[str]) -> dict[str, str]:
+    """Read NAME=VALUE; `name` is what the caller calls them."""
+    found: dict[str, str] = {}
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator:
+            raise ValueError(f"`{name}` must be NAME=VALUE; got {word!r}.")
+        if key in found:
+            raise ValueError(f"`{key}` must be given once; got {found[key]!r} and {value!r}.")
+        found[key] = value
+    return found
+
+
 def tell(line: str) -> None:
     """Say how far a run is, where it does not mix with its result."""
     print(line, file=sys.stderr, flush=True)

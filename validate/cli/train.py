@@ -34,6 +34,8 @@ def add(add_command: Add) -> None:
     option("--peak-learning-rate", type=float, help="largest one of the converging phase (default: 0.01)")
     option("--batch-size", type=int, default=1024, help="samples in a batch (default: 1024)")
     option("--evaluation-samples", type=int, default=2**20, help="fresh samples for a loss (default: 2^20)")
+    option("--precision", default="float32", help="of factors of products: float32 (default), tf32 or bf16")
+    option("--captured", action="store_true", help="repeat a step as one CUDA graph")
     option("--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda")
     option("--threads", type=int, help="CPU threads (default: all cores)")
     option("--checkpoint", metavar="FILE", help="save here every minute; go on from it if it exists")

@@ -3,9 +3,11 @@
 from ...solvers.rug.weights import DROPPED, weight_statistics
 from .exact import exact_loss
 from .points import grid, models_at
-from .run import train
+from .run import run_grid, train
 from .schedule import falling, learning_rates
+from .speed import measure
 
 __all__ = [
-    "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "models_at", "train", "weight_statistics",
+    "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "measure", "models_at", "run_grid", "train",
+    "weight_statistics",
 ]  # fmt: skip

@@ -6,8 +6,10 @@ so that Adam is a handful of elementwise operations whatever the number of model
 
 import hashlib
 import math
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 from ...solvers.loss import exact_loss
 from ...theory import arguments
 from ...theory.features import Features
+from .data import Law, sampler
 from .schedule import CONVERGED, STOPPING_RULE
 
 # Adam's usual constants. The loss that is differentiated is the sum over the features (Cowsik et al.
@@ -23,14 +26,11 @@ from .schedule import CONVERGED, STOPPING_RULE
 # large n_features would fall to the size of EPSILON and training would slow down for no good reason.
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
-# Below this p it is faster to draw the gaps between the entries that are on than every entry.
-GAPS_BELOW = 0.03
-
 # Error to aim at of an exact loss, relative: below that of float32 weights, and cheap.
 EXACT = 1e-6
 
-# Law of the data: a number is the p of features that are alike and uniform on [0, 1].
-Law = float | Features
+# Bits after the leading one that the factors of the matrix products of a step have.
+PRECISIONS = {"float32": 23, "tf32": 10, "bf16": 7}
 
 # What the random streams of one model are for. Each has a seed of its own.
 STREAMS = ("initial weights", "training", STOPPING_RULE, CONVERGED)
@@ -77,6 +77,20 @@ def choose_device(torch: Any, device: str) -> Any:
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("`device` must be 'auto' or 'cpu' where no CUDA device is available; got 'cuda'.")
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def check_memory(name: str, value: int, numbers: int) -> None:
+    """Refuse a size whose arrays of so many single-precision numbers this machine has no memory for."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
+    if 4 * numbers > memory:
+        need = f"{4 * numbers / 2**30:.3g} GiB of memory would be needed"
+        raise ValueError(f"`{name}` must be smaller: {need}; got {value}.")
+
+
+def check_precision(torch: Any, precision: str, device: Any) -> None:
+    """Refuse a precision that this PyTorch has no products for."""
+    if precision == "bf16" and device.type == "cuda" and not hasattr(torch.ops.aten.bmm, "dtype"):
+        raise ValueError(f"`precision` must be another one with PyTorch {torch.__version__}; got 'bf16'.")
 
 
 def provenance(torch: Any, place: Any, began: float) -> dict[str, str | float]:
@@ -149,38 +163,55 @@ def new_model(
     return Model(n_features, n_hidden, law, seed, tied, parameters, first, second, generator)
 
 
-def _draw(torch: Any, x: Any, law: Law, generator: Any) -> None:
-    """Fill the contiguous float32 tensor `x` (samples, features) with samples of the law.
+def _rounded(torch: Any, values: Any, bits: int) -> Any:
+    """Round float32 to so many bits after the leading one, to nearest, ties away from zero."""
+    cut = 23 - bits
+    return values.view(torch.int32).add(1 << (cut - 1)).bitwise_and_(-(1 << cut)).view(torch.float32)
 
-    Independent c u, c Bernoulli(p), u uniform on [0, 1], are drawn here: one uniform v serves for both, as
-    1 - v/p is uniform if v < p. For small p, where most entries are zero and the 2^-24 grid of v would be
-    coarse beside p, the gaps between the entries that are on are drawn instead, geometric and in float64.
-    Other laws sample themselves; the generator seeds them, so that its state is all that continuing needs.
+
+def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
+    """Return ``multiply(out, a, b, add=None, scale=1)``, which writes products add + scale a b into `out`.
+
+    Sums are float32 in any case; "tf32" and "bf16" round the factors to 10 and 7 bits, as the tensor cores of
+    GPUs do. A CPU has no such unit: there the rounding is done beforehand, which shows what it changes.
     """
-    if isinstance(law, Features):
-        seed = torch.randint(2**62, (), generator=generator, device=x.device)
-        x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))
-        return
-    p = law
-    if p > GAPS_BELOW:
-        x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
-        return
-    size = x.numel()
-    # So many gaps reach the end of x but for a chance below 1e-15 (10 standard deviations).
-    count = math.ceil(size * p + 10 * math.sqrt(size * p) + 20)
-    gaps = torch.empty(count, dtype=torch.float64, device=x.device).exponential_(generator=generator)
-    on = gaps.mul_(-1 / math.log1p(-p)).floor_().add_(1).cumsum_(0).sub_(1)
-    values = torch.empty(count, device=x.device).uniform_(generator=generator)
-    # Entries past the end are added as zeros to the last place, which needs no data-dependent size.
-    values.mul_(on < size)
-    x.zero_().view(-1).index_add_(0, on.clamp_(max=size - 1).long(), values)
+    bits = PRECISIONS[precision]
+
+    def whole(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
+        if device.type == "cpu" and bits < 23:
+            a, b = _rounded(torch, a.contiguous(), bits), _rounded(torch, b.contiguous(), bits)
+        if add is None:
+            torch.baddbmm(out, a, b, beta=0, alpha=scale, out=out)
+        else:
+            torch.baddbmm(add, a, b, alpha=scale, out=out)
+
+    def half(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
+        product = torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
+        if add is None:
+            torch.mul(product, scale, out=out)
+        else:
+            torch.add(add, product, alpha=scale, out=out)
+
+    return half if precision == "bf16" and device.type == "cuda" else whole
 
 
-def _reconstruct(torch: Any, views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
+@contextmanager
+def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
+    """Let products of float32 on a GPU have the factors of TF32, if that is the precision."""
+    before = torch.get_float32_matmul_precision()
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
     """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for stacked models and batches."""
     encoder, decoder, bias = views[0], views[-2], views[-1]
-    torch.bmm(x, encoder, out=z)
-    torch.baddbmm(bias[:, None, :], z, decoder.mT, out=y)
+    multiply(z, x, encoder)
+    multiply(y, z, decoder.mT, bias[:, None, :])
     y.relu_()
 
 
@@ -191,59 +222,137 @@ def _weights(law: Law, like: Any) -> Any:
     return like.new_tensor(law.importance)
 
 
-def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size: int) -> np.ndarray:
+class _Stack:
+    """Stacked models and the buffers of their steps.
+
+    All that differs from step to step is in tensors, and no size depends on the data, so that one step can be
+    captured and repeated.
+    """
+
+    def __init__(self, torch: Any, models: Sequence[Model], batch_size: int, precision: str) -> None:
+        first = models[0]
+        self.torch, self.scale, self.tied, self.done = torch, 2 / batch_size, first.tied, first.step
+        self.flat = torch.stack([model.parameters for model in models])
+        self.mean = torch.stack([model.first_moment for model in models])
+        self.square = torch.stack([model.second_moment for model in models])
+        self.gradient = torch.empty_like(self.flat)
+        shape = (first.n_features, first.n_hidden, first.tied)
+        self.views, self.slopes = _views(self.flat, *shape), _views(self.gradient, *shape)
+        self.x = self.flat.new_empty(len(models), batch_size, first.n_features)
+        self.y, self.error = torch.empty_like(self.x), torch.empty_like(self.x)
+        self.z = self.flat.new_empty(len(models), batch_size, first.n_hidden)
+        self.z_slope = torch.empty_like(self.z)
+        self.norms = self.flat.new_empty(len(models))
+        # Of one step: factors of the update that make up for Adam's start, then the models' rates.
+        self.now = self.flat.new_empty(2 + len(models))
+        self.adam = _fused_adam(self) if self.flat.is_cuda else _adam(self)
+        importance = _weights(first.law, self.flat)
+        self.root = None if importance is None else importance.sqrt()
+        self.generators = [model.generator for model in models]
+        self.draws = [sampler(torch, model.law, self.flat.device) for model in models]
+        self.multiply = multiplier(torch, precision, self.flat.device)
+
+    def step(self) -> None:
+        """Draw a batch for each model, and make a step with the numbers in `now`."""
+        torch, x, y, z, error, slopes = self.torch, self.x, self.y, self.z, self.error, self.slopes
+        for draw, rows, generator in zip(self.draws, x, self.generators, strict=True):
+            draw(rows, generator)
+        _reconstruct(self.multiply, self.views, x, z, y)
+        torch.sub(y, x, out=error)
+        if self.root is not None:
+            error.mul_(self.root)
+        torch.linalg.vector_norm(error, dim=(1, 2), out=self.norms)
+        error.mul_(y.sign_())  # y >= 0, so its sign is the slope of the ReLU
+        if self.root is not None:
+            error.mul_(self.root)
+        self.multiply(self.z_slope, error, self.views[-2])
+        self.multiply(slopes[0], x.mT, self.z_slope, scale=self.scale)
+        if self.tied:
+            self.multiply(slopes[0], error.mT, z, slopes[0], self.scale)
+        else:
+            self.multiply(slopes[1], error.mT, z, scale=self.scale)
+        torch.sum(error, dim=1, out=slopes[-1]).mul_(self.scale)
+        self.adam()
+
+
+def _adam(stack: _Stack) -> Callable[[], None]:
+    """Adam by hand: a few operations for all models."""
+    torch, flat, mean, square, gradient = stack.torch, stack.flat, stack.mean, stack.square, stack.gradient
+    update = torch.empty_like(flat)
+
+    def step() -> None:
+        mean.lerp_(gradient, 1 - BETA1)
+        square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
+        torch.sqrt(square, out=update).mul_(stack.now[0]).add_(EPSILON)
+        torch.div(mean, update, out=update).mul_(stack.now[1])
+        flat.addcmul_(update, stack.now[2:, None])
+
+    return step
+
+
+def _fused_adam(stack: _Stack) -> Callable[[], None]:
+    """PyTorch's fused Adam: the weights are read once, where by hand they are read a dozen times.
+
+    At thousands of features that would take a GPU longer than the products do. On a CPU the overhead of a
+    small model is larger than the gain, and loading the optimisers takes two seconds.
+    """
+    torch, groups = stack.torch, []
+    for row, slope, rate in zip(stack.flat, stack.gradient, stack.now[2:], strict=True):
+        row.grad = slope
+        groups.append({"params": [row], "lr": rate})
+    betas = (BETA1, BETA2)
+    adam = torch.optim.Adam(groups, betas=betas, eps=EPSILON, fused=True, capturable=stack.flat.is_cuda)
+    for group, mean, square in zip(groups, stack.mean, stack.square, strict=True):
+        count = stack.flat.new_full((), float(stack.done))
+        adam.state[group["params"][0]] = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
+    step: Callable[[], None] = adam.step
+    return step
+
+
+def _captured(torch: Any, stack: _Stack) -> Callable[[], None]:
+    """Return a function that repeats a step as one CUDA graph: one launch in place of dozens."""
+    graph = torch.cuda.CUDAGraph()
+    for generator in stack.generators:
+        graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        stack.step()
+    replay: Callable[[], None] = graph.replay
+    return replay
+
+
+def run_block(
+    torch: Any,
+    models: Sequence[Model],
+    rates: np.ndarray,
+    batch_size: int,
+    precision: str = "float32",
+    captured: bool = False,
+) -> np.ndarray:
     """Train models of equal shape, step count, importances and device for some batches, in place.
 
     Takes learning rates (batches, models); returns the losses per feature of the batches, each before its
-    step, in the same shape.
+    step, in the same shape. With `captured`, steps after the first are repetitions of a CUDA graph.
     """
     first = models[0]
-    n_features, n_hidden, tied = first.n_features, first.n_hidden, first.tied
-    with torch.no_grad():
-        flat = torch.stack([model.parameters for model in models])
-        mean = torch.stack([model.first_moment for model in models])
-        square = torch.stack([model.second_moment for model in models])
-        gradient = torch.empty_like(flat)
-        views = _views(flat, n_features, n_hidden, tied)
-        slopes = _views(gradient, n_features, n_hidden, tied)
-        x = flat.new_empty(len(models), batch_size, n_features)
-        y, error = torch.empty_like(x), torch.empty_like(x)
-        z = flat.new_empty(len(models), batch_size, n_hidden)
-        z_slope, update = torch.empty_like(z), torch.empty_like(flat)
-        norms = flat.new_empty(len(rates), len(models))
-        importance = _weights(first.law, flat)
-        root = None if importance is None else importance.sqrt()
-        rates_there = torch.from_numpy(rates.astype(np.float32)).to(flat.device)
+    device = first.parameters.device
+    with torch.no_grad(), tensor_cores(torch, precision, device):
+        stack = _Stack(torch, models, batch_size, precision)
+        count = first.step + np.arange(1, len(rates) + 1)
+        starts = np.stack([1 / np.sqrt(1 - BETA2**count), -1 / (1 - BETA1**count)], axis=1)
+        table = torch.from_numpy(np.hstack([starts, rates]).astype(np.float32)).to(device)
+        norms = stack.flat.new_empty(len(rates), len(models))
+        step = stack.step
         for k in range(len(rates)):
-            for model, rows in zip(models, x, strict=True):
-                _draw(torch, rows, model.law, model.generator)
-            _reconstruct(torch, views, x, z, y)
-            torch.sub(y, x, out=error)
-            if root is not None:
-                error.mul_(root)
-            torch.linalg.vector_norm(error, dim=(1, 2), out=norms[k])
-            error.mul_(y.sign_())  # y >= 0, so its sign is the slope of the ReLU
-            if root is not None:
-                error.mul_(root)
-            torch.bmm(error, views[-2], out=z_slope)
-            torch.bmm(x.mT, z_slope, out=slopes[0])
-            if tied:
-                slopes[0].baddbmm_(error.mT, z)
-            else:
-                torch.bmm(error.mT, z, out=slopes[1])
-            torch.sum(error, dim=1, out=slopes[-1])
-            gradient.mul_(2 / batch_size)
-            step = first.step + k + 1
-            mean.lerp_(gradient, 1 - BETA1)
-            square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
-            torch.sqrt(square, out=update).mul_(1 / math.sqrt(1 - BETA2**step)).add_(EPSILON)
-            torch.div(mean, update, out=update)
-            flat.addcmul_(update, rates_there[k, :, None], value=-1 / (1 - BETA1**step))
+            stack.now.copy_(table[k])
+            step()
+            norms[k].copy_(stack.norms)
+            if captured and k == 0:  # the first has made what libraries make at their first call
+                step = _captured(torch, stack)
         for i, model in enumerate(models):
-            model.parameters = flat[i].clone()
-            model.first_moment, model.second_moment = mean[i].clone(), square[i].clone()
+            model.parameters = stack.flat[i].clone()
+            model.first_moment, model.second_moment = stack.mean[i].clone(), stack.square[i].clone()
             model.step += len(rates)
-        return np.asarray(norms.cpu().numpy().astype(np.float64) ** 2 / (batch_size * n_features))
+        return np.asarray(norms.cpu().numpy().astype(np.float64) ** 2 / (batch_size * first.n_features))
 
 
 def product(model: Model, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -266,14 +375,15 @@ def evaluate(torch: Any, model: Model, end: str, samples: int | None, batch_size
     flat = torch.from_numpy(model.ends[end]).to(device)[None]
     views = _views(flat, model.n_features, model.n_hidden, model.tied)
     importance = _weights(model.law, flat)
+    draw, multiply = sampler(torch, model.law, device), multiplier(torch, "float32", device)
     total = squares = 0.0
     with torch.no_grad():
         for start in range(0, samples, batch_size):
             rows = min(batch_size, samples - start)
             x = flat.new_empty(1, rows, model.n_features)
             z, y = flat.new_empty(1, rows, model.n_hidden), torch.empty_like(x)
-            _draw(torch, x[0], model.law, generator)
-            _reconstruct(torch, views, x, z, y)
+            draw(x[0], generator)
+            _reconstruct(multiply, views, x, z, y)
             errors = y.sub_(x).square_()
             if importance is not None:
                 errors.mul_(importance)

@@ -1,7 +1,6 @@
 """Training of many models of one n_features, from the arguments to the dataset of results."""
 
 import itertools
-import os
 import signal
 import threading
 import time
@@ -21,9 +20,12 @@ from ...theory import arguments
 from ...theory.features import Features, as_features
 from ..files import output_file
 from . import checkpoint as checkpoints
+from .data import Law
 from .engine import (
-    Law,
+    PRECISIONS,
     Model,
+    check_memory,
+    check_precision,
     choose_device,
     digest,
     evaluate,
@@ -33,7 +35,7 @@ from .engine import (
     provenance,
     run_block,
 )
-from .points import LARGEST_SIZE, points
+from .points import LARGEST_SIZE, grid, points
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
 
 INITS = ("aligned", "linear")
@@ -65,6 +67,8 @@ def train(
     learning_rate: float | None = None,
     peak_learning_rate: float | None = None,
     evaluation_samples: int | None = 2**20,
+    precision: str = "float32",
+    captured: bool = False,
     device: str = "auto",
     threads: int | None = None,
     checkpoint: str | Path | None = None,
@@ -89,8 +93,8 @@ def train(
     n_hidden, p, seed : scalar or (models,) array_like
         One entry for each model; they broadcast. ``1 <= n_hidden <= n_features``; p in (0, 1] is the
         probability that a feature is on (1 - S of other papers); seeds are not negative. See `grid`. In place
-        of p a `theory.features.Features` is the law of the data of all models. Its samples are drawn on the
-        CPU, at some 2 ms for a batch of 64 features.
+        of p a `theory.features.Features` is the law of the data of all models; samples of one with `exactly`
+        are drawn on the CPU, all others on the device.
     tied, keep_weights, progress : bool
         Train with W_out = W_in'; return ``W_out`` and ``W_in`` too; show a progress bar.
     init : {"aligned", "linear"}
@@ -111,13 +115,20 @@ def train(
     evaluation_samples : int
         Fresh samples on which each final loss is evaluated. None: the exact loss instead, to 1e-6 (see
         `solvers.loss.exact_loss` for its domain and cost).
+    precision : {"float32", "tf32", "bf16"}
+        Of the factors of the matrix products in a step: 23, 10 or 7 bits after the leading one; all else,
+        sums and final losses included, is float32. On a GPU the shorter ones run on its tensor cores; a CPU
+        imitates them, slower, which shows what they change: see Notes.
+    captured : bool
+        Repeat a step as one CUDA graph, which saves the time of launching its operations one by one. For
+        CUDA only, and not for a law with `exactly`.
     device, threads : {"auto", "cpu", "cuda"}, int, optional
         "auto" takes CUDA where there is one. Models that are trained at the same time on a CPU, each
         operation on one thread; as many as torch has threads if not given.
     checkpoint : path, optional
-        File to which the state is written every minute, at Ctrl-C and at the end, and from which training
-        goes on if the file exists, on a CPU with the same numbers, bit for bit. It stays when training is
-        done.
+        File to which the state is written every minute (more rarely where that takes seconds), at Ctrl-C and
+        at the end, and from which training goes on if the file exists, on a CPU with the same numbers, bit
+        for bit. It stays when training is done.
 
     Returns
     -------
@@ -144,9 +155,10 @@ def train(
 
     Notes
     -----
-    Arithmetic is float32, which changes losses by about 1e-6 of their size. On a CPU, 1000 steps of one model
-    on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at (512, 128),
-    batches of 1024.
+    Arithmetic is float32, which changes losses by about 1e-6 of their size; what shorter factors change is
+    measured by ``make bench``. Neither `captured` nor `precision` has run on a GPU yet. On a CPU, 1000 steps
+    of one model on one core took 0.7 s at (n_features, n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at
+    (512, 128), batches of 1024.
 
     Compare two budgets before calling a loss converged; ``validate/reference/README.md`` has measurements of
     budgets, of peaks of the learning rate and of both kinds of first weights.
@@ -169,6 +181,7 @@ def train(
     plain = float(np.mean(law.p)) if isinstance(law, Features) else law
     hidden, ps, seeds = points(n_features, n_hidden, plain, seed)
     tied = arguments.flag("tied", tied)
+    precision = arguments.choice("precision", precision, tuple(PRECISIONS))
     steps = arguments.integer("steps", steps, BLOCK, LARGEST_SIZE)
     if steps % BLOCK:
         raise ValueError(f"`steps` must be a multiple of {BLOCK}; got {steps}.")
@@ -179,17 +192,23 @@ def train(
     peak = _rate("peak_learning_rate", peak_learning_rate, PEAK_LEARNING_RATE)
     # Weights and biases, two moments of each, and the weights at each end.
     numbers = (len(ENDS[schedule]) + 3) * sum(n_features * (m * (2 - tied) + 1) for m in hidden)
-    _check_memory("n_features", n_features, numbers)
-    _check_memory("batch_size", batch_size, 3 * batch_size * n_features)
+    check_memory("n_features", n_features, numbers)
+    check_memory("batch_size", batch_size, 3 * batch_size * n_features)
     path = None if checkpoint is None else output_file(checkpoint, "checkpoint")
     torch = load_torch()
     place = choose_device(torch, device)
+    check_precision(torch, precision, place)
+    if arguments.flag("captured", captured) and (
+        place.type != "cuda" or getattr(law, "exactly", None) is not None
+    ):
+        what = "a law with `exactly`" if place.type == "cuda" else "the device 'cpu'"
+        raise ValueError(f"`captured` must be False for {what}; got True.")
     threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1, 1024)
     known = f"{digest(law):016x}" if isinstance(law, Features) else None
     columns = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": known}
     told = {"n_features": n_features, "tied": tied, "init": init, "schedule": schedule, "steps": steps}
     told |= {"batch_size": batch_size, "learning_rate": rate, "peak_learning_rate": peak}
-    told["device"] = place.type
+    told |= {"precision": precision, "device": place.type}
     settings = columns | told
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     keys = zip(hidden, laws, seeds, strict=True)
@@ -208,7 +227,7 @@ def train(
 
     workers = _workers(torch, threads if place.type == "cpu" else 1)
     with workers as map_chunks, _progress_bar(progress, models) as show:
-        _train_all(torch, models, settings, map_chunks, save, show)
+        _train_all(torch, models, settings, captured, map_chunks, save, show)
         # The exact loss has threads of its own.
         losses = list((map if evaluation_samples is None else map_chunks)(measure, models))
     attributes = {
@@ -222,6 +241,59 @@ def train(
     return _dataset(models, losses, ENDS[schedule], keep_weights, attributes)
 
 
+def run_grid(
+    n_features: int,
+    p: npt.ArrayLike,
+    ratio: npt.ArrayLike,
+    seeds: npt.ArrayLike = (0,),
+    *,
+    schedule: str = "both",
+    steps: int = 10_000,
+    peak_learning_rate: float | None = None,
+    evaluation_samples: int | None = 2**20,
+    precision: str = "float32",
+    captured: bool = False,
+    device: str = "auto",
+    checkpoint: str | Path | None = None,
+) -> xr.Dataset:
+    """Train the models of the product p × ratio × seed, as ``superposition train`` does.
+
+    Parameters
+    ----------
+    n_features, p, ratio, seeds
+        As in `grid`.
+    schedule, steps, peak_learning_rate, evaluation_samples, precision, captured, device, checkpoint
+        As in `train`.
+
+    Returns
+    -------
+    xarray.Dataset
+        That of `train`.
+
+    Raises
+    ------
+    ValueError, ImportError
+        As in `train`.
+
+    Examples
+    --------
+    >>> run_grid(4, [0.1], [0.5], schedule="converged", steps=100, evaluation_samples=2).sizes["model"]
+    1
+    """
+    return train(
+        n_features,
+        *grid(n_features, p, ratio, seeds),
+        schedule=schedule,
+        steps=steps,
+        peak_learning_rate=peak_learning_rate,
+        evaluation_samples=evaluation_samples,
+        precision=precision,
+        captured=captured,
+        device=device,
+        checkpoint=checkpoint,
+    )
+
+
 def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
     """Return p as it is; of a law that a number says as well, the number."""
     if not isinstance(p, Features):
@@ -233,14 +305,6 @@ def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Featur
 
 def _rate(name: str, value: float | None, default: float) -> float:
     return default if value is None else float(arguments.real(name, value, 0, brackets="()"))
-
-
-def _check_memory(name: str, value: int, numbers: int) -> None:
-    """Refuse a size whose arrays of so many single-precision numbers this machine has no memory for."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
-    if 4 * numbers > memory:
-        need = f"{4 * numbers / 2**30:.3g} GiB of memory would be needed"
-        raise ValueError(f"`{name}` must be smaller: {need}; got {value}.")
 
 
 @contextmanager
@@ -302,6 +366,7 @@ def _train_all(
     torch: Any,
     models: Sequence[Model],
     settings: dict[str, Any],
+    captured: bool,
     map_chunks: Callable[..., Iterator[Any]],
     save: Callable[[], None],
     show: Callable[[], None],
@@ -310,19 +375,23 @@ def _train_all(
 
     def advance(chunk: Sequence[Model]) -> None:
         rates = np.stack([_rates(model, settings) for model in chunk], axis=1)
-        losses = run_block(torch, chunk, rates, settings["batch_size"]).mean(axis=0)
+        how = (settings["batch_size"], settings["precision"], captured)
+        losses = run_block(torch, chunk, rates, *how).mean(axis=0)
         for model, loss in zip(chunk, losses, strict=True):
             _record(model, float(loss), settings)
 
-    saved = time.perf_counter()
+    saved, pause = time.perf_counter(), CHECKPOINT_SECONDS
     show()
     with _patient() as pressed:
         while chunks := _chunks([model for model in models if not model.finished], settings["batch_size"]):
             list(map_chunks(advance, chunks))
             show()
-            if pressed() or time.perf_counter() - saved >= CHECKPOINT_SECONDS:
+            if pressed() or time.perf_counter() - saved >= pause:
+                began = time.perf_counter()
                 save()
                 saved = time.perf_counter()
+                # Files of large models take seconds: they are to be a twentieth of the time at most.
+                pause = max(CHECKPOINT_SECONDS, 20 * (saved - began))
             if pressed():
                 raise KeyboardInterrupt
         save()

@@ -4,7 +4,7 @@ Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, 
 h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. Between the breakpoints two Gauss
 points are exact for F and its first and second derivatives, and nothing cancels when a or m vanishes. In b, F
 is piecewise quartic, so its global minimum over the bias is found from cubic roots. The general kernels of
-`theory.loss` take ten times as long for loss and gradient (`tests/benchmarks/bench_relu_pair.py`).
+`theory.loss` take ten times as long for loss and gradient (`tests/benchmarks/bench_relu.py`).
 """
 
 import heapq

@@ -1,0 +1,134 @@
+"""The exact loss and its gradient beside samples in eager PyTorch, at equal accuracy.
+
+Samples cannot reach the accuracy of the exact loss: their time to it is extrapolated by the law of their
+standard error, 1/sqrt(samples), from the error and the time that were measured. For gradients the samples
+that are needed follow from the measured variance of one sample's gradient: their mean is off by
+sqrt(variance/samples).
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from superposition.solvers.loss import exact_loss as solve
+from superposition.solvers.loss import row_loss
+from superposition.solvers.loss.folds import by_folds
+from superposition.solvers.loss.patterns import by_patterns, chances
+from superposition.solvers.rug import rug_matrix
+from superposition.theory.features import Features
+from superposition.theory.special import VALUES
+from superposition.validate.training import exact_loss
+
+P, BATCH = 0.01, 1024
+
+
+def network(n):
+    """Return the matrix and bias of a random tied network with four features for each hidden neuron."""
+    W = np.random.default_rng(0).standard_normal((n, n // 4)) / np.sqrt(n // 4)
+    return W, np.full(n, -0.1)
+
+
+def sampled(torch, W, b, p, batches, generator):
+    """Return the loss of each batch."""
+    losses = []
+    for _ in range(batches):
+        shape = (BATCH, len(W))
+        x = torch.rand(shape, generator=generator) * (torch.rand(shape, generator=generator) < p)
+        losses.append((torch.relu(x @ W @ W.T + b) - x).square().mean(dim=1))
+    return torch.cat(losses).double()
+
+
+@pytest.mark.parametrize("accuracy", [1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("n", [32, 64, 128, 256, 512])
+def test_loss(race, n, accuracy):
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    W, b = network(n)
+    M = W @ W.T
+    found = solve(M, b, P, tol=accuracy)
+    own = found.error_estimate / (P / 3)
+    there = [torch.tensor(part, dtype=torch.float32) for part in (W, b)]
+    generator = torch.Generator().manual_seed(0)
+    losses = sampled(torch, *there, P, 50, generator)
+    se = (losses.std() / len(losses) ** 0.5).item()
+    assert abs(losses.mean().item() - found.loss) < 5 * se + found.error_estimate + 1e-5 * found.loss
+    name, batches = "samples in eager PyTorch", 5
+    needed = (se * len(losses) ** 0.5 / (P / 3) / accuracy) ** 2
+    assert own < accuracy
+    race(
+        f"exact loss, good to {accuracy:.0e} of E x²", f"n = {n}",
+        lambda: solve(M, b, P, tol=accuracy),
+        {name: lambda: sampled(torch, *there, P, batches, generator)},
+        their_units={name: batches * BATCH / needed}, errors={"ours": own, name: accuracy}, size=n,
+        note=f"extrapolated to {needed:.1e} samples", rounds=3,
+    )  # fmt: skip
+
+
+def sampled_loss(torch, W, b, generator):
+    x = torch.rand(BATCH, len(W), generator=generator)
+    x *= torch.rand(BATCH, len(W), generator=generator) < 0.05
+    return (torch.relu(x @ W @ W.T + b) - x).square().mean()
+
+
+def gradient(torch, W, b, loss):
+    return torch.cat([by.ravel() for by in torch.autograd.grad(loss, (W, b))]).double()
+
+
+@cache
+def model(torch, n, m, steps):
+    """Return tied weights after so many steps of Adam on batches, and the generator of the batches."""
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(0)
+    W = (torch.randn(n, m, generator=generator) / m**0.5).requires_grad_()
+    b = torch.zeros(n, requires_grad=True)
+    adam = torch.optim.Adam([W, b], 3e-3)
+    for _ in range(steps):
+        adam.zero_grad()
+        sampled_loss(torch, W, b, generator).backward()
+        adam.step()
+    return W, b, generator
+
+
+@pytest.mark.parametrize("steps", [0, 1000], ids=["random", "trained"])
+@pytest.mark.parametrize(("n", "m"), [(5, 2), (16, 4), (64, 16)])
+def test_gradient(race, n, m, steps):
+    """Where the model is matters: near an optimum the gradient vanishes and its noise does not."""
+    torch = pytest.importorskip("torch")
+    W, b, generator = model(torch, n, m, steps)
+    ours = lambda: gradient(torch, W, b, exact_loss(W, W.T, b, 0.05))  # noqa: E731
+    theirs = lambda: gradient(torch, W, b, sampled_loss(torch, W, b, generator))  # noqa: E731
+    true = ours()
+    batches = torch.stack([theirs() for _ in range(32)])
+    variance = BATCH * batches.var(dim=0).sum()  # of one sample's gradient
+    off = (batches.mean(dim=0) - true).norm() / (variance / (32 * BATCH)).sqrt()
+    assert off < 3  # both are of the same loss; 1 is expected, and 3 is the 0.3 % of the widest case
+    needed = (variance / (0.01 * true.norm()) ** 2).item()
+    where = "trained" if steps else "random"
+    race(
+        "gradient by PyTorch, good to 1 % of its length", f"n = {n}, m = {m}, {where} weights", ours,
+        {"samples in eager PyTorch": theirs}, their_units={"samples in eager PyTorch": BATCH / needed},
+        errors={"ours": 1e-7, "samples in eager PyTorch": 0.01},
+        note=f"extrapolated to {needed:.1e} samples", rounds=3,
+    )  # fmt: skip
+
+
+def test_few(race):
+    """What a second way to the loss of few features gains; both leave nothing but rounding."""
+    W, b = network(8)
+    M, law, rows = W @ W.T, Features(8, P), np.arange(8)
+    folded = lambda: by_folds(M, rows, b, law.p)  # noqa: E731
+    patterns = lambda: by_patterns(M, rows, b, chances(law), VALUES.index("uniform"))  # noqa: E731
+    np.testing.assert_allclose(folded()[2], patterns()[2], rtol=0, atol=1e-13)
+    race("gradient of few features, folded", "n = 8", folded, {"our way over all patterns": patterns})
+
+
+@pytest.mark.parametrize("n", [2**10, 2**12, 2**14, 2**16])
+def test_row_of_a_rug(race, n):
+    row = rug_matrix(n, n // 4, rng=0) @ np.eye(1, n)[0]
+    row_loss([1.0, 0.5], 0, 0.0, P)  # compile first
+    error = row_loss(row, 0, -0.1, P).error_estimate / (P / 3)
+    race(
+        "exact loss of a row of a rug", f"n = {n}", lambda: row_loss(row, 0, -0.1, P), errors={"ours": error},
+        size=n, rounds=3,
+    )  # fmt: skip

@@ -1,0 +1,56 @@
+"""``superposition reference``: data that take long or a GPU, and how fast this machine trains."""
+
+import argparse
+from typing import Any
+
+from .text import Add, number, pairs, print_json, print_table, shown, tell
+
+
+def add(add_command: Add) -> None:
+    """Add the command to the program."""
+    option = add_command(
+        "reference",
+        "make reference data, which take hours or a GPU, one file a job; without names, or with --list, say "
+        "what there is and what it costs",
+        "superposition reference 'rug_n8192*' --out runs --precision tf32 --captured\n"
+        "  superposition reference rug_n8192_p0.05_r0.25 --out try --set n_features=64 steps=100\n"
+        "  superposition reference --measure 512 8192 --precision tf32 --captured",
+        _reference,
+    ).add_argument
+    option("names", nargs="*", metavar="NAME", help="jobs, or patterns such as 'rug_n8192*'")
+    option("--out", metavar="FOLDER", default="out/reference", help="where to write (default: out/reference)")
+    option("--list", action="store_true", help="say what would be made, and do nothing")
+    option("--set", nargs="+", metavar="NAME=VALUE", default=[], help="other settings, to try a job small")
+    option("--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda")
+    option("--precision", default="float32", help="of factors of products: float32 (default), tf32 or bf16")
+    option("--captured", action="store_true", help="repeat a step as one CUDA graph")
+    option("--rate", type=float, help="operations a second to compute costs with (default: measured)")
+    option("--measure", type=int, nargs="+", metavar="N_FEATURES", help="time training at these sizes")
+    option("--models", type=int, default=1, help="in a stack, for --measure (default: 1)")
+    option("--json", action="store_true", help="print lists as lists of objects")
+
+
+def _reference(options: argparse.Namespace) -> None:
+    from .. import experiments, jobs, training
+
+    how = {name: getattr(options, name) for name in ("device", "precision", "captured")}
+    if options.measure is not None:
+        found = [training.measure(n, models=options.models, **how) for n in options.measure]
+        _print("training, beside the plain loop of one model and a bare product", found, options.json)
+        return
+    chosen = jobs.select(options.names)
+    if options.list or not options.names:
+        rate = jobs.measured_rate(**how) if options.rate is None else options.rate
+        rows = [{"name": job.name, "for": job.what, "hours": jobs.cost(job, rate) / 3600} for job in chosen]
+        _print(f"jobs, and hours to expect of each at {rate:.3g} operations a second", rows, options.json)
+        return
+    changed = experiments.settings(pairs("set", options.set))
+    for path in jobs.make(chosen, options.out, changed, rate=options.rate, tell=tell, **how):
+        print(f"written to {path}")
+
+
+def _print(title: str, rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json([{name: number(value) for name, value in row.items()} for row in rows])
+    else:
+        print_table(title, list(rows[0]), [[shown(value) for value in row.values()] for row in rows])

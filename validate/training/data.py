@@ -1,0 +1,106 @@
+"""Samples of any law, drawn by PyTorch on the device where they are needed."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...theory.features import Features
+
+# Below this p it is faster to draw the gaps between the entries that are on than every entry.
+GAPS_BELOW = 0.03
+
+# Law of the data: a number is the p of features that are alike and uniform on [0, 1].
+Law = float | Features
+
+# Fills a contiguous float32 tensor (samples, features) from a torch.Generator of its device.
+Draw = Callable[[Any, Any], None]
+
+
+def sampler(torch: Any, law: Law, device: Any) -> Draw:
+    """Return the function that draws samples of a law on a device; a seed gives the same numbers there.
+
+    The number of random numbers that it takes does not depend on the numbers, so that a step with it can be
+    captured. A law with `exactly` is the exception: it samples itself, on the CPU, seeded by the generator.
+    """
+    if not isinstance(law, Features):
+        return _gaps(torch, law) if law <= GAPS_BELOW else _entries(law)
+    if law.exactly is not None:
+        return _from_host(torch, law)
+    return _unequal(torch, law, device)
+
+
+def _entries(p: float) -> Draw:
+    """One uniform v serves for an entry's being on and for its value: 1 - v/p is uniform if v < p."""
+
+    def draw(x: Any, generator: Any) -> None:
+        x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
+
+    return draw
+
+
+def _gaps(torch: Any, p: float) -> Draw:
+    """For small p most entries are zero and the 2^-24 grid of float32 is coarse beside p.
+
+    The gaps between the entries that are on are drawn instead, geometric and in float64.
+    """
+
+    def draw(x: Any, generator: Any) -> None:
+        size = x.numel()
+        # So many gaps reach the end of x but for a chance below 1e-15 (10 standard deviations).
+        count = math.ceil(size * p + 10 * math.sqrt(size * p) + 20)
+        gaps = torch.empty(count, dtype=torch.float64, device=x.device).exponential_(generator=generator)
+        on = gaps.mul_(-1 / math.log1p(-p)).floor_().add_(1).cumsum_(0).sub_(1)
+        values = torch.empty(count, device=x.device).uniform_(generator=generator)
+        # Entries past the end are added as zeros to the last place, which needs no data-dependent size.
+        values.mul_(on < size)
+        x.zero_().view(-1).index_add_(0, on.clamp_(max=size - 1).long(), values)
+
+    return draw
+
+
+def _unequal(torch: Any, law: Features, device: Any) -> Draw:
+    """One uniform v in float64 for each entry: given v < p, v/p is uniform, and its quantile is the value.
+
+    Features in groups have their p replaced by 1, and one more uniform for each group picks its pattern.
+    """
+    alone = np.array(law.p)
+    groups = []
+    for indices, patterns, probabilities in law.groups:
+        alone[indices] = 1.0
+        # The last pattern takes what rounding leaves.
+        groups.append([torch.tensor(part) for part in (indices, patterns > 0, probabilities.cumsum()[:-1])])
+    groups = [[part.to(device) for part in group] for group in groups]
+    p, scale = torch.tensor(alone, device=device), torch.tensor(np.array(law.scale), device=device)
+    quantile = _quantiles(torch)[law.values]
+
+    def draw(x: Any, generator: Any) -> None:
+        u = torch.empty(x.shape, dtype=torch.float64, device=x.device).uniform_(generator=generator).div_(p)
+        on = u < 1
+        for indices, patterns, edges in groups:
+            v = torch.empty(len(x), dtype=torch.float64, device=x.device).uniform_(generator=generator)
+            on[:, indices] = patterns[torch.searchsorted(edges, v, right=True)]
+        x.copy_(torch.where(on, quantile(u) * scale, 0.0))
+
+    return draw
+
+
+def _quantiles(torch: Any) -> dict[str, Callable[[Any], Any]]:
+    """Values of features that are on, at scale 1, from uniform numbers; those from 1 on are not used."""
+    return {
+        "uniform": lambda u: u,
+        "binary": torch.ones_like,
+        "half-normal": lambda u: math.sqrt(2) * torch.erfinv(u),
+        "exponential": lambda u: -torch.log1p(-u),
+        "symmetric": lambda u: 2 * u - 1,
+        "normal": lambda u: torch.special.ndtri(u.clamp(min=2.0**-54)),  # of 0 it would be infinite
+    }
+
+
+def _from_host(torch: Any, law: Features) -> Draw:
+    def draw(x: Any, generator: Any) -> None:
+        seed = torch.randint(2**62, (), generator=generator, device=x.device)
+        x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))
+
+    return draw
