@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from superposition.validate.tasks import Task, cores, perform
+from superposition.validate.tasks import Task, cores, perform, simulated
 
 
 def square(value):
@@ -68,6 +68,16 @@ def test_the_longest_way_to_the_end_goes_first():
     assert list(done(CHAIN, 1)) == ["alone", "first", "right", "left", "last"]
 
 
+def test_a_simulated_schedule_is_the_one_that_is_kept():
+    """One core takes the sum, many the longest way; of two, one has `alone` all the while."""
+    seconds = {"first": 1.0, "left": 2.0, "right": 9.0, "last": 3.0, "alone": 30.0}
+    times = [simulated(CHAIN, seconds, jobs) for jobs in (1, 2, 16)]
+    assert times == [45.0, 30.0, 30.0]
+    assert simulated(CHAIN, {**seconds, "alone": 0.0}, 16) == 1.0 + 9.0 + 3.0
+    assert simulated(CHAIN, {**seconds, "alone": 0.0}, 1) == 15.0
+    assert simulated([], {}, 2) == 0.0
+
+
 def test_two_processes_are_others_than_this_one(tmp_path):
     tasks = [Task(str(k), write_then, (str(tmp_path / "log"), "x", 0.3)) for k in range(4)]
     workers = set(done(tasks, 2).values())
@@ -102,6 +112,12 @@ def test_a_process_that_is_killed_again_is_an_error(tmp_path):
         pytest.raises(OSError, match=r"begun were killed\. It was the second time"),
     ):
         done(tasks, 2)
+
+
+def test_processes_that_are_killed_while_doing_different_tasks_are_no_error(tmp_path):
+    tasks = [Task(name, end_at_once, (tmp_path / name, 1), after=after) for name, after in [("a", ()), ("b", "a")]]
+    with pytest.warns(RuntimeWarning, match="begun again"):
+        assert done(tasks, 2) == {"a": "done", "b": "done"}
 
 
 def test_the_environment_is_as_before():
