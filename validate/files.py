@@ -72,16 +72,19 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 
 @contextmanager
-def locked(folder: Path, name: str = "out") -> Iterator[None]:
-    """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it."""
+def locked(folder: Path, name: str = "out", file: str = ".lock") -> Iterator[None]:
+    """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it.
+
+    The lock is the `file`, below the folder or, as ``"../…"``, beside it.
+    """
     try:
         import fcntl
     except ImportError:  # not on Windows
         yield
         return
-    with open(output_file(folder / ".lock", name), "a") as file:
+    with open(output_file(folder / file, name), "a") as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             said = f"`{name}` must be a folder that no other run is writing to now"
             raise ValueError(f"{said}; got {str(folder)!r}.") from error

@@ -1,6 +1,7 @@
 """``superposition experiment``: one experiment with settings of your own."""
 
 import argparse
+from collections.abc import Sequence
 
 from .text import Add
 
@@ -20,6 +21,19 @@ def add(add_command: Add) -> None:
     option("--out", metavar="FILE", help="results, as netCDF")
 
 
+def read_pairs(words: Sequence[str]) -> dict[str, str]:
+    """Return what stands before and after the first = of each word."""
+    pairs: dict[str, str] = {}
+    for pair in words:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise ValueError(f"`settings` must be NAME=VALUE; got {pair!r}.")
+        if key in pairs:
+            raise ValueError(f"`{key}` must be given once; got {pairs[key]!r} and {value!r}.")
+        pairs[key] = value
+    return pairs
+
+
 def _experiment(options: argparse.Namespace) -> None:
     import inspect
 
@@ -30,18 +44,11 @@ def _experiment(options: argparse.Namespace) -> None:
             print(f"{name:32} {(inspect.getdoc(function) or '').splitlines()[0]}")
             print(f"{'':32}   {', '.join(inspect.signature(function).parameters)}")
         return
-    pairs: dict[str, str] = {}
-    for pair in options.settings:
-        key, separator, value = pair.partition("=")
-        if not separator:
-            raise ValueError(f"`settings` must be NAME=VALUE; got {pair!r}.")
-        if key in pairs:
-            raise ValueError(f"`{key}` must be given once; got {pairs[key]!r} and {value!r}.")
-        pairs[key] = value
+    given = experiments.settings(read_pairs(options.settings))
     if options.out is None:
         raise ValueError("`out` must be a file for the results, as --out FILE; got nothing.")
     out = files.output_file(options.out, "out", make_folder=True)  # before the hours of a run, not after
-    ds = experiments.run(options.name, experiments.settings(pairs))
+    ds = experiments.run(options.name, given)
     files.write_dataset(out, ds)
     print(ds)
     print(f"written to {out}")

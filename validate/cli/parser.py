@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import atlas, audit, check, claims, experiment, predict, report, train
+from . import atlas, audit, check, claims, experiment, predict, report, sweep, train
 
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
 
@@ -24,6 +24,7 @@ examples:
   superposition claims --id C8 --evidence             is this statement of the paper right?
   superposition train --n-features 128 --p 0.05 --ratio 0.25 0.5 --seeds 0 1 2 --out runs/first.nc
   superposition experiment collisions.fig3 runs=64 --out runs/fig3.nc
+  superposition sweep solvers.rug.optimum p=[0.01,0.1] ratio=[0.1,0.5] --store runs/rug.zarr
 
 'superposition COMMAND --help' explains a command."""
 
@@ -53,6 +54,6 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (report, predict, atlas, audit, check, claims, train, experiment):
+    for module in (report, predict, atlas, audit, check, claims, train, experiment, sweep):
         module.add(add)
     return parser

@@ -1,0 +1,350 @@
+"""Sweeps: what is stored is what was returned, once, whatever was stopped, and however many processes ran."""
+
+import errno
+import itertools
+import json
+import math
+import resource
+from enum import Enum
+
+import numpy as np
+import pytest
+import xarray as xr
+from zarr.storage import LocalStore
+
+from superposition.solvers import rug
+from superposition.validate import cli, files, sweep
+from superposition.validate.sweep import points
+from superposition.validate.sweep.store import DONE, FAILED, WAITING, prepared
+from superposition.validate.tasks import cluster
+
+GRID = {"x": [0.5, 1.5], "k": [3, 1, 2, 7, 5]}
+calls: list[tuple[float, int]] = []
+stop_at: set[int] = set()
+fail_at: set[int] = set()
+
+
+class Colour(Enum):
+    RED = "a colour"
+
+
+def toy(x, k, scale=1.0):
+    """Return arrays of all kinds; the module's sets make it stop or fail."""
+    calls.append((x, k))
+    if k in stop_at:
+        raise KeyboardInterrupt
+    if k in fail_at:
+        raise ArithmeticError(f"`k` must be liked;\ngot {k}")
+    return {
+        "product": scale * x * k,
+        "row": np.arange(3) * k,
+        "text": f"k = {k}",
+        "status": Colour.RED,
+        "none": None,
+        "left out": object(),
+    }
+
+
+def grown(x, k):
+    """Return arrays whose size depends on k."""
+    return {"row": np.zeros(k), "same": x}
+
+
+def labelled(x, k):
+    """Return a dataset with labels, dimensions of length 1, and an attribute that no store should hold."""
+    data = {"loss": (("one", "rank"), np.full((1, 2), x * k[0])), "k": ((), -1.0)}
+    return xr.Dataset(data, {"one": k, "rank": [1, 2]}, {"wall_seconds": 3.0})
+
+
+def many(x, k, seeds=0):
+    """Return a dataset of as many models as there are entries."""
+    calls.append((x, k))
+    return xr.Dataset({"product": ("model", np.array(x) * np.array(k))})
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    for one in (calls, stop_at, fail_at):
+        one.clear()
+
+
+def swept(folder, work=toy, grid=GRID, **given):
+    return sweep.run(work, grid, folder, **{"jobs": 0, **given}).load()
+
+
+def content(folder):
+    """Return all files of a store but those that tell of the runs."""
+    found = (path for path in folder.rglob("*") if path.is_file() and "provenance" not in path.parts)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def written(folder):
+    """Return what tells whether a file was written again: each is a new one under its name."""
+    return {name: (folder / name).stat().st_ino for name in content(folder)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "store"
+    swept(folder)
+    return folder
+
+
+def test_what_is_stored_is_what_was_returned(whole):
+    ds = sweep.open(whole)
+    assert ds.sizes == {"x": 2, "k": 5, "row_0": 3}
+    for x, k in itertools.product(*GRID.values()):
+        one = ds.sel(x=x, k=k)
+        assert (float(one["product"]), one["row"].values.tolist()) == (x * k, [0, k, 2 * k])
+        assert (str(one["text"].values), str(one["status"].values)) == (f"k = {k}", "RED")
+    assert ds["none"].isnull().all()
+    assert set(ds.data_vars) == {"product", "row", "text", "status", "none", "point_state", "point_error"}
+    assert (ds["point_state"] == DONE).all()
+    assert ds.attrs["work"].endswith("test_sweep:toy")
+    files.write_dataset(whole.parent / "x.nc", ds.load())  # text as well
+
+
+def test_each_chunk_is_one_file_of_each_array(whole):
+    assert {len(list((whole / name / "c").rglob("[0-9]/[0-9]"))) for name in ("product", "point_state")} == {10}
+    names = json.loads((whole / "product" / "zarr.json").read_text())["dimension_names"]
+    assert names == ["x", "k"]
+
+
+def test_what_was_stopped_goes_on_and_nothing_is_done_twice(whole, tmp_path):
+    stop_at.add(2)
+    with pytest.raises(KeyboardInterrupt):
+        swept(tmp_path / "store")
+    assert len(calls) == 3
+    ds = sweep.open(tmp_path / "store")
+    # A worker hands over its chunks after a second or when it has no more: here all were lost with it.
+    assert set(np.unique(ds["point_state"])) <= {WAITING, DONE}
+    stop_at.clear()
+    swept(tmp_path / "store")
+    calls.clear()
+    before = written(tmp_path / "store")
+    swept(tmp_path / "store")
+    assert calls == []
+    assert written(tmp_path / "store") == before
+    assert content(tmp_path / "store") == content(whole)
+
+
+def test_a_disk_that_is_full_at_any_write_spoils_nothing(tmp_path, monkeypatch):
+    """Every write in turn is the first that fails; as after a kill, what follows it is missing."""
+    few = {"grid": {"x": [0.5], "k": [1, 2]}, "keep": ["product"]}
+    write, left = LocalStore.set, math.inf
+
+    async def limited(self, key, value, *given):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        await write(self, key, value, *given)
+
+    monkeypatch.setattr(LocalStore, "set", limited)
+    monkeypatch.setattr(points, "SECONDS", 0.0)  # each chunk is a task
+    swept(tmp_path / "whole", **few)
+    expected, count = content(tmp_path / "whole"), 0
+    while left == math.inf or left < 0:
+        left, folder = count, tmp_path / str(count)
+        try:
+            swept(folder, **few)
+            break
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+        left = math.inf
+        kept = {name: one for name, one in content(folder).items() if name.startswith("point_state/c")}
+        calls.clear()
+        swept(folder, **few)
+        assert len(calls) == 2 - len(kept)
+        assert content(folder) == expected
+        left, count = -1, count + 1
+    assert count > 15
+
+
+def test_a_full_disk_is_one_line(tmp_path, capsys):
+    words = ["sweep", "solvers.rug.optimum", "p=[0.1,0.2]", "ratio=[0.5]", "--jobs", "0", "--store"]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, limits[1]))
+    try:
+        code = cli.main([*words, str(tmp_path / "store")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    line = capsys.readouterr().err
+    assert (code, line.count("\n"), "File too large" in line) == (2, 1, True)
+
+
+def test_what_failed_is_recorded_and_tried_again_on_request(whole, tmp_path):
+    fail_at.update({3, 7})
+    ds = swept(tmp_path / "tried", batch=3)
+    assert (ds["point_state"].sel(k=[3, 7]) == FAILED).all()
+    assert set(ds["point_error"].sel(k=7).values) == {"ArithmeticError: `k` must be liked; got 7"}
+    assert ds["product"].isnull().sum() == 4
+    fail_at.clear()
+    calls.clear()
+    swept(tmp_path / "tried", batch=3)
+    assert calls == []
+    ds = swept(tmp_path / "tried", batch=3, retry=True)
+    assert sorted(calls) == [(0.5, 3), (0.5, 7), (1.5, 3), (1.5, 7)]
+    xr.testing.assert_equal(ds, sweep.open(whole).load())
+    swept(tmp_path / "other", batch=3)
+    assert content(tmp_path / "tried") == content(tmp_path / "other")
+
+
+def test_the_order_in_which_chunks_arrive_does_not_matter(tmp_path):
+    """The first point fails and the second tells the arrays, also when it arrives last."""
+    fail_at.add(3)
+    swept(tmp_path / "a")
+    plan = points.make_plan(toy, GRID, {}, (), None, None)
+    with prepared(str(tmp_path / "b"), plan) as store:
+        todo = store.todo(False)
+        for number in reversed(todo):
+            store.add(number, points.do(plan, [(number, todo[number])])[0][1])
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_other_sizes_than_those_of_the_first_point_are_failures(tmp_path):
+    ds = swept(tmp_path / "a", grown)
+    assert (ds["point_state"].sel(k=3) == DONE).all()
+    assert (ds["point_state"].sel(k=[1, 2, 7, 5]) == FAILED).all()
+    said = "ValueError: `row` must be as at the first point that succeeded; got dimensions ('row_0',), shape (7,)."
+    assert str(ds["point_error"].sel(k=7, x=0.5).values) == said
+    ds = swept(tmp_path / "b", grown, keep=["same"])
+    assert (ds["same"] == ds["x"]).all()
+    assert "row" not in ds
+
+
+def test_a_dataset_keeps_its_labels(tmp_path):
+    ds = swept(tmp_path, labelled, {"x": [0.5], "k": [[3], [1]]})
+    assert ds["k"].values.tolist() == [3, 1]
+    assert ds["rank"].values.tolist() == [1, 2]
+    assert ds["loss"].dims == ("x", "k", "rank")
+    assert ds["one"].values.tolist() == [[3, 1]]
+    assert "wall_seconds" not in ds.attrs
+    assert "wall_seconds" not in str(content(tmp_path))
+
+
+def test_points_of_a_chunk_together(tmp_path):
+    ds = swept(tmp_path, many, together="model", batch=4)
+    assert (ds["product"] == ds["x"] * ds["k"]).all()
+    assert calls == [([0.5] * 4, [3, 1, 2, 7]), ([0.5], [5]), ([1.5] * 4, [3, 1, 2, 7]), ([1.5], [5])]
+    ds = swept(tmp_path / "other", many, together="run", batch=4)
+    assert "`work` must return a dataset with 4 entries along run" in str(ds["point_error"].values[0, 0])
+
+
+@pytest.mark.parametrize(("seconds", "tasks"), [(math.inf, 10), (0.0, 10)])
+def test_a_task_is_as_many_chunks_as_take_a_second(seconds, tasks, monkeypatch, tmp_path):
+    monkeypatch.setattr(points, "SECONDS", seconds)
+    plan = points.make_plan(toy, GRID, {}, (), None, None)
+    todo = [(number, plan.points(number)) for number in range(10)]
+    assert len(points.do(plan, todo)) == (10 if seconds else 1)
+    calls.clear()
+    lines = []
+    swept(tmp_path, tell=lines.append)
+    assert len(calls) == len(lines) == tasks
+    assert "10 of 10] chunk 9: 1 points" in lines[-1]
+
+
+def test_a_store_at_a_url(whole):
+    url = "memory://superposition-sweep"
+    xr.testing.assert_equal(swept(url), sweep.open(whole).load())
+    calls.clear()
+    swept(url)
+    assert calls == []
+
+
+def test_what_other_runs_do_stands_apart(whole):
+    (run,) = json.loads((whole / "provenance" / "zarr.json").read_text())["attributes"]["runs"]
+    assert (run["jobs"], run["chunks"], run["failed_points"]) == (0, 10, 0)
+    assert run["versions"]["numpy"] == np.__version__
+
+
+def test_two_runs_at_once_exclude_each_other(tmp_path):
+    plan = points.make_plan(toy, GRID, {}, (), None, None)
+    with (
+        prepared(str(tmp_path / "store"), plan),
+        pytest.raises(ValueError, match="`store` must be a folder that no other run is writing to now"),
+    ):
+        swept(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"grid": {"x": [0.5, 1.5], "k": [3, 1, 2, 7, 6]}}, r"with k \[3, 1, 2, 7, 5\], not \[3, 1, 2, 7, 6\]"),
+        ({"grid": {"k": [3, 1, 2, 7, 5], "x": [0.5, 1.5]}}, r"with chunk \[1, 1\]|with order \['x', 'k'\], not \['k', 'x'\]"),
+        ({"settings": {"scale": 2.0}}, r"with scale None, not 2.0"),
+        ({"keep": ["row"]}, r"with keep \[\], not \['row'\]"),
+        ({"batch": 2}, r"with chunk \[1, 1\], not \[1, 2\]"),
+        ({"work": many}, r"with work .*toy'?, not .*many"),
+    ],
+)
+def test_a_store_of_other_settings_is_refused_and_the_difference_named(whole, change, said):
+    before = content(whole)
+    with pytest.raises(ValueError, match=rf"`store` must be empty, or hold a sweep of the same settings, {said}"):
+        swept(whole, **change)
+    assert content(whole) == before
+
+
+def test_what_is_no_sweep_is_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match="`store` must be an empty folder, or one that holds a sweep"):
+        swept(tmp_path)
+    with pytest.raises(ValueError, match="`store` must be a Zarr store"):
+        sweep.open(tmp_path / "nowhere")
+    (tmp_path / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {"a": 1}}')
+    for act in (swept, sweep.open):
+        with pytest.raises(ValueError, match="`store` must be .*sweep"):
+            act(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", "zarr.json"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"work": "weather"}, "`work` must be an experiment, .*got 'weather'"),
+        ({"work": "solvers.rug.nothing"}, "`work` must be .*got 'solvers.rug.nothing'"),
+        ({"work": lambda x, k: 0}, "`work` must be a function that its module has under its name"),
+        ({"grid": {}}, "`grid` must have one axis or more"),
+        ({"grid": {"x": [], "k": [1]}}, r"`x` must be a list of one value or more; got \[\]"),
+        ({"grid": {"x": "ab", "k": [1]}}, "`x` must be a list of one value or more; got 'ab'"),
+        ({"grid": {"x": [1.0, 1.0], "k": [1]}}, "`x` must have distinct values; got 1.0 twice"),
+        ({"grid": {"x": [math.inf], "k": [1]}}, "`x` must be finite numbers, text, and lists"),
+        ({"grid": {"x": [2**64], "k": [1]}}, "`x` must be numbers below"),
+        ({"grid": {"x": [1.0]}}, "`k` must be given"),
+        ({"grid": {"x": [1.0], "k": [1], "y": [1]}}, "`setting` must be one of .*got 'y'"),
+        ({"settings": {"x": 1}}, "`x` must be in the grid or in the settings; got both"),
+        ({"settings": {"scale": object()}}, "`scale` must be finite numbers"),
+        ({"work": many, "settings": {"seeds": -1}}, "`seeds` must be .*got -1"),
+        ({"work": "solvers.relu.pair_basins", "grid": {"p": [0.1]}}, "`rng` must be given, as a seed"),
+        ({"batch": 0}, "`batch` must be .*got 0"),
+        ({"jobs": -1}, "`jobs` must be .*got -1"),
+        ({"retry": 1}, "`retry` must be True or False; got 1"),
+        ({"gpu": True}, "`gpu` must go with a `scheduler`.*got none"),
+        ({"scheduler": "x"}, "`scheduler` must be the address of a Dask scheduler.*got 'x'"),
+    ],
+)
+def test_bad_input(given, said, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        swept(tmp_path / "store", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_extra_it_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "zarr", None)
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'superposition\[sweep\]'"):
+        swept(tmp_path / "store")
+    with pytest.raises(ImportError, match=r"pip install 'superposition\[sweep\]'"):
+        cluster("tcp://localhost:1")
+
+
+def test_the_command_sweeps_and_goes_on(tmp_path, capsys):
+    words = ["sweep", "solvers.rug.optimum", "p=[0.1,0.2]", "ratio=[0.5,2.0]", "--jobs", "0", "--keep", "loss"]
+    words += ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "x.nc")]
+    for _ in range(2):
+        assert cli.main(words) == 0
+        captured = capsys.readouterr()
+        assert "2 of 4 points failed, as point_error says" in captured.err
+    ds = files.read_dataset(tmp_path / "x.nc")
+    assert float(ds["loss"].sel(p=0.1, ratio=0.5)) == rug.optimum(0.1, 0.5).loss
+    assert "chunk" not in captured.err  # all was there
