@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..theory.arguments import shown
+
 __all__ = [
-    "digest", "locked", "output_file", "output_folder", "read_arrays", "read_dataset", "replacing",
+    "difference", "digest", "locked", "output_file", "output_folder", "read_arrays", "read_dataset", "replacing",
     "write_arrays", "write_dataset", "write_tables", "write_text",
 ]  # fmt: skip
 
@@ -89,6 +91,22 @@ def locked(folder: Path, name: str = "out", file: str = ".lock") -> Iterator[Non
             said = f"`{name}` must be a folder that no other run is writing to now"
             raise ValueError(f"{said}; got {str(folder)!r}.") from error
         yield
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say in which setting two runs differ first; nothing if they are the same.
+
+    Examples
+    --------
+    >>> difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
+    'p 0.1, not 0.2'
+    """
+    for name in (*now, *before):
+        one, other = before.get(name), now.get(name)
+        if one != other:
+            inner = difference(one, other) if isinstance(one, dict) and isinstance(other, dict) else ""
+            return inner or f"{name} {shown(one)}, not {shown(other)}"
+    return ""
 
 
 def digest(path: Path) -> str:

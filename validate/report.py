@@ -220,7 +220,7 @@ def provenance(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple
 def _schedule(
     todo: Sequence[tasks.Task], spent: Mapping[str, float], wall: float, jobs: int
 ) -> list[tuple[str, str]]:
-    """Return how well a run used its processes, and how long others would take: what was kept costs nothing."""
+    """Return how well a run used its processes, and how long others would take."""
     work = sum(spent.values())
     times = (f"{count} in {tasks.simulated(todo, spent, count):.0f} s" for count in (1, 2, 16))
     return [

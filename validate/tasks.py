@@ -20,9 +20,12 @@ from typing import Any
 
 from ..theory.arguments import integer, shown
 
-__all__ = ["Clock", "Task", "cluster", "cores", "here", "perform", "processes", "simulated", "spread"]
+__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "simulated", "spread"]
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+# Gives what does the tasks, and a function that tells how many it takes at a time.
+Pool = Callable[[], AbstractContextManager[tuple[Executor, Callable[[], int]]]]
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,18 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def perform(tasks: Sequence[Task], jobs: int, reached: Callable[[Task, Any, float], None]) -> None:
+def perform(
+    tasks: Sequence[Task],
+    jobs: int,
+    reached: Callable[[Task, Any, float], None],
+    pool: Pool | None = None,
+) -> None:
     """Do all tasks.
 
     With one of the `jobs`, which are processes, all is done in this one. `reached` is called in this process
     with each task, what it returned and the seconds it took, as it is finished. If a process ends abruptly,
-    what was running is begun again, once, with a `RuntimeWarning`.
+    what was running is begun again, once, with a `RuntimeWarning`. A `pool` does the work in place of
+    processes.
 
     Raises
     ------
@@ -78,7 +87,8 @@ def perform(tasks: Sequence[Task], jobs: int, reached: Callable[[Task, Any, floa
         queue.finished(task.name)
         reached(task, found, seconds)
 
-    spread(lambda _: queue.following(), finish, processes(min(jobs, len(tasks))) if jobs > 1 else here)
+    local = processes(min(jobs, len(tasks))) if jobs > 1 else here
+    spread(lambda _: queue.following(), finish, pool or local)
 
 
 def simulated(tasks: Sequence[Task], seconds: Mapping[str, float], jobs: int) -> float:
@@ -124,10 +134,6 @@ class _Queue:
 
 class Lost(Exception):
     """A process ended before its task did."""
-
-
-# Gives what does the tasks, and a function that tells how many it takes at a time.
-Pool = Callable[[], AbstractContextManager[tuple[Executor, Callable[[], int]]]]
 
 
 def spread(

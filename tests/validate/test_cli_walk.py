@@ -185,7 +185,11 @@ def tries(command, parser):
             given = [] if value is None else value if isinstance(value, list) else [value]
             order = {**rest, option: given} if action.option_strings else {option: given, **rest}
             if not action.option_strings and option == "settings":
-                order = {"name": rest["name"], "settings": given, **{k: v for k, v in rest.items() if k[0] == "-"}}
+                order = {
+                    "name": rest["name"],
+                    "settings": given,
+                    **{k: v for k, v in rest.items() if k[0] == "-"},
+                }
             words = [w for name, v in order.items() for w in ([name] if name[0] == "-" else []) + v]
             yield [*command.split(), *words]
 

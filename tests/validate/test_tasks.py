@@ -115,7 +115,9 @@ def test_a_process_that_is_killed_again_is_an_error(tmp_path):
 
 
 def test_processes_that_are_killed_while_doing_different_tasks_are_no_error(tmp_path):
-    tasks = [Task(name, end_at_once, (tmp_path / name, 1), after=after) for name, after in [("a", ()), ("b", "a")]]
+    tasks = [
+        Task(name, end_at_once, (tmp_path / name, 1), after=after) for name, after in [("a", ()), ("b", "a")]
+    ]
     with pytest.warns(RuntimeWarning, match="begun again"):
         assert done(tasks, 2) == {"a": "done", "b": "done"}
 

@@ -24,7 +24,9 @@ def add(add_command: Callable[..., Any]) -> None:
     option("--store", metavar="FOLDER", required=True, help="Zarr store: a folder, or a URL of fsspec")
     option("--out", metavar="FILE", help="write the results also as netCDF")
     option("--keep", nargs="+", metavar="NAME", default=[], help="results that are kept (default: all)")
-    option("--together", metavar="NAME", help="dimension of the points, for a function that takes many at once")
+    option(
+        "--together", metavar="NAME", help="dimension of the points, for a function that takes many at once"
+    )
     option("--batch", type=int, help="points of a chunk (default: so many that there are about 1000 chunks)")
     option("--jobs", type=int, help="processes (default: one for each core), or tasks on a cluster at a time")
     option("--scheduler", metavar="ADDRESS", help="of a Dask cluster, such as tcp://host:8786")
@@ -43,9 +45,9 @@ def _sweep(options: argparse.Namespace) -> None:
     others = {name: getattr(options, name) for name in names}
     ds = sweep.run(options.name, grid, options.store, settings=settings, tell=tell, **others)
     print(ds)
-    failed = int((ds["point_state"] == 2).sum())
+    failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
     if failed:
-        tell(f"{failed} of {ds['point_state'].size} points failed, as point_error says; --retry tries them again")
+        tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")
     if out is not None:
         files.write_dataset(out, ds.load())
         print(f"written to {out}")

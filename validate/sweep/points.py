@@ -22,6 +22,7 @@ from ..experiments import checked, experiments
 # Dimensions and values of each array, by name. Numbers are float64; text is an array of objects.
 Arrays = dict[str, tuple[tuple[str, ...], npt.NDArray[Any]]]
 Index = tuple[int, ...]
+Found = dict[Index, Arrays | str]
 
 # A worker goes on with further chunks until so many seconds have passed.
 SECONDS = 1.0
@@ -168,12 +169,18 @@ def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
 # --- At a worker --------------------------------------------------------------------------------------------
 
 
-def do(plan: Plan, todo: Sequence[tuple[int, Sequence[Index]]]) -> list[tuple[int, dict[Index, Arrays | str]]]:
+def do(plan: Plan, todo: Sequence[tuple[int, Sequence[Index]]]) -> list[tuple[int, Found]]:
     """Do chunks until a second has passed; return arrays for each point, or what went wrong there."""
     function, found, begun = find(plan.work), [], time.perf_counter()
     for number, points in todo:
-        found.append((number, _batch(function, plan, points) if plan.together else
-                      {point: _one(function, plan, point) for point in points}))
+        found.append(
+            (
+                number,
+                _batch(function, plan, points)
+                if plan.together
+                else {point: _one(function, plan, point) for point in points},
+            )
+        )
         if time.perf_counter() - begun > SECONDS:
             break
     return found
@@ -192,7 +199,7 @@ def _one(function: Callable[..., Any], plan: Plan, point: Index) -> Arrays | str
         return _said(error)
 
 
-def _batch(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> dict[Index, Arrays | str]:
+def _batch(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Found:
     """Call the function once for all points."""
     places = [plan.at(point) for point in points]
     try:

@@ -1,4 +1,4 @@
-"""A sweep from the grid to the dataset: what is not stored yet is done, here, in processes or on a cluster."""
+"""A sweep from the grid to the dataset: what is not stored yet is done."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -40,10 +40,10 @@ def run(
     ----------
     work : str or callable
         An experiment, such as ``"collisions.fig3"``; a public function, such as ``"solvers.rug.optimum"`` or
-        ``"validate.training.train"``; or a function of a module that workers can import. It returns a dataset,
-        a result of a solver, a mapping, or one value. Kept are its arrays of numbers and of text, which must
-        have the same names and sizes at all points; dimensions of length 1 of a dataset are dropped, and so
-        are attributes.
+        ``"validate.training.train"``; or a function of a module that workers can import. It returns a
+        dataset, a result of a solver, a mapping, or one value. Kept are its arrays of numbers and of text,
+        which must have the same names and sizes at all points; dimensions of length 1 of a dataset are
+        dropped, and so are attributes.
     grid : mapping from str to sequence
         For some arguments the values they take: numbers, text, or lists of these. Each is a dimension.
     store : path or str

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory.arguments import shown
-from ..files import locked, output_folder
+from ..files import difference, locked, output_folder
 from ..laboratory import PACKAGES, version
-from .points import Arrays, Index, Plan, labels
+from .points import Arrays, Found, Index, Plan, labels
 
 FORMAT = "superposition sweep 1"
 STATE, ERROR = "point_state", "point_error"
@@ -37,8 +37,8 @@ def _zarr() -> Any:
     return zarr
 
 
-def _refused(url: str, rule: str) -> ValueError:
-    return ValueError(f"`store` must be {rule}; got {shown(url)}.")
+def _refused(url: str, rule: str, more: str = "") -> ValueError:
+    return ValueError(f"`store` must be {rule}; got {shown(url)}{more}.")
 
 
 @contextmanager
@@ -75,20 +75,9 @@ def _agreed(url: str, told: Mapping[str, Any]) -> Any:
         group.attrs["sweep"] = before = dict(told)
     if not isinstance(before, dict) or before.get("format") != FORMAT:
         raise _refused(url, f"empty, or hold what is called {FORMAT!r}")
-    for kind in told:
-        if before.get(kind) != told[kind]:
-            was, wanted = _difference(kind, before.get(kind), told[kind])
-            raise _refused(url, f"empty, or hold a sweep of the same settings, with {was}, not {wanted}")
+    if said := difference(before, told):
+        raise _refused(url, "empty, or hold a sweep of the same settings", f" with {said}")
     return group
-
-
-def _difference(name: str, before: Any, now: Any) -> tuple[str, str]:
-    """Return what differs, in the entry where it does."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in [*now, *before]:
-            if before.get(key) != now.get(key):
-                return _difference(key, before.get(key), now.get(key))
-    return f"{name} {shown(before)}", shown(now)
 
 
 def _group(url: str, mode: str) -> Any:
@@ -116,7 +105,7 @@ class Store:
             if name not in group:
                 self._array(name, (), (), fill)
         self._state: npt.NDArray[np.int8] = group[STATE][...]
-        self._held: dict[int, dict[Index, Arrays | str]] = {}
+        self._held: dict[int, Found] = {}
         self._left: list[int] = []
         # Arrays are there before the first point is called done.
         self._arrays: dict[str, tuple[tuple[str, ...], Any]] | None = None
@@ -144,7 +133,7 @@ class Store:
         """Return how many points have failed."""
         return int(np.sum(self._state == FAILED))
 
-    def add(self, number: int, found: dict[Index, Arrays | str]) -> None:
+    def add(self, number: int, found: Found) -> None:
         """Store the points of a chunk.
 
         Which arrays there are is told by the first point of the grid that did not fail, whichever chunk is
@@ -158,7 +147,7 @@ class Store:
             self._left.remove(following)
             self._write(following, self._held.pop(following))
 
-    def _write(self, number: int, found: dict[Index, Arrays | str]) -> None:
+    def _write(self, number: int, found: Found) -> None:
         region = self.plan.region(number)
         before = self._state[region]
         state, errors = before.copy(), np.full(before.shape, "", dtype=object)
@@ -268,8 +257,8 @@ def open_store(store: str | Path) -> xr.Dataset:
     xarray.Dataset
         Over the axes of the grid and dimensions of the results' own; numbers are float64, NaN where there are
         none yet, and read when they are used. ``point_state`` is 0 for points that wait, 1 for those that are
-        done, 2 for those that failed, as ``point_error`` says. The attributes ``work`` and ``settings`` (JSON)
-        tell what was called.
+        done, 2 for those that failed, as ``point_error`` says. The attributes ``work`` and ``settings``
+        (JSON) tell what was called.
 
     Raises
     ------
