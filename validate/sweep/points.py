@@ -216,6 +216,7 @@ def _batch(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) ->
 def arrays(found: Any, plan: Plan) -> Arrays:
     """Return what can be kept of a result: its arrays of numbers and of text."""
     kept: Arrays = {}
+    items: list[tuple[str, tuple[Any, ...] | None, Any]]
     if isinstance(found, xr.Dataset):
         items = [(str(name), one.dims, one.values) for name, one in found.squeeze().variables.items()]
     else:

@@ -111,7 +111,8 @@ def run(
     else:
         jobs = cores() if jobs is None else jobs
         pool = processes(jobs) if jobs else here
-    with prepared(str(store), plan) as place:
+    url = str(store).removeprefix("file://")
+    with prepared(url, plan) as place:
         todo = place.todo(retry)
         waiting = deque(todo)
         sizes = [Task(str(number), do, seconds=len(points)) for number, points in todo.items()]
@@ -139,4 +140,4 @@ def run(
             place.note(**facts)
             spread(following, finish, pool)
             place.note(**facts, seconds=round(clock.elapsed, 3), failed_points=place.failures())
-    return open_store(store)
+    return open_store(url)

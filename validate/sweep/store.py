@@ -51,8 +51,8 @@ def prepared(url: str, plan: Plan) -> Iterator["Store"]:
         If something else is there, or a sweep with other settings.
     """
     _zarr()
-    told = {"format": FORMAT, "superposition": version("superposition"), **asdict(plan)}
-    told["order"] = list(plan.axes)
+    told = {"format": FORMAT, "superposition": version("superposition"), "order": list(plan.axes)}
+    told |= asdict(plan)
     if "://" in url:
         yield Store(_agreed(url, told), plan)
         return
@@ -282,7 +282,7 @@ def open_store(store: str | Path) -> xr.Dataset:
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         raise _refused(str(store), "a sweep")
     try:
-        ds = xr.open_dataset(group.store, engine="zarr", consolidated=False)  # type: ignore[arg-type]
+        ds = xr.open_dataset(group.store, engine="zarr", consolidated=False)
     except Exception as error:
         raise _refused(str(store), f"a whole sweep ({error})") from error
     some = bool((ds[STATE] == DONE).any())  # else a kill may have left arrays of no point
