@@ -215,7 +215,7 @@ def test_the_order_in_which_chunks_arrive_does_not_matter(tmp_path):
     with prepared(str(tmp_path / "b"), plan) as store:
         todo = store.todo(False)
         for number in reversed(todo):
-            store.add(number, points.do(plan, [(number, todo[number])])[0][1])
+            store.add(number, points.do(plan, [(number, store.points(number))])[0][1])
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
 

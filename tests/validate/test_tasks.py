@@ -2,11 +2,13 @@
 
 import os
 import signal
+import sys
 import time
+from concurrent.futures import Future
 
 import pytest
 
-from superposition.validate.tasks import Task, cores, perform, simulated
+from superposition.validate.tasks import Task, cluster, cores, perform, simulated
 
 
 def square(value):
@@ -120,6 +122,64 @@ def test_processes_that_are_killed_while_doing_different_tasks_are_no_error(tmp_
     ]
     with pytest.warns(RuntimeWarning, match="begun again"):
         assert done(tasks, 2) == {"a": "done", "b": "done"}
+
+
+class Scheduler:
+    """Stands for `distributed`: a cluster whose worker is killed at the first tasks."""
+
+    KilledWorker = type("KilledWorker", (Exception,), {})
+
+    def __init__(self, kills):
+        self.kills = kills
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def Client(self, address, set_as_default):
+        if address.endswith(":1"):
+            raise OSError("it took too long")
+        return self
+
+    def get_executor(self, pure, resources):
+        assert resources == {"GPU": 1}
+        return self
+
+    def nthreads(self):
+        return {"one": 1, "other": 2}
+
+    def submit(self, work, *given):
+        future, self.kills = Future(), self.kills - 1
+        if self.kills >= 0:
+            future.set_exception(self.KilledWorker())
+        else:
+            future.set_result(work(*given))
+        return future
+
+    def shutdown(self, wait):
+        assert not wait
+
+
+def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch):
+    def on_cluster(kills, address="tcp://host:8786"):
+        monkeypatch.setitem(sys.modules, "distributed", Scheduler(kills))
+        found = {}
+        pool = cluster(address, resources={"GPU": 1})
+        perform(CHAIN, 1, lambda task, result, seconds: found.update({task.name: result}), pool)
+        return found
+
+    assert on_cluster(0) == done(CHAIN, 1)
+    with pytest.warns(RuntimeWarning, match=r"workers were killed, .*; begun were alone, first"):
+        assert on_cluster(2) == done(CHAIN, 1)
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(OSError, match=r"begun were .*\. It was the second time"),
+    ):
+        on_cluster(4)
+    with pytest.raises(OSError, match=r"no Dask scheduler answers at tcp://host:1 \(it took too long\)"):
+        on_cluster(0, "tcp://host:1")
 
 
 def test_the_environment_is_as_before():

@@ -10,7 +10,8 @@ import xarray as xr
 from ...theory.arguments import flag, integer
 from ..tasks import Clock, Task, cluster, cores, here, processes, spread
 from .points import do, make_plan
-from .store import machine, open_store, prepared
+from .store import machine, prepared
+from .store import open as open_store
 
 # Chunks that a task has at most; a worker gives back those that it did not get to in a second.
 _MOST = 32
@@ -115,14 +116,13 @@ def run(
     with prepared(url, plan) as place:
         todo = place.todo(retry)
         waiting = deque(todo)
-        sizes = [Task(str(number), do, seconds=len(points)) for number, points in todo.items()]
-        clock = Clock(sizes, tell)
-        named = {task.name: task for task in sizes}
+        sizes = {number: Task(f"chunk {number}", do, seconds=count) for number, count in todo.items()}
+        clock = Clock([*sizes.values()], tell)
 
         def following(size: int) -> Task | None:
             count = min(max(len(waiting) // (4 * size), 1), _MOST, len(waiting))
             numbers = [waiting.popleft() for _ in range(count)]
-            chunks = [(number, todo[number]) for number in numbers]
+            chunks = [(number, place.points(number)) for number in numbers]
             return Task(f"chunk {numbers[0]}", do, (plan, chunks)) if numbers else None
 
         def finish(task: Task, found: Any, seconds: float) -> None:
@@ -133,7 +133,7 @@ def run(
             for number, points in found:
                 failed = sum(isinstance(one, str) for one in points.values())
                 said = f"{len(points)} points" + (f", {failed} of them failed" if failed else "")
-                clock.finished(named[str(number)], f"chunk {number}: {said}")
+                clock.finished(sizes[number], f"{sizes[number].name}: {said}")
 
         facts = {**machine(), "jobs": jobs, "scheduler": scheduler, "chunks": len(todo)}
         if todo:

@@ -120,14 +120,18 @@ class Store:
             }
             self._coordinates = {name: one[...] for name, one in found.items() if name not in self._arrays}
 
-    def todo(self, retry: bool) -> dict[int, list[Index]]:
-        """Return the points of each chunk that are to be done; with `retry`, also those that failed."""
-        wanted = (WAITING, FAILED) if retry else (WAITING,)
-        chunks = ((number, self.plan.points(number)) for number in range(int(np.prod(self.plan.counts))))
-        found = {number: [one for one in points if self._state[one] in wanted] for number, points in chunks}
-        found = {number: points for number, points in found.items() if points}
+    def todo(self, retry: bool) -> dict[int, int]:
+        """Return how many points of each chunk are to be done; with `retry`, also those that failed."""
+        self._open = (self._state == WAITING) | (retry & (self._state == FAILED))
+        chunks = range(int(np.prod(self.plan.counts)))
+        found = {number: int(self._open[self.plan.region(number)].sum()) for number in chunks}
+        found = {number: count for number, count in found.items() if count}
         self._left = list(found)
         return found
+
+    def points(self, number: int) -> list[Index]:
+        """Return the points of a chunk that are to be done."""
+        return [point for point in self.plan.points(number) if self._open[point]]
 
     def failures(self) -> int:
         """Return how many points have failed."""
@@ -244,7 +248,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def open_store(store: str | Path) -> xr.Dataset:
+def open(store: str | Path) -> xr.Dataset:
     """Open what a sweep has stored so far.
 
     Parameters
