@@ -24,6 +24,8 @@ Arrays = dict[str, tuple[tuple[str, ...], npt.NDArray[Any]]]
 Index = tuple[int, ...]
 Found = dict[Index, Arrays | str]
 
+# What is in a store besides results.
+STATE, ERROR, RUNS = RESERVED = ("point_state", "point_error", "provenance")
 # A worker goes on with further chunks until so many seconds have passed.
 SECONDS = 1.0
 # Chunks of a sweep are at most about so many, if nothing else is said.
@@ -72,11 +74,11 @@ def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
     if callable(work):
         named = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
         try:
-            if find(named) is work:
+            if find(named) is work and work.__module__ != "__main__":
                 return work
         except (ImportError, AttributeError):
             pass
-        raise ValueError(f"`work` must be a function that its module has under its name; got {named}.")
+        raise ValueError(f"`work` must be a function that can be imported; got {named}.")
     room, _, name = str(work).rpartition(".")
     if room.count(".") == 1 and room.partition(".")[0] in ("theory", "solvers", "validate"):
         try:
@@ -114,8 +116,9 @@ def make_plan(
     axes, fixed = ({name: _json(name, one) for name, one in given.items()} for given in (grid, settings))
     if not axes:
         raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
-    twice = sorted(set(axes).intersection(fixed))
-    if twice:
+    if isinstance(keep, str) or not all(isinstance(one, str) for one in keep):
+        raise ValueError(f"`keep` must be a list of names; got {shown(keep)}.")
+    if twice := sorted(set(axes).intersection(fixed)):
         raise ValueError(f"`{twice[0]}` must be in the grid or in the settings; got both.")
     checked(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
     random = inspect.signature(function).parameters.get("rng")
@@ -132,7 +135,7 @@ def make_plan(
         chunk.insert(0, min(len(values), max(size, 1)))
         size = size // len(values)
     named = f"{function.__module__}:{function.__qualname__}"
-    return Plan(named, axes, fixed, list(map(str, keep)), together, chunk)
+    return Plan(named, axes, fixed, list(keep), together, chunk)
 
 
 def _json(name: str, value: Any) -> Any:
@@ -173,14 +176,7 @@ def do(plan: Plan, todo: Sequence[tuple[int, Sequence[Index]]]) -> list[tuple[in
     """Do chunks until a second has passed; return arrays for each point, or what went wrong there."""
     function, found, begun = find(plan.work), [], time.perf_counter()
     for number, points in todo:
-        found.append(
-            (
-                number,
-                _batch(function, plan, points)
-                if plan.together
-                else {point: _one(function, plan, point) for point in points},
-            )
-        )
+        found.append((number, (_together if plan.together else _singly)(function, plan, points)))
         if time.perf_counter() - begun > SECONDS:
             break
     return found
@@ -192,14 +188,17 @@ def _said(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _one(function: Callable[..., Any], plan: Plan, point: Index) -> Arrays | str:
-    try:
-        return arrays(function(**plan.at(point), **plan.settings), plan)
-    except Exception as error:
-        return _said(error)
+def _singly(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Found:
+    found: Found = {}
+    for point in points:
+        try:
+            found[point] = arrays(function(**plan.at(point), **plan.settings), plan)
+        except Exception as error:
+            found[point] = _said(error)
+    return found
 
 
-def _batch(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Found:
+def _together(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Found:
     """Call the function once for all points."""
     places = [plan.at(point) for point in points]
     try:
@@ -229,6 +228,8 @@ def arrays(found: Any, plan: Plan) -> Arrays:
         array = value.astype(np.int64) if label else _plain(value)
         if array is None or name in plan.axes:
             continue
+        if "/" in name or name in RESERVED:
+            raise ValueError(f"`work` must not return an array of this name; got {name}.")
         named = tuple(map(str, dims)) if dims is not None else tuple(f"{name}_{k}" for k in range(array.ndim))
         if shared := set(named).intersection(plan.axes):
             raise ValueError(f"`work` must not return a dimension of the grid; got {name} along {shared}.")

@@ -21,10 +21,9 @@ import xarray as xr
 from ...theory.arguments import shown
 from ..files import difference, locked, output_folder
 from ..laboratory import PACKAGES, version
-from .points import Arrays, Found, Index, Plan, labels
+from .points import ERROR, RUNS, STATE, Arrays, Found, Index, Plan, labels
 
 FORMAT = "superposition sweep 1"
-STATE, ERROR = "point_state", "point_error"
 WAITING, DONE, FAILED = 0, 1, 2
 _HALF = ".partial"  # the end of the names under which Zarr writes first
 
@@ -227,7 +226,7 @@ class Store:
 
     def note(self, **facts: Any) -> None:
         """Add to what is told of the runs, apart from the arrays; the last call for a run counts."""
-        group = self._group.require_group("provenance")
+        group = self._group.require_group(RUNS)
         runs = [one for one in group.attrs.get("runs", []) if one["begun"] != facts["begun"]]
         group.attrs["runs"] = [*runs, facts]
 
