@@ -226,8 +226,8 @@ def test_the_order_in_which_chunks_arrive_does_not_matter(tmp_path):
     plan = points.make_plan(toy, GRID, {}, (), None, 3)
     with prepared(str(tmp_path / "b"), plan) as store:
         todo = store.todo(False)
-        for number in reversed(todo):
-            store.add(number, points.do(plan, [(number, store.points(number))])[0][1])
+        came = [list(store.add(*points.do(plan, [(k, store.points(k))])[0])) for k in reversed(todo)]
+    assert [[number for number, _ in one] for one in came] == [[], [], [], [0, 1, 2, 3]]
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
 

@@ -120,20 +120,20 @@ def run(
         clock = Clock([*sizes.values()], tell)
 
         def following(size: int) -> Task | None:
-            count = min(max(len(waiting) // (4 * size), 1), _MOST, len(waiting))
+            most = 1 if place.waits else _MOST
+            count = min(max(len(waiting) // (4 * size), 1), most, len(waiting))
             numbers = [waiting.popleft() for _ in range(count)]
             chunks = [(number, place.points(number)) for number in numbers]
             return Task(f"chunk {numbers[0]}", do, (plan, chunks)) if numbers else None
 
         def finish(task: Task, found: Any, seconds: float) -> None:
-            for number, points in found:
-                place.add(number, points)
             rest = [number for number, _ in task.arguments[1][len(found) :]]
             waiting.extendleft(reversed(rest))
-            for number, points in found:
-                failed = sum(isinstance(one, str) for one in points.values())
-                said = f"{len(points)} points" + (f", {failed} of them failed" if failed else "")
-                clock.finished(sizes[number], f"{sizes[number].name}: {said}")
+            for one in found:
+                for number, points in place.add(*one):
+                    failed = sum(isinstance(point, str) for point in points.values())
+                    said = f"{len(points)} points" + (f", {failed} of them failed" if failed else "")
+                    clock.finished(sizes[number], f"{sizes[number].name}: {said}")
 
         facts = {**machine(), "jobs": jobs, "scheduler": scheduler, "chunks": len(todo)}
         if todo:

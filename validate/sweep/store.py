@@ -136,19 +136,26 @@ class Store:
         """Return how many points have failed."""
         return int(np.sum(self._state == FAILED))
 
-    def add(self, number: int, found: Found) -> None:
-        """Store the points of a chunk.
+    @property
+    def waits(self) -> bool:
+        """Whether it is not known yet which arrays there are."""
+        return self._arrays is None
+
+    def add(self, number: int, found: Found) -> Iterator[tuple[int, Found]]:
+        """Take the points of a chunk, and yield what has been stored, chunk by chunk.
 
         Which arrays there are is told by the first point of the grid that did not fail, whichever chunk is
         finished first: until that is known, others are held.
         """
         self._held[number] = found
         while self._held:
-            following = self._left[0] if self._arrays is None else min(self._held)
+            following = self._left[0] if self.waits else min(self._held)
             if following not in self._held:
                 return
             self._left.remove(following)
-            self._write(following, self._held.pop(following))
+            done = self._held.pop(following)
+            self._write(following, done)
+            yield following, done
 
     def _write(self, number: int, found: Found) -> None:
         region = self.plan.region(number)
