@@ -16,8 +16,8 @@ import xarray as xr
 from ..theory.arguments import shown
 
 __all__ = [
-    "difference", "digest", "locked", "output_file", "output_folder", "read_arrays", "read_dataset", "replacing",
-    "write_arrays", "write_dataset", "write_tables", "write_text",
+    "difference", "digest", "locked", "output_file", "output_folder", "read_arrays", "read_dataset",
+    "replacing", "write_arrays", "write_dataset", "write_tables", "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet

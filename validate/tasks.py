@@ -277,7 +277,7 @@ def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float
     @contextmanager
     def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:
         try:
-            client = Client(address, set_as_default=False)
+            client: Any = Client(address, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
             raise OSError(f"no Dask scheduler answers at {address} ({error})") from error
         with client:

@@ -1,14 +1,12 @@
 """``superposition sweep``: an experiment or a solver at each point of a grid, on one machine or a cluster."""
 
 import argparse
-from collections.abc import Callable
-from typing import Any
 
 from .experiment import read_pairs
-from .text import tell
+from .text import Add, tell
 
 
-def add(add_command: Callable[..., Any]) -> None:
+def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "sweep",
