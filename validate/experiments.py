@@ -9,6 +9,7 @@ import importlib.metadata
 import inspect
 import json
 import platform
+import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ import xarray as xr
 from ..theory.arguments import choice, integer
 from .laboratory import LARGEST_SEED, PHENOMENA
 
-__all__ = ["experiments", "run", "settings"]
+__all__ = ["checked", "experiments", "run", "settings"]
 
 
 def experiments() -> dict[str, Callable[..., xr.Dataset]]:
@@ -39,20 +40,41 @@ def experiments() -> dict[str, Callable[..., xr.Dataset]]:
 
 
 def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Read settings: JSON where it is JSON, else the text itself.
+    """Read settings: JSON where it is JSON, a range of whole numbers without its end, else the text itself.
 
     Examples
     --------
-    >>> settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu"})
-    {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu'}
+    >>> settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
+    {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu', 'seeds': [0, 1, 2]}
     """
     read: dict[str, Any] = {}
     for name, text in pairs.items():
         try:
             read[name] = json.loads(text)
         except (ValueError, RecursionError):
-            read[name] = text
+            ends = re.fullmatch(r"(-?\d{1,6}):(-?\d{1,6})", text, re.ASCII)
+            read[name] = list(range(int(ends[1]), int(ends[2]))) if ends else text
     return read
+
+
+def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Check that a function has all arguments that are given, and is given all that it must have.
+
+    Raises
+    ------
+    ValueError
+        If not, or if a seed is out of range.
+    """
+    parameters = inspect.signature(function).parameters
+    for key in given:
+        choice("setting", key, tuple(parameters))
+    for key, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and key not in given:
+            raise ValueError(f"`{key}` must be given, as {key}=VALUE; got nothing.")
+    for key in ("seed", "seeds"):
+        values = given.get(key, [])
+        for one in values if isinstance(values, list | tuple | range) else [values]:
+            integer(key, one, 0, LARGEST_SEED)
 
 
 def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
@@ -84,16 +106,7 @@ def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
     """
     known = experiments()
     function = known[choice("experiment", name, sorted(known))]
-    parameters = inspect.signature(function).parameters
-    for key in given:
-        choice("setting", key, tuple(parameters))
-    for key, parameter in parameters.items():
-        if parameter.default is inspect.Parameter.empty and key not in given:
-            raise ValueError(f"`{key}` must be given, as {key}=VALUE; got nothing.")
-    for key in ("seed", "seeds"):
-        values = given.get(key, [])
-        for one in values if isinstance(values, list | tuple | range) else [values]:
-            integer(key, one, 0, LARGEST_SEED)
+    checked(function, given)
     start = time.perf_counter()
     try:
         ds = function(**given)

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..theory.arguments import shown
+
 __all__ = [
-    "digest", "locked", "output_file", "output_folder", "read_arrays", "read_dataset", "replacing",
-    "write_arrays", "write_dataset", "write_tables", "write_text",
+    "difference", "digest", "locked", "output_file", "output_folder", "read_arrays", "read_dataset",
+    "replacing", "write_arrays", "write_dataset", "write_tables", "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet
@@ -72,20 +74,39 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 
 @contextmanager
-def locked(folder: Path, name: str = "out") -> Iterator[None]:
-    """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it."""
+def locked(folder: Path, name: str = "out", file: str = ".lock") -> Iterator[None]:
+    """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it.
+
+    The lock is the `file`, below the folder or, as ``"../…"``, beside it.
+    """
     try:
         import fcntl
     except ImportError:  # not on Windows
         yield
         return
-    with open(output_file(folder / ".lock", name), "a") as file:
+    with open(output_file(folder / file, name), "a") as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             said = f"`{name}` must be a folder that no other run is writing to now"
             raise ValueError(f"{said}; got {str(folder)!r}.") from error
         yield
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say in which setting two runs differ first; nothing if they are the same.
+
+    Examples
+    --------
+    >>> difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
+    'p 0.1, not 0.2'
+    """
+    for name in (*now, *before):
+        one, other = before.get(name), now.get(name)
+        if one != other:
+            inner = difference(one, other) if isinstance(one, dict) and isinstance(other, dict) else ""
+            return inner or f"{name} {shown(one)}, not {shown(other)}"
+    return ""
 
 
 def digest(path: Path) -> str:

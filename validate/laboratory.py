@@ -49,6 +49,7 @@ def experiment(name: str) -> Experiment:
     return known[own]
 
 
+@functools.cache
 def version(package: str) -> str:
     """Return the version of an installed package, or that it is missing."""
     try:

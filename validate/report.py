@@ -126,9 +126,10 @@ def write_report(
         clock = tasks.Clock(todo, progress)
         done: dict[str, Part] = {}
         rows: dict[str, claims.Checked] = {}
+        spent: dict[str, float] = {}
 
         def reached(task: tasks.Task, found: Any, seconds: float) -> None:
-            said = f"{seconds:.1f} s"
+            spent[task.name], said = seconds, f"{seconds:.1f} s"
             if isinstance(found, Part):
                 done[task.name] = found
                 said = "kept from an earlier run" if found.reused else said
@@ -149,7 +150,8 @@ def write_report(
                     missing.append(f"{len(ledger) - len(rows)} claims")
                 finished = [done[name] for name in shown if name in done]
                 judged = [rows[one.id] for one in ledger if one.id in rows]
-                facts = provenance(profile, seed, clock.elapsed, jobs)
+                wall = clock.elapsed
+                facts = [*provenance(profile, seed, wall, jobs), *_schedule(todo, spent, wall, jobs)]
                 files.write_text(target, render(finished, judged, facts, missing))
     return target
 
@@ -212,6 +214,18 @@ def provenance(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple
         ("system", platform.platform()),
         ("Python", platform.python_version()),
         ("versions", ", ".join(f"{name} {version(name)}" for name in PACKAGES)),
+    ]
+
+
+def _schedule(
+    todo: Sequence[tasks.Task], spent: Mapping[str, float], wall: float, jobs: int
+) -> list[tuple[str, str]]:
+    """Return how well a run used its processes, and how long others would take."""
+    work = sum(spent.values())
+    times = (f"{count} in {tasks.simulated(todo, spent, count):.0f} s" for count in (1, 2, 16))
+    return [
+        ("work", f"{work:.0f} s in {len(spent)} tasks: {work / max(jobs * wall, 1e-9):.0%} of all processes"),
+        ("the same tasks by other numbers of processes, simulated", ", ".join(times)),
     ]
 
 

@@ -4,23 +4,28 @@ Two processes with a thread each share busy cores fairly; two threads that wait 
 product do not. Results do not depend on the number of processes: a task is the same wherever it runs.
 """
 
+import heapq
 import os
+import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from ..theory.arguments import integer
+from ..theory.arguments import integer, shown
 
-__all__ = ["Clock", "Task", "cores", "perform"]
+__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "simulated", "spread"]
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+# Gives what does the tasks, and a function that tells how many it takes at a time.
+Pool = Callable[[], AbstractContextManager[tuple[Executor, Callable[[], int]]]]
 
 
 @dataclass(frozen=True)
@@ -53,75 +58,132 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def perform(tasks: Sequence[Task], jobs: int, reached: Callable[[Task, Any, float], None]) -> None:
+def perform(
+    tasks: Sequence[Task],
+    jobs: int,
+    reached: Callable[[Task, Any, float], None],
+    pool: Pool | None = None,
+) -> None:
     """Do all tasks.
 
     With one of the `jobs`, which are processes, all is done in this one. `reached` is called in this process
     with each task, what it returned and the seconds it took, as it is finished. If a process ends abruptly,
-    what was running is begun again, once, with a `RuntimeWarning`.
+    what was running is begun again, once, with a `RuntimeWarning`. A `pool` does the work in place of
+    processes.
 
     Raises
     ------
     ValueError
         If `jobs` is not a positive integer, or tasks wait for each other.
     OSError
-        If a process ends abruptly a second time.
+        If the process of a task ends abruptly a second time.
     Exception
         Whatever a task raises; what is running then is waited for, and nothing more is started.
     """
     jobs = integer("jobs", jobs, 1)
-    weight = _ways(tasks)
-    waiting = sorted(tasks, key=lambda task: -weight[task.name])
-    open_names = {task.name for task in tasks}
+    queue = _Queue(tasks)
 
-    def next_ready() -> Task | None:
-        for task in waiting:
-            if not open_names.intersection(task.after):
-                waiting.remove(task)
+    def finish(task: Task, found: Any, seconds: float) -> None:
+        queue.finished(task.name)
+        reached(task, found, seconds)
+
+    local = processes(min(jobs, len(tasks))) if jobs > 1 else here
+    spread(lambda _: queue.following(), finish, pool or local)
+
+
+def simulated(tasks: Sequence[Task], seconds: Mapping[str, float], jobs: int) -> float:
+    """Return how long `perform` would take with so many cores, if each task takes these seconds.
+
+    Those that are not named take none. Nothing is counted for starting the processes.
+
+    Examples
+    --------
+    >>> tasks = [Task("a", print), Task("b", print), Task("c", print, after=["a"])]
+    >>> simulated(tasks, {"a": 2.0, "b": 3.0, "c": 2.0}, 1), simulated(tasks, {"a": 2, "b": 3, "c": 2}, 2)
+    (7.0, 4)
+    """
+    queue, now = _Queue(tasks), 0.0
+    running: list[tuple[float, str]] = []
+    while True:
+        while len(running) < jobs and (task := queue.following()) is not None:
+            heapq.heappush(running, (now + seconds.get(task.name, 0.0), task.name))
+        if not running:
+            return now
+        now, name = heapq.heappop(running)
+        queue.finished(name)
+
+
+class _Queue:
+    """What is to be done, the longest way to the end first, and not before what it waits for."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        weight = _ways(tasks)
+        self._waiting = sorted(tasks, key=lambda task: -weight[task.name])
+        self._open = {task.name for task in tasks}
+
+    def following(self) -> Task | None:
+        for task in self._waiting:
+            if not self._open.intersection(task.after):
+                self._waiting.remove(task)
                 return task
         return None
 
-    def finish(task: Task, found: tuple[Any, float]) -> None:
-        open_names.discard(task.name)
-        reached(task, *found)
+    def finished(self, name: str) -> None:
+        self._open.discard(name)
 
-    if jobs == 1:
-        while (task := next_ready()) is not None:
-            finish(task, _timed(task.work, task.arguments))
-        return
-    begun: dict[str, Task] = {}
-    for last in (False, True):
+
+class Lost(Exception):
+    """A process ended before its task did."""
+
+
+def spread(
+    following: Callable[[int], Task | None], finish: Callable[[Task, Any, float], None], pool: Pool
+) -> None:
+    """Do the tasks that are given one after the other, many at a time.
+
+    Parameters
+    ----------
+    following : callable
+        Is told how many run at a time, and returns a task that can begin; None if there is none now.
+    finish : callable
+        Gets each task in this process, what it returned and the seconds it took. There may be more to
+        do after it.
+    pool : callable
+        `here`, or what `processes` or `cluster` returns.
+
+    Raises
+    ------
+    OSError
+        If the process of a task ends abruptly a second time.
+    Exception
+        Whatever a task raises.
+    """
+    again: list[Task] = []
+    before: set[str] = set()
+    while True:
+        running: dict[Future[Any], Task] = {}
         try:
-            return _together(min(jobs, max(len(tasks), 1)), next_ready, finish, begun)
-        except BrokenProcessPool as error:
-            said = f"a process was killed or ran out of memory; begun were {', '.join(begun)}"
-            if last:
+            with pool() as (executor, size):
+                while True:
+                    while len(running) < size():
+                        task = again.pop(0) if again else following(size())
+                        if task is None:
+                            break
+                        running[executor.submit(_timed, task.work, task.arguments)] = task
+                    if not running:
+                        return
+                    # Not for ever: a cluster may have grown.
+                    for future in wait(running, 5.0, return_when=FIRST_COMPLETED).done:
+                        found, seconds = future.result()
+                        finish(running.pop(future), found, seconds)
+        except Lost as error:
+            begun = [task.name for task in running.values()]
+            said = f"{error}; begun were {', '.join(begun)}"
+            if before.intersection(begun):
                 raise OSError(f"{said}. It was the second time.") from error
             warnings.warn(f"{said}. They are begun again.", RuntimeWarning, stacklevel=2)
-            waiting[:0] = begun.values()
-            begun.clear()
-
-
-def _together(
-    jobs: int,
-    next_ready: Callable[[], Task | None],
-    finish: Callable[[Task, tuple[Any, float]], None],
-    begun: dict[str, Task],
-) -> None:
-    """Do all that is ready in so many processes; `begun` holds what is not finished."""
-    with _pool(jobs) as pool:
-        running: dict[Future[Any], Task] = {}
-        while True:
-            while len(running) < jobs and (task := next_ready()) is not None:
-                begun[task.name] = task
-                running[pool.submit(_timed, task.work, task.arguments)] = task
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                found = future.result()
-                finished = running.pop(future)
-                del begun[finished.name]
-                finish(finished, found)
+            before.update(begun)
+            again += running.values()
 
 
 def _ways(tasks: Sequence[Task]) -> dict[str, float]:
@@ -147,23 +209,88 @@ def _timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, f
     return work(*arguments), time.perf_counter() - start
 
 
+class _Here(Executor):
+    """Does each task at once, in this process."""
+
+    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(work(*given, **named))
+        return done
+
+
 @contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def here() -> Iterator[tuple[Executor, Callable[[], int]]]:
+    """Do tasks one by one in this process."""
+    yield _Here(), lambda: 1
+
+
+def processes(jobs: int) -> Pool:
+    """Return what does so many tasks at a time, each in a process of its own with one thread."""
+
     # Fresh interpreters: a forked one may inherit locks of torch's or Numba's threads. Libraries read the
     # number of threads when they are loaded, so it has to be in the environment that the processes get.
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _alone, (os.getpid(),))
+    @contextmanager
+    def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:
+        before = {name: os.environ.get(name) for name in _THREADS}
+        os.environ.update(dict.fromkeys(_THREADS, "1"))
+        made = ProcessPoolExecutor(max(jobs, 1), get_context("spawn"), _alone, (os.getpid(),))
+        try:
+            yield made, lambda: jobs
+        except BrokenProcessPool as error:
+            raise Lost("a process was killed or ran out of memory") from error
+        finally:
+            made.shutdown(wait=True, cancel_futures=True)
+            for name in _THREADS:
+                os.environ.pop(name, None)
+            os.environ.update({name: value for name, value in before.items() if value is not None})
+
+    return pool
+
+
+def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
+    """Return what does tasks on a Dask cluster.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler, such as ``"tcp://host:8786"``.
+    jobs : int, optional
+        Tasks that are under way at a time; twice the threads that the workers have, if not given.
+    resources : mapping from str to float, optional
+        What a worker must have to take a task, such as ``{"GPU": 1}``.
+
+    Raises
+    ------
+    ValueError
+        If `address` is none.
+    ImportError
+        If dask.distributed is not installed.
+    """
+    if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
+        rule = "the address of a Dask scheduler, such as tcp://host:8786"
+        raise ValueError(f"`scheduler` must be {rule}; got {shown(address)}.")
     try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    finally:
-        pool.shutdown()
-        for name in _THREADS:
-            os.environ.pop(name, None)
-        os.environ.update({name: value for name, value in before.items() if value is not None})
+        from distributed import Client, KilledWorker
+    except ImportError as error:
+        raise ImportError("`scheduler` needs Dask: pip install 'superposition[sweep]'.") from error
+
+    @contextmanager
+    def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:
+        try:
+            client: Any = Client(address, set_as_default=False)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError) as error:
+            raise OSError(f"no Dask scheduler answers at {address} ({error})") from error
+        with client:
+            # Each call is a task of its own, also where an earlier one had the same arguments.
+            made = client.get_executor(pure=False, resources=dict(resources or {}))
+            try:
+                yield made, lambda: jobs or max(2 * sum(client.nthreads().values()), 1)
+            except (CancelledError, KilledWorker) as error:
+                raise Lost("workers were killed, or the scheduler went away") from error
+            finally:
+                made.shutdown(wait=False)  # what is under way is given up
+
+    return pool
 
 
 def _alone(parent: int) -> None:

@@ -24,6 +24,7 @@ from superposition.validate import (
     jobs,
     laboratory,
     report,
+    sweep,
     tasks,
     training,
 )
@@ -72,6 +73,7 @@ BASE = {
     "train": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"], "--out": ["x.nc"]},
     "experiment": {"name": ["toy.run"], "--out": ["x.nc"]},
     "reference": {"names": ["toy"], "--out": ["out"], "--rate": ["1e9"]},
+    "sweep": {"name": ["toy.run"], "settings": ["size=[1,2]"], "--store": ["store"]},
     "atlas": {"name": ["n2-m1-p0.1-equal-tied"], "--out": ["x.npz"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
     "check": {"file": ["certificate.json"]},
@@ -131,10 +133,12 @@ def stand_ins(monkeypatch, tmp_path):
     for module in (catalogue, claims):
         monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run, "new_model", reach)
-    monkeypatch.setattr(experiments, "experiments", lambda: {"toy.run": run_toy})
     monkeypatch.setattr(jobs, "JOBS", (jobs.Job("toy", "a toy", "toy.run", {"size": 3}),))
     monkeypatch.setattr(jobs, "measure", lambda **_: {"rate": 1e9})
     monkeypatch.setattr(speed, "seconds", reach)
+    for module in (experiments, sweep.points):
+        monkeypatch.setattr(module, "experiments", lambda: {"toy.run": run_toy})
+    monkeypatch.setattr(sweep.running, "spread", reach)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine", encoding="utf-8")
@@ -188,7 +192,11 @@ def tries(command, parser):
             given = [] if value is None else value if isinstance(value, list) else [value]
             order = {**rest, option: given} if action.option_strings else {option: given, **rest}
             if not action.option_strings and option == "settings":
-                order = {"name": rest["name"], "settings": given, "--out": rest["--out"]}
+                order = {
+                    "name": rest["name"],
+                    "settings": given,
+                    **{k: v for k, v in rest.items() if k[0] == "-"},
+                }
             words = [w for name, v in order.items() for w in ([name] if name[0] == "-" else []) + v]
             yield [*command.split(), *words]
 

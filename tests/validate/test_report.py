@@ -279,6 +279,9 @@ def test_everything_is_written(small, tmp_path):
     back = files.read_dataset(path.parent / "one" / "loss-curve.nc")
     xr.testing.assert_identical(back, files.read_dataset(path.parent / "data" / "one-losses-0.nc"))
     assert len(lines) == 8  # two experiments, four topics, two claims
+    text = path.read_text(encoding="utf-8")
+    assert re.search(r"<td>\d+ s in 8 tasks: \d+% of all processes</td>", text)
+    assert re.search(r"<td>1 in \d+ s, 2 in \d+ s, 16 in \d+ s</td>", text)
     assert re.fullmatch(r"\[ +\d+ s, 8 of 8\] claim C9: holds \([\d.]+ s\)", lines[-1])
 
 

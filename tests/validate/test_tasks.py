@@ -2,11 +2,13 @@
 
 import os
 import signal
+import sys
 import time
+from concurrent.futures import Future
 
 import pytest
 
-from superposition.validate.tasks import Task, cores, perform
+from superposition.validate.tasks import Task, cluster, cores, perform, simulated
 
 
 def square(value):
@@ -68,6 +70,16 @@ def test_the_longest_way_to_the_end_goes_first():
     assert list(done(CHAIN, 1)) == ["alone", "first", "right", "left", "last"]
 
 
+def test_a_simulated_schedule_is_the_one_that_is_kept():
+    """One core takes the sum, many the longest way; of two, one has `alone` all the while."""
+    seconds = {"first": 1.0, "left": 2.0, "right": 9.0, "last": 3.0, "alone": 30.0}
+    times = [simulated(CHAIN, seconds, jobs) for jobs in (1, 2, 16)]
+    assert times == [45.0, 30.0, 30.0]
+    assert simulated(CHAIN, {**seconds, "alone": 0.0}, 16) == 1.0 + 9.0 + 3.0
+    assert simulated(CHAIN, {**seconds, "alone": 0.0}, 1) == 15.0
+    assert simulated([], {}, 2) == 0.0
+
+
 def test_two_processes_are_others_than_this_one(tmp_path):
     tasks = [Task(str(k), write_then, (str(tmp_path / "log"), "x", 0.3)) for k in range(4)]
     workers = set(done(tasks, 2).values())
@@ -102,6 +114,72 @@ def test_a_process_that_is_killed_again_is_an_error(tmp_path):
         pytest.raises(OSError, match=r"begun were killed\. It was the second time"),
     ):
         done(tasks, 2)
+
+
+def test_processes_that_are_killed_while_doing_different_tasks_are_no_error(tmp_path):
+    tasks = [
+        Task(name, end_at_once, (tmp_path / name, 1), after=after) for name, after in [("a", ()), ("b", "a")]
+    ]
+    with pytest.warns(RuntimeWarning, match="begun again"):
+        assert done(tasks, 2) == {"a": "done", "b": "done"}
+
+
+class Scheduler:
+    """Stands for `distributed`: a cluster whose worker is killed at the first tasks."""
+
+    KilledWorker = type("KilledWorker", (Exception,), {})
+
+    def __init__(self, kills):
+        self.kills = kills
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def Client(self, address, set_as_default):
+        if address.endswith(":1"):
+            raise OSError("it took too long")
+        return self
+
+    def get_executor(self, pure, resources):
+        assert resources == {"GPU": 1}
+        return self
+
+    def nthreads(self):
+        return {"one": 1, "other": 2}
+
+    def submit(self, work, *given):
+        future, self.kills = Future(), self.kills - 1
+        if self.kills >= 0:
+            future.set_exception(self.KilledWorker())
+        else:
+            future.set_result(work(*given))
+        return future
+
+    def shutdown(self, wait):
+        assert not wait
+
+
+def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch):
+    def on_cluster(kills, address="tcp://host:8786"):
+        monkeypatch.setitem(sys.modules, "distributed", Scheduler(kills))
+        found = {}
+        pool = cluster(address, resources={"GPU": 1})
+        perform(CHAIN, 1, lambda task, result, seconds: found.update({task.name: result}), pool)
+        return found
+
+    assert on_cluster(0) == done(CHAIN, 1)
+    with pytest.warns(RuntimeWarning, match=r"workers were killed, .*; begun were alone, first"):
+        assert on_cluster(2) == done(CHAIN, 1)
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(OSError, match=r"begun were .*\. It was the second time"),
+    ):
+        on_cluster(4)
+    with pytest.raises(OSError, match=r"no Dask scheduler answers at tcp://host:1 \(it took too long\)"):
+        on_cluster(0, "tcp://host:1")
 
 
 def test_the_environment_is_as_before():

@@ -11,8 +11,8 @@ import numpy as np
 from ...solvers.minimise import Minimum, descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ..files import locked, output_folder, read_arrays, write_arrays, write_text
-from ..tasks import Clock, Task, perform
+from ..files import difference, locked, output_folder, read_arrays, write_arrays, write_text
+from ..tasks import Clock, Pool, Task, cluster, perform
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, write
 
@@ -104,6 +104,7 @@ def make(
     starts: int = 8,
     seed: int = 0,
     problems: Sequence[Problem] = GRID,
+    scheduler: str | None = None,
     tell: Callable[[str], None] = print,
 ) -> Path:
     """Solve the atlas anew and write it; what a run that was stopped has left in the folder is taken up.
@@ -120,6 +121,8 @@ def make(
         Seed of all.
     problems : sequence of Problem, optional
         All by default.
+    scheduler : str, optional
+        Address of a Dask cluster that does the work in place of processes here, such as "tcp://host:8786".
     tell : callable, optional
         Gets a line for each problem that is solved.
 
@@ -161,10 +164,11 @@ def make(
         "largest": LARGEST,
         "problems": [one.name for one in problems],
     }
+    pool = None if scheduler is None else cluster(scheduler)
     place = output_folder(folder, "folder")
     with locked(place, "folder"):
         _agree(place / "settings.json", settings)
-        known = _solved(place, problems, settings, jobs, tell)
+        known = _solved(place, problems, settings, jobs, pool, tell)
         settings["problems"] = len(problems)
         return write(place, [(one, known[one.name]) for one in problems], settings)
 
@@ -176,11 +180,9 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
             before = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise ValueError(f"`folder` must hold a run's settings; got {str(path)!r} ({error}).") from error
-        for name, value in settings.items():
-            if before.get(name) != value:
-                said = f"`folder` must be empty or hold a run of the same settings; got {str(path.parent)!r}"
-                was, wanted = (arguments.shown(one) for one in (before.get(name), value))
-                raise ValueError(f"{said} with {name} {was}, not {wanted}.")
+        if said := difference(before, settings):
+            rule = "`folder` must be empty or hold a run of the same settings"
+            raise ValueError(f"{rule}; got {str(path.parent)!r} with {said}.")
     write_text(path, json.dumps(settings) + "\n")
 
 
@@ -200,6 +202,7 @@ def _solved(
     problems: Sequence[Problem],
     settings: Mapping[str, Any],
     jobs: int,
+    pool: Pool | None,
     tell: Callable[[str], None],
 ) -> dict[str, Found]:
     by_name = {one.name: one for one in problems}
@@ -226,7 +229,7 @@ def _solved(
             else:
                 others = [known[other] for other in beside[name]]
                 tasks.append(Task(name, improve, (one, known[name], others, seed, turn)))
-        perform(tasks, jobs, partial(_reached, place, turn, found, Clock(tasks, tell)))
+        perform(tasks, jobs, partial(_reached, place, turn, found, Clock(tasks, tell)), pool)
         better = {name for name in found if turn == 0 or found[name]["loss"] < known[name]["loss"]}
         known.update(found)
         if turn == 0:

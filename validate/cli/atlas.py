@@ -28,6 +28,7 @@ def add(add_command: Add) -> None:
     option("--json", action="store_true", help="a list of objects, one a model, with its weights")
     option("--make", metavar="FOLDER", help="solve all anew (an hour of a core), or go on with a stopped run")
     option("--jobs", type=int, default=1, help="processes of --make (default: 1)")
+    option("--scheduler", metavar="ADDRESS", help="Dask cluster for --make, such as tcp://host:8786")
     option("--starts", type=int, default=8, help="random starts of --make (default: 8)")
     option("--seed", type=int, default=0, help="seed of --make (default: 0)")
 
@@ -36,7 +37,7 @@ def _atlas(options: argparse.Namespace) -> None:
     from .. import atlas
 
     if options.make is not None:
-        given = {name: getattr(options, name) for name in ("jobs", "starts", "seed")}
+        given = {name: getattr(options, name) for name in ("jobs", "starts", "seed", "scheduler")}
         print(atlas.make(options.make, tell=tell, **given))
         return
     if options.out is not None:

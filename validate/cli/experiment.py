@@ -30,11 +30,11 @@ def _experiment(options: argparse.Namespace) -> None:
             print(f"{name:32} {(inspect.getdoc(function) or '').splitlines()[0]}")
             print(f"{'':32}   {', '.join(inspect.signature(function).parameters)}")
         return
-    given = pairs("settings", options.settings)
+    given = experiments.settings(pairs("settings", options.settings))
     if options.out is None:
         raise ValueError("`out` must be a file for the results, as --out FILE; got nothing.")
     out = files.output_file(options.out, "out", make_folder=True)  # before the hours of a run, not after
-    ds = experiments.run(options.name, experiments.settings(given))
+    ds = experiments.run(options.name, given)
     files.write_dataset(out, ds)
     print(ds)
     print(f"written to {out}")

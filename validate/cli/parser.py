@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import atlas, audit, check, claims, experiment, predict, reference, report, train
+from . import atlas, audit, check, claims, experiment, predict, reference, report, sweep, train
 
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
 
@@ -25,6 +25,7 @@ examples:
   superposition train --n-features 128 --p 0.05 --ratio 0.25 0.5 --seeds 0 1 2 --out runs/first.nc
   superposition experiment collisions.fig3 runs=64 --out runs/fig3.nc
   superposition reference --list                      long runs, and what each costs here
+  superposition sweep solvers.rug.optimum p=[0.01,0.1] ratio=[0.1,0.5] --store runs/rug.zarr
 
 'superposition COMMAND --help' explains a command."""
 
@@ -54,6 +55,6 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (report, predict, atlas, audit, check, claims, train, experiment, reference):
+    for module in (report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
         module.add(add)
     return parser

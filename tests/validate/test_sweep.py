@@ -1,0 +1,487 @@
+"""Sweeps: what is stored is what was returned, once, whatever was stopped, and however many processes ran."""
+
+import errno
+import itertools
+import json
+import math
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from enum import Enum
+
+import numpy as np
+import pytest
+import xarray as xr
+from zarr.storage import LocalStore
+
+from superposition.solvers import rug
+from superposition.validate import cli, files, sweep
+from superposition.validate.sweep import points
+from superposition.validate.sweep.store import DONE, FAILED, WAITING, prepared
+from superposition.validate.tasks import cluster
+
+GRID = {"x": [0.5, 1.5], "k": [3, 1, 2, 7, 5]}
+calls: list[tuple[float, int]] = []
+stop_at: set[int] = set()
+fail_at: set[int] = set()
+
+
+class Colour(Enum):
+    RED = "a colour"
+
+
+def toy(x, k, scale=1.0):
+    """Return arrays of all kinds; the module's sets make it stop or fail."""
+    calls.append((x, k))
+    if k in stop_at:
+        raise KeyboardInterrupt
+    if k in fail_at:
+        raise ArithmeticError(f"`k` must be liked;\ngot {k}")
+    return {
+        "product": scale * x * k,
+        "row": np.arange(3) * k,
+        "text": f"k = {k}",
+    }
+
+
+def odd(x):
+    """Return what is no array of numbers or text."""
+    return {"status": Colour.RED, "none": None, "flag": x > 1, "left out": object(), "ragged": [[1], [1, 2]]}
+
+
+def named(name):
+    return {name: 1.0}
+
+
+def grown(x, k):
+    """Return arrays whose size depends on k."""
+    return {"row": np.zeros(k), "same": x}
+
+
+def labelled(x, k):
+    """Return a dataset with labels, dimensions of length 1, and an attribute that no store should hold."""
+    data = {"loss": (("one", "rank"), np.full((1, 2), x * k[0])), "k": ((), -1.0)}
+    return xr.Dataset(data, {"one": k, "rank": [1, 2]}, {"wall_seconds": 3.0})
+
+
+def many(x, k, seeds=0):
+    """Return a dataset of as many models as there are entries."""
+    calls.append((x, k))
+    return xr.Dataset({"product": ("model", np.array(x) * np.array(k))})
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    for one in (calls, stop_at, fail_at):
+        one.clear()
+
+
+def swept(folder, work=toy, grid=GRID, **given):
+    return sweep.run(work, grid, folder, **{"jobs": 0, "batch": 3, **given}).load()
+
+
+def content(folder):
+    """Return all files of a store but those that tell of the runs."""
+    found = (path for path in folder.rglob("*") if path.is_file() and "provenance" not in path.parts)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def written(folder):
+    """Return what tells whether a file was written again: each is a new one under its name."""
+    return {name: (folder / name).stat().st_ino for name in content(folder)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "store"
+    swept(folder)
+    return folder
+
+
+def test_what_is_stored_is_what_was_returned(whole):
+    ds = sweep.open(whole)
+    assert ds.sizes == {"x": 2, "k": 5, "row_0": 3}
+    for x, k in itertools.product(*GRID.values()):
+        one = ds.sel(x=x, k=k)
+        assert (float(one["product"]), one["row"].values.tolist()) == (x * k, [0, k, 2 * k])
+        assert str(one["text"].values) == f"k = {k}"
+    assert set(ds.data_vars) == {"product", "row", "text", "point_state", "point_error"}
+    assert (ds["point_state"] == DONE).all()
+    assert ds.attrs["work"].endswith("test_sweep:toy")
+    files.write_dataset(whole.parent / "x.nc", ds.load())  # text as well
+
+
+def test_members_of_enumerations_are_text_and_none_is_no_number(tmp_path):
+    ds = swept(tmp_path, odd, {"x": [0.5, 1.5]})
+    assert ds["status"].values.tolist() == ["RED", "RED"]
+    assert ds["none"].isnull().all()
+    assert ds["flag"].values.tolist() == [0.0, 1.0]
+    assert set(ds.data_vars) == {"status", "none", "flag", "point_state", "point_error"}
+
+
+@pytest.mark.parametrize("name", ["point_state", "a/b"])
+def test_names_that_a_store_cannot_hold_are_failures(name, tmp_path):
+    assert (
+        "`work` must not return an array of this name"
+        in points.do(points.make_plan(named, {"name": [name]}, {}, (), None, None), [(0, [(0,)])])[0][1][(0,)]
+    )
+
+
+def test_each_chunk_is_one_file_of_each_array(whole):
+    for name in ("product", "point_state"):
+        assert len(list((whole / name / "c").rglob("[0-9]/[0-9]"))) == 4
+    names = json.loads((whole / "product" / "zarr.json").read_text())["dimension_names"]
+    assert names == ["x", "k"]
+
+
+def test_what_was_stopped_goes_on_and_nothing_is_done_twice(whole, tmp_path):
+    stop_at.add(2)
+    with pytest.raises(KeyboardInterrupt):
+        swept(tmp_path / "store")
+    assert len(calls) == 3
+    ds = sweep.open(tmp_path / "store")
+    # A worker hands over its chunks after a second or when it has no more: here all were lost with it.
+    assert set(np.unique(ds["point_state"])) <= {WAITING, DONE}
+    stop_at.clear()
+    swept(tmp_path / "store")
+    calls.clear()
+    before = written(tmp_path / "store")
+    swept(tmp_path / "store")
+    assert calls == []
+    assert written(tmp_path / "store") == before
+    assert content(tmp_path / "store") == content(whole)
+
+
+def test_a_disk_that_is_full_at_any_write_spoils_nothing(tmp_path, monkeypatch):
+    """Every write in turn is the first that fails; as after a kill, what follows it is missing."""
+    few = {"grid": {"x": [0.5], "k": [1, 2]}, "keep": ["product"], "batch": 1}
+    write, left = LocalStore.set, math.inf
+
+    async def limited(self, key, value, *given):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        await write(self, key, value, *given)
+
+    monkeypatch.setattr(LocalStore, "set", limited)
+    monkeypatch.setattr(points, "SECONDS", 0.0)  # each chunk is a task
+    swept(tmp_path / "whole", **few)
+    expected, count = content(tmp_path / "whole"), 0
+    while left == math.inf or left < 0:
+        left, folder = count, tmp_path / str(count)
+        try:
+            swept(folder, **few)
+            break
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+        left = math.inf
+        kept = {name: one for name, one in content(folder).items() if name.startswith("point_state/c")}
+        calls.clear()
+        swept(folder, **few)
+        assert len(calls) == 2 - len(kept)
+        assert content(folder) == expected
+        left, count = -1, count + 1
+    assert count > 15
+
+
+def test_a_full_disk_is_one_line(tmp_path, capsys):
+    words = ["sweep", "solvers.rug.optimum", "p=[0.1,0.2]", "ratio=[0.5]", "--jobs", "0", "--store"]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, limits[1]))
+    try:
+        code = cli.main([*words, str(tmp_path / "store")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    line = capsys.readouterr().err
+    assert (code, line.count("\n"), "File too large" in line) == (2, 1, True)
+
+
+def test_what_failed_is_recorded_and_tried_again_on_request(whole, tmp_path):
+    fail_at.update({3, 7})
+    ds = swept(tmp_path / "tried")
+    assert (ds["point_state"].sel(k=[3, 7]) == FAILED).all()
+    assert set(ds["point_error"].sel(k=7).values) == {"ArithmeticError: `k` must be liked; got 7"}
+    assert ds["product"].isnull().sum() == 4
+    fail_at.clear()
+    calls.clear()
+    swept(tmp_path / "tried")
+    assert calls == []
+    ds = swept(tmp_path / "tried", retry=True)
+    assert sorted(calls) == [(0.5, 3), (0.5, 7), (1.5, 3), (1.5, 7)]
+    xr.testing.assert_equal(ds, sweep.open(whole).load())
+    swept(tmp_path / "other")
+    assert content(tmp_path / "tried") == content(tmp_path / "other")
+
+
+def test_the_order_in_which_chunks_arrive_does_not_matter(tmp_path):
+    """The first point fails and the second tells the arrays, also when it arrives last."""
+    fail_at.add(3)
+    swept(tmp_path / "a")
+    plan = points.make_plan(toy, GRID, {}, (), None, 3)
+    with prepared(str(tmp_path / "b"), plan) as store:
+        todo = store.todo(False)
+        came = [list(store.add(*points.do(plan, [(k, store.points(k))])[0])) for k in reversed(todo)]
+    assert [[number for number, _ in one] for one in came] == [[], [], [], [0, 1, 2, 3]]
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_other_sizes_than_those_of_the_first_point_are_failures(tmp_path):
+    ds = swept(tmp_path / "a", grown)
+    assert (ds["point_state"].sel(k=3) == DONE).all()
+    assert (ds["point_state"].sel(k=[1, 2, 7, 5]) == FAILED).all()
+    said = "`row` must be as at the first point that succeeded; got dimensions ('row_0',), shape (7,)."
+    assert str(ds["point_error"].sel(k=7, x=0.5).values) == f"ValueError: {said}"
+    ds = swept(tmp_path / "b", grown, keep=["same"])
+    assert (ds["same"] == ds["x"]).all()
+    assert "row" not in ds
+
+
+def test_a_dataset_keeps_its_labels(tmp_path):
+    ds = swept(tmp_path, labelled, {"x": [0.5], "k": [[3], [1]]})
+    assert ds["k"].values.tolist() == [3, 1]
+    assert ds["rank"].values.tolist() == [1, 2]
+    assert ds["loss"].dims == ("x", "k", "rank")
+    assert ds["one"].values.tolist() == [[3, 1]]
+    assert "wall_seconds" not in ds.attrs
+    assert "wall_seconds" not in str(content(tmp_path))
+
+
+def test_points_of_a_chunk_together(tmp_path):
+    ds = swept(tmp_path, many, together="model", batch=4)
+    assert (ds["product"] == ds["x"] * ds["k"]).all()
+    assert calls == [([0.5] * 4, [3, 1, 2, 7]), ([0.5], [5]), ([1.5] * 4, [3, 1, 2, 7]), ([1.5], [5])]
+    ds = swept(tmp_path / "other", many, together="run", batch=4)
+    assert "`work` must return a dataset with 4 entries along run" in str(ds["point_error"].values[0, 0])
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 0.0])
+def test_a_task_is_as_many_chunks_as_take_a_second(seconds, monkeypatch, tmp_path):
+    monkeypatch.setattr(points, "SECONDS", seconds)
+    plan = points.make_plan(toy, GRID, {}, (), None, 3)
+    todo = [(number, plan.points(number)) for number in range(4)]
+    assert len(points.do(plan, todo)) == (4 if seconds else 1)
+    calls.clear()
+    lines = []
+    swept(tmp_path, tell=lines.append)
+    assert (len(calls), len(lines)) == (10, 4)
+    assert "4 of 4] chunk 3: 2 points" in lines[-1]
+
+
+def test_a_store_at_a_url(whole):
+    url = "memory://superposition-sweep"
+    xr.testing.assert_equal(swept(url), sweep.open(whole).load())
+    calls.clear()
+    swept(url)
+    assert calls == []
+
+
+def test_what_other_runs_do_stands_apart(whole):
+    (run,) = json.loads((whole / "provenance" / "zarr.json").read_text())["attributes"]["runs"]
+    assert (run["jobs"], run["chunks"], run["failed_points"]) == (0, 4, 0)
+    assert run["versions"]["numpy"] == np.__version__
+
+
+def test_two_runs_at_once_exclude_each_other(tmp_path):
+    plan = points.make_plan(toy, GRID, {}, (), None, 3)
+    with (
+        prepared(str(tmp_path / "store"), plan),
+        pytest.raises(ValueError, match="`store` must be a folder that no other run is writing to now"),
+    ):
+        swept(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"grid": {**GRID, "k": [3, 1]}}, r"with k \[3, 1, 2, 7, 5\], not \[3, 1\]"),
+        (
+            {"grid": {"k": GRID["k"], "x": GRID["x"]}},
+            r"with order \['x', 'k'\], not \['k', 'x'\]",
+        ),
+        ({"settings": {"scale": 2.0}}, r"with scale None, not 2.0"),
+        ({"keep": ["row"]}, r"with keep \[\], not \['row'\]"),
+        ({"batch": 2}, r"with chunk \[1, 3\], not \[1, 2\]"),
+        ({"work": many}, r"with work .*toy'?, not .*many"),
+    ],
+)
+def test_a_store_of_other_settings_is_refused_and_the_difference_named(whole, change, said):
+    before = content(whole)
+    with pytest.raises(
+        ValueError, match=f"`store` must be empty, or hold .*the same settings; got .* {said}"
+    ):
+        swept(whole, **change)
+    assert content(whole) == before
+
+
+def test_what_is_no_sweep_is_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match="`store` must be an empty folder, or one that holds a sweep"):
+        swept(tmp_path)
+    with pytest.raises(ValueError, match="`store` must be a Zarr store"):
+        sweep.open(tmp_path / "nowhere")
+    (tmp_path / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {"a": 1}}')
+    for act in (swept, sweep.open):
+        with pytest.raises(ValueError, match=r"`store` must be .*sweep"):
+            act(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", "zarr.json"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"work": "weather"}, "`work` must be an experiment, .*got 'weather'"),
+        ({"work": "solvers.rug.nothing"}, "`work` must be .*got 'solvers.rug.nothing'"),
+        ({"work": lambda x, k: 0}, "`work` must be a function that can be imported; got .*lambda"),
+        ({"grid": {}}, "`grid` must have one axis or more"),
+        ({"grid": {"x": [], "k": [1]}}, r"`x` must be a list of one value or more; got \[\]"),
+        ({"grid": {"x": "ab", "k": [1]}}, "`x` must be a list of one value or more; got 'ab'"),
+        ({"grid": {"x": [1.0, 1.0], "k": [1]}}, "`x` must have distinct values; got 1.0 twice"),
+        ({"grid": {"x": [math.inf], "k": [1]}}, "`x` must be finite numbers, text, and lists"),
+        ({"grid": {"x": [2**64], "k": [1]}}, "`x` must be numbers below"),
+        ({"grid": {"x": [1.0]}}, "`k` must be given"),
+        ({"grid": {"x": [1.0], "k": [1], "y": [1]}}, "`setting` must be one of .*got 'y'"),
+        ({"keep": "row"}, "`keep` must be a list of names; got 'row'"),
+        ({"settings": {"x": 1}}, "`x` must be in the grid or in the settings; got both"),
+        ({"settings": {"scale": object()}}, "`scale` must be finite numbers"),
+        ({"work": many, "settings": {"seeds": -1}}, "`seeds` must be .*got -1"),
+        ({"work": "solvers.relu.pair_basins", "grid": {"p": [0.1]}}, "`rng` must be given, as a seed"),
+        ({"batch": 0}, "`batch` must be .*got 0"),
+        ({"jobs": -1}, "`jobs` must be .*got -1"),
+        ({"retry": 1}, "`retry` must be True or False; got 1"),
+        ({"gpu": True}, "`gpu` must go with a `scheduler`.*got none"),
+        ({"scheduler": "x"}, "`scheduler` must be the address of a Dask scheduler.*got 'x'"),
+    ],
+)
+def test_bad_input(given, said, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        swept(tmp_path / "store", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_extra_it_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'superposition\[sweep\]'"):
+        swept(tmp_path / "store")
+    with pytest.raises(ImportError, match=r"pip install 'superposition\[sweep\]'"):
+        cluster("tcp://localhost:1")
+
+
+def test_the_command_sweeps_and_goes_on(tmp_path, capsys):
+    words = [
+        "sweep",
+        "solvers.rug.optimum",
+        "p=[0.1,0.2]",
+        "ratio=[0.5,2.0]",
+        "--jobs",
+        "0",
+        "--keep",
+        "loss",
+    ]
+    words += ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "x.nc")]
+    for _ in range(2):
+        assert cli.main(words) == 0
+        captured = capsys.readouterr()
+        assert "2 of 4 points failed, as point_error says" in captured.err
+    ds = files.read_dataset(tmp_path / "x.nc")
+    assert float(ds["loss"].sel(p=0.1, ratio=0.5)) == rug.optimum(0.1, 0.5).loss
+    assert "chunk" not in captured.err  # all was there
+
+
+# --- Processes that are killed ------------------------------------------------------------------------------
+
+BASINS = {
+    "p": np.linspace(0.05, 0.7, 25).tolist(),
+    "importance": [0.3, 0.5, 0.7, 1.0, 1.5, 2.0],
+    "rng": [0, 1, 2, 3, 4],
+}
+CLUSTER = """
+import json
+import sys
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    given = {"n_workers": 3, "threads_per_worker": 1, "resources": {"GPU": 1}}
+    with LocalCluster(**given, dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        for line in sys.stdin:
+            print(json.dumps([one.pid for one in cluster.workers.values()]), flush=True)
+"""
+
+
+def stored(folder):
+    """Return the inodes of all files of the chunks that are called done."""
+    done = [path.relative_to(folder / "point_state") for path in folder.glob("point_state/c/*/*/*")]
+    done = [one for one in done if not one.name.endswith(".partial")]
+    names = list(folder.iterdir()) if folder.exists() else []
+    places = [path / one for path in names for one in done if (path / one).exists()]
+    return {place: place.stat().st_ino for place in places}
+
+
+@pytest.mark.slow
+def test_fifty_kills_lose_nothing_and_store_nothing_twice(tmp_path):
+    """Of workers or of the client, each at a random moment after something new was stored, all along."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    rng, store, script = random.Random(seed), tmp_path / "store", tmp_path / "cluster.py"
+    kills, count = 50, math.prod(map(len, BASINS.values()))
+    script.write_text(CLUSTER)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-m", "superposition.validate.cli", "sweep", "solvers.relu.pair_basins"]
+    command += [f"{name}={json.dumps(values)}" for name, values in BASINS.items()]
+    command += ["starts=300", "--keep", "fraction", "W", "--store", str(store), "--gpu", "--scheduler"]
+    killed, by_itself, seen = {"worker": 0, "client": 0}, 0, {}
+    with (
+        subprocess.Popen([sys.executable, str(script)], **pipes) as cluster_process,
+        open(tmp_path / "said", "w") as said,
+    ):
+        address = cluster_process.stdout.readline().strip()
+
+        def begin():
+            return subprocess.Popen([*command, address], stdout=subprocess.DEVNULL, stderr=said)
+
+        def workers():
+            print("?", file=cluster_process.stdin, flush=True)
+            return [pid for pid in json.loads(cluster_process.stdout.readline()) if pid]
+
+        client = begin()
+        try:
+            while sum(killed.values()) < kills or client.poll() != 0:
+                if client.poll() is not None:  # a task has lost its worker too often, or all is done
+                    assert (client.returncode, by_itself < 10) == (2, True), killed
+                    client, by_itself = begin(), by_itself + 1
+                time.sleep(0.2)
+                now = stored(store)
+                done = sum(name.parts[-5] == "point_state" for name in now)
+                soon = done < 0.85 * count * sum(killed.values()) / kills
+                if sum(killed.values()) == kills or len(now) == len(seen) or soon:
+                    continue
+                assert {name: now.get(name) for name in seen} == seen
+                seen = now
+                time.sleep(rng.uniform(0.0, 1.0))
+                who = rng.choice(["worker", "client"])
+                pids = workers() if who == "worker" else [client.pid]
+                if pids and client.poll() is None:
+                    os.kill(rng.choice(pids), signal.SIGKILL)
+                    killed[who] += 1
+                if who == "client":
+                    client.wait()
+                    client = begin()
+        finally:
+            client.kill()
+            cluster_process.stdin.close()
+    now = stored(store)
+    assert {name: now.get(name) for name in seen} == seen
+    print(
+        f"killed {killed}; {by_itself} clients ended by themselves; {len(seen)} of {len(now)} files by then"
+    )
+    kept = {"keep": ["fraction", "W"], "settings": {"starts": 300}}
+    ds = swept(tmp_path / "undisturbed", "solvers.relu.pair_basins", BASINS, jobs=2, **kept)
+    assert (ds["point_state"] == DONE).all()
+    assert content(store) == content(tmp_path / "undisturbed")

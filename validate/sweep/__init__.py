@@ -1,0 +1,6 @@
+"""Sweeps: an experiment or a solver at each point of a labelled grid, in a store that kills do not spoil."""
+
+from .running import run
+from .store import open
+
+__all__ = ["open", "run"]

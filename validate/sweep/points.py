@@ -1,0 +1,259 @@
+"""What is called at each point of a sweep, and which arrays are kept of what it returns."""
+
+import dataclasses
+import enum
+import importlib
+import inspect
+import itertools
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...theory.arguments import integer, shown
+from ..experiments import checked, experiments
+
+# Dimensions and values of each array, by name. Numbers are float64; text is an array of objects.
+Arrays = dict[str, tuple[tuple[str, ...], npt.NDArray[Any]]]
+Index = tuple[int, ...]
+Found = dict[Index, Arrays | str]
+
+# What is in a store besides results.
+STATE, ERROR, RUNS = RESERVED = ("point_state", "point_error", "provenance")
+# A worker goes on with further chunks until so many seconds have passed.
+SECONDS = 1.0
+# Chunks of a sweep are at most about so many, if nothing else is said.
+CHUNKS = 1000
+_LARGEST = 10**8
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All that the content of a store depends on."""
+
+    work: str
+    axes: Mapping[str, Sequence[Any]]
+    settings: Mapping[str, Any]
+    keep: Sequence[str]
+    together: str | None
+    chunk: Sequence[int]
+
+    @property
+    def shape(self) -> Index:
+        """Number of values of each axis."""
+        return tuple(map(len, self.axes.values()))
+
+    @property
+    def counts(self) -> Index:
+        """Number of chunks along each axis."""
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk, strict=True))
+
+    def region(self, number: int) -> tuple[slice, ...]:
+        """Return the part of the grid that a chunk is."""
+        place = np.unravel_index(number, self.counts)
+        edges = zip(place, self.chunk, self.shape, strict=True)
+        return tuple(slice(int(k) * c, min((int(k) + 1) * c, n)) for k, c, n in edges)
+
+    def points(self, number: int) -> list[Index]:
+        """Return the points of a chunk."""
+        return list(itertools.product(*(range(one.start, one.stop) for one in self.region(number))))
+
+    def at(self, point: Index) -> dict[str, Any]:
+        """Return the axes' values at a point."""
+        return {name: values[k] for (name, values), k in zip(self.axes.items(), point, strict=True)}
+
+
+def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
+    """Return a function by its name: of an experiment, or such as ``"solvers.rug.optimum"``."""
+    if callable(work):
+        named = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
+        try:
+            if find(named) is work and work.__module__ != "__main__":
+                return work
+        except (ImportError, AttributeError):
+            pass
+        raise ValueError(f"`work` must be a function that can be imported; got {named}.")
+    room, _, name = str(work).rpartition(".")
+    if room.count(".") == 1 and room.partition(".")[0] in ("theory", "solvers", "validate"):
+        try:
+            module = importlib.import_module(f"superposition.{room}")
+            if name in module.__all__ and inspect.isfunction(getattr(module, name)):
+                return find(f"superposition.{room}:{name}")
+        except ModuleNotFoundError:
+            pass
+    elif work in (known := experiments()):
+        return known[work]
+    rule = "an experiment, such as collisions.fig3, or a public function, such as solvers.rug.optimum"
+    raise ValueError(f"`work` must be {rule}; got {shown(work)}.")
+
+
+def find(work: str) -> Callable[..., Any]:
+    """Return the function that a plan names."""
+    module, _, name = work.partition(":")
+    found: Callable[..., Any] = getattr(sys.modules.get(module) or importlib.import_module(module), name)
+    return found
+
+
+def make_plan(
+    work: Callable[..., Any] | str,
+    grid: Mapping[str, Sequence[Any]],
+    settings: Mapping[str, Any],
+    keep: Sequence[str],
+    together: str | None,
+    batch: int | None,
+) -> Plan:
+    """Check what is asked for."""
+    function = function_of(work)
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
+            raise ValueError(f"`{name}` must be a list of one value or more; got {shown(values)}.")
+    axes, fixed = ({name: _json(name, one) for name, one in given.items()} for given in (grid, settings))
+    if not axes:
+        raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
+    if isinstance(keep, str) or not all(isinstance(one, str) for one in keep):
+        raise ValueError(f"`keep` must be a list of names; got {shown(keep)}.")
+    if twice := sorted(set(axes).intersection(fixed)):
+        raise ValueError(f"`{twice[0]}` must be in the grid or in the settings; got both.")
+    checked(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
+    random = inspect.signature(function).parameters.get("rng")
+    if random is not None and random.default is None and not {"rng"} & {*axes, *fixed}:
+        raise ValueError("`rng` must be given, as a seed or a list of them; got nothing.")
+    for name, values in axes.items():
+        labels(name, values)
+    total = math.prod(map(len, axes.values()))
+    if total > _LARGEST:
+        raise ValueError(f"`grid` must have at most {_LARGEST} points; got {total}.")
+    size = -(-total // CHUNKS) if batch is None else integer("batch", batch, 1, _LARGEST)
+    chunk: list[int] = []
+    for values in reversed(axes.values()):
+        chunk.insert(0, min(len(values), max(size, 1)))
+        size = size // len(values)
+    named = f"{function.__module__}:{function.__qualname__}"
+    return Plan(named, axes, fixed, list(keep), together, chunk)
+
+
+def _json(name: str, value: Any) -> Any:
+    def plain(one: Any) -> Any:
+        return one.tolist() if hasattr(one, "tolist") else list(one)
+
+    try:
+        return json.loads(json.dumps(value, default=plain, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        rule = "finite numbers, text, and lists of them"
+        raise ValueError(f"`{name}` must be {rule}; got {shown(value)} ({error}).") from error
+
+
+def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return the coordinate of an axis: numbers or text; [x] is labelled x, and a longer list by its JSON.
+
+    Examples
+    --------
+    >>> labels("n_hidden", [[32], [64]])
+    array([32, 64])
+    """
+    alone = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in values]
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in alone):
+        alone = [one if isinstance(one, str) else json.dumps(one) for one in alone]
+    found = np.asarray(alone)
+    if found.dtype.kind in "uO":  # beyond the integers that a store holds
+        raise ValueError(f"`{name}` must be numbers below 2^63; got {shown(values)}.")
+    if len(set(alone)) < len(alone):
+        one = next(one for one in alone if alone.count(one) > 1)
+        raise ValueError(f"`{name}` must have distinct values; got {shown(one)} twice.")
+    return found
+
+
+# --- At a worker --------------------------------------------------------------------------------------------
+
+
+def do(plan: Plan, todo: Sequence[tuple[int, Sequence[Index]]]) -> list[tuple[int, Found]]:
+    """Do chunks until a second has passed; return arrays for each point, or what went wrong there."""
+    function, found, begun = find(plan.work), [], time.perf_counter()
+    for number, points in todo:
+        found.append((number, (_together if plan.together else _singly)(function, plan, points)))
+        if time.perf_counter() - begun > SECONDS:
+            break
+    return found
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        raise error  # it is so at every point, until something is installed
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _singly(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Found:
+    found: Found = {}
+    for point in points:
+        try:
+            found[point] = arrays(function(**plan.at(point), **plan.settings), plan)
+        except Exception as error:
+            found[point] = _said(error)
+    return found
+
+
+def _together(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Found:
+    """Call the function once for all points."""
+    places = [plan.at(point) for point in points]
+    try:
+        found = function(**{name: [one[name] for one in places] for name in plan.axes}, **plan.settings)
+        size = found.sizes.get(plan.together) if isinstance(found, xr.Dataset) else None
+        if size != len(points):
+            rule = f"a dataset with {len(points)} entries along {plan.together}"
+            raise ValueError(f"`work` must return {rule}; got {size} of them.")
+        return {point: arrays(found.isel({plan.together: k}), plan) for k, point in enumerate(points)}
+    except Exception as error:
+        return dict.fromkeys(points, _said(error))
+
+
+def arrays(found: Any, plan: Plan) -> Arrays:
+    """Return what can be kept of a result: its arrays of numbers and of text."""
+    kept: Arrays = {}
+    items: list[tuple[str, tuple[Any, ...] | None, Any]]
+    if isinstance(found, xr.Dataset):
+        items = [(str(name), one.dims, one.values) for name, one in found.squeeze().variables.items()]
+    else:
+        if dataclasses.is_dataclass(found) and not isinstance(found, type):
+            found = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
+        given = found if isinstance(found, Mapping) else {"value": found}
+        items = [(str(name), None, one) for name, one in given.items()]
+    for name, dims, value in items:
+        label = dims == (name,) and value.dtype.kind in "iu"
+        array = value.astype(np.int64) if label else _plain(value)
+        if array is None or name in plan.axes:
+            continue
+        if "/" in name or name in RESERVED:
+            raise ValueError(f"`work` must not return an array of this name; got {name}.")
+        named = tuple(map(str, dims)) if dims is not None else tuple(f"{name}_{k}" for k in range(array.ndim))
+        if shared := set(named).intersection(plan.axes):
+            raise ValueError(f"`work` must not return a dimension of the grid; got {name} along {shared}.")
+        kept[name] = named, array
+    if plan.keep:
+        along = {dim for name in plan.keep if name in kept for dim in kept[name][0]}
+        kept = {name: one for name, one in kept.items() if name in plan.keep or name in along}
+    missing = [name for name in plan.keep if name not in kept]
+    if missing or not kept:
+        raise ValueError(f"`work` must return {', '.join(missing) or 'numbers or text'}; got {shown(found)}.")
+    return kept
+
+
+def _plain(value: Any) -> npt.NDArray[Any] | None:
+    """Return numbers as float64, text and members of enumerations as text, and of anything else None."""
+    try:
+        array = np.asarray(np.nan if value is None else value)
+    except ValueError:  # lists of several lengths
+        return None
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    if array.dtype.kind in "UT":
+        return array.astype(object)
+    if array.dtype.kind == "O" and array.size and all(isinstance(one, str | enum.Enum) for one in array.flat):
+        names = [one if isinstance(one, str) else one.name for one in array.flat]
+        return np.array(names, dtype=object).reshape(array.shape)
+    return None
