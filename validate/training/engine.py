@@ -49,6 +49,7 @@ class Model:
     first_moment: Any
     second_moment: Any
     generator: Any  # torch.Generator of the training data
+    weight_decay: float = 0.0
     step: int = 0
     history: list[float] = field(default_factory=list)  # mean losses of blocks of 100 batches
     ends: dict[str, np.ndarray] = field(default_factory=dict)  # flat parameters at each end reached
@@ -125,7 +126,15 @@ def _views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
 
 
 def new_model(
-    torch: Any, device: Any, n_features: int, n_hidden: int, law: Law, seed: int, tied: bool, init: str
+    torch: Any,
+    device: Any,
+    n_features: int,
+    n_hidden: int,
+    law: Law,
+    seed: int,
+    tied: bool,
+    init: str,
+    weight_decay: float = 0.0,
 ) -> Model:
     """Make a model with initial weights that depend on its own numbers only, not on the device."""
     key = (n_features, n_hidden, law, seed)
@@ -146,7 +155,7 @@ def new_model(
     parameters = torch.from_numpy(flat).to(device)
     first, second = torch.zeros_like(parameters), torch.zeros_like(parameters)
     generator = _generator(torch, device, key, "training")
-    return Model(n_features, n_hidden, law, seed, tied, parameters, first, second, generator)
+    return Model(n_features, n_hidden, law, seed, tied, parameters, first, second, generator, weight_decay)
 
 
 def _draw(torch: Any, x: Any, law: Law, generator: Any) -> None:
@@ -155,9 +164,13 @@ def _draw(torch: Any, x: Any, law: Law, generator: Any) -> None:
     Independent c u, c Bernoulli(p), u uniform on [0, 1], are drawn here: one uniform v serves for both, as
     1 - v/p is uniform if v < p. For small p, where most entries are zero and the 2^-24 grid of v would be
     coarse beside p, the gaps between the entries that are on are drawn instead, geometric and in float64.
-    Other laws sample themselves; the generator seeds them, so that its state is all that continuing needs.
+    Other laws sample themselves, but for independent uniform features, of which few may be on; the generator
+    seeds them, so that its state is all that continuing needs.
     """
     if isinstance(law, Features):
+        if law.independent and law.values == "uniform" and law.p.max() < 1:
+            _draw_points(torch, x, law, generator)
+            return
         seed = torch.randint(2**62, (), generator=generator, device=x.device)
         x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))
         return
@@ -176,6 +189,22 @@ def _draw(torch: Any, x: Any, law: Law, generator: Any) -> None:
     x.zero_().view(-1).index_add_(0, on.clamp_(max=size - 1).long(), values)
 
 
+def _draw_points(torch: Any, x: Any, law: Features, generator: Any) -> None:
+    """Fill `x` with samples of independent uniform features, at a cost of the number that are on.
+
+    Points of a Poisson process fall on the entries, -log(1 - p) on average, so that none falls on an entry
+    with probability 1 - p. One on which some fall is on, with the value that came last.
+    """
+    edges = torch.from_numpy(np.cumsum(-np.log1p(-law.p))).to(x.device)
+    options = {"generator": generator, "device": x.device}
+    count = int(torch.poisson(edges[-1] * len(x), generator=generator))
+    places = torch.rand(count, dtype=torch.float64, **options).mul_(edges[-1])
+    feature = torch.searchsorted(edges, places, right=True).clamp_(max=len(edges) - 1)
+    sample = torch.randint(len(x), (count,), **options)
+    values = torch.rand(count, **options).mul_(x.new_tensor(law.scale)[feature])
+    x.zero_().index_put_((sample, feature), values)
+
+
 def _reconstruct(torch: Any, views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
     """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for stacked models and batches."""
     encoder, decoder, bias = views[0], views[-2], views[-1]
@@ -189,6 +218,16 @@ def _weights(law: Law, like: Any) -> Any:
     if not isinstance(law, Features) or np.all(law.importance == 1.0):
         return None
     return like.new_tensor(law.importance)
+
+
+def _decay(weights: Sequence[Any], strength: float, rates: Any) -> None:
+    """Shrink the rows of stacked weights, or draw them to length 1 if `strength` is negative."""
+    for rows in weights:
+        by = abs(strength) * rates[:, None, None]
+        if strength > 0:
+            rows.mul_(1 - by)
+        else:
+            rows.mul_(1 + by * (1 / rows.norm(dim=2, keepdim=True).clamp_(min=EPSILON) - 1))
 
 
 def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size: int) -> np.ndarray:
@@ -234,6 +273,8 @@ def run_block(torch: Any, models: Sequence[Model], rates: np.ndarray, batch_size
             torch.sum(error, dim=1, out=slopes[-1])
             gradient.mul_(2 / batch_size)
             step = first.step + k + 1
+            if first.weight_decay:
+                _decay(views[:-1], first.weight_decay, rates_there[k])
             mean.lerp_(gradient, 1 - BETA1)
             square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
             torch.sqrt(square, out=update).mul_(1 / math.sqrt(1 - BETA2**step)).add_(EPSILON)
