@@ -8,9 +8,19 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ...solvers import rug
+from ...solvers.unequal import KINDS, optimum, realise
+from ...solvers.loss import exact_loss
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.features import Features
+from ...theory.unequal import capacities, loss_bound
 from ..training import train
+
+MODEL = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
+# Closer to 0 or 1 a feature counts as dropped, or kept exactly.
+EDGE = 1e-9
+LONG = 0.5  # from this length of its row on the source counts a feature as represented
 
 
 def power_law(n_features: int, alpha: float, on: float = 1.0) -> Features:
@@ -40,6 +50,40 @@ def power_law(n_features: int, alpha: float, on: float = 1.0) -> Features:
     top = float(1 / falling[0])
     on = arguments.number("on", on, 0, top * (1 + 1e-12), brackets="(]", hint="No p is above 1.")
     return Features(n, np.minimum(on * falling, 1.0), scale=2.0)
+
+
+def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
+    """Return the losses of features with these capacities if all interference were normal.
+
+    At the best scales and biases; values uniform on [0, scale].
+
+    Examples
+    --------
+    >>> normal_losses(np.array([0.0, 0.5, 1.0]), Features(3, 0.1)).round(5)
+    array([0.03083, 0.00957, 0.     ])
+    """
+    inside = rug.optimum(law.p, np.clip(capacity, EDGE, 1 - EDGE)).loss * law.scale**2
+    return np.where(capacity < EDGE, law.variance, np.where(capacity > 1 - EDGE, 0.0, inside))
+
+
+def measured(decoder: FloatArray, encoder: FloatArray, law: Features) -> dict[str, float]:
+    """Return what is said of the weights of a model ReLU(decoder encoder x + b)."""
+    M = decoder @ encoder
+    capacity = capacities(M, law)
+    off = M * np.sqrt(law.variance)
+    np.fill_diagonal(off, 0.0)
+    own = np.sign(np.diagonal(M))[:, None]
+    weight = np.diagonal(M) ** 2 > 0
+    energy = np.sum(off[weight] ** 2)
+    short = np.linalg.norm(decoder, axis=1) <= LONG
+    second = law.second_moment
+    return {
+        "capacity": float(capacity.sum()),
+        "normal": float(normal_losses(capacity, law).mean()),
+        "opposed": float(np.sum(np.minimum(off * own, 0.0)[weight] ** 2) / energy) if energy else np.nan,
+        "long": float(np.mean(~short)),
+        "left_out": float(second[short].sum() / len(M)),
+    }
 
 
 def run_width(
@@ -86,7 +130,10 @@ def run_width(
     -------
     xarray.Dataset
         Of (alpha, tied, weight_decay, n_hidden, steps, seed): ``loss`` per feature, exact, and
-        ``loss_error``.
+        ``loss_error``; ``capacity``, the sum of capacities; ``normal``, the loss if interference with these
+        capacities were normal; ``opposed``, the share of the variance of interference that comes from
+        weights whose sign is not the output's own; ``long``, the share of features whose row of W_out is
+        longer than 1/2, and ``left_out``, the sum of E x² over the others per feature.
 
     Raises
     ------
@@ -96,7 +143,6 @@ def run_width(
         If PyTorch is not installed.
     """
     shape = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
-    names = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
     hidden, seed = (np.ravel(one) for one in np.meshgrid(shape[3], shape[5], indexing="ij"))
     found: dict[str, list[Any]] = {}
     facts: dict[str, Any] = {}
@@ -118,14 +164,84 @@ def run_width(
             device=device,
             threads=1,
             checkpoint=Path(folder) / name if folder else None,
+            keep_weights=True,
         )
         facts = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
         found.setdefault("loss", []).append(ds["loss"].values[0])
         found.setdefault("loss_error", []).append(ds["loss_se"].values[0])
+        weights = zip(ds["W_out"].values[0], ds["W_in"].values[0], strict=True)
+        rows = [measured(*(one.astype(np.float64) for one in pair), law) for pair in weights]
+        for key in rows[0]:
+            found.setdefault(key, []).append([row[key] for row in rows])
     # The loop has the lengths last, the models of one call after them.
     order = ("alpha", "tied", "weight_decay", "steps", "n_hidden", "seed")
-    sizes = [len(shape[names.index(one)]) for one in order]
+    sizes = [len(shape[MODEL.index(one)]) for one in order]
     data = {key: (order, np.reshape(values, sizes)) for key, values in found.items()}
-    ds = xr.Dataset(data, dict(zip(names, shape, strict=True)))
+    ds = xr.Dataset(data, dict(zip(MODEL, shape, strict=True)))
     ds.attrs = {"n_features": n_features, "on": on, "batch": batch, **facts}
-    return ds.transpose(*names, ...)
+    return ds.transpose(*MODEL, ...)
+
+
+def run_split(
+    alpha: Sequence[float] = (0.0, 1.0, 2.0),
+    n_hidden: Sequence[int] = (1, 3, 10, 32, 100),
+    *,
+    n_features: int = 128,
+    on: float = 1.0,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Compute the best split of the hidden neurons at the places of `run_width`, and what proves it wrong.
+
+    Parameters
+    ----------
+    alpha, n_hidden, n_features, on
+        As for `run_width`.
+    seed : int
+        Of the matrices that realise a split.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (alpha, n_hidden): ``rug``, the least loss per feature if each is dropped, kept or in the rug;
+        ``loss``, if there are pairs too; both for many features that are on at a time, and ``price``, what
+        one more neuron takes off the latter. ``bound``, proved, below every model. ``realised``, the exact
+        loss of a matrix that realises the split, NaN if none is found. Of (alpha, n_hidden, kind):
+        ``count`` of features.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> ds = run_split([1.0], [2], n_features=16)
+    >>> bool((ds["bound"] <= ds["loss"]).all()), ds["count"].sum("kind").item()
+    (True, 16)
+    """
+    rows, counts = [], []
+    for exponent, m in itertools.product(alpha, n_hidden):
+        law = power_law(n_features, exponent, on)
+        plain, best = (optimum(law, m, codes=codes) for codes in (("rug",), ("rug", "pairs", "skew pairs")))
+        try:
+            model = realise(best, law, tol=1e-6, rng=np.random.default_rng([seed, n_features, m]))
+            realised = exact_loss(model[0] @ model[1], model[2], law, tol=1e-6).loss
+        except ValueError:  # no tight frame has rows of these lengths, to the eye of the search
+            realised = np.nan
+        rows.append(
+            {
+                "rug": plain.loss - plain.gap,
+                "loss": best.loss - best.gap,
+                "price": best.price,
+                "bound": loss_bound(law, m),
+                "realised": realised,
+            }
+        )
+        counts.append(np.bincount(best.kind, minlength=len(KINDS)))
+    size = (len(alpha), len(n_hidden))
+    data: dict[str, Any] = {
+        key: (("alpha", "n_hidden"), np.reshape([row[key] for row in rows], size)) for key in rows[0]
+    }
+    data["count"] = (("alpha", "n_hidden", "kind"), np.reshape(counts, (*size, -1)))
+    coordinates = {"alpha": list(alpha), "n_hidden": list(n_hidden), "kind": list(KINDS)}
+    return xr.Dataset(data, coordinates, {"n_features": n_features, "on": on})
