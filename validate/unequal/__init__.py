@@ -1,5 +1,6 @@
 """Features that differ: the width law, trained beside theory."""
 
-from .width import power_law, run_width
+from .scaling import plot_width
+from .width import run_split, run_width
 
-__all__ = ["power_law", "run_width"]
+__all__ = ["plot_width", "run_split", "run_width"]

@@ -9,12 +9,11 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import rug
-from ...solvers.unequal import KINDS, optimum, realise
 from ...solvers.loss import exact_loss
-from ...theory import arguments
+from ...solvers.unequal import KINDS, optimum, realise
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
-from ...theory.unequal import capacities, loss_bound
+from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
 from ..training import train
 
 MODEL = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
@@ -23,33 +22,9 @@ EDGE = 1e-9
 LONG = 0.5  # from this length of its row on the source counts a feature as represented
 
 
-def power_law(n_features: int, alpha: float, on: float = 1.0) -> Features:
-    r"""Return the law of Liu, Liu and Gore (2025): p_i proportional to i^-alpha, uniform on [0, 2] if on.
-
-    Parameters
-    ----------
-    n_features : int
-    alpha : float
-        0 for features that are alike.
-    on : float, optional
-        Mean number of features that are on, the sum of p.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the first p would be above 1.
-
-    Examples
-    --------
-    >>> power_law(4, 1.0).p.round(2)
-    array([0.48, 0.24, 0.16, 0.12])
-    """
-    n = arguments.integer("n_features", n_features, 2)
-    falling = np.arange(1.0, n + 1) ** -arguments.number("alpha", alpha, 0)
-    falling /= falling.sum()
-    top = float(1 / falling[0])
-    on = arguments.number("on", on, 0, top * (1 + 1e-12), brackets="(]", hint="No p is above 1.")
-    return Features(n, np.minimum(on * falling, 1.0), scale=2.0)
+def _law(alpha: float, n_features: int, on: float) -> Features:
+    """Return the law of the source, values uniform on [0, 2]."""
+    return power_law(alpha, n_features, on, scale=2.0)
 
 
 def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
@@ -107,10 +82,11 @@ def run_width(
     Parameters
     ----------
     alpha : sequence of float
-        Exponents of the frequencies, see `power_law`.
+        Exponents of the frequencies, p_i proportional to i^-alpha.
     n_hidden : sequence of int
-    n_features, on
-        As for `power_law`.
+    n_features : int
+    on : float
+        Mean number of features that are on; values are uniform on [0, 2].
     tied : sequence of int
         1 for W_out = W_in', as in the source, 0 for free weights.
     weight_decay : sequence of float
@@ -142,12 +118,12 @@ def run_width(
     ImportError
         If PyTorch is not installed.
     """
-    shape = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
+    shape: list[list[Any]] = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
     hidden, seed = (np.ravel(one) for one in np.meshgrid(shape[3], shape[5], indexing="ij"))
     found: dict[str, list[Any]] = {}
     facts: dict[str, Any] = {}
     for exponent, bound, decay, length in itertools.product(*shape[:3], shape[4]):
-        law = power_law(n_features, exponent, on)
+        law = _law(exponent, n_features, on)
         name = f"width_n{n_features}_on{on:g}_a{exponent:g}_t{bound}_d{decay:g}_s{length}_b{batch}"
         name += f"_m{'-'.join(map(str, shape[3]))}_r{'-'.join(map(str, shape[5]))}.ckpt"
         ds = train(
@@ -170,7 +146,7 @@ def run_width(
         found.setdefault("loss", []).append(ds["loss"].values[0])
         found.setdefault("loss_error", []).append(ds["loss_se"].values[0])
         weights = zip(ds["W_out"].values[0], ds["W_in"].values[0], strict=True)
-        rows = [measured(*(one.astype(np.float64) for one in pair), law) for pair in weights]
+        rows = [measured(out.astype(np.float64), into.astype(np.float64), law) for out, into in weights]
         for key in rows[0]:
             found.setdefault(key, []).append([row[key] for row in rows])
     # The loop has the lengths last, the models of one call after them.
@@ -190,7 +166,7 @@ def run_split(
     on: float = 1.0,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Compute the best split of the hidden neurons at the places of `run_width`, and what proves it wrong.
+    """Compute the best split of the hidden neurons at the places of `run_width`, and bounds of the loss.
 
     Parameters
     ----------
@@ -204,8 +180,9 @@ def run_split(
     xarray.Dataset
         Of (alpha, n_hidden): ``rug``, the least loss per feature if each is dropped, kept or in the rug;
         ``loss``, if there are pairs too; both for many features that are on at a time, and ``price``, what
-        one more neuron takes off the latter. ``bound``, proved, below every model. ``realised``, the exact
-        loss of a matrix that realises the split, NaN if none is found. Of (alpha, n_hidden, kind):
+        one more neuron takes off the latter. ``bound``, proved, is below every model, and ``priority``, the
+        exact loss of a code, is above the best. ``realised``, the exact loss of a matrix that realises the
+        split, is NaN if none is found. Of (alpha, n_hidden, kind):
         ``count`` of features.
 
     Raises
@@ -216,12 +193,12 @@ def run_split(
     Examples
     --------
     >>> ds = run_split([1.0], [2], n_features=16)
-    >>> bool((ds["bound"] <= ds["loss"]).all()), ds["count"].sum("kind").item()
+    >>> bool((ds["bound"] <= ds["priority"]).all()), ds["count"].sum("kind").item()
     (True, 16)
     """
     rows, counts = [], []
     for exponent, m in itertools.product(alpha, n_hidden):
-        law = power_law(n_features, exponent, on)
+        law = _law(exponent, n_features, on)
         plain, best = (optimum(law, m, codes=codes) for codes in (("rug",), ("rug", "pairs", "skew pairs")))
         try:
             model = realise(best, law, tol=1e-6, rng=np.random.default_rng([seed, n_features, m]))
@@ -234,6 +211,7 @@ def run_split(
                 "loss": best.loss - best.gap,
                 "price": best.price,
                 "bound": loss_bound(law, m),
+                "priority": priority_loss(law, m),
                 "realised": realised,
             }
         )
