@@ -201,7 +201,7 @@ def run_split(
         law = _law(exponent, n_features, on)
         plain, best = (optimum(law, m, codes=codes) for codes in (("rug",), ("rug", "pairs", "skew pairs")))
         try:
-            model = realise(best, law, tol=1e-6, rng=np.random.default_rng([seed, n_features, m]))
+            model = realise(best, law, rng=np.random.default_rng([seed, n_features, m]))
             realised = exact_loss(model[0] @ model[1], model[2], law, tol=1e-6).loss
         except ValueError:  # no tight frame has rows of these lengths, to the eye of the search
             realised = np.nan
