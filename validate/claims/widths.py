@@ -115,21 +115,26 @@ def u3(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("U4", LIU, "abstract", needs=["unequal.decay"])
-def u4(quick: bool, ds: xr.Dataset) -> Evidence:
+@claim("U4", LIU, "abstract", needs=["unequal.decay", "unequal.public"])
+def u4(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
     """strong superposition: L ~ 1/m, whatever the frequencies"""
     alike, steep = _ends(0.0), _ends(2.0)
     decade = np.log(HIGH / LOW)
     own = [float(np.log(alike[k] / alike[k + 2]) / decade) for k in (0, 1)]
     least = float(np.log(steep[0] / steep[3]) / decade)
     at = ds.sel(weight_decay=-1.0, tied=1, n_hidden=[10, 32]).isel(steps=-1, seed=0)["loss"]
+    run = public["loss"].sel(tied=1, weight_decay=-1.0, alpha=1.0).isel(steps=-1, seed=0)
+    size = float(np.log(run.sel(n_hidden=LOW) / run.sel(n_hidden=HIGH)) / decade)
+    middle = _ends(1.0)
+    theirs = float(np.log(middle[1] / middle[3]) / decade)
     drawn = np.log(at.sel(n_hidden=10) / at.sel(n_hidden=32)) / np.log(3.2)
     return evidence(
         f"n = {SIZE}, one feature on at a time, m = {LOW} to {HIGH}. Alike features: the proved bound falls "
         f"with the exponent {own[0]:.2f}, a code above it with {own[1]:.2f}. alpha = 2: whatever the code, "
         f"the loss falls with {least:.2f} or more between the two. Models trained with the source's decay of "
         "-1, n = 128, m = 10 to 32: "
-        f"{', '.join(f'{float(e):.2f} at alpha = {float(e.alpha):g}' for e in drawn)}.",
+        f"{', '.join(f'{float(e):.2f} at alpha = {float(e.alpha):g}' for e in drawn)}; n = {SIZE}, alpha = "
+        f"1, shorter runs than the source's, m = {LOW} to {HIGH}: {size:.2f}, the code {theirs:.2f}.",
         numeric("printed", "least exponent of the least loss, alpha = 2", least, "<=", 1.1),
         says(
             "the least loss of alike features falls as 1/m while m << n, and faster the steeper frequencies "

@@ -38,6 +38,11 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
     return np.asarray(-np.tensordot(x, np.log(loss), (0, 0)) / (x @ x))
 
 
+def _cell(value: Any, digits: str = ".3g") -> str:
+    """Return a number as text, a dash for what was not run."""
+    return f"{float(value):{digits}}" if np.isfinite(float(value)) else "-"
+
+
 def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
     """Draw trained losses beside the bound, the code and the split, at one alpha; of both runs, merged."""
     at = ds.sel(alpha=alpha)
@@ -79,12 +84,16 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset) -> Shown:
             own = last.sel(tied=0)
             rows.append(
                 [f"{a:g}", str(m)]
-                + [f"{float(cell):.3g}" for cell in cells]
+                + [_cell(cell) for cell in cells]
                 + [f"{float(drift.sel(tied=0)):.2f}", f"{float((own['loss'] / own['normal']).mean()):.2f}"]
                 + [f"{float(own['opposed'].mean()):.0%}"]
             )
     shape = free["loss"] / free["normal"]
-    wide = shape.where((free["n_hidden"] >= 10) & (free["n_hidden"] < ds.attrs["n_features"] / 2), drop=True)
+    small = [m for m in ms if m < ds.attrs["n_features"] / 2]
+    wide = [m for m in small if m >= 10]
+    below = int((free["loss"].mean("seed") < split["loss"]).sum())
+    worse = int((gained < -LEVEL_OFF).sum())
+    times = [f"{span(ratio.sel(alpha=a, n_hidden=small), '.2g')} (alpha = {a:g})" for a in exps]
     text = (
         f"Models of {ds.attrs['n_features']} features, {ds.attrs['on']:g} on at a time on average, with free "
         f"weights: from {ms[0]} to {ms[-1]} hidden neurons the loss falls with the exponents "
@@ -92,13 +101,15 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset) -> Shown:
         f"is no power of the width: near m = n it falls faster, near m = 1 little. All models are "
         f"{'above' if inside else 'NOT above'} the proved bound.\n\n"
         "Few features are on at a time, and the interference is not normal. Trained models with free weights "
-        "give up capacity to have nearly all of it negative, so that an output that is off stays off: from m "
-        f"= 10 to n/2 they lose {span(wide.mean('seed'), '.2f')} times what normal interference of the same "
-        "capacities would cost, and less than the best split. Even so they are not the best models: a code "
-        "of features sorted by priority, of which larger ones silence smaller ones, has a loss in closed "
-        f"form, and training loses {span(ratio, '.2f')} times as much. Which of the two is wrong is no "
-        f"question of theory: both are exact losses. {level} of {gained.size} places gain less than "
-        f"{LEVEL_OFF:.0%} from {int(ds['steps'][0])} to {int(ds['steps'][-1])} steps."
+        "give up capacity to have nearly all of their interference negative, so that an output that is off "
+        f"stays off: from m = 10 to n/2 they lose {span(shape.sel(n_hidden=wide).mean('seed'), '.2f')} times "
+        "what normal interference of the same capacities would cost, and at "
+        f"{below} of {free['loss'].mean('seed').size} places less than the best split of capacity. Even so "
+        "they are not the best models: a code of features sorted by priority, of which larger ones silence "
+        "smaller ones, has a loss in closed form, and below n/2 trained models lose "
+        f"{'; '.join(times)} times as much. Both are exact losses, so what is missing there is training: "
+        f"{level} of {int(gained.notnull().sum())} places move by less than {LEVEL_OFF:.0%} from "
+        f"{int(ds['steps'][0])} to {int(ds['steps'][-1])} steps, and {worse} end higher after more steps."
     )
     caption = (
         f"Mean losses over {ds.sizes['seed']} seeds after {int(ds['steps'][-1])} steps. Split: the least "
@@ -142,10 +153,7 @@ def _show_many(ds: xr.Dataset, split: xr.Dataset) -> Shown:
     over = at["loss"].mean("seed") / split["loss"]
     rows = [
         [f"{float(a):g}", str(int(m))]
-        + [
-            f"{float(split[name].sel(alpha=a, n_hidden=m)):.3g}"
-            for name in ("bound", "priority", "loss", "realised")
-        ]
+        + [_cell(split[name].sel(alpha=a, n_hidden=m)) for name in ("bound", "priority", "loss", "realised")]
         + [f"{float(at['loss'].sel(alpha=a, n_hidden=m).mean('seed')):.3g}"]
         for a in ds["alpha"].values
         for m in ds["n_hidden"].values
@@ -168,7 +176,7 @@ def _show_decay(ds: xr.Dataset, free: xr.Dataset, public: xr.Dataset) -> Shown:
             at = source.sel(alpha=a, tied=1).isel(steps=-1)
             found = at["loss"].mean("seed").values
             local = -np.diff(np.log(found)) / np.diff(np.log(at["n_hidden"].values))
-            cells = [f"{value:.2f}" for value in local]
+            cells = [_cell(value, ".2f") for value in local]
             rows.append([f"{a:g}", f"{decay:g}", *cells, span(at["long"].mean("seed"), ".2f")])
     at = public.isel(alpha=0, tied=0, weight_decay=0, steps=-1)
     local = exponents(at["loss"].transpose("n_hidden", "seed").values, at["n_hidden"].values)
@@ -176,7 +184,7 @@ def _show_decay(ds: xr.Dataset, free: xr.Dataset, public: xr.Dataset) -> Shown:
     text = (
         "The source draws rows to length one by a negative weight decay, which fills the space, or shortens "
         "them by a positive one. Exponents between neighbouring widths are no constants in either, with n = "
-        f"{ds.attrs['n_features']} and {int(ds['steps'][-1])} steps: they grow with m/n, and with alpha. At "
+        f"{ds.attrs['n_features']} and {int(ds['steps'][-1])} steps. At "
         f"the source's size, n = {public.attrs['n_features']}, with decay "
         f"{float(public['weight_decay'][0]):g} and alpha = {float(public['alpha'][0]):g}, the loss falls "
         f"with the exponent {float(local.mean()):.2f} from m = {int(at['n_hidden'][0])} to "
