@@ -53,9 +53,7 @@ def u1(quick: bool) -> Evidence:
 
 @claim("U2", SCHERLIS, "2", needs=["unequal.width"])
 def u2(quick: bool, ds: xr.Dataset) -> Evidence:
-    """L = sum_i L_i(C_i) under sum_i C_i = D is least where all features with 0 < C_i < 1 have one "
-    "-dL_i/dC_i
-    """
+    """L = sum_i L_i(C_i), sum_i C_i = D: at the least L all features with 0 < C_i < 1 have one -dL_i/dC_i"""
     law = power_law(1.0, 32, 1.0, scale=2.0)
     best = optimum(law, 8, codes=("rug",))
     inside = (best.capacity > 0) & (best.capacity < 0.999)
@@ -82,9 +80,7 @@ def u2(quick: bool, ds: xr.Dataset) -> Evidence:
 
 @claim("U3", LIU, "weak superposition", needs=["unequal.decay"])
 def u3(quick: bool, ds: xr.Dataset) -> Evidence:
-    """L ~ <v^2> sum_{i > phi n} p_i for the phi n features with |W_i| > 1/2, and alpha_m = alpha - 1 at phi "
-    "n = m
-    """
+    """L ~ <v^2> sum_{i > phi n} p_i (phi n features have |W_i| > 1/2); alpha_m = alpha - 1 at phi n = m"""
     alpha = 1.5
     p = np.arange(1.0, SIZE + 1) ** -alpha
     left = [p[m:].sum() for m in (LOW, HIGH)]
@@ -137,8 +133,8 @@ def u4(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
         f"1, shorter runs than the source's, m = {LOW} to {HIGH}: {size:.2f}, the code {theirs:.2f}.",
         numeric("printed", "least exponent of the least loss, alpha = 2", least, "<=", 1.1),
         says(
-            "the least loss of alike features falls as 1/m while m << n, and faster the steeper frequencies "
-            "are",
+            "the least loss of alike features falls as 1/m while m << n, within a factor that is proved; at "
+            f"alpha = 2 (n = {SIZE}, m = {LOW} to {HIGH}) it falls with an exponent of {least:.2f} or more",
             numeric("corrected", "|exponent of the bound - 1|, alike", abs(own[0] - 1), "<=", 0.1),
             numeric("corrected", "|exponent of the code - 1|, alike", abs(own[1] - 1), "<=", 0.1),
             numeric(
@@ -167,7 +163,7 @@ def u5(quick: bool) -> Evidence:
         "the square of the sum of their p, over m.",
         numeric("printed", "least exponent of the least loss, alpha = 2", least, "<=", 2 * (alpha - 1) + 0.1),
         says(
-            "the least loss has the exponent 2 alpha - 1",
+            "the least loss falls as m^(1 - 2 alpha), as its bound and the code do at alpha = 2",
             numeric("corrected", "largest |exponent of bound, of code - 3|, alpha = 2", gap, "<=", 0.15),
         ),
     )

@@ -33,7 +33,7 @@ _SOURCES = {
     "liu2025": (
         "Liu et al. (2025)",
         "n features, of which i is on with probability p_i proportional to i^-alpha, values of mean square "
-        "<v^2>; m neurons, W_i the encoding of feature i, and the loss L proportional to m^-alpha_m.",
+        "<v^2>; m neurons, W_i the encoding of feature i, and the loss L proportional to m^(-alpha_m).",
     ),
     "scherlis2022": (
         "Scherlis et al. (2022)",
