@@ -13,8 +13,8 @@ from superposition.validate.unequal.width import measured, normal_losses
 
 # Places at which the stored runs have models; the split is solved at a smaller size than theirs.
 TINY = {
-    "split": {"alpha": [0.0, 1.0], "n_hidden": [3, 10], "n_features": 16},
-    "split_many": {"alpha": [0.5], "n_hidden": [3, 10], "n_features": 24},
+    "split": {"alpha": [1.0], "n_hidden": [3, 10], "n_features": 12},
+    "split_many": {"alpha": [0.5], "n_hidden": [3], "n_features": 24},
 }
 
 
@@ -24,7 +24,7 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     for name in ("width", "many", "decay"):
         assert "nan" not in shown[name].text
     (table,) = shown["width"].tables
-    assert len(table.rows) == 4
+    assert len(table.rows) == 2
 
 
 @pytest.mark.slow
@@ -69,18 +69,16 @@ def test_runs_go_on_from_their_folder_and_lie_above_the_bound(tmp_path):
     settings = {
         "n_features": 8,
         "tied": (0, 1),
-        "weight_decay": (0.0, -1.0),
+        "weight_decay": (-1.0,),
         "steps": (100, 200),
         "batch": 32,
     }
     first = run_width((1.0,), (1, 4), **settings, folder=str(tmp_path))
     again = run_width((1.0,), (1, 4), **settings, folder=str(tmp_path))
     assert first.identical(again)
-    assert len(list(tmp_path.iterdir())) == 8
+    assert len(list(tmp_path.iterdir())) == 4
     # The axes are where they are said to be: one model, trained by itself.
-    alone = run_width(
-        (1.0,), (4,), **settings | {"tied": (1,), "weight_decay": (-1.0,), "steps": (200,)}, seeds=(1,)
-    )
+    alone = run_width((1.0,), (4,), **settings | {"tied": (1,), "steps": (200,)}, seeds=(1,))
     same = first.sel(tied=[1], weight_decay=[-1.0], n_hidden=[4], steps=[200], seed=[1])
     np.testing.assert_array_equal(alone["loss"], same["loss"])
     split = run_split((1.0,), (1, 4), n_features=8)

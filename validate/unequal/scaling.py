@@ -98,8 +98,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset) -> Shown:
         f"Models of {ds.attrs['n_features']} features, {ds.attrs['on']:g} on at a time on average, with free "
         f"weights: from {ms[0]} to {ms[-1]} hidden neurons the loss falls with the exponents "
         f"{', '.join(said)} (least squares over all widths, {LEVEL:.0%} over {ds.sizes['seed']} seeds). It "
-        f"is no power of the width: near m = n it falls faster, near m = 1 little. All models are "
-        f"{'above' if inside else 'NOT above'} the proved bound.\n\n"
+        f"is no power of the width. All models are {'above' if inside else 'NOT above'} the proved bound.\n\n"
         "Few features are on at a time, and the interference is not normal. Trained models with free weights "
         "give up capacity to have nearly all of their interference negative, so that an output that is off "
         f"stays off: from m = 10 to n/2 they lose {span(shape.sel(n_hidden=wide).mean('seed'), '.2f')} times "
@@ -143,7 +142,8 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset) -> Shown:
         ],
         f"The least loss of n = {ds.attrs['n_features']} features is known within a factor of "
         f"{float((split['priority'] / split['bound']).max()):.1f} at every width, and gradient descent stays "
-        f"up to {float(ratio.max()):.1f} times above a code whose loss is exact.",
+        f"up to {float(ratio.sel(n_hidden=small).max()):.1f} times above a code whose loss is exact (m < "
+        "n/2).",
     )
 
 

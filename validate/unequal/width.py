@@ -35,7 +35,7 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
     Examples
     --------
     >>> normal_losses(np.array([0.0, 0.5, 1.0]), Features(3, 0.1)).round(5)
-    array([0.03083, 0.00957, 0.     ])
+    array([0.03083, 0.00638, 0.     ])
     """
     inside = rug.optimum(law.p, np.clip(capacity, EDGE, 1 - EDGE)).loss * law.scale**2
     return np.where(capacity < EDGE, law.variance, np.where(capacity > 1 - EDGE, 0.0, inside))
