@@ -13,7 +13,7 @@ from .report import full_names
 __all__ = ["GALLERY", "write_gallery"]
 
 # In the order of the documentation.
-GALLERY = ("rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
+GALLERY = ("rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal")
 
 
 def write_gallery(

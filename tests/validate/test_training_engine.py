@@ -114,6 +114,23 @@ def test_data_given_how_many_are_on():
     np.testing.assert_array_equal(np.count_nonzero(x, axis=1), 3)
 
 
+FEW_ON = [1e-3, 0.02, 0.1, 0.4, 0.2, 0.05]
+
+
+@pytest.mark.parametrize("p", [FEW_ON, [1e-3, 0.02, 0.1, 0.4, 0.8, 0.99]], ids=["points", "entries"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_uniform_features_have_their_law(device, p):
+    law = Features(6, p, scale=[1, 2, 3, 1, 1, 0.5])
+    x = draws(law, (200_000, 6), device).astype(float) / law.scale
+    # 36 tests at a false-alarm rate of 1e-5 each, on disjoint or independent parts of the samples.
+    for i, p in enumerate(law.p):
+        on = x[:, i] > 0
+        assert stats.binomtest(int(on.sum()), len(x), p).pvalue > 1e-5
+        assert stats.kstest(x[on, i], "uniform").pvalue > 1e-5
+        both = on & (x[:, i - 1] > 0)
+        assert stats.binomtest(int(both.sum()), len(x), p * law.p[i - 1]).pvalue > 1e-5
+
+
 def test_laws_have_streams_of_their_own():
     other = Features(16, 0.3, "exponential", np.geomspace(0.5, 2, 16))
     assert (
@@ -455,3 +472,24 @@ def test_weight_statistics_at_the_edges():
 def test_weight_statistics_reject(M, b, message):
     with pytest.raises(ValueError, match=message):
         weight_statistics(M, b)
+
+
+# Weight decay
+
+
+@pytest.mark.parametrize("decay", [0.5, -0.5])
+def test_weight_decay_is_apart_from_the_gradient(decay):
+    """In one step the weights differ by the decay alone, of the first weights; biases do not."""
+    rate, law = 0.1, Features(6, 0.3, scale=2.0)
+    plain, other = (
+        engine.new_model(torch, CPU, 6, 3, law, 0, False, "linear", strength) for strength in (0.0, decay)
+    )
+    rows = [view.astype(float) for view in engine._views(plain.parameters.numpy(), 6, 3, False)]
+    engine.run_block(torch, [plain], np.full((1, 1), rate), 16)
+    engine.run_block(torch, [other], np.full((1, 1), rate), 16)
+    change = engine._views((other.parameters - plain.parameters).numpy(), 6, 3, False)
+    for found, first in zip(change[:2], rows[:2], strict=True):
+        length = np.linalg.norm(first, axis=1, keepdims=True)
+        wanted = -0.05 * first if decay > 0 else 0.05 * first * (1 / length - 1)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-7)
+    np.testing.assert_array_equal(change[2], 0.0)

@@ -15,6 +15,8 @@ ROWS = {
     "cowsik2024": [f"C{k}" for k in range(1, 33)],
     "notes2022": [f"B{k}" for k in range(1, 16)],
     "elhage2022": [f"E{k}" for k in range(1, 10)],
+    "liu2025": ["U3", "U4", "U5"],
+    "scherlis2022": ["U1", "U2"],
     "mais2026": ["O4", "O40", "O42", "O44", "O47", "O49", "O50", "O51"],
 }
 
@@ -75,6 +77,9 @@ EXPECTED = {
     "O49": "fails",  # a pair's loss still falls at the length 1
     "O50": "open",  # answered by many runs only
     "O51": "question, answered",  # in the limit
+    "U3": "holds with a correction",  # alpha - 1 over 1 - (m/n)^(alpha - 1)
+    "U4": "holds with a correction",  # 2 alpha - 1 = 3 at alpha = 2
+    "U5": "holds with a correction",  # 3, not 2, at alpha = 2
 }
 
 
@@ -94,6 +99,8 @@ SLOW = {"L18", "L19", "L20", "L31", "L34", "L35", "L36", "L37"}
 SLOW |= {"B13", "B14", "C29", "L7", "L8", "L21"}
 # 256 exact losses of up to 1024 features, which have tests of their own.
 SLOW |= {"C32"}
+# Eight bounds of 1000 features.
+SLOW |= {"U4", "U5"}
 # B14 reads the two smallest p; the others, more sizes and more starts are for the page.
 FEW = {
     "relu.truncation": {"n_features": (16,), "small": ((3, 1), (3, 2)), "small_p": (0.003, 0.01), "starts": 2}

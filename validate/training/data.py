@@ -11,6 +11,9 @@ from ...theory.features import Features
 # Below this p it is faster to draw the gaps between the entries that are on than every entry.
 GAPS_BELOW = 0.03
 
+# Below this mean of -log(1 - p) it is faster to draw the features that are on than every entry.
+FEW_ON = 0.25
+
 # Law of the data: a number is the p of features that are alike and uniform on [0, 1].
 Law = float | Features
 
@@ -22,12 +25,17 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return the function that draws samples of a law on a device; a seed gives the same numbers there.
 
     The number of random numbers that it takes does not depend on the numbers, so that a step with it can be
-    captured. A law with `exactly` is the exception: it samples itself, on the CPU, seeded by the generator.
+    captured, but for what is drawn on the CPU: a law with `exactly` samples itself, seeded by the generator,
+    and of uniform features of which few are on only those are drawn.
     """
     if not isinstance(law, Features):
         return _gaps(torch, law) if law <= GAPS_BELOW else _entries(law)
     if law.exactly is not None:
         return _from_host(torch, law)
+    if device.type == "cpu" and law.independent and law.values == "uniform" and law.p.max() < 1:
+        edges = np.cumsum(-np.log1p(-law.p))
+        if edges[-1] < FEW_ON * law.n_features:
+            return _points(torch, law, torch.from_numpy(edges))
     return _unequal(torch, law, device)
 
 
@@ -56,6 +64,25 @@ def _gaps(torch: Any, p: float) -> Draw:
         # Entries past the end are added as zeros to the last place, which needs no data-dependent size.
         values.mul_(on < size)
         x.zero_().view(-1).index_add_(0, on.clamp_(max=size - 1).long(), values)
+
+    return draw
+
+
+def _points(torch: Any, law: Features, edges: Any) -> Draw:
+    """Draw independent uniform features at a cost of the number that are on.
+
+    Points of a Poisson process fall on the entries, -log(1 - p) on average, so that none falls on an entry
+    with probability 1 - p. One on which some fall is on, with the value that came last.
+    """
+    scale = torch.tensor(np.array(law.scale), dtype=torch.float32)
+
+    def draw(x: Any, generator: Any) -> None:
+        count = int(torch.poisson(edges[-1] * len(x), generator=generator))
+        places = torch.rand(count, dtype=torch.float64, generator=generator).mul_(edges[-1])
+        feature = torch.searchsorted(edges, places, right=True).clamp_(max=len(edges) - 1)
+        sample = torch.randint(len(x), (count,), generator=generator)
+        values = torch.rand(count, generator=generator).mul_(scale[feature])
+        x.zero_().index_put_((sample, feature), values)
 
     return draw
 

@@ -49,6 +49,7 @@ class Model:
     first_moment: Any
     second_moment: Any
     generator: Any  # torch.Generator of the training data
+    weight_decay: float = 0.0
     step: int = 0
     history: list[float] = field(default_factory=list)  # mean losses of blocks of 100 batches
     ends: dict[str, np.ndarray] = field(default_factory=dict)  # flat parameters at each end reached
@@ -139,7 +140,15 @@ def _views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
 
 
 def new_model(
-    torch: Any, device: Any, n_features: int, n_hidden: int, law: Law, seed: int, tied: bool, init: str
+    torch: Any,
+    device: Any,
+    n_features: int,
+    n_hidden: int,
+    law: Law,
+    seed: int,
+    tied: bool,
+    init: str,
+    weight_decay: float = 0.0,
 ) -> Model:
     """Make a model with initial weights that depend on its own numbers only, not on the device."""
     key = (n_features, n_hidden, law, seed)
@@ -160,7 +169,7 @@ def new_model(
     parameters = torch.from_numpy(flat).to(device)
     first, second = torch.zeros_like(parameters), torch.zeros_like(parameters)
     generator = _generator(torch, device, key, "training")
-    return Model(n_features, n_hidden, law, seed, tied, parameters, first, second, generator)
+    return Model(n_features, n_hidden, law, seed, tied, parameters, first, second, generator, weight_decay)
 
 
 def _rounded(torch: Any, values: Any, bits: int) -> Any:
@@ -222,6 +231,16 @@ def _weights(law: Law, like: Any) -> Any:
     return like.new_tensor(law.importance)
 
 
+def _decay(weights: Sequence[Any], strength: float, rates: Any) -> None:
+    """Shrink the rows of stacked weights, or draw them to length 1 if `strength` is negative."""
+    for rows in weights:
+        by = abs(strength) * rates[:, None, None]
+        if strength > 0:
+            rows.mul_(1 - by)
+        else:
+            rows.mul_(1 + by * (1 / rows.norm(dim=2, keepdim=True).clamp_(min=EPSILON) - 1))
+
+
 class _Stack:
     """Stacked models and the buffers of their steps.
 
@@ -248,6 +267,7 @@ class _Stack:
         self.adam = _fused_adam(self) if self.flat.is_cuda else _adam(self)
         importance = _weights(first.law, self.flat)
         self.root = None if importance is None else importance.sqrt()
+        self.decay = first.weight_decay
         self.generators = [model.generator for model in models]
         self.draws = [sampler(torch, model.law, self.flat.device) for model in models]
         self.multiply = multiplier(torch, precision, self.flat.device)
@@ -272,6 +292,8 @@ class _Stack:
         else:
             self.multiply(slopes[1], error.mT, z, scale=self.scale)
         torch.sum(error, dim=1, out=slopes[-1]).mul_(self.scale)
+        if self.decay:
+            _decay(self.views[:-1], self.decay, self.now[2:])
         self.adam()
 
 

@@ -66,6 +66,7 @@ def train(
     batch_size: int = 1024,
     learning_rate: float | None = None,
     peak_learning_rate: float | None = None,
+    weight_decay: float = 0.0,
     evaluation_samples: int | None = 2**20,
     precision: str = "float32",
     captured: bool = False,
@@ -112,6 +113,10 @@ def train(
     learning_rate, peak_learning_rate : float, optional
         Of the phase with the stopping rule, 3e-3 / sqrt(n_features) if not given, as in the published code of
         the source (the paper does not say); and the largest of the converging phase, 1e-2 if not given.
+    weight_decay : float, optional
+        A part of the weights, this times the learning rate, is taken away in each step; if it is negative,
+        its size times the learning rate is the part of their distance from 1 that the lengths of encodings
+        and decodings lose, as in the public code of Liu et al. [2]_. Biases do not decay.
     evaluation_samples : int
         Fresh samples on which each final loss is evaluated. None: the exact loss instead, to 1e-6 (see
         `solvers.loss.exact_loss` for its domain and cost).
@@ -167,6 +172,7 @@ def train(
     ----------
     .. [1] Cowsik et al., "The Persian rug" (2024), §2; code at github.com/KfirD/PersianRug (whose window is
        200 batches, not the 100 of the text).
+    .. [2] Liu, Liu and Gore, "Superposition yields robust neural scaling" (2025), §2.
 
     Examples
     --------
@@ -190,6 +196,7 @@ def train(
         evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
     rate = _rate("learning_rate", learning_rate, 3e-3 / n_features**0.5)
     peak = _rate("peak_learning_rate", peak_learning_rate, PEAK_LEARNING_RATE)
+    decay = arguments.number("weight_decay", weight_decay)
     # Weights and biases, two moments of each, and the weights at each end.
     numbers = (len(ENDS[schedule]) + 3) * sum(n_features * (m * (2 - tied) + 1) for m in hidden)
     check_memory("n_features", n_features, numbers)
@@ -209,10 +216,12 @@ def train(
     told = {"n_features": n_features, "tied": tied, "init": init, "schedule": schedule, "steps": steps}
     told |= {"batch_size": batch_size, "learning_rate": rate, "peak_learning_rate": peak}
     told |= {"precision": precision, "device": place.type}
+    if decay:
+        told["weight_decay"] = decay
     settings = columns | told
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     keys = zip(hidden, laws, seeds, strict=True)
-    models = [new_model(torch, place, n_features, *key, tied, init) for key in keys]
+    models = [new_model(torch, place, n_features, *key, tied, init, decay) for key in keys]
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, settings, models)

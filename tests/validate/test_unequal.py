@@ -1,0 +1,85 @@
+"""The width law: what is measured of weights, and the section of the report at small sizes."""
+
+import numpy as np
+import pytest
+
+from superposition.solvers.unequal import optimum
+from superposition.theory.codes import antipodal_loss
+from superposition.theory.features import Features
+from superposition.theory.unequal import power_law
+from superposition.validate.unequal import run_split, run_width
+from superposition.validate.unequal.scaling import exponents
+from superposition.validate.unequal.width import measured, normal_losses
+
+# Places at which the stored runs have models; the split is solved at a smaller size than theirs.
+TINY = {
+    "split": {"alpha": [1.0], "n_hidden": [3, 10], "n_features": 12},
+    "split_many": {"alpha": [0.5], "n_hidden": [3], "n_features": 24},
+}
+
+
+def test_the_section_shows_all_of_its_topics(sections, tmp_path):
+    pytest.importorskip("torch", reason="the runs are of models that need PyTorch")
+    _, shown = sections.show("unequal", TINY, tmp_path)
+    for name in ("width", "many", "decay"):
+        assert "nan" not in shown[name].text
+    (table,) = shown["width"].tables
+    assert len(table.rows) == 2
+
+
+@pytest.mark.slow
+def test_trained_models_lie_above_the_proved_bound(tmp_path):
+    """Also at the places that the ordinary test leaves out; the report says which code is below them."""
+    from superposition.validate.laboratory import Lab
+
+    lab = Lab(tmp_path)
+    for runs, solved in (("width", "split"), ("many", "split_many"), ("decay", "split")):
+        ds, split = lab[f"unequal.{runs}"], lab[f"unequal.{solved}"]
+        assert (ds["loss"] * (1 + 1e-3) >= split["bound"]).all()
+        assert (split["priority"] >= split["bound"]).all()
+
+
+def test_normal_losses_are_those_of_the_split():
+    law = power_law(1.0, 12, 0.5, scale=2.0)
+    best = optimum(law, 4, codes=("rug",))
+    np.testing.assert_allclose(normal_losses(best.capacity, law), best.per_feature, rtol=1e-6, atol=1e-12)
+
+
+def test_a_pair_and_a_dropped_feature_as_they_are_measured():
+    """Antipodal encodings have half a capacity each, all of it opposed; what is left out is E x^2 = 4p/3."""
+    law = Features(3, [0.3, 0.3, 0.2], scale=2.0)
+    W = np.array([[1.0], [-1.0], [0.0]])
+    found = measured(W, W.T, law)
+    assert found["capacity"] == pytest.approx(1.0)
+    assert found["opposed"] == 1.0
+    assert found["long"] == pytest.approx(2 / 3)
+    assert found["left_out"] == pytest.approx(4 * 0.2 / 9)
+    # A rug would lose more on such a capacity.
+    assert found["normal"] > (8 * antipodal_loss(0.3) + law.variance[2]) / 3
+
+
+def test_exponents_of_powers():
+    m = np.array([1, 3, 10, 32])
+    found = exponents(np.stack([2.0 * m**-1.5, m**-0.25], axis=1), m)
+    np.testing.assert_allclose(found, [1.5, 0.25], rtol=1e-12)
+
+
+def test_runs_go_on_from_their_folder_and_lie_above_the_bound(tmp_path):
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    settings = {
+        "n_features": 8,
+        "tied": (0, 1),
+        "weight_decay": (-1.0,),
+        "steps": (100, 200),
+        "batch": 32,
+    }
+    first = run_width((1.0,), (1, 4), **settings, folder=str(tmp_path))
+    again = run_width((1.0,), (1, 4), **settings, folder=str(tmp_path))
+    assert first.identical(again)
+    assert len(list(tmp_path.iterdir())) == 4
+    # The axes are where they are said to be: one model, trained by itself.
+    alone = run_width((1.0,), (4,), **settings | {"tied": (1,), "steps": (200,)}, seeds=(1,))
+    same = first.sel(tied=[1], weight_decay=[-1.0], n_hidden=[4], steps=[200], seed=[1])
+    np.testing.assert_array_equal(alone["loss"], same["loss"])
+    split = run_split((1.0,), (1, 4), n_features=8)
+    assert (first["loss"] > split["bound"]).all()

@@ -1,0 +1,169 @@
+"""Capacities (Scherlis et al. 2022) and the width law (Liu et al. 2025), U1-U5.
+
+What the least loss does is decided by a bound that holds for every model, and a code whose loss is exact;
+what training does, by stored runs.
+"""
+
+from functools import cache
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.unequal import optimum
+from ...theory.derivation import sp
+from ...theory.features import Features
+from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
+from ..statistics import Family, mean
+from ..unequal.width import normal_losses
+from .ledger import Evidence, bound, claim, evidence, experiment, numeric, says, shown, symbolic
+
+LIU, SCHERLIS = "liu2025", "scherlis2022"
+SIZE, LOW, HIGH = 1000, 10, 100  # n and the range of m of the source's runs
+
+
+@cache
+def _ends(alpha: float) -> tuple[float, float, float, float]:
+    """Return the bound and the code's loss at both ends of the source's range of m."""
+    law = power_law(alpha, SIZE, 1.0, scale=2.0)
+    low, high = ((float(loss_bound(law, m)), float(priority_loss(law, m))) for m in (LOW, HIGH))
+    return *low, *high
+
+
+@claim("U1", SCHERLIS, "2")
+def u1(quick: bool) -> Evidence:
+    """sum_i C_i <= D, where C_i = (W_i.W_i)^2/sum_j (W_i.W_j)^2"""
+    rng = np.random.default_rng(1)
+    over, least = -np.inf, np.inf
+    for _ in range(100 if quick else 2000):
+        n = int(rng.integers(2, 12))
+        m = int(rng.integers(1, n + 1))
+        W = rng.standard_t(2, size=(n, m)) * np.exp(3 * rng.standard_normal((n, 1)))
+        # At unit variances the capacity of a tied model's output is C_i.
+        total = float(np.sum(capacities(W @ W.T, Features(n, 0.5, scale=(5 / 48) ** -0.5))))
+        over, least = max(over, total - m), min(least, total)
+    return evidence(
+        "C_i is the squared cosine of row i of W W' and the unit vector e_i, so at most |P e_i|^2 for the "
+        "projection P on the rows, whose trace is the rank. With variances v_j the same holds of M "
+        "diag(v)^(1/2) for any M of rank D, tied or not. The sum is at least 1, as (W_i.W_j)^2 <= |W_i|^2 "
+        "|W_j|^2.",
+        bound("printed", "largest sum less D, random encodings of very different lengths", over, "<=", 1e-9),
+        bound("printed", "least sum", least, ">=", 1 - 1e-9),
+    )
+
+
+@claim("U2", SCHERLIS, "2", needs=["unequal.width"])
+def u2(quick: bool, ds: xr.Dataset) -> Evidence:
+    """L = sum_i L_i(C_i), sum_i C_i = D: at the least L all features with 0 < C_i < 1 have one -dL_i/dC_i"""
+    law = power_law(1.0, 32, 1.0, scale=2.0)
+    best = optimum(law, 8, codes=("rug",))
+    inside = (best.capacity > 0) & (best.capacity < 0.999)
+    step = 1e-4 * best.capacity
+    slopes = (normal_losses(best.capacity - step, law) - normal_losses(best.capacity + step, law)) / (
+        2 * step
+    )
+    off = float(np.max(np.abs(slopes[inside] / best.price - 1)))
+    free = ds.sel(tied=0, alpha=1.0, n_hidden=[10, 32]).isel(weight_decay=0, steps=-1)
+    family = Family(0.02, 2)
+    shape = [family.of(mean, (free["loss"] / free["normal"]).sel(n_hidden=m).values) for m in (10, 32)]
+    return evidence(
+        "Kuhn and Tucker. The loss of a ReLU model is such a sum where interference is normal, as with many "
+        "features on: its best split has one price. With few on the loss is no function of capacities: "
+        f"trained models lose {shape[0].value:.2f} (m = 10) and {shape[1].value:.2f} (m = 32) times what "
+        "normal interference of their capacities would.",
+        numeric("printed", "largest |slope / price - 1|, alpha = 1, m = 8 of 32", off, "<=", 0.01),
+        says(
+            "with few features on at a time the loss is no function of the capacities",
+            shown("corrected", "trained loss over that of normal interference", shape, "<", 1.0, origin=ds),
+        ),
+    )
+
+
+@claim("U3", LIU, "weak superposition", needs=["unequal.decay"])
+def u3(quick: bool, ds: xr.Dataset) -> Evidence:
+    """L ~ <v^2> sum_{i > phi n} p_i (phi n features have |W_i| > 1/2); alpha_m = alpha - 1 at phi n = m"""
+    alpha = 1.5
+    p = np.arange(1.0, SIZE + 1) ** -alpha
+    left = [p[m:].sum() for m in (LOW, HIGH)]
+    found = float(np.log(left[0] / left[1]) / np.log(HIGH / LOW))
+    m, n, a = sp.symbols("m n alpha", positive=True)
+    tail = (m ** (1 - a) - n ** (1 - a)) / (a - 1)
+    local = (a - 1) / (1 - (m / n) ** (a - 1))
+    derived = sp.simplify(-m * sp.diff(tail, m) / tail - local)
+    ends = [(LOW**-0.5 - SIZE**-0.5), (HIGH**-0.5 - SIZE**-0.5)]
+    predicted = float(np.log(ends[0] / ends[1]) / np.log(HIGH / LOW))
+    at = ds.sel(alpha=2.0, weight_decay=1.0, tied=1).isel(steps=-1).sel(n_hidden=[10, 32, 100])
+    ratio = (at["left_out"] / at["loss"]).values
+    return evidence(
+        "Models trained with decay 1 at alpha = 2 lose what their short rows leave out, times "
+        f"{ratio.min():.2f} to {ratio.max():.2f} (m = 10, 32, 100 of 128). The exponent of the sum itself is "
+        f"alpha - 1 only as n grows without limit: at n = {SIZE}, m = {LOW} to {HIGH} and alpha = {alpha:g} "
+        f"it is {found:.2f}.",
+        numeric("printed", "|exponent of the sum - (alpha - 1)|, alpha = 3/2", abs(found - 0.5), "<=", 0.05),
+        says(
+            "the sum is right where rows are short; its local exponent is (alpha - 1)/(1 - (m/n)^(alpha - "
+            "1))",
+            experiment(
+                "corrected", "largest |left out / loss - 1|", abs(ratio - 1).max(), "<=", 0.1, origin=ds
+            ),
+            symbolic("corrected", "local exponent of the integral of x^-alpha from m to n", derived),
+            numeric("corrected", "|exponent by it - that of the sum|", abs(predicted - found), "<=", 0.05),
+        ),
+    )
+
+
+@claim("U4", LIU, "abstract", needs=["unequal.decay", "unequal.public"])
+def u4(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
+    """strong superposition: L ~ 1/m, whatever the frequencies"""
+    alike, steep = _ends(0.0), _ends(2.0)
+    decade = np.log(HIGH / LOW)
+    own = [float(np.log(alike[k] / alike[k + 2]) / decade) for k in (0, 1)]
+    least = float(np.log(steep[0] / steep[3]) / decade)
+    at = ds.sel(weight_decay=-1.0, tied=1, n_hidden=[10, 32]).isel(steps=-1, seed=0)["loss"]
+    run = public["loss"].sel(tied=1, weight_decay=-1.0, alpha=1.0).isel(steps=-1, seed=0)
+    size = float(np.log(run.sel(n_hidden=LOW) / run.sel(n_hidden=HIGH)) / decade)
+    middle = _ends(1.0)
+    theirs = float(np.log(middle[1] / middle[3]) / decade)
+    drawn = np.log(at.sel(n_hidden=10) / at.sel(n_hidden=32)) / np.log(3.2)
+    return evidence(
+        f"n = {SIZE}, one feature on at a time, m = {LOW} to {HIGH}. Alike features: the proved bound falls "
+        f"with the exponent {own[0]:.2f}, a code above it with {own[1]:.2f}. alpha = 2: whatever the code, "
+        f"the loss falls with {least:.2f} or more between the two. Models trained with the source's decay of "
+        "-1, n = 128, m = 10 to 32: "
+        f"{', '.join(f'{float(e):.2f} at alpha = {float(e.alpha):g}' for e in drawn)}; n = {SIZE}, alpha = "
+        f"1, shorter runs than the source's, m = {LOW} to {HIGH}: {size:.2f}, the code {theirs:.2f}.",
+        numeric("printed", "least exponent of the least loss, alpha = 2", least, "<=", 1.1),
+        says(
+            "the least loss of alike features falls as 1/m while m << n, within a factor that is proved; at "
+            f"alpha = 2 (n = {SIZE}, m = {LOW} to {HIGH}) it falls with an exponent of {least:.2f} or more",
+            numeric("corrected", "|exponent of the bound - 1|, alike", abs(own[0] - 1), "<=", 0.1),
+            numeric("corrected", "|exponent of the code - 1|, alike", abs(own[1] - 1), "<=", 0.1),
+            numeric(
+                "corrected",
+                "code over bound at both ends",
+                max(alike[1] / alike[0], alike[3] / alike[2]),
+                "<=",
+                4,
+            ),
+            numeric("corrected", "least exponent of the least loss, alpha = 2", least, ">=", 2.0),
+        ),
+    )
+
+
+@claim("U5", LIU, "strong superposition")
+def u5(quick: bool) -> Evidence:
+    """strong superposition, steep frequencies: alpha_m ~ 2(alpha - 1)"""
+    steep, alpha = _ends(2.0), 2.0
+    decade = np.log(HIGH / LOW)
+    least = float(np.log(steep[0] / steep[3]) / decade)
+    own = [float(np.log(steep[k] / steep[k + 2]) / decade) for k in (0, 1)]
+    gap = max(abs(e - (2 * alpha - 1)) for e in own)
+    return evidence(
+        f"The bound and the code of U4 at alpha = 2 fall with the exponents {own[0]:.2f} and {own[1]:.2f}. "
+        "When the first features, in proportion to m, are kept exactly, the others cost what their pairs do: "
+        "the square of the sum of their p, over m.",
+        numeric("printed", "least exponent of the least loss, alpha = 2", least, "<=", 2 * (alpha - 1) + 0.1),
+        says(
+            "the least loss falls as m^(1 - 2 alpha), as its bound and the code do at alpha = 2",
+            numeric("corrected", "largest |exponent of bound, of code - 3|, alpha = 2", gap, "<=", 0.15),
+        ),
+    )

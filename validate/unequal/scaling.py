@@ -1,0 +1,233 @@
+"""What the report shows of the width law: experiments and topics for the room's section."""
+
+import itertools
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ...theory.arguments import FloatArray
+from ..drawing import plot_theory_vs_experiment
+from ..experiment import Experiment, Figure, Shown, Table, Topic, span
+from ..statistics import LEVEL, student
+from .width import run_split, run_width
+
+TEXT = """
+Features differ: in how often they are on, in how much their errors weigh. A matrix of rank m has the
+capacities of its outputs sum to m at most, and one price of capacity splits them best: features are dropped,
+kept exactly, put in pairs, or hear normal interference. Frequencies p that fall as i^-alpha give a law of
+loss against m. It is bracketed: below by a bound that is proved for every model, above by a code whose exact
+loss is known.
+"""
+
+# Relative width of what counts as level between two lengths of training.
+LEVEL_OFF = 0.05
+
+
+def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
+    """Return least-squares exponents e of a loss that falls as n_hidden^-e; n_hidden is the first axis.
+
+    Examples
+    --------
+    >>> exponents(np.array([[1.0, 2.0], [0.1, 0.02]]), np.array([1, 10])).round(12)
+    array([1., 2.])
+    """
+    x = np.log(n_hidden) - np.mean(np.log(n_hidden))
+    return np.asarray(-np.tensordot(x, np.log(loss), (0, 0)) / (x @ x))
+
+
+def _cell(value: Any, digits: str = ".3g") -> str:
+    """Return a number as text, a dash for what was not run."""
+    return f"{float(value):{digits}}" if np.isfinite(float(value)) else "-"
+
+
+def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
+    """Draw trained losses beside the bound, the code and the split, at one alpha; of both runs, merged."""
+    at = ds.sel(alpha=alpha)
+    lines: list[xr.DataArray | tuple[Any, ...]] = [
+        at[name].assign_attrs(label=label)
+        for name, label in (
+            ("bound", "proved bound"),
+            ("priority", "priority code, exact"),
+            ("split", "best split, normal interference"),
+        )
+    ]
+    runs = at["loss"].isel(steps=-1, weight_decay=0).sel(tied=0).transpose("n_hidden", "seed", ...)
+    runs.attrs["long_name"] = "loss per feature"
+    plot_theory_vs_experiment(lines, runs, ax)
+    ax.set(xscale="log", yscale="log", title=f"alpha = {alpha:g}")
+    ax.legend()
+    return ax
+
+
+def _show_width(ds: xr.Dataset, split: xr.Dataset) -> Shown:
+    ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
+    long = ds.isel(weight_decay=0, steps=-1)
+    free = long.sel(tied=0)
+    ratio = free["loss"].mean("seed") / split["priority"]
+    inside = (free["loss"] >= split["bound"]).all().item()
+    gained = (ds["loss"].isel(weight_decay=0, steps=0) / long["loss"]).mean("seed") - 1
+    level = int((np.abs(gained) < LEVEL_OFF).sum())
+    exps, ms = split["alpha"].values, split["n_hidden"].values
+    said, rows = [], []
+    for a in exps:
+        mean, half = student(exponents(free["loss"].sel(alpha=a).transpose("n_hidden", "seed").values, ms))
+        said.append(f"{mean:.2f} ± {half:.2f} at alpha = {a:g}")
+        for m in ms:
+            at, one = split.sel(alpha=a, n_hidden=m), ds.isel(weight_decay=0).sel(alpha=a, n_hidden=m)
+            last = one.isel(steps=-1)
+            drift = (one["loss"].isel(steps=0) / last["loss"]).mean("seed")
+            cells = [at["bound"], at["priority"], at["loss"]]
+            cells += [last["loss"].sel(tied=t).mean("seed") for t in ds["tied"].values]
+            own = last.sel(tied=0)
+            rows.append(
+                [f"{a:g}", str(m)]
+                + [_cell(cell) for cell in cells]
+                + [f"{float(drift.sel(tied=0)):.2f}", f"{float((own['loss'] / own['normal']).mean()):.2f}"]
+                + [f"{float(own['opposed'].mean()):.0%}"]
+            )
+    shape = free["loss"] / free["normal"]
+    small = [m for m in ms if m < ds.attrs["n_features"] / 2]
+    wide = [m for m in small if m >= 10]
+    below = int((free["loss"].mean("seed") < split["loss"]).sum())
+    worse = int((gained < -LEVEL_OFF).sum())
+    times = [f"{span(ratio.sel(alpha=a, n_hidden=small), '.2g')} (alpha = {a:g})" for a in exps]
+    text = (
+        f"Models of {ds.attrs['n_features']} features, {ds.attrs['on']:g} on at a time on average, with free "
+        f"weights: from {ms[0]} to {ms[-1]} hidden neurons the loss falls with the exponents "
+        f"{', '.join(said)} (least squares over all widths, {LEVEL:.0%} over {ds.sizes['seed']} seeds). It "
+        f"is no power of the width. All models are {'above' if inside else 'NOT above'} the proved bound.\n\n"
+        "Few features are on at a time, and the interference is not normal. Trained models with free weights "
+        "give up capacity to have nearly all of their interference negative, so that an output that is off "
+        f"stays off: from m = 10 to n/2 they lose {span(shape.sel(n_hidden=wide).mean('seed'), '.2f')} times "
+        "what normal interference of the same capacities would cost, and at "
+        f"{below} of {free['loss'].mean('seed').size} places less than the best split of capacity. Even so "
+        "they are not the best models: a code of features sorted by priority, of which larger ones silence "
+        "smaller ones, has a loss in closed form, and below n/2 trained models lose "
+        f"{'; '.join(times)} times as much. Both are exact losses, so what is missing there is training: "
+        f"{level} of {int(gained.notnull().sum())} places move by less than {LEVEL_OFF:.0%} from "
+        f"{int(ds['steps'][0])} to {int(ds['steps'][-1])} steps, and {worse} end higher after more steps."
+    )
+    caption = (
+        f"Mean losses over {ds.sizes['seed']} seeds after {int(ds['steps'][-1])} steps. Split: the least "
+        "loss if interference is normal. Shorter: loss after fewer steps over that, free weights. Shape: the "
+        "loss over that of normal interference of the same capacities, and the share of its variance that is "
+        "negative."
+    )
+    columns = ["alpha", "m", "bound", "code", "split", *("tied" if t else "free" for t in ds["tied"].values)]
+    merged = split.rename(loss="split").merge(ds[["loss"]])
+    merged.attrs = dict(ds.attrs)
+    return Shown(
+        text,
+        [
+            Figure(
+                "width",
+                "Loss against width",
+                f"Trained models with free weights, {LEVEL:.0%} intervals, beside theory without a fitted "
+                "constant.",
+                merged,
+                [partial(plot_width, alpha=float(a)) for a in exps],
+                columns=3,
+            )
+        ],
+        [
+            Table(
+                "Theory and training over the widths",
+                [*columns, "shorter", "shape", "negative"],
+                rows,
+                caption,
+            )
+        ],
+        f"The least loss of n = {ds.attrs['n_features']} features is known within a factor of "
+        f"{float((split['priority'] / split['bound']).max()):.1f} at every width, and gradient descent stays "
+        f"up to {float(ratio.sel(n_hidden=small).max()):.1f} times above a code whose loss is exact (m < "
+        "n/2).",
+    )
+
+
+def _show_many(ds: xr.Dataset, split: xr.Dataset) -> Shown:
+    ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
+    at = ds.isel(weight_decay=0, steps=-1, tied=0)
+    over = at["loss"].mean("seed") / split["loss"]
+    rows = [
+        [f"{float(a):g}", str(int(m))]
+        + [_cell(split[name].sel(alpha=a, n_hidden=m)) for name in ("bound", "priority", "loss", "realised")]
+        + [f"{float(at['loss'].sel(alpha=a, n_hidden=m).mean('seed')):.3g}"]
+        for a in ds["alpha"].values
+        for m in ds["n_hidden"].values
+    ]
+    text = (
+        f"With {ds.attrs['on']:g} of {ds.attrs['n_features']} features on at a time the interference is "
+        f"nearer to normal: models trained for {int(ds['steps'][-1])} steps lose {span(over, '.2f')} times "
+        "what the best split predicts, nothing fitted."
+    )
+    caption = "Split: normal interference. Realised: exact loss of a matrix with these capacities."
+    columns = ("alpha", "m", "bound", "code", "split", "realised", "trained")
+    return Shown(text, (), [Table("Many features on at a time", columns, rows, caption)])
+
+
+def _show_decay(ds: xr.Dataset, free: xr.Dataset, public: xr.Dataset) -> Shown:
+    rows = []
+    for a in ds["alpha"].values:
+        for decay in (*ds["weight_decay"].values, 0.0):
+            source = ds.sel(weight_decay=decay) if decay else free.isel(weight_decay=0)
+            at = source.sel(alpha=a, tied=1).isel(steps=-1)
+            found = at["loss"].mean("seed").values
+            local = -np.diff(np.log(found)) / np.diff(np.log(at["n_hidden"].values))
+            cells = [_cell(value, ".2f") for value in local]
+            rows.append([f"{a:g}", f"{decay:g}", *cells, span(at["long"].mean("seed"), ".2f")])
+    at = public.isel(alpha=0, tied=0, weight_decay=0, steps=-1)
+    local = exponents(at["loss"].transpose("n_hidden", "seed").values, at["n_hidden"].values)
+    ms = ds["n_hidden"].values
+    text = (
+        "The source draws rows to length one by a negative weight decay, which fills the space, or shortens "
+        "them by a positive one. Exponents between neighbouring widths are no constants in either, with n = "
+        f"{ds.attrs['n_features']} and {int(ds['steps'][-1])} steps. At "
+        f"the source's size, n = {public.attrs['n_features']}, with decay "
+        f"{float(public['weight_decay'][0]):g} and alpha = {float(public['alpha'][0]):g}, the loss falls "
+        f"with the exponent {float(local.mean()):.2f} from m = {int(at['n_hidden'][0])} to "
+        f"{int(at['n_hidden'][-1])} ({int(public['steps'][-1])} steps of {public.attrs['batch']})."
+    )
+    columns = [
+        "alpha",
+        "decay",
+        *(f"m {x} to {y}" for x, y in itertools.pairwise(ms)),
+        "long rows",
+    ]
+    caption = (
+        "Tied models. Long rows: the share of features whose encoding is longer than 1/2, over the widths."
+    )
+    return Shown(text, (), [Table("Local exponents with weight decay", columns, rows, caption)])
+
+
+_MANY: dict[str, Any] = {"alpha": (0.5,), "n_hidden": (3, 10, 32, 64), "on": 8.0}
+_DRAWN: dict[str, Any] = {"tied": (1,), "steps": (4000,), "seeds": (0,)}
+
+
+def _trained(file: str, **settings: Any) -> Experiment:
+    """Return runs that are stored, as they take minutes to an hour."""
+    return Experiment(run_width, quick=settings, full=settings, stored=file, torch=True, seconds=1000)
+
+
+EXPERIMENTS = {
+    "width": _trained("unequal_width.nc"),
+    "split": Experiment(run_split, seconds=40),
+    "many": _trained("unequal_many.nc", **_MANY, tied=(0,), steps=(4000,)),
+    "split_many": Experiment(run_split, quick=_MANY, full=_MANY, seconds=15),
+    "decay": _trained("unequal_decay.nc", **_DRAWN, weight_decay=(-1.0, 1.0)),
+    "public": _trained(
+        "unequal_public.nc",
+        **_DRAWN,
+        weight_decay=(-1.0,),
+        alpha=(1.0,),
+        n_features=1000,
+        n_hidden=(10, 32, 100),
+    ),
+}
+TOPICS = [
+    Topic("width", ["width", "split"], _show_width, claims=["U1", "U2", "U4", "U5"]),
+    Topic("many", ["many", "split_many"], _show_many),
+    Topic("decay", ["decay", "width", "public"], _show_decay, claims=["U3"]),
+]

@@ -1,0 +1,225 @@
+"""The width law: the loss against the number of hidden neurons, for features with power-law frequencies."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...solvers import rug
+from ...solvers.loss import exact_loss
+from ...solvers.unequal import KINDS, optimum, realise
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
+from ..training import train
+
+MODEL = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
+# Closer to 0 or 1 a feature counts as dropped, or kept exactly.
+EDGE = 1e-9
+LONG = 0.5  # from this length of its row on the source counts a feature as represented
+
+
+def _law(alpha: float, n_features: int, on: float) -> Features:
+    """Return the law of the source, values uniform on [0, 2]."""
+    return power_law(alpha, n_features, on, scale=2.0)
+
+
+def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
+    """Return the losses of features with these capacities if all interference were normal.
+
+    At the best scales and biases; values uniform on [0, scale].
+
+    Examples
+    --------
+    >>> normal_losses(np.array([0.0, 0.5, 1.0]), Features(3, 0.1)).round(5)
+    array([0.03083, 0.00638, 0.     ])
+    """
+    inside = rug.optimum(law.p, np.clip(capacity, EDGE, 1 - EDGE)).loss * law.scale**2
+    return np.where(capacity < EDGE, law.variance, np.where(capacity > 1 - EDGE, 0.0, inside))
+
+
+def measured(decoder: FloatArray, encoder: FloatArray, law: Features) -> dict[str, float]:
+    """Return what is said of the weights of a model ReLU(decoder encoder x + b)."""
+    M = decoder @ encoder
+    capacity = capacities(M, law)
+    off = M * np.sqrt(law.variance)
+    np.fill_diagonal(off, 0.0)
+    own = np.sign(np.diagonal(M))[:, None]
+    weight = np.diagonal(M) ** 2 > 0
+    energy = np.sum(off[weight] ** 2)
+    short = np.linalg.norm(decoder, axis=1) <= LONG
+    second = law.second_moment
+    return {
+        "capacity": float(capacity.sum()),
+        "normal": float(normal_losses(capacity, law).mean()),
+        "opposed": float(np.sum(np.minimum(off * own, 0.0)[weight] ** 2) / energy) if energy else np.nan,
+        "long": float(np.mean(~short)),
+        "left_out": float(second[short].sum() / len(M)),
+    }
+
+
+def run_width(
+    alpha: Sequence[float] = (0.0, 1.0, 2.0),
+    n_hidden: Sequence[int] = (1, 3, 10, 32, 100),
+    *,
+    n_features: int = 128,
+    on: float = 1.0,
+    tied: Sequence[int] = (0, 1),
+    weight_decay: Sequence[float] = (0.0,),
+    steps: Sequence[int] = (2000, 8000),
+    seeds: Sequence[int] = range(2),
+    batch: int = 512,
+    device: str = "auto",
+    folder: str = "",
+) -> xr.Dataset:
+    """Train models on features with power-law frequencies and measure their exact losses.
+
+    Adam from aligned weights, its rate falling from 1e-2 to 0 by half a cosine.
+
+    Parameters
+    ----------
+    alpha : sequence of float
+        Exponents of the frequencies, p_i proportional to i^-alpha.
+    n_hidden : sequence of int
+    n_features : int
+    on : float
+        Mean number of features that are on; values are uniform on [0, 2].
+    tied : sequence of int
+        1 for W_out = W_in', as in the source, 0 for free weights.
+    weight_decay : sequence of float
+        See `validate.training.train`; the source has -1 to 1.
+    steps : sequence of int
+        Lengths of training, multiples of 100, each with its own schedule: what the losses still fall tells
+        how far they are from convergence.
+    seeds : sequence of int
+        Of first weights and data.
+    batch : int
+        Fresh samples in each step; 2048 in the source.
+    device : {"auto", "cpu", "cuda"}
+    folder : str, optional
+        Where the state of training is kept, so that a run that was broken off goes on.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (alpha, tied, weight_decay, n_hidden, steps, seed): ``loss`` per feature, exact, and
+        ``loss_error``; ``capacity``, the sum of capacities; ``normal``, the loss if interference with these
+        capacities were normal; ``opposed``, the share of the variance of interference that comes from
+        weights whose sign is not the output's own; ``long``, the share of features whose row of W_out is
+        longer than 1/2, and ``left_out``, the sum of E x² over the others per feature.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    ImportError
+        If PyTorch is not installed.
+    """
+    shape: list[list[Any]] = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
+    hidden, seed = (np.ravel(one) for one in np.meshgrid(shape[3], shape[5], indexing="ij"))
+    found: dict[str, list[Any]] = {}
+    facts: dict[str, Any] = {}
+    for exponent, bound, decay, length in itertools.product(*shape[:3], shape[4]):
+        law = _law(exponent, n_features, on)
+        name = f"width_n{n_features}_on{on:g}_a{exponent:g}_t{bound}_d{decay:g}_s{length}_b{batch}"
+        name += f"_m{'-'.join(map(str, shape[3]))}_r{'-'.join(map(str, shape[5]))}.ckpt"
+        ds = train(
+            n_features,
+            hidden,
+            law,
+            seed,
+            tied=bool(bound),
+            schedule="converged",
+            steps=length,
+            batch_size=batch,
+            weight_decay=decay,
+            evaluation_samples=None,
+            device=device,
+            threads=1,
+            checkpoint=Path(folder) / name if folder else None,
+            keep_weights=True,
+        )
+        facts = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
+        found.setdefault("loss", []).append(ds["loss"].values[0])
+        found.setdefault("loss_error", []).append(ds["loss_se"].values[0])
+        weights = zip(ds["W_out"].values[0], ds["W_in"].values[0], strict=True)
+        rows = [measured(out.astype(np.float64), into.astype(np.float64), law) for out, into in weights]
+        for key in rows[0]:
+            found.setdefault(key, []).append([row[key] for row in rows])
+    # The loop has the lengths last, the models of one call after them.
+    order = ("alpha", "tied", "weight_decay", "steps", "n_hidden", "seed")
+    sizes = [len(shape[MODEL.index(one)]) for one in order]
+    data = {key: (order, np.reshape(values, sizes)) for key, values in found.items()}
+    ds = xr.Dataset(data, dict(zip(MODEL, shape, strict=True)))
+    ds.attrs = {"n_features": n_features, "on": on, "batch": batch, **facts}
+    return ds.transpose(*MODEL, ...)
+
+
+def run_split(
+    alpha: Sequence[float] = (0.0, 1.0, 2.0),
+    n_hidden: Sequence[int] = (1, 3, 10, 32, 100),
+    *,
+    n_features: int = 128,
+    on: float = 1.0,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Compute the best split of the hidden neurons at the places of `run_width`, and bounds of the loss.
+
+    Parameters
+    ----------
+    alpha, n_hidden, n_features, on
+        As for `run_width`.
+    seed : int
+        Of the matrices that realise a split.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (alpha, n_hidden): ``rug``, the least loss per feature if each is dropped, kept or in the rug;
+        ``loss``, if there are pairs too; both for many features that are on at a time, and ``price``, what
+        one more neuron takes off the latter. ``bound``, proved, is below every model, and ``priority``, the
+        exact loss of a code, is above the best. ``realised``, the exact loss of a matrix that realises the
+        split, is NaN if none is found. Of (alpha, n_hidden, kind):
+        ``count`` of features.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> ds = run_split([1.0], [2], n_features=16)
+    >>> bool((ds["bound"] <= ds["priority"]).all()), ds["count"].sum("kind").item()
+    (True, 16)
+    """
+    rows, counts = [], []
+    for exponent, m in itertools.product(alpha, n_hidden):
+        law = _law(exponent, n_features, on)
+        plain, best = (optimum(law, m, codes=codes) for codes in (("rug",), ("rug", "pairs", "skew pairs")))
+        try:
+            model = realise(best, law, rng=np.random.default_rng([seed, n_features, m]))
+            realised = exact_loss(model[0] @ model[1], model[2], law, tol=1e-6).loss
+        except ValueError:  # no tight frame has rows of these lengths, to the eye of the search
+            realised = np.nan
+        rows.append(
+            {
+                "rug": plain.loss - plain.gap,
+                "loss": best.loss - best.gap,
+                "price": best.price,
+                "bound": loss_bound(law, m),
+                "priority": priority_loss(law, m),
+                "realised": realised,
+            }
+        )
+        counts.append(np.bincount(best.kind, minlength=len(KINDS)))
+    size = (len(alpha), len(n_hidden))
+    data: dict[str, Any] = {
+        key: (("alpha", "n_hidden"), np.reshape([row[key] for row in rows], size)) for key in rows[0]
+    }
+    data["count"] = (("alpha", "n_hidden", "kind"), np.reshape(counts, (*size, -1)))
+    coordinates = {"alpha": list(alpha), "n_hidden": list(n_hidden), "kind": list(KINDS)}
+    return xr.Dataset(data, coordinates, {"n_features": n_features, "on": on})
