@@ -24,7 +24,7 @@ __all__ = [
     "version",
 ]  # fmt: skip
 
-PHENOMENA = ("rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu")
+PHENOMENA = ("rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu", "unequal")
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 
 PARTS = "parts"  # what is kept of the finished topics and rows of a report, in its folder
