@@ -35,8 +35,8 @@ def _coordinates(cases: Sequence[Case]) -> dict[str, Any]:
     return {name: ("case", list(column)) for name, column in zip(names, columns, strict=True)}
 
 
-def _sampler(torch: Any, law: Features, copies: int, generator: Any) -> Callable[[int, int], Any]:
-    """Return a function that draws (models, batch, n) samples of independent blocks, uniform where on."""
+def sampler(torch: Any, law: Features, copies: int, generator: Any) -> Callable[[int, int], Any]:
+    """Return a function that draws (models, batch, n) samples of independent blocks, uniform or binary."""
     ((_, patterns, chances),) = law.groups
     table = torch.tensor(patterns, dtype=torch.float32)
     edges = torch.tensor(np.cumsum(chances)[:-1], dtype=torch.float32)
@@ -44,7 +44,7 @@ def _sampler(torch: Any, law: Features, copies: int, generator: Any) -> Callable
     def draw(models: int, batch: int) -> Any:
         which = torch.bucketize(torch.rand((models, batch, copies), generator=generator), edges)
         on = table[which].flatten(2)
-        return on * torch.rand(on.shape, generator=generator)
+        return on * torch.rand(on.shape, generator=generator) if law.values == "uniform" else on
 
     return draw
 
@@ -58,7 +58,7 @@ def _train(law: Features, copies: int, m: int, steps: int, batch: int, seeds: Se
     encoder = torch.tensor(W, dtype=torch.float32, requires_grad=True)
     decoder = encoder.detach().clone().requires_grad_(True)
     bias = torch.zeros(len(W), 1, n, requires_grad=True)
-    draw = _sampler(torch, law, copies, torch.Generator().manual_seed(1000 * seeds[0] + m))
+    draw = sampler(torch, law, copies, torch.Generator().manual_seed(1000 * seeds[0] + m))
     unit = batch * float(law.p.mean())
 
     def loss() -> Any:
@@ -77,7 +77,7 @@ def _measured(found: Any, law: Features, copies: int, samples: int, seed: int) -
     """Return losses per feature of a stack on fresh samples, the same for all its models."""
     torch = load_torch()
     encoder, decoder, bias = found
-    draw, sums = _sampler(torch, law, copies, torch.Generator().manual_seed(seed)), 0.0
+    draw, sums = sampler(torch, law, copies, torch.Generator().manual_seed(seed)), 0.0
     with torch.no_grad():
         for _ in range(samples // 1024):
             x = draw(1, 1024)
