@@ -25,10 +25,13 @@ __all__ = ["BlockOptimum", "BlockPart", "block_optimum", "realise_blocks"]
 # Ends of descents count as one if objective and capacity differ by less, in units of the zero model's loss.
 _SAME = 1e-9
 # A state is kept for other prices while its objective is within this share of the least.
-_NEAR = 0.2
+_NEAR = 0.05
+# Capacities per feature that differ by less are one.
+_CORNER = 1e-9
 # Largest entry of the projected gradient of a descent that has converged, in the same units.
 _SLOPE = 1e-6
-_STEPS, _POOL = 500, 5
+# Steps of a descent at most, those of the first one from each start, and how many of these go on.
+_STEPS, _FIRST, _POOL = 500, 60, 5
 
 
 @result
@@ -117,6 +120,8 @@ class _Problem:
         free, all_free = np.full(len(self.planes), np.inf), np.full((self.q + 1) * self.k, np.inf)
         zero, one = np.zeros(self.q), np.ones(self.q)
         self.bounds = np.concatenate([-free, zero, -all_free]), np.concatenate([free, one, all_free])
+        # the search stops here: the losses of three and four features are not better than this
+        self.closed = 1e-14 if self.k <= 2 else 1e-9
         self.steps = 0
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -208,7 +213,7 @@ class _Problem:
             found.append(self.start(alpha, rng.random(q), angles, -0.3 * rng.random() * deviation.mean()))
         return found
 
-    def descend(self, x: FloatArray, price: float) -> Any:
+    def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> Any:
         bounds = list(zip(*self.bounds, strict=True))
 
         def scaled(y: FloatArray) -> tuple[float, FloatArray]:
@@ -216,10 +221,16 @@ class _Problem:
             return level / self.unit, by / self.unit
 
         minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
-        options = {"maxiter": _STEPS, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-10}
+        options = {"maxiter": steps, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-10}
         found = minimize(scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         self.steps += int(found.nit)
         return found
+
+    def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
+        """Return the Lagrangian and the largest entry of its projected gradient, in units of the zero model."""
+        level, by = self.value(x, price)
+        moved = np.clip(x - by / self.unit, *self.bounds)
+        return level / self.unit, float(np.abs(x - moved).max())
 
     def point(self, x: FloatArray) -> tuple[float, float]:
         """Return capacity per feature and loss."""
@@ -228,30 +239,52 @@ class _Problem:
 
 
 class _Search:
-    """Ends of descents at all prices so far."""
+    """The lower hull of loss over capacity, from ends of descents at the slopes of its chords."""
 
     def __init__(self, problem: _Problem, starts: list[FloatArray]) -> None:
-        self.problem, self.pool = problem, starts
+        self.problem, self.starts = problem, starts
+        self.pool: list[FloatArray] = []
         self.status = Status.CONVERGED
 
-    def best(self, price: float) -> tuple[float, float, FloatArray]:
-        """Return capacity, loss and state of the least Lagrangian at a price."""
-        problem, ends = self.problem, []
-        for x in self.pool:
-            found = problem.descend(x, price)
-            if np.isfinite(found.fun):
-                slope = np.abs(found.x - np.clip(found.x - found.jac, *problem.bounds)).max()
-                ends.append((float(found.fun), *problem.point(found.x), found.x, slope))
-        ends.sort(key=lambda one: one[0])
+    def best(self, price: float, *, anew: bool = False) -> tuple[float, float, FloatArray]:
+        """Return capacity, loss and state of the least Lagrangian at a price, from the pool or all starts."""
+        problem, begin = self.problem, self.pool
+        if anew:  # the best of all starts join the pool and go on
+            begin = [*self._descended(self.starts, price, _FIRST)[:_POOL], *self.pool]
+        kept = self._descended(begin, price, _STEPS)
+        self.pool = kept[:_POOL]
+        _, slope = problem.descent(self.pool[0], price)
+        self.status = Status.CONVERGED if slope < _SLOPE else Status.STALLED
+        return *problem.point(self.pool[0]), self.pool[0]
+
+    def _descended(self, begin: list[FloatArray], price: float, steps: int) -> list[FloatArray]:
+        """Return the distinct ends of descents, best first."""
+        found = [self.problem.descend(x, price, steps) for x in begin]
+        ends = [(one.fun, self.problem.point(one.x)[0], one.x) for one in found if np.isfinite(one.fun)]
         kept: list[Any] = []
-        for one in ends:
-            level, capacity = one[:2]
+        for level, capacity, x in sorted(ends, key=lambda one: one[0]):
             alike = any(abs(level - o[0]) < _SAME and abs(capacity - o[1]) < 1e3 * _SAME for o in kept)
-            if not alike and (level < ends[0][0] + _NEAR or len(kept) < 2):
-                kept.append(one)
-        self.pool = [one[3] for one in kept[:_POOL]]
-        self.status = Status.CONVERGED if ends[0][4] < _SLOPE else Status.STALLED
-        return ends[0][1], ends[0][2], ends[0][3]
+            if not alike and (not kept or level < kept[0][0] + _NEAR or len(kept) < 2):
+                kept.append((level, capacity, x))
+        return [one[2] for one in kept]
+
+    def chord(self, ratio: float, ends: tuple[Any, Any]) -> tuple[Any, Any, float]:
+        """Return the states on both sides of a ratio and the slope of the hull there."""
+        low, high = ends
+        for _ in range(60):
+            price = (low[1] - high[1]) / (high[0] - low[0])
+            found = self.best(price, anew=not self.pool)
+            if abs(found[0] - ratio) <= _CORNER:  # a corner of the hull, where many prices are right
+                return found, found, price
+            if self.gained(low, found, price) <= 0.0:
+                break
+            low, high = (found, high) if found[0] < ratio else (low, found)
+        return low, high, price
+
+    def gained(self, low: Any, found: Any, price: float) -> float:
+        """Return by how much a state is below a chord, beyond what is rounding."""
+        gain = low[1] + price * low[0] - found[1] - price * found[0]
+        return float(gain - self.problem.closed * self.problem.unit)
 
 
 def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
@@ -326,21 +359,22 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     if ratio >= most:
         raise ValueError(f"`ratio` must be below {most:g}, where nothing is lost; got {ratio:g}.")
     search = _Search(problem, problem.starts(count, generator))
-    zero = problem.start(np.zeros((problem.k, problem.k)), np.zeros(problem.q), np.zeros(len(problem.planes)), 0.0)
-    exact = problem.start(np.eye(problem.k), np.ones(problem.q), np.zeros(len(problem.planes)), 0.0)
-    low, high = (0.0, problem.unit, zero), (most, 0.0, exact)  # nothing and everything kept
-    for _ in range(60):
-        price = (low[1] - high[1]) / (high[0] - low[0])
-        found = search.best(price)
-        level = low[1] + price * low[0]
-        gained = level - (found[1] + price * found[0])
-        if gained <= 1e-14 * problem.unit:
+    zero, q, planes = np.zeros((problem.k, problem.k)), problem.q, np.zeros(len(problem.planes))
+    nothing = 0.0, problem.unit, problem.start(zero, np.zeros(q), planes, 0.0)
+    everything = most, 0.0, problem.start(np.eye(problem.k), np.ones(q), planes, 0.0)
+    ends = nothing, everything
+    for _ in range(5):
+        low, high, price = search.chord(ratio, ends)
+        # codes that are no minima at the first prices may be best at the last
+        again = search.best(price, anew=True)
+        if search.gained(low, again, price) <= 0.0:
             break
-        low, high = (found, high) if found[0] < ratio else (low, found)
-        if high[0] - low[0] < 1e-9:
+        if abs(again[0] - ratio) <= _CORNER:
+            low = high = again
             break
+        ends = (again, everything) if again[0] < ratio else (nothing, again)
     near = np.abs(low[2] - high[2]).max() < 1e-2
-    share = (ratio - low[0]) / (high[0] - low[0])
+    share = (ratio - low[0]) / (high[0] - low[0]) if high[0] > low[0] else 0.0
     if near:  # one kind: on the way between two states of one branch
         x = low[2] + share * (high[2] - low[2])
         parts = [_part(problem, 1.0, x)]

@@ -5,6 +5,7 @@ import pytest
 
 from superposition.solvers import rug
 from superposition.solvers.loss import exact_loss
+from superposition.solvers.minimise import minimise
 from superposition.solvers.unequal import block_optimum, realise_blocks
 from superposition.solvers.unequal.blocks import _Problem
 from superposition.theory.codes import antipodal_loss, antipodal_optimum, loss_bound
@@ -40,7 +41,7 @@ def test_antipodal_pairs_are_blocks_and_skew_ones_are_better():
     a, b = antipodal_optimum(P)
     even = block_losses([[a, -a], [-a, a]], b, 0.0, Features(2, P)).per_feature
     np.testing.assert_allclose(even, antipodal_loss(P), rtol=1e-12)
-    found = block_optimum(Features(2, 1e-3), 0.5)
+    found = block_optimum(Features(2, 1e-3), 0.5, starts=0)
     # the proved bound, which skew pairs reach as p -> 0
     bound = loss_bound(1e-3, 0.5)
     assert bound < found.loss < 1.001 * 25 / 162 * 1e-6
@@ -49,21 +50,24 @@ def test_antipodal_pairs_are_blocks_and_skew_ones_are_better():
 
 
 def test_features_that_exclude_each_other_share_a_direction_and_lose_nothing():
-    assert block_optimum(_pair(exclusive([0, 1], P)), 0.5).loss < 1e-12
+    assert block_optimum(_pair(exclusive([0, 1], P)), 0.5, starts=0).loss < 1e-12
+
+
+@pytest.mark.slow
+def test_four_features_that_exclude_each_other_fit_in_the_plane():
     four = Features(4, P, groups=[exclusive(range(4), P)])
     assert block_optimum(four, 0.5).loss < 1e-9  # a square in the plane
 
 
 def test_who_shares_a_direction():
-    together = block_optimum(_pair(synchronous([0, 1], P)), 0.25).parts[-1].coefficients
-    apart = block_optimum(_pair(exclusive([0, 1], P), 0.5), 0.25).parts[-1].coefficients
+    together = block_optimum(_pair(synchronous([0, 1], P)), 0.25, starts=0).parts[-1].coefficients
+    apart = block_optimum(_pair(exclusive([0, 1], P), 0.5), 0.25, starts=0).parts[-1].coefficients
     assert together[0, 1] / together[0, 0] == pytest.approx(1, rel=1e-3)
     assert apart[0, 1] / apart[0, 0] == pytest.approx(-1, rel=1e-3)
 
 
 def test_the_price_is_the_slope_and_the_gap_is_closed():
-    law = _pair(parent_child(0, [1], P, 0.5))
-    low, middle, high = (block_optimum(law, ratio, starts=2) for ratio in (0.48, 0.5, 0.52))
+    low, middle, high = (block_optimum(Features(1, P), ratio) for ratio in (0.48, 0.5, 0.52))
     assert (low.loss - high.loss) / 0.04 == pytest.approx(middle.price, rel=2e-3)  # curvature: (0.02)²
     assert all(abs(one.gap) < 1e-12 and one.status.good for one in (low, middle, high))
 
@@ -84,7 +88,7 @@ def test_the_gradient_is_that_of_the_lagrangian():
 
 def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
     block = _pair(parent_child(0, [1], P, 0.5))
-    found = block_optimum(block, 0.5)
+    found = block_optimum(block, 0.5, starts=0)
     (part,) = found.parts
     n_blocks = 64
     W_out, W_in, b = realise_blocks(found, block, n_blocks, 0)
@@ -100,6 +104,14 @@ def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
         assert mean == pytest.approx(part.b[i], rel=1e-9)
         row[:2] = 0
         assert row @ S @ row == pytest.approx(part.noise[i] ** 2, rel=0.1)
+
+
+@pytest.mark.slow
+def test_pairs_of_synchronous_pairs_are_the_best_small_model():
+    # one direction for four features, no noise: the exact loss of a model of four features and one neuron
+    pairs = repeated(_pair(synchronous([0, 1], P)), 2)
+    small = minimise(4, 1, pairs, tied=False, starts=10)
+    assert block_optimum(pairs, 0.25, starts=0).loss == pytest.approx(small.loss, rel=1e-4)
 
 
 @pytest.mark.slow

@@ -139,7 +139,14 @@ def _add(t: float, s: float, own: float, x: FloatArray, weight: float, out: Floa
 
 @kernel
 def _pattern(
-    on: IntArray, slopes: FloatArray, b: float, s: float, chance: float, i: int, uniform: bool, out: FloatArray
+    on: IntArray,
+    slopes: FloatArray,
+    b: float,
+    s: float,
+    chance: float,
+    i: int,
+    uniform: bool,
+    out: FloatArray,
 ) -> None:
     """Add one pattern of on and off.
 
@@ -189,7 +196,12 @@ def _pattern(
 
 @kernel
 def losses(
-    patterns: IntArray, chances: FloatArray, uniform: bool, alpha: FloatArray, b: FloatArray, variance: FloatArray
+    patterns: IntArray,
+    chances: FloatArray,
+    uniform: bool,
+    alpha: FloatArray,
+    b: FloatArray,
+    variance: FloatArray,
 ) -> FloatArray:
     """Return for each output its loss, and the derivatives by variance, bias and coefficients."""
     k = b.size
@@ -288,7 +300,9 @@ def root(covariance: FloatArray) -> FloatArray:
     return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
 
 
-def least_noise(capacity: npt.ArrayLike, coefficients: npt.ArrayLike, covariance: npt.ArrayLike) -> FloatArray:
+def least_noise(
+    capacity: npt.ArrayLike, coefficients: npt.ArrayLike, covariance: npt.ArrayLike
+) -> FloatArray:
     r"""Least variance of what rows hear of other blocks, :math:`z'(C^{-1} - 1)z`, :math:`z = S^{1/2}\alpha`.
 
     Parameters

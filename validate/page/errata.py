@@ -30,6 +30,10 @@ _SOURCES = {
         "n features of importance I_i, m neurons; W_i is the encoding of feature i, b the bias; features are "
         "off with probability S, and L_k is the loss where k are on.",
     ),
+    "prieto2026": (
+        "Prieto et al. (2026)",
+        "M = W W' of a tied model with a ReLU, S the covariance of the words; a word is on or off.",
+    ),
     "mais2026": (
         "Open problems of mathematics for AI safety (lionellevine/MAIS, 2026)",
         "n features, on with probability p and then uniform on [0, 1], m neurons; a loss is summed over "

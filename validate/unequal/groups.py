@@ -243,7 +243,9 @@ def run_blocks(
             main = max(code.parts, key=lambda part: part.share)
             size = len(main.b)
             coefficients[i, k, :size, :size] = main.coefficients
-            dropped[i, k] = sum(part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts)
+            dropped[i, k] = sum(
+                part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts
+            )
         best = int(np.argmin(predicted[i]))
         for j, n in enumerate(sizes):
             every = repeated(law, n // 2)

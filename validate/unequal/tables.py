@@ -63,15 +63,17 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
 
 
 def constructive(M: FloatArray, covariance: FloatArray) -> float:
-    """Return the mean over outputs of Cov(x_i, sum over j != i of M_ij x_j)/Var x_i.
+    """Return which share of the covariance of features and outputs, sum of M_ij S_ij, the other features add.
 
-    Positive where what the others add to an output goes with the feature that it wants.
+    Positive where what others add to an output goes with the feature that it wants; 0 for independent ones.
     """
     off = M - np.diag(M.diagonal())
-    return float(np.mean(np.sum(off * covariance, axis=1) / covariance.diagonal()))
+    return float(np.sum(off * covariance) / np.sum(M * covariance))
 
 
-def _trained(law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+def _trained(
+    law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
+) -> tuple[FloatArray, FloatArray]:
     """Train tied models from linear layers' first weights; return their W (seed, n, m) and biases."""
     torch = load_torch()
     n = law.n_features
