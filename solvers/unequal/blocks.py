@@ -17,7 +17,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import frozen
-from ...theory.unequal.blocks import block_law, losses, repeated, root, table
+from ...theory.unequal.blocks import block_law, losses, root, table
 from ..results import Status, result
 
 __all__ = ["BlockOptimum", "BlockPart", "block_optimum", "realise_blocks"]
@@ -227,7 +227,7 @@ class _Problem:
         return found
 
     def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
-        """Return the Lagrangian and the largest entry of its projected gradient, in units of the zero model."""
+        """Return the Lagrangian and the largest entry of its projected gradient, in the same units."""
         level, by = self.value(x, price)
         moved = np.clip(x - by / self.unit, *self.bounds)
         return level / self.unit, float(np.abs(x - moved).max())

@@ -135,7 +135,8 @@ def test_a_weakened_table_keeps_its_probabilities():
 
 def test_copies_are_independent():
     law = unequal.repeated(_law("exclusive", scale=[1.0, 3.0], importance=[2.0, 1.0]), 3)
-    assert law.scale.tolist() == [1, 3] * 3 and law.importance.tolist() == [2, 1] * 3
+    assert law.scale.tolist() == [1, 3] * 3
+    assert law.importance.tolist() == [2, 1] * 3
     assert np.abs(law.covariance()[:2, 2:]).max() == 0 < abs(law.covariance()[2, 3])
 
 

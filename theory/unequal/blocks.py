@@ -9,19 +9,19 @@ law inside. Write :math:`x_g = \bar x_g + S_g^{1/2} w_g`, so that w is white, an
 
 the *capacity matrix* of the block: for a block of one feature it is the capacity of Scherlis et al. (2022).
 
-**What a row pays.** Row i writes the coefficients alpha (k,) on its own block and so has there :math:`z =
-E_g' r_i = S_g^{1/2} \alpha`. What it hears of all other blocks has the variance :math:`|r_i|^2 - |z|^2`. As
-:math:`r_i = P r_i`, z = E_g' P r_i lies in the range of E_g' P, which is that of C_g. Among all r in the range
-of P with E_g' r = z the shortest is :math:`P E_g \mu` with :math:`C_g \mu = z`: any other differs from it by
-some d = P d with E_g' d = 0, and d' P E_g mu = (E_g' d)' mu = 0. So
+**What a row pays.** Row i writes the coefficients alpha (k,) on its own block and so has there
+:math:`z = E_g' r_i = S_g^{1/2} \alpha`. What it hears of all other blocks has the variance :math:`|r_i|^2 -
+|z|^2`. As :math:`r_i = P r_i`, z = E_g' P r_i lies in the range of E_g' P, which is that of C_g. Among all r
+in the range of P with E_g' r = z the shortest is :math:`P E_g \mu` with :math:`C_g \mu = z`: any other
+differs from it by some d = P d with E_g' d = 0, and d' P E_g mu = (E_g' d)' mu = 0. So
 
 .. math:: s^2 = |r_i|^2 - |z|^2 \ge z' (C_g^{-1} - 1) z,
 
 with equality iff r_i = P E_g mu (`least_noise`).
 
-**When it is attained.** Let q of n_blocks blocks have the capacity matrix V diag(c) V', and q c_a be whole. With
+**When it is attained.** Let q blocks have the capacity matrix V diag(c) V', and all q c_a be whole. With
 projections P_a (q, q) of rank q c_a and constant diagonal (tight frames; they exist for every size and rank)
-the sum over a of P_a in the coordinates V' w is a projection, and its block is V diag(c) V' in every block. So
+the sum over a of P_a in the coordinates V' w is a projection, and V diag(c) V' is its part in every block. So
 any list of capacity matrices with the right traces is attained, up to the rounding of the ranks.
 
 **The loss.** With many other blocks, none of them large, what a row hears is normal (Lindeberg), so that the
@@ -138,6 +138,21 @@ def _add(t: float, s: float, own: float, x: FloatArray, weight: float, out: Floa
 
 
 @kernel
+def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
+    """Write which features are on, the steepest slope first; return how many are."""
+    count = 0
+    for j in range(on.size):
+        if on[j]:
+            place = count
+            while place > 0 and abs(slopes[order[place - 1]]) < abs(slopes[j]):
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = j
+            count += 1
+    return count
+
+
+@kernel
 def _pattern(
     on: IntArray,
     slopes: FloatArray,
@@ -154,18 +169,14 @@ def _pattern(
     each of the others by 8 points.
     """
     k = on.size
-    x, order, count, start = np.zeros(k), np.zeros(k, np.int64), 0, b
-    for j in range(k):
-        if on[j] and not uniform:
-            x[j] = 1.0
-            start += slopes[j]
-        elif on[j]:
-            place = count
-            while place > 0 and abs(slopes[order[place - 1]]) < abs(slopes[j]):
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = j
-            count += 1
+    x, order = np.zeros(k), np.zeros(k, np.int64)
+    count, start = 0, b
+    if uniform:
+        count = _steepest_first(on, slopes, order)
+    else:
+        for j in range(k):
+            x[j] = on[j]
+            start += slopes[j] * on[j]
     nodes = np.empty((4, 220))
     x1, w1, x2, w2 = nodes[0], nodes[1], nodes[2], nodes[3]
     first, second = order[0], order[min(1, k - 1)]

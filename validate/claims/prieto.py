@@ -27,8 +27,8 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
         "Interference is constructive where sum_{j!=i} M_ij S_ij > 0: what the others add to output i goes "
         "with feature i. Words around a circle, tied models of least exact loss: the other words add "
         f"{float(at['best_constructive'].min()):.0%} or more of tr(M S); trained without decay "
-        f"{float(added.min()):.0%} or more. Of two features that are on together (p = 0.1, ratio 1/4) the best "
-        f"code of many pairs reads both for each, with weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}.",
+        f"{float(added.min()):.0%} or more. Of two features that are on together (p = 0.1, ratio 1/4) the "
+        f"best code of many pairs reads both for each, with weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}.",
         experiment(
             "printed", "least share of others, best", at["best_constructive"].min(), ">", 0.3, origin=ds
         ),
@@ -59,8 +59,8 @@ def p2(quick: bool, ds: xr.Dataset) -> Evidence:
     p, ratio = float(ds["p"][0]), float(ds["ratio"][0])
     apart = partner[kind == "exclusive"]
     return evidence(
-        f"For independent pairs of features with equal p = {p:g} and ratio {ratio:g}, many pairs, and the best "
-        "codes found of blocks of one or two pairs. Weights of the partner over the own one: "
+        f"For independent pairs of features with equal p = {p:g} and ratio {ratio:g}, many pairs, and the "
+        "best codes found of blocks of one or two pairs. Weights of the partner over the own one: "
         + "; ".join(f"{a} {s:g}: {w:+.2f}" for a, s, w in zip(kind, strength, partner, strict=True))
         + ". In blocks of two pairs that are on together a direction has one pair at each end: constructive "
         "inside, filtered between, in the same model. That no better codes exist is not proved.",
@@ -98,9 +98,9 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
     (spread, rise), (own_spread, own_rise) = circle(gram), circle(trained)
     S = ds["covariance"].sel(strength=1.0).values
     return evidence(
-        f"{n} words, {m} neurons: entries M_ij of the best tied model differ by {spread:.1%} of M_ii at equal "
-        f"distances around the circle, and fall with the distance; of a trained one by {own_spread:.1%}. The "
-        f"other words add {constructive(gram, S):.0%} of tr(M S).",
+        f"{n} words, {m} neurons: entries M_ij of the best tied model differ by {spread:.1%} of M_ii at "
+        f"equal distances around the circle, and fall with it; of a trained one by {own_spread:.1%}. "
+        f"The other words add {constructive(gram, S):.0%} of tr(M S).",
         numeric("printed", "best: spread of M_ij at one distance / M_ii", spread, "<=", 0.05),
         numeric("printed", "best: largest rise of M_ij from a distance to the next / M_ii", rise, "<", 0),
         experiment("printed", "trained: spread / M_ii", own_spread, "<=", 0.1, origin=ds),

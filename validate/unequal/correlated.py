@@ -1,4 +1,4 @@
-"""What the report shows of features that depend on each other: experiments and topics for the room's section."""
+"""What the report shows of features that depend on each other: experiments and topics of the section."""
 
 import numpy as np
 import xarray as xr
@@ -12,9 +12,10 @@ from .tables import run_tables
 
 TEXT = """
 Blocks of features that depend on each other, and on other blocks no more, have a capacity matrix each: the
-block of a projection on the rows. A row pays for what it writes on its block with a normal noise, and the best
-matrices and coefficients follow at one price of capacity. Features that exclude each other share a direction
-at opposite ends, features that are on together on the same side, and two such pairs at opposite ends again.
+block of a projection on the rows. A row pays for what it writes on its block with a normal noise, and the
+best matrices and coefficients follow at one price of capacity. Features that exclude each other share a
+direction at opposite ends, features that are on together on the same side, and two such pairs at
+opposite ends again.
 """
 
 PAIRS = (("exclusive", 0.5), ("exclusive", 1.0), ("synchronous", 0.5), ("synchronous", 1.0))
@@ -124,10 +125,10 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset) -> Shown:
         )
         said.append(f"{mean / least:.3f} ± {half / least:.3f} ({_label(ds, i)})")
     text = (
-        f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to many "
-        f"features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the best "
-        f"code of blocks of one or two pairs: {'; '.join(said)}. Exclusive features share a direction with "
-        "their partner, at opposite ends; synchronous ones read their partner on the same side, and are "
+        f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
+        f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the "
+        f"best code of blocks of one or two pairs: {'; '.join(said)}. Exclusive features share a direction "
+        "with their partner, at opposite ends; synchronous ones read their partner on the same side, and are "
         "opposed to features of another pair."
     )
     columns = ["pairs", "strength"]
@@ -137,8 +138,9 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset) -> Shown:
     columns += ["partner", "opposed"]
     caption = (
         f"Losses per feature; means over {trained.sizes['seed']} seeds with {LEVEL:.0%} intervals, after "
-        f"{int(ds['steps'][-1])} steps; then the loss after {int(ds['steps'][0])} over it. Partner: M_ij/M_ii "
-        "for j the other of the pair. Opposed: features with -1/2 or less for some feature of another pair."
+        f"{int(ds['steps'][-1])} steps; then the loss after {int(ds['steps'][0])} over it. Partner: "
+        "M_ij/M_ii for j the other of the pair. Opposed: features with -1/2 or less for some feature of "
+        "another pair."
     )
     figure = Figure(
         "groups",
@@ -156,16 +158,16 @@ def show_tables(ds: xr.Dataset) -> Shown:
     first = ds["decay"].values[0]
     reached = (at["trained"].sel(decay=first) / at["best"]).min("seed")
     text = (
-        f"Words around a circle ({ds.attrs['n_features']} of them, as in the code of Prieto et al. 2026): the "
-        f"best tied model with {', '.join(map(str, ds['n_hidden'].values))} neurons has "
+        f"Words around a circle ({ds.attrs['n_features']} of them, as in the code of Prieto et al. 2026): "
+        f"the best tied model with {', '.join(map(str, ds['n_hidden'].values))} neurons has "
         f"{span(at['best'] / at['linear'], '.3f')} times the loss of the principal components, with "
-        f"independent words {span(free['best'] / free['linear'], '.3f')} times. Of the covariance of words and "
-        f"outputs the other words add {span(at['best_constructive'], '.0%')}. The best of the models trained "
-        f"with decay {first:g} has {span(reached, '.3f')} times the least loss."
+        f"independent words {span(free['best'] / free['linear'], '.3f')} times. Of the covariance of words "
+        f"and outputs the other words add {span(at['best_constructive'], '.0%')}. The best of the models "
+        f"trained with decay {first:g} has {span(reached, '.3f')} times the least loss."
     )
     caption = (
-        f"Left: M = W W' of the best model with {int(ds['n_hidden'][0])} neurons; neighbours share directions. "
-        f"Right: losses, trained ones with {LEVEL:.0%} intervals."
+        f"Left: M = W W' of the best model with {int(ds['n_hidden'][0])} neurons; neighbours share "
+        f"directions. Right: losses, trained ones with {LEVEL:.0%} intervals."
     )
     figure = Figure("tables", "Words around a circle", caption, ds, (plot_gram, plot_tables))
     return Shown(text, [figure])

@@ -1,7 +1,8 @@
-"""Tables of patterns as in Prieto et al. (2026): the best Gram matrix, that of the principal components, trained ones.
+r"""Tables of patterns as in Prieto et al. (2026): the best model, principal components, trained ones.
 
-Words around a circle: a place l among n is drawn, and word i is on with the probability 1/(1 + exp(-s cos(2 pi
-(l - i)/n))), s the sharpness, independently given l. So neighbours are on together, and opposite words are not.
+Words around a circle: a place l among n is drawn, and word i is on with the probability :math:`1/(1 +
+e^{-s \cos(2 \pi (l - i)/n)})`, s the sharpness, independently given l. So neighbours are on together, and
+opposite words are not.
 """
 
 from collections.abc import Sequence
@@ -125,8 +126,9 @@ def run_tables(
     xarray.Dataset
         Of (strength, n_hidden): ``best``, exact loss of the best model found, ``linear``, that of the best
         affine model, their ``best_constructive`` and ``linear_constructive`` (see `constructive`), and
-        ``gram`` (…, output, feature), M = W W' of the best. Of (strength, decay, n_hidden, seed): ``trained``,
-        exact loss, ``trained_constructive``; ``trained_gram`` of the first seed. ``covariance`` (strength, …).
+        ``gram`` (…, output, feature), M = W W' of the best. Of (strength, decay, n_hidden, seed):
+        ``trained``, exact loss, ``trained_constructive``; ``trained_gram`` of the first seed.
+        ``covariance`` (strength, …).
 
     Raises
     ------
