@@ -18,7 +18,9 @@ def test_what_is_shown_of_pairs():
     pytest.importorskip("torch", reason="training needs PyTorch")
     trained = unequal.run_groups(CASES, [8, 16], [0, 1], steps=[20, 40], samples=1024)
     solved = unequal.run_blocks(CASES, [8, 16], [0], starts=0)
-    shown = show_groups(trained, solved)
+    polished = unequal.run_polished(CASES, [0, 1], n_features=8, steps=40, descents=3)
+    assert np.all(polished["polished"] <= polished["trained"])
+    shown = show_groups(trained, solved, polished)
     assert len(shown.tables[0].rows) == 2
     assert "nan" not in shown.text
     wrong = unequal.run_blocks(CASES[:1], [8], [0], starts=0)

@@ -7,11 +7,13 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.loss import exact_loss
+from ...solvers.minimise import descend as polish
 from ...solvers.unequal import block_optimum, realise_blocks
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, exclusive, synchronous
 from ...theory.unequal import block_capacities, repeated, weakened
+from ..experiment import from_rows
 from ..training import DROPPED
 from ..training.engine import load_torch
 from ..training.loop import descend
@@ -187,6 +189,62 @@ def run_groups(
         {**_coordinates(cases), "n_features": sizes, "steps": lengths, "seed": seeds},
         {"batch": batch, "samples": samples},
     )
+
+
+def run_polished(
+    cases: Sequence[Case] = (("synchronous", 1.0, 0.1, 0.25),),
+    seeds: Sequence[int] = range(2),
+    *,
+    n_features: int = 16,
+    steps: int = 3000,
+    batch: int = 256,
+    descents: int = 40,
+) -> xr.Dataset:
+    """Train small models as `run_groups` does, and descend from there by the exact gradient.
+
+    Parameters
+    ----------
+    cases, seeds, steps, batch
+        As for `run_groups`.
+    n_features : int
+        Even.
+    descents : int
+        Steps of L-BFGS on the exact loss.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``trained``, ``polished`` (case, seed), exact losses per feature before and after; ``partner`` and
+        the others of `geometry`, after.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    ImportError
+        If PyTorch is not installed.
+
+    Examples
+    --------
+    >>> ds = run_polished(n_features=4, seeds=[0], steps=100, descents=5)
+    >>> bool((ds["polished"] <= ds["trained"]).all())
+    True
+    """
+    n = 2 * arguments.integer("n_features", n_features // 2 if n_features % 2 == 0 else 0, 2)
+    seeds = [arguments.integer("seeds", seed, 0) for seed in seeds]
+    steps, batch = arguments.integer("steps", steps, 1), arguments.integer("batch", batch, 1)
+    rows = []
+    for kind, strength, p, ratio in cases:
+        law = pair_law(kind, strength, p)
+        every = repeated(law, n // 2)
+        found = _train(law, n // 2, max(1, round(ratio * n)), steps, batch, seeds)
+        for encoder, decoder, bias in zip(*(one.double().numpy() for one in found), strict=True):
+            start = exact_loss(decoder @ encoder.T, bias[0], every, tol=1e-7).loss
+            end = polish(decoder, encoder.T, bias[0], every, steps=descents)
+            row = {"trained": start, "polished": end.loss, **geometry(end.W_out @ end.W_in, every)}
+            rows.append(row)
+    ds = from_rows(rows, case=len(cases), seed=len(seeds))
+    return ds.assign_coords({**_coordinates(cases), "seed": seeds}).assign_attrs(n_features=n, steps=steps)
 
 
 def run_blocks(
