@@ -210,7 +210,9 @@ class _Problem:
         for _ in range(count):
             alpha = whole + 0.5 * rng.normal(size=(k, k))
             angles = rng.uniform(-np.pi / 2, np.pi / 2, len(self.planes))
-            found.append(self.start(alpha, rng.random(q), angles, -0.3 * rng.random() * deviation.mean()))
+            found.append(
+                self.start(alpha, rng.uniform(size=q), angles, -0.3 * rng.random() * deviation.mean())
+            )
         return found
 
     def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> Any:

@@ -31,10 +31,10 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     check_axes(ax)
     least = ds["predicted"].min("pairs")
     for i in range(ds.sizes["case"]):
-        last = ds["trained"].isel(case=i, steps=-1).transpose("n_features", "seed")
+        last = ds["trained"].isel(case=i, steps=-1).dropna("n_features").transpose("n_features", "seed")
         draw_means(
             ax,
-            ds["n_features"].values,
+            last["n_features"].values,
             (last / least[i]).values,
             color=f"C{i}",
             fmt="o-",
@@ -103,22 +103,23 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
     """Say and show how trained pairs compare with the best codes of blocks."""
     ds = merged(trained, solved)
     rows, said = [], []
-    limit, gained = extrapolated(ds), ds["trained"].isel(steps=0) / ds["trained"].isel(steps=-1)
+    limit = extrapolated(ds)
     for i in range(ds.sizes["case"]):
         at = ds.isel(case=i)
         code = float(at["predicted"].min())
         mean, half = student(limit.isel(case=i).values)
-        largest = at.isel(n_features=-1)
+        largest = at.dropna("n_features", subset=["trained"]).isel(n_features=-1)  # not all have all sizes
         own = student(largest["trained"].isel(steps=-1).values)
         rows.append(
             [
                 str(at["kind"].values),
                 f"{float(at['strength']):g}",
                 *(f"{float(value):.3g}" for value in at["predicted"]),
+                f"{int(largest['n_features'])}",
                 f"{float(largest['constructed'].mean()):.3g}",
                 f"{own[0]:.3g} ± {own[1]:.1g}",
                 f"{mean:.3g} ± {half:.1g}",
-                f"{float(gained.isel(case=i, n_features=-1).mean()):.3f}",
+                f"{float((largest['trained'][0] / largest['trained'][-1]).mean()):.3f}",
                 f"{float(largest['partner'].mean()):+.2f}",
                 f"{float(largest['opposed'].mean()):.0%}",
             ]
@@ -127,8 +128,8 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
     least = ds["predicted"].min("pairs").values
     ends = [span(polished["polished"].isel(case=i) / least[i], ".3f") for i in range(ds.sizes["case"])]
     text = (
-        f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to many "
-        f"features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the best "
+        f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
+        f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the best "
         f"code of blocks of one or two pairs: {'; '.join(said)}. Training has not arrived: models of "
         f"{polished.attrs['n_features']} features that go on by the exact gradient end at {'; '.join(ends)} "
         "times that code, in the same order. Below 1 larger blocks share directions, and the code is a bound "
@@ -137,8 +138,7 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
     )
     columns = ["pairs", "strength"]
     columns += [f"code, {count} pair{'s' * (count > 1)}" for count in ds["pairs"].values]
-    n = int(ds["n_features"][-1])
-    columns += [f"its matrix, n = {n}", f"trained, n = {n}", "trained, limit", "shorter / longer"]
+    columns += ["n", "its matrix of this size", "trained", "trained, limit", "shorter / longer"]
     columns += ["partner", "opposed"]
     caption = (
         f"Losses per feature; means over {trained.sizes['seed']} seeds with {LEVEL:.0%} intervals, after "
