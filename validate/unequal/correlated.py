@@ -129,8 +129,8 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
     ends = [span(polished["polished"].isel(case=i) / least[i], ".3f") for i in range(ds.sizes["case"])]
     text = (
         f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
-        f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the best "
-        f"code of blocks of one or two pairs: {'; '.join(said)}. Training has not arrived: models of "
+        f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the "
+        f"best code of blocks of one or two pairs: {'; '.join(said)}. Training has not arrived: models of "
         f"{polished.attrs['n_features']} features that go on by the exact gradient end at {'; '.join(ends)} "
         "times that code, in the same order. Below 1 larger blocks share directions, and the code is a bound "
         "from above. Synchronous features read their partner on the same side, and are opposed to "
