@@ -203,6 +203,7 @@ EXPERIMENTS = {
     ),
     "tables": Experiment(
         run_tables,
+        quick={"n_hidden": (2,), "decays": (0.0,), "steps": 1500, "starts": 1},
         full={"n_hidden": (2, 4, 6), "decays": (0.0, 1.0, 6.0)},
         stored="unequal_tables.nc",
         torch=True,
