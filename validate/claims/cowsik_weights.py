@@ -432,8 +432,8 @@ def c32(quick: bool) -> Evidence:
         f"{first:.1%} at n_s = {sizes[0]} and {last:.1%} at {sizes[-1]}, the mean size over {rugs} rugs, "
         f"with the power {slope:.2f} of n_s. A first run with fewer rugs of up to 256 features had not "
         "shown the limit of the power; sizes and seeds were changed after it, the limit was not. Weights "
-        "that treat edges in their own way were looked for where the edges are a perfect matching: blocks of two "
-        "features. That no better ones exist is not proved, and other sparse graphs are not asked here.",
+        "that treat edges in their own way were looked for where the edges are a perfect matching: blocks of "
+        "two features. That no better ones exist is not proved, and other sparse graphs are not asked here.",
         says(
             "with the rug's weights the loss of many features is that of independent ones with the same p: "
             f"a sparse graph changes it by a share that falls as n_s^({slope.value:.2f})",
@@ -443,8 +443,8 @@ def c32(quick: bool) -> Evidence:
         ),
         says(
             f"other weights do better: for neighbours that are on together one shared direction for each "
-            f"pair has {pair:.2f} of the rug's loss, two pairs at opposite ends of one have {opposite:.2f}; for "
-            f"neighbours that exclude each other opposite ends of one direction have {apart:.2f}",
+            f"pair has {pair:.2f} of the rug's loss, two pairs at opposite ends of one have {opposite:.2f}; "
+            f"for neighbours that exclude each other opposite ends of one direction have {apart:.2f}",
             numeric("answer", "best code of pairs on together / rug, in the limit", pair, "<=", 0.7),
             numeric("answer", "exact loss of its matrix, 256 features / rug", made, "<=", 0.7),
             numeric("answer", "two pairs at opposite ends, exact / rug", opposite, "<=", 0.4),
