@@ -404,7 +404,7 @@ def _frame(size: int, rank: int, rng: np.random.Generator) -> FloatArray:
 
 
 def realise_blocks(
-    best: BlockOptimum, law: Features, n_blocks: int, rng: Any = 0
+    best: BlockOptimum, law: Features, n_blocks: int, *, rng: Any = 0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Build a model of finite size: every direction of the blocks is a tight frame over the blocks.
 

@@ -91,7 +91,7 @@ def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
     found = block_optimum(block, 0.5, starts=0)
     (part,) = found.parts
     n_blocks = 64
-    W_out, W_in, b = realise_blocks(found, block, n_blocks, 0)
+    W_out, W_in, b = realise_blocks(found, block, n_blocks, rng=0)
     law, M = repeated(block, n_blocks), W_out @ W_in
     assert abs(W_out.shape[1] - 64) <= 1
     rounding = 1 / n_blocks  # ranks are whole numbers
@@ -121,7 +121,7 @@ def test_exact_losses_approach_the_limit_like_one_over_n(table):
     found = block_optimum(block, 0.25)
     gaps = []
     for n_blocks in (64, 256):
-        W_out, W_in, b = realise_blocks(found, block, n_blocks, 0)
+        W_out, W_in, b = realise_blocks(found, block, n_blocks, rng=0)
         rows = np.arange(0, 2 * n_blocks, n_blocks // 16 + 1)
         part = exact_loss(W_out @ W_in, b, repeated(block, n_blocks), tol=1e-6, rows=rows)
         gaps.append(part.loss / found.loss - 1)

@@ -400,7 +400,7 @@ def _codes_for_edges() -> tuple[float, float, float, float]:
     least = optimum(P, RATIO).loss
     pair = Features(2, P, groups=[synchronous([0, 1], P)])
     best = block_optimum(pair, RATIO, starts=1)
-    W_out, W_in, b = realise_blocks(best, pair, 128, 0)
+    W_out, W_in, b = realise_blocks(best, pair, 128, rng=0)
     made = exact_loss(W_out @ W_in, b, repeated(pair, 128), tol=1e-5, rows=range(0, 256, 15)).loss
     ends = np.array([1.0, 1.0, -1.0, -1.0])
     opposite = exact_loss(np.outer(ends, ends) / 2, 0.0, repeated(pair, 2)).loss

@@ -309,7 +309,7 @@ def run_blocks(
             every = repeated(law, n // 2)
             for s, seed in enumerate(seeds):
                 block = repeated(law, pairs[best])
-                W_out, W_in, b = realise_blocks(codes[best], block, n // block.n_features, seed)
+                W_out, W_in, b = realise_blocks(codes[best], block, n // block.n_features, rng=seed)
                 constructed[i, j, s] = exact_loss(W_out @ W_in, b, every, tol=1e-5).loss
     return xr.Dataset(
         {
