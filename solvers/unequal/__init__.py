@@ -1,17 +1,22 @@
-"""Features that differ, in the large: the best split of the hidden neurons, matrices that realise it."""
+"""Features that differ or depend on each other, in the large: the best codes, matrices that realise them."""
 
+from .blocks import BlockOptimum, BlockPart, block_optimum, realise_blocks
 from .realise import realise
 from .split import CODES, KINDS, Split, optimum
 from .width import MeanField, WidthLaw, mean_field, width_law
 
 __all__ = [
+    "BlockOptimum",
+    "BlockPart",
     "CODES",
     "KINDS",
     "MeanField",
     "Split",
     "WidthLaw",
+    "block_optimum",
     "mean_field",
     "optimum",
     "realise",
+    "realise_blocks",
     "width_law",
 ]

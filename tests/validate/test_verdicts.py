@@ -17,6 +17,7 @@ ROWS = {
     "elhage2022": [f"E{k}" for k in range(1, 10)],
     "liu2025": ["U3", "U4", "U5"],
     "scherlis2022": ["U1", "U2"],
+    "prieto2026": ["P1", "P2", "P3"],
     "mais2026": ["O4", "O40", "O42", "O44", "O47", "O49", "O50", "O51"],
 }
 
@@ -69,6 +70,7 @@ EXPECTED = {
     "E3": "holds with a correction",  # pairs have L_0 + L_1 = 0
     "E4": "holds with a correction",  # the importance is missing
     "E6": "holds",
+    "P2": "question, answered",  # exclusive pairs oppose, synchronous ones share and oppose another pair
     "O4": "question, answered",  # it jumps; the rest of the problem is not asked here
     "O40": "holds",  # a theorem as features are rare
     "O42": "question, answered",  # boxes, and a theorem

@@ -39,6 +39,10 @@ _SOURCES = {
         "Scherlis et al. (2022)",
         "W_i is the encoding of feature i in D dimensions, C_i its capacity, L the loss.",
     ),
+    "prieto2026": (
+        "Prieto et al. (2026)",
+        "M = W W' of a tied model with a ReLU, S the covariance of the words; a word is on or off.",
+    ),
     "mais2026": (
         "Open problems of mathematics for AI safety (lionellevine/MAIS, 2026)",
         "n features, on with probability p and then uniform on [0, 1], m neurons; a loss is summed over "

@@ -1,6 +1,20 @@
-"""Features that differ: the width law, trained beside theory."""
+"""Features that differ or depend on each other, trained beside theory."""
 
+from .correlated import plot_gram, plot_groups, plot_tables
+from .groups import run_blocks, run_groups, run_polished
 from .scaling import plot_width
+from .tables import run_tables
 from .width import run_split, run_width
 
-__all__ = ["plot_width", "run_split", "run_width"]
+__all__ = [
+    "plot_gram",
+    "plot_groups",
+    "plot_tables",
+    "plot_width",
+    "run_blocks",
+    "run_groups",
+    "run_polished",
+    "run_split",
+    "run_tables",
+    "run_width",
+]

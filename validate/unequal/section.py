@@ -1,6 +1,12 @@
-"""The part of the report on features that differ."""
+"""The part of the report on features that differ or depend on each other."""
 
 from ..experiment import Section
-from .scaling import EXPERIMENTS, TEXT, TOPICS
+from . import correlated, scaling
 
-SECTION = Section("unequal", "Features that differ: capacities and the width law", TEXT, EXPERIMENTS, TOPICS)
+SECTION = Section(
+    "unequal",
+    "Features that differ or depend on each other",
+    scaling.TEXT + correlated.TEXT,
+    scaling.EXPERIMENTS | correlated.EXPERIMENTS,
+    [*scaling.TOPICS, *correlated.TOPICS],
+)

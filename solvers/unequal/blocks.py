@@ -1,0 +1,473 @@
+r"""The best capacity matrix and coefficients of blocks of features that depend on each other.
+
+With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of
+(1 - g_a²) t_ia², smooth in V, g and t up to g = 0 (a direction dropped) and g = 1 (kept exactly). At a price
+lambda of capacity each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and biases:
+L-BFGS-B with the exact gradient, from many starts. The least over mixtures of blocks at a ratio is the lower
+convex hull of loss over capacity, which the slopes of chords find.
+"""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+from ...theory.results import frozen
+from ...theory.unequal.blocks import block_law, losses, root, table
+from ..results import Status, result
+
+__all__ = ["BlockOptimum", "BlockPart", "block_optimum", "realise_blocks"]
+
+# Ends of descents count as one if objective and capacity differ by less, in units of the zero model's loss.
+_SAME = 1e-9
+# A state is kept for other prices while its objective is within this share of the least.
+_NEAR = 0.05
+# Capacities per feature that differ by less are one.
+_CORNER = 1e-9
+# Largest entry of the projected gradient of a descent that has converged, in the same units.
+_SLOPE = 1e-6
+# Steps of a descent at most, those of the first one from each start, and how many of these go on.
+_STEPS, _FIRST, _POOL = 500, 60, 5
+
+
+@result
+class BlockPart:
+    """A kind of block and the share of the blocks that are of this kind.
+
+    Attributes
+    ----------
+    share : float
+        Between 0 and 1.
+    capacity : (k, k) ndarray of float64
+        Capacity matrix C, in the coordinates of the symmetric root of the covariance.
+    coefficients : (k, k) ndarray of float64
+        Row i is what output i writes on the features of its block: positive entries beside the diagonal share
+        a direction, negative ones are opposite.
+    b, noise : (k,) ndarray of float64
+        Biases, the means of what is heard included; standard deviations of what is heard of other blocks.
+    per_feature : (k,) ndarray of float64
+        Expected squared errors, without importance.
+    loss : float
+        Mean of importance times `per_feature`.
+    ratio : float
+        tr C/k: neurons per feature.
+    directions, capacities : ndarray of float64
+        Eigenvectors (k, q), as columns, and eigenvalues (q,) of C.
+    """
+
+    share: float
+    capacity: FloatArray
+    coefficients: FloatArray
+    b: FloatArray
+    noise: FloatArray
+    per_feature: FloatArray
+    loss: float
+    ratio: float
+    directions: FloatArray
+    capacities: FloatArray
+
+
+@result
+class BlockOptimum:
+    """The best mixture of blocks at a ratio.
+
+    Attributes
+    ----------
+    parts : tuple of BlockPart
+        One, or two where a mixture is better than any one kind.
+    loss : float
+        Per feature: the mean of importance times squared error.
+    price : float
+        What a neuron per feature more would take off the loss.
+    gap : float
+        `loss` less the least Lagrangian found at this price: 0 to rounding if the search is finished. It is a
+        certificate as far as the starts found the least one; that they did is not proved.
+    starts, steps : int
+        Random starts, steps of all descents.
+    status : Status
+        How the last descent ended.
+    """
+
+    parts: tuple[BlockPart, ...]
+    loss: float
+    price: float
+    gap: float
+    starts: int
+    steps: int
+    status: Status
+
+
+class _Problem:
+    """The Lagrangian of one block, with its gradient; features in units of their scales."""
+
+    def __init__(self, law: Features) -> None:
+        self.law, self.k = law, law.n_features
+        self.patterns, self.chances = table(law)
+        self.uniform = law.values == "uniform"
+        self.weights = law.importance * law.scale**2 / self.k
+        self.covariance = law.covariance() / np.outer(law.scale, law.scale)
+        self.root = root(self.covariance)
+        self.q = self.root.shape[1]
+        # the coefficients that write z: exact where the covariance has full rank, else the shortest
+        self.unroot = np.linalg.pinv(self.root).T
+        self.mean = law.mean / law.scale
+        self.planes = list(combinations(range(self.q), 2))
+        self.unit = float(self.weights @ np.diag(self.covariance))
+        free, all_free = np.full(len(self.planes), np.inf), np.full((self.q + 1) * self.k, np.inf)
+        zero, one = np.zeros(self.q), np.ones(self.q)
+        self.bounds = np.concatenate([-free, zero, -all_free]), np.concatenate([free, one, all_free])
+        # the search stops here: the losses of three and four features are not better than this
+        self.closed = 1e-14 if self.k <= 2 else 1e-9
+        self.steps = 0
+
+    def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        angles, g, t, b = np.split(x, np.cumsum([len(self.planes), self.q, self.q * self.k]))
+        return angles, g, t.reshape(self.k, self.q), b
+
+    def rotation(self, angles: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+        """Return the product of plane rotations and its derivatives by the angles."""
+        turns, slopes = [], []
+        for (i, j), angle in zip(self.planes, angles.tolist(), strict=True):
+            turn, slope = np.eye(self.q), np.zeros((self.q, self.q))
+            turn[i, i] = turn[j, j] = slope[j, i] = np.cos(angle)
+            turn[j, i] = np.sin(angle)
+            turn[i, j] = slope[i, i] = slope[j, j] = -turn[j, i]
+            slope[i, j] = -turn[i, i]
+            turns.append(turn)
+            slopes.append(slope)
+
+        def product(factors: list[FloatArray]) -> FloatArray:
+            found = np.eye(self.q)
+            for one in factors:
+                found = found @ one
+            return found
+
+        by = [product([*turns[:a], slope, *turns[a + 1 :]]) for a, slope in enumerate(slopes)]
+        return product(turns), by
+
+    def angles(self, axis: FloatArray) -> FloatArray:
+        """Return angles of a rotation whose first column is a unit vector."""
+        found, left = np.zeros(len(self.planes)), axis.copy()
+        for a, (i, j) in enumerate(self.planes[: self.q - 1]):  # those of axis 0 come first
+            found[a] = np.arctan2(left[j], left[i])
+            left[i], left[j] = np.hypot(left[i], left[j]), 0.0
+        return found
+
+    def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return V, g, the coefficients, biases and variances of noise."""
+        angles, g, t, b = self.split(x)
+        V = self.rotation(angles)[0]
+        return V, g, (t * g) @ V.T @ self.unroot.T, b, t**2 @ (1.0 - g**2)
+
+    def losses(self, alpha: FloatArray, b: FloatArray, variance: FloatArray) -> FloatArray:
+        return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
+
+    def value(self, x: FloatArray, price: float) -> tuple[float, FloatArray]:
+        angles, g, t, b = self.split(x)
+        V, by_angle = self.rotation(angles)
+        back = self.unroot @ V  # alpha_i = back (g t_i)
+        found = self.losses((t * g) @ back.T, b, t**2 @ (1.0 - g**2))
+        level = float(self.weights @ found[:, 0]) + price * float(g @ g) / self.k
+        by_alpha, by_variance = self.weights[:, None] * found[:, 3:], self.weights * found[:, 1]
+        at = by_alpha @ back
+        by_t = at * g + 2.0 * t * (1.0 - g**2) * by_variance[:, None]
+        by_g = np.sum(at * t, axis=0) - 2.0 * g * (by_variance @ t**2) + 2.0 * price * g / self.k
+        by_V = self.unroot.T @ by_alpha.T @ (t * g)
+        turns = [float(np.sum(by_V * one)) for one in by_angle]
+        return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * found[:, 2]])
+
+    def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
+        """Return the state whose outputs would write alpha were nothing dropped."""
+        V = self.rotation(angles)[0]
+        t = alpha @ self.root @ V
+        return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
+
+    def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
+        k, q, found = self.k, self.q, []
+        zero, turn = np.zeros(len(self.planes)), np.full(len(self.planes), np.pi / 4)
+        whole = np.eye(k)
+        deviation = np.sqrt(np.diag(self.covariance))
+        for angles in [zero, turn][: 1 + (q > 1)]:
+            found.append(self.start(whole, np.full(q, 0.7), angles, -0.2 * float(deviation.mean())))
+        found.append(self.start(whole, np.ones(q), zero, 0.0))
+        found.append(self.start(0 * whole, np.zeros(q), zero, 0.0))
+        # one direction that two features share, evenly or not, on the same side or on opposite ones
+        for i, j in combinations(range(k) if q > 1 else (), 2):
+            for lean in (-1.0, -1.0 / 3.0, -3.0, 1.0):
+                shared = np.zeros(k)
+                shared[i], shared[j] = 1.0, lean
+                axis = shared @ self.root
+                length = float(np.linalg.norm(axis))
+                angles = self.angles(axis / length)
+                x = self.start(whole, np.r_[1.0, np.full(q - 1, 0.1)], angles, 0.0)
+                t = self.split(x)[2]  # a view
+                t[[i, j], 0] = length, length / lean
+                found.append(x)
+        for _ in range(count):
+            alpha = whole + 0.5 * rng.normal(size=(k, k))
+            angles = rng.uniform(-np.pi / 2, np.pi / 2, len(self.planes))
+            found.append(
+                self.start(alpha, rng.uniform(size=q), angles, -0.3 * rng.random() * deviation.mean())
+            )
+        return found
+
+    def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> Any:
+        bounds = list(zip(*self.bounds, strict=True))
+
+        def scaled(y: FloatArray) -> tuple[float, FloatArray]:
+            level, by = self.value(y, price)
+            return level / self.unit, by / self.unit
+
+        minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
+        options = {"maxiter": steps, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-10}
+        found = minimize(scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        self.steps += int(found.nit)
+        return found
+
+    def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
+        """Return the Lagrangian and the largest entry of its projected gradient, in the same units."""
+        level, by = self.value(x, price)
+        moved = np.clip(x - by / self.unit, *self.bounds)
+        return level / self.unit, float(np.abs(x - moved).max())
+
+    def point(self, x: FloatArray) -> tuple[float, float]:
+        """Return capacity per feature and loss."""
+        _, g, alpha, b, variance = self.model(x)
+        return float(g @ g) / self.k, float(self.weights @ self.losses(alpha, b, variance)[:, 0])
+
+
+class _Search:
+    """The lower hull of loss over capacity, from ends of descents at the slopes of its chords."""
+
+    def __init__(self, problem: _Problem, starts: list[FloatArray]) -> None:
+        self.problem, self.starts = problem, starts
+        self.pool: list[FloatArray] = []
+        self.status = Status.CONVERGED
+
+    def best(self, price: float, *, anew: bool = False) -> tuple[float, float, FloatArray]:
+        """Return capacity, loss and state of the least Lagrangian at a price, from the pool or all starts."""
+        problem, begin = self.problem, self.pool
+        if anew:  # the best of all starts join the pool and go on
+            begin = [*self._descended(self.starts, price, _FIRST)[:_POOL], *self.pool]
+        kept = self._descended(begin, price, _STEPS)
+        self.pool = kept[:_POOL]
+        _, slope = problem.descent(self.pool[0], price)
+        self.status = Status.CONVERGED if slope < _SLOPE else Status.STALLED
+        return *problem.point(self.pool[0]), self.pool[0]
+
+    def _descended(self, begin: list[FloatArray], price: float, steps: int) -> list[FloatArray]:
+        """Return the distinct ends of descents, best first."""
+        found = [self.problem.descend(x, price, steps) for x in begin]
+        ends = [(one.fun, self.problem.point(one.x)[0], one.x) for one in found if np.isfinite(one.fun)]
+        kept: list[Any] = []
+        for level, capacity, x in sorted(ends, key=lambda one: one[0]):
+            alike = any(abs(level - o[0]) < _SAME and abs(capacity - o[1]) < 1e3 * _SAME for o in kept)
+            if not alike and (not kept or level < kept[0][0] + _NEAR or len(kept) < 2):
+                kept.append((level, capacity, x))
+        return [one[2] for one in kept]
+
+    def chord(self, ratio: float, ends: tuple[Any, Any]) -> tuple[Any, Any, float]:
+        """Return the states on both sides of a ratio and the slope of the hull there."""
+        low, high = ends
+        for _ in range(60):
+            price = (low[1] - high[1]) / (high[0] - low[0])
+            found = self.best(price, anew=not self.pool)
+            if abs(found[0] - ratio) <= _CORNER:  # a corner of the hull, where many prices are right
+                return found, found, price
+            if self.gained(low, found, price) <= 0.0:
+                break
+            low, high = (found, high) if found[0] < ratio else (low, found)
+        return low, high, price
+
+    def gained(self, low: Any, found: Any, price: float) -> float:
+        """Return by how much a state is below a chord, beyond what is rounding."""
+        gain = low[1] + price * low[0] - found[1] - price * found[0]
+        return float(gain - self.problem.closed * self.problem.unit)
+
+
+def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
+    V, g, alpha, b, variance = problem.model(x)
+    per = problem.losses(alpha, b, variance)[:, 0]
+    units = problem.law.scale
+    # in the coordinates of the symmetric root, also where the covariance has no full rank
+    values, vectors = np.linalg.eigh(problem.law.covariance())
+    symmetric = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    whitened = np.linalg.pinv(symmetric) @ (problem.root * units[:, None])
+    axes = whitened @ V
+    return BlockPart(
+        share,
+        frozen((axes * g**2) @ axes.T),
+        frozen(alpha * units[:, None] / units),
+        b * units,
+        np.sqrt(variance) * units,
+        per * units**2,
+        float(problem.weights @ per),
+        float(g @ g) / problem.k,
+        axes,
+        g**2,
+    )
+
+
+def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
+    """Find the best macroscopic code of independent copies of a block, at a ratio of neurons to features.
+
+    The limit of many blocks: `theory.unequal.blocks` has what a block pays for its noise. Codes that keep
+    blocks' insides exact (antipodal pairs, polygons of exclusive features) are included, and so are dropped
+    features and mixtures of two kinds of blocks.
+
+    Parameters
+    ----------
+    law : Features
+        Of one block: at most 4 features, uniform or binary, with groups or without.
+    ratio : float
+        n_hidden/n_features, in (0, 1).
+    starts : int, optional
+        Random starts, beside those that are given.
+    rng : Generator or int, optional
+        Of these.
+
+    Returns
+    -------
+    BlockOptimum
+        Its loss is that of a code, to the error of `theory.unequal.block_losses`. Below, the gap closes the
+        search; that no better code exists is not proved.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    See Also
+    --------
+    superposition.solvers.rug.optimum : One feature a block, without mixtures.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import exclusive
+    >>> best = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5)
+    >>> best.loss < 1e-9, best.parts[0].coefficients.round(3) + 0.0  # both on one direction, opposite
+    (True, array([[ 1., -1.],
+           [-1.,  1.]]))
+    """
+    law = block_law("law", law)
+    ratio = arguments.number("ratio", ratio, 0, 1, brackets="()")
+    count, generator = arguments.integer("starts", starts, 0), arguments.generator("rng", rng)
+    problem = _Problem(law)
+    most = problem.q / problem.k
+    if ratio >= most:
+        raise ValueError(f"`ratio` must be below {most:g}, where nothing is lost; got {ratio:g}.")
+    search = _Search(problem, problem.starts(count, generator))
+    zero, q, planes = np.zeros((problem.k, problem.k)), problem.q, np.zeros(len(problem.planes))
+    nothing = 0.0, problem.unit, problem.start(zero, np.zeros(q), planes, 0.0)
+    everything = most, 0.0, problem.start(np.eye(problem.k), np.ones(q), planes, 0.0)
+    ends = nothing, everything
+    for _ in range(5):
+        low, high, price = search.chord(ratio, ends)
+        # codes that are no minima at the first prices may be best at the last
+        again = search.best(price, anew=True)
+        if search.gained(low, again, price) <= 0.0:
+            break
+        if abs(again[0] - ratio) <= _CORNER:
+            low = high = again
+            break
+        ends = (again, everything) if again[0] < ratio else (nothing, again)
+    near = np.abs(low[2] - high[2]).max() < 1e-2
+    share = (ratio - low[0]) / (high[0] - low[0]) if high[0] > low[0] else 0.0
+    if near:  # one kind: on the way between two states of one branch
+        x = low[2] + share * (high[2] - low[2])
+        parts = [_part(problem, 1.0, x)]
+        loss = parts[0].loss + price * (ratio - parts[0].ratio)
+    else:
+        parts = [_part(problem, w, x) for w, x in ((1 - share, low[2]), (share, high[2])) if w > 1e-9]
+        loss = sum(part.share * part.loss for part in parts)
+    found = search.best(price)
+    gap = loss - (found[1] + price * (found[0] - ratio))
+    return BlockOptimum(tuple(parts), float(loss), price, float(gap), count, problem.steps, search.status)
+
+
+def _frame(size: int, rank: int, rng: np.random.Generator) -> FloatArray:
+    """Return a tight frame: (size, rank), orthonormal columns, rows of one length (Tropp et al. 2005)."""
+    if rank == size:
+        return np.eye(size)
+    F = rng.normal(size=(size, rank))
+    for _ in range(200):
+        F /= np.linalg.norm(F, axis=1, keepdims=True) / np.sqrt(rank / size)
+        U, _, Vt = np.linalg.svd(F, full_matrices=False)
+        F = U @ Vt
+        if np.ptp(np.sum(F * F, axis=1)) < 1e-12:
+            break
+    return F
+
+
+def realise_blocks(
+    best: BlockOptimum, law: Features, n_blocks: int, *, rng: Any = 0
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Build a model of finite size: every direction of the blocks is a tight frame over the blocks.
+
+    Parameters
+    ----------
+    best : BlockOptimum
+    law : Features
+        Of one block, as `best` was found for.
+    n_blocks : int
+        Capacities are rounded to whole neurons: the ratio is met to within (directions)/(2 n_blocks k).
+    rng : Generator or int, optional
+        Of the frames.
+
+    Returns
+    -------
+    W_out : (n, m) ndarray of float64
+    W_in : (m, n) ndarray of float64
+    b : (n,) ndarray of float64
+        Of the law `theory.unequal.repeated(law, n_blocks)`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> law = Features(2, 0.1)
+    >>> W_out, W_in, b = realise_blocks(block_optimum(law, 0.5), law, 8)
+    >>> W_out.shape, b.shape
+    ((16, 8), (16,))
+    """
+    arguments.instance("best", best, BlockOptimum)
+    law = block_law("law", law)
+    count, generator = arguments.integer("n_blocks", n_blocks, 1), arguments.generator("rng", rng)
+    k = law.n_features
+    values, vectors = np.linalg.eigh(law.covariance())
+    symmetric = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    inverse = np.linalg.pinv(symmetric)
+    ends = np.round(np.cumsum([0.0] + [part.share for part in best.parts]) * count).astype(int)
+    W_out: list[tuple[int, FloatArray]] = []
+    W_in: list[FloatArray] = []
+    b = np.empty((count, k))
+    for part, first, last in zip(best.parts, ends[:-1], ends[1:], strict=True):
+        size = int(last - first)
+        b[first:last] = part.b
+        if size == 0:
+            continue
+        z = part.coefficients @ symmetric @ part.directions
+        for a, c in enumerate(part.capacities):
+            rank = round(c * size)
+            if rank == 0:
+                continue
+            F = _frame(size, rank, generator)
+            write = np.zeros((count, k, rank))
+            read = np.zeros((count, k, rank))
+            write[first:last] = F[:, None, :] * (z[:, a] * size / rank)[None, :, None]
+            read[first:last] = F[:, None, :] * (inverse @ part.directions[:, a])[None, :, None]
+            W_out.append((rank, write.reshape(-1, rank)))
+            W_in.append(read.reshape(-1, rank).T)
+    out, into = np.concatenate([one for _, one in W_out], axis=1), np.concatenate(W_in)
+    M = out @ into
+    means = law.mean
+    heard = (M @ np.tile(means, count)).reshape(count, k)
+    inside = np.stack([M[k * g : k * g + k, k * g : k * g + k] @ means for g in range(count)])
+    return out, into, (b - heard + inside).ravel()

@@ -1,0 +1,99 @@
+"""Trained pairs and tables of patterns at small sizes, and what the report shows of them."""
+
+import numpy as np
+import pytest
+
+from superposition.theory.features import Features
+from superposition.theory.unequal import repeated
+from superposition.validate import unequal
+from superposition.validate.unequal.correlated import extrapolated, merged, show_groups, show_tables
+from superposition.validate.unequal.groups import geometry, pair_law, sampler
+from superposition.validate.unequal.tables import circular_law, constructive
+
+CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 0.5, 0.2, 0.5)]
+
+
+@pytest.mark.slow
+def test_what_is_shown_of_pairs():
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    trained = unequal.run_groups(CASES, [8, 16], [0, 1], steps=[20, 40], samples=1024)
+    solved = unequal.run_blocks(CASES, [8, 16], [0], starts=0)
+    polished = unequal.run_polished(CASES, [0, 1], n_features=8, steps=40, descents=3)
+    assert np.all(polished["polished"] <= polished["trained"])
+    shown = show_groups(trained, solved, polished)
+    assert len(shown.tables[0].rows) == 2
+    assert "nan" not in shown.text
+    wrong = unequal.run_blocks(CASES[:1], [8], [0], starts=0)
+    with pytest.raises(ValueError, match=r"`solved` must have the kind.*\['exclusive'\]"):
+        merged(trained, wrong)
+
+
+@pytest.mark.slow
+def test_what_is_shown_of_tables():
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    ds = unequal.run_tables([1, 2], [0.0], [0, 1], n_features=6, steps=50, starts=1)
+    assert np.all(ds["best"] <= ds["linear"] + 1e-12)
+    assert np.all(ds["best"] <= ds["trained"].min(("decay", "seed")) + 1e-9)
+    assert "nan" not in show_tables(ds).text
+
+
+def test_the_limit_is_the_intercept_of_each_seed():
+    sizes = np.array([32.0, 64, 128])
+    values = 2.0 + np.array([[3.0, 5.0]]) / sizes[:, None]
+    ds = unequal_dataset(values, sizes)
+    np.testing.assert_allclose(extrapolated(ds).values, [[2, 2]], rtol=1e-12)
+
+
+def unequal_dataset(values, sizes):
+    import xarray as xr
+
+    at = ("case", "n_features", "steps", "seed")
+    return xr.Dataset({"trained": (at, values[None, :, None])}, {"n_features": sizes})
+
+
+def test_samples_have_the_covariance_of_their_law():
+    torch = pytest.importorskip("torch", reason="training needs PyTorch")
+    size = 2**16
+    for kind, values in (("exclusive", "uniform"), ("synchronous", "binary")):
+        pair = pair_law(kind, 0.7, 0.2)
+        law = Features(2, 0.2, values, groups=pair.groups)
+        x = sampler(torch, law, 2, torch.Generator().manual_seed(0))(1, size)[0].double().numpy()
+        products = x[:, :, None] * x[:, None]
+        wanted = repeated(law, 2).second_moment_matrix()
+        error = products.std(axis=0) / np.sqrt(size)
+        # 16 products, 5 standard errors: a false alarm in 10^5 runs; the seed is fixed
+        assert np.all(np.abs(products.mean(axis=0) - wanted) <= 5 * error)
+
+
+def test_geometry_of_pairs_of_pairs():
+    ends = np.array([1.0, 1.0, -1.0, -1.0])
+    law = repeated(pair_law("synchronous", 1.0, 0.1), 2)
+    found = geometry(np.outer(ends, ends) / 2, law)
+    assert found["partner"] == pytest.approx(1)
+    assert found["opposed"] == 1
+    assert found["dropped"] == 0
+    assert found["together"] == pytest.approx(0.5)
+    assert found["apart"] == pytest.approx(0, abs=1e-12)
+
+
+def test_independent_words_have_no_constructive_interference():
+    M = np.random.default_rng(0).normal(size=(6, 6))
+    assert constructive(M, circular_law(6, strength=0.0).covariance()) == pytest.approx(0, abs=1e-14)
+    S = circular_law(6).covariance()
+    assert constructive(S, S) > 0.5
+    np.testing.assert_allclose(S, S[::-1, ::-1], atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: circular_law(1), "`n_features`.*1"),
+        (lambda: circular_law(4, -1.0), "`sharpness`.*-1"),
+        (lambda: unequal.run_groups([("other", 1.0, 0.1, 0.25)]), "`cases`.*'other'"),
+        (lambda: unequal.run_groups(sizes=[31]), "`sizes`"),
+        (lambda: unequal.run_tables([20]), "`n_hidden`.*20"),
+    ],
+)
+def test_rejections(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

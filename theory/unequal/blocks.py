@@ -1,0 +1,475 @@
+r"""Blocks of features that depend on each other, and blocks on each other no more: what a row pays.
+
+Let the features form blocks g, independent of each other, each with the covariance :math:`S_g` and any joint
+law inside. Write :math:`x_g = \bar x_g + S_g^{1/2} w_g`, so that w is white, and :math:`r_i` for row i of
+:math:`M S^{1/2}`. With the projection P on the span of the rows and the embedding :math:`E_g` of the block,
+
+.. math:: C_g = E_g' P E_g, \qquad 0 \le C_g \le 1, \qquad
+          \sum_g \operatorname{tr} C_g = \operatorname{tr} P = \operatorname{rank} M \le m,
+
+the *capacity matrix* of the block: for a block of one feature it is the capacity of Scherlis et al. (2022).
+
+**What a row pays.** Row i writes the coefficients alpha (k,) on its own block and so has there
+:math:`z = E_g' r_i = S_g^{1/2} \alpha`. What it hears of all other blocks has the variance :math:`|r_i|^2 -
+|z|^2`. As :math:`r_i = P r_i`, z = E_g' P r_i lies in the range of E_g' P, which is that of C_g. Among all r
+in the range of P with E_g' r = z the shortest is :math:`P E_g \mu` with :math:`C_g \mu = z`: any other
+differs from it by some d = P d with E_g' d = 0, and d' P E_g mu = (E_g' d)' mu = 0. So
+
+.. math:: s^2 = |r_i|^2 - |z|^2 \ge z' (C_g^{-1} - 1) z,
+
+with equality iff r_i = P E_g mu (`least_noise`).
+
+**When it is attained.** Let q blocks have the capacity matrix V diag(c) V', and all q c_a be whole. With
+projections P_a (q, q) of rank q c_a and constant diagonal (tight frames; they exist for every size and rank)
+the sum over a of P_a in the coordinates V' w is a projection, and V diag(c) V' is its part in every block. So
+any list of capacity matrices with the right traces is attained, up to the rounding of the ranks.
+
+**The loss.** With many other blocks, none of them large, what a row hears is normal (Lindeberg), so that the
+block has the loss
+
+.. math:: \sum_i I_i\, E\,(x_i - (\alpha_i \cdot x_g + b_i + s_i Z)_+)^2,
+
+with the expectation over its joint law and Z ~ N(0, 1) (`block_losses`). Where an eigenvalue of C is 1 the
+direction is kept exactly, and one that is 0 is dropped: an antipodal pair has C of rank one along (1, -1) and
+no noise. A block of independent features is one of these, so codes and correlations are one theory.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from ..arguments import FloatArray
+from ..features import Features
+from ..features.groups import Group, group
+from ..kernels import kernel
+from ..results import result
+from ..special.normal import POINTS, WEIGHTS, ramps
+
+__all__ = ["MOST", "BlockLoss", "block_capacities", "block_losses", "least_noise", "repeated", "weakened"]
+
+MOST = 4  # features of a block whose losses are integrated
+VALUES = ("uniform", "binary")
+
+IntArray = npt.NDArray[np.int64]
+
+_INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
+# The normal law is cut where its density is below the rounding of 1.
+_REACH = 8.6
+# No noise is this much, in units of the scale: the rule stays the same, and the loss changes by its square.
+_LEAST = 1e-13
+_SHORT, _PLAIN = 4, 8
+_SHORT_RULE, _PLAIN_RULE = (np.polynomial.legendre.leggauss(count) for count in (_SHORT, _PLAIN))
+_SHORT_X, _SHORT_W = (_SHORT_RULE[0] + 1.0) / 2.0, _SHORT_RULE[1] / 2.0
+_PLAIN_X, _PLAIN_W = (_PLAIN_RULE[0] + 1.0) / 2.0, _PLAIN_RULE[1] / 2.0
+
+
+@result
+class BlockLoss:
+    """Losses of the outputs of a block, and their derivatives.
+
+    Attributes
+    ----------
+    per_feature : (k,) ndarray of float64
+        Expected squared errors, without importance.
+    by_coefficients : (k, k) ndarray of float64
+        Derivative of each by its own coefficients.
+    by_b, by_variance : (k,) ndarray of float64
+        Derivatives of each by its bias and by the variance of its noise.
+    """
+
+    per_feature: FloatArray
+    by_coefficients: FloatArray
+    by_b: FloatArray
+    by_variance: FloatArray
+
+
+@kernel
+def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
+    """Write a rule on [0, 1] for a function of t + slope u with kinks at 0 and -second, s wide.
+
+    Beside the kinks the function is a polynomial of degree 7 at most.
+    """
+    cuts = np.zeros(6)
+    cuts[5] = 1.0
+    wide = _REACH * s / max(abs(slope), 1e-300)
+    for j in range(2):
+        kink = (-t - j * second) / slope if slope != 0.0 else 0.0
+        cuts[1 + 2 * j] = min(max(kink - wide, 0.0), 1.0)
+        cuts[2 + 2 * j] = min(max(kink + wide, 0.0), 1.0)
+    low1, high1, low2, high2 = cuts[1], cuts[2], cuts[3], cuts[4]
+    for i in range(2, 5):
+        value, j = cuts[i], i
+        while j > 1 and cuts[j - 1] > value:
+            cuts[j] = cuts[j - 1]
+            j -= 1
+        cuts[j] = value
+    count = 0
+    for i in range(5):
+        start, length = cuts[i], cuts[i + 1] - cuts[i]
+        if length <= 0.0:
+            continue
+        middle = start + 0.5 * length
+        if low1 < middle < high1 or low2 < middle < high2:
+            for j in range(POINTS.size):
+                x[count + j], w[count + j] = start + length * POINTS[j], length * WEIGHTS[j]
+            count += POINTS.size
+        else:
+            for j in range(_SHORT):
+                x[count + j], w[count + j] = start + length * _SHORT_X[j], length * _SHORT_W[j]
+            count += _SHORT
+    return count
+
+
+@kernel
+def _add(t: float, s: float, own: float, x: FloatArray, weight: float, out: FloatArray) -> None:
+    """Add one point: loss, derivatives by variance and bias, and by the coefficients."""
+    at = t / s
+    h0, h1, h2, _ = ramps(at)
+    out[0] += weight * (own * own - 2.0 * own * s * h1 + 2.0 * s * s * h2)
+    slope = 2.0 * weight * (s * h1 - own * h0)
+    density = _INV_SQRT_2PI * math.exp(-0.5 * at * at) if abs(at) < 39.0 else 0.0
+    out[1] += weight * (h0 - own * density / s)
+    out[2] += slope
+    for j in range(x.size):
+        out[3 + j] += slope * x[j]
+
+
+@kernel
+def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
+    """Write which features are on, the steepest slope first; return how many are."""
+    count = 0
+    for j in range(on.size):
+        if on[j]:
+            place = count
+            while place > 0 and abs(slopes[order[place - 1]]) < abs(slopes[j]):
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = j
+            count += 1
+    return count
+
+
+@kernel
+def _pattern(
+    on: IntArray,
+    slopes: FloatArray,
+    b: float,
+    s: float,
+    chance: float,
+    i: int,
+    uniform: bool,
+    out: FloatArray,
+) -> None:
+    """Add one pattern of on and off.
+
+    Two uniform values are integrated piece by piece. Of three or four the one with the steepest slope is, and
+    each of the others by 8 points.
+    """
+    k = on.size
+    x, order = np.zeros(k), np.zeros(k, np.int64)
+    count, start = 0, b
+    if uniform:
+        count = _steepest_first(on, slopes, order)
+    else:
+        for j in range(k):
+            x[j] = on[j]
+            start += slopes[j] * on[j]
+    nodes = np.empty((4, 220))
+    x1, w1, x2, w2 = nodes[0], nodes[1], nodes[2], nodes[3]
+    first, second = order[0], order[min(1, k - 1)]
+    steep, flat = slopes[first] * (count > 0), slopes[second] * (count == 2)
+    for node in range(_PLAIN ** (count - 1 if count > 2 else 0)):
+        outside, weight, left = start, chance, node
+        for place in range(1, count if count > 2 else 0):
+            j = order[place]
+            x[j] = _PLAIN_X[left % _PLAIN]
+            weight *= _PLAIN_W[left % _PLAIN]
+            outside += slopes[j] * x[j]
+            left //= _PLAIN
+        outer = inner = 1
+        x1[0], w1[0], x2[0], w2[0] = 0.0, 1.0, 0.0, 1.0
+        if count == 2:
+            outer = _rule(outside, flat, steep, s, x2, w2)
+        for q in range(outer):
+            t = outside + flat * x2[q]
+            if count == 2:
+                x[second] = x2[q]
+            if count > 0:
+                inner = _rule(t, steep, 0.0, s, x1, w1)
+            for p in range(inner):
+                if count > 0:
+                    x[first] = x1[p]
+                _add(t + steep * x1[p], s, x[i], x, weight * w2[q] * w1[p], out)
+
+
+@kernel
+def losses(
+    patterns: IntArray,
+    chances: FloatArray,
+    uniform: bool,
+    alpha: FloatArray,
+    b: FloatArray,
+    variance: FloatArray,
+) -> FloatArray:
+    """Return for each output its loss, and the derivatives by variance, bias and coefficients."""
+    k = b.size
+    out = np.zeros((k, 3 + k))
+    for i in range(k):
+        s = max(math.sqrt(variance[i]), _LEAST)
+        for r in range(chances.size):
+            if chances[r] > 0.0:
+                _pattern(patterns[r], alpha[i], b[i], s, chances[r], i, uniform, out[i])
+    return out
+
+
+def table(law: Features) -> tuple[IntArray, FloatArray]:
+    """Return all patterns of a law of few features and their probabilities."""
+    patterns, chances = np.zeros((1, law.n_features), np.int64), np.ones(1)
+    for one in law.blocks:
+        more = np.zeros((len(one.patterns), law.n_features), np.int64)
+        more[:, one.members] = one.patterns
+        patterns = (patterns[:, None] + more).reshape(-1, law.n_features)
+        chances = np.multiply.outer(chances, one.weights).ravel()
+    return patterns, chances
+
+
+def block_law(name: str, law: Features) -> Features:
+    """Check that a law is one of a block."""
+    arguments.instance(name, law, Features)
+    if law.n_features > MOST:
+        raise ValueError(f"`{name}` must have at most {MOST} features; got {law.n_features}.")
+    if law.values not in VALUES:
+        raise ValueError(f"`{name}` must have values that are uniform or binary; got {law.values!r}.")
+    if law.exactly is not None:
+        raise ValueError(f"`{name}` must not be given exactly so many on; got {law.exactly}.")
+    return law
+
+
+def block_losses(
+    coefficients: npt.ArrayLike, b: npt.ArrayLike, variance: npt.ArrayLike, law: Features
+) -> BlockLoss:
+    r"""Losses of the outputs of a block that hears normal noise of the others.
+
+    .. math:: E\,(x_i - (\alpha_i \cdot x + b_i + s_i Z)_+)^2
+
+    Parameters
+    ----------
+    coefficients : (k, k) array_like of float
+        Row i is alpha_i: what output i writes on the features of its own block.
+    b : float or (k,) array_like of float
+        Biases, the means of what is heard included.
+    variance : float or (k,) array_like of float
+        Variances s_i^2 of the noise, not negative.
+    law : Features
+        Of the block: at most 4 features, uniform or binary.
+
+    Returns
+    -------
+    BlockLoss
+        Of binary values exact to rounding. Of uniform values as long as no more than two are on at once: the
+        integrand is smooth beside its kinks, which the pieces follow, to 1e-14 of E x_i^2. With three or four
+        on at once 1e-6 of it, as the third and fourth are integrated by 8 points.
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape or is out of range.
+
+    Examples
+    --------
+    >>> pair = Features(2, 0.1)  # independent; opposite directions, no noise: p^2/6
+    >>> block_losses([[1, -1], [-1, 1]], 0.0, 0.0, pair).per_feature.round(9)
+    array([0.00166667, 0.00166667])
+    """
+    law = block_law("law", law)
+    k = law.n_features
+    alpha = arguments.real("coefficients", arguments.matrix("coefficients", coefficients, (k, k)))
+    bias = arguments.real("b", arguments.each("b", b, k))
+    noise = arguments.real("variance", arguments.each("variance", variance, k), 0)
+    units = law.scale
+    found = losses(
+        *table(law),
+        law.values == "uniform",
+        np.ascontiguousarray(alpha * units / units[:, None]),
+        bias / units,
+        noise / units**2,
+    )
+    return BlockLoss(
+        found[:, 0] * units**2, found[:, 3:] * np.outer(units, units), found[:, 2] * units, found[:, 1]
+    )
+
+
+def root(covariance: FloatArray) -> FloatArray:
+    """Return the symmetric root of a covariance, its columns cut to the range: (k, rank)."""
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > 1e-12 * values[-1]
+    if kept.all():
+        return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+
+def least_noise(
+    capacity: npt.ArrayLike, coefficients: npt.ArrayLike, covariance: npt.ArrayLike
+) -> FloatArray:
+    r"""Least variance of what rows hear of other blocks, :math:`z'(C^{-1} - 1)z`, :math:`z = S^{1/2}\alpha`.
+
+    Parameters
+    ----------
+    capacity : (k, k) array_like of float
+        Capacity matrix C of the block, in the coordinates of the symmetric root of S; 0 <= C <= 1.
+    coefficients : (rows, k) array_like of float
+        Of each row on its own block.
+    covariance : (k, k) array_like of float
+        S, positive definite.
+
+    Returns
+    -------
+    (rows,) ndarray of float64
+        Infinite where z is outside the range of C.
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape, or `capacity` an eigenvalue outside [0, 1].
+
+    Examples
+    --------
+    >>> least_noise([[0.5, -0.5], [-0.5, 0.5]], [[1, -1], [1, 0]], 0.1 * np.eye(2))
+    array([ 0., inf])
+    """
+    C = arguments.matrix("capacity", capacity)
+    k = len(C)
+    C = arguments.real("capacity", arguments.matrix("capacity", C, (k, k)))
+    S = arguments.real("covariance", arguments.matrix("covariance", covariance, (k, k)))
+    alpha = arguments.real("coefficients", arguments.matrix("coefficients", coefficients, (None, k)))
+    values, V = np.linalg.eigh((C + C.T) / 2)
+    if values[0] < -1e-12 or values[-1] > 1 + 1e-12:
+        worst = values[0] if values[0] < -1e-12 else values[-1]
+        raise ValueError(f"`capacity` must have eigenvalues in [0, 1]; got {worst:g}.")
+    z = alpha @ root(S) @ V
+    kept = values > 1e-12
+    lost = np.abs(z[:, ~kept]).max(axis=1, initial=0.0) > 1e-9 * np.abs(z).max(axis=1)
+    noise = z[:, kept] ** 2 @ (1.0 / values[kept] - 1.0)
+    return np.where(lost, np.inf, np.maximum(noise, 0.0))
+
+
+def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
+    """Capacity matrices of all blocks of a model: the blocks of the projection on the rows of M S^(1/2).
+
+    Parameters
+    ----------
+    M : (n, n) array_like of float
+        Decoder times encoder.
+    law : Features
+        With n features; its groups are the blocks, and each other feature is one.
+
+    Returns
+    -------
+    list of (k, k) ndarray of float64
+        In the order of `law.blocks`. Their traces sum to the rank of M (singular values below 1e-10 of the
+        largest count as 0).
+
+    Raises
+    ------
+    ValueError
+        If `M` is not square or `law` is for another number of features.
+
+    Examples
+    --------
+    >>> found = block_capacities([[1, -1], [-1, 1]], Features(2, 0.1))
+    >>> [one.round(3).item() for one in found]
+    [0.5, 0.5]
+    """
+    arguments.instance("law", law, Features)
+    n = law.n_features
+    A = arguments.real("M", arguments.matrix("M", M, (n, n))).copy()
+    members = [one.members for one in law.blocks]
+    covariance = law.covariance()
+    for one in members:
+        A[:, one] = A[:, one] @ _square(covariance[np.ix_(one, one)])
+    _, values, rows = np.linalg.svd(A)
+    rows = rows[: int(np.sum(values > 1e-10 * values[0]))]
+    return [np.asarray(rows[:, one].T @ rows[:, one]) for one in members]
+
+
+def _square(covariance: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def weakened(table: Group, strength: float) -> Group:
+    """Mix a group with independent features of the same probabilities.
+
+    Parameters
+    ----------
+    table : indices, patterns, probabilities
+        One of the `groups` of `Features`, of at most 16 features.
+    strength : float
+        Share of the group's own table: 1 leaves it, 0 makes the features independent.
+
+    Returns
+    -------
+    indices, patterns, probabilities : ndarray
+        Patterns of probability 0 are left out.
+
+    Raises
+    ------
+    ValueError
+        If `strength` lies outside [0, 1] or the group is none.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import exclusive
+    >>> weakened(exclusive([0, 1], 0.1), 0.5)[2].round(4)
+    array([0.805, 0.095, 0.095, 0.005])
+    """
+    members, patterns, chances = group("table", table, 2**31)
+    share = arguments.number("strength", strength, 0, 1)
+    k = members.size
+    if k > 16:
+        raise ValueError(f"`table` must have at most 16 features; got {k}.")
+    p = chances @ patterns
+    every = np.arange(2**k)[:, None] >> np.arange(k) & 1
+    mixed = (1 - share) * np.where(every, p, 1 - p).prod(axis=1)
+    np.add.at(mixed, patterns @ (1 << np.arange(k)), share * chances)
+    kept = mixed > 0
+    return members, every[kept], mixed[kept] / mixed.sum()
+
+
+def repeated(law: Features, copies: int) -> Features:
+    """Return the law of so many independent copies of a block, one after the other.
+
+    Parameters
+    ----------
+    law : Features
+        Of one block, not given `exactly`.
+    copies : int
+
+    Returns
+    -------
+    Features
+        Of copies times n_features.
+
+    Raises
+    ------
+    ValueError
+        If `copies` is below 1.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import exclusive
+    >>> repeated(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 3).n_features
+    6
+    """
+    arguments.instance("law", law, Features)
+    count, k = arguments.integer("copies", copies, 1), law.n_features
+    groups: Sequence[Group] = [
+        (members + k * c, patterns, chances)
+        for c in range(count)
+        for members, patterns, chances in law.groups
+    ]
+    p, scale, importance = (np.tile(one, count) for one in (law.p, law.scale, law.importance))
+    return Features(count * k, p, law.values, scale, importance, groups)

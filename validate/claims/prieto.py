@@ -1,0 +1,108 @@
+"""Prieto et al. (2026), P1-P3: words that are correlated, and interference that helps.
+
+The source trains on words of real text and on small synthetic tables, of which one is words around a circle.
+Here the best model of that table is found by the exact loss, and models are trained with the published code's
+settings. Where interference helps and where the ReLU filters it is decided for pairs of features.
+"""
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.unequal import block_optimum
+from ...theory.features import Features, exclusive, synchronous
+from ..unequal.tables import constructive
+from .ledger import Evidence, claim, evidence, experiment, numeric, says
+
+SOURCE = "prieto2026"
+
+
+@claim("P1", SOURCE, "abstract", needs=["unequal.tables"])
+def p1(quick: bool, ds: xr.Dataset) -> Evidence:
+    """where features are correlated, interference can be constructive, not only noise to be filtered out"""
+    at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
+    added = at["trained_constructive"].isel(decay=0)
+    pair = block_optimum(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 0.25, starts=1)
+    alpha = pair.parts[-1].coefficients
+    return evidence(
+        "Interference is constructive where sum_{j!=i} M_ij S_ij > 0: what the others add to output i goes "
+        "with feature i. Words around a circle, tied models of least exact loss: the other words add "
+        f"{float(at['best_constructive'].min()):.0%} or more of tr(M S); trained without decay "
+        f"{float(added.min()):.0%} or more. Of two features that are on together (p = 0.1, ratio 1/4) the "
+        f"best code of many pairs reads both for each, with weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}.",
+        experiment(
+            "printed", "least share of others, best", at["best_constructive"].min(), ">", 0.3, origin=ds
+        ),
+        experiment("printed", "least share of others, trained", added.min(), ">", 0.3, origin=ds),
+        experiment(
+            "printed",
+            "largest, independent words",
+            np.abs(free["best_constructive"]).max(),
+            "<=",
+            1e-9,
+            origin=ds,
+        ),
+        numeric("printed", "weight of the partner / own, on together", alpha[0, 1] / alpha[0, 0], ">", 0.9),
+    )
+
+
+@claim("P2", SOURCE, "7", needs=["unequal.blocks"])
+def p2(quick: bool, ds: xr.Dataset) -> Evidence:
+    """left open: when constructive interference and when filtering by the ReLU dominates"""
+    kind, strength = ds["kind"].values, ds["strength"].values
+    own = ds["coefficients"].sel(pairs=1)
+    partner = (own[:, 0, 1] / own[:, 0, 0]).values
+    alone = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5, starts=1).loss
+    wide = ds["coefficients"].isel(pairs=-1).values
+    pairs = wide[kind == "synchronous"]
+    mate = (pairs[:, 0, 1] / pairs[:, 0, 0]).min()
+    # weights of two pairs on each other may be skew, w and 1/w: their product is not
+    stranger = (pairs[:, 0, 2:].min(axis=1) * pairs[:, 2, :2].min(axis=1)) / (pairs[:, 0, 0] * pairs[:, 2, 2])
+    p, ratio = float(ds["p"][0]), float(ds["ratio"][0])
+    apart = partner[kind == "exclusive"]
+    return evidence(
+        f"For independent pairs of features with equal p = {p:g} and ratio {ratio:g}, many pairs, and the "
+        "best codes found of blocks of one or two pairs. Weights of the partner over the own one: "
+        + "; ".join(f"{a} {s:g}: {w:+.2f}" for a, s, w in zip(kind, strength, partner, strict=True))
+        + ". In blocks of two pairs that are on together a direction has one pair at each end: constructive "
+        "inside, filtered between, in the same model. That no better codes exist is not proved.",
+        says(
+            "features that exclude each other take opposite ends of one direction, where the ReLU filters",
+            numeric("answer", "largest weight of the partner / own, exclusive", apart.max(), "<", -0.3),
+            numeric("answer", "loss of exclusive pairs at ratio 1/2", alone, "<=", 1e-9),
+        ),
+        says(
+            "features that are on together take one end of a direction (constructive), and another such pair "
+            "the opposite end (filtered)",
+            numeric("answer", "least weight of the partner / own, on together", mate, ">", 0.3),
+            numeric("answer", "least product of the weights of two pairs / own", stranger.min(), ">", 0.5),
+            numeric("answer", "largest weight of another pair", pairs[:, 0, 2:].max(), "<", 0),
+        ),
+    )
+
+
+@claim("P3", SOURCE, "abstract", needs=["unequal.tables"])
+def p3(quick: bool, ds: xr.Dataset) -> Evidence:
+    """correlated words give cyclical structures: words around a circle are encoded on one"""
+    gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
+    trained = ds["trained_gram"].sel(strength=1.0).isel(decay=0, n_hidden=0).values
+    n, m = len(gram), int(ds["n_hidden"][0])
+    shifts = (np.arange(n)[:, None] - np.arange(n)) % n
+
+    def circle(M: np.ndarray) -> tuple[float, float]:
+        """Return the spread of entries at one distance, and how the means fall with it, over M_ii."""
+        means = np.array([M[shifts == d].mean() for d in range(n // 2 + 1)])
+        return float(np.abs(M - means[np.minimum(shifts, n - shifts)]).max() / means[0]), float(
+            np.diff(means).max() / means[0]
+        )
+
+    (spread, rise), (own_spread, own_rise) = circle(gram), circle(trained)
+    S = ds["covariance"].sel(strength=1.0).values
+    return evidence(
+        f"{n} words, {m} neurons: entries M_ij of the best tied model differ by {spread:.1%} of M_ii at "
+        f"equal distances around the circle, and fall with it; of a trained one by {own_spread:.1%}. "
+        f"The other words add {constructive(gram, S):.0%} of tr(M S).",
+        numeric("printed", "best: spread of M_ij at one distance / M_ii", spread, "<=", 0.05),
+        numeric("printed", "best: largest rise of M_ij from a distance to the next / M_ii", rise, "<", 0),
+        experiment("printed", "trained: spread / M_ii", own_spread, "<=", 0.1, origin=ds),
+        experiment("printed", "trained: largest rise / M_ii", own_rise, "<", 0, origin=ds),
+    )

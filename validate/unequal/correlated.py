@@ -1,0 +1,216 @@
+"""What the report shows of features that depend on each other: experiments and topics of the section."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ..drawing import check_axes, draw_means, size_axis
+from ..experiment import Experiment, Figure, Shown, Table, Topic, span
+from ..statistics import LEVEL, student
+from .groups import run_blocks, run_groups, run_polished
+from .tables import run_tables
+
+TEXT = """
+Blocks of features that depend on each other, and on other blocks no more, have a capacity matrix each: the
+block of a projection on the rows. A row pays for what it writes on its block with a normal noise, and the
+best matrices and coefficients follow at one price of capacity. Features that exclude each other share a
+direction at opposite ends, features that are on together on the same side, and two such pairs at
+opposite ends again.
+"""
+
+PAIRS = (("exclusive", 0.5), ("exclusive", 1.0), ("synchronous", 0.5), ("synchronous", 1.0))
+CASES = tuple((*pair, 0.1, 0.25) for pair in PAIRS)
+
+
+def _label(ds: xr.Dataset, i: int) -> str:
+    return f"{ds['kind'].values[i]}, strength {float(ds['strength'][i]):g}"
+
+
+def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw trained losses over the best predicted ones by size; of `run_groups` and `run_blocks`, merged."""
+    check_axes(ax)
+    least = ds["predicted"].min("pairs")
+    for i in range(ds.sizes["case"]):
+        last = ds["trained"].isel(case=i, steps=-1).dropna("n_features").transpose("n_features", "seed")
+        draw_means(
+            ax,
+            last["n_features"].values,
+            (last / least[i]).values,
+            color=f"C{i}",
+            fmt="o-",
+            ms=4,
+            label=_label(ds, i),
+        )
+        made = (ds["constructed"].isel(case=i) / least[i]).mean("matrix")
+        ax.plot(ds["n_features"], made, "--", color=f"C{i}", linewidth=0.8)
+    ax.axhline(1, color="0.5", linewidth=0.8)
+    size_axis(ax, ds["n_features"], ylabel="loss / best code of blocks, in the limit")
+    ax.legend()
+    return ax
+
+
+def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the best Gram matrix of words around a circle at the smallest n_hidden; of `run_tables`."""
+    check_axes(ax)
+    gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
+    most = np.abs(gram).max()
+    ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
+    ax.set(xlabel="word", ylabel="output")
+    return ax
+
+
+def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw losses of words around a circle: best, principal components, trained; of `run_tables`."""
+    check_axes(ax)
+    at, m = ds.sel(strength=1.0), ds["n_hidden"].values
+    ax.plot(m, at["linear"], "k--", label="principal components")
+    for k, decay in enumerate(ds["decay"].values):
+        values = at["trained"].sel(decay=decay).transpose("n_hidden", "seed").values
+        draw_means(ax, m, values, color=f"C{k}", fmt="o", ms=4, label=f"trained, decay {decay:g}")
+    ax.plot(m, at["best"], "k.-", label="best")
+    ax.set(xlabel="n_hidden", ylabel="loss per feature")
+    ax.legend()
+    return ax
+
+
+def merged(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
+    """Return both datasets as one, those of matrices along a dimension of their own.
+
+    Raises
+    ------
+    ValueError
+        If they are not of the same cases and sizes.
+    """
+    columns = ("kind", "strength", "p", "ratio", "n_features")
+    for name in columns:
+        if not np.array_equal(trained[name].values, solved[name].values):
+            raise ValueError(
+                f"`solved` must have the {name} of `trained`; got {solved[name].values.tolist()}, not "
+                f"{trained[name].values.tolist()}."
+            )
+    names = {"seed": "matrix", "dropped": "predicted_dropped"}
+    return xr.merge([trained, solved.rename(names)], combine_attrs="override")
+
+
+def extrapolated(ds: xr.Dataset) -> xr.DataArray:
+    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features."""
+    last = ds["trained"].isel(steps=-1)
+    fit = last.assign_coords(n_features=1.0 / ds["n_features"]).polyfit("n_features", 1)
+    return fit["polyfit_coefficients"].sel(degree=0, drop=True)
+
+
+def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
+    """Say and show how trained pairs compare with the best codes of blocks."""
+    ds = merged(trained, solved)
+    rows, said = [], []
+    limit = extrapolated(ds)
+    for i in range(ds.sizes["case"]):
+        at = ds.isel(case=i)
+        code = float(at["predicted"].min())
+        mean, half = student(limit.isel(case=i).values)
+        largest = at.dropna("n_features", subset=["trained"]).isel(n_features=-1)  # not all have all sizes
+        own = student(largest["trained"].isel(steps=-1).values)
+        rows.append(
+            [
+                str(at["kind"].values),
+                f"{float(at['strength']):g}",
+                *(f"{float(value):.3g}" for value in at["predicted"]),
+                f"{int(largest['n_features'])}",
+                f"{float(largest['constructed'].mean()):.3g}",
+                f"{own[0]:.3g} ± {own[1]:.1g}",
+                f"{mean:.3g} ± {half:.1g}",
+                f"{float((largest['trained'][0] / largest['trained'][-1]).mean()):.3f}",
+                f"{float(largest['partner'].mean()):+.2f}",
+                f"{float(largest['opposed'].mean()):.0%}",
+            ]
+        )
+        said.append(f"{mean / code:.3f} ± {half / code:.3f} ({_label(ds, i)})")
+    least = ds["predicted"].min("pairs").values
+    ends = [span(polished["polished"].isel(case=i) / least[i], ".3f") for i in range(ds.sizes["case"])]
+    text = (
+        f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
+        f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the "
+        f"best code of blocks of one or two pairs: {'; '.join(said)}. Training has not arrived: models of "
+        f"{polished.attrs['n_features']} features that go on by the exact gradient end at {'; '.join(ends)} "
+        "times that code, in the same order. Below 1 larger blocks share directions, and the code is a bound "
+        "from above. Synchronous features read their partner on the same side, and are opposed to "
+        "features of another pair, as predicted."
+    )
+    columns = ["pairs", "strength"]
+    columns += [f"code, {count} pair{'s' * (count > 1)}" for count in ds["pairs"].values]
+    columns += ["n", "its matrix of this size", "trained", "trained, limit", "shorter / longer"]
+    columns += ["partner", "opposed"]
+    caption = (
+        f"Losses per feature; means over {trained.sizes['seed']} seeds with {LEVEL:.0%} intervals, after "
+        f"{int(ds['steps'][-1])} steps; then the loss after {int(ds['steps'][0])} over it. Partner: "
+        "M_ij/M_ii for j the other of the pair. Opposed: features with -1/2 or less for some feature of "
+        "another pair."
+    )
+    figure = Figure(
+        "groups",
+        "Pairs that exclude each other or are on together",
+        "Dots: trained, over the best code of blocks; dashed: the exact loss of its matrices of that size.",
+        ds,
+        plot_groups,
+    )
+    return Shown(text, [figure], [Table("Pairs of features, trained and solved", columns, rows, caption)])
+
+
+def show_tables(ds: xr.Dataset) -> Shown:
+    """Say and show what is best for words around a circle."""
+    at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
+    first = ds["decay"].values[0]
+    reached = (at["trained"].sel(decay=first) / at["best"]).min("seed")
+    text = (
+        f"Words around a circle ({ds.attrs['n_features']} of them, as in the code of Prieto et al. 2026): "
+        f"the best tied model with {', '.join(map(str, ds['n_hidden'].values))} neurons has "
+        f"{span(at['best'] / at['linear'], '.3f')} times the loss of the principal components, with "
+        f"independent words {span(free['best'] / free['linear'], '.3f')} times. Of the covariance of words "
+        f"and outputs the other words add {span(at['best_constructive'], '.0%')}. The best of the models "
+        f"trained with decay {first:g} has {span(reached, '.3f')} times the least loss."
+    )
+    caption = (
+        f"Left: M = W W' of the best model with {int(ds['n_hidden'][0])} neurons; neighbours share "
+        f"directions. Right: losses, trained ones with {LEVEL:.0%} intervals."
+    )
+    figure = Figure("tables", "Words around a circle", caption, ds, (plot_gram, plot_tables))
+    return Shown(text, [figure])
+
+
+EXPERIMENTS = {
+    "groups": Experiment(
+        run_groups,
+        quick={"cases": CASES, "sizes": (32, 64), "steps": (500, 2000)},
+        full={"cases": CASES, "sizes": (32, 64, 128), "seeds": range(4), "steps": (1500, 6000)},
+        stored="unequal_groups.nc",
+        torch=True,
+        seconds=60,
+    ),
+    "blocks": Experiment(
+        run_blocks,
+        quick={"cases": CASES, "sizes": (32, 64), "seeds": (0,)},
+        full={"cases": CASES, "sizes": (32, 64, 128), "seeds": (0,), "pairs": (1, 2)},
+        stored="unequal_blocks.nc",
+        seconds=30,
+    ),
+    "polished": Experiment(
+        run_polished,
+        quick={"cases": CASES, "steps": 500, "descents": 10},
+        full={"cases": CASES},
+        stored="unequal_polished.nc",
+        torch=True,
+        seconds=60,
+    ),
+    "tables": Experiment(
+        run_tables,
+        quick={"n_hidden": (2,), "decays": (0.0,), "steps": 1500, "starts": 1},
+        full={"n_hidden": (2, 4, 6), "decays": (0.0, 1.0, 6.0)},
+        stored="unequal_tables.nc",
+        torch=True,
+        seconds=60,
+    ),
+}
+TOPICS = [
+    Topic("groups", ["groups", "blocks", "polished"], show_groups, claims=["C32", "P2"]),
+    Topic("tables", ["tables"], show_tables, claims=["P1", "P3"]),
+]

@@ -1,0 +1,187 @@
+r"""Tables of patterns as in Prieto et al. (2026): the best model, principal components, trained ones.
+
+Words around a circle: a place l among n is drawn, and word i is on with the probability :math:`1/(1 +
+e^{-s \cos(2 \pi (l - i)/n)})`, s the sharpness, independently given l. So neighbours are on together, and
+opposite words are not.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.loss import exact_loss
+from ...solvers.minimise import minimise
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+from ...theory.unequal import weakened
+from ..training.engine import load_torch
+from ..training.loop import descend
+from .groups import sampler
+
+# The settings of the published code: Adam with decoupled weight decay, rates falling as a cosine.
+RATE, BATCH = 1e-2, 256
+
+
+def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float = 1.0) -> Features:
+    """Return the law of words around a circle, binary; all 2^n_features patterns are listed.
+
+    Parameters
+    ----------
+    n_features : int
+        2 to 14.
+    sharpness : float
+        Log odds of a word at its own place, the least of them at the opposite one.
+    strength : float
+        Share of this table, the rest independent; see `theory.unequal.weakened`.
+
+    Returns
+    -------
+    Features
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> law = circular_law(6)
+    >>> law.p.round(6), law.covariance()[0].round(2) + 0.0
+    (array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5]), array([ 0.25,  0.16, -0.16, -0.25, -0.16,  0.16]))
+    """
+    n = arguments.integer("n_features", n_features, 2, 14)
+    sharpness = arguments.number("sharpness", sharpness, 0, 100)
+    place = np.arange(n)
+    odds = sharpness * np.cos(2 * np.pi * (place[:, None] - place) / n)
+    on = 1 / (1 + np.exp(-odds))[:, None]
+    every = np.arange(2**n)[:, None] >> place & 1
+    chances = np.where(every, on, 1 - on).prod(axis=2).mean(axis=0)
+    table = place, every, chances / chances.sum()
+    return Features(n, 0.5, "binary", groups=[weakened(table, strength)])
+
+
+def constructive(M: FloatArray, covariance: FloatArray) -> float:
+    """Return which share of the covariance of features and outputs, sum of M_ij S_ij, the other features add.
+
+    Positive where what others add to an output goes with the feature that it wants; 0 for independent ones.
+    """
+    off = M - np.diag(M.diagonal())
+    return float(np.sum(off * covariance) / np.sum(M * covariance))
+
+
+def _trained(
+    law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
+) -> tuple[FloatArray, FloatArray]:
+    """Train tied models from linear layers' first weights; return their W (seed, n, m) and biases."""
+    torch = load_torch()
+    n = law.n_features
+    first = [np.random.default_rng([seed, m]).uniform(-1, 1, (n, m)) / np.sqrt(n) for seed in seeds]
+    W = torch.tensor(np.stack(first), dtype=torch.float32, requires_grad=True)
+    b = torch.zeros(len(W), 1, n, requires_grad=True)
+    draw = sampler(torch, law, 1, torch.Generator().manual_seed(1000 * seeds[0] + m))
+
+    def loss() -> Any:
+        x = draw(len(W), BATCH)
+        return (x - (x @ W @ W.mT + b).relu()).square().sum() / (BATCH * n)
+
+    def rate(step: int) -> float:
+        return float(RATE * (1 + np.cos(np.pi * step / steps)) / 2)
+
+    list(descend(torch.optim.AdamW([W, b], lr=RATE, weight_decay=decay), loss, [steps], rate))
+    return W.detach().double().numpy(), b.detach().double().numpy()[:, 0]
+
+
+def run_tables(
+    n_hidden: Sequence[int] = (2, 4),
+    decays: Sequence[float] = (0.0, 6.0),
+    seeds: Sequence[int] = range(2),
+    *,
+    n_features: int = 12,
+    sharpness: float = 10.0,
+    strengths: Sequence[float] = (0.0, 1.0),
+    steps: int = 6400,
+    starts: int = 6,
+) -> xr.Dataset:
+    """Find the best tied model of words around a circle, beside principal components and trained models.
+
+    Parameters
+    ----------
+    n_hidden : sequence of int
+    decays : sequence of float
+        Decoupled weight decays of Adam.
+    seeds : sequence of int
+        Of first weights and data of the trained models.
+    n_features, sharpness, strengths
+        Of `circular_law`; the strength 0 has independent words.
+    steps : int
+        Of training, batches of 256; the rate falls from 0.01 as a cosine.
+    starts : int
+        Random starts of the minimisation.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (strength, n_hidden): ``best``, exact loss of the best model found, ``linear``, that of the best
+        affine model, their ``best_constructive`` and ``linear_constructive`` (see `constructive`), and
+        ``gram`` (…, output, feature), M = W W' of the best. Of (strength, decay, n_hidden, seed):
+        ``trained``, exact loss, ``trained_constructive``; ``trained_gram`` of the first seed.
+        ``covariance`` (strength, …).
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    ImportError
+        If PyTorch is not installed.
+
+    Examples
+    --------
+    >>> ds = run_tables([1], [0.0], [0], n_features=4, steps=10, starts=1)
+    >>> bool((ds["best"] < ds["linear"] + 1e-12).all())
+    True
+    """
+    sizes = [arguments.integer("n_hidden", m, 1, n_features) for m in n_hidden]
+    seeds = [arguments.integer("seeds", seed, 0) for seed in seeds]
+    decays = [arguments.number("decays", decay, 0) for decay in decays]
+    steps = arguments.integer("steps", steps, 1)
+    laws = [circular_law(n_features, sharpness, strength) for strength in strengths]
+    shape, n = (len(laws), len(sizes)), n_features
+    best, linear, best_part, linear_part = (np.empty(shape) for _ in range(4))
+    grams = np.empty((*shape, n, n))
+    trained, trained_part = (np.empty((len(laws), len(decays), len(sizes), len(seeds))) for _ in range(2))
+    trained_grams = np.empty((len(laws), len(decays), len(sizes), n, n))
+    for i, law in enumerate(laws):
+        S = law.covariance()
+        values, vectors = np.linalg.eigh(S)
+        for j, m in enumerate(sizes):
+            P = vectors[:, n - m :] @ vectors[:, n - m :].T
+            linear[i, j], linear_part[i, j] = values[: n - m].sum() / n, constructive(P, S)
+            found = minimise(n, m, law, starts=starts, steps=300, first=[vectors[:, n - m :]])
+            grams[i, j] = found.W @ found.W.T
+            best[i, j], best_part[i, j] = found.loss, constructive(grams[i, j], S)
+            for k, decay in enumerate(decays):
+                W, b = _trained(law, m, decay, steps, seeds)
+                M = W @ W.transpose(0, 2, 1)
+                trained[i, k, j] = [exact_loss(*model, law).loss for model in zip(M, b, strict=True)]
+                trained_part[i, k, j] = [constructive(one, S) for one in M]
+                trained_grams[i, k, j] = M[0]
+    place, pair = ("strength", "n_hidden"), ("output", "feature")
+    run = ("strength", "decay", "n_hidden", "seed")
+    return xr.Dataset(
+        {
+            "best": (place, best),
+            "linear": (place, linear),
+            "best_constructive": (place, best_part),
+            "linear_constructive": (place, linear_part),
+            "gram": ((*place, *pair), grams),
+            "trained": (run, trained),
+            "trained_constructive": (run, trained_part),
+            "trained_gram": ((*run[:3], *pair), trained_grams),
+            "covariance": (("strength", *pair), np.stack([law.covariance() for law in laws])),
+        },
+        {"strength": list(strengths), "n_hidden": sizes, "decay": decays, "seed": seeds},
+        {"n_features": n, "sharpness": sharpness, "steps": steps},
+    )
