@@ -6,10 +6,10 @@ from .split import CODES, KINDS, Split, optimum
 from .width import MeanField, WidthLaw, mean_field, width_law
 
 __all__ = [
-    "BlockOptimum",
-    "BlockPart",
     "CODES",
     "KINDS",
+    "BlockOptimum",
+    "BlockPart",
     "MeanField",
     "Split",
     "WidthLaw",
