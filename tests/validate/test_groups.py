@@ -6,7 +6,7 @@ import pytest
 from superposition.theory.features import Features
 from superposition.theory.unequal import repeated
 from superposition.validate import unequal
-from superposition.validate.unequal.correlated import extrapolated, merged, show_groups, show_tables
+from superposition.validate.unequal.correlated import extrapolated, shared, show_groups, show_tables
 from superposition.validate.unequal.groups import geometry, pair_law, sampler
 from superposition.validate.unequal.tables import circular_law, constructive
 
@@ -23,9 +23,10 @@ def test_what_is_shown_of_pairs():
     shown = show_groups(trained, solved, polished)
     assert len(shown.tables[0].rows) == 2
     assert "nan" not in shown.text
-    wrong = unequal.run_blocks(CASES[:1], [8], [0], starts=0)
-    with pytest.raises(ValueError, match=r"`solved` must have the kind.*\['exclusive'\]"):
-        merged(trained, wrong)
+    first, second = shared(trained, solved.isel(case=[1]))
+    assert first["kind"].values.tolist() == second["kind"].values.tolist() == ["synchronous"]
+    with pytest.raises(ValueError, match=r"`datasets` must have a case in common.*'exclusive'"):
+        shared(trained.isel(case=[0]), solved.isel(case=[1]))
 
 
 @pytest.mark.slow

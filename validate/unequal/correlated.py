@@ -73,23 +73,28 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def merged(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return both datasets as one, those of matrices along a dimension of their own.
+def shared(*datasets: xr.Dataset) -> list[xr.Dataset]:
+    """Return datasets with the cases that all of them have, in the order of the first.
 
     Raises
     ------
     ValueError
-        If they are not of the same cases and sizes.
+        If there are none.
     """
-    columns = ("kind", "strength", "p", "ratio", "n_features")
-    for name in columns:
-        if not np.array_equal(trained[name].values, solved[name].values):
-            raise ValueError(
-                f"`solved` must have the {name} of `trained`; got {solved[name].values.tolist()}, not "
-                f"{trained[name].values.tolist()}."
-            )
-    names = {"seed": "matrix", "dropped": "predicted_dropped"}
-    return xr.merge([trained, solved.rename(names)], combine_attrs="override")
+    keys = [
+        [*zip(*(ds[name].values.tolist() for name in ("kind", "strength", "p", "ratio")), strict=True)]
+        for ds in datasets
+    ]
+    common = [key for key in keys[0] if all(key in others for others in keys)]
+    if not common:
+        raise ValueError(f"`datasets` must have a case in common; got {keys}.")
+    return [ds.isel(case=[own.index(key) for key in common]) for ds, own in zip(datasets, keys, strict=True)]
+
+
+def merged(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
+    """Return the trained losses with those of the codes beside, matrices along a dimension of their own."""
+    made = solved["constructed"].rename(seed="matrix")
+    return trained.assign(predicted=solved["predicted"], constructed=made)
 
 
 def extrapolated(ds: xr.Dataset) -> xr.DataArray:
@@ -101,6 +106,7 @@ def extrapolated(ds: xr.Dataset) -> xr.DataArray:
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
     """Say and show how trained pairs compare with the best codes of blocks."""
+    trained, solved, polished = shared(trained, solved, polished)
     ds = merged(trained, solved)
     rows, said = [], []
     limit = extrapolated(ds)
@@ -137,7 +143,7 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         "features of another pair, as predicted."
     )
     columns = ["pairs", "strength"]
-    columns += [f"code, {count} pair{'s' * (count > 1)}" for count in ds["pairs"].values]
+    columns += [f"code, {count} pair{'s' * int(count > 1)}" for count in ds["pairs"].values]
     columns += ["n", "its matrix of this size", "trained", "trained, limit", "shorter / longer"]
     columns += ["partner", "opposed"]
     caption = (
