@@ -194,7 +194,7 @@ class _Problem:
         for angles in [zero, turn][: 1 + (q > 1)]:
             found.append(self.start(whole, np.full(q, 0.7), angles, -0.2 * float(deviation.mean())))
         found.append(self.start(whole, np.ones(q), zero, 0.0))
-        found.append(self.start(0 * whole, np.zeros(q), zero, 0.0))
+        found.append(self.start(np.zeros((k, k)), np.zeros(q), zero, 0.0))
         # one direction that two features share, evenly or not, on the same side or on opposite ones
         for i, j in combinations(range(k) if q > 1 else (), 2):
             for lean in (-1.0, -1.0 / 3.0, -3.0, 1.0):
@@ -208,7 +208,7 @@ class _Problem:
                 t[[i, j], 0] = length, length / lean
                 found.append(x)
         for _ in range(count):
-            alpha = whole + 0.5 * rng.normal(size=(k, k))
+            alpha: FloatArray = whole + 0.5 * rng.normal(size=(k, k))
             angles = rng.uniform(-np.pi / 2, np.pi / 2, len(self.planes))
             found.append(
                 self.start(alpha, rng.uniform(size=q), angles, -0.3 * rng.random() * deviation.mean())

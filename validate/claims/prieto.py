@@ -30,13 +30,18 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{float(added.min()):.0%} or more. Of two features that are on together (p = 0.1, ratio 1/4) the "
         f"best code of many pairs reads both for each, with weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}.",
         experiment(
-            "printed", "least share of others, best", at["best_constructive"].min(), ">", 0.3, origin=ds
+            "printed",
+            "least share of others, best",
+            float(at["best_constructive"].min()),
+            ">",
+            0.3,
+            origin=ds,
         ),
-        experiment("printed", "least share of others, trained", added.min(), ">", 0.3, origin=ds),
+        experiment("printed", "least share of others, trained", float(added.min()), ">", 0.3, origin=ds),
         experiment(
             "printed",
             "largest, independent words",
-            np.abs(free["best_constructive"]).max(),
+            float(np.abs(free["best_constructive"]).max()),
             "<=",
             1e-9,
             origin=ds,
