@@ -208,11 +208,10 @@ class _Problem:
                 t[[i, j], 0] = length, length / lean
                 found.append(x)
         for _ in range(count):
-            alpha: FloatArray = whole + 0.5 * rng.normal(size=(k, k))
+            alpha = whole + 0.5 * rng.normal(size=(k, k))
             angles = rng.uniform(-np.pi / 2, np.pi / 2, len(self.planes))
-            found.append(
-                self.start(alpha, rng.uniform(size=q), angles, -0.3 * rng.random() * deviation.mean())
-            )
+            g, shift = np.asarray(rng.uniform(size=q)), -0.3 * rng.random() * float(deviation.mean())
+            found.append(self.start(alpha, g, angles, shift))
         return found
 
     def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> Any:
