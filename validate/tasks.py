@@ -100,7 +100,7 @@ def simulated(tasks: Sequence[Task], seconds: Mapping[str, float], jobs: int) ->
     --------
     >>> tasks = [Task("a", print), Task("b", print), Task("c", print, after=["a"])]
     >>> simulated(tasks, {"a": 2.0, "b": 3.0, "c": 2.0}, 1), simulated(tasks, {"a": 2, "b": 3, "c": 2}, 2)
-    (7.0, 4)
+    (7.0, 4.0)
     """
     queue, now = _Queue(tasks), 0.0
     running: list[tuple[float, str]] = []

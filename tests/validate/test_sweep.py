@@ -481,7 +481,7 @@ def test_fifty_kills_lose_nothing_and_store_nothing_twice(tmp_path):
     print(
         f"killed {killed}; {by_itself} clients ended by themselves; {len(seen)} of {len(now)} files by then"
     )
-    kept = {"keep": ["fraction", "W"], "settings": {"starts": 300}}
+    kept = {"keep": ["fraction", "W"], "settings": {"starts": 300}, "batch": None}
     ds = swept(tmp_path / "undisturbed", "solvers.relu.pair_basins", BASINS, jobs=2, **kept)
     assert (ds["point_state"] == DONE).all()
     assert content(store) == content(tmp_path / "undisturbed")
