@@ -103,6 +103,8 @@ SLOW |= {"B13", "B14", "C29", "L7", "L8", "L21"}
 SLOW |= {"C32"}
 # Eight bounds of 1000 features.
 SLOW |= {"U4", "U5"}
+# Best codes of pairs, some seconds each.
+SLOW |= {"P1", "P2"}
 # B14 reads the two smallest p; the others, more sizes and more starts are for the page.
 FEW = {
     "relu.truncation": {"n_features": (16,), "small": ((3, 1), (3, 2)), "small_p": (0.003, 0.01), "starts": 2}

@@ -72,15 +72,19 @@ def p2(quick: bool, ds: xr.Dataset) -> Evidence:
         "inside, filtered between, in the same model. That no better codes exist is not proved.",
         says(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
-            numeric("answer", "largest weight of the partner / own, exclusive", apart.max(), "<", -0.3),
+            experiment(
+                "answer", "largest weight of the partner / own, exclusive", apart.max(), "<", -0.3, origin=ds
+            ),
             numeric("answer", "loss of exclusive pairs at ratio 1/2", alone, "<=", 1e-9),
         ),
         says(
             "features that are on together take one end of a direction (constructive), and another such pair "
             "the opposite end (filtered)",
-            numeric("answer", "least weight of the partner / own, on together", mate, ">", 0.3),
-            numeric("answer", "least product of the weights of two pairs / own", stranger.min(), ">", 0.5),
-            numeric("answer", "largest weight of another pair", pairs[:, 0, 2:].max(), "<", 0),
+            experiment("answer", "least weight of the partner / own, on together", mate, ">", 0.3, origin=ds),
+            experiment(
+                "answer", "least product of two pairs' weights / own", stranger.min(), ">", 0.5, origin=ds
+            ),
+            experiment("answer", "largest weight of another pair", pairs[:, 0, 2:].max(), "<", 0, origin=ds),
         ),
     )
 
@@ -106,8 +110,8 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{n} words, {m} neurons: entries M_ij of the best tied model differ by {spread:.1%} of M_ii at "
         f"equal distances around the circle, and fall with it; of a trained one by {own_spread:.1%}. "
         f"The other words add {constructive(gram, S):.0%} of tr(M S).",
-        numeric("printed", "best: spread of M_ij at one distance / M_ii", spread, "<=", 0.05),
-        numeric("printed", "best: largest rise of M_ij from a distance to the next / M_ii", rise, "<", 0),
+        experiment("printed", "best: spread of M_ij at one distance / M_ii", spread, "<=", 0.05, origin=ds),
+        experiment("printed", "best: largest rise of M_ij to the next / M_ii", rise, "<", 0, origin=ds),
         experiment("printed", "trained: spread / M_ii", own_spread, "<=", 0.1, origin=ds),
         experiment("printed", "trained: largest rise / M_ii", own_rise, "<", 0, origin=ds),
     )
