@@ -118,6 +118,29 @@ def _jobs() -> Iterator[Job]:
     decoders = {"cases": [[0.01, 0.12], [0.01, 0.25], [0.1, 0.12], [0.1, 0.25]], "n_features": 128}
     decoders |= {"steps": [2000, 8000], "batch": 256, "seeds": [0, 1, 2, 3, 4]}
     yield Job("decoders_trained", "JumpReLU and TopK against ReLU", "decoders.trained", decoders)
+    yield from _unequal()
+
+
+def _unequal() -> Iterator[Job]:
+    law, ones = "the width law", {"tied": [1], "seeds": [0], "weight_decay": [-1], "alpha": [1]}
+    yield Job("unequal_width", law, "unequal.width")
+    many = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8, "tied": [0], "steps": [4000]}
+    yield Job("unequal_many", f"{law}, many features on", "unequal.width", many)
+    decay = {"tied": [1], "weight_decay": [-1, 1], "steps": [4000], "seeds": [0]}
+    yield Job("unequal_decay", f"{law}, weight decay", "unequal.width", decay)
+    public = ones | {"n_features": 1000, "n_hidden": [10, 32, 100], "steps": [4000]}
+    yield Job("unequal_public", "Liu et al., shorter runs", "unequal.width", public)
+    whole = {"n_hidden": [10, 16, 25, 40, 63, 100], "steps": [20_000], "batch": 2048}
+    yield Job("unequal_liu", "Liu et al. as published", "unequal.width", public | whole, 7200.0)
+    cases = [[kind, by, 0.1, 0.25] for kind in ("exclusive", "synchronous") for by in (0.5, 1.0)]
+    pairs = {"cases": cases, "sizes": [32, 64, 128]}
+    trained = pairs | {"seeds": [0, 1, 2, 3], "steps": [1500, 6000], "samples": 2**17}
+    yield Job("unequal_groups", "pairs that depend on each other", "unequal.groups", trained)
+    solved = pairs | {"seeds": [0], "pairs": [1, 2], "starts": 1}
+    yield Job("unequal_blocks", "their best codes", "unequal.blocks", solved)
+    yield Job("unequal_polished", "pairs by exact descent", "unequal.polished", {"cases": cases})
+    words = {"n_hidden": [2], "decays": [0], "seeds": [0, 1], "steps": 1500, "starts": 0}
+    yield Job("unequal_tables", "words around a circle", "unequal.tables", words)
 
 
 JOBS = tuple(_jobs())

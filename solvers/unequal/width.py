@@ -94,6 +94,11 @@ def width_law(
     (array([1.23, 1.23]), True)
     """
     law = power_law(alpha, n_features, number_on)
+    if law.p.min() < 1e-100:
+        raise ValueError(
+            f"`number_on` must leave every p at 1e-100 or more; got {number_on!r}, which leaves "
+            f"{law.p.min():g}."
+        )
     widths = arguments.indices("n_hidden", n_hidden, law.n_features, distinct=True)
     if np.any(widths < 1) or np.any(np.diff(widths) <= 0):
         raise ValueError(f"`n_hidden` must ascend from at least 1; got {arguments.shown(n_hidden)}.")

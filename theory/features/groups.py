@@ -30,7 +30,7 @@ def group(name: str, value: Any, n: int) -> Group:
     """Return indices, patterns and probabilities after checking them."""
     if not isinstance(value, Sequence) or len(value) != 3:
         raise ValueError(
-            f"`groups` must hold (indices, patterns, probabilities); got {arguments.shown(value)}."
+            f"`{name}` must hold (indices, patterns, probabilities); got {arguments.shown(value)}."
         )
     indices = _indices(f"{name} indices", value[0], n)
     table = arguments.matrix(f"{name} patterns", value[1], (None, indices.size))

@@ -109,7 +109,7 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
     Returns
     -------
     (n,) ndarray of float64
-        A few roundings off; inf where the capacity is 0.
+        A few roundings off; inf where the capacity is 0, or too small for a finite one.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
     """
     features = independent(law)
     share = arguments.real("capacity", arguments.each("capacity", capacity, features.n_features), 0, 1)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(features.variance * (1.0 - share) / share)
 
 

@@ -50,7 +50,7 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
     --------
     >>> law = circular_law(6)
     >>> law.p.round(6), law.covariance()[0].round(2) + 0.0
-    (array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5]), array([ 0.25,  0.16, -0.16, -0.25, -0.16,  0.16]))
+    (array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5]), array([ 0.25,  0.08, -0.08, -0.25, -0.08,  0.08]))
     """
     n = arguments.integer("n_features", n_features, 2, 14)
     sharpness = arguments.number("sharpness", sharpness, 0, 100)
