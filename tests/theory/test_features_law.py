@@ -361,7 +361,7 @@ TABLE = [[0, 0], [1, 1]]
         ({"importance": [1, -1, 0]}, r"`importance` must lie in \[0, inf\); got -1"),
         ({"importance": 0}, "`importance` must not be all 0"),
         ({"groups": 5}, "`groups` must be a sequence; got 5"),
-        ({"groups": [5]}, r"`groups` must hold \(indices, patterns, probabilities\); got 5"),
+        ({"groups": [5]}, r"`groups\[0\]` must hold \(indices, patterns, probabilities\); got 5"),
         (
             {"groups": [([0, 3], TABLE, [0.5, 0.5])]},
             r"`groups\[0\] indices` must be integers from 0 to 2; got 3",

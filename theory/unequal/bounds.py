@@ -23,7 +23,7 @@ q_i/mu. Draw from the rows with M_ii > 0 and q_i < mu/C, and write z_i = C q_i/m
 others: sum_i theta_i (1 - z_i) <= m. R_i is concave and grows, so that every row loses w_i R_i(mu/C) z_i or
 more. The total is at least
 
-.. math:: \min \Big\{ \sum_i w_i R_i(\mu/C)\, z_i : 0 \le z_i \le 1,\ \sum_i \theta_i (1 - z_i) \le m \Big\},
+.. math:: \min \left\{ \sum_i w_i R_i(\mu/C)\, z_i : 0 \le z_i \le 1, \sum_i \theta_i (1 - z_i) \le m \right\},
 
 a knapsack: z_i = 0 where the loss over theta_i is largest, until m is spent.
 
@@ -32,7 +32,7 @@ that max(theta_i, -(6/7) log(1 - theta_i)) <= kappa_i/mu. By step 8, z_i = theta
 where M_ii <= 0, sum to m at most. With x_i = p_i q_i/D_i = beta_i log(theta_i/z_i), beta_i = p_i mu/(C D_i),
 row i loses w_i D_i x_i/(1 + x_i) or more. For every lambda >= 0 the total is at least
 
-.. math:: \sum_i \min_{0 \le z \le \theta_i} \Big( w_i D_i \frac{x_i(z)}{1 + x_i(z)} + \lambda z \Big)
+.. math:: \sum_i \min_{0 \le z \le \theta_i} \left( w_i D_i \frac{x_i(z)}{1 + x_i(z)} + \lambda z \right)
           - \lambda m .
 
 The loss of a row is concave in z down to x = 2 beta - 1 and convex below. So the minimum is at z = 0, at z =
