@@ -23,7 +23,8 @@ q_i/mu. Draw from the rows with M_ii > 0 and q_i < mu/C, and write z_i = C q_i/m
 others: sum_i theta_i (1 - z_i) <= m. R_i is concave and grows, so that every row loses w_i R_i(mu/C) z_i or
 more. The total is at least
 
-.. math:: \min \left\{ \sum_i w_i R_i(\mu/C)\, z_i : 0 \le z_i \le 1, \sum_i \theta_i (1 - z_i) \le m \right\},
+.. math:: \min \left\{ \sum_i w_i R_i(\mu/C)\, z_i :
+          0 \le z_i \le 1, \sum_i \theta_i (1 - z_i) \le m \right\},
 
 a knapsack: z_i = 0 where the loss over theta_i is largest, until m is spent.
 
