@@ -19,6 +19,7 @@ from ...theory.features import Features
 from ...theory.results import frozen
 from ...theory.unequal.blocks import block_law, losses, root, table
 from ..results import Status, result
+from .realise import tight_frame
 
 __all__ = ["BlockOptimum", "BlockPart", "block_optimum", "realise_blocks"]
 
@@ -388,20 +389,6 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     return BlockOptimum(tuple(parts), float(loss), price, float(gap), count, problem.steps, search.status)
 
 
-def _frame(size: int, rank: int, rng: np.random.Generator) -> FloatArray:
-    """Return a tight frame: (size, rank), orthonormal columns, rows of one length (Tropp et al. 2005)."""
-    if rank == size:
-        return np.eye(size)
-    F = rng.normal(size=(size, rank))
-    for _ in range(200):
-        F /= np.linalg.norm(F, axis=1, keepdims=True) / np.sqrt(rank / size)
-        U, _, Vt = np.linalg.svd(F, full_matrices=False)
-        F = U @ Vt
-        if np.ptp(np.sum(F * F, axis=1)) < 1e-12:
-            break
-    return F
-
-
 def realise_blocks(
     best: BlockOptimum, law: Features, n_blocks: int, *, rng: Any = 0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -457,7 +444,8 @@ def realise_blocks(
             rank = round(c * size)
             if rank == 0:
                 continue
-            F = _frame(size, rank, generator)
+            whole = rank == size
+            F = np.eye(size) if whole else tight_frame(np.full(size, rank / size), rank, generator)
             write = np.zeros((count, k, rank))
             read = np.zeros((count, k, rank))
             write[first:last] = F[:, None, :] * (z[:, a] * size / rank)[None, :, None]

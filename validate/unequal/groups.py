@@ -31,6 +31,13 @@ def pair_law(kind: str, strength: float, p: float) -> Features:
     return Features(2, p, groups=[weakened(table, strength)])
 
 
+def _even(name: str, value: int) -> int:
+    found = arguments.integer(name, value, 4)
+    if found % 2:
+        raise ValueError(f"`{name}` must be even, as features come in pairs; got {found}.")
+    return found
+
+
 def _coordinates(cases: Sequence[Case]) -> dict[str, Any]:
     columns = list(zip(*cases, strict=True))
     names = "kind", "strength", "p", "ratio"
@@ -148,20 +155,13 @@ def run_groups(
         ``dropped``, ``together``, ``apart`` (case, n_features, seed) of those trained longest, see
         `geometry`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
-
     Examples
     --------
     >>> ds = run_groups(sizes=[16], seeds=[0, 1], steps=[50], samples=1024)
     >>> ds["trained"].shape
     (1, 1, 1, 2)
     """
-    sizes = [2 * arguments.integer("sizes", n // 2 if n % 2 == 0 else 0, 2) for n in sizes]
+    sizes = [_even("sizes", n) for n in sizes]
     seeds = [arguments.integer("seeds", seed, 0) for seed in seeds]
     lengths = [arguments.integer("steps", one, 1) for one in steps]
     batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 1024)
@@ -217,20 +217,13 @@ def run_polished(
         ``trained``, ``polished`` (case, seed), exact losses per feature before and after; ``partner`` and
         the others of `geometry`, after.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
-
     Examples
     --------
     >>> ds = run_polished(n_features=4, seeds=[0], steps=100, descents=5)
     >>> bool((ds["polished"] <= ds["trained"]).all())
     True
     """
-    n = 2 * arguments.integer("n_features", n_features // 2 if n_features % 2 == 0 else 0, 2)
+    n = _even("n_features", n_features)
     seeds = [arguments.integer("seeds", seed, 0) for seed in seeds]
     steps, batch = arguments.integer("steps", steps, 1), arguments.integer("batch", batch, 1)
     rows = []
@@ -277,18 +270,13 @@ def run_blocks(
         ``constructed`` (case, n_features, seed), exact losses of matrices of these sizes, of the code that
         has the least.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_blocks([("exclusive", 1.0, 0.1, 0.4)], sizes=[16], seeds=[0])
     >>> bool(ds["predicted"] < ds["constructed"].min()), ds["coefficients"].sel(pairs=1)[0, 0, 1].item() < 0
     (True, True)
     """
-    sizes = [2 * arguments.integer("sizes", n // 2 if n % 2 == 0 else 0, 2) for n in sizes]
+    sizes = [_even("sizes", n) for n in sizes]
     shape, most = (len(cases), len(pairs)), 2 * max(pairs)
     predicted, gap, dropped = (np.empty(shape) for _ in range(3))
     coefficients = np.zeros((*shape, most, most))

@@ -130,13 +130,6 @@ def run_tables(
         ``trained``, exact loss, ``trained_constructive``; ``trained_gram`` of the first seed.
         ``covariance`` (strength, …).
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
-
     Examples
     --------
     >>> ds = run_tables([1], [0.0], [0], n_features=4, steps=10, starts=1)

@@ -14,6 +14,7 @@ from ...solvers.unequal import KINDS, optimum, realise
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
+from ..experiment import from_rows
 from ..training import train
 
 MODEL = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
@@ -110,13 +111,6 @@ def run_width(
         capacities were normal; ``opposed``, the share of the variance of interference that comes from
         weights whose sign is not the output's own; ``long``, the share of features whose row of W_out is
         longer than 1/2, and ``left_out``, the sum of E x² over the others per feature.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If PyTorch is not installed.
     """
     shape: list[list[Any]] = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
     hidden, seed = (np.ravel(one) for one in np.meshgrid(shape[3], shape[5], indexing="ij"))
@@ -185,11 +179,6 @@ def run_split(
         split, is NaN if none is found. Of (alpha, n_hidden, kind):
         ``count`` of features.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> ds = run_split([1.0], [2], n_features=16)
@@ -217,9 +206,7 @@ def run_split(
         )
         counts.append(np.bincount(best.kind, minlength=len(KINDS)))
     size = (len(alpha), len(n_hidden))
-    data: dict[str, Any] = {
-        key: (("alpha", "n_hidden"), np.reshape([row[key] for row in rows], size)) for key in rows[0]
-    }
-    data["count"] = (("alpha", "n_hidden", "kind"), np.reshape(counts, (*size, -1)))
-    coordinates = {"alpha": list(alpha), "n_hidden": list(n_hidden), "kind": list(KINDS)}
-    return xr.Dataset(data, coordinates, {"n_features": n_features, "on": on})
+    ds = from_rows(rows, alpha=size[0], n_hidden=size[1])
+    ds["count"] = (("alpha", "n_hidden", "kind"), np.reshape(counts, (*size, -1)))
+    ds = ds.assign_coords(alpha=list(alpha), n_hidden=list(n_hidden), kind=list(KINDS))
+    return ds.assign_attrs(n_features=n_features, on=on)
