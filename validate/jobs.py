@@ -122,13 +122,15 @@ def _jobs() -> Iterator[Job]:
 
 
 def _unequal() -> Iterator[Job]:
-    law, ones = "the width law", {"tied": [1], "seeds": [0], "weight_decay": [-1], "alpha": [1]}
+    law = "the width law"
     yield Job("unequal_width", law, "unequal.width")
     many = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8, "tied": [0], "steps": [4000]}
     yield Job("unequal_many", f"{law}, many features on", "unequal.width", many)
     decay = {"tied": [1], "weight_decay": [-1, 1], "steps": [4000], "seeds": [0]}
     yield Job("unequal_decay", f"{law}, weight decay", "unequal.width", decay)
-    public = ones | {"n_features": 1000, "n_hidden": [10, 32, 100], "steps": [4000]}
+    fresh = {"alpha": [1], "n_hidden": [10, 32], "tied": [0], "steps": [8000], "seeds": [2, 3, 4, 5]}
+    yield Job("unequal_fresh", f"{law}, seeds that were not seen when U2 was worded", "unequal.width", fresh)
+    public = decay | {"alpha": [1], "weight_decay": [-1], "n_features": 1000, "n_hidden": [10, 32, 100]}
     yield Job("unequal_public", "Liu et al., shorter runs", "unequal.width", public)
     whole = {"n_hidden": [10, 16, 25, 40, 63, 100], "steps": [20_000], "batch": 2048}
     yield Job("unequal_liu", "Liu et al. as published", "unequal.width", public | whole, 7200.0)

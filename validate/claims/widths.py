@@ -5,6 +5,7 @@ what training does, by stored runs.
 """
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -19,14 +20,25 @@ from .ledger import Evidence, bound, claim, evidence, experiment, numeric, says,
 
 LIU, SCHERLIS = "liu2025", "scherlis2022"
 SIZE, LOW, HIGH = 1000, 10, 100  # n and the range of m of the source's runs
+FRESH = 4000  # another n, which was not computed before U4 was worded
+
+
+class _Ends(NamedTuple):
+    """Between two widths: exponents of the bound, of the code, the least of a loss between; their ratio."""
+
+    bound: float
+    code: float
+    least: float
+    ratio: float
 
 
 @cache
-def _ends(alpha: float) -> tuple[float, float, float, float]:
-    """Return the bound and the code's loss at both ends of the source's range of m."""
-    law = power_law(alpha, SIZE, 1.0, scale=2.0)
-    low, high = ((float(loss_bound(law, m)), float(priority_loss(law, m))) for m in (LOW, HIGH))
-    return *low, *high
+def _ends(alpha: float, n: int = SIZE) -> _Ends:
+    """Compare the widths n/100 and n/10, at n = 1000 the ends of the source's range of m."""
+    law, widths = power_law(alpha, n, 1.0, scale=2.0), (n // 100, n // 10)
+    below, above = (np.array([float(loss(law, m)) for m in widths]) for loss in (loss_bound, priority_loss))
+    own, code, least = np.log10([below[0] / below[1], above[0] / above[1], below[0] / above[1]])
+    return _Ends(float(own), float(code), float(least), float((above / below).max()))
 
 
 @claim("U1", SCHERLIS, "capacity")
@@ -51,7 +63,7 @@ def u1(quick: bool) -> Evidence:
     )
 
 
-@claim("U2", SCHERLIS, "allocation", needs=["unequal.width"])
+@claim("U2", SCHERLIS, "allocation", needs=["unequal.fresh"])
 def u2(quick: bool, ds: xr.Dataset) -> Evidence:
     """L = sum_i L_i(C_i), sum_i C_i = D: at the least L all features with 0 < C_i < 1 have one -dL_i/dC_i"""
     law = power_law(1.0, 32, 1.0, scale=2.0)
@@ -63,13 +75,14 @@ def u2(quick: bool, ds: xr.Dataset) -> Evidence:
     )
     off = float(np.max(np.abs(slopes[inside] / best.price - 1)))
     free = ds.sel(tied=0, alpha=1.0, n_hidden=[10, 32]).isel(weight_decay=0, steps=-1)
-    family = Family(0.02, 2)
+    family = Family(0.01, 2)
     shape = [family.of(mean, (free["loss"] / free["normal"]).sel(n_hidden=m).values) for m in (10, 32)]
     return evidence(
         "Kuhn and Tucker. The loss of a ReLU model is such a sum where interference is normal, as with many "
         "features on: its best split has one price. With few on the loss is no function of capacities: "
         f"trained models lose {shape[0].value:.2f} (m = 10) and {shape[1].value:.2f} (m = 32) times what "
-        "normal interference of their capacities would.",
+        "normal interference of their capacities would. On the first two seeds the alarm rate had been "
+        "raised to 0.02 after a look; these are four others, at 0.01.",
         numeric("printed", "largest |slope / price - 1|, alpha = 1, m = 8 of 32", off, "<=", 0.01),
         says(
             "with few features on at a time the loss is no function of the capacities",
@@ -114,42 +127,38 @@ def u3(quick: bool, ds: xr.Dataset) -> Evidence:
 @claim("U4", LIU, "abstract", needs=["unequal.decay", "unequal.public"])
 def u4(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
     """strong superposition: L ~ 1/m across a broad class of frequencies"""
-    alike, one, steep = _ends(0.0), _ends(1.0), _ends(2.0)
-    decade = np.log(HIGH / LOW)
-    own = [float(np.log(alike[k] / alike[k + 2]) / decade) for k in (0, 1)]
-    falling = [float(np.log(one[k] / one[k + 2]) / decade) for k in (0, 1)]
-    least = float(np.log(steep[0] / steep[3]) / decade)
+    alike, falling, steep, fresh = _ends(0.0), _ends(1.0), _ends(2.0), _ends(1.0, FRESH)
     at = ds.sel(weight_decay=-1.0, tied=1, n_hidden=[10, 32]).isel(steps=-1, seed=0)["loss"]
     run = public["loss"].sel(tied=1, weight_decay=-1.0, alpha=1.0).isel(steps=-1, seed=0)
-    size = float(np.log(run.sel(n_hidden=LOW) / run.sel(n_hidden=HIGH)) / decade)
+    size = float(np.log10(run.sel(n_hidden=LOW) / run.sel(n_hidden=HIGH)))
     drawn = np.log(at.sel(n_hidden=10) / at.sel(n_hidden=32)) / np.log(3.2)
     return evidence(
         f"n = {SIZE}, one feature on at a time, m = {LOW} to {HIGH}. Alike features: the proved bound falls "
-        f"with the exponent {own[0]:.2f}, a code above it with {own[1]:.2f}. alpha = 2: whatever the code, "
-        f"the loss falls with {least:.2f} or more between the two. Models trained with the source's decay of "
-        "-1, n = 128, m = 10 to 32: "
+        f"with the exponent {alike.bound:.2f}, a code above it with {alike.code:.2f}. alpha = 1: "
+        f"{falling.bound:.2f} and {falling.code:.2f}. The print is judged there, by a limit that was set "
+        f"when these two were known, so again at n = {FRESH}, where they were not: {fresh.bound:.2f} and "
+        f"{fresh.code:.2f}. alpha = 2: whatever the code, the loss falls with {steep.least:.2f} or more "
+        "between the two. Models trained with the source's decay of -1, n = 128, m = 10 to 32: "
         f"{', '.join(f'{float(e):.2f} at alpha = {float(e.alpha):g}' for e in drawn)}; n = {SIZE}, alpha = "
         f"1, shorter runs than the source's, m = {LOW} to {HIGH}: {size:.2f}.",
-        numeric(
-            "printed",
-            "largest |exponent of bound, of code - 1|, alpha = 1",
-            max(abs(e - 1) for e in falling),
-            "<=",
-            0.2,
+        *(
+            numeric(
+                "printed",
+                f"largest |exponent of bound, of code - 1|, alpha = 1, n = {n}",
+                max(abs(one.bound - 1), abs(one.code - 1)),
+                "<=",
+                0.2,
+            )
+            for n, one in ((SIZE, falling), (FRESH, fresh))
         ),
         says(
             "the least loss of alike features falls as 1/m while m << n, within a factor that is proved; at "
-            f"alpha = 2 (n = {SIZE}, m = {LOW} to {HIGH}) it falls with an exponent of {least:.2f} or more",
-            numeric("corrected", "|exponent of the bound - 1|, alike", abs(own[0] - 1), "<=", 0.1),
-            numeric("corrected", "|exponent of the code - 1|, alike", abs(own[1] - 1), "<=", 0.1),
-            numeric(
-                "corrected",
-                "code over bound at both ends",
-                max(alike[1] / alike[0], alike[3] / alike[2]),
-                "<=",
-                4,
-            ),
-            numeric("corrected", "least exponent of the least loss, alpha = 2", least, ">=", 2.0),
+            f"alpha = 2 (n = {SIZE}, m = {LOW} to {HIGH}) it falls with an exponent of {steep.least:.2f} or "
+            "more",
+            numeric("corrected", "|exponent of the bound - 1|, alike", abs(alike.bound - 1), "<=", 0.1),
+            numeric("corrected", "|exponent of the code - 1|, alike", abs(alike.code - 1), "<=", 0.1),
+            numeric("corrected", "code over bound at both ends", alike.ratio, "<=", 4),
+            numeric("corrected", "least exponent of the least loss, alpha = 2", steep.least, ">=", 2.0),
         ),
     )
 
@@ -157,16 +166,15 @@ def u4(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
 @claim("U5", LIU, "strong superposition")
 def u5(quick: bool) -> Evidence:
     """strong superposition, steep frequencies: alpha_m ~ 2(alpha - 1)"""
-    steep, alpha = _ends(2.0), 2.0
-    decade = np.log(HIGH / LOW)
-    least = float(np.log(steep[0] / steep[3]) / decade)
-    own = [float(np.log(steep[k] / steep[k + 2]) / decade) for k in (0, 1)]
-    gap = max(abs(e - (2 * alpha - 1)) for e in own)
+    alpha = 2.0
+    steep = _ends(alpha)
+    gap = max(abs(e - (2 * alpha - 1)) for e in (steep.bound, steep.code))
+    limit = 2 * (alpha - 1) + 0.1
     return evidence(
-        f"The bound and the code of U4 at alpha = 2 fall with the exponents {own[0]:.2f} and {own[1]:.2f}. "
-        "When the first features, in proportion to m, are kept exactly, the others cost what their pairs do: "
-        "the square of the sum of their p, over m.",
-        numeric("printed", "least exponent of the least loss, alpha = 2", least, "<=", 2 * (alpha - 1) + 0.1),
+        f"The bound and the code of U4 at alpha = 2 fall with the exponents {steep.bound:.2f} and "
+        f"{steep.code:.2f}. When the first features, in proportion to m, are kept exactly, the others cost "
+        "what their pairs do: the square of the sum of their p, over m.",
+        numeric("printed", "least exponent of the least loss, alpha = 2", steep.least, "<=", limit),
         says(
             "the least loss falls as m^(1 - 2 alpha), as its bound and the code do at alpha = 2",
             numeric("corrected", "largest |exponent of bound, of code - 3|, alpha = 2", gap, "<=", 0.15),

@@ -213,6 +213,9 @@ def _trained(file: str, **settings: Any) -> Experiment:
 
 EXPERIMENTS = {
     "width": _trained("unequal_width.nc"),
+    "fresh": _trained(
+        "unequal_fresh.nc", alpha=(1.0,), n_hidden=(10, 32), tied=(0,), steps=(8000,), seeds=(2, 3, 4, 5)
+    ),
     "split": Experiment(run_split, seconds=40),
     "many": _trained("unequal_many.nc", **_MANY, tied=(0,), steps=(4000,)),
     "split_many": Experiment(run_split, quick=_MANY, full=_MANY, seconds=15),
