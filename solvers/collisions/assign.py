@@ -66,7 +66,7 @@ def assign(W: npt.ArrayLike) -> Assignment:
     polysemantic = np.empty(W.shape[:-2], dtype=np.int64)
     for run in np.ndindex(polysemantic.shape):
         order = np.argsort(-np.abs(W[run]), axis=None, kind="stable")
-        polysemantic[run] = _assign(W[run], order, neuron[run])
+        polysemantic[run] = _assign(W[run].copy(), order, neuron[run])  # writable, as all kernels get
     return Assignment(neuron, polysemantic)
 
 

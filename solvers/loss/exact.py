@@ -216,7 +216,7 @@ def outputs(
     if uniform and slopes and law.n_features <= FOLDED:
         found = Outputs(*by_folds(rows, features, bias, p))
     elif law.n_features <= FEW.get(law.values, 0):
-        found = Outputs(*by_patterns(rows, features, bias, chances(law), kind))
+        found = Outputs(*by_patterns(rows, features, bias, np.array(chances(law)), kind))
     elif uniform and not slopes:
         losses, errors = together(
             lambda part: rows_uniform(rows[part], features[part], bias[part], p, tol), bias.size

@@ -223,7 +223,7 @@ def _row(
     """Return E R^2 - 2 E x_i R for the output R, its derivative by b; write those by the row to `by`."""
     n = row.size
     order = ascending(np.abs(row))
-    w, p, at = np.empty(n), np.empty(n), 0
+    w, p, at = np.empty(n), np.empty(n), np.int64(0)
     for j in range(n):
         w[j], p[j] = row[order[j]] if abs(row[order[j]]) > _NONE else 0.0, chances[order[j]]
         if order[j] == i:
@@ -244,10 +244,9 @@ def _row(
 
 
 @kernel
-def by_folds(
+def _by_folds(
     M: FloatArray, features: Integers, b: FloatArray, chances: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return losses of outputs for values on [0, 1], their errors, and the derivatives by rows and biases."""
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
     nodes, orders = 2 ** (n + 1), n + 4
@@ -266,3 +265,10 @@ def by_folds(
             variance += chances[j] * M[k, j] * M[k, j] / 3.0
         errors[k] = _ROUNDING * (mean * mean + variance + chances[features[k]])
     return losses, errors, by_M, by_b
+
+
+def by_folds(
+    M: FloatArray, features: Integers, b: FloatArray, chances: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return losses of outputs for values on [0, 1], their errors, and the derivatives by rows and biases."""
+    return _by_folds(M, features, b, chances.copy())  # a law's own are read-only

@@ -60,7 +60,7 @@ def lattice(
     kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
 ) -> tuple[float, float, int, float]:
     """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
-    phi = np.empty(m.size, np.complex128)
+    phi, top = np.empty(m.size, np.complex128), np.int64(2)
     start = abs(b) + (abs(a) if own > 0.0 else 0.0)
     reach = np.sum(np.abs(m) if kind == SYMMETRIC else np.maximum(m, 0.0))
     longest = np.max(np.abs(np.append(m, 0.0)))
@@ -68,14 +68,14 @@ def lattice(
     theta = 1.0 / period
     while theta * longest < 500.0:
         _bounds(kind, m, theta, 0.0, phi)
-        mean = sweep(others, 2, 2, phi)[0].real
+        mean = sweep(others, top, top, phi)[0].real
         if not mean < 1e250:
             break
         period = min(period, start + (np.log(mean + 1e-300) + RARE) / theta)
         theta *= 1.3
     for _ in range(60):
         _bounds(kind, m, KAPPA / period, 0.0, phi)
-        mean = sweep(others, 2, 2, phi)[0].real
+        mean = sweep(others, top, top, phi)[0].real
         if np.log(mean + 1e-300) + KAPPA * start / period <= GROWTH:
             break
         period *= 1.2
@@ -84,7 +84,7 @@ def lattice(
     while True:
         omega = h * (count - 1.0)
         _bounds(kind, m, c, omega, phi)
-        majorant = abs(sweep(others, 2, 2, phi)[0])
+        majorant = abs(sweep(others, top, top, phi)[0])
         cut = np.exp(c * b) / np.pi * _own_bounds(kind, a, own, c, omega) * majorant
         if cut <= allowed or count >= most:
             return c, h, int(count), cut
@@ -97,11 +97,11 @@ def _few_on(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the part of patterns with at most one other feature on and heard: `found` and `by_m`."""
     found, by_m = np.zeros(4), np.zeros(m.size)
-    phi = np.ones(m.size, np.complex128)
+    phi, top = np.ones(m.size, np.complex128), np.int64(2)
     mean = 1.0 if kind == BINARY else (0.0 if kind == SYMMETRIC else 0.5)
     here = pointwise(b, a, own, kind)
-    none, of_none = sweep(others, 2, 0, phi)
-    shares = sweep(others, 2, 1, phi)[1].real
+    none, of_none = sweep(others, top, top - 2, phi)
+    shares = sweep(others, top, top - 1, phi)[1].real
     for k in range(3):
         found[k] = none.real * here[k]
     for j in range(m.size):
@@ -111,7 +111,7 @@ def _few_on(
                 found[k] += shares[j] * whole[k]
             by_m[j] = shares[j] * push[0]
             phi[j] = whole[1]
-    of_one = sweep(others, 2, 1, phi)[1]
+    of_one = sweep(others, top, top - 1, phi)[1]
     for j in range(m.size):
         if not others.heard[j]:
             by_m[j] = mean * (here[1] * of_none[j].real + of_one[j].real)
@@ -128,8 +128,8 @@ def case(
     `work` the number of factors at most.
     """
     found, by_m = _few_on(kind, m, a, b, own, others)
-    size, start = found[0], abs(a) + abs(b)
-    share = sweep(others, 2, 2, np.ones(m.size, np.complex128))[0].real
+    size, start, top = found[0], abs(a) + abs(b), np.int64(2)
+    share = sweep(others, top, top, np.ones(m.size, np.complex128))[0].real
     if share * (1.0 + start + np.sum(np.abs(m))) ** 2 < 1e-300:
         return found, by_m, 16.0 * UNIT * size
     found[0] += own * share * (1.0 if kind == BINARY else 1.0 / 3.0)
@@ -138,7 +138,7 @@ def case(
     s = (c + 1j * h * np.arange(count)).astype(np.complex128)
     weights = np.full(count, h / np.pi + 0.0j)
     weights[0] *= 0.5
-    add_nodes(kind, s, weights, m, a, b, own, 1.0, 2, others, found, by_m)
+    add_nodes(kind, s, weights, m, a, b, own, 1.0, top, others, found, by_m)
     far = 4.0 * np.pi / h + start  # twice the period
     images = 4.0 * np.exp(-KAPPA) * share * far * (far + 1.0)
     rounding = UNIT * (16.0 * size + (16.0 + 4.0 * np.sqrt(m.size)) * found[3])

@@ -70,9 +70,10 @@ def _cube(
         by_b = -2.0 * pattern_gradient(signed, b, own, works[1], slope)
         slope *= -2.0 * sign
         return loss, by_b
-    loss = 2.0 / 3.0 + 2.0 * pattern_loss(signed, b, -1, works[0]) - pattern_loss(signed, b, own, works[0])
+    none = np.int64(-1)
+    loss = 2.0 / 3.0 + 2.0 * pattern_loss(signed, b, none, works[0]) - pattern_loss(signed, b, own, works[0])
     other = np.empty(g.size)
-    by_b = -4.0 * pattern_gradient(signed, b, -1, works[1], slope)
+    by_b = -4.0 * pattern_gradient(signed, b, none, works[1], slope)
     by_b += 2.0 * pattern_gradient(signed, b, own, works[1], other)
     slope[:] = (-4.0 * slope + 2.0 * other) * sign
     return loss, by_b
@@ -93,7 +94,7 @@ def _row(
     for q in range(weights.size):
         if weights[q] == 0.0:
             continue
-        k, own = 0, -1
+        k, own = 0, np.int64(-1)
         for j in range(n):
             if (q >> j) & 1:
                 if j == i:
@@ -110,8 +111,7 @@ def _row(
             else:
                 for j in range(k):
                     sign[j] = -1.0 if (r >> j) & 1 else 1.0
-                work = losses[:, : 3**k], slopes[: 2 * k + 4, : 3**k]
-                part, push = _cube(g, b, own, sign, work, slope)
+                part, push = _cube(g, b, own, sign, (losses, slopes), slope)
             loss += weights[q] / signs * part
             by_b += weights[q] / signs * push
             for j in range(k):

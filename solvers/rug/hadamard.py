@@ -52,9 +52,10 @@ def _transform_rows(x: FloatArray) -> None:
     n = x.shape[1]
     block = min(_BLOCK, n)
     for row in range(x.shape[0]):
+        half = np.int64(1)
         for start in range(0, n, block):
-            _levels(x[row], start, start + block, 1)
-        _levels(x[row], 0, n, block)
+            _levels(x[row], start, start + block, half)
+        _levels(x[row], half - 1, n, block)
 
 
 @arguments.finite

@@ -65,7 +65,7 @@ def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: Floa
 def _cut_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
     """Return E (u_own - ReLU(z))^2, or E ReLU(z)^2 if `own` < 0, for a plane that cuts the cube.
 
-    `work` (3, 3^k) is zero, and is left zero.
+    `work`, (3, 3^k) or larger, is zero, and is left zero.
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
@@ -214,8 +214,9 @@ def pattern_gradient(g: FloatArray, b: float, own: int, work: FloatArray, slope:
         (k + 2) E e u_j = t_j E e + t_own E 1 u_j + means over faces,     (k + 1) E e = t_own E 1 + ...,
         (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
 
-    where 1 stands for z > 0. `work` (2 k + 4, 3^k) holds weights: of E e u_j and of E 1 u_j, the same for all
-    j; of E e for each j and, in one more line, for E e itself; of E 1 likewise. It is zero, and left zero.
+    where 1 stands for z > 0. `work`, (2 k + 4, 3^k) or larger, holds weights: of E e u_j and of E 1 u_j, the
+    same for all j; of E e for each j and, in one more line, for E e itself; of E 1 likewise. It is zero, and
+    left zero.
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)

@@ -123,7 +123,7 @@ def _averaged(
 def averaged(W: FloatArray, means: Callable[[FloatArray, FloatArray], Table]) -> tuple[float, FloatArray]:
     """Return loss and gradient, given the means of `ReluMoments` for the overlaps of an encoding."""
     total, gradient = 0.0, np.zeros_like(W)
-    for k, w in enumerate(W):
+    for k, w in enumerate(W.copy()):  # writable: kernels are compiled once more for what is not
         on, mean, second, on_noise, mean_noise = means(W @ w, w)
         total += float(second.sum() - 2 * mean[k] + 1)
         mean[k] -= on[k]  # half the slope of each term in its overlap

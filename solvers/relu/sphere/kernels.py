@@ -97,7 +97,7 @@ def _step(W: FloatArray, b: float, G: FloatArray, g: FloatArray, radius: float, 
 
     Conjugate gradients on the quadratic model, which stop at the border or at negative curvature (Steihaug).
     """
-    s, Hs, r, d, H = work
+    s, Hs, r, d, H = work[0], work[1], work[2], work[3], work[4]  # (unpacked, they would not be contiguous)
     work[:] = 0.0
     _add(r, -1.0, g)
     _add(d, -1.0, g)
@@ -130,8 +130,8 @@ def _step(W: FloatArray, b: float, G: FloatArray, g: FloatArray, radius: float, 
 def _descend(W: FloatArray, b: float, tol: float, most: int) -> tuple[float, float, int]:
     """Move `W` to a minimum; return energy, gradient norm and steps."""
     n, m = W.shape
-    work = np.empty((5, n, m))
-    G, g, T, trial_G, trial_g = np.empty((5, n, m))
+    work, G, g = np.empty((5, n, m)), np.empty((n, m)), np.empty((n, m))
+    T, trial_G, trial_g = np.empty((n, m)), np.empty((n, m)), np.empty((n, m))
     energy, radius = energy_and_gradient(W, b, G), 0.5
     _copy(G, g)
     project(W, g)
