@@ -5,6 +5,7 @@ is a stand-in that only says that it was reached; checks before the work are the
 """
 
 import argparse
+import functools
 import os
 import time
 import warnings
@@ -30,6 +31,7 @@ from superposition.validate import (
 )
 from superposition.validate.audit import page
 from superposition.validate.claims import catalogue
+from superposition.validate.cli import parser as parsing
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
 from superposition.validate.training import speed
@@ -138,6 +140,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(speed, "seconds", reach)
     for module in (experiments, sweep.points):
         monkeypatch.setattr(module, "experiments", lambda: {"toy.run": run_toy})
+    monkeypatch.setattr(parsing, "make_parser", functools.cache(make_parser))  # one serves all command lines
     monkeypatch.setattr(sweep.running, "spread", reach)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
