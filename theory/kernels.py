@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["kernel", "shared", "ufunc"]
+__all__ = ["kernel", "plain", "shared", "ufunc"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +37,12 @@ def kernel(function: F) -> F:
 def shared(function: F) -> F:
     """Compile a function that kernels in other files call, or a generator: kept with those, not by itself."""
     return cast(F, numba.njit(error_model="numpy")(function))
+
+
+@shared
+def plain(number: int) -> int:
+    """Return a whole number that is written in a kernel as one that its calls are not compiled for."""
+    return number + 0  # Numba takes what is computed for any number
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel
+from ...theory.kernels import kernel, plain
 from ...theory.special.order import ascending
 
 __all__ = ["by_folds"]
@@ -223,7 +223,7 @@ def _row(
     """Return E R^2 - 2 E x_i R for the output R, its derivative by b; write those by the row to `by`."""
     n = row.size
     order = ascending(np.abs(row))
-    w, p, at = np.empty(n), np.empty(n), np.int64(0)
+    w, p, at = np.empty(n), np.empty(n), plain(0)
     for j in range(n):
         w[j], p[j] = row[order[j]] if abs(row[order[j]]) > _NONE else 0.0, chances[order[j]]
         if order[j] == i:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel
+from ...theory.kernels import kernel, plain
 from ...theory.special.values import transforms
 from .few import BINARY, SYMMETRIC, one_on, pointwise
 from .sweep import Others, add_nodes, sweep
@@ -60,7 +60,7 @@ def lattice(
     kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
 ) -> tuple[float, float, int, float]:
     """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
-    phi, top = np.empty(m.size, np.complex128), np.int64(2)
+    phi, top = np.empty(m.size, np.complex128), plain(2)
     start = abs(b) + (abs(a) if own > 0.0 else 0.0)
     reach = np.sum(np.abs(m) if kind == SYMMETRIC else np.maximum(m, 0.0))
     longest = np.max(np.abs(np.append(m, 0.0)))
@@ -97,7 +97,7 @@ def _few_on(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the part of patterns with at most one other feature on and heard: `found` and `by_m`."""
     found, by_m = np.zeros(4), np.zeros(m.size)
-    phi, top = np.ones(m.size, np.complex128), np.int64(2)
+    phi, top = np.ones(m.size, np.complex128), plain(2)
     mean = 1.0 if kind == BINARY else (0.0 if kind == SYMMETRIC else 0.5)
     here = pointwise(b, a, own, kind)
     none, of_none = sweep(others, top, top - 2, phi)
@@ -128,7 +128,7 @@ def case(
     `work` the number of factors at most.
     """
     found, by_m = _few_on(kind, m, a, b, own, others)
-    size, start, top = found[0], abs(a) + abs(b), np.int64(2)
+    size, start, top = found[0], abs(a) + abs(b), plain(2)
     share = sweep(others, top, top, np.ones(m.size, np.complex128))[0].real
     if share * (1.0 + start + np.sum(np.abs(m))) ** 2 < 1e-300:
         return found, by_m, 16.0 * UNIT * size

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.features.counts import Block, blocks_given
-from ...theory.kernels import kernel
+from ...theory.kernels import kernel, plain
 from ...theory.loss.cube import pattern_gradient, pattern_loss
 from .few import BINARY, SYMMETRIC
 
@@ -70,7 +70,7 @@ def _cube(
         by_b = -2.0 * pattern_gradient(signed, b, own, works[1], slope)
         slope *= -2.0 * sign
         return loss, by_b
-    none = np.int64(-1)
+    none = plain(-1)
     loss = 2.0 / 3.0 + 2.0 * pattern_loss(signed, b, none, works[0]) - pattern_loss(signed, b, own, works[0])
     other = np.empty(g.size)
     by_b = -4.0 * pattern_gradient(signed, b, none, works[1], slope)
@@ -94,7 +94,7 @@ def _row(
     for q in range(weights.size):
         if weights[q] == 0.0:
             continue
-        k, own = 0, np.int64(-1)
+        k, own = 0, plain(-1)
         for j in range(n):
             if (q >> j) & 1:
                 if j == i:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel
+from ...theory.kernels import kernel, plain
 from ...theory.special.order import ascending
 from ...theory.special.values import transforms
 from .few import UNIFORM, one_on, pointwise
@@ -263,7 +263,7 @@ def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     """
     value = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
     if shape[1] != 0.0:
-        factor, slope, _ = transforms(np.int64(UNIFORM), a * s)
+        factor, slope, _ = transforms(plain(UNIFORM), a * s)
         value += 2.0 * shape[1] * u * u * (factor * u - slope)
     return value
 
@@ -273,7 +273,7 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
     """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
-        factor, slope, _ = transforms(np.int64(UNIFORM), complex(c * a, 0.0))
+        factor, slope, _ = transforms(plain(UNIFORM), complex(c * a, 0.0))
         square, product = factor.real, slope.real
         if a != 0.0:
             rise, unit = np.exp(c * a), omega * abs(a)
@@ -423,7 +423,7 @@ def _output_loss(
 @kernel
 def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> tuple[float, float]:
     """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
-    ahead, behind, kind = _all_off(p), _all_off(p[::-1]), np.int64(UNIFORM)
+    ahead, behind, kind = _all_off(p), _all_off(p[::-1]), plain(UNIFORM)
     loss, largest, lost = ahead[row.size] * pointwise(b, a, own, kind)[0], 0.0, 0.0
     for j in range(row.size):
         share = ahead[j] * p[j] * behind[row.size - 1 - j]

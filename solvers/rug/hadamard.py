@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel
+from ...theory.kernels import kernel, plain
 from ...theory.results import frozen
 
 __all__ = ["RugMatrix", "random_projector", "rug_matrix", "walsh_hadamard"]
@@ -52,7 +52,7 @@ def _transform_rows(x: FloatArray) -> None:
     n = x.shape[1]
     block = min(_BLOCK, n)
     for row in range(x.shape[0]):
-        half = np.int64(1)
+        half = plain(1)
         for start in range(0, n, block):
             _levels(x[row], start, start + block, half)
         _levels(x[row], half - 1, n, block)

@@ -17,7 +17,7 @@ from scipy.special import betaincinv, erfcinv
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
-from ...theory.kernels import kernel, shared
+from ...theory.kernels import kernel, plain, shared
 from ...theory.sparsification.moments import LARGEST, moments, truncated_moments
 from ..results import Status, result
 
@@ -312,7 +312,7 @@ def _follow(
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))
     for i in range(n_points):
-        k, now, y, old = np.int64(0), begin, start, (0.0, 0.0, 0.0, 0.0)
+        k, now, y, old = plain(0), begin, start, (0.0, 0.0, 0.0, 0.0)
         rest = (m - top) / (1 - tails[i])
         for width, n, one, two in _path(largest[i], rest, edges[i], nodes, at_nodes):
             if width != 0.0:

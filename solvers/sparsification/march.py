@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.kernels import kernel
+from ...theory.kernels import kernel, plain
 
 __all__ = ["N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "march", "norms", "states", "sums"]
 
@@ -256,7 +256,7 @@ def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[Floa
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)
-    k, i, gap, c, g, time = np.int64(0), np.int64(0), v[0], 0.0, 1.0, 0.0
+    k, i, gap, c, g, time = plain(0), plain(0), v[0], 0.0, 1.0, 0.0
     wish = 0.05 * lam / max(1.0, sums(v, blocks, i, gap)[1])  # the length relaxes within lam / (2 |W|^2)
     while i < top:
         end, width, j = _stride(v, blocks, top, i, gap, c, g, lam, wish)
