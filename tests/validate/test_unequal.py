@@ -7,12 +7,13 @@ from superposition.solvers.unequal import optimum
 from superposition.theory.codes import antipodal_loss
 from superposition.theory.features import Features
 from superposition.theory.unequal import power_law
-from superposition.validate.unequal import run_split, run_width
+from superposition.validate.unequal import run_bracket, run_split, run_width
 from superposition.validate.unequal.scaling import exponents
 from superposition.validate.unequal.width import measured, normal_losses
 
 # Places at which the stored runs have models; the split is solved at a smaller size than theirs.
 TINY = {
+    "bracket": {"alpha": [0.0, 2.0], "ratio": [0.1, 0.2, 0.6], "number_on": [1.0], "n_features": 30},
     "split": {"alpha": [1.0], "n_hidden": [3, 10], "n_features": 12},
     "split_many": {"alpha": [0.5], "n_hidden": [3], "n_features": 24},
 }
@@ -21,7 +22,7 @@ TINY = {
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="the runs are of models that need PyTorch")
     _, shown = sections.show("unequal", TINY, tmp_path)
-    for name in ("width", "many", "decay"):
+    for name in ("width", "many", "decay", "bracket"):
         assert "nan" not in shown[name].text
     (table,) = shown["width"].tables
     assert len(table.rows) == 2
@@ -43,6 +44,18 @@ def test_normal_losses_are_those_of_the_split():
     law = power_law(1.0, 12, 0.5, scale=2.0)
     best = optimum(law, 4, codes=("rug",))
     np.testing.assert_allclose(normal_losses(best.capacity, law), best.per_feature, rtol=1e-6, atol=1e-12)
+
+
+def test_the_bracket_holds_and_its_exponents_are_those_of_the_codes_own_law():
+    """Kept alone, features of p ~ i^-2 leave a sum of p_i p_j over later ones: exponent 2 alpha - 1 = 3."""
+    ds = run_bracket([1.0, 2.0], [0.02, 0.04, 0.08], [0.5], n_features=500)
+    assert (ds["bound"] <= ds["code"]).all()
+    for name in ("bound", "code"):
+        slope = np.diff(np.log(ds[name].values)) / np.diff(np.log([10, 20, 40]))
+        np.testing.assert_allclose(ds[f"{name}_exponent"].values, -slope, rtol=1e-12)
+    assert np.all(np.abs(ds["code_exponent"].sel(alpha=2.0) - 3) < 0.1)
+    with pytest.raises(ValueError, match=r"`ratio` must have two different widths or more; got \[0.1\]"):
+        run_bracket([0.0], [0.1], [1.0])
 
 
 def test_a_pair_and_a_dropped_feature_as_they_are_measured():

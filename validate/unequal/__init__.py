@@ -1,5 +1,6 @@
 """Features that differ or depend on each other, trained beside theory."""
 
+from .bracket import plot_bracket, run_bracket
 from .correlated import plot_gram, plot_groups, plot_tables
 from .groups import run_blocks, run_groups, run_polished
 from .scaling import plot_width
@@ -7,11 +8,13 @@ from .tables import run_tables
 from .width import run_split, run_width
 
 __all__ = [
+    "plot_bracket",
     "plot_gram",
     "plot_groups",
     "plot_tables",
     "plot_width",
     "run_blocks",
+    "run_bracket",
     "run_groups",
     "run_polished",
     "run_split",
