@@ -230,10 +230,8 @@ def l28(quick: bool) -> Evidence:
 def l29(quick: bool) -> Evidence:
     """E(W.xi)^4 = 3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)"""
     *_, p2, p4, mu2, mu4 = _symbols()
-    residual = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
-    return evidence(
-        "By the cumulants of W.xi, for any m.", symbolic("printed", "moment less the print", residual)
-    )
+    off = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
+    return evidence("By the cumulants of W.xi, for any m.", symbolic("printed", "moment less the print", off))
 
 
 @claim("L30", SOURCE, "3.2")
