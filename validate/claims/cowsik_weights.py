@@ -22,7 +22,7 @@ from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import Features, SparseUniform, exclusive, synchronous
 from ...theory.unequal import repeated
-from ..statistics import Family, jackknife, mean, power
+from ..statistics import Family, growth_power, jackknife, mean, power
 from .ledger import Evidence, Finding, bound, claim, evidence, numeric, says, shown, symbolic
 
 SOURCE = "cowsik2024"
@@ -411,13 +411,9 @@ def c32(quick: bool) -> Evidence:
     """left open: the loss for data whose correlations are given by a sparse graph"""
     sizes = 4 ** np.arange(2, 6)
     rugs = 32 if quick else 256
-    gaps = np.array([_loss_gaps(int(n), rugs) for n in sizes]).T
-
-    def falls(runs: np.ndarray) -> float:
-        return float(np.polyfit(np.log(sizes), np.log(np.abs(runs).mean(axis=0)), 1)[0])
-
-    slope = Family(ALARM, limits=1).of(jackknife, gaps, falls)
-    first, last = (float(np.abs(gaps[:, k]).mean()) for k in (0, -1))
+    gaps = np.abs([_loss_gaps(int(n), rugs) for n in sizes]).T
+    slope = Family(ALARM, limits=1).of(jackknife, gaps, growth_power(sizes))
+    first, last = (float(gaps[:, k].mean()) for k in (0, -1))
     variance = _variance_gap(np.random.default_rng(32))
     pair, made, opposite, apart = _codes_for_edges()
     return evidence(

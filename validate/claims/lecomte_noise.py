@@ -13,8 +13,8 @@ from ...theory import noise
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ..noise.mechanism import judged
-from ..noise.runs import WEAK_LAM, growth, growth_power, onset
-from ..statistics import Family, jackknife, mean, share
+from ..noise.runs import WEAK_LAM, growth, onset
+from ..statistics import Family, growth_power, jackknife, mean, share
 from .ledger import (
     Evidence,
     Finding,

@@ -9,7 +9,7 @@ from ...theory.arguments import FloatArray
 from ...theory.collisions import derive_split, expected_polysemantic, splitting
 from ...theory.collisions.untied import untied_length_ratio
 from ...theory.derivation import sp
-from ..statistics import Estimate, Family, jackknife, mean, share
+from ..statistics import Estimate, Family, growth_power, jackknife, mean, share
 from .lecomte_collisions import ACCURATE, ALPHA, SOURCE, start, value
 from .ledger import Evidence, allowed, between, claim, evidence, experiment, numeric, says, shown, symbolic
 
@@ -54,10 +54,7 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
     text = f"the same, mean over m, {common.sizes['run']} runs"
     findings += between(shown, "printed", text, average, *near, origin=printed)
     sizes, missing = common["n_hidden"].values, sorted(set(flow) - set(trained))
-    log_m = np.log(sizes)
-    power = family.of(
-        jackknife, common.values, lambda x: float(np.polyfit(log_m, np.log(x.mean(axis=0)), 1)[0])
-    )
+    power = family.of(jackknife, common.values, growth_power(sizes))
     text = f"power of m with which the trained count goes, m = {sizes[0]} to {sizes[-1]}"
     findings += between(allowed, "printed", text, power, -1 - TREND, -1 + TREND, origin=printed)
     n, first, least = printed.attrs["n_features"], min(trained), min(small)

@@ -40,16 +40,6 @@ def positive(name: str, values: npt.ArrayLike) -> FloatArray:
     return np.atleast_1d(arguments.real(name, values, 0.0, brackets="()"))
 
 
-def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
-    logarithm = np.log(x)
-
-    def power(samples: FloatArray) -> float:
-        return float(np.polyfit(logarithm, np.log(np.maximum(samples.mean(axis=0), 1e-9)), 1)[0])
-
-    return power
-
-
 def onset(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
     """Return the statistic of (runs, points) growths: the noise at which their mean reaches a tenth."""
     return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
