@@ -106,13 +106,6 @@ def train_l1(
         W_ik if both agree. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
         hidden), float32.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or two of them exclude each other.
-    ImportError
-        If torch is not installed.
-
     Examples
     --------
     >>> ds = train_l1(8, 8, 0.1, range(4), steps=2000, device="cpu")

@@ -51,11 +51,6 @@ class Model:
     decoder : (n_features, n_hidden) array_like of float, optional
         `W_out`; `W` itself, so that the model is tied, if not given.
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or a number is not finite.
-
     Examples
     --------
     >>> Model([[1], [-1]]).M
@@ -154,11 +149,6 @@ def numbers(low: float, high: float) -> "SearchStrategy[float]":
     SearchStrategy
         Of floats.
 
-    Raises
-    ------
-    ValueError
-        If the ends are not finite or in the wrong order.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -215,11 +205,6 @@ def weights(
     -------
     SearchStrategy
         Of float64 arrays of shape (n_features, n_hidden).
-
-    Raises
-    ------
-    ValueError
-        If a size or `decades` is out of range.
 
     Examples
     --------
@@ -280,11 +265,6 @@ def models(
     SearchStrategy
         Of `Model`.
 
-    Raises
-    ------
-    ValueError
-        As in `weights`, and if `tied` or `bias` is no flag.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -337,11 +317,6 @@ def laws(
     -------
     SearchStrategy
         Of `SparseUniform` or `Features`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -83,8 +83,8 @@ def run_trained(
 
     Raises
     ------
-    ValueError, ImportError, ArithmeticError
-        If an argument is out of range, PyTorch is not installed, or training diverges.
+    ArithmeticError
+        If training diverges.
 
     Examples
     --------

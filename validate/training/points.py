@@ -25,11 +25,6 @@ def grid(
     n_hidden, p, seed : (models,) ndarray
         The seed changes fastest, p slowest.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> n_hidden, p, seed = grid(128, p=[0.05], ratio=[0.25, 0.5], seed=[0, 1])

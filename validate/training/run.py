@@ -267,11 +267,6 @@ def run_grid(
     xarray.Dataset
         That of `train`.
 
-    Raises
-    ------
-    ValueError, ImportError
-        As in `train`.
-
     Examples
     --------
     >>> run_grid(4, [0.1], [0.5], schedule="converged", steps=100, evaluation_samples=2).sizes["model"]

@@ -130,13 +130,6 @@ def measure(
         ``times_plain``, plain_step/step; ``rate``, operations a second in the matrix products of a step;
         ``bare_rate``, those of a large square product alone; ``share``, of the two.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If torch is not installed.
-
     Examples
     --------
     >>> found = measure(16, steps=2, batch_size=32, device="cpu")
