@@ -41,9 +41,6 @@ def _over(estimate: Estimate, scale: float) -> str:
     return f"{estimate.over(scale):.2f}"
 
 
-# --- The constant -------------------------------------------------------------------------------------------
-
-
 def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> Shown:
     last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
     counts = [one["polysemantic"].reset_coords(drop=True) for one in (long, last)]
@@ -63,7 +60,9 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> S
         Figure("fig3-small", small, f"As above. {BARS}", here, draw),
     ]
     parts = {"trained as printed": last, "flow, stored": long, "flow, run now": here}
-    trained, flow = (mean(_ratio_by_run(ds)) for ds in (last, long))
+    # Means over m, of each run that has all m.
+    ratios = ((ds["polysemantic"] / ds["quoted"]).mean("n_hidden", skipna=False) for ds in (last, long))
+    trained, flow = (mean(ratio.dropna("run")) for ratio in ratios)
     text = (
         f"Trained as the authors' code does, n = {n} and m from {int(last['n_hidden'].min())} to "
         f"{int(last['n_hidden'].max())}, the count is {trained:.2f} times n²/(4m) on average over m; that of "
@@ -75,11 +74,6 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> S
         "on average over m."
     )
     return Shown(text, figures, [_count_table(parts), _places_table(long, here)], headline)
-
-
-def _ratio_by_run(ds: xr.Dataset) -> np.ndarray:
-    """Return the mean over m of counts over n^2/(4m), for each run that has all m."""
-    return np.asarray((ds["polysemantic"] / ds["quoted"]).mean("n_hidden", skipna=False).dropna("run"))
 
 
 def _each_size(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
@@ -141,9 +135,6 @@ def _show_course(ds: xr.Dataset) -> Shown:
     )
     figure = Figure("course", "When interference acts", caption, ds, plots.plot_course, size=(5.6, 3.8))
     return Shown(text, [figure])
-
-
-# --- Training -----------------------------------------------------------------------------------------------
 
 
 def _show_optimisers(ds: xr.Dataset) -> Shown:

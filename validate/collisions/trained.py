@@ -281,13 +281,9 @@ def run_cooccurrence(
 
     def trained(strength: float, prob: float, start: np.ndarray | None) -> xr.Dataset:
         rate = TOGETHER_RATE / (1 + prob * n_features)
-        options: dict[str, Any] = {
-            "optimiser": "sign",
-            "device": device,
-            "keep_weights": True,
-            "start": start,
-        }
-        options |= {"learning_rate": rate, "steps": round(time / (strength * rate)), "p": prob or None}
+        options: dict[str, Any] = {"optimiser": "sign", "device": device, "keep_weights": True}
+        options |= {"learning_rate": rate, "steps": round(time / (strength * rate))}
+        options |= {"start": start, "p": prob or None}
         return train_l1(n_features, n_hidden, strength, seeds, **options).isel(step=0, drop=True)
 
     rows = []

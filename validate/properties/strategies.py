@@ -345,9 +345,8 @@ def laws(
         groups: Sequence[Any] = ()
         if kind == "groups" and n > 1:
             bound = draw(st.sampled_from((exclusive, synchronous)))
-            groups = [
-                bound([0, 1], float(np.mean(chances)) / 2)
-            ]  # one of two that exclude each other may be on
+            # One of two that exclude each other may be on.
+            groups = [bound([0, 1], float(np.mean(chances)) / 2)]
         # With some feature always on, a number below that is impossible.
         exactly = draw(st.integers(1, n)) if kind == "exactly" and np.all(np.less(chances, 1)) else None
         return Features(n, chances, draw(st.sampled_from(kinds)), scale, importance, groups, exactly)

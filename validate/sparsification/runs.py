@@ -132,11 +132,8 @@ def run_fig7(
     left = result.nonzeros
     if left[-1] == 0:
         raise ValueError(f"`lam` must leave a weight to the end of `times`; got {lam}.")
-    found = {
-        name: values[0]
-        for name, values in _solved(result).items()
-        if name in ("nonzeros", "relative_variance")
-    }
+    solved = _solved(result)
+    found = {name: solved[name][0] for name in ("nonzeros", "relative_variance")}
     found["lower"], found["upper"] = sparsification.relative_variance_bounds(w0, left)
     ideal = sparsification.ideal_weights(m, scale)
     found["ideal_lower"], found["ideal_upper"] = sparsification.relative_variance_bounds(ideal, left)

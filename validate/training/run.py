@@ -193,9 +193,8 @@ def train(
     torch = engine.load_torch()
     place = engine.choose_device(torch, device)
     engine.check_precision(torch, precision, place)
-    if arguments.flag("captured", captured) and (
-        place.type != "cuda" or getattr(law, "exactly", None) is not None
-    ):
+    whole = place.type == "cuda" and getattr(law, "exactly", None) is None
+    if arguments.flag("captured", captured) and not whole:
         what = "a law with `exactly`" if place.type == "cuda" else "the device 'cpu'"
         raise ValueError(f"`captured` must be False for {what}; got True.")
     threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1, 1024)
