@@ -369,7 +369,7 @@ def test_checkpoint_in_no_folder_is_rejected_at_once(tmp_path):
         ({"n_features": 1}, r"`n_features` must be an integer of at least 2 .*; got 1"),
         ({"n_hidden": 0}, r"`n_hidden` must .* at least 1 and at most 4; got .*0"),
         ({"n_hidden": [2, 5]}, r"`n_hidden` must .* at most 4; got .*5"),
-        ({"n_hidden": [2, 3], "seed": [1, 2, 3]}, r"`n_hidden`, `p` and `seed` must broadcast; got .*\(2,\)"),
+        ({"n_hidden": [2, 3], "seed": [1, 2, 3]}, r"`p`, `seed` must have shapes .*; got \(2,\)"),
         ({"n_hidden": [[2]]}, r"must be one-dimensional, not empty; got shape \(1, 1\)"),
         ({"seed": []}, r"must be one-dimensional, not empty; got shape \(0,\)"),
         ({"p": 0.0}, r"`p` must lie in \(0, 1\]; got 0"),

@@ -13,8 +13,6 @@ from ...theory.collisions import quoted_polysemantic
 from .fig3 import RTOL
 from .training import RATES, merged, train_l1, with_shifted
 
-__all__ = ["CASES", "NAMES", "run_cooccurrence", "run_printed", "run_trained", "run_untied"]
-
 # Of the authors' code: weights that it counts, in absolute value, and s.d. of first weights times sqrt(m).
 WINDOW, SCALE = (0.8, 1.2), 1.0
 NAMES = {"flow": "flow", "gd": "gradient descent", "sign": "gradient descent with sign(W)", "adamw": "AdamW"}

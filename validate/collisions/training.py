@@ -197,11 +197,9 @@ def _first_weights(
         drawn[:, run] = scale / np.sqrt(m) * rng.standard_normal((2, n, m))
     for k, (name, given) in enumerate((("start", start), ("start_decoder", start_decoder))):
         if given is not None:
-            W = np.asarray(given, dtype=np.float64)
+            W = arguments.real(name, given)
             if W.shape != shape:
                 raise ValueError(f"`{name}` must have shape {shape}; got {W.shape}.")
-            if not np.isfinite(W).all():
-                raise ValueError(f"`{name}` must be finite; got {W[~np.isfinite(W)][0]}.")
             drawn[k] = W
     return drawn[0], drawn[0] if tied else drawn[1]
 

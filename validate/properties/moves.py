@@ -10,8 +10,6 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features, SparseUniform
 from .strategies import Model, Range, over_decades
 
-__all__ = ["Example", "code", "coordinates", "length", "moved", "simpler", "sizes"]
-
 # What is drawn for each argument, and within what it may be changed (None: not at all).
 Example = dict[str, tuple[Any, Range | None]]
 

@@ -19,8 +19,6 @@ from ...theory.results import result
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-__all__ = ["Model", "Range", "laws", "models", "numbers", "range_of", "weights"]
-
 _MOST_FEATURES = 64
 
 

@@ -92,8 +92,7 @@ def run_trained(
     >>> bool((ds["settled"] > ds["least"] * (1 - 1e-9)).all())
     True
     """
-    for optimiser in optimisers:
-        arguments.choice("optimisers", optimiser, OPTIMISERS)
+    optimisers = arguments.choices("optimisers", optimisers, OPTIMISERS)
     seeds, steps, batch = arguments.integers(seeds=(seeds, 2), steps=(steps, 1), batch=(batch, 1))
     std = arguments.number("init_std", init_std, 0.01, 10)
     checked = []
