@@ -93,11 +93,6 @@ def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
         With the attributes ``experiment``, ``settings`` (JSON), ``superposition_version``, ``made``,
         ``machine``, ``wall_seconds`` added.
 
-    Raises
-    ------
-    ValueError
-        If the experiment or an argument is not known, one is missing, or a value is refused by it.
-
     Examples
     --------
     >>> ds = run("collisions.fig3", {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02})

@@ -143,8 +143,6 @@ def train(
     ValueError
         If an argument is out of range, no CUDA device is there, or `checkpoint` is truncated, foreign, from
         other settings or in a folder that cannot be written.
-    ImportError
-        If torch is not installed.
 
     Notes
     -----
