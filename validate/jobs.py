@@ -22,7 +22,7 @@ from .training.speed import flops
 
 __all__ = ["JOBS", "Job", "cost", "make", "measured_rate", "select"]
 
-TRAINED = "training.grid"
+TRAINED, CHECKPOINT = "training.grid", ".checkpoint.npz"
 
 
 @dataclass(frozen=True)
@@ -256,13 +256,9 @@ def make(
             tell(f"{job.name}: {cost(job, rate or 1.0) / 3600:.3g} hours to expect")
         ds = experiments.run(job.experiment, given)
         write_dataset(path, ds.assign_attrs(job=job.name, settings=told))
-        _checkpoint(path).unlink(missing_ok=True)
+        path.with_suffix(CHECKPOINT).unlink(missing_ok=True)
         written.append(path)
     return written
-
-
-def _checkpoint(path: Path) -> Path:
-    return path.with_suffix(".checkpoint.npz")
 
 
 def _planned(
@@ -282,5 +278,5 @@ def _planned(
         if (found.get("experiment"), found.get("settings")) != (job.experiment, told):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
             raise ValueError(f"`out` must be {rule}; got {str(folder)!r}.")
-    how = {**asked, "checkpoint": str(_checkpoint(path))}
+    how = {**asked, "checkpoint": str(path.with_suffix(CHECKPOINT))}
     return path, {**{key: value for key, value in how.items() if key in known}, **given}, told

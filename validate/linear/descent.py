@@ -77,9 +77,8 @@ def descend(
 
     Raises
     ------
-    ValueError, ImportError
-        If an argument is out of range, shapes do not fit, or the weights do not stay finite; if PyTorch is
-        not installed.
+    ValueError
+        Also if the weights do not stay finite.
     """
     rule = arguments.choice("rule", rule, RULES)
     rate = arguments.number("rate", rate, 0, brackets="()")

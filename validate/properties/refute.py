@@ -142,9 +142,7 @@ def refute(
     Raises
     ------
     ValueError
-        If an argument is out of range, `inequality` does not take these arguments, or it returns nan.
-    ImportError
-        If Hypothesis is not installed.
+        Also if `inequality` does not take these arguments, or returns nan.
 
     Examples
     --------
