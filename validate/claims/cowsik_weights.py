@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import linalg, optimize
 
 from ...solvers.loss import exact_loss, row_loss
-from ...solvers.rug import optimum, walsh_hadamard
+from ...solvers.rug import RugMatrix, optimum, row_statistics
 from ...solvers.unequal import block_optimum, realise_blocks
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
@@ -301,17 +301,8 @@ def c12(quick: bool) -> Evidence:
     )
 
 
-def _first_row(n: int, S: npt.ArrayLike) -> FloatArray:
-    """Return row 0 of the rug; every other row is a permutation of it, as R_ij depends on i XOR j only."""
-    chosen = np.zeros(n)
-    chosen[np.asarray(S)] = 1 / np.size(S)
-    return walsh_hadamard(chosen)
-
-
 def _lyapunov(n: int, S: npt.ArrayLike) -> float:
-    """Return the Lyapunov ratio of the rug's rows."""
-    off = np.abs(_first_row(n, S)[1:])
-    return float(np.sum(off**3) / np.sum(off**2) ** 1.5)
+    return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
 
 @claim("C13", SOURCE, "4.2.2, Fig. 1")
@@ -337,7 +328,7 @@ def c13(quick: bool) -> Evidence:
     squares = np.sum(full**2, axis=1) - np.diag(full) ** 2
     spread = float(np.ptp(squares) + np.ptp(np.diag(full)) + np.ptp(full.sum(axis=1)))
     subgroup = [_lyapunov(n, 4 * np.arange(n // 4)) for n in (sizes[0], sizes[-1])]
-    shift = _first_row(n, np.arange(16))[1:].sum() - _first_row(n, np.arange(1, 17))[1:].sum()
+    shift = RugMatrix(n, np.arange(16)).row(0).sum() - RugMatrix(n, np.arange(1, 17)).row(0).sum()
     return evidence(
         "R_ij depends on i XOR j only, so all rows have the same statistics, for every S. For S drawn at "
         "random at ratio 1/4, as in Fig. 1, the Lyapunov ratio (Eq. 3) falls from "
@@ -381,7 +372,7 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
 
     def gap(seed: int) -> float:
         rng = np.random.default_rng([3201, seed, n])
-        row = best.a * _first_row(n, rng.choice(n, int(RATIO * n), replace=False))
+        row = best.a * RugMatrix(n, rng.choice(n, int(RATIO * n), replace=False)).row(0)
         bias = float(best.b - row[1:].sum() * SparseUniform(P).mean)
         mine, alone = (row_loss(row, 0, bias, law, tol=1e-5).loss for law in laws)
         return mine / alone - 1
