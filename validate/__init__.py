@@ -1,7 +1,7 @@
 """What experiments say: training, comparison with the theory, the ledger of claims, the report.
 
-A room's `run_…` raises a ValueError that names an argument out of range, and an ImportError if it needs
-PyTorch and that is not installed.
+A function raises a ValueError that names an argument out of range, and an ImportError if it needs a library
+that is not installed, such as PyTorch; where its docstring names errors, there are others too.
 """
 
 from ..theory.rooms import lazily

@@ -58,13 +58,7 @@ def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Check that a function has all arguments that are given, and is given all that it must have.
-
-    Raises
-    ------
-    ValueError
-        If not, or if a seed is out of range.
-    """
+    """Check that a function has all given arguments, is given all that it must have, and seeds in range."""
     parameters = inspect.signature(function).parameters
     for key in given:
         choice("setting", key, tuple(parameters))
@@ -92,11 +86,6 @@ def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
     xarray.Dataset
         With the attributes ``experiment``, ``settings`` (JSON), ``superposition_version``, ``made``,
         ``machine``, ``wall_seconds`` added.
-
-    Raises
-    ------
-    ValueError
-        If the experiment or an argument is not known, one is missing, or a value is refused by it.
 
     Examples
     --------

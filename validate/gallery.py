@@ -40,11 +40,6 @@ def write_gallery(
     -------
     list of Path
         The pictures. What needs PyTorch, where there is none, is left out.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or the folder cannot be written.
     """
     rooms = [choice("only", name, GALLERY) for name in (GALLERY if only is None else only)]
     with TemporaryDirectory() as place:

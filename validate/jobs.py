@@ -22,7 +22,7 @@ from .training.speed import flops
 
 __all__ = ["JOBS", "Job", "cost", "make", "measured_rate", "select"]
 
-TRAINED = "training.grid"
+TRAINED, CHECKPOINT = "training.grid", ".checkpoint.npz"
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,7 @@ JOBS = tuple(_jobs())
 def select(patterns: Sequence[str]) -> list[Job]:
     """Return the jobs whose names fit one of the patterns, such as ``rug_n8192*``; all if there are none.
 
-    Raises
-    ------
-    ValueError
-        If a pattern fits none.
+    Each pattern has to fit one.
 
     Examples
     --------
@@ -165,14 +162,6 @@ def select(patterns: Sequence[str]) -> list[Job]:
         if not any(fnmatch.fnmatchcase(job.name, pattern) for job in JOBS):
             raise ValueError(f"`names` must fit a job, such as {JOBS[0].name}; got {pattern!r}.")
     return [job for job in JOBS if not patterns or any(fnmatch.fnmatchcase(job.name, p) for p in patterns)]
-
-
-def stopping_steps(n_features: int) -> float:
-    """Return the steps to expect up to the stopping rule.
-
-    Stored runs of 128, 256 and 512 features have 3700, 4414 and 5948 on average.
-    """
-    return 6000.0 * float((n_features / 512) ** 0.4)
 
 
 def cost(job: Job, rate: float) -> float:
@@ -193,7 +182,10 @@ def cost(job: Job, rate: float) -> float:
         except (KeyError, ValueError):
             return job.seconds
     n = given["n_features"]
-    steps = given["steps"] + (stopping_steps(n) if given.get("schedule", "both") == "both" else 0)
+    steps = given["steps"]
+    if given.get("schedule", "both") == "both":
+        # Up to the stopping rule: 3700, 4414, 5948 on average for stored runs of 128, 256 and 512 features.
+        steps += 6000.0 * (n / 512) ** 0.4
     # Two ends are evaluated by two of the five products of a step.
     steps += 2 * 0.4 * (given["evaluation_samples"] or 0) / 1024
     hidden, _, _ = grid(n, given["p"], given["ratio"], given["seeds"])
@@ -264,13 +256,9 @@ def make(
             tell(f"{job.name}: {cost(job, rate or 1.0) / 3600:.3g} hours to expect")
         ds = experiments.run(job.experiment, given)
         write_dataset(path, ds.assign_attrs(job=job.name, settings=told))
-        _checkpoint(path).unlink(missing_ok=True)
+        path.with_suffix(CHECKPOINT).unlink(missing_ok=True)
         written.append(path)
     return written
-
-
-def _checkpoint(path: Path) -> Path:
-    return path.with_suffix(".checkpoint.npz")
 
 
 def _planned(
@@ -290,5 +278,5 @@ def _planned(
         if (found.get("experiment"), found.get("settings")) != (job.experiment, told):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
             raise ValueError(f"`out` must be {rule}; got {str(folder)!r}.")
-    how = {**asked, "checkpoint": str(_checkpoint(path))}
+    how = {**asked, "checkpoint": str(path.with_suffix(CHECKPOINT))}
     return path, {**{key: value for key, value in how.items() if key in known}, **given}, told

@@ -55,11 +55,6 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
     dict of str to ndarray
         A flat array for each parameter and each predicted number.
 
-    Raises
-    ------
-    ValueError
-        If the phenomenon or a parameter is not known, one is missing, or a value is out of range.
-
     Examples
     --------
     >>> table = predict("rug", p=[0.05], ratio=[0.25, 1.0])

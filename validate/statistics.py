@@ -15,8 +15,8 @@ from scipy import stats
 from ..theory.arguments import FloatArray, integer, number, vector
 
 __all__ = [
-    "LEVEL", "Estimate", "Family", "crossing", "first_level", "jackknife", "mean", "measured", "power",
-    "share", "student",
+    "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "mean",
+    "measured", "power", "share", "student",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -186,6 +186,12 @@ def power(x: npt.ArrayLike, values: npt.ArrayLike, level: float = LEVEL) -> Esti
     fit = stats.linregress(log_x, np.log(np.asarray(values, dtype=np.float64)))
     half = float(stats.t.isf((1 - level) / 2, log_x.size - 2) * fit.stderr)
     return _around(float(fit.slope), half, level, log_x.size)
+
+
+def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
+    """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
+    logarithm = np.log(x)
+    return lambda some: float(np.polyfit(logarithm, np.log(np.maximum(some.mean(axis=0), 1e-9)), 1)[0])
 
 
 def jackknife(

@@ -258,13 +258,6 @@ def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float
         Tasks that are under way at a time; twice the threads that the workers have, if not given.
     resources : mapping from str to float, optional
         What a worker must have to take a task, such as ``{"GPU": 1}``.
-
-    Raises
-    ------
-    ValueError
-        If `address` is none.
-    ImportError
-        If dask.distributed is not installed.
     """
     if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
         rule = "the address of a Dask scheduler, such as tcp://host:8786"

@@ -14,7 +14,16 @@ from ..threads import each
 from .march import March, advance, free_force, start, tied_force
 from .steps import IntArray
 
-__all__ = ["OWNED", "Flow", "checked_encodings", "flow", "follow", "owners", "polysemantic_neurons"]
+__all__ = [
+    "OWNED",
+    "Flow",
+    "checked_encodings",
+    "first_weights",
+    "flow",
+    "follow",
+    "owners",
+    "polysemantic_neurons",
+]
 
 # A feature owns a neuron when its weight there is larger than this. Survivors end near 1, all others at 0.
 OWNED = 0.5
@@ -139,6 +148,20 @@ def checked_encodings(W: npt.ArrayLike) -> FloatArray:
             f"`W` must have shape (..., n_features, n_hidden), none of them 0; got {array.shape}."
         )
     return array
+
+
+def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
+    """Draw the first weights of all runs: run r is the same however many there are.
+
+    Normal with standard deviation scale/sqrt(m), shape (runs, n, m).
+
+    Examples
+    --------
+    >>> bool((first_weights(2, 3, 5, 0.9, 0)[:2] == first_weights(2, 3, 2, 0.9, 0)).all())
+    True
+    """
+    rngs = (np.random.default_rng([seed, n, m, r]) for r in range(runs))
+    return np.stack([rng.normal(scale=scale / np.sqrt(m), size=(n, m)) for rng in rngs])
 
 
 def total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool, share: float) -> float:

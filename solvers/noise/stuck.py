@@ -1,5 +1,6 @@
 """Encodings under noise: their shapes and overlaps, and those that stay spread while all others sparsify."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ __all__ = [
     "curvature",
     "descend_from",
     "overlaps",
+    "random_simplexes",
     "settled",
     "shape",
+    "shape_rate",
     "stuck",
     "symmetric_minimum",
 ]
@@ -96,6 +99,37 @@ def descend_from(
 def settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
     """Let the flow of the averaged loss, here descent with large steps, go on under bipolar noise."""
     return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
+
+
+def random_simplexes(n: int, m: int, count: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Return regular simplexes of n unit encodings on m >= n neurons, turned at random.
+
+    Examples
+    --------
+    >>> (W,) = random_simplexes(3, 4, 1, np.random.default_rng(0))
+    >>> (W @ W.T).round(12)
+    array([[ 1. , -0.5, -0.5],
+           [-0.5,  1. , -0.5],
+           [-0.5, -0.5,  1. ]])
+    """
+    corners = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
+    return [corners @ np.linalg.qr(rng.normal(size=(m, m)))[0][:n] for _ in range(count)]
+
+
+def shape_rate(W: FloatArray, std: float) -> float:
+    """Return how fast descent on the loss averaged over bipolar noise raises `shape` of unit encodings.
+
+    Their mean, in the time learning_rate * steps; exact.
+
+    Examples
+    --------
+    >>> (W,) = random_simplexes(3, 4, 1, np.random.default_rng(0))
+    >>> shape_rate(W, 0.5) > 0
+    True
+    """
+    slope = gradient_for("bipolar", std, None, W.shape[1])(W)
+    outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
+    return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
 
 
 def overlaps(W: FloatArray) -> FloatArray:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from superposition.solvers import collisions
 from superposition.solvers.noise import averaged, descend_averaged, flow
+from superposition.solvers.noise.stuck import random_simplexes, shape_rate
 from superposition.solvers.results import Status
 from superposition.theory.noise import NOISES, noise_averaged_gradient, noise_averaged_loss
 
@@ -290,3 +291,20 @@ def test_rejects_of_one_function(call, change, message):
     given = {"learning_rate": 0.1, "steps": 5} if call is descend_averaged else {"t": 1.0}
     with pytest.raises(ValueError, match=message):
         call(np.eye(2), "normal", 0.1, **(given | change))
+
+
+def test_simplexes_are_regular_and_unit():
+    for unit in random_simplexes(5, 7, 3, np.random.default_rng(35)):
+        np.testing.assert_allclose(unit @ unit.T, 1.25 * np.eye(5) - 0.25, atol=1e-14)
+
+
+def test_rate_at_a_simplex_by_a_step_of_descent():
+    """A short step down the noise-averaged loss changes |W|_4^4/|W|_2^4 by the rate times its length."""
+    (W,) = random_simplexes(4, 6, 1, np.random.default_rng(35))
+    short = 1e-6
+
+    def mean_shape(W):
+        return np.mean(np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2)
+
+    moved = W - short * noise_averaged_gradient(W, "bipolar", 0.3)
+    assert shape_rate(W, 0.3) == pytest.approx((mean_shape(moved) - mean_shape(W)) / short, rel=1e-4)

@@ -13,11 +13,13 @@ from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import curvature, geometry, represented, thomson
 from superposition.solvers.relu.sphere import bounds
 from superposition.solvers.relu.sphere.bounds import capacity_limit, programmed_bound
+from superposition.solvers.relu.sphere.check import sphere_check
 from superposition.solvers.relu.sphere.kernels import energy_and_gradient, hessian, project
 from superposition.theory.loss import class_loss
 from superposition.theory.relu import (
     antipodal_energy,
     capacity_bounds,
+    code_loss,
     common_norm_loss,
     polytopes,
     thomson_bound,
@@ -324,6 +326,34 @@ def test_features_that_are_too_many_are_dropped():
     np.testing.assert_array_equal(represented([[1.0], [1e-4], [0.1]], [0.0, 1.0, 0.0]), [True, False, True])
 
 
+# --- Beside the minimisers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "starts", "same", "with_bias"),
+    [
+        (5, 2, 4, True, "pentagon"),
+        (6, 2, 4, False, "hexagon"),
+        (8, 3, 4, True, "8 in 3"),
+        (12, 3, 4, False, "icosahedron"),
+    ],
+)
+def test_sphere_check(n, m, starts, same, with_bias):
+    found = sphere_check(n, m, starts=starts)
+    losses = [found.biased.loss, found.unbiased.loss, found.common_loss, found.unit_loss]
+    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(losses))
+    assert n * found.unit_loss == pytest.approx(class_loss(found.sphere.W, 0.0, 1), rel=1e-12)
+    assert (found.unbiased_gap < 1e-4) == same
+    assert geometry(found.biased.W).name == with_bias
+    W = found.biased.W[np.linalg.norm(found.biased.W, axis=1) > 0]
+    mu = np.max(np.triu(geometry(W).inner, 0))
+    assert n * found.biased.loss <= code_loss(n, mu)
+
+
+def test_gap_is_undefined_when_features_are_dropped():
+    assert math.isnan(sphere_check(8, 2, starts=4).biased_gap)
+
+
 # --- Bad input ---------------------------------------------------------------------------------------------
 
 
@@ -352,6 +382,8 @@ def test_features_that_are_too_many_are_dropped():
         (lambda: curvature(np.ones((10**5, 2))), "`W` must be smaller: .*"),
         (lambda: capacity_limit(1, degree=0), "`degree` must be an integer of at least 1 .*; got 0"),
         (lambda: represented([[1.0]], [0.0, 1.0]), r"`b` must have shape \(1\); got \(2,\)"),
+        (lambda: sphere_check(10**6, 2), "`n_features` must be .* at most 64; got 1000000"),
+        (lambda: sphere_check(1, 1), "`n_features` must be an integer of at least 2 .*; got 1"),
     ],
 )
 def test_bad_input(call, message):

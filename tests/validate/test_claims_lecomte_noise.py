@@ -1,12 +1,9 @@
 """What the ledger says of hidden noise in training, and that wrong statements of it do not get away."""
 
-import numpy as np
 import pytest
 
-from superposition.theory import noise as theory
 from superposition.validate import noise
 from superposition.validate.claims import Evidence, Verdict, verdict
-from superposition.validate.claims.lecomte_noise import _rate, _simplexes
 from superposition.validate.claims.ledger import shown
 from superposition.validate.statistics import Family, mean, share
 
@@ -28,20 +25,3 @@ def at_most_half(quick):
 @pytest.mark.parametrize("check", [noise_of_any_kurtosis, at_most_half])
 def test_canary_a_wrong_statement_fails(check):
     assert verdict(check(True)) is Verdict.FAILS
-
-
-def test_simplexes_are_regular_and_unit():
-    for unit in _simplexes(5, 7, 3):
-        np.testing.assert_allclose(unit @ unit.T, 1.25 * np.eye(5) - 0.25, atol=1e-14)
-
-
-def test_rate_at_a_simplex_by_a_step_of_descent():
-    """A short step down the noise-averaged loss changes |W|_4^4/|W|_2^4 by the rate times its length."""
-    (W,) = _simplexes(4, 6, 1)
-    short = 1e-6
-
-    def mean_shape(W):
-        return np.mean(np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2)
-
-    moved = W - short * theory.noise_averaged_gradient(W, "bipolar", 0.3)
-    assert _rate(W, 0.3) == pytest.approx((mean_shape(moved) - mean_shape(W)) / short, rel=1e-4)

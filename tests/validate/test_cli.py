@@ -298,7 +298,7 @@ def test_ctrl_c_while_the_program_loads(capsys, monkeypatch):
 
 def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    run, block, rounds = training.run, training.run.run_block, []
+    run, block, rounds = training.run, training.run.engine.run_block, []
     words = [*TRAIN.split(), "--n-hidden", "2", "4", "--seeds", "0", "1", "--steps", "500"]
     assert cli.main([*words, "--out", str(tmp_path / "whole.nc")]) == 0
 
@@ -308,7 +308,7 @@ def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, 
             os.kill(os.getpid(), signal.SIGINT)
         return block(*arguments)
 
-    monkeypatch.setattr(run, "run_block", interrupting)
+    monkeypatch.setattr(run.engine, "run_block", interrupting)
     handler = signal.getsignal(signal.SIGINT)
     words += ["--checkpoint", str(tmp_path / "state"), "--out", str(tmp_path / "stopped.nc")]
     assert cli.main(words) == 130

@@ -134,7 +134,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
     for module in (catalogue, claims):
         monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))
-    monkeypatch.setattr(training.run, "new_model", reach)
+    monkeypatch.setattr(training.run.engine, "new_model", reach)
     monkeypatch.setattr(jobs, "JOBS", (jobs.Job("toy", "a toy", "toy.run", {"size": 3}),))
     monkeypatch.setattr(jobs, "measure", lambda **_: {"rate": 1e9})
     monkeypatch.setattr(speed, "seconds", reach)

@@ -267,7 +267,7 @@ def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
         ({"n_hidden": 0}, "`n_hidden` must be an integer of at least 1; got 0"),
         ({"lam": -0.1}, "`lam` must lie in .*; got -0.1"),
         ({"lam": np.nan}, "`lam` must lie in .*; got nan"),
-        ({"lam": [0.1, 0.2]}, r"`lam` and `seeds` must broadcast; got shapes \(2,\), \(3,\)"),
+        ({"lam": [0.1, 0.2]}, r"`lam`, `seeds` must have shapes that broadcast together; got \(2,\), \(3,\)"),
         ({"seeds": []}, r"`seeds` must be one-dimensional, not empty; got shape \(0,\)"),
         ({"seeds": [-1]}, "`seeds` must be an integer of at least 0; got -1"),
         ({"optimiser": "sgd"}, "`optimiser` must be one of .*; got 'sgd'"),
@@ -281,7 +281,7 @@ def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
         ({"penalty": "both"}, "`penalty` must be one of .*; got 'both'"),
         ({"scale": -1.0}, "`scale` must lie in .*; got -1"),
         ({"start": np.zeros((2, 2))}, r"`start` must have shape \(3, 4, 5\); got \(2, 2\)"),
-        ({"start": np.full((3, 4, 5), np.inf)}, "`start` must be finite; got inf"),
+        ({"start": np.full((3, 4, 5), np.inf)}, "`start` must lie in .*; got inf"),
         (
             {"start_decoder": np.zeros((3, 4, 5))},
             r"`start_decoder` must be left out .*; got shape \(3, 4, 5\)",

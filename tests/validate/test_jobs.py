@@ -98,12 +98,12 @@ def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "evaluate", stopped)
+    monkeypatch.setattr(run.engine, "evaluate", stopped)
     with pytest.raises(KeyboardInterrupt):
         jobs.make(chosen, tmp_path, SMALL, device="cpu")
     assert [one.name for one in tmp_path.iterdir()] == ["rug_n128.checkpoint.npz"]
     monkeypatch.undo()
-    monkeypatch.setattr(run, "run_block", stopped)  # all steps are done
+    monkeypatch.setattr(run.engine, "run_block", stopped)  # all steps are done
     (path,) = jobs.make(chosen, tmp_path, SMALL, device="cpu")
     assert list(tmp_path.iterdir()) == [path]
 

@@ -9,8 +9,8 @@ from scipy import optimize, stats
 from superposition.solvers import noise as solvers
 from superposition.theory import noise as theory
 from superposition.validate import noise
-from superposition.validate.noise.runs import draw, growth_power, onset, starts, train
-from superposition.validate.statistics import Family, jackknife
+from superposition.validate.noise.runs import draw, onset, starts, train
+from superposition.validate.statistics import Family, growth_power, jackknife
 
 ALARM = 1e-4  # rate at which each random comparison rejects what is true
 

@@ -1,8 +1,5 @@
 """Experiments on the ReLU output model: what they return agrees with other methods, and is drawn as it is."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -11,8 +8,6 @@ from matplotlib.figure import Figure as Canvas
 from superposition.solvers import relu as solvers
 from superposition.solvers.rug import exact_loss
 from superposition.theory.relu import (
-    class_loss,
-    code_loss,
     mixture_loss_of_map,
     onset_importance,
     polygon_energy,
@@ -286,37 +281,10 @@ def test_table():
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "starts", "same", "with_bias"),
-    [
-        (5, 2, 4, True, "pentagon"),
-        (6, 2, 4, False, "hexagon"),
-        (8, 3, 4, True, "8 in 3"),
-        (12, 3, 4, False, "icosahedron"),
-    ],
-)
-def test_sphere_check(n, m, starts, same, with_bias):
-    found = relu.sphere_check(n, m, starts=starts)
-    losses = [found.biased.loss, found.unbiased.loss, found.common_loss, found.unit_loss]
-    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(losses))
-    assert n * found.unit_loss == pytest.approx(class_loss(found.sphere.W, 0.0, 1), rel=1e-12)
-    assert (found.unbiased_gap < 1e-4) == same
-    assert solvers.geometry(found.biased.W).name == with_bias
-    W = found.biased.W[np.linalg.norm(found.biased.W, axis=1) > 0]
-    mu = np.max(np.triu(solvers.geometry(W).inner, 0))
-    assert n * found.biased.loss <= code_loss(n, mu)
-
-
-def test_gap_is_undefined_when_features_are_dropped():
-    assert math.isnan(relu.sphere_check(8, 2, starts=4).biased_gap)
-
-
-@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: relu.dropping_table(2, 1, [0.5, 0]), r"`p` must lie in \[1e-100, 1\); got 0"),
         (lambda: relu.dropping_table(2, 1, 0.5), r"`p` must have shape \(any\); got \(\)"),
-        (lambda: relu.sphere_check(10**6, 2), "`n_features` must be .* at most 64; got 1000000"),
-        (lambda: relu.sphere_check(1, 1), "`n_features` must be an integer of at least 2 .*; got 1"),
     ],
 )
 def test_bad_input_of_their_parts(call, message):

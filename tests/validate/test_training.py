@@ -55,7 +55,7 @@ def test_stopping_rule_is_the_one_of_the_paper(monkeypatch, seed):
     level = 0.1 * np.exp(-batches / rng.uniform(200, 3000))
     losses = (0.01 + level) * rng.uniform(0.5, 1.5, batches.size)
     seen = []
-    monkeypatch.setattr(run, "run_block", replay(losses, seen))
+    monkeypatch.setattr(run.engine, "run_block", replay(losses, seen))
     ds = train(4, 2, 0.5, 0, steps=400, learning_rate=0.125, peak_learning_rate=0.25, **SMALL)
     stop = last_step_by_the_text(losses)
     assert ds.steps.values.ravel().tolist() == [stop, stop + 400]
@@ -69,7 +69,7 @@ def test_stopping_rule_is_the_one_of_the_paper(monkeypatch, seed):
 
 def test_stopping_rule_has_a_step_limit(monkeypatch):
     monkeypatch.setattr(run, "STOP_LIMIT", 500)
-    monkeypatch.setattr(run, "run_block", replay(np.linspace(1, 0.5, 2000), []))
+    monkeypatch.setattr(run.engine, "run_block", replay(np.linspace(1, 0.5, 2000), []))
     ds = train(4, 2, 0.5, 0, schedule="paper", **SMALL)
     assert ds.status.values.tolist() == [["step limit"]]
     assert ds.steps.values.tolist() == [[500]]
@@ -235,7 +235,7 @@ def test_progress_bar_is_shown_on_demand(capsys):
 
 
 def test_a_model_that_diverges_says_so_and_leaves_the_others_alone(monkeypatch):
-    real = run.run_block
+    real = run.engine.run_block
 
     def spoil_seed_1(torch_, models, rates, *how):
         losses = real(torch_, models, rates, *how)
@@ -245,7 +245,7 @@ def test_a_model_that_diverges_says_so_and_leaves_the_others_alone(monkeypatch):
 
     settings = {"schedule": "converged", "steps": 300, "keep_weights": True, **SMALL}
     good = train(4, 2, 0.3, [0, 2], **settings)
-    monkeypatch.setattr(run, "run_block", spoil_seed_1)
+    monkeypatch.setattr(run.engine, "run_block", spoil_seed_1)
     ds = train(4, 2, 0.3, [0, 1, 2], **settings)
     assert ds.status.values.tolist() == [["reached", "diverged", "reached"]]
     assert ds.steps.values.tolist() == [[300, 200, 300]]
@@ -280,7 +280,7 @@ def test_resuming_gives_the_same_bits(monkeypatch, tmp_path, tied, columns):
     whole = train(*columns, **settings)
     stops = whole.steps.sel(end="stopping rule").values
     assert len(set(stops)) > 1, "the models should change phase at different steps"
-    real, calls = run.run_block, []
+    real, calls = run.engine.run_block, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -289,7 +289,7 @@ def test_resuming_gives_the_same_bits(monkeypatch, tmp_path, tied, columns):
         return real(*arguments)
 
     monkeypatch.setattr(run, "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(run, "run_block", interrupted)
+    monkeypatch.setattr(run.engine, "run_block", interrupted)
     interruptions = 0
     while True:
         try:
@@ -369,7 +369,7 @@ def test_checkpoint_in_no_folder_is_rejected_at_once(tmp_path):
         ({"n_features": 1}, r"`n_features` must be an integer of at least 2 .*; got 1"),
         ({"n_hidden": 0}, r"`n_hidden` must .* at least 1 and at most 4; got .*0"),
         ({"n_hidden": [2, 5]}, r"`n_hidden` must .* at most 4; got .*5"),
-        ({"n_hidden": [2, 3], "seed": [1, 2, 3]}, r"`n_hidden`, `p` and `seed` must broadcast; got .*\(2,\)"),
+        ({"n_hidden": [2, 3], "seed": [1, 2, 3]}, r"`p`, `seed` must have shapes .*; got \(2,\)"),
         ({"n_hidden": [[2]]}, r"must be one-dimensional, not empty; got shape \(1, 1\)"),
         ({"seed": []}, r"must be one-dimensional, not empty; got shape \(0,\)"),
         ({"p": 0.0}, r"`p` must lie in \(0, 1\]; got 0"),

@@ -39,11 +39,6 @@ def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple
     source : str, optional
         Short name of a source, such as ``"cowsik2024"``.
 
-    Raises
-    ------
-    ValueError
-        If an id or the source is not in the ledger.
-
     Examples
     --------
     >>> [claim.id for claim in select(["C6", "C1"])]
@@ -126,11 +121,6 @@ def run(
     Returns
     -------
     tuple of Checked
-
-    Raises
-    ------
-    ValueError
-        If an id, the source or the verdict is unknown, or `jobs` is not a positive integer.
 
     Examples
     --------

@@ -165,6 +165,7 @@ def c20(quick: bool) -> Evidence:
     sparse = optimum(*small)
     shift = rug.asymptotic_shift(small[0]) * sparse.sigma
     gap = (np.abs(sparse.loss / rug.asymptotic_loss(*small) - 1) / shift**2)[shift < 0.3].max()
+    scaled = float(optimum(1e-6, 0.01).loss / 1e-10 / np.log(1e6))
     return evidence(
         "At a = 1 and the shift t = sqrt(2 log(1/p)) the off-loss is below sigma^2 p/2 (C17) and the "
         "on-loss below E nu^2 = sigma^2 (1 + t^2), as the ReLU brings no two numbers further apart: this "
@@ -188,9 +189,7 @@ def c20(quick: bool) -> Evidence:
             # fail. This one was set when the value, 0.41, was known.
             numeric("order", "largest |L / law - 1| / (t sigma)^2 for t sigma < 0.3", gap, "<=", 1.0),
         ),
-        numbers={
-            "L r / (p^2 log 1/p) at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss / 1e-10 / np.log(1e6))
-        },
+        numbers={"L r / (p^2 log 1/p) at p = 1e-6, r = 0.01": scaled},
     )
 
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy import optimize
 
-from ...solvers.rug import optimum
+from ...solvers.rug.optimum import drop_ratio, optimum
 from ...theory import rug
 from ...theory.derivation import sp
 from ..codes.symmetry import above_copies, by_cell, change
@@ -131,16 +130,6 @@ def _list(values: Iterable[Any], digits: str = "g") -> str:
     return ", ".join(f"{value:{digits}}" for value in values)
 
 
-def _ratio_where(p: float, lost: float) -> float:
-    """Return the ratio where the rug has lost a share of the loss at ratio 0."""
-    zero = float(rug.zero_ratio_loss(p))
-
-    def gap(log_ratio: float) -> float:
-        return 1 - float(optimum(p, np.exp(log_ratio)).loss) / zero - lost
-
-    return float(np.exp(optimize.brentq(gap, np.log(p) - 6, 0.0, xtol=1e-10)))
-
-
 @claim("C26", SOURCE, "3.1, 4.3")
 def c26(quick: bool) -> Evidence:
     """the loss drop starts around r = p, and the loss is O(p) before"""
@@ -152,9 +141,9 @@ def c26(quick: bool) -> Evidence:
     begun = sp.nsolve(lost - sp.Rational(1, 20), k, (0.5, 1), solver="bisect")
     start, half = float(2 / (3 * begun**2)), (2 + np.sqrt(3)) / 3
     large, tiny = (0.1, 0.05, 0.01), (1e-12, 1e-24, 1e-48)
-    first = [_ratio_where(p, 0.05) / p for p in large]
-    scaled = [_ratio_where(p, 0.05) / p / np.log(1 / p) for p in tiny]
-    middle = _ratio_where(tiny[-1], 0.5) / tiny[-1] / np.log(1 / tiny[-1])
+    first = [drop_ratio(p, 0.05) / p for p in large]
+    scaled = [drop_ratio(p, 0.05) / p / np.log(1 / p) for p in tiny]
+    middle = drop_ratio(tiny[-1], 0.5) / tiny[-1] / np.log(1 / tiny[-1])
     # Corrections fall like 1/log(1/p), up to logarithms of it: the last two, extrapolated.
     limit = 2 * scaled[2] - scaled[1]
     before = max(1 - float(optimum(p, p / 10).loss / rug.zero_ratio_loss(p)) for p in (*large, *tiny))

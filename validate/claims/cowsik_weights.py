@@ -16,13 +16,13 @@ import numpy.typing as npt
 from scipy import linalg, optimize
 
 from ...solvers.loss import exact_loss, row_loss
-from ...solvers.rug import optimum, walsh_hadamard
+from ...solvers.rug import RugMatrix, optimum, row_statistics
 from ...solvers.unequal import block_optimum, realise_blocks
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import Features, SparseUniform, exclusive, synchronous
 from ...theory.unequal import repeated
-from ..statistics import Family, jackknife, mean, power
+from ..statistics import Family, growth_power, jackknife, mean, power
 from .ledger import Evidence, Finding, bound, claim, evidence, numeric, says, shown, symbolic
 
 SOURCE = "cowsik2024"
@@ -301,16 +301,8 @@ def c12(quick: bool) -> Evidence:
     )
 
 
-def _first_row(n: int, S: npt.ArrayLike) -> FloatArray:
-    """Return row 0 of the rug; every other row is a permutation of it, as R_ij depends on i XOR j only."""
-    chosen = np.zeros(n)
-    chosen[np.asarray(S)] = 1 / np.size(S)
-    return walsh_hadamard(chosen)
-
-
-def _lyapunov(row: FloatArray) -> float:
-    off = np.abs(row[1:])
-    return float(np.sum(off**3) / np.sum(off**2) ** 1.5)
+def _lyapunov(n: int, S: npt.ArrayLike) -> float:
+    return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
 
 @claim("C13", SOURCE, "4.2.2, Fig. 1")
@@ -321,10 +313,7 @@ def c13(quick: bool) -> Evidence:
     sizes = 2 ** np.arange(6, 15 if quick else 21)
     rngs = [np.random.default_rng([13, seed]) for seed in range(12)]
     ratio = np.array(
-        [
-            [_lyapunov(_first_row(n, rng.choice(n, n // 4, replace=False))) for n in sizes.tolist()]
-            for rng in rngs
-        ]
+        [[_lyapunov(n, rng.choice(n, n // 4, replace=False)) for n in sizes.tolist()] for rng in rngs]
     )
     # R_m for m > 0 is the mean of d signs, drawn without replacement from n that sum to 0. So E R_m^2 is
     # (n - d)/(d (n - 1)), and E R_m^4 is at most that of independent signs (Hoeffding), (3 - 2/d)/d^2. By
@@ -338,8 +327,8 @@ def c13(quick: bool) -> Evidence:
     full = rug(n, np.random.default_rng(13).choice(n, 16, replace=False))
     squares = np.sum(full**2, axis=1) - np.diag(full) ** 2
     spread = float(np.ptp(squares) + np.ptp(np.diag(full)) + np.ptp(full.sum(axis=1)))
-    subgroup = [_lyapunov(_first_row(n, 4 * np.arange(n // 4))) for n in (sizes[0], sizes[-1])]
-    shift = _first_row(n, np.arange(16))[1:].sum() - _first_row(n, np.arange(1, 17))[1:].sum()
+    subgroup = [_lyapunov(n, 4 * np.arange(n // 4)) for n in (sizes[0], sizes[-1])]
+    shift = RugMatrix(n, np.arange(16)).row(0).sum() - RugMatrix(n, np.arange(1, 17)).row(0).sum()
     return evidence(
         "R_ij depends on i XOR j only, so all rows have the same statistics, for every S. For S drawn at "
         "random at ratio 1/4, as in Fig. 1, the Lyapunov ratio (Eq. 3) falls from "
@@ -383,7 +372,7 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
 
     def gap(seed: int) -> float:
         rng = np.random.default_rng([3201, seed, n])
-        row = best.a * _first_row(n, rng.choice(n, int(RATIO * n), replace=False))
+        row = best.a * RugMatrix(n, rng.choice(n, int(RATIO * n), replace=False)).row(0)
         bias = float(best.b - row[1:].sum() * SparseUniform(P).mean)
         mine, alone = (row_loss(row, 0, bias, law, tol=1e-5).loss for law in laws)
         return mine / alone - 1
@@ -413,13 +402,9 @@ def c32(quick: bool) -> Evidence:
     """left open: the loss for data whose correlations are given by a sparse graph"""
     sizes = 4 ** np.arange(2, 6)
     rugs = 32 if quick else 256
-    gaps = np.array([_loss_gaps(int(n), rugs) for n in sizes]).T
-
-    def falls(runs: np.ndarray) -> float:
-        return float(np.polyfit(np.log(sizes), np.log(np.abs(runs).mean(axis=0)), 1)[0])
-
-    slope = Family(ALARM, limits=1).of(jackknife, gaps, falls)
-    first, last = (float(np.abs(gaps[:, k]).mean()) for k in (0, -1))
+    gaps = np.abs([_loss_gaps(int(n), rugs) for n in sizes]).T
+    slope = Family(ALARM, limits=1).of(jackknife, gaps, growth_power(sizes))
+    first, last = (float(gaps[:, k].mean()) for k in (0, -1))
     variance = _variance_gap(np.random.default_rng(32))
     pair, made, opposite, apart = _codes_for_edges()
     return evidence(

@@ -15,8 +15,7 @@ SOURCE = "elhage2022"
 LINEAR, OUTPUT = "linear", "ReLU output model"  # the sections
 
 PAIR = np.array([[1.0], [-1.0]])
-_ANGLES = 2 * np.pi * np.arange(5) / 5
-PENTAGON = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)
+PENTAGON = relu.polygon(5)
 
 
 def random_models(count: int, seed: int) -> list[tuple[FloatArray, FloatArray, FloatArray]]:

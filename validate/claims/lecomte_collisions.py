@@ -216,24 +216,21 @@ def l16(quick: bool) -> Evidence:
     slow = small * solvers.collide(first, second, small).drop_times[1]
     off = abs(slow / value(theory.shared_drop_time(0.9)) - 1)
     revived = [float(solvers.flow([[0.9, 0.0], [0.5, 0.5]], k, 1.0).W[0, 1]) for k in (0.01, 0.3)]
-    nothing = [
-        numeric(about, "what opposite signs change", benign, "==", 0.0) for about in ("printed", "corrected")
-    ]
+    nothing = ("what opposite signs change", benign, "==", 0.0)
 
     def keeps(text: str, found: int, expected: int, about: str = "corrected") -> Finding:
         return numeric(about, f"{text}: who keeps the neuron (0 is the larger there)", found, "==", expected)
 
     won, less = _keeper([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3), _keeper([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak)
-    counter = keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", won, 0, "printed")
     return evidence(
         f"Read off the ends of flows; the first weights are on one neuron. The {smaller:g} that wins against "
         f"{larger:g} has its rest spread over ten weights, the other in one; and (0.9, 0.4) keeps the neuron "
         "against (0.5, 0.3), which has less elsewhere. The l1 force takes spread weights away faster, and "
         "where lambda is below the product of the shared weights and a weight of the other encoding, weights "
         "that were zero take part.",
-        nothing[0],
-        counter,
-        says("opposite signs: exactly nothing", nothing[1]),
+        numeric("printed", *nothing),
+        keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", won, 0, "printed"),
+        says("opposite signs: exactly nothing", numeric("corrected", *nothing)),
         says(
             "equal signs: while zeros stay zero, x1/x2 of the shared weights grows at |y2|^2 - |y1|^2 + "
             "lambda (1/x2 - 1/x1), y the weights elsewhere",

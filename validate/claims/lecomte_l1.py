@@ -7,16 +7,10 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from ...solvers.sparsification import limit_law, solve, weights_at
+from ...theory import sparsification as theory
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
-from ...theory.sparsification import (
-    derive,
-    limiting_relative_variance,
-    parametric_law,
-    relative_variance,
-    relative_variance_bounds,
-    scaling_law,
-)
+from ...theory.sparsification import derive
 from ..statistics import Family, jackknife, mean
 from .ledger import Evidence, allowed, between, bound, claim, evidence, numeric, says, symbolic
 
@@ -117,7 +111,7 @@ def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
         lam = 1e-3 / m**0.5
         t = np.geomspace(20, 20 / lam, 200)
         law = limit_law(t, lam, int(m), 0.9)
-        nonzeros, l1_norm = scaling_law(t, lam, int(m))
+        nonzeros, l1_norm = theory.scaling_law(t, lam, int(m))
         drawn = law.l1_norm * (1 / m**0.5 + lam * t)
         found.append((lam * t, law.nonzeros / nonzeros, law.l1_norm / l1_norm, drawn))
     return sizes, np.swapaxes(found, 0, 1)
@@ -131,8 +125,8 @@ def l7(quick: bool) -> Evidence:
     sizes, (times, _, ratios, drawn) = _law_ratios(quick)
     root = sizes[-1] ** 0.5
     first, second = np.interp([1.0, root], times[-1] * root, ratios[-1])
-    begin = float(parametric_law(0.0).scaled_l1_norm)
-    tail = parametric_law(np.array([6.0, 12.0, DEEP]))
+    begin = float(theory.parametric_law(0.0).scaled_l1_norm)
+    tail = theory.parametric_law(np.array([6.0, 12.0, DEEP]))
     middle = tail.scaled_l1_norm * tail.scaled_time
     off, deep = abs(begin - np.sqrt(2 / np.pi)), abs(middle[-1] - 1)
     return evidence(
@@ -162,11 +156,11 @@ def l7(quick: bool) -> Evidence:
 def l8(quick: bool, ds: xr.Dataset) -> Evidence:
     """nonzeros m' ~ |W_i|_1^2: m, then 1/(lambda t)^2, then 1 at t = Theta(1/lambda)"""
     ratios = _law_ratios(quick)[1][1]
-    tail = parametric_law(np.array([6.0, 12.0, DEEP]))
+    tail = theory.parametric_law(np.array([6.0, 12.0, DEEP]))
     middle = tail.nonzero_share * tail.scaled_time**2
     expected, variance, _, _ = derive.derive_tail_fluctuations().expression
     left = [float(limit_law(1 / lam, lam, int(m), 0.9).nonzeros) for m, lam in ((1e4, 1e-4), (1e8, 1e-7))]
-    share = limiting_relative_variance(np.geomspace(1e-280, 1, 400))
+    share = theory.limiting_relative_variance(np.geomspace(1e-280, 1, 400))
     # How far counts of independent runs scatter, where enough are left and enough are gone.
     counts = ds["nonzeros"].values.astype(float)
     inside = (counts.mean(axis=0) > 10) & (counts.mean(axis=0) < 0.01 * ds.attrs["m"])
@@ -175,7 +169,7 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
     family = Family(ALARM, 2)
     scatter = family.of(jackknife, counts[:, inside], lambda x: float(np.mean(x.var(axis=0, ddof=1) / law)))
     units = [w / np.linalg.norm(w) for w in (np.abs(_normal(m)) for m in (2, 10, 1000))]
-    gap = max(abs(w.size / w.sum() ** 2 - 1 - relative_variance(w)) for w in units)
+    gap = max(abs(w.size / w.sum() ** 2 - 1 - theory.relative_variance(w)) for w in units)
     deep = abs(middle[-1] - 2)
     return evidence(
         f"In the middle m' (lambda t)^2 is {', '.join(f'{x:.4f}' for x in middle)} when the share left is "
@@ -287,7 +281,7 @@ def l10(quick: bool) -> Evidence:
 @claim("L11", SOURCE, "App. B")
 def l11(quick: bool) -> Evidence:
     """relative variance Theta(1) gives d(1/|W_i|_1)/dt = Theta(lambda)"""
-    start, end = limiting_relative_variance([1.0, 1e-280])
+    start, end = theory.limiting_relative_variance([1.0, 1e-280])
     strength, w, _ = derive.encoding(3)
     total, square = sum(w), sum(x**2 for x in w)
     by_square, by_total = derive.derive_rates(3).expression
@@ -356,13 +350,13 @@ def l13(quick: bool) -> Evidence:
         w0 = kind(size=m)
         w0 *= 0.9 / np.linalg.norm(w0)
         result = solve(w0, 0.1 / np.abs(w0).sum(), np.geomspace(0.1, 1e3, 40))
-        lower, upper = relative_variance_bounds(w0, result.nonzeros)
+        lower, upper = theory.relative_variance_bounds(w0, result.nonzeros)
         value = result.nonzeros * (result.l2_norm / result.l1_norm) ** 2 - 1
         worst = max(worst, float(np.max(np.maximum(lower - value, value - upper) / (1 + upper))))
         if draw % 3 == 0:
             some = value[result.nonzeros >= 100]
             lowest, highest = min(lowest, *some, np.inf), max(highest, *some, -np.inf)
-    limit = limiting_relative_variance(np.geomspace(1e-280, 1, 400))[::-1]
+    limit = theory.limiting_relative_variance(np.geomspace(1e-280, 1, 400))[::-1]
     fall = -np.diff(limit).min()
     return evidence(
         "In the limit of many normal weights the relative variance is M_0 M_2/M_1^2 - 1, from pi/2 - 1 = "
@@ -372,5 +366,5 @@ def l13(quick: bool) -> Evidence:
         # Differences of sums of up to 1e4 terms, beside a value of order 1.
         bound("printed", "largest excess over the bounds, three distributions", worst, "<=", 1e-9),
         bound("printed", "largest fall of the limit as the share falls", fall, "<=", 0.0),
-        numbers={"limit with a share of 1e-5": float(limiting_relative_variance(1e-5))},
+        numbers={"limit with a share of 1e-5": float(theory.limiting_relative_variance(1e-5))},
     )

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.noise.averaged import gradient_for
+from ...solvers.noise.stuck import random_simplexes, shape_rate
 from ...theory import noise
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ..noise.mechanism import judged
-from ..noise.runs import WEAK_LAM, growth, growth_power, onset
-from ..statistics import Family, jackknife, mean, share
+from ..noise.runs import WEAK_LAM, growth, onset
+from ..statistics import Family, growth_power, jackknife, mean, share
 from .ledger import (
     Evidence,
     Finding,
@@ -230,10 +230,8 @@ def l28(quick: bool) -> Evidence:
 def l29(quick: bool) -> Evidence:
     """E(W.xi)^4 = 3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)"""
     *_, p2, p4, mu2, mu4 = _symbols()
-    residual = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
-    return evidence(
-        "By the cumulants of W.xi, for any m.", symbolic("printed", "moment less the print", residual)
-    )
+    off = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
+    return evidence("By the cumulants of W.xi, for any m.", symbolic("printed", "moment less the print", off))
 
 
 @claim("L30", SOURCE, "3.2")
@@ -361,20 +359,6 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-def _simplexes(n: int, m: int, count: int) -> list[FloatArray]:
-    """Return regular simplexes of unit encodings, turned at random; the same on every call."""
-    rng = np.random.default_rng(35)
-    corners = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
-    return [corners @ np.linalg.qr(rng.normal(size=(m, m)))[0][:n] for _ in range(count)]
-
-
-def _rate(W: FloatArray, std: float) -> float:
-    """Return how fast the noise-averaged loss raises |W|_4^4/|W|_2^4 of unit encodings: exact."""
-    slope = gradient_for("bipolar", std, None, W.shape[1])(W)
-    outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
-    return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
-
-
 @claim("L35", SOURCE, "4, Fig. 5", needs=["noise.fig5", "noise.drop"])
 def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
     """final |W|_4^4 against lambda and against sigma: no effect when small, growth (with the 4th power of
@@ -401,12 +385,12 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
     shapes, squares = (at[name].isel(learning_rate=[0, -1]) for name in ("shape", "square"))
     lost = family.of(mean, shapes[1] - shapes[0])
     grid = np.array([0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15]) * 7 / (n - 1)
-    units = _simplexes(n, m, 20 if quick else 100)
-    rates = [np.mean([_rate(unit, std) for unit in units]) for std in grid]
+    units = random_simplexes(n, m, 20 if quick else 100, np.random.default_rng(35))
+    rates = [np.mean([shape_rate(unit, std) for unit in units]) for std in grid]
     local = np.diff(np.log(rates)) / np.diff(np.log(grid))
     turn = np.diff(local).max()
     reach = [1 / ((n - 1) * np.abs(unit).sum(axis=1).max()) for unit in units]
-    still = max(abs(_rate(unit, 0.99 * std)) for unit, std in zip(units, reach, strict=True))
+    still = max(abs(shape_rate(unit, 0.99 * std)) for unit, std in zip(units, reach, strict=True))
     return evidence(
         f"At n, m = {n}, {m}, {ds.sizes['run']} runs, after {steps[1]} steps growth goes as the power "
         f"{linear} of lambda from {WEAK_LAM[0]:g} to {WEAK_LAM[-1]:g}, and {steep} of sigma from "

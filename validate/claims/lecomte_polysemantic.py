@@ -1,5 +1,8 @@
 """Lecomte et al. (2024), L18-L20, L37: polysemantic neurons, who wins, untied weights, the remedy."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import xarray as xr
 
@@ -9,7 +12,7 @@ from ...theory.arguments import FloatArray
 from ...theory.collisions import derive_split, expected_polysemantic, splitting
 from ...theory.collisions.untied import untied_length_ratio
 from ...theory.derivation import sp
-from ..statistics import Estimate, Family, jackknife, mean, share
+from ..statistics import Estimate, Family, growth_power, jackknife, mean, share
 from .lecomte_collisions import ACCURATE, ALPHA, SOURCE, start, value
 from .ledger import Evidence, allowed, between, claim, evidence, experiment, numeric, says, shown, symbolic
 
@@ -54,10 +57,7 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
     text = f"the same, mean over m, {common.sizes['run']} runs"
     findings += between(shown, "printed", text, average, *near, origin=printed)
     sizes, missing = common["n_hidden"].values, sorted(set(flow) - set(trained))
-    log_m = np.log(sizes)
-    power = family.of(
-        jackknife, common.values, lambda x: float(np.polyfit(log_m, np.log(x.mean(axis=0)), 1)[0])
-    )
+    power = family.of(jackknife, common.values, growth_power(sizes))
     text = f"power of m with which the trained count goes, m = {sizes[0]} to {sizes[-1]}"
     findings += between(allowed, "printed", text, power, -1 - TREND, -1 + TREND, origin=printed)
     n, first, least = printed.attrs["n_features"], min(trained), min(small)
@@ -142,20 +142,14 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
     inputs = float(np.abs(Q @ rotated.W - straight.W).max() + np.abs(rotated.W_out - straight.W_out).max())
     gradient = _gradient_gap(A, D, Q)
 
-    # Found about the print and, word for word, about its correction.
-    abouts, free = ("printed", "corrected"), ("no l1, small start", "no l1, decay = λ")
-    same = {
-        about: [
-            numeric(about, "flows for rotated and for basis inputs, difference", inputs, "<=", 1e-5),
-            # Central differences at 1e-6 in a loss of order 10.
-            numeric(about, "gradient in the encoder against its rotation", gradient, "<=", 1e-7),
-        ]
-        for about in abouts
-    }
-    equal = {
-        about: [shown(about, f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
-        for about in abouts
-    }
+    same = [
+        numeric("printed", "flows for rotated and for basis inputs, difference", inputs, "<=", 1e-5),
+        # Central differences at 1e-6 in a loss of order 10.
+        numeric("printed", "gradient in the encoder against its rotation", gradient, "<=", 1e-7),
+    ]
+    free = ("no l1, small start", "no l1, decay = λ")
+    equal = [shown("printed", f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
+    again = partial(replace, about="corrected")  # what holds of the print holds of its correction
     clock = float(end["time"])
     dead = float((end["dead"].sel(case="small start") / ds.attrs["n_features"]).mean())
     return evidence(
@@ -166,16 +160,16 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         "activations, and so on the encoder alone. Features whose first response is negative may stay dead, "
         f"{dead:.0%} of all with a small start; what is said is of the others. The limits of the corrections "
         "were set after such runs had been seen.",
-        *equal["printed"],
+        *equal,
         *(
             allowed("printed", f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
             for case in ("small start", "decay = λ")
         ),
-        *same["printed"],
-        says("orthogonal inputs: exactly the same", *same["corrected"]),
+        *same,
+        says("orthogonal inputs: exactly the same", *map(again, same)),
         says(
             "without the l1 term untied weights end up equal, from a small start or with weight decay",
-            *equal["corrected"],
+            *map(again, equal),
         ),
         says(
             "the printed l1 term acts on the encoder alone and moves length to the decoder, without end: "

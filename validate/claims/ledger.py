@@ -79,11 +79,6 @@ class Finding:
     resolution : float or None, optional
         How far the truth would have to be from the limit to be told from it: half the interval's width.
 
-    Raises
-    ------
-    ValueError
-        If `about`, `kind` or `relation` is not one of the words above, or `limit` is nan.
-
     Examples
     --------
     >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", 1e-15)
@@ -458,11 +453,6 @@ def text(rows: Iterable[Checked], width: int = 100) -> str:
     -------
     str
         A paragraph for each row, an empty line between two of them.
-
-    Raises
-    ------
-    ValueError
-        If `width` is below 20.
 
     Examples
     --------

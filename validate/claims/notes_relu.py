@@ -14,7 +14,7 @@ SOURCE = "notes2022"
 @claim("B7", SOURCE, "2.1")
 def b7(quick: bool) -> Evidence:
     """E x = (1-S)/2, E x^2 = (1-S)/3, E x_i x_j = (1-S)^2/4; P(x_i x_j = 0) = 1-(1-S)^2"""
-    p, S = sp.Symbol("p", positive=True), sp.Symbol("S", positive=True)
+    p, S = sp.symbols("p S", positive=True)
     printed = {
         "mean": (1 - S) / 2,
         "second_moment": (1 - S) / 3,

@@ -19,33 +19,20 @@ SOURCE = "prieto2026"
 @claim("P1", SOURCE, "abstract", needs=["unequal.tables"])
 def p1(quick: bool, ds: xr.Dataset) -> Evidence:
     """where features are correlated, interference can be constructive, not only noise to be filtered out"""
-    at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
-    added = at["trained_constructive"].isel(decay=0)
+    best, alone = (ds["best_constructive"].sel(strength=strength) for strength in (1.0, 0.0))
+    least, largest = float(best.min()), float(np.abs(alone).max())
+    added = float(ds["trained_constructive"].sel(strength=1.0).isel(decay=0).min())
     pair = block_optimum(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 0.25, starts=1)
     alpha = pair.parts[-1].coefficients
     return evidence(
         "Interference is constructive where sum_{j!=i} M_ij S_ij > 0: what the others add to output i goes "
         "with feature i. Words around a circle, tied models of least exact loss: the other words add "
-        f"{float(at['best_constructive'].min()):.0%} or more of tr(M S); trained without decay "
-        f"{float(added.min()):.0%} or more. Of two features that are on together (p = 0.1, ratio 1/4) the "
-        f"best code of many pairs reads both for each, with weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}.",
-        experiment(
-            "printed",
-            "least share of others, best",
-            float(at["best_constructive"].min()),
-            ">",
-            0.3,
-            origin=ds,
-        ),
-        experiment("printed", "least share of others, trained", float(added.min()), ">", 0.3, origin=ds),
-        experiment(
-            "printed",
-            "largest, independent words",
-            float(np.abs(free["best_constructive"]).max()),
-            "<=",
-            1e-9,
-            origin=ds,
-        ),
+        f"{least:.0%} or more of tr(M S); trained without decay {added:.0%} or more. Of two features that "
+        f"are on together (p = 0.1, ratio 1/4) the best code of many pairs reads both for each, with "
+        f"weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}.",
+        experiment("printed", "least share of others, best", least, ">", 0.3, origin=ds),
+        experiment("printed", "least share of others, trained", added, ">", 0.3, origin=ds),
+        experiment("printed", "largest, independent words", largest, "<=", 1e-9, origin=ds),
         numeric("printed", "weight of the partner / own, on together", alpha[0, 1] / alpha[0, 0], ">", 0.9),
     )
 
@@ -100,9 +87,8 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
     def circle(M: np.ndarray) -> tuple[float, float]:
         """Return the spread of entries at one distance, and how the means fall with it, over M_ii."""
         means = np.array([M[shifts == d].mean() for d in range(n // 2 + 1)])
-        return float(np.abs(M - means[np.minimum(shifts, n - shifts)]).max() / means[0]), float(
-            np.diff(means).max() / means[0]
-        )
+        off = np.abs(M - means[np.minimum(shifts, n - shifts)]).max()
+        return float(off / means[0]), float(np.diff(means).max() / means[0])
 
     (spread, rise), (own_spread, own_rise) = circle(gram), circle(trained)
     S = ds["covariance"].sel(strength=1.0).values

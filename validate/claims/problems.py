@@ -66,20 +66,15 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
         text = f"least loss over the conjectured least, {len(found[each])} models, {each} a neuron"
         return numeric("printed", text, min(one["share"] for one in found[each]), ">=", 1.0)
 
+    slope, off = sp.diff(total, a).subs(a, 1), most - sp.Rational(4, 7)
     third = min(found[3], key=lambda one: Fraction(one["p"]))
     pairs = ", ".join(sorted((one["p"] for one in found[2]), key=Fraction))
     return [
         says(
             f"with p up to {most}, where pairs are conjectured, encodings of a pair that are slightly longer "
             "than 1 lose less, so it is wrong for every size",
-            symbolic(
-                "printed",
-                "slope of a pair's loss by the square of its encodings, at 1",
-                sp.diff(total, a).subs(a, 1),
-            ),
-            symbolic(
-                "answer", f"p at which a pair costs a dropped feature, less {most}", most - sp.Rational(4, 7)
-            ),
+            symbolic("printed", "slope of a pair's loss by the square of its encodings, at 1", slope),
+            symbolic("answer", f"p at which a pair costs a dropped feature, less {most}", off),
         ),
         says(f"pairs with biases are below it at p = {pairs}", below(2)),
         says(
@@ -148,15 +143,13 @@ def _best(paths: Sequence[Path]) -> list[Statement]:
 
 def _unique(paths: Sequence[Path]) -> list[Statement]:
     low, high = 0.68, 0.74
-    over = [minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high)]
+    alike, less = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
     return [
         says(
             "yes, both: the pentagon is; two features on one neuron are not at a p between "
             f"{low:g} and {high:g}, and are with a penalty above v",
-            numeric(
-                "answer", f"least loss over that of alike encodings, p = {low:g}", over[0], ">=", 1 - 1e-9
-            ),
-            numeric("answer", f"the same, p = {high:g}", over[1], "<", 1 - 1e-4),
+            numeric("answer", f"least loss over that of alike encodings, p = {low:g}", alike, ">=", 1 - 1e-9),
+            numeric("answer", f"the same, p = {high:g}", less, "<", 1 - 1e-4),
         )
     ]
 
@@ -164,9 +157,8 @@ def _unique(paths: Sequence[Path]) -> list[Statement]:
 def _frontier(paths: Sequence[Path]) -> list[Statement]:
     shares = {}
     for p in (0.1, 0.5, 0.9):
-        found = exact_loss(
-            np.eye(3) - 1 / 3, np.full(3, p / 2), p
-        )  # what the simplex leaves out has mean p/2
+        # What the simplex leaves out has mean p/2.
+        found = exact_loss(np.eye(3) - 1 / 3, np.full(3, p / 2), p)
         shares[p] = 3 * (found.loss + found.error_estimate) / (p * (4 - 3 * p) / 12)
     return [
         says(
@@ -183,7 +175,7 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
     p = 1e-4
     v = p * (4 - 3 * p) / 12
     # Antipodal, of squared lengths 1/(1 + q) at the penalty q v: 2 q/(1 + q) v, and what both on cost.
-    shares = []
+    shares, text = [], "objective over its least value for rare features"
     for q in (0.5, 0.9):
         r = (1 + q) ** -0.5
         loss = 2 * exact_loss([[r**2, -(r**2)], [-(r**2), r**2]], 0.0, p).loss + 2 * q * v * r**4
@@ -192,12 +184,7 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
         says(
             "for rare features it is I v: antipodal below, the weaker feature dropped above",
             numeric("answer", "penalty 0.9 v, p = 1e-4, I = 1: objective over v", shares[1][0], "<", 1.0),
-            *(
-                numeric(
-                    "answer", "objective over its least value for rare features", x / least, "<", 1 + 1e-3
-                )
-                for x, least in shares
-            ),
+            *(numeric("answer", text, x / least, "<", 1 + 1e-3) for x, least in shares),
         )
     ]
 

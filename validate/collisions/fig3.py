@@ -7,6 +7,7 @@ import xarray as xr
 
 from ...solvers import collisions as solvers
 from ...solvers.collisions.counts import ON
+from ...solvers.collisions.flow import first_weights
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
@@ -22,12 +23,6 @@ RTOL = 1e-4
 RANKS = 8
 # Times of a course in 1/lam: from the end of the first conflict, which takes a time of order 1, to one-hot.
 TIMES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 6.0)
-
-
-def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
-    """Draw the first weights of all runs: run r is the same however many there are."""
-    rngs = (np.random.default_rng([seed, n, m, r]) for r in range(runs))
-    return np.stack([rng.normal(scale=scale / np.sqrt(m), size=(n, m)) for rng in rngs])
 
 
 def run_fig3(

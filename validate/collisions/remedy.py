@@ -156,17 +156,13 @@ def _train_on(
         for parts in ([split.encoder for split in splits], [split.decoder for split in splits])
     )
     sizes, runs = (first.shape[1], width), [0] * len(splits)
-    options: dict[str, Any] = {
-        "steps": stops.tolist(),
-        "device": device,
-        "start": first,
-        "keep_weights": True,
-    }
+    options: dict[str, Any] = {"steps": stops.tolist(), "device": device, "keep_weights": True}
     if protocol == "tied":
-        W = train_l1(*sizes, lam, runs, learning_rate=RATE, penalty="weights", **options)["W"].values
+        options |= {"start": first, "penalty": "weights"}
+        W = train_l1(*sizes, lam, runs, learning_rate=RATE, **options)["W"].values
     else:
         # Untied weights share the gradient: half the l1 strength and twice the rate give the same flow.
-        options |= {"tied": False, "start_decoder": second, "penalty": penalty}
+        options |= {"start": first, "start_decoder": second, "tied": False, "penalty": penalty}
         found = train_l1(*sizes, lam / 2, runs, learning_rate=2 * RATE, **options)
         W = signed_root(found["encoder"].values, found["decoder"].values)
     return dict(zip(stops.tolist(), W.astype(float), strict=True))

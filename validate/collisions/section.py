@@ -37,13 +37,6 @@ what training has, is four times as large.
 """
 
 
-def _over(estimate: Estimate, scale: float) -> str:
-    return f"{estimate.over(scale):.2f}"
-
-
-# --- The constant -------------------------------------------------------------------------------------------
-
-
 def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> Shown:
     last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
     counts = [one["polysemantic"].reset_coords(drop=True) for one in (long, last)]
@@ -63,7 +56,9 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> S
         Figure("fig3-small", small, f"As above. {BARS}", here, draw),
     ]
     parts = {"trained as printed": last, "flow, stored": long, "flow, run now": here}
-    trained, flow = (mean(_ratio_by_run(ds)) for ds in (last, long))
+    # Means over m, of each run that has all m.
+    ratios = ((ds["polysemantic"] / ds["quoted"]).mean("n_hidden", skipna=False) for ds in (last, long))
+    trained, flow = (mean(ratio.dropna("run")) for ratio in ratios)
     text = (
         f"Trained as the authors' code does, n = {n} and m from {int(last['n_hidden'].min())} to "
         f"{int(last['n_hidden'].max())}, the count is {trained:.2f} times n²/(4m) on average over m; that of "
@@ -75,11 +70,6 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> S
         "on average over m."
     )
     return Shown(text, figures, [_count_table(parts), _places_table(long, here)], headline)
-
-
-def _ratio_by_run(ds: xr.Dataset) -> np.ndarray:
-    """Return the mean over m of counts over n^2/(4m), for each run that has all m."""
-    return np.asarray((ds["polysemantic"] / ds["quoted"]).mean("n_hidden", skipna=False).dropna("run"))
 
 
 def _each_size(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
@@ -94,7 +84,8 @@ def _count_table(parts: dict[str, xr.Dataset]) -> Table:
         for n, m, one in _each_size(ds):
             found = mean(one["polysemantic"].dropna("run"))
             units = float(one["quoted"]), float(theory.expected_polysemantic(n, m))
-            rows.append((origin, n, m, found.runs, f"{found:.2f}", *(_over(found, unit) for unit in units)))
+            counts = (f"{count:.2f}" for count in (found, *map(found.over, units)))
+            rows.append((origin, n, m, found.runs, *counts))
     caption = "One place a feature: n(n-1)/(2(2m-1)), all arrangements on the 2m places equally likely. "
     return Table("Polysemantic neurons", columns, rows, caption + BARS)
 
@@ -108,7 +99,7 @@ def _places_table(*parts: xr.Dataset) -> Table:
             placed = n * one["stayed"].values
             chance = float((placed * (placed - 1)).mean() / (2 * (2 * m - 1)))
             second = f"{mean(one['won'].sel(rank=2)):.3f}" if "won" in one else "–"
-            pairs = _over(mean(one["stayed_pairs"]), chance) if chance > 0 else "–"
+            pairs = f"{mean(one['stayed_pairs']).over(chance):.2f}" if chance > 0 else "–"
             preference, lost = f"{float(one['preference']):.2f}", int(one["dead"].sum())
             rows.append((n, m, f"{mean(one['stayed']):.3f}", second, pairs, preference, lost))
     title = "Features of the flow that keep their neuron, and features that move"
@@ -141,9 +132,6 @@ def _show_course(ds: xr.Dataset) -> Shown:
     )
     figure = Figure("course", "When interference acts", caption, ds, plots.plot_course, size=(5.6, 3.8))
     return Shown(text, [figure])
-
-
-# --- Training -----------------------------------------------------------------------------------------------
 
 
 def _show_optimisers(ds: xr.Dataset) -> Shown:
@@ -299,8 +287,8 @@ def _show_untied(ds: xr.Dataset) -> Shown:
     columns = {"cosine": "cosine", "|D| / |E|": "norm_ratio", "|E - D| / |D|": "mismatch"}
     rows = []
     for case in cases:
-        dead = _over(mean(end["dead"].sel(case=case)), ds.attrs["n_features"])
-        rows.append((case, *(of_learned(case, name) for name in columns.values()), dead))
+        dead = mean(end["dead"].sel(case=case)).over(ds.attrs["n_features"])
+        rows.append((case, *(of_learned(case, name) for name in columns.values()), f"{dead:.2f}"))
     caption = (
         f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, λ = {ds.attrs['lam']:g}, "
         f"{ds.sizes['run']} runs, time × λ/2 = {float(ds['time'][-1]):g}; means over learned features. First "

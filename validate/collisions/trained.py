@@ -13,8 +13,6 @@ from ...theory.collisions import quoted_polysemantic
 from .fig3 import RTOL
 from .training import RATES, merged, train_l1, with_shifted
 
-__all__ = ["CASES", "NAMES", "run_cooccurrence", "run_printed", "run_trained", "run_untied"]
-
 # Of the authors' code: weights that it counts, in absolute value, and s.d. of first weights times sqrt(m).
 WINDOW, SCALE = (0.8, 1.2), 1.0
 NAMES = {"flow": "flow", "gd": "gradient descent", "sign": "gradient descent with sign(W)", "adamw": "AdamW"}
@@ -281,13 +279,9 @@ def run_cooccurrence(
 
     def trained(strength: float, prob: float, start: np.ndarray | None) -> xr.Dataset:
         rate = TOGETHER_RATE / (1 + prob * n_features)
-        options: dict[str, Any] = {
-            "optimiser": "sign",
-            "device": device,
-            "keep_weights": True,
-            "start": start,
-        }
-        options |= {"learning_rate": rate, "steps": round(time / (strength * rate)), "p": prob or None}
+        options: dict[str, Any] = {"optimiser": "sign", "device": device, "keep_weights": True}
+        options |= {"learning_rate": rate, "steps": round(time / (strength * rate))}
+        options |= {"start": start, "p": prob or None}
         return train_l1(n_features, n_hidden, strength, seeds, **options).isel(step=0, drop=True)
 
     rows = []

@@ -106,13 +106,6 @@ def train_l1(
         W_ik if both agree. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
         hidden), float32.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or two of them exclude each other.
-    ImportError
-        If torch is not installed.
-
     Examples
     --------
     >>> ds = train_l1(8, 8, 0.1, range(4), steps=2000, device="cpu")
@@ -204,11 +197,9 @@ def _first_weights(
         drawn[:, run] = scale / np.sqrt(m) * rng.standard_normal((2, n, m))
     for k, (name, given) in enumerate((("start", start), ("start_decoder", start_decoder))):
         if given is not None:
-            W = np.asarray(given, dtype=np.float64)
+            W = arguments.real(name, given)
             if W.shape != shape:
                 raise ValueError(f"`{name}` must have shape {shape}; got {W.shape}.")
-            if not np.isfinite(W).all():
-                raise ValueError(f"`{name}` must be finite; got {W[~np.isfinite(W)][0]}.")
             drawn[k] = W
     return drawn[0], drawn[0] if tied else drawn[1]
 

@@ -77,16 +77,14 @@ def descend(
 
     Raises
     ------
-    ValueError, ImportError
-        If an argument is out of range, shapes do not fit, or the weights do not stay finite; if PyTorch is
-        not installed.
+    ValueError
+        Also if the weights do not stay finite.
     """
     rule = arguments.choice("rule", rule, RULES)
     rate = arguments.number("rate", rate, 0, brackets="()")
     momentum = arguments.number("momentum", momentum, 0, 1, brackets="[)")
-    first, second, data = (
-        arguments.real(name, values) for name, values in (("A0", A0), ("C0", C0), ("inputs", inputs))
-    )
+    given = {"A0": A0, "C0": C0, "inputs": inputs}
+    first, second, data = (arguments.real(name, values) for name, values in given.items())
     if first.ndim != 3:
         raise ValueError(f"`A0` must have shape (any, any, any); got {first.shape}.")
     if second.shape != first.shape:

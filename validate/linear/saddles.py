@@ -7,13 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.linear.weights import (
-    expected_losses,
-    largest_angles,
-    moment_points,
-    saddles,
-    subspace_left,
-)
+from ...solvers.linear import weights
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
@@ -69,7 +63,7 @@ def run_saddles(
     rate = arguments.number("step", step, 0, 0.2, brackets="(]") / values[0]
     rng = np.random.default_rng([seed, n, d])
 
-    sets = saddles(sigma, d)
+    sets = weights.saddles(sigma, d)
     # Weights whose columns are the directions kept; columns of neurons to spare are zero.
     points = np.zeros((len(sets), n, d))
     for point, kept in zip(points, sets, strict=True):
@@ -86,8 +80,8 @@ def run_saddles(
         signs = rng.choice([-1.0, 1.0], size=(len(sets) * runs, n, d))
         away = _DEVIATION * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
         start = np.repeat(points, runs, axis=0) + away
-        found = descent.descend(start[0], start[1], moment_points(sigma), rate, steps.tolist(), model)
-        losses = n * expected_losses(found.A, found.C, sigma).T.reshape(len(sets), runs, -1)
+        found = descent.descend(start[0], start[1], weights.moment_points(sigma), rate, steps.tolist(), model)
+        losses = n * weights.expected_losses(found.A, found.C, sigma).T.reshape(len(sets), runs, -1)
         for s, r in np.ndindex(len(sets), runs):
             fallen = (levels[s] - losses[s, r]) / values[0]
             some = slice(np.argmax(fallen > _WINDOW[0]), np.argmax(fallen > _WINDOW[1]))
@@ -169,13 +163,13 @@ def run_subspaces(
 
     leading = spectrum(drawn.T @ drawn / samples).eigenvectors[:, :d]
     top = known.eigenvectors[:, 0]
-    predicted = np.stack([subspace_left(W, top) for W in first])[:, None]
+    predicted = np.stack([weights.subspace_left(W, top) for W in first])[:, None]
     least = critical_loss(sigma, range(d))
     values = np.empty((3, len(ROUTES), 2, runs, points))
-    for j, x in enumerate((moment_points(sigma), drawn)):
+    for j, x in enumerate((weights.moment_points(sigma), drawn)):
         A, C = courses(first, first, x, rate, steps.tolist(), "tied")
-        excess = expected_losses(A, C, sigma) / least - 1
-        values[:, :, j] = largest_angles(A, predicted), largest_angles(A, leading), excess
+        excess = weights.expected_losses(A, C, sigma) / least - 1
+        values[:, :, j] = weights.largest_angles(A, predicted), weights.largest_angles(A, leading), excess
     names = ("angle_start", "angle_samples", "excess")
     return xr.Dataset(
         {k: (("route", "data", "run", "time"), v) for k, v in zip(names, values, strict=True)},

@@ -11,11 +11,11 @@ import xarray as xr
 from scipy import optimize
 
 from ...solvers import noise as solvers
+from ...solvers.collisions.flow import first_weights
 from ...solvers.noise.stuck import LARGE_STEP, LEVEL, descend_from, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
-from ..collisions.fig3 import first_weights
 from ..statistics import first_level
 from ..training.engine import load_torch
 from ..training.loop import descend
@@ -38,16 +38,6 @@ def starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
 def positive(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return positive settings, one or several, as a vector."""
     return np.atleast_1d(arguments.real(name, values, 0.0, brackets="()"))
-
-
-def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
-    logarithm = np.log(x)
-
-    def power(samples: FloatArray) -> float:
-        return float(np.polyfit(logarithm, np.log(np.maximum(samples.mean(axis=0), 1e-9)), 1)[0])
-
-    return power
 
 
 def onset(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:

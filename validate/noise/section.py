@@ -7,11 +7,11 @@ import pandas as pd
 import xarray as xr
 
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
-from ..statistics import LEVEL, jackknife, mean, share
+from ..statistics import LEVEL, growth_power, jackknife, mean, share
 from . import plots
 from .fig6 import run_fig6, run_stuck
 from .mechanism import judged, run_mechanism
-from .runs import WEAK_LAM, growth, growth_power, onset, run_agreement, run_drop, run_fig4, run_fig5
+from .runs import WEAK_LAM, growth, onset, run_agreement, run_drop, run_fig4, run_fig5
 
 TEXT = """
 Without the l1 term, noise on the hidden neurons sparsifies encodings if its excess kurtosis is negative. The

@@ -10,8 +10,6 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features, SparseUniform
 from .strategies import Model, Range, over_decades
 
-__all__ = ["Example", "code", "coordinates", "length", "moved", "simpler", "sizes"]
-
 # What is drawn for each argument, and within what it may be changed (None: not at all).
 Example = dict[str, tuple[Any, Range | None]]
 
@@ -109,9 +107,8 @@ def simpler(at: Example) -> Iterator[Example]:
         yield _with(at, {(one.argument, one.field): _rounded(one, one.array, digits) for one in slots})
     for slot in slots:
         for k, number in enumerate(slot.array.flat if not slot.one else slot.array.flat[:1]):
-            for candidate in dict.fromkeys(
-                [0.0, 1.0, abs(number), *(float(_rounded(slot, number, d)) for d in _DIGITS)]
-            ):
+            rounded = (float(_rounded(slot, number, digits)) for digits in _DIGITS)
+            for candidate in dict.fromkeys([0.0, 1.0, abs(number), *rounded]):
                 if candidate != number and slot.low <= candidate <= slot.high:
                     array = slot.array.copy()
                     array.flat[slice(None) if slot.one else k] = candidate
@@ -204,8 +201,4 @@ def code(value: Any) -> str:
 
 
 def _same(value: Any, default: Any) -> bool:
-    return (
-        bool(np.all(value == default))
-        if isinstance(value, np.ndarray)
-        else bool(value is default or value == default)
-    )
+    return value is default or bool(np.all(value == default))

@@ -16,8 +16,6 @@ from ...theory.results import result
 from . import strategies
 from .moves import Example, code, coordinates, length, moved, simpler, sizes
 
-__all__ = ["Refutation", "Status", "refute"]
-
 # Evaluations of the slack: in one descent, and while a counterexample is made simple.
 _DESCENT, _SIMPLIFY = 600, 3000
 
@@ -144,9 +142,7 @@ def refute(
     Raises
     ------
     ValueError
-        If an argument is out of range, `inequality` does not take these arguments, or it returns nan.
-    ImportError
-        If Hypothesis is not installed.
+        Also if `inequality` does not take these arguments, or returns nan.
 
     Examples
     --------

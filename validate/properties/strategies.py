@@ -19,8 +19,6 @@ from ...theory.results import result
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-__all__ = ["Model", "Range", "laws", "models", "numbers", "range_of", "weights"]
-
 _MOST_FEATURES = 64
 
 
@@ -50,11 +48,6 @@ class Model:
         Bias; 0 if not given.
     decoder : (n_features, n_hidden) array_like of float, optional
         `W_out`; `W` itself, so that the model is tied, if not given.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or a number is not finite.
 
     Examples
     --------
@@ -154,11 +147,6 @@ def numbers(low: float, high: float) -> "SearchStrategy[float]":
     SearchStrategy
         Of floats.
 
-    Raises
-    ------
-    ValueError
-        If the ends are not finite or in the wrong order.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -215,11 +203,6 @@ def weights(
     -------
     SearchStrategy
         Of float64 arrays of shape (n_features, n_hidden).
-
-    Raises
-    ------
-    ValueError
-        If a size or `decades` is out of range.
 
     Examples
     --------
@@ -280,11 +263,6 @@ def models(
     SearchStrategy
         Of `Model`.
 
-    Raises
-    ------
-    ValueError
-        As in `weights`, and if `tied` or `bias` is no flag.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -338,11 +316,6 @@ def laws(
     SearchStrategy
         Of `SparseUniform` or `Features`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -370,9 +343,8 @@ def laws(
         groups: Sequence[Any] = ()
         if kind == "groups" and n > 1:
             bound = draw(st.sampled_from((exclusive, synchronous)))
-            groups = [
-                bound([0, 1], float(np.mean(chances)) / 2)
-            ]  # one of two that exclude each other may be on
+            # One of two that exclude each other may be on.
+            groups = [bound([0, 1], float(np.mean(chances)) / 2)]
         # With some feature always on, a number below that is impossible.
         exactly = draw(st.integers(1, n)) if kind == "exactly" and np.all(np.less(chances, 1)) else None
         return Features(n, chances, draw(st.sampled_from(kinds)), scale, importance, groups, exactly)

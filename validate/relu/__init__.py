@@ -3,6 +3,7 @@
 Sources: Elhage et al. (2022), Notes (2022, section 3).
 """
 
+from ...solvers.relu.sphere.check import SphereCheck, sphere_check
 from .phases import MODELS, run_phases
 from .plots import (
     plot_cost,
@@ -15,7 +16,7 @@ from .plots import (
     plot_thomson,
 )
 from .polygons import run_polygons
-from .sphere import SphereCheck, run_thomson, sphere_check
+from .sphere import run_thomson
 from .trained import reached, run_trained
 from .truncation import dropping_table, run_truncation
 

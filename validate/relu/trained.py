@@ -83,8 +83,8 @@ def run_trained(
 
     Raises
     ------
-    ValueError, ImportError, ArithmeticError
-        If an argument is out of range, PyTorch is not installed, or training diverges.
+    ArithmeticError
+        If training diverges.
 
     Examples
     --------
@@ -92,8 +92,7 @@ def run_trained(
     >>> bool((ds["settled"] > ds["least"] * (1 - 1e-9)).all())
     True
     """
-    for optimiser in optimisers:
-        arguments.choice("optimisers", optimiser, OPTIMISERS)
+    optimisers = arguments.choices("optimisers", optimisers, OPTIMISERS)
     seeds, steps, batch = arguments.integers(seeds=(seeds, 2), steps=(steps, 1), batch=(batch, 1))
     std = arguments.number("init_std", init_std, 0.01, 10)
     checked = []

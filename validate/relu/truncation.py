@@ -127,10 +127,7 @@ def run_truncation(
     >>> ds["share"].sel(kind="antipodal pairs").values.ravel().round(6)    # however rare they are
     array([1.])
     """
-    sizes = [arguments.integer("n_features", n, 4) for n in n_features]
-    for n in sizes:
-        if n & (n - 1):
-            raise ValueError(f"`n_features` must be powers of two; got {n}.")
+    sizes = [arguments.integer("n_features", arguments.power_of_two("n_features", n), 4) for n in n_features]
     counts = arguments.real("on", arguments.vector("on", on), 0, min(sizes), brackets="()")
     ratio = arguments.number("ratio", ratio, 0, 1, brackets="()")
     rows = [xr.concat([_large(n, on, ratio, seed) for on in counts], "on") for n in sizes]

@@ -139,8 +139,7 @@ def run_trained(
     """
     settings: dict[str, Any] = {"init": init, "steps": steps, "evaluation_samples": evaluation_samples}
     settings |= {"schedule": schedule, "device": device, "keep_weights": keep_weights}
-    n_hidden, ps, every_seed = grid(n_features, p, ratio, seeds)
-    found = train(n_features, n_hidden, ps, every_seed, **settings)
+    found = train(n_features, *grid(n_features, p, ratio, seeds), **settings)
     return with_theory(found, "this run")
 
 

@@ -41,9 +41,8 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     ax.axhline(1, color="C0", label="limit law")
     style = {"color": "C1", "markersize": 3, "elinewidth": 0.8, "capsize": 0}
     label = f"mean of {ds.sizes['run']} exact runs, {LEVEL:.0%} interval"
-    draw_means(
-        ax, t[some], (ds[name].transpose("time", "run").values / law[:, None])[some], label=label, **style
-    )
+    ratios = ds[name].transpose("time", "run").values / law[:, None]
+    draw_means(ax, t[some], ratios[some], label=label, **style)
     ax.plot(t, source, color="0.5", linestyle="--", label="source, constants 1")
     ax.set(xscale="log", yscale="log", ylim=(0.2, 8), xlabel="time t", ylabel=f"{NAMES[name]} / limit law")
     ax.set_yticks([0.3, 0.5, 1, 2, 3], ["0.3", "0.5", "1", "2", "3"])

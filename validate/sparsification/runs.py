@@ -8,31 +8,16 @@ import xarray as xr
 
 from ...solvers import collisions
 from ...solvers.sparsification import Sparsification, limit_law, solve
+from ...solvers.sparsification.solution import LAM, M, default_times
 from ...theory import sparsification
 from ...theory.arguments import FloatArray, choice, integer, integers, number, vector
 from ..training.engine import load_torch
 from ..training.loop import descend
 
-# The source's parameters (§2.4): what Figs. 2 and 7 show.
-M, LAM, SCALE = 100_000, 1e-5, 0.9
+SCALE = 0.9  # of the source (§2.4), as M and LAM: what Figs. 2 and 7 show
 
 # PyTorch: gradient descent with the sign of a weight near zero chatters by a step; twice that is nonzero.
 CHATTER = 2.0
-
-
-def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
-    """Return `count` times from long before the first of m weights drop to long after the last but one.
-
-    Even in log t; m is at least 8, the strength lam of the l1 force positive.
-
-    Examples
-    --------
-    >>> default_times(count=3).round(2)
-    array([1.58100e+01, 2.81171e+03, 5.00000e+05])
-    """
-    m = integer("m", m, 8)
-    lam = number("lam", lam, 0, brackets="()")
-    return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, integer("count", count, 2))
 
 
 def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
@@ -132,11 +117,8 @@ def run_fig7(
     left = result.nonzeros
     if left[-1] == 0:
         raise ValueError(f"`lam` must leave a weight to the end of `times`; got {lam}.")
-    found = {
-        name: values[0]
-        for name, values in _solved(result).items()
-        if name in ("nonzeros", "relative_variance")
-    }
+    solved = _solved(result)
+    found = {name: solved[name][0] for name in ("nonzeros", "relative_variance")}
     found["lower"], found["upper"] = sparsification.relative_variance_bounds(w0, left)
     ideal = sparsification.ideal_weights(m, scale)
     found["ideal_lower"], found["ideal_upper"] = sparsification.relative_variance_bounds(ideal, left)

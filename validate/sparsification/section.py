@@ -26,10 +26,6 @@ and 1 for the norm, up to logarithms.
 """
 
 
-def _times(lam: float) -> list[float]:
-    return [u / lam for u in SHOWN]
-
-
 def _setting(ds: xr.Dataset) -> str:
     m, lam, scale = (ds.attrs[k] for k in ("m", "lam", "scale"))
     return f"m = {m}, lam = {lam:g}, first weights of standard deviation {scale:g}/sqrt(m)"
@@ -126,8 +122,8 @@ SECTION = Section(
         "fig7": Experiment(runs.run_fig7),
         "agreement": Experiment(
             runs.run_agreement,
-            quick={"m": 1000, "lam": 1e-3, "times": _times(1e-3), "runs": 16},
-            full={"m": 10_000, "lam": 1e-4, "times": _times(1e-4), "runs": 32},
+            quick={"m": 1000, "lam": 1e-3, "times": [u / 1e-3 for u in SHOWN], "runs": 16},
+            full={"m": 10_000, "lam": 1e-4, "times": [u / 1e-4 for u in SHOWN], "runs": 32},
             torch=True,
             seconds=8,
         ),

@@ -65,14 +65,6 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
         tensors; there is no second derivative. Where an output is 0 with positive probability, at a kink, the
         gradient is that of the output that stays off.
 
-    Raises
-    ------
-    ValueError
-        If an argument is no tensor of floats, has another shape or is not finite, or as in
-        `superposition.solvers.loss.exact_loss`.
-    ImportError
-        If there is no PyTorch.
-
     Notes
     -----
     A step is deterministic, so that line searches (LBFGS) work, and a loss that does not fall any more has

@@ -25,11 +25,6 @@ def grid(
     n_hidden, p, seed : (models,) ndarray
         The seed changes fastest, p slowest.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> n_hidden, p, seed = grid(128, p=[0.05], ratio=[0.25, 0.5], seed=[0, 1])
@@ -47,15 +42,9 @@ def grid(
 
 def broadcast(**columns: npt.ArrayLike) -> list[np.ndarray]:
     """Broadcast named sequences with an entry for each model."""
-    *first, last = (f"`{name}`" for name in columns)
-    names = f"{', '.join(first)} and {last}"
-    rows = [np.atleast_1d(np.asarray(item)) for item in columns.values()]
-    try:
-        rows = list(np.broadcast_arrays(*rows))
-    except ValueError as error:
-        shapes = ", ".join(str(row.shape) for row in rows)
-        raise ValueError(f"{names} must broadcast; got shapes {shapes}.") from error
+    rows = arguments.together(**{name: np.atleast_1d(np.asarray(item)) for name, item in columns.items()})
     if rows[0].ndim != 1 or rows[0].size == 0:
+        names = ", ".join(f"`{name}`" for name in columns)
         raise ValueError(f"{names} must be one-dimensional, not empty; got shape {rows[0].shape}.")
     return rows
 

@@ -20,21 +20,9 @@ from ...theory import arguments
 from ...theory.features import Features, as_features
 from ..files import output_file
 from . import checkpoint as checkpoints
+from . import engine
 from .data import Law
-from .engine import (
-    PRECISIONS,
-    Model,
-    check_memory,
-    check_precision,
-    choose_device,
-    digest,
-    evaluate,
-    load_torch,
-    new_model,
-    product,
-    provenance,
-    run_block,
-)
+from .engine import Model
 from .points import LARGEST_SIZE, grid, points
 from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
 
@@ -155,8 +143,6 @@ def train(
     ValueError
         If an argument is out of range, no CUDA device is there, or `checkpoint` is truncated, foreign, from
         other settings or in a folder that cannot be written.
-    ImportError
-        If torch is not installed.
 
     Notes
     -----
@@ -187,7 +173,7 @@ def train(
     plain = float(np.mean(law.p)) if isinstance(law, Features) else law
     hidden, ps, seeds = points(n_features, n_hidden, plain, seed)
     tied = arguments.flag("tied", tied)
-    precision = arguments.choice("precision", precision, tuple(PRECISIONS))
+    precision = arguments.choice("precision", precision, tuple(engine.PRECISIONS))
     steps = arguments.integer("steps", steps, BLOCK, LARGEST_SIZE)
     if steps % BLOCK:
         raise ValueError(f"`steps` must be a multiple of {BLOCK}; got {steps}.")
@@ -199,19 +185,18 @@ def train(
     decay = arguments.number("weight_decay", weight_decay)
     # Weights and biases, two moments of each, and the weights at each end.
     numbers = (len(ENDS[schedule]) + 3) * sum(n_features * (m * (2 - tied) + 1) for m in hidden)
-    check_memory("n_features", n_features, numbers)
-    check_memory("batch_size", batch_size, 3 * batch_size * n_features)
+    engine.check_memory("n_features", n_features, numbers)
+    engine.check_memory("batch_size", batch_size, 3 * batch_size * n_features)
     path = None if checkpoint is None else output_file(checkpoint, "checkpoint")
-    torch = load_torch()
-    place = choose_device(torch, device)
-    check_precision(torch, precision, place)
-    if arguments.flag("captured", captured) and (
-        place.type != "cuda" or getattr(law, "exactly", None) is not None
-    ):
+    torch = engine.load_torch()
+    place = engine.choose_device(torch, device)
+    engine.check_precision(torch, precision, place)
+    whole = place.type == "cuda" and getattr(law, "exactly", None) is None
+    if arguments.flag("captured", captured) and not whole:
         what = "a law with `exactly`" if place.type == "cuda" else "the device 'cpu'"
         raise ValueError(f"`captured` must be False for {what}; got True.")
     threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1, 1024)
-    known = f"{digest(law):016x}" if isinstance(law, Features) else None
+    known = f"{engine.digest(law):016x}" if isinstance(law, Features) else None
     columns = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": known}
     told = {"n_features": n_features, "tied": tied, "init": init, "schedule": schedule, "steps": steps}
     told |= {"batch_size": batch_size, "learning_rate": rate, "peak_learning_rate": peak}
@@ -221,7 +206,7 @@ def train(
     settings = columns | told
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     keys = zip(hidden, laws, seeds, strict=True)
-    models = [new_model(torch, place, n_features, *key, tied, init, decay) for key in keys]
+    models = [engine.new_model(torch, place, n_features, *key, tied, init, decay) for key in keys]
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, settings, models)
@@ -232,7 +217,7 @@ def train(
 
     def measure(model: Model) -> dict[str, tuple[float, float]]:
         reached = [end for end in ENDS[schedule] if model.status[end] != "diverged"]
-        return {end: evaluate(torch, model, end, evaluation_samples, batch_size) for end in reached}
+        return {end: engine.evaluate(torch, model, end, evaluation_samples, batch_size) for end in reached}
 
     workers = _workers(torch, threads if place.type == "cpu" else 1)
     with workers as map_chunks, _progress_bar(progress, models) as show:
@@ -244,7 +229,7 @@ def train(
         "tied": int(tied),
         "evaluation_samples": evaluation_samples or 0,
         "threads": threads,
-        **provenance(torch, place, began),
+        **engine.provenance(torch, place, began),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return _dataset(models, losses, ENDS[schedule], keep_weights, attributes)
@@ -278,11 +263,6 @@ def run_grid(
     -------
     xarray.Dataset
         That of `train`.
-
-    Raises
-    ------
-    ValueError, ImportError
-        As in `train`.
 
     Examples
     --------
@@ -385,7 +365,7 @@ def _train_all(
     def advance(chunk: Sequence[Model]) -> None:
         rates = np.stack([_rates(model, settings) for model in chunk], axis=1)
         how = (settings["batch_size"], settings["precision"], captured)
-        losses = run_block(torch, chunk, rates, *how).mean(axis=0)
+        losses = engine.run_block(torch, chunk, rates, *how).mean(axis=0)
         for model, loss in zip(chunk, losses, strict=True):
             _record(model, float(loss), settings)
 
@@ -467,7 +447,7 @@ def _dataset(
         W_out = np.zeros((*shape, n_features, widest), dtype=np.float32)
         W_in = np.zeros((*shape, widest, n_features), dtype=np.float32)
     for (i, end), (j, model) in itertools.product(enumerate(ends), enumerate(models)):
-        decoder, encoder, bias = product(model, model.ends[end])
+        decoder, encoder, bias = engine.product(model, model.ends[end])
         if keep_weights:
             W_out[i, j, :, : model.n_hidden] = decoder
             W_in[i, j, : model.n_hidden] = encoder

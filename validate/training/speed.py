@@ -7,17 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...theory import arguments
-from .engine import (
-    PRECISIONS,
-    check_memory,
-    check_precision,
-    choose_device,
-    load_torch,
-    multiplier,
-    new_model,
-    run_block,
-    tensor_cores,
-)
+from . import engine
 from .points import LARGEST_SIZE
 
 # Steps of one model when models are counted by the hour.
@@ -69,11 +59,11 @@ def stack_steps(
 ) -> Callable[[int], None]:
     """Return a function that makes so many steps on each model of a stack, as `train` does."""
     shape = (n_features, n_hidden, p)
-    stack = [new_model(torch, device, *shape, seed, False, "linear") for seed in range(models)]
+    stack = [engine.new_model(torch, device, *shape, seed, False, "linear") for seed in range(models)]
     rate = 3e-3 / n_features**0.5
 
     def steps(count: int) -> None:
-        run_block(torch, stack, np.full((count, models), rate), batch_size, precision, captured)
+        engine.run_block(torch, stack, np.full((count, models), rate), batch_size, precision, captured)
 
     return steps
 
@@ -83,10 +73,10 @@ def product_steps(torch: Any, device: Any, side: int, precision: str = "float32"
     generator = torch.Generator(device).manual_seed(0)
     a, b = (torch.randn(1, side, side, device=device, generator=generator) for _ in range(2))
     out = torch.empty_like(a)
-    multiply = multiplier(torch, precision if device.type == "cuda" else "float32", device)
+    multiply = engine.multiplier(torch, precision if device.type == "cuda" else "float32", device)
 
     def steps(count: int) -> None:
-        with tensor_cores(torch, precision, device):
+        with engine.tensor_cores(torch, precision, device):
             for _ in range(count):
                 multiply(out, a, b)
 
@@ -140,13 +130,6 @@ def measure(
         ``times_plain``, plain_step/step; ``rate``, operations a second in the matrix products of a step;
         ``bare_rate``, those of a large square product alone; ``share``, of the two.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    ImportError
-        If torch is not installed.
-
     Examples
     --------
     >>> found = measure(16, steps=2, batch_size=32, device="cpu")
@@ -158,12 +141,12 @@ def measure(
     p = arguments.number("p", p, 0, 1, brackets="(]")
     counts = {"models": models, "batch_size": batch_size, "steps": steps}
     models, batch, steps = (arguments.integer(name, k, 1, LARGEST_SIZE) for name, k in counts.items())
-    precision = arguments.choice("precision", precision, tuple(PRECISIONS))
-    check_memory("n_features", n, 10 * n * hidden)
-    check_memory("models", models, models * (10 * n * hidden + 4 * batch * n))
-    torch = load_torch()
-    place = choose_device(torch, device)
-    check_precision(torch, precision, place)
+    precision = arguments.choice("precision", precision, tuple(engine.PRECISIONS))
+    engine.check_memory("n_features", n, 10 * n * hidden)
+    engine.check_memory("models", models, models * (10 * n * hidden + 4 * batch * n))
+    torch = engine.load_torch()
+    place = engine.choose_device(torch, device)
+    engine.check_precision(torch, precision, place)
     if arguments.flag("captured", captured) and place.type != "cuda":
         raise ValueError("`captured` must be False for the device 'cpu'; got True.")
     threads = torch.get_num_threads()
