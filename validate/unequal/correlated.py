@@ -19,6 +19,7 @@ opposite ends again.
 """
 
 PAIRS = (("exclusive", 0.5), ("exclusive", 1.0), ("synchronous", 0.5), ("synchronous", 1.0))
+WITHIN = 3  # standard errors
 CASES = tuple((*pair, 0.1, 0.25) for pair in PAIRS)
 
 
@@ -104,6 +105,22 @@ def extrapolated(ds: xr.Dataset) -> xr.DataArray:
     return fit["polyfit_coefficients"].sel(degree=0, drop=True)
 
 
+def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[float, float, str]]:
+    """Return for each case the trained limit over the code's loss, its standard error, and what is found.
+
+    "holds": they differ by `WITHIN` standard errors over the seeds at most; otherwise the trained models are
+    "below" the code, which is not the best then, or "above" it. With four seeds a true equality is missed in
+    one of 17 cases (Student's t, 3 degrees of freedom), in one of four cases with a chance of 0.21.
+    """
+    found = []
+    limit, code = extrapolated(trained), solved["predicted"].min("pairs")
+    for values in (limit / code).transpose("case", "seed").values:
+        mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+        side = "below" if mean < 1 else "above"
+        found.append((mean, error, "holds" if abs(mean - 1) <= WITHIN * error else side))
+    return found
+
+
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
     """Say and show how trained pairs compare with the best codes of blocks."""
     trained, solved, polished = shared(trained, solved, polished)
@@ -187,7 +204,8 @@ EXPERIMENTS = {
     "groups": Experiment(
         run_groups,
         quick={"cases": CASES, "sizes": (32, 64), "steps": (500, 2000)},
-        full={"cases": CASES, "sizes": (32, 64, 128), "seeds": range(4), "steps": (1500, 6000)},
+        # seeds 0 to 3 were seen before: with 6000 steps and smaller rates synchronous pairs had not arrived
+        full={"cases": CASES, "sizes": (32, 64), "seeds": (4, 5, 6, 7), "steps": (20_000,), "samples": 2**17},
         stored="unequal_groups.nc",
         torch=True,
         seconds=60,
