@@ -156,7 +156,7 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         f"holds within {WITHIN} standard errors; below, larger blocks share directions, and the code is a "
         f"bound from above. Models of {polished.attrs['n_features']} features that go on by the exact "
         f"gradient end at {'; '.join(ends)} times that code, in the same order. Synchronous features read "
-        "their partner on the same side, and are opposed to features of another pair, as predicted."
+        "their partner on the same side, and are opposed to features of another pair."
     )
     columns = ["pairs", "strength"]
     columns += [f"code, {count} pair{'s' * int(count > 1)}" for count in ds["pairs"].values]
