@@ -136,7 +136,7 @@ def _unequal() -> Iterator[Job]:
     yield Job("unequal_liu", "Liu et al. as published", "unequal.width", public | whole, 7200.0)
     cases = [[kind, by, 0.1, 0.25] for kind in ("exclusive", "synchronous") for by in (0.5, 1.0)]
     pairs = {"cases": cases, "sizes": [32, 64, 128]}
-    trained = pairs | {"seeds": [0, 1, 2, 3], "steps": [1500, 6000], "samples": 2**17}
+    trained = pairs | {"sizes": [32, 64], "seeds": [4, 5, 6, 7], "steps": [20_000], "samples": 2**17}
     yield Job("unequal_groups", "pairs that depend on each other", "unequal.groups", trained)
     solved = pairs | {"seeds": [0], "pairs": [1, 2], "starts": 1}
     yield Job("unequal_blocks", "their best codes", "unequal.blocks", solved)

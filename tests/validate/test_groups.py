@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 
-from superposition.theory.features import Features
+from superposition.theory.features import Features, exclusive, synchronous
 from superposition.theory.unequal import repeated
 from superposition.validate import unequal
-from superposition.validate.unequal.correlated import extrapolated, shared, show_groups, show_tables
-from superposition.validate.unequal.groups import geometry, pair_law, sampler
+from superposition.validate.training.data import sampler
+from superposition.validate.unequal.correlated import (
+    against_code,
+    extrapolated,
+    shared,
+    show_groups,
+    show_tables,
+)
+from superposition.validate.unequal.groups import geometry, pair_law
 from superposition.validate.unequal.tables import circular_law, constructive
 
 CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 0.5, 0.2, 0.5)]
@@ -52,18 +59,45 @@ def unequal_dataset(values, sizes):
     return xr.Dataset({"trained": (at, values[None, :, None])}, {"n_features": sizes})
 
 
+@pytest.mark.parametrize(
+    ("values", "scale", "found"),
+    [(1.0, 1.0, "holds"), (1.1, 1.0, "above"), (0.9, 1.0, "below"), (1.0, 1.1, "below")],
+)
+def test_three_standard_errors_decide_and_a_wrong_code_is_noticed(values, scale, found):
+    sizes = np.array([32.0, 64])
+    scatter = 0.01 * np.array([[-1.0, 0.2, 1.0, 0.1]])
+    ds = unequal_dataset(values + scatter + 3 / sizes[:, None], sizes)
+    code = ds["trained"].isel(n_features=0, seed=0, steps=0, drop=True) * 0 + scale
+    mean, error, verdict = against_code(ds, code.expand_dims("pairs").to_dataset(name="predicted"))[0]
+    assert verdict == found
+    assert error == pytest.approx(scatter.std(ddof=1) / 2 / scale)
+    assert mean == pytest.approx((values + scatter.mean()) / scale)
+
+
 def test_samples_have_the_covariance_of_their_law():
     torch = pytest.importorskip("torch", reason="training needs PyTorch")
     size = 2**16
     for kind, values in (("exclusive", "uniform"), ("synchronous", "binary")):
         pair = pair_law(kind, 0.7, 0.2)
-        law = Features(2, 0.2, values, groups=pair.groups)
-        x = sampler(torch, law, 2, torch.Generator().manual_seed(0))(1, size)[0].double().numpy()
-        products = x[:, :, None] * x[:, None]
-        wanted = repeated(law, 2).second_moment_matrix()
+        law = repeated(Features(2, 0.2, values, groups=pair.groups), 2)
+        x = torch.empty(size, 4)
+        sampler(torch, law, x.device)(x, torch.Generator().manual_seed(0))
+        products = (x[:, :, None] * x[:, None]).double().numpy()
         error = products.std(axis=0) / np.sqrt(size)
         # 16 products, 5 standard errors: a false alarm in 10^5 runs; the seed is fixed
-        assert np.all(np.abs(products.mean(axis=0) - wanted) <= 5 * error)
+        assert np.all(np.abs(products.mean(axis=0) - law.second_moment_matrix()) <= 5 * error)
+
+
+def test_samples_of_groups_with_two_tables():
+    torch = pytest.importorskip("torch", reason="training needs PyTorch")
+    law = Features(7, 0.2, groups=[exclusive([4, 1], 0.2), synchronous([0, 3], 0.2), exclusive([2, 6], 0.2)])
+    x = torch.empty(2**14, 7)
+    sampler(torch, law, x.device)(x, torch.Generator().manual_seed(0))
+    on = (x > 0).double().numpy()
+    assert np.all(on[:, 0] == on[:, 3])
+    assert not np.any(on[:, 4] * on[:, 1] + on[:, 2] * on[:, 6])
+    # 7 shares, 5 standard errors
+    assert np.all(np.abs(on.mean(axis=0) - 0.2) <= 5 * np.sqrt(0.16 / len(on)))
 
 
 def test_geometry_of_pairs_of_pairs():

@@ -90,24 +90,27 @@ def _points(torch: Any, law: Features, edges: Any) -> Draw:
 def _unequal(torch: Any, law: Features, device: Any) -> Draw:
     """One uniform v in float64 for each entry: given v < p, v/p is uniform, and its quantile is the value.
 
-    Features in groups have their p replaced by 1, and one more uniform for each group picks its pattern.
+    Features in groups have their p replaced by 1, and one more uniform for each group picks its pattern;
+    groups that have one table are drawn together.
     """
     alone = np.array(law.p)
-    groups = []
+    alike: dict[Any, list[Any]] = {}
     for indices, patterns, probabilities in law.groups:
         alone[indices] = 1.0
-        # The last pattern takes what rounding leaves.
-        groups.append([torch.tensor(part) for part in (indices, patterns > 0, probabilities.cumsum()[:-1])])
-    groups = [[part.to(device) for part in group] for group in groups]
+        key = patterns.shape, (patterns > 0).tobytes(), probabilities.tobytes()
+        alike.setdefault(key, [patterns > 0, probabilities.cumsum()[:-1], []])[2].append(indices)
+    # The last pattern takes what rounding leaves.
+    groups = [[torch.tensor(np.array(part)).to(device) for part in parts] for parts in alike.values()]
     p, scale = torch.tensor(alone, device=device), torch.tensor(np.array(law.scale), device=device)
     quantile = _quantiles(torch)[law.values]
 
     def draw(x: Any, generator: Any) -> None:
         u = torch.empty(x.shape, dtype=torch.float64, device=x.device).uniform_(generator=generator).div_(p)
         on = u < 1
-        for indices, patterns, edges in groups:
-            v = torch.empty(len(x), dtype=torch.float64, device=x.device).uniform_(generator=generator)
-            on[:, indices] = patterns[torch.searchsorted(edges, v, right=True)]
+        for patterns, edges, indices in groups:
+            v = torch.empty(len(x), len(indices), dtype=torch.float64, device=x.device)
+            which = torch.searchsorted(edges, v.uniform_(generator=generator), right=True)
+            on.index_copy_(1, indices.flatten(), patterns.index_select(0, which.flatten()).view(len(x), -1))
         x.copy_(torch.where(on, quantile(u) * scale, 0.0))
 
     return draw

@@ -19,6 +19,7 @@ opposite ends again.
 """
 
 PAIRS = (("exclusive", 0.5), ("exclusive", 1.0), ("synchronous", 0.5), ("synchronous", 1.0))
+WITHIN = 3  # standard errors
 CASES = tuple((*pair, 0.1, 0.25) for pair in PAIRS)
 
 
@@ -104,15 +105,31 @@ def extrapolated(ds: xr.Dataset) -> xr.DataArray:
     return fit["polyfit_coefficients"].sel(degree=0, drop=True)
 
 
+def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[float, float, str]]:
+    """Return for each case the trained limit over the code's loss, its standard error, and what is found.
+
+    "holds": they differ by `WITHIN` standard errors over the seeds at most; otherwise the trained models are
+    "below" the code, which is not the best then, or "above" it. With four seeds a true equality is missed in
+    one of 17 cases (Student's t, 3 degrees of freedom), in one of four cases with a chance of 0.21.
+    """
+    found = []
+    limit, code = extrapolated(trained), solved["predicted"].min("pairs")
+    for values in (limit / code).transpose("case", "seed").values:
+        mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+        side = "below" if mean < 1 else "above"
+        found.append((mean, error, "holds" if abs(mean - 1) <= WITHIN * error else side))
+    return found
+
+
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
     """Say and show how trained pairs compare with the best codes of blocks."""
     trained, solved, polished = shared(trained, solved, polished)
     ds = merged(trained, solved)
     rows, said = [], []
-    limit = extrapolated(ds)
+    limit, found = extrapolated(ds), against_code(trained, solved)
     for i in range(ds.sizes["case"]):
         at = ds.isel(case=i)
-        code = float(at["predicted"].min())
+        over, error, verdict = found[i]
         mean, half = student(limit.isel(case=i).values)
         largest = at.dropna("n_features", subset=["trained"]).isel(n_features=-1)  # not all have all sizes
         own = student(largest["trained"].isel(steps=-1).values)
@@ -125,32 +142,30 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
                 f"{float(largest['constructed'].mean()):.3g}",
                 f"{own[0]:.3g} ± {own[1]:.1g}",
                 f"{mean:.3g} ± {half:.1g}",
-                f"{float((largest['trained'][0] / largest['trained'][-1]).mean()):.3f}",
                 f"{float(largest['partner'].mean()):+.2f}",
                 f"{float(largest['opposed'].mean()):.0%}",
             ]
         )
-        said.append(f"{mean / code:.3f} ± {half / code:.3f} ({_label(ds, i)})")
+        said.append(f"{over:.3f} ± {error:.3f} ({_label(ds, i)}: {verdict})")
     least = ds["predicted"].min("pairs").values
     ends = [span(polished["polished"].isel(case=i) / least[i], ".3f") for i in range(ds.sizes["case"])]
     text = (
         f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
         f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the "
-        f"best code of blocks of one or two pairs: {'; '.join(said)}. Training has not arrived: models of "
-        f"{polished.attrs['n_features']} features that go on by the exact gradient end at {'; '.join(ends)} "
-        "times that code, in the same order. Below 1 larger blocks share directions, and the code is a bound "
-        "from above. Synchronous features read their partner on the same side, and are opposed to "
-        "features of another pair, as predicted."
+        f"best code of blocks of one or two pairs, with the standard error over seeds: {'; '.join(said)}. It "
+        f"holds within {WITHIN} standard errors; below, larger blocks share directions, and the code is a "
+        f"bound from above. Models of {polished.attrs['n_features']} features that go on by the exact "
+        f"gradient end at {'; '.join(ends)} times that code, in the same order. Synchronous features read "
+        "their partner on the same side, and are opposed to features of another pair."
     )
     columns = ["pairs", "strength"]
     columns += [f"code, {count} pair{'s' * int(count > 1)}" for count in ds["pairs"].values]
-    columns += ["n", "its matrix of this size", "trained", "trained, limit", "shorter / longer"]
+    columns += ["n", "its matrix of this size", "trained", "trained, limit"]
     columns += ["partner", "opposed"]
     caption = (
         f"Losses per feature; means over {trained.sizes['seed']} seeds with {LEVEL:.0%} intervals, after "
-        f"{int(ds['steps'][-1])} steps; then the loss after {int(ds['steps'][0])} over it. Partner: "
-        "M_ij/M_ii for j the other of the pair. Opposed: features with -1/2 or less for some feature of "
-        "another pair."
+        f"{int(ds['steps'][-1])} steps. Partner: M_ij/M_ii for j the other of the pair. Opposed: "
+        "features with -1/2 or less for some feature of another pair."
     )
     figure = Figure(
         "groups",
@@ -187,7 +202,8 @@ EXPERIMENTS = {
     "groups": Experiment(
         run_groups,
         quick={"cases": CASES, "sizes": (32, 64), "steps": (500, 2000)},
-        full={"cases": CASES, "sizes": (32, 64, 128), "seeds": range(4), "steps": (1500, 6000)},
+        # seeds 0 to 3 were seen before: with 6000 steps and smaller rates synchronous pairs had not arrived
+        full={"cases": CASES, "sizes": (32, 64), "seeds": (4, 5, 6, 7), "steps": (20_000,), "samples": 2**17},
         stored="unequal_groups.nc",
         torch=True,
         seconds=60,

@@ -15,11 +15,11 @@ from ...theory.features import Features, exclusive, synchronous
 from ...theory.unequal import block_capacities, repeated, weakened
 from ..experiment import from_rows
 from ..training import DROPPED
-from ..training.engine import load_torch
-from ..training.loop import descend
+from ..training.engine import Model, evaluate, load_torch, new_model, product, run_block
+from ..training.schedule import CONVERGED, learning_rates
 
 KINDS: dict[str, Callable[..., Any]] = {"exclusive": exclusive, "synchronous": synchronous}
-RATE, END_RATE = 3e-3, 3e-5  # of Adam, falling geometrically
+PEAK = 1e-2  # largest rate of Adam
 OPPOSED = -0.5  # a feature counts as opposed from this share of the diagonal on
 
 Case = Sequence[Any]  # kind, strength, p, ratio
@@ -44,55 +44,13 @@ def _coordinates(cases: Sequence[Case]) -> dict[str, Any]:
     return {name: ("case", list(column)) for name, column in zip(names, columns, strict=True)}
 
 
-def sampler(torch: Any, law: Features, copies: int, generator: Any) -> Callable[[int, int], Any]:
-    """Return a function that draws (models, batch, n) samples of independent blocks, uniform or binary."""
-    ((_, patterns, chances),) = law.groups
-    table = torch.tensor(patterns, dtype=torch.float32)
-    edges = torch.tensor(np.cumsum(chances)[:-1], dtype=torch.float32)
-
-    def draw(models: int, batch: int) -> Any:
-        which = torch.bucketize(torch.rand((models, batch, copies), generator=generator), edges)
-        on = table[which].flatten(2)
-        return on * torch.rand(on.shape, generator=generator) if law.values == "uniform" else on
-
-    return draw
-
-
-def _train(law: Features, copies: int, m: int, steps: int, batch: int, seeds: Sequence[int]) -> Any:
-    """Train a stack of models, one a seed; return decoders, encoders and biases."""
+def _train(law: Features, m: int, steps: int, batch: int, seed: int) -> Model:
+    """Train a model on the law of all blocks."""
     torch = load_torch()
-    n = copies * law.n_features
-    W = np.stack([np.random.default_rng([seed, n, m]).normal(size=(n, m)) for seed in seeds])
-    W /= np.linalg.norm(W, axis=2, keepdims=True)
-    encoder = torch.tensor(W, dtype=torch.float32, requires_grad=True)
-    decoder = encoder.detach().clone().requires_grad_(True)
-    bias = torch.zeros(len(W), 1, n, requires_grad=True)
-    draw = sampler(torch, law, copies, torch.Generator().manual_seed(1000 * seeds[0] + m))
-    unit = batch * float(law.p.mean())
-
-    def loss() -> Any:
-        x = draw(len(W), batch)
-        return (x - (x @ encoder @ decoder.mT + bias).relu()).square().sum() / unit
-
-    def rate(step: int) -> float:
-        return float(RATE * (END_RATE / RATE) ** (step / steps))
-
-    parameters = [encoder, decoder, bias]
-    list(descend(torch.optim.Adam(parameters, lr=RATE), loss, [steps], rate))
-    return [one.detach() for one in parameters]
-
-
-def _measured(found: Any, law: Features, copies: int, samples: int, seed: int) -> FloatArray:
-    """Return losses per feature of a stack on fresh samples, the same for all its models."""
-    torch = load_torch()
-    encoder, decoder, bias = found
-    draw, sums = sampler(torch, law, copies, torch.Generator().manual_seed(seed)), 0.0
-    with torch.no_grad():
-        for _ in range(samples // 1024):
-            x = draw(1, 1024)
-            error = x - (x @ encoder @ decoder.mT + bias).relu()
-            sums = sums + error.square().double().mean(dim=(1, 2)).numpy()
-    return np.asarray(sums / (samples // 1024))
+    model = new_model(torch, torch.device("cpu"), law.n_features, m, law, seed, False, "aligned")
+    run_block(torch, [model], learning_rates(0, steps, steps, PEAK)[:, None], batch)
+    model.ends[CONVERGED] = model.parameters.numpy()
+    return model
 
 
 def geometry(M: FloatArray, law: Features) -> dict[str, float]:
@@ -130,8 +88,8 @@ def run_groups(
 ) -> xr.Dataset:
     """Train models on independent pairs of features that are exclusive or synchronous.
 
-    Encoder and decoder are free, from random encodings of length 1; Adam, rates falling geometrically from
-    3e-3 to 3e-5; always fresh samples.
+    Encoder and decoder are free, from random encodings of length 1; Adam with the rates of
+    `training.schedule.learning_rates`, at most 0.01 and zero in the end; always fresh samples.
 
     Parameters
     ----------
@@ -146,7 +104,7 @@ def run_groups(
         Lengths of training, each with its own schedule: what the losses still gain tells how far they are
         from convergence.
     batch, samples : int
-        Fresh samples in each step, and to measure losses on; the same for all seeds.
+        Fresh samples in each step, and to measure losses on; each seed has its own.
 
     Returns
     -------
@@ -164,21 +122,20 @@ def run_groups(
     sizes = [_even("sizes", n) for n in sizes]
     seeds = [arguments.integer("seeds", seed, 0) for seed in seeds]
     lengths = [arguments.integer("steps", one, 1) for one in steps]
-    batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 1024)
+    batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 2)
     laws = [pair_law(kind, strength, p) for kind, strength, p, _ in cases]
     shape = len(cases), len(sizes), len(seeds)
     trained = np.empty((*shape[:2], len(lengths), len(seeds)))
     seen: dict[str, FloatArray] = {}
     for i, ((_, _, _, ratio), law) in enumerate(zip(cases, laws, strict=True)):
         for j, n in enumerate(sizes):
-            m = max(1, round(ratio * n))
-            for at, length in enumerate(lengths):
-                found = _train(law, n // 2, m, length, batch, seeds)
-                trained[i, j, at] = _measured(found, law, n // 2, samples, 7)
-            encoders, decoders, _ = (one.double().numpy() for one in found)
-            every = repeated(law, n // 2)
-            for s in range(len(seeds)):
-                for name, value in geometry(decoders[s] @ encoders[s].T, every).items():
+            m, every = max(1, round(ratio * n)), repeated(law, n // 2)
+            for s, seed in enumerate(seeds):
+                for at, length in enumerate(lengths):
+                    model = _train(every, m, length, batch, seed)
+                    trained[i, j, at, s] = evaluate(load_torch(), model, CONVERGED, samples, 1024)[0]
+                W_out, W_in, _ = product(model, model.ends[CONVERGED])
+                for name, value in geometry(W_out @ W_in, every).items():
                     seen.setdefault(name, np.empty(shape))[i, j, s] = value
     place = ("case", "n_features", "seed")
     return xr.Dataset(
@@ -230,10 +187,11 @@ def run_polished(
     for kind, strength, p, ratio in cases:
         law = pair_law(kind, strength, p)
         every = repeated(law, n // 2)
-        found = _train(law, n // 2, max(1, round(ratio * n)), steps, batch, seeds)
-        for encoder, decoder, bias in zip(*(one.double().numpy() for one in found), strict=True):
-            start = exact_loss(decoder @ encoder.T, bias[0], every, tol=1e-7).loss
-            end = polish(decoder, encoder.T, bias[0], every, steps=descents)
+        for seed in seeds:
+            model = _train(every, max(1, round(ratio * n)), steps, batch, seed)
+            W_out, W_in, b = product(model, model.ends[CONVERGED])
+            start = exact_loss(W_out @ W_in, b, every, tol=1e-7).loss
+            end = polish(W_out, W_in, b, every, steps=descents)
             row = {"trained": start, "polished": end.loss, **geometry(end.W_out @ end.W_in, every)}
             rows.append(row)
     ds = from_rows(rows, case=len(cases), seed=len(seeds))

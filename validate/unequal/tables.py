@@ -17,9 +17,9 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.unequal import weakened
+from ..training.data import sampler
 from ..training.engine import load_torch
 from ..training.loop import descend
-from .groups import sampler
 
 # The settings of the published code: Adam with decoupled weight decay, rates falling as a cosine.
 RATE, BATCH = 1e-2, 256
@@ -81,10 +81,11 @@ def _trained(
     first = [np.random.default_rng([seed, m]).uniform(-1, 1, (n, m)) / np.sqrt(n) for seed in seeds]
     W = torch.tensor(np.stack(first), dtype=torch.float32, requires_grad=True)
     b = torch.zeros(len(W), 1, n, requires_grad=True)
-    draw = sampler(torch, law, 1, torch.Generator().manual_seed(1000 * seeds[0] + m))
+    draw, generator = sampler(torch, law, W.device), torch.Generator().manual_seed(1000 * seeds[0] + m)
+    x = torch.empty(len(W), BATCH, n)
 
     def loss() -> Any:
-        x = draw(len(W), BATCH)
+        draw(x.view(-1, n), generator)
         return (x - (x @ W @ W.mT + b).relu()).square().sum() / (BATCH * n)
 
     def rate(step: int) -> float:
