@@ -1,6 +1,7 @@
 """Features that differ or depend on each other, trained beside theory."""
 
 from .correlated import plot_gram, plot_groups, plot_tables
+from .descended import run_descended
 from .groups import run_blocks, run_groups, run_polished
 from .scaling import plot_width
 from .tables import run_tables
@@ -12,6 +13,7 @@ __all__ = [
     "plot_tables",
     "plot_width",
     "run_blocks",
+    "run_descended",
     "run_groups",
     "run_polished",
     "run_split",
