@@ -12,6 +12,7 @@ blocks of one load that is (number on)²/(3 m): the window's law without its log
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray
@@ -120,7 +121,7 @@ def priority_weights(
     return W_out, W_in, b
 
 
-def _best(law: Features, n_hidden: int) -> tuple[float, FloatArray, int]:
+def _best(law: Features, n_hidden: int) -> tuple[float, npt.NDArray[np.intp], int]:
     """Return the loss of the best code, the features by priority, and how many are kept."""
     features = independent(law)
     if features.values != "uniform":

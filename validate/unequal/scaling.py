@@ -75,7 +75,7 @@ def _show_descended(ds: xr.Dataset) -> tuple[str, Table]:
     level = won["gain"] < LEVEL_END
     ratio = (best / ds["priority"]).values
     count, places = int((np.abs(ratio - 1) <= NEAR).sum()), best.size
-    held = int((np.abs(best / ds["priority"] - 1) <= NEAR).where(level, False).sum())
+    held = int(((np.abs(ratio - 1) <= NEAR) & level.values).sum())
     gained = ds["loss"].sel(begin="trained") / ds["start"].sel(begin="trained")
     begun = ds["start"].sel(begin="code") / ds["priority"]
     text = (
