@@ -9,7 +9,6 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...theory.arguments import FloatArray
-from ...theory.unequal import power_law, priority_loss
 from ..drawing import plot_theory_vs_experiment
 from ..experiment import Experiment, Figure, Shown, Table, Topic, span
 from ..statistics import LEVEL, student
@@ -241,21 +240,16 @@ def _show_decay(ds: xr.Dataset, free: xr.Dataset, public: xr.Dataset) -> Shown:
             cells = [_cell(value, ".2f") for value in local]
             rows.append([f"{a:g}", f"{decay:g}", *cells, span(at["long"].mean("seed"), ".2f")])
     at = public.isel(alpha=0, tied=0, weight_decay=0, steps=-1)
-    widths = at["n_hidden"].values
-    local = exponents(at["loss"].transpose("n_hidden", "seed").values, widths)
-    size, on = int(public.attrs["n_features"]), float(public.attrs["on"])
-    law = power_law(float(public["alpha"][0]), size, on, scale=2.0)
-    code = float(exponents(np.array([priority_loss(law, int(m)) for m in widths]), widths))
+    local = exponents(at["loss"].transpose("n_hidden", "seed").values, at["n_hidden"].values)
     ms = ds["n_hidden"].values
     text = (
         "The source draws rows to length one by a negative weight decay, which fills the space, or shortens "
         "them by a positive one. Exponents between neighbouring widths are no constants in either, with n = "
         f"{ds.attrs['n_features']} and {int(ds['steps'][-1])} steps. At "
-        f"the source's size, n = {size}, with decay "
+        f"the source's size, n = {public.attrs['n_features']}, with decay "
         f"{float(public['weight_decay'][0]):g} and alpha = {float(public['alpha'][0]):g}, the loss falls "
-        f"with the exponent {float(local.mean()):.3f} over m = {', '.join(str(m) for m in widths)} (least "
-        f"squares, {int(public['steps'][-1])} steps of {public.attrs['batch']}, as in the source), that of "
-        f"the priority code with {code:.3f}."
+        f"with the exponent {float(local.mean()):.2f} from m = {int(at['n_hidden'][0])} to "
+        f"{int(at['n_hidden'][-1])} ({int(public['steps'][-1])} steps of {public.attrs['batch']})."
     )
     columns = [
         "alpha",
@@ -290,14 +284,11 @@ EXPERIMENTS = {
     "decay": _trained("unequal_decay.nc", **_DRAWN, weight_decay=(-1.0, 1.0)),
     "public": _trained(
         "unequal_public.nc",
-        alpha=(1.0,),
-        n_hidden=(10, 32, 100),
-        n_features=1000,
-        tied=(1,),
+        **_DRAWN,
         weight_decay=(-1.0,),
-        steps=(20_000,),
-        seeds=(1,),
-        batch=2048,
+        alpha=(1.0,),
+        n_features=1000,
+        n_hidden=(10, 32, 100),
     ),
 }
 TOPICS = [
