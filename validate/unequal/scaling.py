@@ -283,11 +283,11 @@ EXPERIMENTS = {
         "unequal_fresh.nc", alpha=(1.0,), n_hidden=(10, 32), tied=(0,), steps=(8000,), seeds=(2, 3, 4, 5)
     ),
     "split": Experiment(run_split, seconds=40),
-    # Frozen were 15 places, at alpha = 0, 1 and 2; those of alpha = 0 are run.
+    # Frozen were 15 places, at alpha = 0, 1 and 2; those of alpha = 0 and 1 are run.
     "descended": Experiment(
         run_descended,
-        quick={"alpha": (0.0,)},
-        full={"alpha": (0.0,)},
+        quick={"alpha": (0.0, 1.0)},
+        full={"alpha": (0.0, 1.0)},
         stored="unequal_descended.nc",
         torch=True,
         seconds=1000,
