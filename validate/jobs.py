@@ -124,6 +124,7 @@ def _jobs() -> Iterator[Job]:
 def _unequal() -> Iterator[Job]:
     law = "the width law"
     yield Job("unequal_width", law, "unequal.width")
+    yield Job("unequal_descended", f"{law}, exact descents", "unequal.descended", {"alpha": [0, 1]})
     many = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8, "tied": [0], "steps": [4000]}
     yield Job("unequal_many", f"{law}, many features on", "unequal.width", many)
     decay = {"tied": [1], "weight_decay": [-1, 1], "steps": [4000], "seeds": [0]}

@@ -226,6 +226,30 @@ def test_the_priority_loss_is_that_of_a_wide_spread():
         assert unequal.priority_loss(alike, 10) <= best * (1 + 1e-12)
 
 
+def test_the_weights_of_the_priority_code_tend_to_its_loss():
+    """Also with a kept feature, planes of two sizes, and one of three features; then all but one dropped."""
+    law = Features(6, 0.02)
+    W_out, W_in, b = unequal.priority_weights(law, 2, 30.0**5)
+    M = codes.priority_map(6, 30.0)
+    np.testing.assert_allclose(W_out @ W_in, M, rtol=1e-12, atol=1e-14 * np.abs(M).max())
+    for n, m in ((3, 2), (8, 3), (14, 6)):
+        law = unequal.power_law(0.5, n, 0.1, scale=2.0)
+        limit = unequal.priority_loss(law, m)
+        off = []
+        for reach in (1e4, 1e6):
+            W_out, W_in, b = unequal.priority_weights(law, m, reach)
+            assert W_out.shape == W_in.T.shape == (n, m)
+            off.append(abs(loss.exact_loss(W_out @ W_in, b, law).loss / limit - 1))
+        assert off[1] < off[0] / 4
+    law = unequal.power_law(1.0, 4, 0.5)
+    W_out, W_in, b = unequal.priority_weights(law, 1)
+    found = loss.exact_loss(W_out @ W_in, b, law).loss
+    assert found == pytest.approx(unequal.priority_loss(law, 1), rel=1e-9)
+    W_out, W_in, b = unequal.priority_weights(law, 5)
+    np.testing.assert_array_equal(W_out @ W_in, np.eye(4))
+    np.testing.assert_array_equal(b, 0.0)
+
+
 def test_window_shares_are_integrals_of_nothing_else():
     """The leading order sigma² g(p): E of both losses as sigma → 0, by quadrature of the definition."""
     p, sigma = 0.01, 1e-4
@@ -265,6 +289,8 @@ GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
         (lambda: unequal.loss_bound(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
         (lambda: unequal.priority_loss(Features(3, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
         (lambda: unequal.priority_loss(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
+        (lambda: unequal.priority_weights(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
+        (lambda: unequal.priority_weights(Features(3, 0.1), 2, 0.5), r"`reach`.*got 0.5"),
     ],
 )
 def test_rejections(call, message):

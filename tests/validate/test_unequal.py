@@ -7,7 +7,8 @@ from superposition.solvers.unequal import optimum
 from superposition.theory.codes import antipodal_loss
 from superposition.theory.features import Features
 from superposition.theory.unequal import power_law
-from superposition.validate.unequal import run_bracket, run_split, run_width
+from superposition.validate.unequal import run_bracket, run_descended, run_split, run_width
+from superposition.validate.unequal.descended import silencing
 from superposition.validate.unequal.scaling import exponents
 from superposition.validate.unequal.width import measured, normal_losses
 
@@ -24,8 +25,9 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     _, shown = sections.show("unequal", TINY, tmp_path)
     for name in ("width", "many", "decay", "bracket"):
         assert "nan" not in shown[name].text
-    (table,) = shown["width"].tables
+    table, ends = shown["width"].tables
     assert len(table.rows) == 2
+    assert len(ends.rows) == 2 * 5
 
 
 @pytest.mark.slow
@@ -96,3 +98,22 @@ def test_runs_go_on_from_their_folder_and_lie_above_the_bound(tmp_path):
     np.testing.assert_array_equal(alone["loss"], same["loss"])
     split = run_split((1.0,), (1, 4), n_features=8)
     assert (first["loss"] > split["bound"]).all()
+
+
+def test_descents_end_between_the_bound_and_where_they_begin():
+    pytest.importorskip("torch", reason="training needs PyTorch")
+    ds = run_descended((1.0,), (1, 2), n_features=6, train_steps=200, batch=64, steps=20)
+    assert (ds["loss"] <= ds["start"] * (1 + 1e-9)).all()
+    assert (ds["loss"] >= ds["bound"]).all()
+    assert (ds["gain"] >= -1e-9).all()
+    # One neuron holds a pair, which the code does not: its loss is that of one kept feature.
+    one = ds.sel(n_hidden=1, alpha=1.0)
+    assert one["start"].sel(begin="code") == pytest.approx(float(one["priority"]), rel=1e-3)
+    assert one["loss"].min() < 0.99 * one["priority"]
+
+
+def test_what_silences_an_output_is_relative_to_its_own_weight():
+    found = silencing((np.array([[2.0], [-1.0], [0.0]]), np.array([[1.0, -1.0, 3.0]]), np.zeros(3)))
+    # Rows (2, -2, 6) and (-1, 1, -3); the third answers to nothing.
+    assert found == {"strongest": 3.0, "negative": 0.5}
+    assert np.isnan(silencing((np.zeros((2, 1)), np.ones((1, 2)), np.zeros(2)))["strongest"])

@@ -12,13 +12,14 @@ blocks of one load that is (number on)²/(3 m): the window's law without its log
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray
 from ..features import Features
 from .capacity import independent
 
-__all__ = ["priority_loss"]
+__all__ = ["priority_loss", "priority_weights"]
 
 # Numbers of kept features that are tried before neighbours are.
 _TRIED = 25
@@ -58,6 +59,70 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     >>> round(priority_loss(Features(80, 0.01), 20), 9), round(codes.priority_loss(0.01, 8), 9)
     (8.2094e-05, 8.2094e-05)
     """
+    return _best(law, n_hidden)[0]
+
+
+def priority_weights(
+    law: Features, n_hidden: int, reach: float = 1e4
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights of the code of `priority_loss` whose encodings differ in length by a finite factor.
+
+    Parameters
+    ----------
+    law, n_hidden
+        As for `priority_loss`.
+    reach : float, optional
+        The longest encoding of a plane over its shortest one, 1 to 1e12; lengths fall geometrically. The
+        loss of `priority_loss` is the limit of large ones, but for outputs that are better dropped.
+
+    Returns
+    -------
+    W_out : (n_features, n_hidden) ndarray of float64
+    W_in : (n_hidden, n_features) ndarray of float64
+    b : (n_features,) ndarray of float64
+        0; the mean of what is dropped.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or features are not independent or not uniform.
+
+    Examples
+    --------
+    >>> W_out, W_in, b = priority_weights(Features(4, 0.1), 2, reach=1e3)
+    >>> (W_out @ W_in).diagonal().round(12), np.linalg.norm(W_in, axis=0).round(3)
+    (array([1., 1., 1., 1.]), array([1.   , 0.1  , 0.01 , 0.001]))
+    """
+    reach = arguments.number("reach", reach, 1, 1e12)
+    _, order, kept = _best(law, n_hidden)
+    n, m = order.size, int(n_hidden)
+    arguments.fits("n_hidden", n_hidden, 2 * n * m)
+    W_out, W_in, b = np.zeros((n, m)), np.zeros((m, n)), law.mean.copy()
+    held = order[:kept]
+    W_out[held, np.arange(kept)] = W_in[np.arange(kept), held] = 1.0
+    b[held] = 0.0
+    planes = (m - kept) // 2
+    if planes == 0:
+        return W_out, W_in, b
+    depth, place = np.divmod(np.arange(n - kept), planes)
+    plane = np.where(depth % 2 == 0, place, planes - 1 - place)  # there and back, as in `_total`
+    for one in range(planes):
+        these = order[kept:][plane == one]
+        k = these.size
+        first = max(k - 2, 2)  # in the first quadrant; then one at 180 and one at 270 degrees
+        angle = np.append(np.linspace(0.0, 0.5 * np.pi, first), [np.pi, 1.5 * np.pi])[:k]
+        read = np.append(0.0, np.append(angle[:first] + 0.5 * np.pi, 1.5 * np.pi))[:k]
+        size = reach ** -np.linspace(0.0, 1.0, k) if k > 1 else np.ones(1)
+        own = size * np.cos(read - angle)
+        axes = kept + 2 * one + np.arange(2)
+        W_in[np.ix_(axes, these)] = size * np.stack([np.cos(angle), np.sin(angle)])
+        W_out[np.ix_(these, axes)] = np.stack([np.cos(read), np.sin(read)], axis=1) / own[:, None]
+        b[these] = 0.0
+    return W_out, W_in, b
+
+
+def _best(law: Features, n_hidden: int) -> tuple[float, npt.NDArray[np.intp], int]:
+    """Return the loss of the best code, the features by priority, and how many are kept."""
     features = independent(law)
     if features.values != "uniform":
         raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
@@ -66,7 +131,7 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     order = np.argsort(-features.p * np.sqrt(weight), kind="stable")
     p, w = features.p[order], weight[order]
     if m >= p.size:
-        return 0.0
+        return 0.0, order, p.size
     found: dict[int, float] = {}
 
     def total(kept: int) -> float:
@@ -85,7 +150,8 @@ def priority_loss(law: Features, n_hidden: int) -> float:
         for near in (best - 2 * step, best + 2 * step):
             if 0 <= near <= m:
                 total(near)
-    return min(found.values()) / features.n_features
+    kept = min(found, key=lambda one: found[one])
+    return found[kept] / features.n_features, order, kept
 
 
 def _total(p: FloatArray, w: FloatArray, kept: int, planes: int) -> float:

@@ -2,6 +2,7 @@
 
 from .bracket import plot_bracket, run_bracket
 from .correlated import plot_gram, plot_groups, plot_tables
+from .descended import run_descended
 from .groups import run_blocks, run_groups, run_polished
 from .scaling import plot_width
 from .tables import run_tables
@@ -15,6 +16,7 @@ __all__ = [
     "plot_width",
     "run_blocks",
     "run_bracket",
+    "run_descended",
     "run_groups",
     "run_polished",
     "run_split",
