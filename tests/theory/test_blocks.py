@@ -158,6 +158,7 @@ def test_copies_are_independent():
         (lambda: unequal.weakened(TABLES["parent"], 1.5), r"`strength`.*1\.5"),
         (lambda: unequal.weakened(synchronous(range(17), 0.1), 0.5), "`table` must have at most 16.*got 17"),
         (lambda: unequal.repeated(Features(1, 0.1), 0), "`copies`.*0"),
+        (lambda: unequal.repeated(_law("exclusive"), 10**400), "`copies` must be smaller"),
         (lambda: unequal.block_capacities(np.eye(3), Features(2, 0.1)), "`M`.*3"),
     ],
 )
