@@ -45,7 +45,12 @@ def test_without_noise_it_is_the_exact_loss_of_few_features(k, error):
 
 
 @pytest.mark.parametrize(
-    ("kind", "values"), [("exclusive", "uniform"), ("parent", "uniform"), ("parent", "binary")]
+    ("kind", "values"),
+    [
+        ("exclusive", "uniform"),
+        pytest.param("parent", "uniform", marks=pytest.mark.slow),
+        pytest.param("parent", "binary", marks=pytest.mark.slow),
+    ],
 )
 def test_noise_is_an_average_over_biases(kind, values):
     law = _law(kind, values=values, scale=[1.0, 2.0])

@@ -89,7 +89,15 @@ BASE = {
     "predict decoders": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "predict unequal": {"--alpha": ["1"], "--n-features": ["8"], "--n-hidden": ["2"]},
 }
-SLOW = {"predict sparsification", "predict relu", "predict codes", "predict decoders", "predict unequal"}
+SLOW = {
+    "train",
+    "audit",
+    "predict sparsification",
+    "predict relu",
+    "predict codes",
+    "predict decoders",
+    "predict unequal",
+}
 # One of these is enough.
 INSTEAD = {("train", "--ratio"): "--n-hidden", ("audit", "--p-feature"): "--p"}
 

@@ -281,7 +281,7 @@ def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
         ({"penalty": "both"}, "`penalty` must be one of .*; got 'both'"),
         ({"scale": -1.0}, "`scale` must lie in .*; got -1"),
         ({"start": np.zeros((2, 2))}, r"`start` must have shape \(3, 4, 5\); got \(2, 2\)"),
-        ({"start": np.full((3, 4, 5), np.inf)}, "`start` must lie in .*; got inf"),
+        ({"start": np.full((3, 4, 5), np.inf)}, "`start` must be finite; got inf"),
         (
             {"start_decoder": np.zeros((3, 4, 5))},
             r"`start_decoder` must be left out .*; got shape \(3, 4, 5\)",

@@ -14,7 +14,7 @@ from superposition.validate.unequal.width import measured, normal_losses
 
 # Places at which the stored runs have models; the split is solved at a smaller size than theirs.
 TINY = {
-    "bracket": {"alpha": [0.0, 2.0], "ratio": [0.1, 0.2, 0.6], "number_on": [1.0], "n_features": 30},
+    "bracket": {"alpha": [1.0], "ratio": [0.1, 0.2], "number_on": [1.0], "n_features": 30},
     "split": {"alpha": [1.0], "n_hidden": [3, 10], "n_features": 12},
     "split_many": {"alpha": [0.5], "n_hidden": [3], "n_features": 24},
 }
@@ -50,7 +50,7 @@ def test_normal_losses_are_those_of_the_split():
 
 def test_the_bracket_holds_and_its_exponents_are_those_of_the_codes_own_law():
     """Kept alone, features of p ~ i^-2 leave a sum of p_i p_j over later ones: exponent 2 alpha - 1 = 3."""
-    ds = run_bracket([1.0, 2.0], [0.02, 0.04, 0.08], [0.5], n_features=500)
+    ds = run_bracket([2.0], [0.02, 0.04, 0.08], [0.5], n_features=500)
     assert (ds["bound"] <= ds["code"]).all()
     for name in ("bound", "code"):
         slope = np.diff(np.log(ds[name].values)) / np.diff(np.log([10, 20, 40]))
