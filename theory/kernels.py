@@ -12,8 +12,8 @@
   functions of one name, and counts what it compiles from 1 in each process. Of two kernels that were kept by
   different processes one may so be linked to the other's sort, which ends in a crash or in wrong numbers.
 - A number that is written into a call, or with which a variable begins that is handed on, makes Numba compile
-  the kernel called once for that number and once for all others. Where the kernel is large, ``np.int64(0)``
-  is written instead. Arrays that are views, or read-only, have versions of their own likewise.
+  the kernel called once for that number and once for all others. Where the kernel is large, ``plain(0)`` is
+  written instead. Arrays that are views, or read-only, have versions of their own likewise.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.

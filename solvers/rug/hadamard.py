@@ -52,10 +52,9 @@ def _transform_rows(x: FloatArray) -> None:
     n = x.shape[1]
     block = min(_BLOCK, n)
     for row in range(x.shape[0]):
-        half = plain(1)
         for start in range(0, n, block):
-            _levels(x[row], start, start + block, half)
-        _levels(x[row], half - 1, n, block)
+            _levels(x[row], start, start + block, plain(1))
+        _levels(x[row], plain(0), n, block)
 
 
 @arguments.finite

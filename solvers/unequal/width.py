@@ -12,7 +12,7 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.rug import closed
 from ...theory.unequal import loss_bound, power_law, priority_loss, window_split
-from ...theory.unequal.capacity import independent
+from ...theory.unequal.capacity import independent_uniform
 from ..results import result
 from .curve import DROPPED, KEPT
 from .split import optimum
@@ -261,9 +261,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     >>> found.kept, round(1e5 * found.loss, 1)
     (3, 21.5)
     """
-    features = independent(law)
-    if features.values != "uniform":
-        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    features = independent_uniform(law)
     n = features.n_features
     m = arguments.integer("n_hidden", n_hidden, 1, n - 1)
     if arguments.flag("tied", tied):

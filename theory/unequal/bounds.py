@@ -52,7 +52,7 @@ from .. import arguments
 from ..arguments import FloatArray
 from ..codes.bounds import FIRST, SECOND
 from ..features import Features
-from .capacity import independent
+from .capacity import independent_uniform
 
 __all__ = ["loss_bound"]
 
@@ -91,9 +91,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     >>> round(1000 * loss_bound(law, 20), 6)
     0.001739
     """
-    features = independent(law)
-    if features.values != "uniform":
-        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    features = independent_uniform(law)
     m = arguments.integer("n_hidden", n_hidden, 1)
     weight = features.importance * features.scale**2
     heard = (weight > 0.0) & (features.p < 1.0)  # what is always on, or of no importance, loses nothing here

@@ -35,7 +35,13 @@ from ..arguments import FloatArray
 from ..features import Features, as_features
 from ..rug.finite import cumulant_correction
 
-__all__ = ["capacities", "finite_size_correction", "independent", "interference_variance"]
+__all__ = [
+    "capacities",
+    "finite_size_correction",
+    "independent",
+    "independent_uniform",
+    "interference_variance",
+]
 
 
 def independent(law: Any, n_features: int | None = None) -> Features:
@@ -45,6 +51,14 @@ def independent(law: Any, n_features: int | None = None) -> Features:
     if not isinstance(law, Features) or not law.independent:
         raise ValueError(f"`law` must be a Features of independent features; got {arguments.shown(law)}.")
     return law
+
+
+def independent_uniform(law: Any, n_features: int | None = None) -> Features:
+    """Return a law after checking that its features are independent, with uniform values."""
+    features = independent(law, n_features)
+    if features.values != "uniform":
+        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    return features
 
 
 def _square(M: npt.ArrayLike) -> FloatArray:
@@ -164,9 +178,7 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     """
     square = _square(M)
     n = square.shape[0]
-    features, bias = independent(law, n), arguments.each("b", b, n)
-    if features.values != "uniform":
-        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    features, bias = independent_uniform(law, n), arguments.each("b", b, n)
     diagonal = np.diagonal(square)
     if np.any(diagonal <= 0.0):
         raise ValueError(f"`M` must have a positive diagonal; got {diagonal[diagonal <= 0.0][0]:g}.")

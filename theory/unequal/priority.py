@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray
 from ..features import Features
-from .capacity import independent
+from .capacity import independent_uniform
 
 __all__ = ["priority_loss", "priority_weights"]
 
@@ -123,9 +123,7 @@ def priority_weights(
 
 def _best(law: Features, n_hidden: int) -> tuple[float, npt.NDArray[np.intp], int]:
     """Return the loss of the best code, the features by priority, and how many are kept."""
-    features = independent(law)
-    if features.values != "uniform":
-        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    features = independent_uniform(law)
     m = arguments.integer("n_hidden", n_hidden, 1)
     weight = features.importance * features.scale**2
     order = np.argsort(-features.p * np.sqrt(weight), kind="stable")

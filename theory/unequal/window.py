@@ -21,7 +21,7 @@ from ..arguments import FloatArray, Real, plain
 from ..features import Features
 from ..rug.asymptotics import asymptotic_shift
 from ..special import ramp_moments
-from .capacity import independent
+from .capacity import independent_uniform
 
 __all__ = ["power_law", "tail_loss", "window_split"]
 
@@ -94,9 +94,7 @@ def window_split(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     >>> int(np.sum(capacity == 1.0)), round(loss * 1e6, 3)
     (18, 2.964)
     """
-    features = independent(law)
-    if features.values != "uniform":
-        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
+    features = independent_uniform(law)
     m = arguments.integer("n_hidden", n_hidden, 1, features.n_features)
     p = features.p
     shift = asymptotic_shift(p)

@@ -104,11 +104,11 @@ def _show(ds: xr.Dataset) -> Shown:
         where = f"at some width for alpha = {span(some, 'g')}" if some.size else "at no width"
         said.append(f"{where} with {on:g} on")
     tame = factor.sel(alpha=ds["alpha"] <= KNOWN)
-    narrow = (tame <= NARROW).all(["alpha", "number_on"]).values
-    first = int(np.argmin(narrow[::-1])) if not narrow.all() else len(narrow)  # widths from the widest down
+    wide = np.flatnonzero((tame > NARROW).any(["alpha", "number_on"]))
+    beyond = ds["n_hidden"].values[wide[-1] + 1 :] if wide.size else ds["n_hidden"].values
     region = (
-        f"at most {NARROW:g} from m = {int(ds['n_hidden'][len(narrow) - first])} on"
-        if first
+        f"at most {NARROW:g} from m = {beyond[0]} on"
+        if beyond.size
         else f"more than {NARROW:g} somewhere at every width"
     )
     text = (

@@ -10,9 +10,10 @@ from ...solvers.loss import exact_loss
 from ...solvers.minimise import descend
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
-from ...theory.unequal import loss_bound, power_law, priority_loss, priority_weights
+from ...theory.unequal import loss_bound, priority_loss, priority_weights
 from ..experiment import from_rows
 from ..training import train
+from .width import source_law
 
 # Noise that moves the exact zeros of a code's weights, relative to what an output answers to its own feature.
 STIR = 0.01
@@ -109,7 +110,7 @@ def run_descended(
     places: list[dict[str, float]] = []
     facts: dict[str, Any] = {}
     for exponent in alpha:
-        law = power_law(exponent, n_features, on, scale=2.0)
+        law = source_law(exponent, n_features, on)
         ds = train(
             n_features,
             list(n_hidden),

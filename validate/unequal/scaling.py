@@ -1,6 +1,7 @@
 """What the report shows of the width law: experiments and topics for the room's section."""
 
 import itertools
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -272,9 +273,9 @@ _MANY: dict[str, Any] = {"alpha": (0.5,), "n_hidden": (3, 10, 32, 64), "on": 8.0
 _DRAWN: dict[str, Any] = {"tied": (1,), "steps": (4000,), "seeds": (0,)}
 
 
-def _trained(file: str, **settings: Any) -> Experiment:
+def _trained(file: str, run: Callable[..., xr.Dataset] = run_width, **settings: Any) -> Experiment:
     """Return runs that are stored, as they take minutes to an hour."""
-    return Experiment(run_width, quick=settings, full=settings, stored=file, torch=True, seconds=1000)
+    return Experiment(run, quick=settings, full=settings, stored=file, torch=True, seconds=1000)
 
 
 EXPERIMENTS = {
@@ -284,14 +285,7 @@ EXPERIMENTS = {
     ),
     "split": Experiment(run_split, seconds=40),
     # Frozen were 15 places, at alpha = 0, 1 and 2; those of alpha = 0 and 1 are run.
-    "descended": Experiment(
-        run_descended,
-        quick={"alpha": (0.0, 1.0)},
-        full={"alpha": (0.0, 1.0)},
-        stored="unequal_descended.nc",
-        torch=True,
-        seconds=1000,
-    ),
+    "descended": _trained("unequal_descended.nc", run_descended, alpha=(0.0, 1.0)),
     "many": _trained("unequal_many.nc", **_MANY, tied=(0,), steps=(4000,)),
     "split_many": Experiment(run_split, quick=_MANY, full=_MANY, seconds=15),
     "decay": _trained("unequal_decay.nc", **_DRAWN, weight_decay=(-1.0, 1.0)),

@@ -23,7 +23,7 @@ EDGE = 1e-9
 LONG = 0.5  # from this length of its row on the source counts a feature as represented
 
 
-def _law(alpha: float, n_features: int, on: float) -> Features:
+def source_law(alpha: float, n_features: int, on: float) -> Features:
     """Return the law of the source, values uniform on [0, 2]."""
     return power_law(alpha, n_features, on, scale=2.0)
 
@@ -117,7 +117,7 @@ def run_width(
     found: dict[str, list[Any]] = {}
     facts: dict[str, Any] = {}
     for exponent, bound, decay, length in itertools.product(*shape[:3], shape[4]):
-        law = _law(exponent, n_features, on)
+        law = source_law(exponent, n_features, on)
         name = f"width_n{n_features}_on{on:g}_a{exponent:g}_t{bound}_d{decay:g}_s{length}_b{batch}"
         name += f"_m{'-'.join(map(str, shape[3]))}_r{'-'.join(map(str, shape[5]))}.ckpt"
         ds = train(
@@ -187,7 +187,7 @@ def run_split(
     """
     rows, counts = [], []
     for exponent, m in itertools.product(alpha, n_hidden):
-        law = _law(exponent, n_features, on)
+        law = source_law(exponent, n_features, on)
         plain, best = (optimum(law, m, codes=codes) for codes in (("rug",), ("rug", "pairs", "skew pairs")))
         try:
             model = realise(best, law, rng=np.random.default_rng([seed, n_features, m]))
