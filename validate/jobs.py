@@ -131,9 +131,10 @@ def _unequal() -> Iterator[Job]:
     yield Job("unequal_decay", f"{law}, weight decay", "unequal.width", decay)
     fresh = {"alpha": [1], "n_hidden": [10, 32], "tied": [0], "steps": [8000], "seeds": [2, 3, 4, 5]}
     yield Job("unequal_fresh", f"{law}, seeds that were not seen when U2 was worded", "unequal.width", fresh)
-    public = decay | {"alpha": [1], "weight_decay": [-1], "n_features": 1000, "n_hidden": [10, 32, 100]}
-    yield Job("unequal_public", "Liu et al., shorter runs", "unequal.width", public)
-    whole = {"n_hidden": [10, 16, 25, 40, 63, 100], "steps": [20_000], "batch": 2048}
+    long = {"n_features": 1000, "steps": [20_000], "batch": 2048, "seeds": [1]}
+    public = decay | {"alpha": [0.5, 1, 1.5], "weight_decay": [-1], "n_hidden": [10, 32, 100]} | long
+    yield Job("unequal_public", "Liu et al., three widths", "unequal.width", public, 7200.0)
+    whole = {"alpha": [1], "n_hidden": [10, 16, 25, 40, 63, 100], "seeds": [0]}
     yield Job("unequal_liu", "Liu et al. as published", "unequal.width", public | whole, 7200.0)
     cases = [[kind, by, 0.1, 0.25] for kind in ("exclusive", "synchronous") for by in (0.5, 1.0)]
     pairs = {"cases": cases, "sizes": [32, 64, 128]}

@@ -23,7 +23,7 @@ TINY = {
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="the runs are of models that need PyTorch")
     _, shown = sections.show("unequal", TINY, tmp_path)
-    for name in ("width", "many", "decay", "bracket"):
+    for name in ("width", "many", "decay", "public", "bracket"):
         assert "nan" not in shown[name].text
     table, ends = shown["width"].tables
     assert len(table.rows) == 2

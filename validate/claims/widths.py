@@ -126,8 +126,8 @@ def u4(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
     """strong superposition: L ~ 1/m across a broad class of frequencies"""
     alike, falling, steep, fresh = _ends(0.0), _ends(1.0), _ends(2.0), _ends(1.0, FRESH)
     at = ds.sel(weight_decay=-1.0, tied=1, n_hidden=[10, 32]).isel(steps=-1, seed=0)["loss"]
-    run = public["loss"].sel(tied=1, weight_decay=-1.0, alpha=1.0).isel(steps=-1, seed=0)
-    size = float(np.log10(run.sel(n_hidden=LOW) / run.sel(n_hidden=HIGH)))
+    run = public["loss"].sel(tied=1, weight_decay=-1.0).isel(steps=-1, seed=0)
+    size = np.log10(run.sel(n_hidden=LOW) / run.sel(n_hidden=HIGH))
     drawn = np.log(at.sel(n_hidden=10) / at.sel(n_hidden=32)) / np.log(3.2)
     return evidence(
         f"n = {SIZE}, one feature on at a time, m = {LOW} to {HIGH}. Alike features: the proved bound falls "
@@ -136,8 +136,9 @@ def u4(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
         f"when these two were known, so again at n = {FRESH}, where they were not: {fresh.bound:.2f} and "
         f"{fresh.code:.2f}. alpha = 2: whatever the code, the loss falls with {steep.least:.2f} or more "
         "between the two. Models trained with the source's decay of -1, n = 128, m = 10 to 32: "
-        f"{', '.join(f'{float(e):.2f} at alpha = {float(e.alpha):g}' for e in drawn)}; n = {SIZE}, alpha = "
-        f"1, shorter runs than the source's, m = {LOW} to {HIGH}: {size:.2f}.",
+        f"{', '.join(f'{float(e):.2f} at alpha = {float(e.alpha):g}' for e in drawn)}; n = {SIZE}, the "
+        f"source's length, m = {LOW} to {HIGH}: "
+        f"{', '.join(f'{float(e):.2f} at alpha = {float(e.alpha):g}' for e in size)}.",
         *(
             numeric(
                 "printed",
