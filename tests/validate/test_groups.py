@@ -10,6 +10,7 @@ from superposition.validate.training.data import sampler
 from superposition.validate.unequal.correlated import (
     against_code,
     extrapolated,
+    off_line,
     shared,
     show_groups,
     show_tables,
@@ -50,6 +51,17 @@ def test_the_limit_is_the_intercept_of_each_seed():
     values = 2.0 + np.array([[3.0, 5.0]]) / sizes[:, None]
     ds = unequal_dataset(values, sizes)
     np.testing.assert_allclose(extrapolated(ds).values, [[2, 2]], rtol=1e-12)
+
+
+def test_the_line_of_the_smaller_sizes_is_held_against_the_largest():
+    """Through 1/32 and 1/64, c/n^2 leaves c (1/128 - 1/32)(1/128 - 1/64) at 128, of both seeds alike."""
+    sizes = np.array([128.0, 32, 64])
+    line = 2.0 + np.array([[3.0, 3.0]]) / sizes[:, None]
+    assert off_line(unequal_dataset(line, sizes))[0] == pytest.approx((0, 0), abs=1e-14)
+    found = off_line(unequal_dataset(line + 64.0 / sizes[:, None] ** 2, sizes))[0]
+    steps = (1 / 128 - 1 / 32) * (1 / 128 - 1 / 64)
+    at = 2 + 3 / 128 + 64 / 128**2 - 64 * steps
+    assert found == pytest.approx((64 * steps / at, 0), rel=1e-9, abs=1e-14)
 
 
 def unequal_dataset(values, sizes):

@@ -105,6 +105,20 @@ def extrapolated(ds: xr.Dataset) -> xr.DataArray:
     return fit["polyfit_coefficients"].sel(degree=0, drop=True)
 
 
+def off_line(trained: xr.Dataset) -> list[tuple[float, float]]:
+    """Return for each case how far losses at the largest size lie from a line through the others.
+
+    Relative to the line, mean and standard error over the seeds; losses are lines in 1/n_features in the
+    limit, and a code's loss is compared with their intercept.
+    """
+    last = trained["trained"].isel(steps=-1).sortby("n_features")
+    at = 1.0 / last["n_features"]
+    fit = last.isel(n_features=slice(None, -1)).assign_coords(n_features=at[:-1]).polyfit("n_features", 1)
+    line = xr.polyval(at[-1].drop_vars("n_features"), fit["polyfit_coefficients"])
+    off = (last.isel(n_features=-1, drop=True) / line - 1).transpose("case", "seed").values
+    return [(float(one.mean()), float(one.std(ddof=1) / np.sqrt(one.size))) for one in off]
+
+
 def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[float, float, str]]:
     """Return for each case the trained limit over the code's loss, its standard error, and what is found.
 
@@ -147,6 +161,13 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
             ]
         )
         said.append(f"{over:.3f} ± {error:.3f} ({_label(ds, i)}: {verdict})")
+    bend = ""
+    if ds.sizes["n_features"] > 2:
+        off = "; ".join(f"{mean:+.3f} ± {error:.3f}" for mean, error in off_line(trained))
+        bend = (
+            f"Losses at {int(trained['n_features'].max())} features differ from the line through the smaller "
+            f"sizes by {off}, in the same order. "
+        )
     least = ds["predicted"].min("pairs").values
     ends = [span(polished["polished"].isel(case=i) / least[i], ".3f") for i in range(ds.sizes["case"])]
     text = (
@@ -154,7 +175,7 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the "
         f"best code of blocks of one or two pairs, with the standard error over seeds: {'; '.join(said)}. It "
         f"holds within {WITHIN} standard errors; below, larger blocks share directions, and the code is a "
-        f"bound from above. Models of {polished.attrs['n_features']} features that go on by the exact "
+        f"bound from above. {bend}Models of {polished.attrs['n_features']} features that go on by the exact "
         f"gradient end at {'; '.join(ends)} times that code, in the same order. Synchronous features read "
         "their partner on the same side, and are opposed to features of another pair."
     )
