@@ -88,7 +88,7 @@ def _mix(
     return (1.0 - share) * loss[i] + share * loss[j], i, j, share
 
 
-def _codes(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[str, float, FloatArray]]:
+def points(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[str, float, FloatArray]]:
     """Return names, ratios and losses at each p of what does not depend on the ratio asked for."""
     codes = [("dropped", 0.0, np.asarray(theory.dropped_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     for one in found:
@@ -173,7 +173,7 @@ def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: s
     """Return the envelope, given the blocks at all different values of p."""
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, place = np.unique(on, return_inverse=True)
-    names, ratios, losses = zip(*_codes(distinct, found, models), strict=True)
+    names, ratios, losses = zip(*points(distinct, found, models), strict=True)
     count = len(names)
     ratio = np.concatenate([ratios, _RUG_RATIOS])
     loss = np.concatenate([losses, rug.optimum(distinct, _RUG_RATIOS[:, None]).loss])

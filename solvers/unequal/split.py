@@ -71,7 +71,7 @@ class Split:
     status: Status
 
 
-class _Menu:
+class Menu:
     """What features of each class, of one p and weight, do at a price."""
 
     def __init__(self, values: str, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
@@ -158,8 +158,11 @@ class _Menu:
         return float(2.0 * self.weight.max() * prices.max())
 
 
-def _prices(menu: _Menu, counts: IntArray, n_hidden: int) -> tuple[float, float]:
-    """Return two prices next to each other: at the lower one the features ask for n_hidden or more."""
+def find_prices(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
+    """Return two prices next to each other: at the lower one the features ask for n_hidden or more.
+
+    The menu has the method `at`, of kinds and capacities at a price, and `highest`, a price above all.
+    """
     asked: dict[float, float] = {}
 
     def excess(log_price: float) -> float:
@@ -297,19 +300,14 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
         )
     p = arguments.probability("p", features.p, low=1e-100)
     weight = features.importance * features.scale**2
-    order = np.lexsort((weight, p))
-    rows = np.stack([p[order], weight[order]])
-    new = np.append(True, np.any(rows[:, 1:] != rows[:, :-1], axis=0))
-    back = np.empty(n, np.int64)
-    back[order] = np.cumsum(new) - 1
-    classes, counts = rows[:, new], np.diff(np.append(np.flatnonzero(new), n))
+    classes, back, counts = np.unique(np.stack([p, weight]), axis=1, return_inverse=True, return_counts=True)
     if m >= np.count_nonzero(weight):  # all that matter are kept, then the others
         kept = np.zeros(n, np.int64)
         kept[np.argsort(weight == 0.0, kind="stable")[:m]] = KEPT
         dual = float(weight @ ends(features.values, p)[1])
         return finished(features, kept, kept / KEPT, np.full(n, -1), (0.0, dual), tol)
-    menu = _Menu(features.values, classes[0], classes[1], tuple(sorted(names)))
-    prices = _prices(menu, counts, m)
+    menu = Menu(features.values, classes[0], classes[1], tuple(sorted(names)))
+    prices = find_prices(menu, counts, m)
     found = [menu.at(price) for price in prices]
     kind, capacity = _counted((found[0][0], found[1][0]), (found[0][1], found[1][1]), back, m)
     partner = _paired(kind, capacity, p, weight)

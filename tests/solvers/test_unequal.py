@@ -8,6 +8,7 @@ from superposition.solvers import codes, loss, rug, unequal
 from superposition.solvers.unequal import curve, width
 from superposition.solvers.unequal.realise import tight_frame
 from superposition.theory import unequal as theory
+from superposition.theory.codes import collision_loss, priority_loss
 from superposition.theory.features import Features
 
 TWO = Features(2000, np.repeat([0.1, 0.02], 1000))
@@ -34,6 +35,51 @@ def test_alike_it_is_the_envelope_of_codes(p, m, names):
     assert {unequal.KINDS[k] for k in np.unique(found.kind)} == names
     best = codes.envelope(p, m / 256, ["pair"], models="tied")
     assert found.loss == pytest.approx(best.loss, rel=1e-12)
+
+
+# Mixtures, pure codes, the rug; of like features this is the other envelope, to rounding.
+@pytest.mark.parametrize("models", codes.MODELS)
+@pytest.mark.parametrize(
+    ("p", "m"), [(0.05, 64), (0.3, 150), (0.7, 200), (0.01, 255), (0.001, 10), (0.2, 40)]
+)
+def test_the_envelope_of_like_features_is_that_of_codes(p, m, models):
+    found = unequal.envelope(Features(256, p), m, models=models)
+    best = codes.envelope(p, m / 256, ["pair"], models=models)
+    if "rug" in (best.names[best.first], best.names[best.second]) and best.share > 0.0:
+        # a mixture with a rug takes that from a grid there
+        assert best.loss * (1 - 2e-3) <= found.loss <= best.loss * (1 + 1e-12)
+    else:
+        assert found.loss == pytest.approx(best.loss, rel=1e-12)
+        at = {best.names[best.second]: best.share, best.names[best.first]: 1.0 - best.share}
+        shares = {name: one for name, one in zip(found.names, found.share, strict=True) if one}
+        assert shares == pytest.approx(at)
+
+
+@pytest.mark.parametrize(("m", "models"), [(30, "free"), (300, "balanced"), (1200, "free"), (300, "tied")])
+def test_the_envelope_of_two_classes_against_a_linear_programme(m, models):
+    """Its variables are the shares of each class in each code; on grids are rugs here, large codes there."""
+    law = Features(2000, TWO.p, importance=np.repeat([1.0, 4.0], 1000))
+    found = unequal.envelope(law, m, ["pair", "pentagon"], models=models)
+    c = np.geomspace(1e-3, 1, 400)
+    cost, width = [], []
+    for p, w in ((0.1, 1.0), (0.02, 4.0)):
+        points = {"d": (0.0, p / 3 - p**2 / 4), "k": (1.0, 0.0), "p": (0.5, codes.block("pair", p).loss)}
+        points["5"] = (0.4, codes.block("pentagon", p).loss)
+        if models != "tied":
+            points["s"] = (0.6, codes.block("pentagon", p, shift=True).loss)
+        if models == "free":
+            points["x"] = (0.5, 25 * p**2 / 162)
+            points |= {f"q{k}": (2 / k, float(priority_loss(p, k))) for k in range(5, 200)}
+        if models == "balanced":
+            points |= {f"c{k}": (3 / k, float(collision_loss(p, k))) for k in range(5, 200)}
+        width.append([*(one[0] for one in points.values()), *c])
+        cost.append(w * np.array([*(one[1] for one in points.values()), *rug.optimum(p, c).loss]))
+    size = len(width[0])
+    each = np.kron(np.eye(2), np.ones(size))
+    best = optimize.linprog(
+        np.ravel(cost) / 2, A_ub=[np.ravel(width)], b_ub=[m / 1000], A_eq=each, b_eq=[1, 1], method="highs"
+    )
+    assert best.fun * (1 - 1e-3) <= found.loss <= best.fun * (1 + 1e-3)
 
 
 def test_below_a_capacity_features_are_dropped():
@@ -278,6 +324,9 @@ LAW = Features(4, 0.1)
         (lambda: unequal.realise(unequal.optimum(TWO, 5), LAW), r"`split` must be for 4 features.*2000"),
         (lambda: unequal.width_law(1.0, 10, [3, 2]), r"`n_hidden` must ascend.*\[3, 2\]"),
         (lambda: unequal.mean_field(LAW, 4), r"`n_hidden`.*got 4"),
+        (lambda: unequal.envelope(LAW, 4), r"`n_hidden`.*got 4"),
+        (lambda: unequal.envelope(LAW, 2, ["cube"]), r"`codes`.*'cube'"),
+        (lambda: unequal.envelope(LAW, 2, models="all"), r"`models`.*'all'"),
         (lambda: unequal.mean_field(Features(4, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
         (lambda: unequal.mean_field(LAW, 2, tied="no"), r"`tied`.*'no'"),
     ],

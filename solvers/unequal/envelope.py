@@ -1,0 +1,177 @@
+"""The envelope of codes for features that differ: each p takes the code that is best at one common price."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.interpolate import PchipInterpolator
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.codes import CODES, antipodal_loss
+from ...theory.features import Features
+from ...theory.unequal.capacity import independent_uniform
+from ..codes import MODELS, blocks
+from ..codes.envelope import points
+from ..results import result
+from .curve import best_rug
+from .split import Menu, find_prices
+
+__all__ = ["LawEnvelope", "envelope"]
+
+IntArray = npt.NDArray[np.int64]
+
+# Values of p at which codes are evaluated; losses over p² are smooth in log p, but for blocks.
+_NODES = 64
+
+
+@result
+class LawEnvelope:
+    """The least loss of codes of like features; arrays of features have the shape (n_features,).
+
+    Attributes
+    ----------
+    loss : float
+        Per feature, the mean of importance times the loss of each.
+    price : float
+        What one more hidden neuron would take from n_features times the loss.
+    names : tuple of str
+        What `code` counts; one for all sizes of cut polygons and of priority codes.
+    code : ndarray of int64
+        Code that each feature has, where two are equally good the one that takes less.
+    capacity : ndarray of float64
+        n_hidden/n_features of this code.
+    share : (len(names),) ndarray of float64
+        Share of the features in each code; classes that two codes share count in both.
+    """
+
+    loss: float
+    price: float
+    names: tuple[str, ...]
+    code: IntArray
+    capacity: FloatArray
+    share: FloatArray
+
+
+class _Codes:
+    """Codes of fixed capacities, and the rug, for classes of one p and weight."""
+
+    def __init__(self, p: FloatArray, weight: FloatArray, codes: Sequence[str], models: str) -> None:
+        self.p, self.weight = p, weight
+        self.menu = Menu("uniform", p, weight, ())
+        nodes = np.unique(p)
+        if nodes.size > _NODES:
+            nodes = np.geomspace(nodes[0], nodes[-1], _NODES)
+            nodes[0], nodes[-1] = p.min(), p.max()
+        more = [name for name in codes if name != "pair"]
+        found = points(nodes, blocks(nodes, more, tied=models == "tied") if more else [], models)
+        if "pair" in codes:
+            found.append(("pair", 0.5, np.asarray(antipodal_loss(nodes))))
+        self.names = (*(name for name, _, _ in found), "rug")
+        self.ratio = np.array([ratio for _, ratio, _ in found])
+        losses = np.stack([loss for _, _, loss in found]) / nodes**2
+        if nodes.size == 1:
+            self.losses = np.repeat(losses, p.size, axis=1) * p**2
+            return
+        # Exactly kept features lose nothing, which has no logarithm.
+        line = PchipInterpolator(np.log(nodes), np.log(np.maximum(losses, 1e-300)), axis=1)
+        self.losses = np.where(losses[:, :1] > 0.0, np.exp(line(np.log(p))) * p**2, 0.0)
+
+    def at(self, price: float) -> tuple[IntArray, FloatArray]:
+        """Return code and capacity of each class at a price."""
+        inside = self.menu.rug(price)
+        rug = best_rug("uniform", self.p, inside)[2]
+        values = np.vstack(
+            [self.weight * self.losses + price * self.ratio[:, None], self.weight * rug + price * inside]
+        )
+        best = np.argmin(values, axis=0)
+        return best, np.append(self.ratio, 0.0)[best] + np.where(best == self.ratio.size, inside, 0.0)
+
+    def total(self, code: IntArray, capacity: FloatArray) -> FloatArray:
+        """Return weight times loss of each class."""
+        each = np.arange(self.p.size)
+        found = self.losses[np.minimum(code, self.ratio.size - 1), each]
+        mine = code == self.ratio.size
+        found[mine] = best_rug("uniform", self.p[mine], capacity[mine])[2]
+        return self.weight * found
+
+    def highest(self) -> float:
+        """Return a price at which all features are dropped."""
+        some = self.ratio > 0.0
+        worth = self.weight * (self.losses[~some] - self.losses[some]) / self.ratio[some, None]
+        return 2.0 * max(float(worth.max()), self.menu.highest())
+
+
+def envelope(
+    law: Features, n_hidden: int, codes: Sequence[str] = ("pair",), *, models: str = "free"
+) -> LawEnvelope:
+    r"""Least loss of structured codes, the rug, and dropping, for features that differ.
+
+    Of many features with each p and importance, those alike may form blocks, so all codes of
+    `solvers.codes.envelope` are points (capacity, loss) for each of them. At one price lambda each takes the
+    point of least :math:`I_i s_i^2 L(p_i) + \lambda c`, and lambda is such that the capacities sum to
+    n_hidden.
+
+    Parameters
+    ----------
+    law : Features
+        Law of independent features with values uniform on [0, scale]. It stands for many copies of each
+        feature, with as many times `n_hidden` neurons.
+    n_hidden : int
+        From 1 to n_features - 1.
+    codes : sequence of str, optional
+        Codes to compare, see `theory.codes.overlaps`; but for pairs they take a tenth of a second for each p,
+        of 1e-6 or more. Dropped features, those kept exactly, and the rug always belong to them.
+    models : {"tied", "balanced", "free"}, optional
+        What is allowed, as in `solvers.codes.envelope`: "free" adds skew pairs and priority codes.
+
+    Returns
+    -------
+    LawEnvelope
+        Sizes of priority codes and cut polygons above 40 are on a grid: up to 1e-3 more than the least.
+        Else exact to 1e-9 for up to 64 different p; from there on losses of codes are interpolated between
+        64 of them, to 1e-4 for codes in closed form.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or features are not independent or not uniform.
+
+    See Also
+    --------
+    optimum : The best split of these features, not of copies, with their weights.
+    superposition.theory.unequal.priority_loss : A code of features that differ.
+
+    Examples
+    --------
+    >>> law = Features(3000, np.repeat([0.1, 0.01], [1000, 2000]))
+    >>> best = envelope(law, 600)
+    >>> [best.names[k] for k in best.code[[0, -1]]], round(best.loss, 7)
+    (['skew pair', 'priority'], 0.0008801)
+    """
+    features = independent_uniform(law)
+    n = features.n_features
+    m = arguments.integer("n_hidden", n_hidden, 1, n - 1)
+    names = arguments.choices("codes", codes, CODES)
+    models = arguments.choice("models", models, MODELS)
+    p = arguments.probability("p", features.p, low=1e-100)
+    rows = np.stack([p, features.importance * features.scale**2])
+    classes, back, counts = np.unique(rows, axis=1, return_inverse=True, return_counts=True)
+    menu = _Codes(classes[0], classes[1], names, models)
+    prices = find_prices(menu, counts, m)
+    (more, wide), (code, capacity) = (menu.at(price) for price in prices)
+    left, right = float(counts @ capacity), float(counts @ wide)
+    mixed = (m - left) / (right - left) if right > left else 0.0
+    losses = [float(counts @ menu.total(*one)) for one in ((code, capacity), (more, wide))]
+    # One name for all sizes of a code.
+    kinds = tuple(dict.fromkeys(menu.names))
+    number = np.array([kinds.index(name) for name in menu.names])
+    shares = [np.bincount(number[one], counts, len(kinds)) / n for one in (code, more)]
+    return LawEnvelope(
+        loss=((1.0 - mixed) * losses[0] + mixed * losses[1]) / n,
+        price=prices[1],
+        names=kinds,
+        code=number[code][back.ravel()],
+        capacity=capacity[back.ravel()],
+        share=(1.0 - mixed) * shares[0] + mixed * shares[1],
+    )
