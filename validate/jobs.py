@@ -127,6 +127,8 @@ def _unequal() -> Iterator[Job]:
     yield Job("unequal_descended", f"{law}, exact descents", "unequal.descended", {"alpha": [0, 1]})
     many = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8, "tied": [0], "steps": [4000]}
     yield Job("unequal_many", f"{law}, many features on", "unequal.width", many)
+    often = {"alpha": [0, 0.25, 0.5], "on": 64, "tied": [0]}
+    yield Job("unequal_often", f"{law}, half of the features on", "unequal.width", often, 600.0)
     decay = {"tied": [1], "weight_decay": [-1, 1], "steps": [4000], "seeds": [0]}
     yield Job("unequal_decay", f"{law}, weight decay", "unequal.width", decay)
     fresh = {"alpha": [1], "n_hidden": [10, 32], "tied": [0], "steps": [8000], "seeds": [2, 3, 4, 5]}

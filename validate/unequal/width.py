@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...solvers import rug
 from ...solvers.loss import exact_loss
-from ...solvers.unequal import KINDS, optimum, realise
+from ...solvers.unequal import KINDS, envelope, optimum, realise
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
@@ -175,7 +175,8 @@ def run_split(
         Of (alpha, n_hidden): ``rug``, the least loss per feature if each is dropped, kept or in the rug;
         ``loss``, if there are pairs too; both for many features that are on at a time, and ``price``, what
         one more neuron takes off the latter. ``bound``, proved, is below every model, and ``priority``, the
-        exact loss of a code, is above the best. ``realised``, the exact loss of a matrix that realises the
+        exact loss of a code, is above the best; ``envelope`` is that of the best codes of like features,
+        if there are many copies of each. ``realised``, the exact loss of a matrix that realises the
         split, is NaN if none is found. Of (alpha, n_hidden, kind):
         ``count`` of features.
 
@@ -201,6 +202,7 @@ def run_split(
                 "price": best.price,
                 "bound": loss_bound(law, m),
                 "priority": priority_loss(law, m),
+                "envelope": envelope(law, m).loss,
                 "realised": realised,
             }
         )
