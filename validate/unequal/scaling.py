@@ -257,8 +257,8 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
         f"With {ds.attrs['on']:g} of {ds.attrs['n_features']} features on at a time interference is normal, "
         "and each frequency has the code that is best at one price. The best of "
         f"{free.sizes['seed']} models trained for {int(ds['steps'][-1])} steps lose {span(ratio, '.3f')} "
-        "times what this envelope predicts, with nothing fitted. It was asked before they were trained at how "
-        f"many of the {ratio.size} places they are within {NEAR:.0%}: at {near}."
+        "times what this envelope predicts, with nothing fitted. It was asked before they were trained at "
+        f"how many of the {ratio.size} places they are within {NEAR:.0%}: at {near}."
     )
     caption = (
         "Rug: no codes but the rug, dropped and kept features. Ratio: trained over envelope. Shorter: loss "
