@@ -175,6 +175,7 @@ def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Colu
         found = {
             "tied": solvers.mean_field(law, m).loss,
             "split": split.loss,
+            "envelope": solvers.envelope(law, m).loss,
             "priority": unequal.priority_loss(law, m),
             "lower_bound": unequal.loss_bound(law, m),
             "window": unequal.window_split(law, m)[1],
@@ -299,6 +300,7 @@ PREDICTIONS: dict[str, Prediction] = {
         {
             "tied": "tied models of random directions, few features on: mean field, nothing fitted",
             "split": "best split into capacities, many features on: the rug for features that differ",
+            "envelope": "best codes of like features, with many copies of each: pairs, priority codes, the rug",
             "priority": "upper bound at this n_features: features kept and priority codes, decoder free",
             "lower_bound": "what no model of this size can beat, by proof",
             "window": "leading order of weak interference: 1/m while no feature is kept",

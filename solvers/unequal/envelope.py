@@ -41,8 +41,9 @@ class LawEnvelope:
         Code that each feature has, where two are equally good the one that takes less.
     capacity : ndarray of float64
         n_hidden/n_features of this code.
-    share : (len(names),) ndarray of float64
-        Share of the features in each code; classes that two codes share count in both.
+    share, neurons : (len(names),) ndarray of float64
+        Share of the features in each code, and its n_hidden over n_features; a class that two codes divide
+        counts in both.
     """
 
     loss: float
@@ -51,6 +52,7 @@ class LawEnvelope:
     code: IntArray
     capacity: FloatArray
     share: FloatArray
+    neurons: FloatArray
 
 
 class _Codes:
@@ -166,12 +168,17 @@ def envelope(
     # One name for all sizes of a code.
     kinds = tuple(dict.fromkeys(menu.names))
     number = np.array([kinds.index(name) for name in menu.names])
-    shares = [np.bincount(number[one], counts, len(kinds)) / n for one in (code, more)]
+    sides = ((code, capacity, 1.0 - mixed), (more, wide, mixed))
+    share, neurons = (
+        sum(part * np.bincount(number[one], counts * size**k, len(kinds)) / n for one, size, part in sides)
+        for k in (0, 1)
+    )
     return LawEnvelope(
         loss=((1.0 - mixed) * losses[0] + mixed * losses[1]) / n,
         price=prices[1],
         names=kinds,
         code=number[code][back.ravel()],
         capacity=capacity[back.ravel()],
-        share=(1.0 - mixed) * shares[0] + mixed * shares[1],
+        share=share,
+        neurons=neurons,
     )

@@ -1,6 +1,7 @@
 """Features that differ or depend on each other, trained beside theory."""
 
 from .bracket import plot_bracket, run_bracket
+from .codes import plot_codes, run_codes
 from .correlated import plot_gram, plot_groups, plot_tables
 from .descended import run_descended
 from .groups import run_blocks, run_groups, run_polished
@@ -10,12 +11,14 @@ from .width import run_split, run_width
 
 __all__ = [
     "plot_bracket",
+    "plot_codes",
     "plot_gram",
     "plot_groups",
     "plot_tables",
     "plot_width",
     "run_blocks",
     "run_bracket",
+    "run_codes",
     "run_descended",
     "run_groups",
     "run_polished",

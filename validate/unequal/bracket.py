@@ -130,15 +130,5 @@ def _show(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure])
 
 
-EXPERIMENTS = {
-    "bracket": Experiment(
-        run_bracket,
-        quick={
-            "alpha": tuple(np.linspace(0.0, 3.0, 7)),
-            "ratio": tuple(np.geomspace(0.003, 0.8, 6)),
-            "number_on": (1.0, 10.0),
-        },
-        seconds=30,
-    )
-}
+EXPERIMENTS = {"bracket": Experiment(run_bracket, quick={}, full={}, stored="unequal_bracket.nc", seconds=60)}
 TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2", "U4"])]

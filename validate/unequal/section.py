@@ -1,12 +1,12 @@
 """The part of the report on features that differ or depend on each other."""
 
 from ..experiment import Section
-from . import bracket, correlated, scaling
+from . import bracket, codes, correlated, scaling
 
 SECTION = Section(
     "unequal",
     "Features that differ or depend on each other",
     scaling.TEXT + correlated.TEXT,
-    scaling.EXPERIMENTS | bracket.EXPERIMENTS | correlated.EXPERIMENTS,
-    [*scaling.TOPICS, *bracket.TOPICS, *correlated.TOPICS],
+    scaling.EXPERIMENTS | bracket.EXPERIMENTS | codes.EXPERIMENTS | correlated.EXPERIMENTS,
+    [*scaling.TOPICS, *bracket.TOPICS, *codes.TOPICS, *correlated.TOPICS],
 )

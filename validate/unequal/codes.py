@@ -1,0 +1,129 @@
+"""Which codes are best for features that differ: the envelope over widths, for power laws of frequencies."""
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ...solvers.unequal import envelope, optimum
+from ...theory import arguments
+from ...theory.unequal import loss_bound, power_law, priority_loss
+from ..drawing import finished
+from ..experiment import Experiment, Figure, Shown, Topic, from_rows, span
+
+# Names of the envelope by kind; colours of all but the first (Okabe and Ito).
+KINDS = {
+    "dropped": ("dropped",),
+    "rug": ("rug",),
+    "priority": ("priority",),
+    "pairs": ("pair", "skew pair"),
+    "kept": ("identity",),
+}
+COLOURS = ("#D55E00", "#9467BD", "#56B4E9", "#0072B2")
+
+
+def run_codes(
+    alpha: Sequence[float] = (0.0, 1.0, 2.0),
+    ratio: Sequence[float] = tuple(np.geomspace(0.003, 0.8, 12)),
+    number_on: Sequence[float] = (1.0, 10.0, 100.0),
+    *,
+    n_features: int = 1000,
+) -> xr.Dataset:
+    """Compute the envelope of codes for power laws of frequencies.
+
+    Parameters
+    ----------
+    alpha, ratio, number_on, n_features
+        As for `run_bracket`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (number_on, alpha, n_hidden): ``envelope``, the least loss per feature of codes of like features,
+        with many copies of each; ``split``, the same without priority codes; ``code``, the exact loss of a
+        priority code of these features, and ``bound``, which none of their models is below. Of (number_on,
+        alpha, n_hidden, kind): ``share`` of the features, ``neurons`` for each feature.
+
+    Examples
+    --------
+    >>> ds = run_codes([1.0], [0.2], [1.0], n_features=40)
+    >>> bool(ds["envelope"] < ds["split"]), float(ds["share"].sum().round(9))
+    (True, 1.0)
+    """
+    n_features = arguments.integer("n_features", n_features, 2)
+    widths = np.unique(np.clip(np.rint(np.multiply(ratio, n_features)), 1, n_features - 1).astype(int))
+    rows, shares, neurons = [], [], []
+    for on, a, m in itertools.product(number_on, alpha, widths.tolist()):
+        law = power_law(a, n_features, on)
+        best = envelope(law, m)
+        kind = np.array([[name in names for name in best.names] for names in KINDS.values()])
+        shares.append(kind @ best.share)
+        neurons.append(kind @ best.neurons)
+        split = optimum(law, m, ("rug", "pairs", "skew pairs"))
+        rows.append(
+            {
+                "envelope": best.loss,
+                "split": split.loss - split.gap,
+                "code": priority_loss(law, m),
+                "bound": loss_bound(law, m),
+            }
+        )
+    size = len(number_on), len(alpha), len(widths)
+    ds = from_rows(rows, number_on=size[0], alpha=size[1], n_hidden=size[2])
+    for name, values in (("share", shares), ("neurons", neurons)):
+        ds[name] = ((*ds["envelope"].dims, "kind"), np.reshape(values, (*size, len(KINDS))))
+    ds = ds.assign_coords(number_on=list(number_on), alpha=list(alpha), n_hidden=widths, kind=list(KINDS))
+    return ds.assign_attrs(n_features=n_features)
+
+
+def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float) -> Axes:
+    """Draw the share of the neurons that each code has, against the ratio; of `run_codes`."""
+    at = ds.sel(number_on=number_on, alpha=alpha)
+    ratio = at["n_hidden"] / ds.attrs["n_features"]
+    parts = at["neurons"] / at["neurons"].sum("kind")
+    some = [k for k, name in enumerate(KINDS) if name != "dropped"]
+    ax.stackplot(
+        ratio,
+        parts.isel(kind=some).T,
+        labels=[list(KINDS)[k] for k in some],
+        colors=[COLOURS[k] for k in some],
+    )
+    ax.plot(ratio, at["share"].sel(kind="dropped"), "k--", label="features dropped")
+    ax.grid(False)
+    ax.set(xscale="log", ylim=(0, 1), title=f"alpha = {alpha:g}, {number_on:g} on")
+    return finished(ax, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
+
+
+def _show(ds: xr.Dataset) -> Shown:
+    gain, better = ds["split"] / ds["envelope"], ds["code"] / ds["envelope"]
+    over = ds["envelope"] / ds["bound"]
+    rugs = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])
+    said = [f"{float(one):.0%} with {on:g} on" for on, one in zip(ds["number_on"].values, rugs, strict=True)]
+    text = (
+        "At one price of capacity each frequency takes the code that is best for it: dropped, kept, pairs, "
+        "priority codes or the rug, for many copies of each feature. For alike features this is the envelope "
+        f"of codes. Over {over.size} power laws and widths (n = {ds.attrs['n_features']}) it loses "
+        f"{span(over, '.2g')} times the proved bound of these features, their priority code "
+        f"{span(better, '.3g')} times the envelope, and without priority codes it would be "
+        f"{span(gain, '.3g')} times as high. The rug has at most {', '.join(said)} of the neurons."
+    )
+    pairs = [(float(on), float(a)) for on in ds["number_on"].values for a in ds["alpha"].values]
+    figure = Figure(
+        "codes",
+        "Which code the neurons are spent on",
+        "Colours: shares of the hidden neurons in the best mixture of codes. Dashed: share of the features "
+        "that is dropped.",
+        ds,
+        [partial(plot_codes, number_on=on, alpha=a) for on, a in pairs],
+        columns=3,
+    )
+    return Shown(text, [figure])
+
+
+EXPERIMENTS = {
+    "codes": Experiment(run_codes, quick={}, full={}, stored="unequal_codes.nc", seconds=600),
+}
+TOPICS = [Topic("codes", ["codes"], _show)]
