@@ -300,7 +300,7 @@ PREDICTIONS: dict[str, Prediction] = {
         {
             "tied": "tied models of random directions, few features on: mean field, nothing fitted",
             "split": "best split into capacities, many features on: the rug for features that differ",
-            "envelope": "best codes of like features, with many copies of each: pairs, priority codes, the rug",
+            "envelope": "best codes, with many copies of each feature: pairs, priority codes, the rug",
             "priority": "upper bound at this n_features: features kept and priority codes, decoder free",
             "lower_bound": "what no model of this size can beat, by proof",
             "window": "leading order of weak interference: 1/m while no feature is kept",
