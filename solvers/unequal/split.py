@@ -182,6 +182,8 @@ def find_prices(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, floa
         share = asked[low] / (asked[low] - asked[high]) if turn % 3 < 2 else 0.5
         at = low + (high - low) * float(np.clip(share, 0.01, 0.99))
         low, high = (at, high) if excess(at) >= 0.0 else (low, at)
+    if asked[low] == 0.0:  # what is asked for at this price is what there is
+        high = low
     return float(np.exp(low)), float(np.exp(high))
 
 

@@ -37,6 +37,17 @@ def test_alike_it_is_the_envelope_of_codes(p, m, names):
     assert found.loss == pytest.approx(best.loss, rel=1e-12)
 
 
+def test_where_all_are_pairs_price_and_gap_are_those_of_pairs():
+    """No price between two is left to mix at: the capacities asked for are exactly those there are."""
+    law = Features(16, 0.125)
+    found, best = unequal.optimum(law, 8, ("rug", "pairs")), unequal.envelope(law, 8, models="tied")
+    assert found.gap <= 1e-12 * found.loss
+    assert found.loss == pytest.approx(best.loss, rel=1e-12)
+    assert {best.names[k] for k in best.code} == {"pair"}
+    # between the slopes to features kept, and to dropped ones
+    assert 2 * best.loss < best.price < 2 * (0.125 / 3 - 0.125**2 / 4 - best.loss)
+
+
 # Mixtures, pure codes, the rug; of like features this is the other envelope, to rounding.
 @pytest.mark.parametrize("models", codes.MODELS)
 @pytest.mark.parametrize(

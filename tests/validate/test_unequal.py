@@ -7,23 +7,23 @@ from superposition.solvers.unequal import optimum
 from superposition.theory.codes import antipodal_loss
 from superposition.theory.features import Features
 from superposition.theory.unequal import power_law
-from superposition.validate.unequal import run_bracket, run_descended, run_split, run_width
+from superposition.validate.unequal import run_bracket, run_codes, run_descended, run_split, run_width
 from superposition.validate.unequal.descended import silencing
 from superposition.validate.unequal.scaling import exponents
 from superposition.validate.unequal.width import measured, normal_losses
 
 # Places at which the stored runs have models; the split is solved at a smaller size than theirs.
 TINY = {
-    "bracket": {"alpha": [1.0], "ratio": [0.1, 0.2], "number_on": [1.0], "n_features": 30},
     "split": {"alpha": [1.0], "n_hidden": [3, 10], "n_features": 12},
     "split_many": {"alpha": [0.5], "n_hidden": [3], "n_features": 24},
+    "split_often": {"alpha": [0.5], "n_hidden": [3], "n_features": 12, "on": 6.0},
 }
 
 
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="the runs are of models that need PyTorch")
     _, shown = sections.show("unequal", TINY, tmp_path)
-    for name in ("width", "many", "decay", "public", "bracket"):
+    for name in ("width", "many", "often", "decay", "public", "bracket", "codes", "places"):
         assert "nan" not in shown[name].text
     table, ends = shown["width"].tables
     assert len(table.rows) == 2
@@ -60,13 +60,26 @@ def test_the_bracket_holds_and_its_exponents_are_those_of_the_codes_own_law():
         run_bracket([0.0], [0.1], [1.0])
 
 
+def test_neurons_of_the_map_of_codes_are_all_spent():
+    """Shares add up, and alike features at p = 1/8 and ratio 1/2 are all in skew pairs."""
+    ds = run_codes([0.0, 1.5], [0.2, 0.5], [2.0], n_features=16)
+    np.testing.assert_allclose(ds["share"].sum("kind"), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(ds["neurons"].sum("kind") - ds["n_hidden"] / 16, 0.0, atol=1e-12)
+    assert (ds["envelope"] <= ds["split"] * (1 + 1e-9)).all()
+    alike = ds.sel(alpha=0.0, n_hidden=8).squeeze()
+    assert float(alike["envelope"]) == pytest.approx(25 / 162 / 64, rel=1e-12)
+    assert float(alike["share"].sel(kind="pairs")) == pytest.approx(1.0)
+
+
 def test_a_pair_and_a_dropped_feature_as_they_are_measured():
     """Antipodal encodings have half a capacity each, all of it opposed; what is left out is E x^2 = 4p/3."""
     law = Features(3, [0.3, 0.3, 0.2], scale=2.0)
     W = np.array([[1.0], [-1.0], [0.0]])
-    found = measured(W, W.T, law)
+    found = measured(W, W.T, np.array([0.0, -1.0, 1e-9]), law)
     assert found["capacity"] == pytest.approx(1.0)
     assert found["opposed"] == 1.0
+    assert found["silent"] == 0.0
+    assert measured(W, W.T, np.array([0.0, -2.0, 0.0]), law)["silent"] == pytest.approx(2 / 3)
     assert found["long"] == pytest.approx(2 / 3)
     assert found["left_out"] == pytest.approx(4 * 0.2 / 9)
     # A rug would lose more on such a capacity.

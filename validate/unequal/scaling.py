@@ -309,6 +309,7 @@ def _show_public(ds: xr.Dataset) -> Shown:
     slopes = {name: exponents(loss.T, ms) for name, loss in found.items()}
     near = int((np.abs(slopes["trained"] - slopes["code"]) <= NEAR_EXPONENT).sum())
     over = found["trained"] / found["code"]
+    silent = ds["silent"].isel(tied=0, weight_decay=0, steps=-1, seed=0).transpose("alpha", "n_hidden")
     text = (
         f"At the source's settings (n = {size}, tied, decay {float(ds['weight_decay'][0]):g}, "
         f"{int(ds['steps'][-1])} steps of {ds.attrs['batch']}) the loss over m = "
@@ -316,16 +317,20 @@ def _show_public(ds: xr.Dataset) -> Shown:
         "the best models lie near those of bound and code, which bracket their loss. Are the trained ones "
         f"within {NEAR_EXPONENT:g} of the code's? At {near} of {runs.sizes['alpha']} alphas. It was asked "
         "before these runs were made; for alpha = 1 after a shorter one of another seed. Trained models lose "
-        f"{span(over, '.2g')} times what the code does, whose weights are not tied and have no decay."
+        f"{span(over, '.2g')} times what the code does, whose weights are not tied and have no decay. They "
+        "are no power of the width: with few neurons many outputs are silent, which their own feature does "
+        "not turn on at any value, while the decay keeps the rows long that others hear."
     )
     rows = [
         [f"{float(a):g}", *(_cell(slopes[name][k], ".3f") for name in found)]
         + [_cell(one, ".2f") for one in -np.diff(np.log(found["trained"][k])) / np.diff(np.log(ms))]
         + [_cell(one, ".2f") for one in -np.diff(np.log(found["code"][k])) / np.diff(np.log(ms))]
+        + [", ".join(f"{float(one):.0%}" for one in silent.values[k])]
         for k, a in enumerate(ds["alpha"].values)
     ]
     local = [f"m {x} to {y}" for x, y in itertools.pairwise(ms)]
     columns = ["alpha", *found, *(f"{name}, {one}" for name in ("trained", "code") for one in local)]
+    columns.append(f"silent, m = {', '.join(str(m) for m in ms)}")
     return Shown(text, (), [Table("Exponents at the source's settings", columns, rows, "")])
 
 

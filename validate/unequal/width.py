@@ -42,7 +42,7 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
     return np.where(capacity < EDGE, law.variance, np.where(capacity > 1 - EDGE, 0.0, inside))
 
 
-def measured(decoder: FloatArray, encoder: FloatArray, law: Features) -> dict[str, float]:
+def measured(decoder: FloatArray, encoder: FloatArray, b: FloatArray, law: Features) -> dict[str, float]:
     """Return what is said of the weights of a model ReLU(decoder encoder x + b)."""
     M = decoder @ encoder
     capacity = capacities(M, law)
@@ -59,6 +59,7 @@ def measured(decoder: FloatArray, encoder: FloatArray, law: Features) -> dict[st
         "opposed": float(np.sum(np.minimum(off * own, 0.0)[weight] ** 2) / energy) if energy else np.nan,
         "long": float(np.mean(~short)),
         "left_out": float(second[short].sum() / len(M)),
+        "silent": float(np.mean(np.diagonal(M) * law.scale + b <= 0.0)),
     }
 
 
@@ -110,7 +111,8 @@ def run_width(
         ``loss_error``; ``capacity``, the sum of capacities; ``normal``, the loss if interference with these
         capacities were normal; ``opposed``, the share of the variance of interference that comes from
         weights whose sign is not the output's own; ``long``, the share of features whose row of W_out is
-        longer than 1/2, and ``left_out``, the sum of E x² over the others per feature.
+        longer than 1/2, and ``left_out``, the sum of E x² over the others per feature; ``silent``, the share
+        of outputs that their own feature alone does not turn on at any value.
     """
     shape: list[list[Any]] = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
     hidden, seed = (np.ravel(one) for one in np.meshgrid(shape[3], shape[5], indexing="ij"))
@@ -139,8 +141,8 @@ def run_width(
         facts = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
         found.setdefault("loss", []).append(ds["loss"].values[0])
         found.setdefault("loss_error", []).append(ds["loss_se"].values[0])
-        weights = zip(ds["W_out"].values[0], ds["W_in"].values[0], strict=True)
-        rows = [measured(out.astype(np.float64), into.astype(np.float64), law) for out, into in weights]
+        weights = (ds[name].values[0].astype(np.float64) for name in ("W_out", "W_in", "bias"))
+        rows = [measured(*one, law) for one in zip(*weights, strict=True)]
         for key in rows[0]:
             found.setdefault(key, []).append([row[key] for row in rows])
     # The loop has the lengths last, the models of one call after them.
