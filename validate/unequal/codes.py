@@ -79,22 +79,18 @@ def run_codes(
     return ds.assign_attrs(n_features=n_features)
 
 
-def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float) -> Axes:
+def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
     """Draw the share of the neurons that each code has, against the ratio; of `run_codes`."""
     at = ds.sel(number_on=number_on, alpha=alpha)
     ratio = at["n_hidden"] / ds.attrs["n_features"]
     parts = at["neurons"] / at["neurons"].sum("kind")
-    some = [k for k, name in enumerate(KINDS) if name != "dropped"]
-    ax.stackplot(
-        ratio,
-        parts.isel(kind=some).T,
-        labels=[list(KINDS)[k] for k in some],
-        colors=[COLOURS[k] for k in some],
-    )
+    own = parts.drop_sel(kind="dropped")
+    ax.stackplot(ratio, own.T, labels=own["kind"].values.tolist(), colors=COLOURS)
     ax.plot(ratio, at["share"].sel(kind="dropped"), "k--", label="features dropped")
     ax.grid(False)
     ax.set(xscale="log", ylim=(0, 1), title=f"alpha = {alpha:g}, {number_on:g} on")
-    return finished(ax, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
+    place = {"loc": "lower left", "framealpha": 0.9} if legend else None
+    return finished(ax, place, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
 
 
 def _show(ds: xr.Dataset) -> Shown:
@@ -117,7 +113,7 @@ def _show(ds: xr.Dataset) -> Shown:
         "Colours: shares of the hidden neurons in the best mixture of codes. Dashed: share of the features "
         "that is dropped.",
         ds,
-        [partial(plot_codes, number_on=on, alpha=a) for on, a in pairs],
+        [partial(plot_codes, number_on=on, alpha=a, legend=not k) for k, (on, a) in enumerate(pairs)],
         columns=3,
     )
     return Shown(text, [figure])
