@@ -19,18 +19,7 @@ from ...theory import rug
 from ...theory.derivation import sp
 from ..codes.symmetry import above_copies, by_cell, change
 from ..statistics import Estimate, Family, mean
-from .ledger import (
-    Evidence,
-    Finding,
-    allowed,
-    claim,
-    evidence,
-    experiment,
-    numeric,
-    says,
-    shown,
-    symbolic,
-)
+from .ledger import Evidence, Finding, allowed, claim, evidence, experiment, numeric, says, shown, symbolic
 
 SOURCE = "cowsik2024"
 STOP, CONVERGED = ENDS = ("stopping rule", "converged")
