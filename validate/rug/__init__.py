@@ -11,7 +11,6 @@ from .plots import (
     plot_rug,
 )
 from .runs import (
-    read_reference,
     run_bias,
     run_checked,
     run_finite_size,
@@ -25,7 +24,6 @@ from .section import PANELS, loss_curves
 
 __all__ = [
     "PANELS", "loss_curves", "plot_bias_map", "plot_excess", "plot_finite_size", "plot_loss_against_p",
-    "plot_loss_against_ratio", "plot_onset", "plot_profile", "plot_rug", "read_reference", "run_bias",
-    "run_checked", "run_finite_size", "run_reference", "run_rug", "run_theory", "run_trained",
-    "with_theory",
+    "plot_loss_against_ratio", "plot_onset", "plot_profile", "plot_rug", "run_bias", "run_checked",
+    "run_finite_size", "run_reference", "run_rug", "run_theory", "run_trained", "with_theory",
 ]  # fmt: skip
