@@ -8,6 +8,7 @@ from ...theory import linear, relu
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import SparseUniform
+from ...theory.relu import thomson_energy
 from .ledger import Evidence, bound, claim, evidence, numeric, says, symbolic
 
 SOURCE = "elhage2022"
@@ -254,11 +255,11 @@ def e8(quick: bool) -> Evidence:
         W = rng.normal(size=(n, m))
         W /= np.linalg.norm(W, axis=1, keepdims=True)
         W[kept:] = 0
-        energy = relu.thomson_energy(W[:kept])
+        energy = thomson_energy(W[:kept])
         gap = max(gap, abs(relu.class_loss(W, 0.0, 1) - (energy + n - kept) / 3))
     derived = relu.derive_sphere_losses()
     (own, dropped, overlap, _), (_, c) = derived.expression, derived.symbols
-    energy = relu.thomson_energy(PENTAGON)
+    energy = thomson_energy(PENTAGON)
     lengths = float(relu.common_norm_loss(5, energy))
     silent = float(relu.code_loss(5, np.cos(2 * np.pi / 5)))
     return evidence(

@@ -115,7 +115,15 @@ def train_l1(
     n, m = arguments.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
     lams, seed_row = map(np.array, broadcast(lam=arguments.real("lam", lam, 0), seeds=seeds))
     seed_list = [arguments.integer("seeds", item, 0) for item in seed_row]
-    rule = _rule(optimiser, learning_rate, weight_decay, penalty, tied)
+    optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)
+    rate, decay = RATES[optimiser], DECAYS[optimiser]
+    rule = Rule(
+        optimiser,
+        arguments.number("learning_rate", rate if learning_rate is None else learning_rate, 0, brackets="()"),
+        arguments.number("weight_decay", decay if weight_decay is None else weight_decay, 0),
+        arguments.choice("penalty", penalty, PENALTIES),
+        arguments.flag("tied", tied),
+    )
     stops = [arguments.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
     if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
         raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
@@ -172,18 +180,6 @@ def with_shifted(ds: xr.Dataset) -> xr.Dataset:
     return ds
 
 
-def _rule(
-    optimiser: str, learning_rate: float | None, weight_decay: float | None, penalty: str, tied: bool
-) -> Rule:
-    optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)
-    penalty = arguments.choice("penalty", penalty, PENALTIES)
-    tied = arguments.flag("tied", tied)
-    rate = RATES[optimiser] if learning_rate is None else learning_rate
-    decay = DECAYS[optimiser] if weight_decay is None else weight_decay
-    rate = arguments.number("learning_rate", rate, 0, brackets="()")
-    return Rule(optimiser, rate, arguments.number("weight_decay", decay, 0), penalty, tied)
-
-
 def _first_weights(
     n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
 ) -> tuple[FloatArray, FloatArray]:
@@ -191,10 +187,8 @@ def _first_weights(
         given = np.shape(start_decoder)
         raise ValueError(f"`start_decoder` must be left out with tied weights; got shape {given}.")
     shape = (len(seeds), n, m)
-    drawn = np.empty((2, *shape))
-    for run, seed in enumerate(seeds):
-        rng = np.random.default_rng(np.random.SeedSequence([seed, n, m]))
-        drawn[:, run] = scale / np.sqrt(m) * rng.standard_normal((2, n, m))
+    each = [np.random.default_rng([seed, n, m]).standard_normal((2, n, m)) for seed in seeds]
+    drawn = scale / np.sqrt(m) * np.stack(each, axis=1)
     for k, (name, given) in enumerate((("start", start), ("start_decoder", start_decoder))):
         if given is not None:
             W = arguments.real(name, given)
