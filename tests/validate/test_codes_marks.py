@@ -7,7 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
 from superposition.solvers.rug import exact_loss
-from superposition.validate.codes import map_figure, plot_marks, read_symmetry, run_envelope, run_marks
+from superposition.validate.codes import map_figure, plot_marks, run_envelope, run_marks
 from superposition.validate.codes.symmetry import CELLS, above_copies, by_cell, change, run_stored
 from superposition.validate.drawing import svg
 from superposition.validate.files import read_dataset
@@ -81,7 +81,7 @@ def test_figure_is_drawn():
 
 def test_no_reference_model_beats_the_proved_bound():
     """One-sided at five standard errors of each evaluation: one false alarm in 5000 such tables."""
-    trained, known = read_symmetry(), read_dataset(REFERENCE / "codes_known.nc")
+    trained, known = run_stored(), read_dataset(REFERENCE / "codes_known.nc")
     at = {pair: k for k, pair in enumerate(zip(known["p"].values, known["ratio"].values, strict=True))}
     where = [at[pair] for pair in zip(trained["p"].values, trained["ratio"].values, strict=True)]
     bound = known["lower_bound"].values[where]
@@ -91,7 +91,7 @@ def test_no_reference_model_beats_the_proved_bound():
 
 
 def test_reference_models_stand_at_twelve_points_of_three_sizes_with_three_seeds():
-    trained = read_symmetry()
+    trained = run_stored()
     for n in (64, 128, 256):
         for p, ratio in CELLS:
             seeds = trained["seed"].values[models_at(trained, p, ratio, n)]
@@ -124,7 +124,7 @@ def test_copies_are_judged_by_the_best_models_within_their_errors():
 
 
 def test_models_keep_their_values_when_they_are_arranged_by_cell():
-    trained = read_symmetry()
+    trained = run_stored()
     cells = by_cell(trained)
     for k in range(0, trained.sizes["model"], 37):
         one = trained.isel(model=k)

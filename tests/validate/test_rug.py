@@ -1,5 +1,7 @@
 """The rug's experiments and figures: what they compute and what they draw, at tiny sizes."""
 
+import json
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -78,20 +80,21 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
 
 
 def test_reference_runs_are_read_back(trained, tmp_path):
-    assert rug.read_reference(tmp_path) == (None, [])
+    with pytest.raises(ValueError, match=rf"`rug_n\*\.nc` must lie in '{tmp_path}'; got none"):
+        rug.run_reference(tmp_path)
     raw = train(8, [2, 4], [0.1, 0.1], [0, 0], steps=100, evaluation_samples=2**10, device="cpu")
     files.write_dataset(tmp_path / "rug_n8.nc", raw)
-    found, provenance = rug.read_reference(tmp_path)
+    found = rug.run_reference(tmp_path)
     np.testing.assert_allclose(found["loss"], raw["loss"])
     assert set(found["origin"].values) == {"reference"}
+    provenance = json.loads(found.attrs["provenance"])
     assert provenance[0]["n_features"] == 8
     assert provenance[0]["models"] == 2
 
 
 def test_committed_reference_runs_have_the_sizes_that_the_figures_show():
-    found, provenance = rug.read_reference()
-    assert found is not None
-    assert {fact["n_features"] for fact in provenance} >= {128, 256, 512}
+    found = rug.run_reference()
+    assert {fact["n_features"] for fact in json.loads(found.attrs["provenance"])} >= {128, 256, 512}
     for n in (128, 256, 512):
         seeds = found["seed"].values[found["n_features"].values == n]
         assert np.unique(seeds).size >= 3

@@ -331,14 +331,6 @@ def _gain(p: Any, ratio: float) -> Any:
     return best.loss / best_decoder(p, best.sigma).loss
 
 
-def _limit_factor(log_inverse_p: float) -> float:
-    """Return ReLU's loss over that of JumpReLU for sigma -> 0, from below, by one threshold for each p."""
-    tau = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
-    # P(Z > t) < phi(t)/t
-    off = np.exp(-0.5 * tau * tau + log_inverse_p) * (tau + 1 / tau) / np.sqrt(2 * np.pi)
-    return float(small_law(log_inverse_p)[1] / (1 + off))
-
-
 @claim("C25", SOURCE, "Abstract")
 def c25(quick: bool) -> Evidence:
     """changing or adding to the activation any elementwise or filtering operation improves the loss at most
@@ -355,7 +347,11 @@ def c25(quick: bool) -> Evidence:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _gain(np.exp(middle), ratio) > 1 + SAME else (low, middle)
     even = float(np.exp(low))
-    far = [_limit_factor(digits * TEN) for digits in (160, 320, 640)]
+    # The same for sigma -> 0, from below, by one threshold for each p: P(Z > t) < phi(t)/t.
+    logs = TEN * np.array([160.0, 320.0, 640.0])
+    cut = np.sqrt(2 * logs + 4 * np.log(logs))
+    off = np.exp(-0.5 * cut * cut + logs) * (cut + 1 / cut) / np.sqrt(2 * np.pi)
+    far = np.array([small_law(one)[1] for one in logs]) / (1 + off)
     rise, rise_far = factor[3] / factor[2] - 1, far[2] / far[1] - 1
     growth = abs((far[2] - far[1]) / (320 * TEN) - 0.5)
 

@@ -8,6 +8,7 @@ end and doubling, also those that are not named.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -19,18 +20,7 @@ from ...theory import rug
 from ...theory.derivation import sp
 from ..codes.symmetry import above_copies, by_cell, change
 from ..statistics import Estimate, Family, mean
-from .ledger import (
-    Evidence,
-    Finding,
-    allowed,
-    claim,
-    evidence,
-    experiment,
-    numeric,
-    says,
-    shown,
-    symbolic,
-)
+from .ledger import Evidence, Finding, allowed, claim, evidence, experiment, numeric, says, shown, symbolic
 
 SOURCE = "cowsik2024"
 STOP, CONVERGED = ENDS = ("stopping rule", "converged")
@@ -78,6 +68,9 @@ class _Models:
         self.names = {STOP: STOP, CONVERGED: self.steps}
         compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole(CELLS)})
         self.family = Family(ALARM, 2 * len(ENDS) * compared)
+        # Findings that estimates do not refute the print, which is a limit, and that they keep one.
+        self.keeps = partial(allowed, "printed", origin=trained)
+        self.true = partial(shown, "corrected", origin=trained)
 
     def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
         """Return means over seeds at the largest size that decides."""
@@ -105,20 +98,12 @@ class _Models:
         text = f"smallest {text} of {int(at.count())} models at ratio {HALF}, {self.steps}"
         return experiment("corrected", text, float(at.min()), ">=", limit, origin=self.origin)
 
-    def keeps(self, text: str, found: Sequence[Estimate], relation: str, limit: float) -> Finding:
-        """Return the finding that the print, which is a limit, is not refuted."""
-        return allowed("printed", text, found, relation, limit, origin=self.origin)
-
     def falls(self, text: str, statistic: str) -> list[Finding]:
         """Return the findings, one for each end, that no doubling refutes that a statistic falls."""
         return [
             self.keeps(f"{text}: factors of all doublings, {name}", self.change(statistic, end), "<=", FALLS)
             for end, name in self.names.items()
         ]
-
-    def true(self, text: str, found: Sequence[Estimate], relation: str, limit: float) -> Finding:
-        """Return the finding that estimates keep a limit with confidence."""
-        return shown("corrected", text, found, relation, limit, origin=self.origin)
 
 
 def _span(found: Sequence[Estimate]) -> str:

@@ -65,29 +65,15 @@ def _descended(n: int, d: int, rng: np.random.Generator) -> float:
     return float(found.fun / (n * n / d) - 1.0)
 
 
-def hadamard(n: int) -> npt.NDArray[np.int64]:
-    """Return the +-1 matrix of the parity of bin(i) AND bin(j)."""
-    i = np.arange(n)
-    return np.asarray(1 - 2 * (np.bitwise_count(i[:, None] & i).astype(np.int64) % 2))
-
-
-def rug(n: int, S: npt.ArrayLike) -> FloatArray:
-    """Return the rug of size n with the Hadamard rows S, as a matrix."""
-    H = hadamard(n)[:, np.asarray(S)]
-    return np.asarray(H @ H.T / H.shape[1])
-
-
-def _harmonic(n: int, d: int) -> FloatArray:
-    """Return a real unit-norm tight frame of n vectors in even dimension d < n, as an (n, d) matrix."""
-    angle = 2 * np.pi * np.outer(np.arange(n), np.arange(1, d // 2 + 1)) / n
-    return np.asarray(np.sqrt(2 / d) * np.hstack([np.cos(angle), np.sin(angle)]))
-
-
 def _optimal_matrices() -> list[tuple[FloatArray, int]]:
     """Return matrices (n/d) P with unit diagonal, from Hadamard and from Fourier rows, and their ranks."""
-    rugs = [(rug(8, S), len(S)) for d in (1, 2, 3, 5) for S in itertools.combinations(range(8), d)]
-    frames = [(F @ F.T, d) for n, d in ((5, 2), (7, 4), (12, 6)) for F in [_harmonic(n, d)]]
-    return rugs + frames
+    subsets = (S for d in (1, 2, 3, 5) for S in itertools.combinations(range(8), d))
+    found = [(RugMatrix(8, S).todense(), len(S)) for S in subsets]
+    for n, d in ((5, 2), (7, 4), (12, 6)):
+        angle = 2 * np.pi * np.outer(np.arange(n), np.arange(1, d // 2 + 1)) / n
+        F = np.sqrt(2 / d) * np.hstack([np.cos(angle), np.sin(angle)])
+        found.append((F @ F.T, d))
+    return found
 
 
 def _identity(W: Any, P: Any, d: int) -> Any:
@@ -145,13 +131,14 @@ def c7(quick: bool) -> Evidence:
     skewed, uneven, deficient = np.inf, np.inf, np.inf
     for _ in range(50 if quick else 500):
         n, d = 8, int(rng.integers(2, 7))
-        W = rug(n, rng.choice(n, d, replace=False))
+        W = RugMatrix(n, rng.choice(n, d, replace=False)).todense()
         scale = np.exp(0.3 * rng.standard_normal(n))
         skewed = min(skewed, excess(W * scale / scale[:, None], d))  # same diagonal, same eigenvalues
         F = rng.standard_normal((n, d))
         F /= np.linalg.norm(F, axis=1)[:, None]
         uneven = min(uneven, excess(F @ F.T, d))
-        deficient = min(deficient, excess(rug(n, rng.choice(n, d - 1, replace=False)), d))
+        fewer = RugMatrix(n, rng.choice(n, d - 1, replace=False)).todense()
+        deficient = min(deficient, excess(fewer, d))
     shape = max(np.abs(W - len(W) / d * _row_space(W, d)).max() for W, d in _optimal_matrices())
     return evidence(
         "The excess over the bound is ||W - (n/d)P||^2 (see C6), so equality forces W = (n/d)P with P an "
@@ -223,7 +210,7 @@ def c9(quick: bool) -> Evidence:
 def c10(quick: bool) -> Evidence:
     """the rows of sqrt(W) are a tight frame (W the optimal matrix of Eq. 7)"""
     n, d = 8, 3
-    rows = [hadamard(n)[:, list(S)] for S in itertools.combinations(range(n), d)]
+    rows = [linalg.hadamard(n)[:, list(S)] for S in itertools.combinations(range(n), d)]
     exact = max(int(np.abs(H.T @ H - n * np.eye(d, dtype=int)).max()) for H in rows)
     frame, potential = 0.0, 0.0
     for W, rank in _optimal_matrices():
@@ -247,15 +234,14 @@ def c10(quick: bool) -> Evidence:
 @claim("C11", SOURCE, "4.2.2")
 def c11(quick: bool) -> Evidence:
     """Hadamard matrix: H_ij = parity(bin(i) XOR bin(j))"""
-
-    def from_orthogonal(n: int, table: npt.ArrayLike) -> tuple[int, int]:
-        H = 1 - 2 * (np.bitwise_count(np.asarray(table)).astype(np.int64) % 2)
-        return int(np.abs(H @ H.T - n * np.eye(n, dtype=np.int64)).max()), int(np.linalg.matrix_rank(H))
-
-    sizes = [2**k for k in range(1, 8)]
-    by_xor, rank = np.max([from_orthogonal(n, np.arange(n)[:, None] ^ np.arange(n)) for n in sizes], axis=0)
-    by_and, full = np.max([from_orthogonal(n, np.arange(n)[:, None] & np.arange(n)) for n in sizes], axis=0)
-    library = max(int(np.abs(hadamard(n) - linalg.hadamard(n)).max()) for n in sizes)
+    sizes, found = [2**k for k in range(1, 8)], []
+    for n in sizes:
+        i = np.arange(n)
+        tables = i[:, None] ^ i, i[:, None] & i
+        xor, both = (1 - 2 * (np.bitwise_count(table).astype(np.int64) % 2) for table in tables)
+        gaps = *(H @ H.T - n * np.eye(n, dtype=np.int64) for H in (xor, both)), both - linalg.hadamard(n)
+        found.append([*(np.abs(gap).max() for gap in gaps), *map(np.linalg.matrix_rank, (xor, both))])
+    by_xor, by_and, library, rank, full = np.max(found, axis=0)
     return evidence(
         f"For n = {sizes[0]} to {sizes[-1]}: with XOR H H^T - n I has entries of size up to {by_xor}; with "
         f"AND H H^T = n I exactly, and the largest rank is {full}.",
@@ -281,7 +267,7 @@ def c12(quick: bool) -> Evidence:
     found = []
     sizes = [(n, d) for n in (4, 16, 64) for d in sorted({1, n // 4, n // 2, n - 1})]
     for n, d in sizes:
-        H = hadamard(n)[:, rng.choice(n, d, replace=False)]
+        H = linalg.hadamard(n)[:, rng.choice(n, d, replace=False)]
         T = H @ H.T  # n_d R, in integers
         gaps = T @ T / d**2 - T / d, np.diag(T) - d, T @ T - n * T
         found.append([np.abs(gap).max() for gap in gaps])
@@ -324,7 +310,7 @@ def c13(quick: bool) -> Evidence:
     slope = family.of(mean, [power(sizes, one).value for one in ratio])
     beside = [family.of(mean, column) for column in (ratio / bounds).T]
     n = 64
-    full = rug(n, np.random.default_rng(13).choice(n, 16, replace=False))
+    full = RugMatrix(n, np.random.default_rng(13).choice(n, 16, replace=False)).todense()
     squares = np.sum(full**2, axis=1) - np.diag(full) ** 2
     spread = float(np.ptp(squares) + np.ptp(np.diag(full)) + np.ptp(full.sum(axis=1)))
     subgroup = [_lyapunov(n, 4 * np.arange(n // 4)) for n in (sizes[0], sizes[-1])]
@@ -352,16 +338,6 @@ def c13(quick: bool) -> Evidence:
     )
 
 
-def _variance_gap(rng: np.random.Generator) -> float:
-    """Compare the mean variance of the rug's outputs on a random sparse graph with what its edges give."""
-    n, d, v, c = 64, 16, 1.0, 0.3
-    R = rug(n, rng.choice(n, d, replace=False))
-    edges = np.triu(rng.random((n, n)) < 2 / n, 1)
-    covariance = v * np.eye(n) + c * (edges + edges.T)
-    found = float(np.trace(R @ covariance @ R.T)) / n
-    return abs(found - n / d * (v + 2 * c * float(R[edges].sum()) / n))
-
-
 def _loss_gaps(n: int, rugs: int) -> list[float]:
     """Return exact losses with neighbours 2j, 2j + 1 on together over those of independent features, less 1.
 
@@ -380,23 +356,6 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
     return [gap(seed) for seed in range(rugs)]
 
 
-def _codes_for_edges() -> tuple[float, float, float, float]:
-    """Return losses over the rug's of codes that treat the edges of a perfect matching in their own way.
-
-    Neighbours that are on together: best code of pairs in the limit, the exact loss of its matrix of 256
-    features, two pairs at opposite ends of one direction. Neighbours that exclude each other: best code.
-    """
-    least = optimum(P, RATIO).loss
-    pair = Features(2, P, groups=[synchronous([0, 1], P)])
-    best = block_optimum(pair, RATIO, starts=1)
-    W_out, W_in, b = realise_blocks(best, pair, 128, rng=0)
-    made = exact_loss(W_out @ W_in, b, repeated(pair, 128), tol=1e-5, rows=range(0, 256, 15)).loss
-    ends = np.array([1.0, 1.0, -1.0, -1.0])
-    opposite = exact_loss(np.outer(ends, ends) / 2, 0.0, repeated(pair, 2)).loss
-    apart = block_optimum(Features(2, P, groups=[exclusive([0, 1], P)]), RATIO, starts=1).loss
-    return best.loss / least, made / least, opposite / least, apart / least
-
-
 @claim("C32", SOURCE, "5.3")
 def c32(quick: bool) -> Evidence:
     """left open: the loss for data whose correlations are given by a sparse graph"""
@@ -405,8 +364,23 @@ def c32(quick: bool) -> Evidence:
     gaps = np.abs([_loss_gaps(int(n), rugs) for n in sizes]).T
     slope = Family(ALARM, limits=1).of(jackknife, gaps, growth_power(sizes))
     first, last = (float(gaps[:, k].mean()) for k in (0, -1))
-    variance = _variance_gap(np.random.default_rng(32))
-    pair, made, opposite, apart = _codes_for_edges()
+    # The mean variance of the rug's outputs on a random sparse graph, and what its edges give.
+    rng, n, d, v, c = np.random.default_rng(32), 64, 16, 1.0, 0.3
+    R = RugMatrix(n, rng.choice(n, d, replace=False)).todense()
+    edges = np.triu(rng.random((n, n)) < 2 / n, 1)
+    found = float(np.trace(R @ (v * np.eye(n) + c * (edges + edges.T)) @ R.T)) / n
+    variance = abs(found - n / d * (v + 2 * c * float(R[edges].sum()) / n))
+    # Codes that treat the edges of a perfect matching in their own way, over the rug.
+    pairs = Features(2, P, groups=[synchronous([0, 1], P)])
+    best, four = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
+    W_out, W_in, b = realise_blocks(best, pairs, 128, rng=0)
+    codes = (
+        best,
+        exact_loss(W_out @ W_in, b, repeated(pairs, 128), tol=1e-5, rows=range(0, 256, 15)),
+        exact_loss(np.outer(four, four) / 2, 0.0, repeated(pairs, 2)),
+        block_optimum(Features(2, P, groups=[exclusive([0, 1], P)]), RATIO, starts=1),
+    )
+    pair, made, opposite, apart = (code.loss / optimum(P, RATIO).loss for code in codes)
     return evidence(
         "In a sparse graph a feature has few neighbours, each with a weight of order n_s^(-1/2) in the "
         "rug: what a neighbour adds to the interference where feature i is on vanishes in the large. So "

@@ -140,8 +140,15 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
     rotated = solvers.flow_untied(A, D, 0.01, 20.0, inputs=Q)
     straight = solvers.flow_untied(Q @ A, D, 0.01, 20.0)
     inputs = float(np.abs(Q @ rotated.W - straight.W).max() + np.abs(rotated.W_out - straight.W_out).max())
-    gradient = _gradient_gap(A, D, Q)
 
+    def loss(A: FloatArray, Q: FloatArray) -> float:
+        return float(np.sum((np.maximum(Q @ A @ D.T, 0) - np.eye(len(D))) ** 2) + 0.1 * np.sum(np.abs(Q @ A)))
+
+    def slope(A: FloatArray, Q: FloatArray) -> FloatArray:
+        steps = 1e-6 * np.eye(A.size).reshape(-1, *A.shape)
+        return np.reshape([(loss(A + step, Q) - loss(A - step, Q)) / 2e-6 for step in steps], A.shape)
+
+    gradient = float(np.abs(slope(A, Q) - Q.T @ slope(Q @ A, np.eye(len(D)))).max())
     same = [
         numeric("printed", "flows for rotated and for basis inputs, difference", inputs, "<=", 1e-5),
         # Central differences at 1e-6 in a loss of order 10.
@@ -187,19 +194,6 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
             shown("corrected", f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
         ),
     )
-
-
-def _gradient_gap(A: FloatArray, D: FloatArray, Q: FloatArray) -> float:
-    """Return how far the loss's gradient in A, inputs Q, is from Q' times that in the encodings Q A."""
-
-    def loss(A: FloatArray, Q: FloatArray) -> float:
-        return float(np.sum((np.maximum(Q @ A @ D.T, 0) - np.eye(len(D))) ** 2) + 0.1 * np.sum(np.abs(Q @ A)))
-
-    def slope(A: FloatArray, Q: FloatArray) -> FloatArray:
-        steps = 1e-6 * np.eye(A.size).reshape(-1, *A.shape)
-        return np.reshape([(loss(A + step, Q) - loss(A - step, Q)) / 2e-6 for step in steps], A.shape)
-
-    return float(np.abs(slope(A, Q) - Q.T @ slope(Q @ A, np.eye(len(D)))).max())
 
 
 @claim("L37", SOURCE, "5", needs=["collisions.remedy", "collisions.variants"])

@@ -1,12 +1,14 @@
 """Notes (2022), B7, B14 and B15: sparse data, its skeletons, and the link with the Thomson problem."""
 
+import itertools
+
 import numpy as np
 import xarray as xr
 
 from ...theory import features, relu
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
-from .ledger import Evidence, Finding, Statement, bound, claim, evidence, experiment, numeric, says, symbolic
+from .ledger import Evidence, bound, claim, evidence, experiment, numeric, says, symbolic
 
 SOURCE = "notes2022"
 
@@ -32,50 +34,11 @@ def b7(quick: bool) -> Evidence:
     )
 
 
-def _obtuse_triples(steps: int) -> list[FloatArray]:
-    """Return triples of unit vectors in the plane with no angle below 90 degrees."""
-    angles = np.linspace(np.pi / 2, np.pi, steps)
-    turns = [
-        np.array([0.0, first, first + second])
-        for first in angles
-        for second in angles
-        if 2 * np.pi - first - second >= np.pi / 2
-    ]
-    return [np.stack([np.cos(turn), np.sin(turn)], axis=1) for turn in turns]
-
-
 def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
     """Return minus the overlaps of a block of unit vectors that depend linearly, no angle acute."""
     N = np.triu(rng.random((size, size)) ** rng.choice([0.2, 1, 5, 20]), 1)
     N += N.T
     return np.asarray(N / np.linalg.eigvalsh(N)[-1])
-
-
-def _regrets(ds: xr.Dataset, *others: Finding) -> list[Statement]:
-    """Say what models lose that are chosen without l >= 2, at the two smallest 1 - S."""
-    few = ds.sortby("small_p").isel(small_p=slice(0, 2))
-    p, regret = few["small_p"].values, few["regret"].values
-    over = few["small_features"].values - 2 * few["small_hidden"].values
-    above, below = (", ".join(few["small"].values[chosen]) for chosen in (over > 0, over < 0))
-    powers = np.log(regret[over > 0, 1] / regret[over > 0, 0]) / np.log(p[1] / p[0])
-    lost = regret[over < 0].min()
-    at = f"1-S = {p[0]:g} to {p[1]:g}"
-    return [
-        says(
-            "if D > 2d, the best model without l >= 2 is worse by a relative order of (1-S)^2 only (powers "
-            f"{powers.min():.2f} to {powers.max():.2f} at {at}, {above})",
-            # Nearer to 2 than to 1 or 3.
-            experiment("corrected", "least power of the regret", powers.min(), ">", 1.5, origin=ds),
-            experiment("corrected", "largest power of the regret", powers.max(), "<", 2.5, origin=ds),
-        ),
-        says(
-            "if D < 2d, L_0 + L_1 = 0 for many models, and l = 2 decides: a model chosen without it may lose "
-            f"{lost:.2g} of the best loss at {at} ({below})",
-            *others,
-            # More than any order of 1-S.
-            experiment("corrected", "least regret, D < 2d", lost, ">", p[1], origin=ds),
-        ),
-    ]
 
 
 @claim("B14", SOURCE, "3.1", needs=["relu.truncation"])
@@ -100,7 +63,10 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
     n, p = 20, 1e-7
     leading = relu.worst_dropped_bound(n, p, 1) / (n * (n - 1) * (7 * n - 6) * p**2 / 12) - 1
 
-    triples = _obtuse_triples(13 if quick else 61)
+    # Unit vectors in the plane with no angle below 90 degrees.
+    turns = itertools.product(np.linspace(np.pi / 2, np.pi, 13 if quick else 61), repeat=2)
+    obtuse = [np.array([0.0, a, a + b]) for a, b in turns if 2 * np.pi - a - b >= np.pi / 2]
+    triples = [np.stack([np.cos(turn), np.sin(turn)], axis=1) for turn in obtuse]
     lower = max(relu.class_loss(W, 0.0, 0) + relu.class_loss(W, 0.0, 1) for W in triples)
     p = 1e-6
     losses = [relu.mixture_loss(W, 0.0, p).total for W in triples]
@@ -111,6 +77,13 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
     for N in blocks:
         q = np.linalg.eigh(N)[1][:, -1] ** 2
         square.append(float((q @ N @ q) / (q @ q)))
+    # What models lose that are chosen without l >= 2, at the two smallest 1 - S.
+    few = ds.sortby("small_p").isel(small_p=slice(0, 2))
+    rare, regret = few["small_p"].values, few["regret"].values
+    over = few["small_features"].values - 2 * few["small_hidden"].values
+    above, under = (", ".join(few["small"].values[chosen]) for chosen in (over > 0, over < 0))
+    powers = np.log(regret[over > 0, 1] / regret[over > 0, 0]) / np.log(rare[1] / rare[0])
+    lost, at = regret[over < 0].min(), f"1-S = {rare[0]:g} to {rare[1]:g}"
     return evidence(
         "What dropping leaves out is bounded by second moments of M and binomial tails. For D <= 2d models "
         "without acute angles have L_0 = L_1 = 0, so that all of the loss is dropped; of triples in the "
@@ -133,10 +106,20 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
             bound("corrected", "largest loss dropped over bound, random models", max(used), "<=", 1.0),
             numeric("corrected", "bound for all models over its order, less 1", abs(leading), "<=", 1e-4),
         ),
-        *_regrets(
-            ds,
+        says(
+            "if D > 2d, the best model without l >= 2 is worse by a relative order of (1-S)^2 only (powers "
+            f"{powers.min():.2f} to {powers.max():.2f} at {at}, {above})",
+            # Nearer to 2 than to 1 or 3.
+            experiment("corrected", "least power of the regret", powers.min(), ">", 1.5, origin=ds),
+            experiment("corrected", "largest power of the regret", powers.max(), "<", 2.5, origin=ds),
+        ),
+        says(
+            "if D < 2d, L_0 + L_1 = 0 for many models, and l = 2 decides: a model chosen without it may lose "
+            f"{lost:.2g} of the best loss at {at} ({under})",
             numeric("corrected", "largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", 1e-25),
             numeric("corrected", "largest over least loss among them, S = 1 - 1e-6", spread, ">", 1.25),
+            # More than any order of 1-S.
+            experiment("corrected", "least regret, D < 2d", lost, ">", rare[1], origin=ds),
         ),
         says(
             "the least L_2 is then (D-d)/3",

@@ -90,12 +90,6 @@ def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -
     return trained.assign_attrs(steps=steps.pop(), samples=samples, **said)
 
 
-def read_symmetry(folder: str | Path = REFERENCE) -> xr.Dataset | None:
-    """Read `symmetry` of the reference runs, all sizes and seeds as one; None if there are none."""
-    there = any(path for pattern in TRAINED for path in Path(folder).glob(pattern))
-    return run_stored(folder=folder) if there else None
-
-
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
     """Arrange models by (p, ratio, n_features, seed) in place of one after the other; of `run_stored`.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 # Floats of inputs that are drawn ahead for each run: drawing step by step costs more than the steps.
 _DRAWN = 2**17
+DRAWS = 4.0  # how often a random feature is on in one batch, on average
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Rule:
     ``optimiser`` "gd" takes a gradient step on the squared errors and then a soft threshold, "sign" and
     "adamw" the gradient with the sign in it. ``penalty`` is what the l1 term acts on, "activations" or
     "weights" (encoder and decoder, as in the authors' code; the same for tied weights and one-hot inputs).
+    Features are on independently with chance ``p``; None stands for the standard basis as one batch.
     """
 
     optimiser: str
@@ -23,23 +25,18 @@ class Rule:
     weight_decay: float
     penalty: str
     tied: bool
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Random inputs with features that are on independently, or the standard basis when p is None."""
-
     p: float | None
-    batch: int
-    share: float  # chance that an input has a feature on
 
 
-def inputs_for(n_features: int, p: float | None, draws: float) -> Inputs:
-    """Choose the batch size so that each feature is on `draws` times in a batch, on average."""
-    if p is None:
-        return Inputs(None, n_features, 1.0)
-    share = -math.expm1(n_features * math.log1p(-p)) if p < 1 else 1.0
-    return Inputs(p, max(1, round(draws * share / p)), share)
+def batch_of(n: int, p: float) -> tuple[int, float]:
+    """Return how many inputs a batch has, none of them zero, and the weight of each in the loss.
+
+    A feature is on `DRAWS` times in a batch, on average, and the loss is normalised per feature that is on:
+    its limit for p -> 0 is the loss on the standard basis.
+    """
+    share = -math.expm1(n * math.log1p(-p)) if p < 1 else 1.0  # of the inputs that have a feature on
+    batch = max(1, round(DRAWS * share / p))
+    return batch, share / (batch * p)
 
 
 def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any:
@@ -60,13 +57,13 @@ def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any
 
 
 def _batches(
-    torch: Any, runs: int, n: int, p: float, inputs: Inputs, generators: Sequence[Any], most: int
+    torch: Any, runs: int, n: int, p: float, batch: int, generators: Sequence[Any], most: int
 ) -> Iterator[Any]:
     """Give (runs, batch, n) inputs for at least `most` steps; a run's depend on its own generator only."""
-    ahead = max(1, min(_DRAWN // (inputs.batch * n), most))
+    ahead = max(1, min(_DRAWN // (batch * n), most))
     while True:
-        drawn = [draw_inputs(torch, ahead * inputs.batch, n, p, g) for g in generators]
-        yield from torch.stack(drawn).view(runs, ahead, inputs.batch, n).unbind(1)
+        drawn = [draw_inputs(torch, ahead * batch, n, p, g) for g in generators]
+        yield from torch.stack(drawn).view(runs, ahead, batch, n).unbind(1)
 
 
 def gradients(
@@ -97,7 +94,6 @@ def train_stack(
     E: Any,
     D: Any,
     lam: Any,
-    inputs: Inputs,
     generators: Sequence[Any],
     rule: Rule,
     stops: Sequence[int],
@@ -107,10 +103,9 @@ def train_stack(
     eye = torch.eye(n, device=E.device, dtype=E.dtype)[None]
     lam = lam[:, None, None]
     weight, x, target = 1.0, None, eye
-    if inputs.p is not None:
-        # Loss per feature that is on: its limit for p -> 0 is the loss on the standard basis.
-        weight = inputs.share / (inputs.batch * inputs.p)
-        batches = _batches(torch, E.shape[0], n, inputs.p, inputs, generators, stops[-1])
+    if rule.p is not None:
+        batch, weight = batch_of(n, rule.p)
+        batches = _batches(torch, E.shape[0], n, rule.p, batch, generators, stops[-1])
     both = [E] if rule.tied else [E, D]
     adamw = None
     if rule.optimiser == "adamw":
@@ -120,7 +115,7 @@ def train_stack(
     step = 0
     for stop in stops:
         while step < stop:
-            if inputs.p is not None:
+            if rule.p is not None:
                 target = x = next(batches)
             smooth_only = rule.optimiser == "gd" or on_weights
             slopes = gradients(torch, E, D, x, target, weight, None if smooth_only else lam, rule.tied)

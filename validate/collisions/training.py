@@ -15,11 +15,10 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..training.engine import choose_device, load_torch, provenance
 from ..training.points import broadcast
-from .engine import Rule, inputs_for, train_stack
+from .engine import Rule, batch_of, train_stack
 
 OPTIMISERS = ("gd", "sign", "adamw")
 PENALTIES = ("activations", "weights")
-DRAWS = 4.0  # how often a random feature is on in one batch, on average
 
 # Of the printed loss. 0.05 is a step of 0.2 in the clock of the normal form, whose rates are at most about 6
 # at the start (n_hidden = n_features) and 2 later; AdamW's is that of the authors' published code.
@@ -115,20 +114,28 @@ def train_l1(
     n, m = arguments.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
     lams, seed_row = map(np.array, broadcast(lam=arguments.real("lam", lam, 0), seeds=seeds))
     seed_list = [arguments.integer("seeds", item, 0) for item in seed_row]
-    rule = _rule(optimiser, learning_rate, weight_decay, penalty, tied)
+    optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)
+    rate, decay = RATES[optimiser], DECAYS[optimiser]
+    p = None if p is None else arguments.number("p", p, 0, 1, brackets="(]")
+    rule = Rule(
+        optimiser,
+        arguments.number("learning_rate", rate if learning_rate is None else learning_rate, 0, brackets="()"),
+        arguments.number("weight_decay", decay if weight_decay is None else weight_decay, 0),
+        arguments.choice("penalty", penalty, PENALTIES),
+        arguments.flag("tied", tied),
+        p,
+    )
     stops = [arguments.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
     if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
         raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
     scale = arguments.number("scale", scale, 0)
-    if p is not None:
-        p = arguments.number("p", p, 0, 1, brackets="(]")
-        if rule.optimiser == "gd" and rule.penalty == "activations":
-            where = "where activations are sums of weights, and a soft threshold no step of the l1 term"
-            raise ValueError(f"`optimiser` must be 'sign' or 'adamw' {where}; got 'gd'.")
+    if p is not None and rule.optimiser == "gd" and rule.penalty == "activations":
+        where = "where activations are sums of weights, and a soft threshold no step of the l1 term"
+        raise ValueError(f"`optimiser` must be 'sign' or 'adamw' {where}; got 'gd'.")
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
     place = choose_device(torch, device)
-    data = inputs_for(n, p, DRAWS)
+    batch = n if p is None else batch_of(n, p)[0]
     began = time.perf_counter()
 
     def trained(one: slice) -> list[tuple[FloatArray, ...]]:
@@ -136,11 +143,11 @@ def train_l1(
         first, second, strengths = (torch.from_numpy(part.astype(np.float32)).to(place) for part in parts)
         generators = [_generator(torch, place, (seed, n, m), p) for seed in seed_list[one]] if p else []
         second = first if rule.tied else second
-        stages = train_stack(torch, first, second, strengths, data, generators, rule, stops)
+        stages = train_stack(torch, first, second, strengths, generators, rule, stops)
         return [tuple(W.cpu().numpy().astype(np.float64) for W in both) for both in stages]
 
     with torch.no_grad():
-        chunks = [trained(one) for one in _chunks(len(seed_list), n, m, data.batch, place.type)]
+        chunks = [trained(one) for one in _chunks(len(seed_list), n, m, batch, place.type)]
     # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
     ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2
@@ -154,7 +161,7 @@ def train_l1(
             weights = np.stack([end[part] for end in ends]).astype(np.float32)
             ds[name] = (("step", "run", "feature", "hidden"), weights)
     facts = {"n_features": n, "n_hidden": m, **asdict(rule), "tied": int(rule.tied), "p": p or 0.0}
-    facts |= {"batch": data.batch, "scale": scale, "threshold": ON}
+    facts |= {"batch": batch, "scale": scale, "threshold": ON}
     return ds.assign_attrs(facts | provenance(torch, place, began))
 
 
@@ -172,18 +179,6 @@ def with_shifted(ds: xr.Dataset) -> xr.Dataset:
     return ds
 
 
-def _rule(
-    optimiser: str, learning_rate: float | None, weight_decay: float | None, penalty: str, tied: bool
-) -> Rule:
-    optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)
-    penalty = arguments.choice("penalty", penalty, PENALTIES)
-    tied = arguments.flag("tied", tied)
-    rate = RATES[optimiser] if learning_rate is None else learning_rate
-    decay = DECAYS[optimiser] if weight_decay is None else weight_decay
-    rate = arguments.number("learning_rate", rate, 0, brackets="()")
-    return Rule(optimiser, rate, arguments.number("weight_decay", decay, 0), penalty, tied)
-
-
 def _first_weights(
     n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
 ) -> tuple[FloatArray, FloatArray]:
@@ -191,10 +186,8 @@ def _first_weights(
         given = np.shape(start_decoder)
         raise ValueError(f"`start_decoder` must be left out with tied weights; got shape {given}.")
     shape = (len(seeds), n, m)
-    drawn = np.empty((2, *shape))
-    for run, seed in enumerate(seeds):
-        rng = np.random.default_rng(np.random.SeedSequence([seed, n, m]))
-        drawn[:, run] = scale / np.sqrt(m) * rng.standard_normal((2, n, m))
+    each = [np.random.default_rng([seed, n, m]).standard_normal((2, n, m)) for seed in seeds]
+    drawn = scale / np.sqrt(m) * np.stack(each, axis=1)
     for k, (name, given) in enumerate((("start", start), ("start_decoder", start_decoder))):
         if given is not None:
             W = arguments.real(name, given)

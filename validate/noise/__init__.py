@@ -3,22 +3,11 @@
 from ...solvers.noise.stuck import curvature, stuck, symmetric_minimum
 from .fig6 import run_fig6, run_stuck
 from .mechanism import judged, run_mechanism
-from .plots import (
-    plot_drop,
-    plot_fig4,
-    plot_fig5_lam,
-    plot_fig5_noise,
-    plot_fig6,
-    plot_kurtosis,
-    plot_number,
-    plot_rates,
-    plot_stuck,
-    plot_weights,
-)
+from .plots import *  # noqa: F403  # its `__all__` says what
+from .plots import __all__ as _plots
 from .runs import run_agreement, run_drop, run_fig4, run_fig5
 
 __all__ = [
-    "curvature", "judged", "plot_drop", "plot_fig4", "plot_fig5_lam", "plot_fig5_noise", "plot_fig6",
-    "plot_kurtosis", "plot_number", "plot_rates", "plot_stuck", "plot_weights", "run_agreement", "run_drop",
-    "run_fig4", "run_fig5", "run_fig6", "run_mechanism", "run_stuck", "stuck", "symmetric_minimum",
+    "curvature", "judged", "run_agreement", "run_drop", "run_fig4", "run_fig5", "run_fig6",
+    "run_mechanism", "run_stuck", "stuck", "symmetric_minimum", *_plots,
 ]  # fmt: skip

@@ -10,6 +10,11 @@ from ..drawing import draw_estimates, draw_means, finished
 from ..statistics import share
 from .mechanism import judged
 
+__all__ = [
+    "plot_drop", "plot_fig4", "plot_fig5_lam", "plot_fig5_noise", "plot_fig6", "plot_kurtosis",
+    "plot_number", "plot_rates", "plot_stuck", "plot_weights",
+]  # fmt: skip
+
 _FOURTH = "mean fourth norm $|W_i|_4^4$"
 _GROWTH = "growth of $|W_i|_4^4/|W_i|_2^4$"
 _SIGMA = "standard deviation σ of bipolar noise"

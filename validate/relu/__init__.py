@@ -5,23 +5,14 @@ Sources: Elhage et al. (2022), Notes (2022, section 3).
 
 from ...solvers.relu.sphere.check import SphereCheck, sphere_check
 from .phases import MODELS, run_phases
-from .plots import (
-    plot_cost,
-    plot_excess,
-    plot_pattern_excess,
-    plot_phases,
-    plot_polygons,
-    plot_reached,
-    plot_shares,
-    plot_thomson,
-)
+from .plots import *  # noqa: F403  # its `__all__` says what
+from .plots import __all__ as _plots
 from .polygons import run_polygons
 from .sphere import run_thomson
 from .trained import reached, run_trained
 from .truncation import dropping_table, run_truncation
 
 __all__ = [
-    "MODELS", "SphereCheck", "dropping_table", "plot_cost", "plot_excess", "plot_pattern_excess",
-    "plot_phases", "plot_polygons", "plot_reached", "plot_shares", "plot_thomson", "reached", "run_phases",
-    "run_polygons", "run_thomson", "run_trained", "run_truncation", "sphere_check",
+    "MODELS", "SphereCheck", "dropping_table", "reached", "run_phases", "run_polygons", "run_thomson",
+    "run_trained", "run_truncation", "sphere_check", *_plots,
 ]  # fmt: skip

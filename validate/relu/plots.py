@@ -19,6 +19,11 @@ from .phases import MODELS
 from .sphere import LOSSES
 from .trained import reached
 
+__all__ = [
+    "plot_cost", "plot_excess", "plot_pattern_excess", "plot_phases", "plot_polygons", "plot_reached",
+    "plot_shares", "plot_thomson",
+]  # fmt: skip
+
 # Okabe and Ito's colours; each phase also has its name written into it.
 COLOURS = ("#0072B2", "#CC79A7", "#009E73", "#E69F00")
 MARKERS = "osD^v"

@@ -1,17 +1,8 @@
 """The Persian rug against really trained models (Cowsik et al. 2024, Figs. 1 and 2)."""
 
-from .plots import (
-    plot_bias_map,
-    plot_excess,
-    plot_finite_size,
-    plot_loss_against_p,
-    plot_loss_against_ratio,
-    plot_onset,
-    plot_profile,
-    plot_rug,
-)
+from .plots import *  # noqa: F403  # its `__all__` says what
+from .plots import __all__ as _plots
 from .runs import (
-    read_reference,
     run_bias,
     run_checked,
     run_finite_size,
@@ -24,8 +15,6 @@ from .runs import (
 from .section import PANELS, loss_curves
 
 __all__ = [
-    "PANELS", "loss_curves", "plot_bias_map", "plot_excess", "plot_finite_size", "plot_loss_against_p",
-    "plot_loss_against_ratio", "plot_onset", "plot_profile", "plot_rug", "read_reference", "run_bias",
-    "run_checked", "run_finite_size", "run_reference", "run_rug", "run_theory", "run_trained",
-    "with_theory",
+    "PANELS", "loss_curves", "run_bias", "run_checked", "run_finite_size", "run_reference", "run_rug",
+    "run_theory", "run_trained", "with_theory", *_plots,
 ]  # fmt: skip

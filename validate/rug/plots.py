@@ -9,6 +9,11 @@ from matplotlib.axes import Axes
 from ..drawing import finished, size_axis
 from ..statistics import student
 
+__all__ = [
+    "plot_bias_map", "plot_excess", "plot_finite_size", "plot_loss_against_p",
+    "plot_loss_against_ratio", "plot_onset", "plot_profile", "plot_rug",
+]  # fmt: skip
+
 # Marker and colour of a model's size (Okabe and Ito).
 STYLES = {64: ("v", "C4"), 128: ("o", "C1"), 256: ("s", "C2"), 512: ("D", "C3"), 1024: ("^", "C5")}
 COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")

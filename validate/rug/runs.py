@@ -178,39 +178,25 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
         return ds.assign(excess=ds["loss"] / ds["optimum"] - 1, excess_se=ds["loss_se"] / ds["optimum"])
 
 
-def read_reference(folder: str | Path = REFERENCE) -> tuple[xr.Dataset | None, list[dict[str, object]]]:
-    """Read the reference runs that came with the project.
+def run_reference(folder: str | Path = REFERENCE) -> xr.Dataset:
+    """Read the reference runs that came with the project, all as one; ValueError if there are none.
 
     Returns
     -------
-    trained : xarray.Dataset or None
-        All runs as one, in the form of `with_theory`; None if there are none.
-    provenance : list of dict
-        For each file its name, sizes, device, settings and wall time.
+    xarray.Dataset
+        In the form of `with_theory`. The attribute ``provenance`` (JSON) has for each file its name, sizes,
+        device, settings and wall time; ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
     """
     read = {path.name: read_dataset(path) for path in sorted(Path(folder).glob("rug_n*.nc"))}
+    if not read:
+        raise ValueError(f"`rug_n*.nc` must lie in {str(folder)!r}; got none.")
     facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
     provenance = [
         {"file": name, "n_features": int(ds["n_features"]), "models": ds.sizes["model"]}
         | {fact: ds.attrs[fact] for fact in facts}
         for name, ds in read.items()
     ]
-    parts = [with_theory(ds, "reference") for ds in read.values()]
-    return (xr.concat(parts, "model", combine_attrs="drop") if parts else None), provenance
-
-
-def run_reference() -> xr.Dataset:
-    """Read the reference runs as an experiment; ValueError if there are none.
-
-    Returns
-    -------
-    xarray.Dataset
-        That of `read_reference`; the attribute ``provenance`` (JSON) has what is known of each file, and
-        ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
-    """
-    trained, provenance = read_reference()
-    if trained is None:
-        raise ValueError(f"`rug_n*.nc` must lie in {str(REFERENCE)!r}; got none.")
+    trained = xr.concat((with_theory(ds, "reference") for ds in read.values()), "model", combine_attrs="drop")
     plain = json.dumps(provenance, default=lambda number: number.item())
     return trained.assign_attrs(provenance=plain, **stored_facts("rug_n*.nc", provenance))
 

@@ -49,7 +49,7 @@ def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dat
     Parameters
     ----------
     trained : xarray.Dataset
-        From `read_reference` or `run_trained`, or several of them in one.
+        From `run_reference` or `run_trained`, or several of them in one.
     curves : xarray.Dataset, optional
         From `run_theory`; on the grid of the report's figures if not given.
 

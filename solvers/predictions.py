@@ -163,17 +163,15 @@ def _codes(p: Any, ratio: Any) -> Columns:
 
 
 def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
-    from ..solvers import unequal as solvers
-    from ..theory import arguments, unequal
-
+    solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
     points = (one.tolist() for one in (alpha, n_features, number_on, n_hidden))
     for *shape, m in zip(*points, strict=True):
         law = unequal.power_law(*shape)
-        arguments.integer("n_hidden", m, 1, law.n_features - 1)
-        split = solvers.optimum(law, m)
+        theory.arguments.integer("n_hidden", m, 1, law.n_features - 1)
+        split = solver.optimum(law, m)
         found = {
-            "tied": solvers.mean_field(law, m).loss,
+            "tied": solver.mean_field(law, m).loss,
             "split": split.loss,
             "envelope": solvers.envelope(law, m).loss,
             "priority": unequal.priority_loss(law, m),
