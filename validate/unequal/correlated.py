@@ -221,7 +221,7 @@ def show_places(half: xr.Dataset, codes: xr.Dataset, often: xr.Dataset, others: 
                     "0" if lossless else f"{code:.4g}",
                     f"{limit[i]:.4g} ± {error * code:.1g}",
                     "-" if lossless else f"{over:.4f} ± {error:.4f}",
-                    f"{float(own[0, 1] / own[0, 0]):+.2f}",
+                    f"{float(own[0, 1] / own[0, 0]):+.2f}" if float(own[0, 0]) else "dropped",
                     f"{float(ds['partner'].mean()):+.2f}",
                     verdict,
                 ]
@@ -233,13 +233,13 @@ def show_places(half: xr.Dataset, codes: xr.Dataset, often: xr.Dataset, others: 
         f"errors of the best code of one or two pairs in {count} of {len(rows)} cases. Where they are above, "
         "it is the optimiser that differs: the code's matrices exist, with its loss. At ratio 1/2 a "
         "direction holds two features, and pairs that exclude each other would lose least on one of their "
-        "own, but trained models hear partners hardly more than others."
+        "own, which trained models do not find."
     )
     columns = ["p", "ratio", "pairs", "strength", "code", "trained, limit", "over code"]
     columns += ["partner, code", "partner, trained", "verdict"]
     caption = (
         "Losses per feature, limits by a line in 1/n with standard errors over the seeds. Partner: M_ij/M_ii "
-        "for j the other of the pair; of the code the first output's."
+        "for j the other of the pair; of the code the first output's in the kind of block that most are."
     )
     return Shown(text, (), [Table("Pairs at two more places", columns, rows, caption)])
 
