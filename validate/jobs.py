@@ -125,6 +125,8 @@ def _unequal() -> Iterator[Job]:
     law = "the width law"
     yield Job("unequal_width", law, "unequal.width")
     yield Job("unequal_descended", f"{law}, exact descents", "unequal.descended", {"alpha": [0, 1]})
+    yield Job("unequal_bracket", f"{law} as a map", "unequal.bracket")
+    yield Job("unequal_codes", "what the neurons are spent on", "unequal.codes")
     many = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8, "tied": [0], "steps": [4000]}
     yield Job("unequal_many", f"{law}, many features on", "unequal.width", many)
     often = {"alpha": [0, 0.25, 0.5], "on": 64, "tied": [0]}
@@ -140,10 +142,15 @@ def _unequal() -> Iterator[Job]:
     yield Job("unequal_liu", "Liu et al. as published", "unequal.width", public | whole, 7200.0)
     cases = [[kind, by, 0.1, 0.25] for kind in ("exclusive", "synchronous") for by in (0.5, 1.0)]
     pairs = {"cases": cases, "sizes": [32, 64, 128]}
-    trained = pairs | {"sizes": [32, 64], "seeds": [4, 5, 6, 7], "steps": [20_000], "samples": 2**17}
+    trained = pairs | {"seeds": [4, 5, 6, 7], "steps": [20_000], "samples": 2**17}
     yield Job("unequal_groups", "pairs that depend on each other", "unequal.groups", trained)
     solved = pairs | {"seeds": [0], "pairs": [1, 2], "starts": 1}
     yield Job("unequal_blocks", "their best codes", "unequal.blocks", solved)
+    for name, p, ratio, sizes in (("half", 0.1, 0.5, [32, 64]), ("often", 0.4, 0.125, [64, 128])):
+        place = {"cases": [[kind, by, p, ratio] for kind, by, *_ in cases], "sizes": sizes}
+        what = f"pairs at p = {p:g}, ratio {ratio:g}"
+        yield Job(f"unequal_groups_{name}", what, "unequal.groups", trained | place)
+        yield Job(f"unequal_blocks_{name}", f"{what}: codes", "unequal.blocks", solved | place)
     yield Job("unequal_polished", "pairs by exact descent", "unequal.polished", {"cases": cases})
     words = {"n_hidden": [2], "decays": [0], "seeds": [0, 1], "steps": 1500, "starts": 0}
     yield Job("unequal_tables", "words around a circle", "unequal.tables", words)

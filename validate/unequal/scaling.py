@@ -367,7 +367,7 @@ EXPERIMENTS = {
     "decay": _trained("unequal_decay.nc", **_DRAWN, weight_decay=(-1.0, 1.0)),
     "public": _trained(
         "unequal_public.nc",
-        alpha=(1.0,),
+        alpha=(0.5, 1.0, 1.5),
         n_hidden=(10, 32, 100),
         n_features=1000,
         tied=(1,),
