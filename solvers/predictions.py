@@ -173,7 +173,7 @@ def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Colu
         found = {
             "tied": solver.mean_field(law, m).loss,
             "split": split.loss,
-            "envelope": solvers.envelope(law, m).loss,
+            "envelope": solver.envelope(law, m).loss,
             "priority": unequal.priority_loss(law, m),
             "lower_bound": unequal.loss_bound(law, m),
             "window": unequal.window_split(law, m)[1],

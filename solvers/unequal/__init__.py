@@ -1,7 +1,7 @@
 """Features that differ or depend on each other, in the large: the best codes, matrices that realise them."""
 
 from .blocks import BlockOptimum, BlockPart, block_optimum, realise_blocks
-from .envelope import LawEnvelope, envelope
+from .codes import LawEnvelope, envelope
 from .realise import realise
 from .split import CODES, KINDS, Split, optimum
 from .width import MeanField, WidthLaw, mean_field, width_law

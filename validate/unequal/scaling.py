@@ -247,7 +247,7 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
     size, on = int(ds.attrs["n_features"]), float(ds.attrs["on"])
     laws = [source_law(float(a), size, on) for a in ds["alpha"].values]
     constant = xr.DataArray([law.variance.mean() for law in laws], {"alpha": ds["alpha"]}, "alpha")
-    off = np.abs(ratio - 1) > NEAR
+    off: xr.DataArray = abs(ratio - 1) > NEAR
     widths = ", ".join(str(m) for m in ds["n_hidden"].values[off.any("alpha")])
     built = int((off & (split["realised"] < best)).sum())
     rows = [

@@ -142,7 +142,7 @@ def run_width(
         found.setdefault("loss", []).append(ds["loss"].values[0])
         found.setdefault("loss_error", []).append(ds["loss_se"].values[0])
         weights = (ds[name].values[0].astype(np.float64) for name in ("W_out", "W_in", "bias"))
-        rows = [measured(*one, law) for one in zip(*weights, strict=True)]
+        rows = [measured(out, into, b, law) for out, into, b in zip(*weights, strict=True)]
         for key in rows[0]:
             found.setdefault(key, []).append([row[key] for row in rows])
     # The loop has the lengths last, the models of one call after them.

@@ -32,7 +32,7 @@ class LawEnvelope:
     Attributes
     ----------
     loss : float
-        Per feature, the mean of importance times the loss of each.
+        Loss per feature: the mean of importance times that of each.
     price : float
         What one more hidden neuron would take from n_features times the loss.
     names : tuple of str
@@ -168,17 +168,21 @@ def envelope(
     # One name for all sizes of a code.
     kinds = tuple(dict.fromkeys(menu.names))
     number = np.array([kinds.index(name) for name in menu.names])
-    sides = ((code, capacity, 1.0 - mixed), (more, wide, mixed))
-    share, neurons = (
-        sum(part * np.bincount(number[one], counts * size**k, len(kinds)) / n for one, size, part in sides)
-        for k in (0, 1)
-    )
+
+    def counted(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
+        """Return what each code has, of both sides of the price as they are mixed."""
+        left, right = (
+            np.bincount(number[one], counts * each, len(kinds)) / n
+            for one, each in ((code, of_code), (more, of_more))
+        )
+        return (1.0 - mixed) * left + mixed * right
+
     return LawEnvelope(
         loss=((1.0 - mixed) * losses[0] + mixed * losses[1]) / n,
         price=prices[1],
         names=kinds,
         code=number[code][back.ravel()],
         capacity=capacity[back.ravel()],
-        share=share,
-        neurons=neurons,
+        share=counted(np.ones(counts.size), np.ones(counts.size)),
+        neurons=counted(capacity, wide),
     )
