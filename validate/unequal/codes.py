@@ -104,7 +104,7 @@ def _show(ds: xr.Dataset) -> Shown:
         f"of codes. Over {over.size} power laws and widths (n = {ds.attrs['n_features']}) it loses "
         f"{span(over, '.2g')} times the proved bound of these features, their priority code "
         f"{span(better, '.3g')} times the envelope, and without priority codes it would be "
-        f"{span(gain, '.3g')} times as high. The rug has at most {', '.join(said)} of the neurons."
+        f"{span(gain, '.3g')} times as high. Of the neurons the rug has at most {', '.join(said)}."
     )
     pairs = [(float(on), float(a)) for on in ds["number_on"].values for a in ds["alpha"].values]
     figure = Figure(
