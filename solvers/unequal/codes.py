@@ -158,7 +158,13 @@ def envelope(
     models = arguments.choice("models", models, MODELS)
     p = arguments.probability("p", features.p, low=1e-100)
     rows = np.stack([p, features.importance * features.scale**2])
-    classes, back, counts = np.unique(rows, axis=1, return_inverse=True, return_counts=True)
+    heard = rows[1] > 0.0  # the others are dropped
+    if m >= np.count_nonzero(heard):
+        kept = heard.astype(np.float64)
+        parts = np.array([1.0 - kept.mean(), kept.mean()])
+        ends = ("dropped", "identity"), heard.astype(np.int64), kept, parts, parts * [0.0, 1.0]
+        return LawEnvelope(0.0, 0.0, *ends)
+    classes, back, counts = np.unique(rows[:, heard], axis=1, return_inverse=True, return_counts=True)
     menu = _Codes(classes[0], classes[1], names, models)
     prices = find_prices(menu, counts, m)
     (more, wide), (code, capacity) = (menu.at(price) for price in prices)
@@ -177,12 +183,16 @@ def envelope(
         )
         return (1.0 - mixed) * left + mixed * right
 
+    share = counted(np.ones(counts.size), np.ones(counts.size))
+    share[0] += 1.0 - np.mean(heard)
+    own, size = np.zeros(n, np.int64), np.zeros(n)
+    own[heard], size[heard] = number[code][back.ravel()], capacity[back.ravel()]
     return LawEnvelope(
         loss=((1.0 - mixed) * losses[0] + mixed * losses[1]) / n,
         price=prices[1],
         names=kinds,
-        code=number[code][back.ravel()],
-        capacity=capacity[back.ravel()],
-        share=counted(np.ones(counts.size), np.ones(counts.size)),
+        code=own,
+        capacity=size,
+        share=share,
         neurons=counted(capacity, wide),
     )

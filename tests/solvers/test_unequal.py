@@ -48,6 +48,18 @@ def test_where_all_are_pairs_price_and_gap_are_those_of_pairs():
     assert 2 * best.loss < best.price < 2 * (0.125 / 3 - 0.125**2 / 4 - best.loss)
 
 
+@pytest.mark.parametrize("m", [2, 3, 20])
+def test_features_of_no_importance_are_dropped(m):
+    """What is left is the envelope of the others, over more features; warnings are errors."""
+    some = Features(40, 0.1, importance=np.repeat([0.0, 1.0], 20))
+    found = unequal.envelope(some, m)
+    assert np.all(found.code[:20] == found.names.index("dropped"))
+    assert np.all(np.isfinite(found.share))
+    assert found.share.sum() == pytest.approx(1.0)
+    loss = unequal.envelope(Features(20, 0.1), m).loss / 2 if m < 20 else 0.0
+    assert found.loss == pytest.approx(loss, rel=1e-12)
+
+
 # Mixtures, pure codes, the rug; of like features this is the other envelope, to rounding.
 @pytest.mark.parametrize("models", codes.MODELS)
 @pytest.mark.parametrize(
