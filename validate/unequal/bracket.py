@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
@@ -18,6 +19,17 @@ NARROW = 2.0  # a bracket that is at most so wide says what the loss is
 NEAR_ONE = 0.1  # an exponent this close to 1 counts as the law 1/m
 STEEP = 5.0  # where the colours end
 KNOWN = 2.0  # the exponents alpha up to which a region is stated
+
+
+def whole_widths(ratio: Sequence[float], n_features: int) -> npt.NDArray[np.int64]:
+    """Return the different numbers of neurons nearest to these ratios, from 1 to n_features - 1.
+
+    Examples
+    --------
+    >>> whole_widths([0.01, 0.04, 0.5, 1.0], 10)
+    array([1, 5, 9])
+    """
+    return np.unique(np.clip(np.rint(np.multiply(ratio, n_features)), 1, n_features - 1).astype(np.int64))
 
 
 def run_bracket(
@@ -55,7 +67,7 @@ def run_bracket(
             [3.16]]])
     """
     n_features = arguments.integer("n_features", n_features, 2)
-    widths = np.unique(np.clip(np.rint(np.multiply(ratio, n_features)), 1, n_features - 1).astype(int))
+    widths = whole_widths(ratio, n_features)
     if len(widths) < 2:
         raise ValueError(f"`ratio` must have two different widths or more; got {arguments.shown(ratio)}.")
     laws = [power_law(a, n_features, on) for on, a in itertools.product(number_on, alpha)]

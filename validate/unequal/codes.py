@@ -13,6 +13,7 @@ from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
 from ..drawing import finished
 from ..experiment import Experiment, Figure, Shown, Topic, from_rows, span
+from .bracket import whole_widths
 
 # Names of the envelope by kind; colours of all but the first (Okabe and Ito).
 KINDS = {
@@ -54,7 +55,7 @@ def run_codes(
     (True, 1.0)
     """
     n_features = arguments.integer("n_features", n_features, 2)
-    widths = np.unique(np.clip(np.rint(np.multiply(ratio, n_features)), 1, n_features - 1).astype(int))
+    widths = whole_widths(ratio, n_features)
     rows, shares, neurons = [], [], []
     for on, a, m in itertools.product(number_on, alpha, widths.tolist()):
         law = power_law(a, n_features, on)

@@ -306,18 +306,17 @@ def _show_decay(ds: xr.Dataset, free: xr.Dataset) -> Shown:
 
 def _show_public(ds: xr.Dataset) -> Shown:
     ms = ds["n_hidden"].values
-    runs = ds.isel(tied=0, weight_decay=0, steps=-1, seed=0)["loss"].transpose("alpha", "n_hidden")
+    runs = ds.isel(tied=0, weight_decay=0, steps=-1, seed=0).transpose("alpha", "n_hidden")
     size, on = int(ds.attrs["n_features"]), float(ds.attrs["on"])
     laws = [source_law(float(a), size, on) for a in ds["alpha"].values]
     found = {
-        "trained": runs.values,
+        "trained": runs["loss"].values,
         "code": np.array([[priority_loss(law, int(m)) for m in ms] for law in laws]),
         "bound": np.array([[loss_bound(law, int(m)) for m in ms] for law in laws]),
     }
     slopes = {name: exponents(loss.T, ms) for name, loss in found.items()}
     near = int((np.abs(slopes["trained"] - slopes["code"]) <= NEAR_EXPONENT).sum())
     over = found["trained"] / found["code"]
-    silent = ds["silent"].isel(tied=0, weight_decay=0, steps=-1, seed=0).transpose("alpha", "n_hidden")
     text = (
         f"At the source's settings (n = {size}, tied, decay {float(ds['weight_decay'][0]):g}, "
         f"{int(ds['steps'][-1])} steps of {ds.attrs['batch']}) the loss over m = "
@@ -329,15 +328,15 @@ def _show_public(ds: xr.Dataset) -> Shown:
         "are no power of the width: with few neurons many outputs are silent, which their own feature does "
         "not turn on at any value, while the decay keeps the rows long that others hear."
     )
+    local = {name: -np.diff(np.log(found[name])) / np.diff(np.log(ms)) for name in ("trained", "code")}
     rows = [
         [f"{float(a):g}", *(_cell(slopes[name][k], ".3f") for name in found)]
-        + [_cell(one, ".2f") for one in -np.diff(np.log(found["trained"][k])) / np.diff(np.log(ms))]
-        + [_cell(one, ".2f") for one in -np.diff(np.log(found["code"][k])) / np.diff(np.log(ms))]
-        + [", ".join(f"{float(one):.0%}" for one in silent.values[k])]
+        + [_cell(one, ".2f") for each in local.values() for one in each[k]]
+        + [", ".join(f"{float(one):.0%}" for one in runs["silent"].values[k])]
         for k, a in enumerate(ds["alpha"].values)
     ]
-    local = [f"m {x} to {y}" for x, y in itertools.pairwise(ms)]
-    columns = ["alpha", *found, *(f"{name}, {one}" for name in ("trained", "code") for one in local)]
+    steps = [f"m {x} to {y}" for x, y in itertools.pairwise(ms)]
+    columns = ["alpha", *found, *(f"{name}, {one}" for name in local for one in steps)]
     columns.append(f"silent, m = {', '.join(str(m) for m in ms)}")
     return Shown(text, (), [Table("Exponents at the source's settings", columns, rows, "")])
 
