@@ -151,6 +151,9 @@ def _unequal() -> Iterator[Job]:
         what = f"pairs at p = {p:g}, ratio {ratio:g}"
         yield Job(f"unequal_groups_{name}", what, "unequal.groups", trained | place)
         yield Job(f"unequal_blocks_{name}", f"{what}: codes", "unequal.blocks", solved | place)
+    longer = {"cases": [["synchronous", 0.5, 0.4, 0.125]], "sizes": [64, 128], "seeds": [8, 9, 10, 11]}
+    long_runs = trained | longer | {"steps": [60_000]}
+    yield Job("unequal_groups_long", "one case of pairs, three times as long", "unequal.groups", long_runs)
     yield Job("unequal_polished", "pairs by exact descent", "unequal.polished", {"cases": cases})
     words = {"n_hidden": [2], "decays": [0], "seeds": [0, 1], "steps": 1500, "starts": 0}
     yield Job("unequal_tables", "words around a circle", "unequal.tables", words)
