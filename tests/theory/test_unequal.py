@@ -1,13 +1,16 @@
 """Capacities, the window and the bound for features that differ: against definitions and exact losses."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import integrate, optimize
 
 from superposition.solvers import loss
 from superposition.theory import codes, rug, unequal
-from superposition.theory.features import Features
-from superposition.theory.unequal import bounds
+from superposition.theory.features import Features, exclusive, parent_child, synchronous
+from superposition.theory.unequal import bounds, priority
+from superposition.theory.unequal.blocks import table
 
 
 def drawn(rng, n, **more):
@@ -250,6 +253,68 @@ def test_the_weights_of_the_priority_code_tend_to_its_loss():
     np.testing.assert_array_equal(b, 0.0)
 
 
+def silenced(law, planes, most=1.0):
+    """Loss of planes of features by priority, over all patterns; an output loses `most` variances at most."""
+    patterns, chances = table(law)
+    total = 0.0
+    for plane in planes:
+        for i, j in enumerate(plane):
+            heard = plane[(i == len(plane) - 1 and i > 2) : max(i - 1, 0)]
+            lost = chances @ (patterns[:, j] * patterns[:, heard].any(axis=1)) / 3
+            worth = law.importance[j] * law.scale[j] ** 2
+            total += worth * min(lost, most * (law.p[j] / 3 - law.p[j] ** 2 / 4))
+    return total / law.n_features
+
+
+def groups_of_eight():
+    """Pairs of three kinds, three that are on together, and features alone, of several p, scales, weights."""
+    p = [0.2, 0.2, 0.1, 0.1, 0.3, 0.12, 0.1, 0.05]
+    scale, importance = np.array([1, 1, 2, 0.5, 1, 1, 1, 3]), np.array([1, 1, 1, 1, 0.2, 1, 1, 1])
+    yield Features(8, p, scale=scale, groups=[exclusive([4, 1], [0.3, 0.2])])
+    yield Features(8, p, scale=scale, groups=[synchronous([2, 3, 6], 0.1), exclusive([0, 7], [0.2, 0.05])])
+    yield Features(
+        8, p, scale=scale, importance=importance, groups=[parent_child(4, [5, 7], 0.3, [0.4, 0.1])]
+    )
+    for kind in (exclusive, synchronous):
+        yield unequal.repeated(Features(2, 0.1, groups=[unequal.weakened(kind([0, 1], 0.1), 0.5)]), 4)
+
+
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_the_priority_loss_of_groups_counts_patterns_and_their_weights_tend_to_it(m):
+    for law in groups_of_eight():
+        _, held, planes = priority._best(law, m)
+        assert sorted([*held, *np.concatenate(planes)]) == list(range(8))
+        assert unequal.priority_loss(law, m) == pytest.approx(silenced(law, planes), rel=1e-13)
+        limit = silenced(law, planes, most=np.inf)  # these weights drop nothing
+        off = []
+        for reach in (1e5, 1e8):
+            W_out, W_in, b = unequal.priority_weights(law, m, reach)
+            off.append(loss.exact_loss(W_out @ W_in, b, law, tol=1e-5).loss / limit - 1)
+        assert -1e-4 < off[1] < max(off[0] / 3, 1e-4), (m, off)
+
+
+def test_no_order_of_a_plane_is_better_for_pairs_alike():
+    """All 720 orders of three pairs; with an independent table pairs are as if there were none."""
+    for kind in (exclusive, synchronous):
+        for strength in (0.0, 0.5, 1.0):
+            law = unequal.repeated(
+                Features(2, 0.1, groups=[unequal.weakened(kind([0, 1], 0.1), strength)]), 3
+            )
+            best = min(silenced(law, [list(order)]) for order in itertools.permutations(range(6)))
+            assert unequal.priority_loss(law, 2) == pytest.approx(best, rel=1e-13)
+    assert best < unequal.priority_loss(Features(6, 0.1), 2)
+
+
+def test_groups_share_planes_where_that_is_better():
+    """What excludes each other fills a plane and loses nothing; three that are on together are kept apart."""
+    alone = [exclusive(range(5 * g, 5 * g + 5), 0.2) for g in range(3)]
+    assert unequal.priority_loss(Features(15, 0.2, groups=alone), 6) == 0
+    together = [synchronous(range(3 * g, 3 * g + 3), 0.05) for g in range(4)]
+    law = Features(12, 0.05, groups=together)
+    same_plane = silenced(law, np.arange(12).reshape(2, 6))
+    assert unequal.priority_loss(law, 4) < 0.6 * same_plane
+
+
 def test_window_shares_are_integrals_of_nothing_else():
     """The leading order sigma² g(p): E of both losses as sigma → 0, by quadrature of the definition."""
     p, sigma = 0.01, 1e-4
@@ -289,6 +354,8 @@ GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
         (lambda: unequal.loss_bound(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
         (lambda: unequal.priority_loss(Features(3, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
         (lambda: unequal.priority_loss(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
+        (lambda: unequal.priority_loss(0.1, 2), r"`law` must be a Features.*0.1"),
+        (lambda: unequal.priority_loss(Features(3, 0.1, exactly=1), 2), r"`law` must not.*exactly.*got 1"),
         (lambda: unequal.priority_weights(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
         (lambda: unequal.priority_weights(Features(3, 0.1), 2, 0.5), r"`reach`.*got 0.5"),
     ],

@@ -1,15 +1,23 @@
-r"""Priority codes of features that differ: an upper bound of the least loss at every n_features.
+r"""Priority codes of features that differ, or depend on each other: an upper bound at every n_features.
 
 Two dimensions hold any number of features, sorted by priority (`theory.codes.priority`): in the limit of a
 wide spread of lengths an output is exact unless a feature before it is on that it is not orthogonal to, which
 are all but the one before it, for the last one also the first. It then loses x_i² at most. So output i of a
-block loses
+plane loses
 
-.. math:: I_i s_i^2 \frac{p_i}{3} \Big(1 - \prod_j (1 - p_j)\Big) .
+.. math:: I_i s_i^2 \frac13 P(\text{i is on, and so is a feature that silences it}),
 
-With P the sum of p in a block the sum over the block is about P²/6 for rare features of one weight. For m/2
-blocks of one load that is (number on)²/(3 m): the window's law without its logarithm.
+for independent features :math:`I_i s_i^2 \frac{p_i}{3} (1 - \prod_j (1 - p_j))`. With P the sum of p in a
+plane the sum over the plane is about P²/6 for rare features of one weight. For m/2 planes of one load that is
+(number on)²/(3 m): the window's law without its logarithm.
+
+**Groups.** That formula takes any joint law of on and off. Features that exclude each other do not silence
+each other, so that a plane that holds all of them loses nothing; pairs that are on together silence the rest
+once where two others do so twice, and are next to each other, where they do not silence each other. So a
+plane holds groups rather than features, and the order inside it is searched for.
 """
+
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,24 +25,30 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray
 from ..features import Features
-from .capacity import independent_uniform
+from ..kernels import kernel
 
 __all__ = ["priority_loss", "priority_weights"]
 
+IntArray = npt.NDArray[np.int64]
+
 # Numbers of kept features that are tried before neighbours are.
 _TRIED = 25
+# Features of a plane whose order is searched for, where features are not independent.
+_SWAPPED = 64
 
 
 def priority_loss(law: Features, n_hidden: int) -> float:
     """Loss of a code of features kept exactly and priority codes of two dimensions, of one load.
 
     Features are sorted by p times the root of importance times scale². The first ones are kept, the rest is
-    dealt to the planes in turn and back; how many are kept is searched for.
+    dealt to the planes in turn and back; how many are kept is searched for. Groups are dealt as a whole, or
+    feature by feature, which is better; in planes of up to 64 features neighbours are swapped while the loss
+    falls.
 
     Parameters
     ----------
     law : Features
-        Law of independent features with values uniform on [0, scale].
+        Values uniform on [0, scale]; independent features, or groups.
     n_hidden : int
         At least 1.
 
@@ -47,17 +61,23 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     Raises
     ------
     ValueError
-        If an argument is out of range, or features are not independent or not uniform.
+        If an argument is out of range, features are not uniform, or `law` is given exactly so many on.
 
     See Also
     --------
-    loss_bound : From below.
+    loss_bound : From below, for independent features.
 
     Examples
     --------
     >>> from superposition.theory import codes
     >>> round(priority_loss(Features(80, 0.01), 20), 9), round(codes.priority_loss(0.01, 8), 9)
     (8.2094e-05, 8.2094e-05)
+
+    One feature of four is on, or none, in each of two planes:
+
+    >>> from superposition.theory.features import exclusive
+    >>> priority_loss(Features(8, 0.2, groups=[exclusive(range(4), 0.2), exclusive(range(4, 8), 0.2)]), 4)
+    0.0
     """
     return _best(law, n_hidden)[0]
 
@@ -85,7 +105,7 @@ def priority_weights(
     Raises
     ------
     ValueError
-        If an argument is out of range, or features are not independent or not uniform.
+        If an argument is out of range, features are not uniform, or `law` is given exactly so many on.
 
     Examples
     --------
@@ -94,20 +114,13 @@ def priority_weights(
     (array([1., 1., 1., 1.]), array([1.   , 0.1  , 0.01 , 0.001]))
     """
     reach = arguments.number("reach", reach, 1, 1e12)
-    _, order, kept = _best(law, n_hidden)
-    n, m = order.size, int(n_hidden)
+    _, held, planes = _best(law, n_hidden)
+    n, m, kept = law.n_features, int(n_hidden), held.size
     arguments.fits("n_hidden", n_hidden, 2 * n * m)
     W_out, W_in, b = np.zeros((n, m)), np.zeros((m, n)), law.mean.copy()
-    held = order[:kept]
     W_out[held, np.arange(kept)] = W_in[np.arange(kept), held] = 1.0
     b[held] = 0.0
-    planes = (m - kept) // 2
-    if planes == 0:
-        return W_out, W_in, b
-    depth, place = np.divmod(np.arange(n - kept), planes)
-    plane = np.where(depth % 2 == 0, place, planes - 1 - place)  # there and back, as in `_total`
-    for one in range(planes):
-        these = order[kept:][plane == one]
+    for one, these in enumerate(planes):
         k = these.size
         first = max(k - 2, 2)  # in the first quadrant; then one at 180 and one at 270 degrees
         angle = np.append(np.linspace(0.0, 0.5 * np.pi, first), [np.pi, 1.5 * np.pi])[:k]
@@ -121,21 +134,73 @@ def priority_weights(
     return W_out, W_in, b
 
 
-def _best(law: Features, n_hidden: int) -> tuple[float, npt.NDArray[np.intp], int]:
-    """Return the loss of the best code, the features by priority, and how many are kept."""
-    features = independent_uniform(law)
-    m = arguments.integer("n_hidden", n_hidden, 1)
-    weight = features.importance * features.scale**2
-    order = np.argsort(-features.p * np.sqrt(weight), kind="stable")
-    p, w = features.p[order], weight[order]
-    if m >= p.size:
-        return 0.0, order, p.size
-    found: dict[int, float] = {}
+class _Dealer:
+    """Deals the features of a law to planes, and takes what they lose there."""
 
-    def total(kept: int) -> float:
+    def __init__(self, law: Features) -> None:
+        if not isinstance(law, Features):
+            raise ValueError(f"`law` must be a Features; got {arguments.shown(law)}.")
+        if law.values != "uniform":
+            raise ValueError(f"`law` must have uniform values; got {law.values!r}.")
+        if law.exactly is not None:
+            raise ValueError(f"`law` must not be given exactly so many on; got {law.exactly}.")
+        n, p = law.n_features, law.p
+        self.weight = law.importance * law.scale**2
+        self.dropped = self.weight * (p / 3.0 - p**2 / 4.0)
+        self.order = np.argsort(-p * np.sqrt(self.weight), kind="stable")
+        self.grouped = bool(law.groups)
+        # the group of each feature, or one of its own, its column there, and the rows of each group
+        members = np.concatenate([np.empty(0, np.int64), *(one[0] for one in law.groups)])
+        alone = np.delete(np.arange(n), members)
+        sizes = [len(chances) for _, _, chances in law.groups] + [2] * alone.size
+        rows = np.append(0, np.cumsum(sizes))
+        group, column = np.empty(n, np.int64), np.zeros(n, np.int64)
+        group[alone] = len(law.groups) + np.arange(alone.size)
+        patterns = np.zeros((rows[-1], max([1] + [one[0].size for one in law.groups])), np.int64)
+        chances = np.empty(rows[-1])
+        first = rows[len(law.groups)]
+        patterns[first + 1 :: 2, 0] = 1
+        chances[first::2], chances[first + 1 :: 2] = 1.0 - p[alone], p[alone]
+        for g, (members, table, chance) in enumerate(law.groups):
+            group[members], column[members] = g, np.arange(members.size)
+            patterns[rows[g] : rows[g + 1], : members.size], chances[rows[g] : rows[g + 1]] = table, chance
+        self.table = group, column, rows, patterns, chances
+
+    def deal(self, kept: int, planes: int, together: bool) -> tuple[IntArray, IntArray]:
+        """Deal features in turn and back, groups as a whole or not; return them and where planes start."""
+        rest = self.order[kept:]
+        units = self.table[0][rest] if together else rest
+        _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+        turn, place = np.divmod(np.argsort(np.argsort(first))[unit], planes)
+        plane = np.where(turn % 2 == 0, place, planes - 1 - place)
+        by_plane = np.lexsort((turn, plane))
+        return rest[by_plane], np.searchsorted(plane[by_plane], np.arange(planes + 1))
+
+    def total(self, kept: int, planes: int) -> tuple[float, IntArray, IntArray]:
+        """Return the total loss with so many features kept, the others by plane, and where planes start."""
+        if planes == 0:
+            rest = self.order[kept:]
+            return float(self.dropped[rest].sum()), rest, np.zeros(1, np.int64)
+        found = []
+        for together in (True, False) if self.grouped else (False,):
+            flat, starts = self.deal(kept, planes, together)
+            swapped = _SWAPPED if self.grouped else 0
+            loss = _total(flat, starts, self.weight, self.dropped, self.table, swapped)
+            found.append((loss, flat, starts))
+        return min(found, key=lambda one: one[0])
+
+
+def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
+    """Return the loss of the best code, the features that are kept, and those of each plane by priority."""
+    dealer = _Dealer(law)
+    n, m = law.n_features, arguments.integer("n_hidden", n_hidden, 1)
+    if m >= n:
+        return 0.0, dealer.order, []
+    found: dict[int, tuple[float, IntArray, IntArray]] = {}
+
+    def total(kept: int) -> None:
         if kept not in found:
-            found[kept] = _total(p, w, kept, (m - kept) // 2)
-        return found[kept]
+            found[kept] = dealer.total(kept, (m - kept) // 2)
 
     tried = np.unique(np.round(m * np.linspace(0.0, 1.0, _TRIED) ** 2)).astype(int)
     tried = np.unique(tried - (m - tried) % 2)  # no dimension is left over, but one where m is odd and 1
@@ -144,32 +209,93 @@ def _best(law: Features, n_hidden: int) -> tuple[float, npt.NDArray[np.intp], in
     step = m
     while step > 1:  # neighbours of the best, ever nearer
         step //= 2
-        best = min(found, key=lambda one: found[one])
+        best = min(found, key=lambda kept: found[kept][0])
         for near in (best - 2 * step, best + 2 * step):
             if 0 <= near <= m:
                 total(near)
-    kept = min(found, key=lambda one: found[one])
-    return found[kept] / features.n_features, order, kept
+    kept = min(found, key=lambda kept: found[kept][0])
+    loss, flat, starts = found[kept]
+    planes = [flat[start:end] for start, end in pairwise(starts)]
+    return loss / n, dealer.order[:kept], planes
 
 
-def _total(p: FloatArray, w: FloatArray, kept: int, planes: int) -> float:
-    """Return the total loss of features sorted by priority, the first so many of which are kept."""
-    p, w = p[kept:], w[kept:]
-    dropped = w * (p / 3.0 - p**2 / 4.0)
-    if planes == 0:
-        return float(dropped.sum())
-    depth = -(-p.size // planes)
-    rows, chance = np.zeros((depth, planes)), np.zeros((depth, planes))
-    rows.ravel()[: p.size], chance.ravel()[: p.size] = w, p
-    # there and back, so that loads are alike
-    rows[1::2], chance[1::2] = rows[1::2, ::-1].copy(), chance[1::2, ::-1].copy()
-    silent = np.ones((depth + 2, planes))
-    silent[2:] = np.cumprod(1.0 - chance, axis=0)
-    lost = 1.0 - silent[:depth]
-    lost[:2] = 0.0
-    if depth >= 4:  # the last one is orthogonal to the first as well
-        size = np.sum(chance > 0.0, axis=0)
-        last, plane = size - 1, np.arange(planes)
-        others = np.where(chance[0] < 1.0, silent[last, plane] / np.maximum(1.0 - chance[0], 1e-300), 1.0)
-        lost[last, plane] = np.where(size >= 4, 1.0 - others, lost[last, plane])
-    return float(np.sum(np.minimum(rows * chance / 3.0 * lost, rows * (chance / 3.0 - chance**2 / 4.0))))
+Table = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
+Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
+
+
+@kernel
+def _silence(j: int, count: int, table: Table, work: Work) -> int:
+    """Let feature j silence: mark patterns of its group, and their chance; return how many groups do."""
+    (group, column, rows, patterns, chances), (marked, some, heard) = table, work
+    g = group[j]
+    if some[g] < 0.0:
+        heard[count] = g
+        count += 1
+    some[g] = 0.0
+    for row in range(rows[g], rows[g + 1]):
+        if patterns[row, column[j]]:
+            marked[row] = True
+        if marked[row]:
+            some[g] += chances[row]
+    return count
+
+
+@kernel
+def _clear(plane: IntArray, table: Table, work: Work) -> int:
+    """Let no feature of a plane silence."""
+    (group, _, rows, _, _), (marked, some, _) = table, work
+    for j in plane:
+        marked[rows[group[j]] : rows[group[j] + 1]] = False
+        some[group[j]] = -1.0
+    return 0
+
+
+@kernel
+def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
+    """Return the total loss of the features of a plane, by priority."""
+    (group, column, rows, patterns, chances), (marked, some, heard) = table, work
+    k, total = plane.size, 0.0
+    count = _clear(plane, table, work)
+    for i in range(k):
+        if i > 1:
+            count = _silence(plane[i - 2], count, table, work)
+        if i > 2 and i == k - 1:  # the last one is orthogonal to the first as well
+            count = _clear(plane, table, work)
+            for j in plane[1 : i - 1]:
+                count = _silence(j, count, table, work)
+        g, own, lost, others = group[plane[i]], 0.0, 0.0, 0.0
+        for row in range(rows[g], rows[g + 1]):
+            if patterns[row, column[plane[i]]]:
+                if marked[row]:
+                    lost += chances[row]
+                else:
+                    own += chances[row]
+        for one in heard[:count]:
+            if one != g:
+                others += (1.0 - others) * some[one]
+        total += min(weight[plane[i]] * (lost + own * others) / 3.0, dropped[plane[i]])
+    return total
+
+
+@kernel
+def _total(
+    flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
+) -> float:
+    """Return the total loss of all planes; those of at most so many features are brought in order."""
+    work = np.empty(table[4].size, np.bool_), np.empty(table[2].size), np.empty(table[2].size, np.int64)
+    total = 0.0
+    for one in range(starts.size - 1):
+        plane = flat[starts[one] : starts[one + 1]]
+        best = _plane(plane, weight, dropped, table, work)
+        better = plane.size <= swapped
+        while better:
+            better = False
+            for i in range(plane.size - 1):
+                plane[i], plane[i + 1] = plane[i + 1], plane[i]
+                loss = _plane(plane, weight, dropped, table, work)
+                if loss < best * (1.0 - 1e-12):
+                    best, better = loss, True
+                else:
+                    plane[i], plane[i + 1] = plane[i + 1], plane[i]
+        total += best
+    return total
