@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from superposition.solvers.loss import exact_gradient, exact_loss
 from superposition.solvers.minimise import minimise
-from superposition.theory.features import Features
+from superposition.theory import unequal
+from superposition.theory.features import Features, synchronous
 from superposition.validate import audit
 from superposition.validate.audit import models, page
 from superposition.validate.cli import main
@@ -291,6 +292,30 @@ def test_many_features_are_set_beside_codes():
     assert found.represented == 64
     np.testing.assert_allclose(found.dimensionality, 0.5)
     assert found.lower_bound < found.best_known < found.loss < found.zero_loss
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_features_that_differ_are_set_beside_priority_codes_and_their_bound(tied):
+    """A tied model is set beside the best features, kept exactly."""
+    law, rng = unequal.power_law(1.0, 10, 0.5), np.random.default_rng(0)
+    start = rng.normal(size=(10, 3)) / 3
+    weights = audit.Weights(start, start.T if tied else rng.normal(size=(3, 10)) / 3, np.zeros(10))
+    (found,) = audit.audit(weights, law, steps=0).models
+    assert 0 < found.lower_bound == unequal.loss_bound(law, 3) < found.best_known < found.loss
+    if tied:
+        assert found.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14)
+        assert found.best_name == "the 3 features that matter most, the others dropped"
+    else:
+        assert found.best_known == unequal.priority_loss(law, 3)
+        assert found.best_name.startswith("planes by priority")
+
+
+def test_pairs_that_are_on_together_are_set_beside_a_code_of_theirs():
+    law = unequal.repeated(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 4)
+    near = audit.Weights(*unequal.priority_weights(law, 2, 1e5))
+    (found,) = audit.audit(near, law, steps=0, starts=0).models
+    assert found.best_known == unequal.priority_loss(law, 2) < found.loss < 2 * found.best_known
+    assert found.lower_bound == 0  # that of independent features does not hold here
 
 
 def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):

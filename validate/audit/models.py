@@ -16,6 +16,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.relu import feature_dimensionality
+from ...theory.unequal import loss_bound, priority_loss
 from .layouts import Weights, recognise
 from .read import state_of
 from .results import SAME, Audit, Audited
@@ -51,7 +52,7 @@ class _Known:
 
 
 def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.random.Generator) -> _Known:
-    """Return the least known loss, what has it, the lower bound of `theory.codes`, the rug's loss."""
+    """Return the least known loss, what has it, the proved lower bound, the rug's loss."""
     known = [(np.inf, "nothing")]
     lower, rug = 0.0, np.nan
     found = minimise(n, m, law, tied=tied, starts=starts, rng=rng) if starts and n <= _SEARCH else None
@@ -63,6 +64,15 @@ def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.rando
         if found is None:  # a mixture of codes need not be possible with few features
             name = f"{' and '.join(dict.fromkeys(names))}, in the limit of many features"
             known.append((unit * float(codes.loss), name))
+    elif found is None and law.exactly is None and m < n:
+        of_dropped = np.sort(law.importance * law.variance)[: n - m]
+        known.append((float(of_dropped.sum() / n), f"the {m} features that matter most, the others dropped"))
+        if law.values == "uniform" and not tied:
+            known.append(
+                (priority_loss(law, m), "planes by priority, in the limit of very different lengths")
+            )
+        if law.values == "uniform" and law.independent:
+            lower = loss_bound(law, m)
     if found is not None:
         known.append((found.loss, f"the least of {found.starts} descents"))
         lower = max(lower, found.certificate.lower_bound)
@@ -247,8 +257,10 @@ def audit(
     Notes
     -----
     Tied models are compared with tied ones. The best known loss of alike features is that of the envelope of
-    codes (`solvers.codes.envelope`) in the limit of many features; where there is a search it is that of the
-    search. Instances of one size and law share the search, and what descent from any of them reaches.
+    codes (`solvers.codes.envelope`) in the limit of many features; of features that differ or depend on each
+    other that of `theory.unequal.priority_loss`, for tied models that of keeping as many as there are
+    neurons. Where there is a search it is that of the search. Instances of one size and law share the
+    search, and what descent from any of them reaches.
 
     A bias that a file leaves out is assumed to be that of least loss beside the weights.
 
