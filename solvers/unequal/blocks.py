@@ -7,7 +7,7 @@ L-BFGS-B with the exact gradient, from many starts. The least over mixtures of b
 convex hull of loss over capacity, which the slopes of chords find.
 """
 
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,11 @@ _CORNER = 1e-9
 _SLOPE = 1e-6
 # Steps of a descent at most, those of the first one from each start, and how many of these go on.
 _STEPS, _FIRST, _POOL = 500, 60, 5
+# Prices that are tried at most.
+_PRICES = 60
+
+# Capacity per feature, loss, and the variables of a descent.
+State = tuple[float, float, FloatArray]
 
 
 @result
@@ -248,7 +253,7 @@ class _Search:
         self.pool: list[FloatArray] = []
         self.status = Status.CONVERGED
 
-    def best(self, price: float, *, anew: bool = False) -> tuple[float, float, FloatArray]:
+    def best(self, price: float, *, anew: bool = False) -> State:
         """Return capacity, loss and state of the least Lagrangian at a price, from the pool or all starts."""
         problem, begin = self.problem, self.pool
         if anew:  # the best of all starts join the pool and go on
@@ -270,23 +275,47 @@ class _Search:
                 kept.append((level, capacity, x))
         return [one[2] for one in kept]
 
-    def chord(self, ratio: float, ends: tuple[Any, Any]) -> tuple[Any, Any, float]:
-        """Return the states on both sides of a ratio and the slope of the hull there."""
-        low, high = ends
-        for _ in range(60):
-            price = (low[1] - high[1]) / (high[0] - low[0])
-            found = self.best(price, anew=not self.pool)
-            if abs(found[0] - ratio) <= _CORNER:  # a corner of the hull, where many prices are right
-                return found, found, price
-            if self.gained(low, found, price) <= 0.0:
-                break
-            low, high = (found, high) if found[0] < ratio else (low, found)
-        return low, high, price
+    def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
+        """Return the states on both sides of a ratio on the lower hull of all that are found, and a price.
 
-    def gained(self, low: Any, found: Any, price: float) -> float:
+        The price is the slope of the hull; at a corner, where many are right, one between those beside it.
+        """
+        states, price = list(ends), 0.0
+        for _ in range(_PRICES):
+            low, _, price = _chord(states, ratio)
+            found = self.best(price, anew=not self.pool)
+            if self.gained(low, found, price) <= 0.0:
+                # codes that are no minima at the first prices may be best at the last
+                found = self.best(price, anew=True)
+                if self.gained(low, found, price) <= 0.0:
+                    break
+            states.append(found)
+        return _chord(states, ratio)
+
+    def gained(self, low: State, found: State, price: float) -> float:
         """Return by how much a state is below a chord, beyond what is rounding."""
         gain = low[1] + price * low[0] - found[1] - price * found[0]
         return float(gain - self.problem.closed * self.problem.unit)
+
+
+def _chord(states: list[State], ratio: float) -> tuple[State, State, float]:
+    """Return the neighbours of a ratio on the lower hull of states, one twice at a corner, and a price."""
+    left = [one for one in states if one[0] < ratio - _CORNER]
+    right = [one for one in states if one[0] > ratio + _CORNER]
+
+    def at(pair: tuple[State, State]) -> float:
+        """Return the loss of a mixture at the ratio."""
+        (low, best, _), (high, least, _) = pair
+        return best - (best - least) * (ratio - low) / (high - low)
+
+    low, high = min(product(left, right), key=at)
+    inside = [one for one in states if abs(one[0] - ratio) <= _CORNER]
+    corner = min(inside, key=lambda one: one[1], default=None)
+    if corner is None or at((low, high)) < corner[1]:
+        return low, high, (low[1] - high[1]) / (high[0] - low[0])
+    steep = min((one[1] - corner[1]) / (ratio - one[0]) for one in left)
+    flat = max((corner[1] - one[1]) / (one[0] - ratio) for one in right)
+    return corner, corner, float(np.sqrt(steep * flat)) if flat > 0.0 else steep / 2.0
 
 
 def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
@@ -364,17 +393,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     zero, q, planes = np.zeros((problem.k, problem.k)), problem.q, np.zeros(len(problem.planes))
     nothing = 0.0, problem.unit, problem.start(zero, np.zeros(q), planes, 0.0)
     everything = most, 0.0, problem.start(np.eye(problem.k), np.ones(q), planes, 0.0)
-    ends = nothing, everything
-    for _ in range(5):
-        low, high, price = search.chord(ratio, ends)
-        # codes that are no minima at the first prices may be best at the last
-        again = search.best(price, anew=True)
-        if search.gained(low, again, price) <= 0.0:
-            break
-        if abs(again[0] - ratio) <= _CORNER:
-            low = high = again
-            break
-        ends = (again, everything) if again[0] < ratio else (nothing, again)
+    low, high, price = search.hull(ratio, nothing, everything)
     near = np.abs(low[2] - high[2]).max() < 1e-2
     share = (ratio - low[0]) / (high[0] - low[0]) if high[0] > low[0] else 0.0
     if near:  # one kind: on the way between two states of one branch

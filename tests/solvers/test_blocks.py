@@ -7,7 +7,7 @@ from superposition.solvers import rug
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.solvers.unequal import block_optimum, realise_blocks
-from superposition.solvers.unequal.blocks import _Problem
+from superposition.solvers.unequal.blocks import _chord, _Problem
 from superposition.theory.codes import antipodal_loss, antipodal_optimum, loss_bound
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 from superposition.theory.unequal import block_capacities, block_losses, repeated, weakened
@@ -70,6 +70,38 @@ def test_the_price_is_the_slope_and_the_gap_is_closed():
     low, middle, high = (block_optimum(Features(1, P), ratio) for ratio in (0.48, 0.5, 0.52))
     assert (low.loss - high.loss) / 0.04 == pytest.approx(middle.price, rel=2e-3)  # curvature: (0.02)²
     assert all(abs(one.gap) < 1e-12 and one.status.good for one in (low, middle, high))
+
+
+def test_at_a_corner_the_price_lies_between_the_slopes_and_the_gap_is_closed():
+    """Where all blocks keep one direction exactly, more neurons gain less than fewer lose."""
+    below, best, above = (
+        block_optimum(_pair(exclusive([0, 1], P), 0.5), at, starts=1) for at in (0.49, 0.5, 0.51)
+    )
+    (part,) = best.parts
+    np.testing.assert_allclose(np.sort(part.capacities), [0, 1], atol=1e-9)
+    assert (best.loss - above.loss) / 0.01 <= best.price <= (below.loss - best.loss) / 0.01
+    assert abs(best.gap) < 1e-12
+
+
+@pytest.mark.slow
+def test_the_gap_is_closed_at_a_corner_of_two_pairs_whose_weights_grow():
+    best = block_optimum(repeated(_pair(synchronous([0, 1], P)), 2), 0.25, starts=0)
+    assert abs(best.gap) < 1e-8 * best.loss
+
+
+def test_chords_are_of_the_lower_hull():
+    none = np.zeros(0)
+    ends, corner = [(0.0, 1.0, none), (1.0, 0.0, none)], (0.5, 0.2, none)
+    low, high, price = _chord([*ends, (0.4, 0.5, none), corner, (0.45, 0.4, none)], 0.3)
+    assert (low[0], high[0]) == (0, 0.5)
+    assert price == pytest.approx(1.6)
+    low, high, price = _chord([*ends, corner, (0.9, 0.15, none)], 0.5)
+    assert low is high is corner
+    assert 0.4 < price < 1.6
+    low, high, price = _chord([*ends, (0.5, 0.6, none)], 0.5)  # above the hull: no corner
+    assert (low[0], high[0], price) == (0, 1, 1)
+    low, high, price = _chord([(0.0, 1.0, none), (0.5, 0.0, none), ends[1]], 0.5)  # nothing is lost
+    assert (low[0], high[0], price) == (0.5, 0.5, 1)
 
 
 def test_the_gradient_is_that_of_the_lagrangian():
