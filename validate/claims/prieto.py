@@ -10,6 +10,7 @@ import xarray as xr
 
 from ...solvers.unequal import block_optimum
 from ...theory.features import Features, exclusive, synchronous
+from ..experiment import span
 from ..unequal.tables import constructive
 from .ledger import Evidence, claim, evidence, experiment, numeric, says
 
@@ -28,7 +29,7 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
         "Interference is constructive where sum_{j!=i} M_ij S_ij > 0: what the others add to output i goes "
         "with feature i. Words around a circle, tied models of least exact loss: the other words add "
         f"{least:.0%} or more of tr(M S); trained without decay {added:.0%} or more. Of two features that "
-        f"are on together (p = 0.1, ratio 1/4) the best code of many pairs reads both for each, with "
+        f"are on together (p = 0.1, ratio 1/4) the best code of blocks of one pair reads both for each, with "
         f"weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}.",
         experiment("printed", "least share of others, best", least, ">", 0.3, origin=ds),
         experiment("printed", "least share of others, trained", added, ">", 0.3, origin=ds),
@@ -37,23 +38,27 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("P2", SOURCE, "7", needs=["unequal.blocks"])
-def p2(quick: bool, ds: xr.Dataset) -> Evidence:
+@claim("P2", SOURCE, "7", needs=["unequal.blocks", "unequal.blocks_often"])
+def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset) -> Evidence:
     """left open: when constructive interference and when filtering by the ReLU dominates"""
     kind, strength = ds["kind"].values, ds["strength"].values
     own = ds["coefficients"].sel(pairs=1)
     partner = (own[:, 0, 1] / own[:, 0, 0]).values
     alone = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5, starts=1).loss
-    wide = ds["coefficients"].isel(pairs=-1).values
-    pairs = wide[kind == "synchronous"]
-    mate = (pairs[:, 0, 1] / pairs[:, 0, 0]).min()
-    # weights of two pairs on each other may be skew, w and 1/w: their product is not
-    stranger = (pairs[:, 0, 2:].min(axis=1) * pairs[:, 2, :2].min(axis=1)) / (pairs[:, 0, 0] * pairs[:, 2, 2])
-    p, ratio = float(ds["p"][0]), float(ds["ratio"][0])
     apart = partner[kind == "exclusive"]
+    together = [one.isel(case=one["kind"].values == "synchronous") for one in (ds, often)]
+    wide = np.concatenate([one["coefficients"].isel(pairs=-1).values for one in together])
+    mate = (wide[:, 0, 1] / wide[:, 0, 0]).min()
+    # weights of two pairs on each other may be skew, w and 1/w: their product is not
+    stranger = (wide[:, 0, 2:].min(axis=1) * wide[:, 2, :2].min(axis=1)) / (wide[:, 0, 0] * wide[:, 2, 2])
+    few, many = (
+        one["priority"].min("n_features") / one["predicted"].min("pairs") for one in (ds, together[1])
+    )
+    places = [f"p = {float(one['p'][0]):g}, ratio {float(one['ratio'][0]):g}" for one in (ds, often)]
     return evidence(
-        f"For independent pairs of features with equal p = {p:g} and ratio {ratio:g}, many pairs, and the "
-        "best codes found of blocks of one or two pairs. Weights of the partner over the own one: "
+        f"For independent pairs of features with equal p, at {' and '.join(places)}, and the best codes "
+        "found: of blocks of one or two pairs in the limit of many, and of planes by priority. Weights of "
+        "the partner over the own one, blocks of one pair, in the first place: "
         + "; ".join(f"{a} {s:g}: {w:+.2f}" for a, s, w in zip(kind, strength, partner, strict=True))
         + ". In blocks of two pairs that are on together a direction has one pair at each end: constructive "
         "inside, filtered between, in the same model. That no better codes exist is not proved.",
@@ -65,13 +70,27 @@ def p2(quick: bool, ds: xr.Dataset) -> Evidence:
             numeric("answer", "loss of exclusive pairs at ratio 1/2", alone, "<=", 1e-9),
         ),
         says(
-            "features that are on together take one end of a direction (constructive), and another such pair "
-            "the opposite end (filtered)",
+            "in blocks features that are on together take one end of a direction (constructive), and another "
+            "such pair the opposite end (filtered)",
             experiment("answer", "least weight of the partner / own, on together", mate, ">", 0.3, origin=ds),
             experiment(
                 "answer", "least product of two pairs' weights / own", stranger.min(), ">", 0.5, origin=ds
             ),
-            experiment("answer", "largest weight of another pair", pairs[:, 0, 2:].max(), "<", 0, origin=ds),
+            experiment("answer", "largest weight of another pair", wide[:, 0, 2:].max(), "<", 0, origin=ds),
+        ),
+        says(
+            f"where many features are on ({places[1]}) that is the best code found: priority codes have "
+            f"{span(many, '.2f')} times its loss",
+            experiment(
+                "answer", "least priority code / blocks, many on", float(many.min()), ">", 1, origin=often
+            ),
+        ),
+        says(
+            f"where few are on ({places[0]}) filtering does better: planes in which the first feature that "
+            f"is on silences the others have {span(few, '.2f')} times the loss of blocks",
+            experiment(
+                "answer", "largest priority code / blocks, few on", float(few.max()), "<", 1, origin=ds
+            ),
         ),
     )
 

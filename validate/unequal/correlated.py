@@ -17,7 +17,8 @@ Blocks of features that depend on each other, and on other blocks no more, have 
 block of a projection on the rows. A row pays for what it writes on its block with a normal noise, and the
 best matrices and coefficients follow at one price of capacity. Features that exclude each other share a
 direction at opposite ends, features that are on together on the same side, and two such pairs at
-opposite ends again.
+opposite ends again. Where few features are on, planes in which the first one that is on silences the
+others lose less; training does not find them.
 """
 
 PAIRS = (("exclusive", 0.5), ("exclusive", 1.0), ("synchronous", 0.5), ("synchronous", 1.0))
@@ -49,6 +50,7 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
         )
         made = (ds["constructed"].isel(case=i) / least[i]).mean("matrix")
         ax.plot(ds["n_features"], made, "--", color=f"C{i}", linewidth=0.8)
+        ax.plot(ds["n_features"], ds["priority"].isel(case=i) / least[i], ":", color=f"C{i}", linewidth=1.2)
     ax.axhline(1, color="0.5", linewidth=0.8)
     size_axis(ax, ds["n_features"], ylabel="loss / best code of blocks, in the limit")
     ax.legend()
@@ -100,7 +102,7 @@ def shared(*datasets: xr.Dataset) -> list[xr.Dataset]:
 def merged(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
     """Return the trained losses with those of the codes beside, matrices along a dimension of their own."""
     made = solved["constructed"].rename(seed="matrix")
-    return trained.assign(predicted=solved["predicted"], constructed=made)
+    return trained.assign(predicted=solved["predicted"], constructed=made, priority=solved["priority"])
 
 
 def extrapolated(ds: xr.Dataset) -> xr.DataArray:
@@ -127,9 +129,10 @@ def off_line(trained: xr.Dataset) -> list[tuple[float, float]]:
 def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[float, float, str]]:
     """Return for each case the trained limit over the code's loss, its standard error, and what is found.
 
-    "holds": they differ by `WITHIN` standard errors over the seeds at most; otherwise the trained models are
-    "below" the code, which is not the best then, or "above" it. With four seeds a true equality is missed in
-    one of 17 cases (Student's t, 3 degrees of freedom), in one of four cases with a chance of 0.21.
+    The code is the best of blocks of one or two pairs. "holds": they differ by `WITHIN` standard errors over
+    the seeds at most; otherwise the trained models are "below" the code, which is not the best then, or
+    "above" it. With four seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of
+    freedom), in one of four cases with a chance of 0.21.
     """
     found = []
     limit, code = extrapolated(trained), solved["predicted"].min("pairs")
@@ -157,6 +160,8 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
                 str(at["kind"].values),
                 f"{float(at['strength']):g}",
                 *(f"{float(value):.3g}" for value in at["predicted"]),
+                f"{float(largest['priority']):.3g}",
+                f"{float(solved['built'][i].min()):.3g}",
                 f"{int(largest['n_features'])}",
                 f"{float(largest['constructed'].mean()):.3g}",
                 f"{own[0]:.3g} ± {own[1]:.1g}",
@@ -174,29 +179,41 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
             f"sizes by {off}, in the same order. "
         )
     least = ds["predicted"].min("pairs").values
+    last = ds["trained"].isel(n_features=-1, steps=-1).mean("seed").values
+    first = ds["priority"].isel(n_features=-1).values / least
+    beside = solved["built"].isel(reach=-1).values / last
     ends = [span(polished["polished"].isel(case=i) / least[i], ".3f") for i in range(ds.sizes["case"])]
     text = (
         f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
         f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the "
         f"best code of blocks of one or two pairs, with the standard error over seeds: {'; '.join(said)}. It "
-        f"holds within {WITHIN} standard errors; below, larger blocks share directions, and the code is a "
-        f"bound from above. {bend}Models of {polished.attrs['n_features']} features that go on by the exact "
-        f"gradient end at {'; '.join(ends)} times that code, in the same order. Synchronous features read "
-        "their partner on the same side, and are opposed to features of another pair."
+        f"holds within {WITHIN} standard errors. {bend}Priority codes, where the first feature of a plane "
+        f"that is on silences the others, have {'; '.join(f'{value:.3f}' for value in first)} times the loss "
+        "of these blocks in the limit of very different lengths, in the same order. Built with lengths "
+        f"from 1 to {float(solved['reach'][-1]):g} they have "
+        f"{'; '.join(f'{value:.3f}' for value in beside)} times the loss that "
+        f"training ends at with {int(ds['n_features'][-1])} features. Where that is below 1 "
+        f"(in {int((beside < 1).sum())} of {beside.size} cases) it is the optimiser that differs, and a code "
+        f"that training agrees with is not the best. Models of {polished.attrs['n_features']} features that "
+        f"go on by the exact gradient end at {'; '.join(ends)} times the code of blocks, in the same order. "
+        "Synchronous features read their partner on the same side, and are opposed to features of another "
+        "pair."
     )
     columns = ["pairs", "strength"]
     columns += [f"code, {count} pair{'s' * int(count > 1)}" for count in ds["pairs"].values]
-    columns += ["n", "its matrix of this size", "trained", "trained, limit"]
+    columns += ["priority code", "built", "n", "matrix of blocks", "trained", "trained, limit"]
     columns += ["partner", "opposed"]
     caption = (
         f"Losses per feature; means over {trained.sizes['seed']} seeds with {LEVEL:.0%} intervals, after "
         f"{int(ds['steps'][-1])} steps. Partner: M_ij/M_ii for j the other of the pair. Opposed: "
-        "features with -1/2 or less for some feature of another pair."
+        "features with -1/2 or less for some feature of another pair. Built: the exact loss of a "
+        f"priority code with lengths from 1 to at most {float(solved['reach'].max()):g}."
     )
     figure = Figure(
         "groups",
         "Pairs that exclude each other or are on together",
-        "Dots: trained, over the best code of blocks; dashed: the exact loss of its matrices of that size.",
+        "Dots: trained, over the best code of blocks; dashed: the exact loss of its matrices of that size; "
+        "dotted: priority codes.",
         ds,
         plot_groups,
     )
@@ -205,7 +222,7 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
 
 def show_places(half: xr.Dataset, codes: xr.Dataset, often: xr.Dataset, others: xr.Dataset) -> Shown:
     """Say and show how trained pairs compare with their codes at two more places."""
-    rows, said, count = [], [], 0
+    rows, said, count, lower = [], [], 0, 0
     for trained, solved in (shared(half, codes), shared(often, others)):
         best = solved.isel(pairs=solved["predicted"].argmin("pairs"))
         limit = extrapolated(trained).mean("seed").values
@@ -227,13 +244,14 @@ def show_places(half: xr.Dataset, codes: xr.Dataset, often: xr.Dataset, others: 
                 ]
             )
             count += verdict == "holds"
+        lower += int((solved["priority"].min("n_features") < best["predicted"] * (1 - 1e-9) - TINY).sum())
         said.append(f"p = {span(trained['p'], 'g')}, ratio {span(trained['ratio'], 'g')}")
     text = (
         f"Two more places ({'; '.join(said)}): the limits of trained pairs are within {WITHIN} standard "
         f"errors of the best code of one or two pairs in {count} of {len(rows)} cases. Where they are above, "
         "it is the optimiser that differs: the code's matrices exist, with its loss. At ratio 1/2 a "
         "direction holds two features, and pairs that exclude each other would lose least on one of their "
-        "own, which trained models do not find."
+        f"own, which trained models do not find. Priority codes lose less in {lower} of these cases."
     )
     columns = ["p", "ratio", "pairs", "strength", "code", "trained, limit", "over code"]
     columns += ["partner, code", "partner, trained", "verdict"]

@@ -12,7 +12,7 @@ from ...solvers.unequal import block_optimum, realise_blocks
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, exclusive, synchronous
-from ...theory.unequal import block_capacities, repeated, weakened
+from ...theory.unequal import block_capacities, priority_loss, priority_weights, repeated, weakened
 from ..experiment import from_rows
 from ..training import DROPPED
 from ..training.engine import Model, evaluate, load_torch, new_model, product, run_block
@@ -21,6 +21,7 @@ from ..training.schedule import CONVERGED, learning_rates
 KINDS: dict[str, Callable[..., Any]] = {"exclusive": exclusive, "synchronous": synchronous}
 PEAK = 1e-2  # largest rate of Adam
 OPPOSED = -0.5  # a feature counts as opposed from this share of the diagonal on
+REACHES = 1e4, 1e6, 1e8  # longest over shortest encodings of priority codes that are built
 
 Case = Sequence[Any]  # kind, strength, p, ratio
 
@@ -206,7 +207,7 @@ def run_blocks(
     pairs: Sequence[int] = (1,),
     starts: int = 3,
 ) -> xr.Dataset:
-    """Solve for the best codes of blocks in the limit, and take the exact loss of their matrices.
+    """Solve for the best codes of blocks in the limit; exact losses of matrices of these and priority codes.
 
     Parameters
     ----------
@@ -223,10 +224,11 @@ def run_blocks(
     -------
     xarray.Dataset
         ``predicted``, ``gap`` (case, pairs): losses per feature in the limit, and gaps of the searches;
-        ``coefficients`` (case, pairs, output, feature) of the part that most blocks have, with zeros
-        outside the block; ``dropped`` (case, pairs), the share of the features without capacity;
-        ``constructed`` (case, n_features, seed), exact losses of matrices of these sizes, of the code that
-        has the least.
+        ``coefficients`` (case, pairs, output, feature) of the part that most blocks with neurons have, with
+        zeros outside the block; ``dropped`` (case, pairs), the share of the features without capacity;
+        ``constructed`` (case, n_features, seed), exact losses of matrices of these sizes, of the code of
+        blocks that has the least. ``priority`` (case, n_features), of `theory.unequal.priority_loss`;
+        ``built`` (case, reach), the exact loss of its weights at the smallest size.
 
     Examples
     --------
@@ -239,12 +241,13 @@ def run_blocks(
     predicted, gap, dropped = (np.empty(shape) for _ in range(3))
     coefficients = np.zeros((*shape, most, most))
     constructed = np.empty((len(cases), len(sizes), len(seeds)))
+    priority, built = np.empty((len(cases), len(sizes))), np.empty((len(cases), len(REACHES)))
     for i, (kind, strength, p, ratio) in enumerate(cases):
         law = pair_law(kind, strength, p)
         codes = [block_optimum(repeated(law, count), ratio, starts=starts) for count in pairs]
         for k, code in enumerate(codes):
             predicted[i, k], gap[i, k] = code.loss, code.gap
-            main = max(code.parts, key=lambda part: part.share)
+            main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
             size = len(main.b)
             coefficients[i, k, :size, :size] = main.coefficients
             dropped[i, k] = sum(
@@ -252,7 +255,12 @@ def run_blocks(
             )
         best = int(np.argmin(predicted[i]))
         for j, n in enumerate(sizes):
-            every = repeated(law, n // 2)
+            every, m = repeated(law, n // 2), max(1, round(ratio * n))
+            priority[i, j] = priority_loss(every, m)
+            if n == min(sizes):
+                for k, reach in enumerate(REACHES):
+                    W_out, W_in, b = priority_weights(every, m, reach)
+                    built[i, k] = exact_loss(W_out @ W_in, b, every, tol=1e-5).loss
             for s, seed in enumerate(seeds):
                 block = repeated(law, pairs[best])
                 W_out, W_in, b = realise_blocks(codes[best], block, n // block.n_features, rng=seed)
@@ -264,6 +272,14 @@ def run_blocks(
             "dropped": (("case", "pairs"), dropped),
             "coefficients": (("case", "pairs", "output", "feature"), coefficients),
             "constructed": (("case", "n_features", "seed"), constructed),
+            "priority": (("case", "n_features"), priority),
+            "built": (("case", "reach"), built),
         },
-        {**_coordinates(cases), "pairs": list(pairs), "n_features": sizes, "seed": list(seeds)},
+        {
+            **_coordinates(cases),
+            "reach": list(REACHES),
+            "pairs": list(pairs),
+            "n_features": sizes,
+            "seed": list(seeds),
+        },
     )
