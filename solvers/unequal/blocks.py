@@ -280,17 +280,21 @@ class _Search:
 
         The price is the slope of the hull; at a corner, where many are right, one between those beside it.
         """
-        states, price = list(ends), 0.0
+        states = list(ends)
         for _ in range(_PRICES):
-            low, _, price = _chord(states, ratio)
-            found = self.best(price, anew=not self.pool)
-            if self.gained(low, found, price) <= 0.0:
+            low, high, prices = _chord(states, ratio)
+            found = self.best(prices[0], anew=not self.pool)
+            better = self.gained(low, found, prices[0]) > 0.0
+            for price in () if better else prices:
                 # codes that are no minima at the first prices may be best at the last
                 found = self.best(price, anew=True)
-                if self.gained(low, found, price) <= 0.0:
+                better = self.gained(low, found, price) > 0.0
+                if better:
                     break
+            if not better:
+                break
             states.append(found)
-        return _chord(states, ratio)
+        return low, high, prices[0]
 
     def gained(self, low: State, found: State, price: float) -> float:
         """Return by how much a state is below a chord, beyond what is rounding."""
@@ -298,8 +302,8 @@ class _Search:
         return float(gain - self.problem.closed * self.problem.unit)
 
 
-def _chord(states: list[State], ratio: float) -> tuple[State, State, float]:
-    """Return the neighbours of a ratio on the lower hull of states, one twice at a corner, and a price."""
+def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
+    """Return the neighbours of a ratio on the lower hull of states, one twice at a corner, and prices."""
     left = [one for one in states if one[0] < ratio - _CORNER]
     right = [one for one in states if one[0] > ratio + _CORNER]
 
@@ -312,10 +316,12 @@ def _chord(states: list[State], ratio: float) -> tuple[State, State, float]:
     inside = [one for one in states if abs(one[0] - ratio) <= _CORNER]
     corner = min(inside, key=lambda one: one[1], default=None)
     if corner is None or at((low, high)) < corner[1]:
-        return low, high, (low[1] - high[1]) / (high[0] - low[0])
+        return low, high, [(low[1] - high[1]) / (high[0] - low[0])]
     steep = min((one[1] - corner[1]) / (ratio - one[0]) for one in left)
     flat = max((corner[1] - one[1]) / (one[0] - ratio) for one in right)
-    return corner, corner, float(np.sqrt(steep * flat)) if flat > 0.0 else steep / 2.0
+    if flat <= 0.0:  # nothing is lost at the corner
+        flat = steep / 4.0
+    return corner, corner, [float(steep ** (1.0 - part) * flat**part) for part in (0.5, 0.1, 0.9)]
 
 
 def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:

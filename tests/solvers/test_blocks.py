@@ -92,16 +92,17 @@ def test_the_gap_is_closed_at_a_corner_of_two_pairs_whose_weights_grow():
 def test_chords_are_of_the_lower_hull():
     none = np.zeros(0)
     ends, corner = [(0.0, 1.0, none), (1.0, 0.0, none)], (0.5, 0.2, none)
-    low, high, price = _chord([*ends, (0.4, 0.5, none), corner, (0.45, 0.4, none)], 0.3)
-    assert (low[0], high[0]) == (0, 0.5)
+    low, high, (price, *more) = _chord([*ends, (0.4, 0.5, none), corner, (0.45, 0.4, none)], 0.3)
+    assert (low[0], high[0], more) == (0, 0.5, [])
     assert price == pytest.approx(1.6)
-    low, high, price = _chord([*ends, corner, (0.9, 0.15, none)], 0.5)
+    low, high, (price, *more) = _chord([*ends, corner, (0.9, 0.15, none)], 0.5)
     assert low is high is corner
-    assert 0.4 < price < 1.6
-    low, high, price = _chord([*ends, (0.5, 0.6, none)], 0.5)  # above the hull: no corner
-    assert (low[0], high[0], price) == (0, 1, 1)
-    low, high, price = _chord([(0.0, 1.0, none), (0.5, 0.0, none), ends[1]], 0.5)  # nothing is lost
-    assert (low[0], high[0], price) == (0.5, 0.5, 1)
+    assert 0.4 < more[1] < price < more[0] < 1.6
+    low, high, (price, *more) = _chord([*ends, (0.5, 0.6, none)], 0.5)  # above the hull: no corner
+    assert (low[0], high[0], price, more) == (0, 1, 1, [])
+    low, high, (price, *more) = _chord([(0.0, 1.0, none), (0.5, 0.0, none), ends[1]], 0.5)  # nothing is lost
+    assert low is high
+    assert 0 < price < 2
 
 
 def test_the_gradient_is_that_of_the_lagrangian():
