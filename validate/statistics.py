@@ -16,7 +16,7 @@ from ..theory.arguments import FloatArray, integer, number, vector
 
 __all__ = [
     "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "mean",
-    "measured", "power", "share", "student",
+    "measured", "share", "student",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -166,26 +166,6 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
         return Estimate(float("nan"), 0.0, 1.0, level, 0)
     interval = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
     return Estimate(hits / trials, float(interval.low), float(interval.high), level, int(trials))
-
-
-def power(x: npt.ArrayLike, values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
-    """Return the power of `x` with which positive values go: the slope of a line through the logarithms.
-
-    Parameters
-    ----------
-    x, values : (n,) array_like of float
-        Positive, three or more.
-    level : float, optional
-
-    Examples
-    --------
-    >>> round(power([1, 2, 4, 8], [1.0, 0.5, 0.25, 0.125]).value, 12)
-    -1.0
-    """
-    log_x = np.log(np.asarray(x, dtype=np.float64))
-    fit = stats.linregress(log_x, np.log(np.asarray(values, dtype=np.float64)))
-    half = float(stats.t.isf((1 - level) / 2, log_x.size - 2) * fit.stderr)
-    return _around(float(fit.slope), half, level, log_x.size)
 
 
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:

@@ -210,6 +210,24 @@ def test_the_bound_holds_for_models(seed):
     assert exact >= unequal.loss_bound(law, m)
 
 
+@pytest.mark.parametrize("decades", [2, 20, 100])
+def test_the_bound_is_below_the_priority_code_however_rare_features_are(decades):
+    rng = np.random.default_rng(decades)
+    for _ in range(4):
+        n = int(rng.integers(2, 40))
+        p = np.exp(rng.uniform(-decades * np.log(10), np.log(0.999), n))
+        law = Features(n, p, scale=np.exp(rng.normal(0, 1, n)), importance=rng.uniform(0, 2, n))
+        m = int(rng.integers(1, n))
+        assert 0 <= unequal.loss_bound(law, m) <= unequal.priority_loss(law, m)
+
+
+def test_the_bound_of_rare_features_alike_goes_with_p_squared():
+    """By the closed form of like features, whose mu has an optimum of its own."""
+    limit = float(codes.loss_bound(1e-12, 0.01)) / 1e-24
+    for p in (1e-12, 1e-17, 1e-40, 1e-90):
+        assert unequal.loss_bound(Features(1000, p), 10) / p**2 == pytest.approx(limit, rel=1e-9)
+
+
 @pytest.mark.parametrize(("alpha", "m"), [(0.5, 20), (1.5, 20), (1.0, 170)])
 def test_the_priority_code_is_at_most_3_6_times_the_bound_where_few_are_on(alpha, m):
     law = unequal.power_law(alpha, 200, 0.5)
@@ -352,6 +370,7 @@ GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
         (lambda: unequal.loss_bound(0.1, 2), r"`law` must be a Features of independent.*0.1"),
         (lambda: unequal.loss_bound(Features(3, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
         (lambda: unequal.loss_bound(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
+        (lambda: unequal.loss_bound(Features(3, [0.1, 0.2, 1e-101]), 1), r"`p` must lie in \[1e-100, 1\]"),
         (lambda: unequal.priority_loss(Features(3, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
         (lambda: unequal.priority_loss(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
         (lambda: unequal.priority_loss(0.1, 2), r"`law` must be a Features.*0.1"),

@@ -38,7 +38,9 @@ row i loses w_i D_i x_i/(1 + x_i) or more. For every lambda >= 0 the total is at
 
 The loss of a row is concave in z down to x = 2 beta - 1 and convex below. So the minimum is at z = 0, at z =
 theta or where the slope vanishes in the convex part: with y = (1 + x)/(2 beta), at the root above 1 of y -
-log y = 1/(2 beta) + log(2 beta) - log(w D beta/(lambda theta))/2.
+log y = 1/(2 beta) + log(2 beta) - log(w D beta/(lambda theta))/2. For rare features beta is small and x = 2
+beta y - 1 is lost in rounding. So u = x/beta = log(theta/z) is found, the larger root of u = 2 log(1 + beta u) -
+log(w D beta/(lambda theta)).
 
 Every mu and lambda gives a bound; the function searches for good ones.
 """
@@ -58,6 +60,8 @@ __all__ = ["loss_bound"]
 
 # Classes of features with which mu and lambda are looked for, and values of mu that are tried.
 _CLASSES, _TRIED = 400, 25
+# Below this beta the logarithm's bound is taken without what would cancel.
+_RARE = 1e-3
 
 
 def loss_bound(law: Features, n_hidden: int) -> float:
@@ -66,7 +70,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     Parameters
     ----------
     law : Features
-        Law of independent features with values uniform on [0, scale].
+        Law of independent features with values uniform on [0, scale]; each p 1e-100 at least.
     n_hidden : int
         At least 1.
 
@@ -95,6 +99,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     m = arguments.integer("n_hidden", n_hidden, 1)
     weight = features.importance * features.scale**2
     heard = (weight > 0.0) & (features.p < 1.0)  # what is always on, or of no importance, loses nothing here
+    arguments.probability("p", features.p[heard], low=1e-100)
     p, w = features.p[heard], weight[heard]
     if p.size <= m:
         return 0.0
@@ -173,15 +178,16 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
     if counts @ theta <= m:
         return 0.0
     beta = p * mu / (C * dead)
+    scarce, rare = np.log(w * dead * beta / theta), beta < _RARE
 
     def at(log_price: float) -> Any:
         """Return value less lambda m, and what the z sum to."""
         price = np.exp(log_price)
-        shift = 0.5 / beta + np.log(2.0 * beta) - 0.5 * (np.log(w * dead * beta / theta) - log_price)
-        x = 2.0 * beta * _upper(shift) - 1.0
-        inside = (shift >= 1.0) & (x > 0.0)
-        x = np.where(inside, x, 0.0)
-        z = theta * np.exp(-x / beta)
+        shift = 0.5 / beta + np.log(2.0 * beta) - 0.5 * (scarce - log_price)
+        u = 2.0 * _upper(shift) - 1.0 / beta
+        u[rare] = _rare_root(beta[rare], log_price - scarce[rare])
+        u = np.where((shift >= 1.0) & (u > 0.0), u, 0.0)
+        x, z = beta * u, theta * np.exp(-u)
         value = w * dead * x / (1.0 + x) + price * z
         none = w * dead < value
         least, z = np.where(none, w * dead, value), np.where(none, 0.0, z)
@@ -200,6 +206,17 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
         middle = 0.5 * (low + high)
         low, high = (middle, high) if at(middle)[1] > m else (low, middle)
     return float(max(at(low)[0], at(high)[0]))
+
+
+def _rare_root(beta: FloatArray, g: FloatArray) -> FloatArray:
+    """Return the root of u = 2 log(1 + beta u) + g, for beta << 1/2; 0 where it is not positive.
+
+    The difference grows and is convex: from its second step on Newton falls to the root.
+    """
+    u = np.maximum(g, 0.0)
+    for _ in range(4):
+        u = np.maximum(u - (u - 2.0 * np.log1p(beta * u) - g) / (1.0 - 2.0 * beta / (1.0 + beta * u)), 0.0)
+    return u
 
 
 def _upper(s: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import Features, SparseUniform, exclusive, synchronous
 from ...theory.unequal import priority_loss, priority_weights, repeated
-from ..statistics import Family, growth_power, jackknife, mean, power
+from ..statistics import Family, growth_power, jackknife, mean
 from .ledger import Evidence, Finding, bound, claim, evidence, numeric, says, shown, symbolic
 
 SOURCE = "cowsik2024"
@@ -307,7 +307,7 @@ def c13(quick: bool) -> Evidence:
     d = sizes // 4
     bounds = np.sqrt((3 - 2 / d) * (sizes - 1)) / (sizes - d)
     family = Family(ALARM, limits=1 + len(sizes))
-    slope = family.of(mean, [power(sizes, one).value for one in ratio])
+    slope = family.of(mean, [growth_power(sizes)(one[None]) for one in ratio])
     beside = [family.of(mean, column) for column in (ratio / bounds).T]
     n = 64
     full = RugMatrix(n, np.random.default_rng(13).choice(n, 16, replace=False)).todense()

@@ -125,8 +125,8 @@ def run_tables(
     Returns
     -------
     xarray.Dataset
-        Of (strength, n_hidden): ``best``, exact loss of the best model found, ``linear``, that of the best
-        affine model, their ``best_constructive`` and ``linear_constructive`` (see `constructive`), and
+        Of (strength, n_hidden): ``best``, exact loss of the best model found, and its
+        ``best_constructive`` (see `constructive`); ``linear``, loss of the best affine model;
         ``gram`` (…, output, feature), M = W W' of the best. Of (strength, decay, n_hidden, seed):
         ``trained``, exact loss, ``trained_constructive``; ``trained_gram`` of the first seed.
         ``covariance`` (strength, …).
@@ -143,7 +143,7 @@ def run_tables(
     steps = arguments.integer("steps", steps, 1)
     laws = [circular_law(n_features, sharpness, strength) for strength in strengths]
     shape, n = (len(laws), len(sizes)), n_features
-    best, linear, best_part, linear_part = (np.empty(shape) for _ in range(4))
+    best, linear, best_part = (np.empty(shape) for _ in range(3))
     grams = np.empty((*shape, n, n))
     trained, trained_part = (np.empty((len(laws), len(decays), len(sizes), len(seeds))) for _ in range(2))
     trained_grams = np.empty((len(laws), len(decays), len(sizes), n, n))
@@ -151,8 +151,7 @@ def run_tables(
         S = law.covariance()
         values, vectors = np.linalg.eigh(S)
         for j, m in enumerate(sizes):
-            P = vectors[:, n - m :] @ vectors[:, n - m :].T
-            linear[i, j], linear_part[i, j] = values[: n - m].sum() / n, constructive(P, S)
+            linear[i, j] = values[: n - m].sum() / n
             found = minimise(n, m, law, starts=starts, steps=300, first=[vectors[:, n - m :]])
             grams[i, j] = found.W @ found.W.T
             best[i, j], best_part[i, j] = found.loss, constructive(grams[i, j], S)
@@ -169,7 +168,6 @@ def run_tables(
             "best": (place, best),
             "linear": (place, linear),
             "best_constructive": (place, best_part),
-            "linear_constructive": (place, linear_part),
             "gram": ((*place, *pair), grams),
             "trained": (run, trained),
             "trained_constructive": (run, trained_part),

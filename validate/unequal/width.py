@@ -174,13 +174,11 @@ def run_split(
     Returns
     -------
     xarray.Dataset
-        Of (alpha, n_hidden): ``rug``, the least loss per feature if each is dropped, kept or in the rug;
-        ``loss``, if there are pairs too; both for many features that are on at a time, and ``price``, what
-        one more neuron takes off the latter. ``bound``, proved, is below every model, and ``priority``, the
-        exact loss of a code, is above the best; ``envelope`` is that of the best codes of like features,
-        if there are many copies of each. ``realised``, the exact loss of a matrix that realises the
-        split, is NaN if none is found. Of (alpha, n_hidden, kind):
-        ``count`` of features.
+        Of (alpha, n_hidden): ``loss``, the least per feature if each is dropped, kept, in the rug or in a
+        pair, for many features that are on at a time. ``bound``, proved, is below every model, and
+        ``priority``, the exact loss of a code, is above the best; ``envelope`` is that of the best codes of
+        like features, if there are many copies of each. ``realised``, the exact loss of a matrix that
+        realises the split, is NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of features.
 
     Examples
     --------
@@ -191,7 +189,7 @@ def run_split(
     rows, counts = [], []
     for exponent, m in itertools.product(alpha, n_hidden):
         law = source_law(exponent, n_features, on)
-        plain, best = (optimum(law, m, codes=codes) for codes in (("rug",), ("rug", "pairs", "skew pairs")))
+        best = optimum(law, m, codes=("rug", "pairs", "skew pairs"))
         try:
             model = realise(best, law, rng=np.random.default_rng([seed, n_features, m]))
             realised = exact_loss(model[0] @ model[1], model[2], law, tol=1e-6).loss
@@ -199,9 +197,7 @@ def run_split(
             realised = np.nan
         rows.append(
             {
-                "rug": plain.loss - plain.gap,
                 "loss": best.loss - best.gap,
-                "price": best.price,
                 "bound": loss_bound(law, m),
                 "priority": priority_loss(law, m),
                 "envelope": envelope(law, m).loss,
