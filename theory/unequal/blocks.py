@@ -345,6 +345,12 @@ def least_noise(
     C = arguments.real("capacity", arguments.matrix("capacity", C, (k, k)))
     S = arguments.real("covariance", arguments.matrix("covariance", covariance, (k, k)))
     alpha = arguments.real("coefficients", arguments.matrix("coefficients", coefficients, (None, k)))
+    for name, one in (("capacity", C), ("covariance", S)):
+        if np.abs(one - one.T).max() > 1e-9 * np.abs(one).max():
+            raise ValueError(f"`{name}` must be symmetric; got {arguments.shown(one)}.")
+    least = np.linalg.eigvalsh(S)[[0, -1]]
+    if least[0] <= 1e-12 * least[1]:
+        raise ValueError(f"`covariance` must be positive definite; got an eigenvalue {least[0]:g}.")
     values, V = np.linalg.eigh((C + C.T) / 2)
     if values[0] < -1e-12 or values[-1] > 1 + 1e-12:
         worst = values[0] if values[0] < -1e-12 else values[-1]
@@ -456,7 +462,7 @@ def repeated(law: Features, copies: int) -> Features:
     Raises
     ------
     ValueError
-        If `copies` is below 1.
+        If `copies` is below 1, or `law` is given exactly so many on.
 
     Examples
     --------
@@ -465,6 +471,8 @@ def repeated(law: Features, copies: int) -> Features:
     6
     """
     arguments.instance("law", law, Features)
+    if law.exactly is not None:
+        raise ValueError(f"`law` must not be given exactly so many on; got {law.exactly}.")
     count, k = arguments.integer("copies", copies, 1), law.n_features
     # Refused before the work begins. A group costs 0.3 ms, as much as ten thousand doubles.
     arguments.fits("copies", count, float(min(count, 2**62)) * (12.0 * k + 10_000.0 * len(law.groups)))

@@ -39,8 +39,8 @@ row i loses w_i D_i x_i/(1 + x_i) or more. For every lambda >= 0 the total is at
 The loss of a row is concave in z down to x = 2 beta - 1 and convex below. So the minimum is at z = 0, at z =
 theta or where the slope vanishes in the convex part: with y = (1 + x)/(2 beta), at the root above 1 of y -
 log y = 1/(2 beta) + log(2 beta) - log(w D beta/(lambda theta))/2. For rare features beta is small and x = 2
-beta y - 1 is lost in rounding. So u = x/beta = log(theta/z) is found, the larger root of u = 2 log(1 + beta u) -
-log(w D beta/(lambda theta)).
+beta y - 1 is lost in rounding. So u = x/beta = log(theta/z) is found, the larger root of u = 2 log(1 +
+beta u) - log(w D beta/(lambda theta)).
 
 Every mu and lambda gives a bound; the function searches for good ones.
 """

@@ -2,8 +2,8 @@ r"""Priority codes of features that differ, or depend on each other: an upper bo
 
 Two dimensions hold any number of features, sorted by priority (`theory.codes.priority`): in the limit of a
 wide spread of lengths an output is exact unless a feature before it is on that it is not orthogonal to, which
-are all but the one before it, for the last one also the first. It then loses x_i² at most. So output i of a
-plane loses
+are all but the one before it, for the last one of four or more also the first. It then loses x_i² at most.
+So output i of a plane loses
 
 .. math:: I_i s_i^2 \frac13 P(\text{i is on, and so is a feature that silences it}),
 

@@ -64,10 +64,10 @@ def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.rando
         if found is None:  # a mixture of codes need not be possible with few features
             name = f"{' and '.join(dict.fromkeys(names))}, in the limit of many features"
             known.append((unit * float(codes.loss), name))
-    elif found is None and law.exactly is None and m < n:
+    elif found is None and m < n:
         of_dropped = np.sort(law.importance * law.variance)[: n - m]
         known.append((float(of_dropped.sum() / n), f"the {m} features that matter most, the others dropped"))
-        if law.values == "uniform" and not tied:
+        if law.values == "uniform" and law.exactly is None and not tied:
             known.append(
                 (priority_loss(law, m), "planes by priority, in the limit of very different lengths")
             )
