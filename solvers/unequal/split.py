@@ -249,9 +249,9 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 
     At one price lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`. The loss over c is not
-    convex, so a feature is dropped above some price, and jumps to a capacity of 2 to 20 times p below it. In
-    the limit of many features, where any share of a class may jump, the sum of the minima less lambda m is
-    the least loss.
+    convex, so a feature is dropped above some price, and jumps to a capacity of p (common) to 40 p (rare)
+    below it. In the limit of many features, where any share of a class may jump, the sum of the minima less
+    lambda m is the least loss.
 
     Parameters
     ----------

@@ -213,8 +213,8 @@ def test_the_bound_holds_for_models(seed):
 @pytest.mark.parametrize("decades", [2, 20, 100])
 def test_the_bound_is_below_the_priority_code_however_rare_features_are(decades):
     rng = np.random.default_rng(decades)
-    for _ in range(4):
-        n = int(rng.integers(2, 40))
+    for _ in range(3):
+        n = int(rng.integers(2, 25))
         p = np.exp(rng.uniform(-decades * np.log(10), np.log(0.999), n))
         law = Features(n, p, scale=np.exp(rng.normal(0, 1, n)), importance=rng.uniform(0, 2, n))
         m = int(rng.integers(1, n))
