@@ -48,8 +48,10 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset) -> Evidence:
     apart = partner[kind == "exclusive"]
     together = [one.isel(case=one["kind"].values == "synchronous") for one in (ds, often)]
     wide = np.concatenate([one["coefficients"].isel(pairs=-1).values for one in together])
-    mate = (wide[:, 0, 1] / wide[:, 0, 0]).min()
-    # weights of two pairs on each other may be skew, w and 1/w: their product is not
+    mate = (wide[:, 0, 1] / wide[:, 0, 0])[: together[0].sizes["case"]].min()
+    # weights of partners, or of two pairs on each other, may be skew, w and 1/w: their product is not
+    mates = (wide[:, 0, 1] * wide[:, 1, 0] / (wide[:, 0, 0] * wide[:, 1, 1])).min()
+    helps = wide[:, 0, 1].min()
     stranger = (wide[:, 0, 2:].min(axis=1) * wide[:, 2, :2].min(axis=1)) / (wide[:, 0, 0] * wide[:, 2, 2])
     few, many = (
         one["priority"].min("n_features") / one["predicted"].min("pairs") for one in (ds, together[1])
@@ -72,7 +74,11 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset) -> Evidence:
         says(
             "in blocks features that are on together take one end of a direction (constructive), and another "
             "such pair the opposite end (filtered)",
-            experiment("answer", "least weight of the partner / own, on together", mate, ">", 0.3, origin=ds),
+            experiment("answer", "least weight of the partner / own, few on", mate, ">", 0.3, origin=ds),
+            experiment("answer", "least weight of the partner, both places", helps, ">", 0, origin=often),
+            experiment(
+                "answer", "least product of two partners' weights / own", mates, ">", 0.3**2, origin=often
+            ),
             experiment(
                 "answer", "least product of two pairs' weights / own", stranger.min(), ">", 0.5, origin=ds
             ),
