@@ -243,6 +243,11 @@ def block_law(name: str, law: Features) -> Features:
         raise ValueError(f"`{name}` must have at most {MOST} features; got {law.n_features}.")
     if law.values not in VALUES:
         raise ValueError(f"`{name}` must have values that are uniform or binary; got {law.values!r}.")
+    return unconditioned(name, law)
+
+
+def unconditioned(name: str, law: Features) -> Features:
+    """Return a law after checking that no number of features on is given."""
     if law.exactly is not None:
         raise ValueError(f"`{name}` must not be given exactly so many on; got {law.exactly}.")
     return law
@@ -470,9 +475,7 @@ def repeated(law: Features, copies: int) -> Features:
     >>> repeated(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 3).n_features
     6
     """
-    arguments.instance("law", law, Features)
-    if law.exactly is not None:
-        raise ValueError(f"`law` must not be given exactly so many on; got {law.exactly}.")
+    unconditioned("law", arguments.instance("law", law, Features))
     count, k = arguments.integer("copies", copies, 1), law.n_features
     # Refused before the work begins. A group costs 0.3 ms, as much as ten thousand doubles.
     arguments.fits("copies", count, float(min(count, 2**62)) * (12.0 * k + 10_000.0 * len(law.groups)))

@@ -55,10 +55,14 @@ def independent(law: Any, n_features: int | None = None) -> Features:
 
 def independent_uniform(law: Any, n_features: int | None = None) -> Features:
     """Return a law after checking that its features are independent, with uniform values."""
-    features = independent(law, n_features)
-    if features.values != "uniform":
-        raise ValueError(f"`law` must have uniform values; got {features.values!r}.")
-    return features
+    return uniform(independent(law, n_features))
+
+
+def uniform(law: Features) -> Features:
+    """Return a law after checking that its values are uniform."""
+    if law.values != "uniform":
+        raise ValueError(f"`law` must have uniform values; got {law.values!r}.")
+    return law
 
 
 def _square(M: npt.ArrayLike) -> FloatArray:

@@ -26,6 +26,8 @@ from .. import arguments
 from ..arguments import FloatArray
 from ..features import Features
 from ..kernels import kernel
+from .blocks import unconditioned
+from .capacity import uniform
 
 __all__ = ["priority_loss", "priority_weights"]
 
@@ -35,6 +37,8 @@ IntArray = npt.NDArray[np.int64]
 _TRIED = 25
 # Features of a plane whose order is searched for, where features are not independent.
 _SWAPPED = 64
+# The group of a feature that is independent of all others.
+_NONE = -1
 
 
 def priority_loss(law: Features, n_hidden: int) -> float:
@@ -140,38 +144,31 @@ class _Dealer:
     def __init__(self, law: Features) -> None:
         if not isinstance(law, Features):
             raise ValueError(f"`law` must be a Features; got {arguments.shown(law)}.")
-        if law.values != "uniform":
-            raise ValueError(f"`law` must have uniform values; got {law.values!r}.")
-        if law.exactly is not None:
-            raise ValueError(f"`law` must not be given exactly so many on; got {law.exactly}.")
-        n, p = law.n_features, law.p
+        n, p = uniform(unconditioned("law", law)).n_features, np.ascontiguousarray(law.p)
         self.weight = law.importance * law.scale**2
         self.dropped = self.weight * (p / 3.0 - p**2 / 4.0)
         self.order = np.argsort(-p * np.sqrt(self.weight), kind="stable")
         self.grouped = bool(law.groups)
-        # the group of each feature, or one of its own, its column there, and the rows of each group
-        members = np.concatenate([np.empty(0, np.int64), *(one[0] for one in law.groups)])
-        alone = np.delete(np.arange(n), members)
-        sizes = [len(chances) for _, _, chances in law.groups] + [2] * alone.size
-        rows = np.append(0, np.cumsum(sizes))
-        group, column = np.empty(n, np.int64), np.zeros(n, np.int64)
-        group[alone] = len(law.groups) + np.arange(alone.size)
-        patterns = np.zeros((rows[-1], max([1] + [one[0].size for one in law.groups])), np.int64)
+        # the group of each feature, or none, its column there, and the rows of each group
+        group, column = np.full(n, _NONE), np.zeros(n, np.int64)
+        rows = np.cumsum([0] + [len(chances) for _, _, chances in law.groups])
+        patterns = np.zeros((rows[-1], max([0] + [one[0].size for one in law.groups])), np.int64)
         chances = np.empty(rows[-1])
-        first = rows[len(law.groups)]
-        patterns[first + 1 :: 2, 0] = 1
-        chances[first::2], chances[first + 1 :: 2] = 1.0 - p[alone], p[alone]
         for g, (members, table, chance) in enumerate(law.groups):
             group[members], column[members] = g, np.arange(members.size)
             patterns[rows[g] : rows[g + 1], : members.size], chances[rows[g] : rows[g + 1]] = table, chance
-        self.table = group, column, rows, patterns, chances
+        self.table = p, group, column, rows, patterns, chances
 
     def deal(self, kept: int, planes: int, together: bool) -> tuple[IntArray, IntArray]:
         """Deal features in turn and back, groups as a whole or not; return them and where planes start."""
         rest = self.order[kept:]
-        units = self.table[0][rest] if together else rest
-        _, first, unit = np.unique(units, return_index=True, return_inverse=True)
-        turn, place = np.divmod(np.argsort(np.argsort(first))[unit], planes)
+        unit = np.arange(rest.size)
+        if together:
+            group = self.table[1][rest]
+            of_group = np.where(group == _NONE, group.size + rest, group)
+            _, first, unit = np.unique(of_group, return_index=True, return_inverse=True)
+            unit = np.argsort(np.argsort(first))[unit]
+        turn, place = np.divmod(unit, planes)
         plane = np.where(turn % 2 == 0, place, planes - 1 - place)
         by_plane = np.lexsort((turn, plane))
         return rest[by_plane], np.searchsorted(plane[by_plane], np.arange(planes + 1))
@@ -219,15 +216,21 @@ def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]
     return loss / n, dealer.order[:kept], planes
 
 
-Table = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
+Table = tuple[FloatArray, IntArray, IntArray, IntArray, IntArray, FloatArray]
 Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 
 
 @kernel
 def _silence(j: int, count: int, table: Table, work: Work) -> int:
-    """Let feature j silence: mark patterns of its group, and their chance; return how many groups do."""
-    (group, column, rows, patterns, chances), (marked, some, heard) = table, work
+    """Let feature j silence: mark patterns of its group, and their chance; return how many groups do.
+
+    The last entry of `some` is the chance that one of those without a group is on.
+    """
+    (p, group, column, rows, patterns, chances), (marked, some, heard) = table, work
     g = group[j]
+    if g == _NONE:
+        some[-1] += (1.0 - some[-1]) * p[j]
+        return count
     if some[g] < 0.0:
         heard[count] = g
         count += 1
@@ -243,17 +246,19 @@ def _silence(j: int, count: int, table: Table, work: Work) -> int:
 @kernel
 def _clear(plane: IntArray, table: Table, work: Work) -> int:
     """Let no feature of a plane silence."""
-    (group, _, rows, _, _), (marked, some, _) = table, work
+    (_, group, _, rows, _, _), (marked, some, _) = table, work
     for j in plane:
-        marked[rows[group[j]] : rows[group[j] + 1]] = False
-        some[group[j]] = -1.0
+        if group[j] != _NONE:
+            marked[rows[group[j]] : rows[group[j] + 1]] = False
+            some[group[j]] = -1.0
+    some[-1] = 0.0
     return 0
 
 
 @kernel
 def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
     """Return the total loss of the features of a plane, by priority."""
-    (group, column, rows, patterns, chances), (marked, some, heard) = table, work
+    (p, group, column, rows, patterns, chances), (marked, some, heard) = table, work
     k, total = plane.size, 0.0
     count = _clear(plane, table, work)
     for i in range(k):
@@ -263,13 +268,16 @@ def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Tabl
             count = _clear(plane, table, work)
             for j in plane[1 : i - 1]:
                 count = _silence(j, count, table, work)
-        g, own, lost, others = group[plane[i]], 0.0, 0.0, 0.0
-        for row in range(rows[g], rows[g + 1]):
-            if patterns[row, column[plane[i]]]:
-                if marked[row]:
-                    lost += chances[row]
-                else:
-                    own += chances[row]
+        g, own, lost, others = group[plane[i]], 0.0, 0.0, some[-1]
+        if g == _NONE:
+            own = p[plane[i]]
+        else:
+            for row in range(rows[g], rows[g + 1]):
+                if patterns[row, column[plane[i]]]:
+                    if marked[row]:
+                        lost += chances[row]
+                    else:
+                        own += chances[row]
         for one in heard[:count]:
             if one != g:
                 others += (1.0 - others) * some[one]
@@ -282,7 +290,8 @@ def _total(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
     """Return the total loss of all planes; those of at most so many features are brought in order."""
-    work = np.empty(table[4].size, np.bool_), np.empty(table[2].size), np.empty(table[2].size, np.int64)
+    _, _, _, rows, _, chances = table
+    work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)
     total = 0.0
     for one in range(starts.size - 1):
         plane = flat[starts[one] : starts[one + 1]]
