@@ -37,10 +37,9 @@ row i loses w_i D_i x_i/(1 + x_i) or more. For every lambda >= 0 the total is at
           - \lambda m .
 
 The loss of a row is concave in z down to x = 2 beta - 1 and convex below. So the minimum is at z = 0, at z =
-theta or where the slope vanishes in the convex part: with y = (1 + x)/(2 beta), at the root above 1 of y -
-log y = 1/(2 beta) + log(2 beta) - log(w D beta/(lambda theta))/2. For rare features beta is small and x = 2
-beta y - 1 is lost in rounding. So u = x/beta = log(theta/z) is found, the larger root of u = 2 log(1 +
-beta u) - log(w D beta/(lambda theta)).
+theta or where the slope vanishes in the convex part: with u = x/beta = log(theta/z), at the larger root of
+u = 2 log(1 + beta u) + g, g = log(lambda theta/(w D beta)). There is one where 1/(2 beta) + log(2 beta) +
+g/2 is 1 at least.
 
 Every mu and lambda gives a bound; the function searches for good ones.
 """
@@ -60,8 +59,6 @@ __all__ = ["loss_bound"]
 
 # Classes of features with which mu and lambda are looked for, and values of mu that are tried.
 _CLASSES, _TRIED = 400, 25
-# Below this beta the logarithm's bound is taken without what would cancel.
-_RARE = 1e-3
 
 
 def loss_bound(law: Features, n_hidden: int) -> float:
@@ -178,15 +175,12 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
     if counts @ theta <= m:
         return 0.0
     beta = p * mu / (C * dead)
-    scarce, rare = np.log(w * dead * beta / theta), beta < _RARE
+    scarce = np.log(w * dead * beta / theta)
 
     def at(log_price: float) -> Any:
         """Return value less lambda m, and what the z sum to."""
         price = np.exp(log_price)
-        shift = 0.5 / beta + np.log(2.0 * beta) - 0.5 * (scarce - log_price)
-        u = 2.0 * _upper(shift) - 1.0 / beta
-        u[rare] = _rare_root(beta[rare], log_price - scarce[rare])
-        u = np.where((shift >= 1.0) & (u > 0.0), u, 0.0)
+        u = np.maximum(_larger_root(beta, log_price - scarce), 0.0)
         x, z = beta * u, theta * np.exp(-u)
         value = w * dead * x / (1.0 + x) + price * z
         none = w * dead < value
@@ -208,21 +202,15 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
     return float(max(at(low)[0], at(high)[0]))
 
 
-def _rare_root(beta: FloatArray, g: FloatArray) -> FloatArray:
-    """Return the root of u = 2 log(1 + beta u) + g, for beta << 1/2; 0 where it is not positive.
+def _larger_root(beta: FloatArray, g: FloatArray) -> FloatArray:
+    """Return the larger root of u = 2 log(1 + beta u) + g; 0 where there is none.
 
-    The difference grows and is convex: from its second step on Newton falls to the root.
+    With y = (1 + beta u)/(2 beta) it is the root above 1 of y - log y = s, and Newton's steps fall to it
+    from y = 1 + sqrt(2 (s - 1)) + s - 1. They are taken in u, which y loses in rounding where beta is small.
     """
-    u = np.maximum(g, 0.0)
-    for _ in range(4):
-        u = np.maximum(u - (u - 2.0 * np.log1p(beta * u) - g) / (1.0 - 2.0 * beta / (1.0 + beta * u)), 0.0)
-    return u
-
-
-def _upper(s: FloatArray) -> FloatArray:
-    """Return the root above 1 of y - log y = s, for s >= 1; 1 below. Newton's steps fall to it from above."""
-    over = np.maximum(s - 1.0, 0.0)
-    y = 1.0 + np.sqrt(2.0 * over) + over
+    over = 0.5 / beta + np.log(2.0 * beta) + 0.5 * g - 1.0  # s - 1
+    u = 2.0 * np.log(2.0 * beta) + g + 2.0 * np.sqrt(2.0 * np.maximum(over, 0.0))
     for _ in range(8):
-        y = np.maximum(y - (y - np.log(y) - 1.0 - over) * y / np.maximum(y - 1.0, 1e-12), 1.0)
-    return y
+        x = np.maximum(beta * u, 2.0 * beta - 1.0)
+        u = u - (u - 2.0 * np.log1p(x) - g) / np.maximum(1.0 - 2.0 * beta / (1.0 + x), 1e-12)
+    return np.where(over >= 0.0, u, 0.0)
