@@ -283,17 +283,14 @@ class _Search:
         states = list(ends)
         for _ in range(_PRICES):
             low, high, prices = _chord(states, ratio)
-            found = self.best(prices[0], anew=not self.pool)
-            better = self.gained(low, found, prices[0]) > 0.0
-            for price in () if better else prices:
-                # codes that are no minima at the first prices may be best at the last
-                found = self.best(price, anew=True)
-                better = self.gained(low, found, price) > 0.0
-                if better:
+            # codes that are no minima at the first prices may be best at the last
+            for price, anew in [(prices[0], not self.pool), *((price, True) for price in prices)]:
+                found = self.best(price, anew=anew)
+                if self.gained(low, found, price) > 0.0:
+                    states.append(found)
                     break
-            if not better:
+            else:
                 break
-            states.append(found)
         return low, high, prices[0]
 
     def gained(self, low: State, found: State, price: float) -> float:

@@ -63,7 +63,8 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset) -> Evidence:
         "the partner over the own one, blocks of one pair, in the first place: "
         + "; ".join(f"{a} {s:g}: {w:+.2f}" for a, s, w in zip(kind, strength, partner, strict=True))
         + ". In blocks of two pairs that are on together a direction has one pair at each end: constructive "
-        "inside, filtered between, in the same model. That no better codes exist is not proved.",
+        "inside, filtered between, in the same model. That no better codes exist is not proved. That "
+        "weights of partners may be skew was seen in the second place; their product is asked for since.",
         says(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
             experiment(
