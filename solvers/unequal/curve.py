@@ -100,16 +100,30 @@ def hull(x: FloatArray, y: FloatArray) -> list[int]:
     return corners
 
 
+def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any:
+    """Return minus the derivative of the loss by the capacity, at all points but the first and the last."""
+    by_angle = c[1:-1] * np.log(c[0]) * -0.5 * np.sin(angle[1:-1])
+    # As 1 - c near c = 1, if what is kept exactly loses nothing.
+    rest = 1.0 - c[:-1] if kept == 0.0 else np.ones(c.size - 1)
+    log_f = np.log(f[:-1] / rest)
+    # Even in the angle at both ends, where the derivative of c vanishes too: the last value by three others.
+    log_f = np.append(log_f, log_f[:-4:-1] @ (1.5, -0.6, 0.1) if kept == 0.0 else np.log(kept))
+    by_log = CubicSpline(angle, log_f, bc_type="clamped")(angle[1:-1], 1) / by_angle
+    return f[1:-1] * ((1.0 / rest[1:] if kept == 0.0 else 0.0) - by_log)
+
+
 @lru_cache(maxsize=4096)
 def curve(values: str, p: float, codes: tuple[str, ...]) -> Curve:
     """Tabulate the loss of a feature, and return its envelope with the points of the codes that are allowed.
 
-    Losses are exact at the grid's points. The slope between them is that of a spline in an angle, in which
-    the loss is smooth up to c = 1; the price of a straight piece is off by the square of a step.
+    Losses are exact at the grid's points. The slope between them is that of a spline of the logarithm of the
+    loss, which spans many decades, in an angle in which it is smooth up to c = 1; the price of a straight
+    piece is off by the square of a step.
     """
     on = np.array([p])
     dropped, kept = (float(one[0]) for one in ends(values, on))
-    coarse, fine = _POINTS[values == "uniform"]
+    # Rare features have more decades of capacity: no fewer points in each.
+    coarse, fine = np.maximum(_POINTS[values == "uniform"], (int(-np.log(p)), int(-3.0 * np.log(p))))
 
     def losses(c: FloatArray) -> FloatArray:
         return best_rug(values, np.full(c.shape, p), c)[2]
@@ -122,18 +136,17 @@ def curve(values: str, p: float, codes: tuple[str, ...]) -> Curve:
     c = low ** (0.5 + 0.5 * np.cos(angle))
     c[-1] = 1.0
     f = np.append(losses(c[:-1]), kept)
-    # f is even in the angle at both ends, where the derivative of c vanishes too.
-    by_angle = c[1:-1] * -np.log(low) * 0.5 * np.sin(angle[1:-1])
     slope = np.empty(fine)
-    slope[1:-1] = -CubicSpline(angle, f, bc_type="clamped")(angle[1:-1], 1) / by_angle
+    slope[1:-1] = _slopes(angle, c, f, kept)
     slope[0] = (f[0] - f[1]) / (c[1] - c[0])
     slope[-1] = 3.0 * slope[-2] - 3.0 * slope[-3] + slope[-4]
     slope = np.maximum(slope, _LEAST)
 
-    # The smooth part: the rug's own corners and the point before them, while the slope falls.
-    own = np.array(hull(c, f))
-    part = np.arange(max(own[0] - 1, 0), own[-1] + 1)
-    part = part[np.isin(part, own) | (part == part[0])]
+    # The smooth part: the rug's own corners after the line from a dropped feature, and the point before them
+    # if the loss is convex there, while the slope falls.
+    own = np.array(hull(np.append(0.0, c), np.append(dropped, f)))[1:] - 1
+    before = own[0] - 1
+    part = np.append(before, own) if before >= 0 and slope[before] > slope[own[0]] else own
     ahead = bool(own[-2] < fine - 2)  # a straight piece leads up to c = 1
     part = part[: part.size - ahead]
     part = part[slope[part] <= np.minimum.accumulate(slope[part])]

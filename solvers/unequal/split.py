@@ -264,7 +264,7 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
         Pairs take two features of neighbouring p, for one dimension (`theory.codes.antipodal_loss`, and
         `skew_pair_loss` of untied models); they take uniform values.
     tol : float, optional
-        The status says whether the gap is below `tol` times the loss and one feature's worth.
+        The status says whether the gap is below `tol` times the loss and the price of one neuron.
 
     Returns
     -------
@@ -358,7 +358,7 @@ def finished(
     total = float(np.sum(law.importance * per_feature))
     price, dual = bound
     gap = max(total - dual, 0.0) / n
-    worth = float(np.max(law.importance * dropped * scale**2)) / n
-    status = Status.REACHED if gap <= tol * total / n + worth else Status.STALLED
+    # Whole features may leave a part of one neuron to the wrong one.
+    status = Status.REACHED if gap <= (tol * total + price) / n else Status.STALLED
     fields = capacity, kind, partner, a, b * scale, sigma, per_feature
     return Split(*fields, total / n, price, gap, status)

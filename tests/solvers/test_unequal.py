@@ -5,6 +5,7 @@ import pytest
 from scipy import optimize
 
 from superposition.solvers import codes, loss, rug, unequal
+from superposition.solvers.results import Status
 from superposition.solvers.unequal import curve, width
 from superposition.solvers.unequal.realise import tight_frame
 from superposition.theory import unequal as theory
@@ -364,3 +365,17 @@ def test_curves_know_their_ends():
     assert found.kinds == (0, 1, 4)
     assert found.kind(np.array([1.0, 0.03, 1e-6])).tolist() == [0, 1, 4]
     assert np.all(np.diff(found.prices) < 0)
+
+
+def test_steep_laws_are_split_to_the_optimum() -> None:
+    """Probabilities over 46 decades: curves of rare features once ended where they begin."""
+    p = np.arange(1, 201) ** -20.0
+    best = unequal.optimum(Features(200, p / p.sum()), 10)
+    assert best.gap <= 1e-9 * best.loss
+    assert best.status is Status.REACHED
+    # Features alone: what a rare feature asks for at the price of another is where its loss falls as fast.
+    inside = np.flatnonzero((best.capacity > 1e-9) & (best.capacity < 0.9))
+    for k in inside:
+        c, step = best.capacity[k], 1e-4 * best.capacity[k]
+        falls = rug.optimum(p[k] / p.sum(), np.array([c - step, c + step])).loss
+        assert (falls[0] - falls[1]) / (2.0 * step) == pytest.approx(best.price, rel=1e-3)
