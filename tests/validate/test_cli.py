@@ -190,7 +190,7 @@ def test_training_without_torch_says_what_is_missing(capsys, tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "torch", None)
     words = f"train --n-features 8 --p 0.1 --ratio 0.5 --out {tmp_path}/x.nc"
     code, line = complaint(capsys, *words.split())
-    assert (code, "superposition[torch]" in line) == (2, True)
+    assert (code, "pip install -e '.[torch]'" in line) == (2, True)
 
 
 def test_claims_as_json(capsys):
