@@ -18,7 +18,7 @@ import pytest
 from scipy import integrate, stats
 
 from superposition.theory import codes, linear, noise, relu, rug, sparsification
-from superposition.validate import claims
+from superposition.validate import audit, claims
 
 FOLDER = Path(__file__).parents[1] / ".docs"
 PAGES = sorted(path.name for path in FOLDER.glob("*.rst"))
@@ -62,6 +62,11 @@ def test_what_is_to_be_installed_is_installed_from_the_checkout():
         given = re.match(r"pip install -e (?:`|\.`|'\.\[(\w+)\]')", one)
         assert given, one
         assert given[1] is None or given[1] in extras, one
+
+
+def test_the_audit_page_names_all_layouts():
+    rows = re.findall(r"^   \* - (.*)$", _text("audit.rst"), re.MULTILINE)
+    assert rows == ["layout", *(one.name for one in audit.LAYOUTS)]
 
 
 @pytest.mark.parametrize("name", PHENOMENA)
