@@ -64,6 +64,14 @@ def test_what_is_to_be_installed_is_installed_from_the_checkout():
         assert given[1] is None or given[1] in extras, one
 
 
+@pytest.mark.parametrize("floor", ["theory", "solvers", "validate"])
+def test_the_house_has_every_room(floor):
+    names = set(re.findall(r"``(\w+)``", _text("house.rst")))
+    package = importlib.import_module(f"superposition.{floor}")
+    rooms = {found.name for found in pkgutil.iter_modules(package.__path__)}
+    assert rooms <= names
+
+
 def test_the_audit_page_names_all_layouts():
     rows = re.findall(r"^   \* - (.*)$", _text("audit.rst"), re.MULTILINE)
     assert rows == ["layout", *(one.name for one in audit.LAYOUTS)]
