@@ -202,15 +202,26 @@ def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     return columns
 
 
-_P = Parameter("p", "probability that a feature is on, (0, 1]")
-_RATIO = Parameter("ratio", "n_hidden/n_features, (0, 1]")
-_N_FEATURES = Parameter("n_features", "number of features", whole=True)
-_N_HIDDEN = Parameter("n_hidden", "number of hidden neurons", whole=True)
+def _on(allowed: str) -> Parameter:
+    return Parameter("p", f"probability that a feature is on, in {allowed}")
+
+
+def _ratio(allowed: str) -> Parameter:
+    return Parameter("ratio", f"n_hidden/n_features, in {allowed}")
+
+
+def _features(allowed: str) -> Parameter:
+    return Parameter("n_features", f"number of features, {allowed}", whole=True)
+
+
+def _neurons(allowed: str, least: int = 1) -> Parameter:
+    return Parameter("n_hidden", f"number of hidden neurons, {allowed}", whole=True, least=least)
+
 
 PREDICTIONS: dict[str, Prediction] = {
     "rug": Prediction(
         "Persian rug: optimal symmetric autoencoder, loss per feature",
-        (_P, _RATIO),
+        (_on("[1e-100, 1]"), _ratio("(0, 1]")),
         {
             "sigma": "least interference: Cowsik et al. (2024), Eq. 6",
             "a": "optimal scale: Cowsik et al. (2024), Eq. 16",
@@ -226,9 +237,13 @@ PREDICTIONS: dict[str, Prediction] = {
         "Sparsification under l1: one encoding without interference, time and lam of the normal form",
         (
             Parameter("t", "flow time (constants 4 dropped), at least 0"),
-            Parameter("lam", "strength of the l1 force (a quarter of the printed loss's), at least 0"),
-            Parameter("n_hidden", "number of hidden neurons, at least 8", whole=True, least=8),
-            Parameter("scale", "standard deviation of the first weights times sqrt(n_hidden)", default=0.9),
+            Parameter("lam", "strength of the l1 force (a quarter of the printed loss's), in [0, 1e6]"),
+            _neurons("at least 8", 8),
+            Parameter(
+                "scale",
+                "standard deviation of the first weights times sqrt(n_hidden), in [1e-6, 1e6]",
+                default=0.9,
+            ),
         ),
         {
             "nonzeros": "expected nonzero weights: limit law, in place of Lecomte et al. (2024), sec. 2.4",
@@ -241,7 +256,7 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "collisions": Prediction(
         "Features that share a neuron after one-hot sparsification from independent normal weights",
-        (_N_FEATURES, _N_HIDDEN),
+        (_features("from 1 to 2 n_hidden"), _neurons("at least 1")),
         {
             "collisions": "pairs with their largest weight on one neuron: Lecomte et al. (2024), sec. 1.1",
             "quoted": "polysemantic neurons, n^2/(4m): Lecomte et al. (2024), sec. 2.5",
@@ -251,7 +266,12 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "relu": Prediction(
         "Two features in one dimension, ReLU(W W' x + b): the global minimum of the exact loss",
-        (_P, Parameter("importance", "of the second feature; the first one's is 1", default=1.0)),
+        (
+            _on("[1e-4, 1]"),
+            Parameter(
+                "importance", "of the second feature, in [1e-4, 1e4]; the first one's is 1", default=1.0
+            ),
+        ),
         {
             "phase": "which features are represented, and how: Elhage et al. (2022), with free biases",
             "w1": "encoding of the first feature",
@@ -264,7 +284,7 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "linear": Prediction(
         "Linear autoencoders of sparse data: least loss per feature, eigenvalues of E xx'",
-        (_P, _N_FEATURES, _N_HIDDEN),
+        (_on("(0, 1]"), _features("at least 1"), _neurons("at least 1")),
         {
             "loss": "best affine model: Notes (2022), Cor. 2, on the covariance",
             "unbiased_loss": "best model without bias: Notes (2022), Cor. 2, on the second moments",
@@ -275,7 +295,7 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "codes": Prediction(
         "Structured codes and their mixtures beside the Persian rug: loss per feature for many features",
-        (Parameter("p", "probability that a feature is on, (0, 1)"), _RATIO),
+        (_on("[1e-6, 1)"), _ratio("(0, 1]")),
         {
             "tied": "least of all codes of models ReLU(W W' x + b), the rug included: an upper bound",
             "balanced": "the same if the decoder is free and all features are treated alike",
@@ -290,10 +310,14 @@ PREDICTIONS: dict[str, Prediction] = {
     "unequal": Prediction(
         "Features of power-law frequencies, p_i = min(1, A i^-alpha): loss per feature against n_hidden",
         (
-            Parameter("alpha", "exponent of the frequencies, from 0 to 20"),
-            _N_FEATURES,
-            _N_HIDDEN,
-            Parameter("number_on", "mean number of features that are on", default=1.0),
+            Parameter("alpha", "exponent of the frequencies, in [0, 20]"),
+            _features("at least 2"),
+            _neurons("from 1 to n_features - 1"),
+            Parameter(
+                "number_on",
+                "mean number of features that are on, in (0, n_features]; no p_i may be below 1e-100",
+                default=1.0,
+            ),
         ),
         {
             "tied": "tied models of random directions, few features on: mean field, nothing fitted",
@@ -309,7 +333,7 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "decoders": Prediction(
         "Decoders on the rug's interference: loss per feature of the best of each kind, large n_features",
-        (_P, Parameter("ratio", "n_hidden / n_features, in (0, 1)")),
+        (_on("[1e-100, 1]"), _ratio("(0, 1), so that sigma of `predict rug` is at most 1000")),
         {
             "affine": "no activation: Cowsik et al. (2024), sec. 2",
             "relu": "Cowsik et al. (2024), Eq. 5 minimised",
@@ -323,11 +347,11 @@ PREDICTIONS: dict[str, Prediction] = {
     "noise": Prediction(
         "Hidden noise: how fast it makes encodings sparse, loss summed over features",
         (
-            _N_FEATURES,
-            _N_HIDDEN,
-            Parameter("noise_std", "standard deviation of the noise on each hidden neuron, above 0"),
+            _features("at least 2"),
+            _neurons("at least n_features - 1"),
+            Parameter("noise_std", "standard deviation of the noise on each hidden neuron, in (0, 1e30]"),
             Parameter("excess_kurtosis", "of the noise, at least -2 (bipolar)", default=-2.0),
-            Parameter("learning_rate", "of plain gradient descent, above 0", default=0.01),
+            Parameter("learning_rate", "of plain gradient descent, in (0, 1e60]", default=0.01),
         ),
         {
             "rate": "growth B of the force B W_j^3, first order: interference crossing the ReLU's threshold",

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,12 +18,12 @@ import pytest
 from scipy import integrate, stats
 
 from superposition.theory import codes, linear, noise, relu, rug, sparsification
-from superposition.validate import claims
+from superposition.validate import audit, claims
 
 FOLDER = Path(__file__).parents[1] / ".docs"
 PAGES = sorted(path.name for path in FOLDER.glob("*.rst"))
 PHENOMENA = ("rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
-WHY = "the documentation is built by Sphinx: pip install 'superposition[docs]'"
+WHY = "the documentation is built by Sphinx: pip install -e '.[docs]'"
 
 
 def _text(name: str) -> str:
@@ -47,6 +48,33 @@ def test_names_exist(name):
         room, _, last = target.rpartition(".")
         if last not in getattr(importlib.import_module(room), "__all__", ()):
             importlib.import_module(target)  # raises if it is no module either
+
+
+def test_what_is_to_be_installed_is_installed_from_the_checkout():
+    # The README installs from a checkout; a registry's package of the same name may be another's.
+    root = FOLDER.parent
+    files = [*root.glob("*.md"), *FOLDER.glob("*.rst"), *root.glob("notebooks/*.ipynb")]
+    files += [path for floor in ("theory", "solvers", "validate") for path in (root / floor).rglob("*.py")]
+    found = [one for path in files for one in re.findall(r"pip install.{,40}", path.read_text("utf-8"))]
+    assert len(found) > 8
+    extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for one in found:
+        given = re.match(r"pip install -e (?:`|\.`|'\.\[(\w+)\]')", one)
+        assert given, one
+        assert given[1] is None or given[1] in extras, one
+
+
+@pytest.mark.parametrize("floor", ["theory", "solvers", "validate"])
+def test_the_house_has_every_room(floor):
+    names = set(re.findall(r"``(\w+)``", _text("house.rst")))
+    package = importlib.import_module(f"superposition.{floor}")
+    rooms = {found.name for found in pkgutil.iter_modules(package.__path__)}
+    assert rooms <= names
+
+
+def test_the_audit_page_names_all_layouts():
+    rows = re.findall(r"^   \* - (.*)$", _text("audit.rst"), re.MULTILINE)
+    assert rows == ["layout", *(one.name for one in audit.LAYOUTS)]
 
 
 @pytest.mark.parametrize("name", PHENOMENA)

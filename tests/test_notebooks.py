@@ -85,7 +85,7 @@ def test_is_small_and_has_no_traces_of_a_machine(name):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # Jupyter's own warnings are not ours to mend
 def test_the_tour_runs_without_complaint_and_leaves_nothing_behind(tmp_path):
-    why = "needs nbclient and ipykernel: pip install 'superposition[notebooks]'"
+    why = "needs nbclient and ipykernel: pip install -e '.[notebooks]'"
     nbclient = pytest.importorskip("nbclient", reason=why)
     pytest.importorskip("ipykernel", reason=why)
     nbformat = pytest.importorskip("nbformat", reason=why)

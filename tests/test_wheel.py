@@ -32,7 +32,7 @@ DATA = (
     "validate/reference/atlas.*",
     "validate/reference/certificates/*.json",
 )
-EXTRA = "pip install 'superposition[torch]'"
+EXTRA = "pip install -e '.[torch]'"
 TRAIN = ["train", "--n-features", "8", "--p", "0.1", "--ratio", "0.5", "--out", "runs.nc"]
 SMALL = ["n_features=8", "p=[0.1]", "ratio=[0.5]", "seeds=[0]", "steps=100", "evaluation_samples=1024"]
 COMMANDS = {

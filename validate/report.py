@@ -24,7 +24,7 @@ __all__ = ["PAGE", "Part", "provenance", "render", "write_report", "write_topic"
 
 LEDGER = "ledger"
 PAGE = "report.html"
-NEEDS_TORCH = "This part is left out: it needs PyTorch (pip install 'superposition[torch]')."
+NEEDS_TORCH = "This part is left out: it needs PyTorch (pip install -e '.[torch]' in the checkout)."
 
 Progress = Callable[[str], None]
 

@@ -265,7 +265,7 @@ def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float
     try:
         from distributed import Client, KilledWorker
     except ImportError as error:
-        raise ImportError("`scheduler` needs Dask: pip install 'superposition[sweep]'.") from error
+        raise ImportError("`scheduler` needs Dask: pip install -e '.[sweep]' in the checkout.") from error
 
     @contextmanager
     def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:

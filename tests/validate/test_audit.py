@@ -176,6 +176,22 @@ def test_what_is_no_such_model_is_said(state, message):
         audit.audit(state, 0.1, steps=0, starts=0)
 
 
+def test_a_wrong_name_of_a_layout_is_said(tmp_path, capsys):
+    with pytest.raises(ValueError, match=r"`layout` must be one of 'superposition', .*; got 'zzz'\.$"):
+        audit.audit({"W": W, "b_final": B}, 0.1, layout="zzz")
+    with pytest.raises(
+        ValueError,
+        match=r"`layout` must be one that the arrays have \(Anthropic notebook\); got 'ARENA' for 'W",
+    ):
+        audit.audit({"W": W, "b_final": B}, 0.1, layout="ARENA")
+    np.savez(tmp_path / "model.npz", W=W, b_final=B)
+    assert main(["audit", str(tmp_path / "model.npz"), "--p", "0.1", "--layout", "zzz"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert said.err.startswith("superposition audit: `layout` must be one of 'superposition', ")
+    assert said.err.endswith("got 'zzz'.\n")
+
+
 class _Evil:
     def __reduce__(self):
         return (pytest.fail, ("a pickle was executed",))
@@ -327,6 +343,8 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "Anthropic notebook" in said
     assert "2: Not at a minimum" in said
+    assert "Structure: 5 in 2 0-1-2-3-4." in said
+    assert said.count('"5 in 2" is five in two dimensions') == 1
     assert main(["audit", str(path), "--p", "0.1", "--steps", "0", "--starts", "0", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["layout"] == "Anthropic notebook"

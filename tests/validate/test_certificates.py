@@ -189,6 +189,20 @@ def test_a_pair_is_not_best_as_it_is_printed_at_any_probability():
     assert sp.simplify(sp.diff(loss, a).subs(a, 1) + p**2 / 6) == 0
 
 
+@pytest.mark.parametrize(
+    ("checker", "name", "reason"),
+    [
+        (0, "pentagon", "it is about the pentagon, which check_pentagon.py checks"),
+        (1, "wiring-n2-m1-p1-4", "it is no whole certificate of the pentagon (check.py has others)"),
+    ],
+)
+def test_a_checker_names_the_one_that_fits(checker, name, reason):
+    command = [sys.executable, "-I", "-S", CHECKERS[checker], STORED[0].with_name(f"{name}.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith(f"rejected: {reason}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "m", "p"), [(2, 1, "3/5"), (4, 2, "1/3"), (7, 2, "1/50")])
 def test_the_conjecture_fails_at_sizes_that_are_not_stored(tmp_path, n, m, p):

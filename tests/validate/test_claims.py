@@ -329,6 +329,13 @@ def test_text_needs_some_width(width):
         claims.text([], width)
 
 
+def test_a_row_that_needs_torch_says_how_to_get_it(lab, monkeypatch):
+    monkeypatch.setattr(laboratory.Lab, "available", staticmethod(lambda name: False))
+    row = next(one for one in select() if one.needs)
+    how = "pip install -e '.[torch]' in the checkout"
+    assert judge(row, lab).evidence.text.endswith(f"{', '.join(row.needs)} needs PyTorch ({how}).")
+
+
 def test_rows_without_findings_are_open_and_counted(lab, monkeypatch, capsys):
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
     rows = [*run(["C9"]), judge(unknown, lab)]

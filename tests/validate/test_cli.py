@@ -186,11 +186,46 @@ def test_an_unknown_device_is_refused(capsys, tmp_path):
     assert (code, "got 'tpu'" in line) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "stated", "kept", "refused"),
+    [
+        ("rug --p P --ratio 0.5", "[1e-100, 1]", "1e-100 1", "9e-101 1.1"),
+        ("rug --p 0.1 --ratio P", "(0, 1]", "1e-9 1", "0 1.1"),
+        ("codes --p P --ratio 0.5", "[1e-6, 1)", "", "9e-7 1"),
+        ("decoders --p 0.1 --ratio P", "(0, 1)", "", "0 1 1e-9"),
+        ("relu --p P", "[1e-4, 1]", "1e-4 1", "9e-5 1.1"),
+        ("relu --p 0.1 --importance P", "[1e-4, 1e4]", "1e-4 1e4", "9e-5 1.1e4"),
+        ("linear --p P --n-features 4 --n-hidden 2", "(0, 1]", "1e-300 1", "0 1.1"),
+        ("collisions --n-hidden 4 --n-features P", "from 1 to 2 n_hidden", "1 8", "0 9"),
+        ("sparsification --t 1 --lam P --n-hidden 8", "[0, 1e6]", "0 1e6", "-1 2e6"),
+        ("sparsification --t 1 --lam 1 --n-hidden P", "at least 8", "8", "7"),
+        ("sparsification --t 1 --lam 1 --n-hidden 8 --scale P", "[1e-6, 1e6]", "1e-6 1e6", "0 2e6"),
+        ("noise --n-features P --n-hidden 4 --noise-std 0.1", "at least 2", "2", "1"),
+        ("noise --n-features 4 --n-hidden P --noise-std 0.1", "at least n_features - 1", "3", "2"),
+        ("noise --n-features 4 --n-hidden 4 --noise-std P", "(0, 1e30]", "1e30", "0 2e30"),
+        ("noise --n-features 4 --n-hidden 4 --noise-std 1 --learning-rate P", "(0, 1e60]", "1", "0 2e60"),
+        ("unequal --alpha P --n-features 4 --n-hidden 2", "[0, 20]", "", "-1 21"),
+        ("unequal --alpha 1 --n-features 4 --n-hidden P", "from 1 to n_features - 1", "3", "0 4"),
+        ("unequal --alpha 1 --n-features 4 --n-hidden 2 --number-on P", "(0, n_features]", "", "0 5 1e-100"),
+    ],
+)
+def test_the_help_of_a_prediction_states_what_is_allowed(capsys, words, stated, kept, refused):
+    with pytest.raises(SystemExit):
+        cli.main(["predict", words.split()[0], "--help"])
+    assert stated in " ".join(capsys.readouterr().out.split())
+    for value in kept.split():
+        assert cli.main(["predict", *words.replace("P", value).split()]) == 0
+    capsys.readouterr()
+    for value in refused.split():
+        code, line = complaint(capsys, "predict", *words.replace("P", value).split())
+        assert (code, "must" in line) == (2, True)
+
+
 def test_training_without_torch_says_what_is_missing(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     words = f"train --n-features 8 --p 0.1 --ratio 0.5 --out {tmp_path}/x.nc"
     code, line = complaint(capsys, *words.split())
-    assert (code, "superposition[torch]" in line) == (2, True)
+    assert (code, "pip install -e '.[torch]'" in line) == (2, True)
 
 
 def test_claims_as_json(capsys):

@@ -544,7 +544,8 @@ def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp
     monkeypatch.setattr(laboratory.Lab, "available", staticmethod(lambda name: name != "two.losses"))
     text = write(tmp_path).read_text(encoding="utf-8")
     assert made == ["run one", "show one", "C8", "C9"]
-    assert text.count("This part is left out: it needs PyTorch") == 1
+    how = "pip install -e '.[torch]' in the checkout"
+    assert text.count(f"This part is left out: it needs PyTorch ({how})") == 1
 
 
 @pytest.mark.parametrize(

@@ -367,9 +367,9 @@ def test_bad_input(given, said, tmp_path):
 def test_without_the_extra_it_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zarr", None)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"pip install 'superposition\[sweep\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[sweep\]' in the checkout"):
         swept(tmp_path / "store")
-    with pytest.raises(ImportError, match=r"pip install 'superposition\[sweep\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[sweep\]' in the checkout"):
         cluster("tcp://localhost:1")
 
 

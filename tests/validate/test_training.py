@@ -405,7 +405,7 @@ def test_cuda_is_rejected_where_there_is_none(monkeypatch):
 
 def test_missing_torch_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"pip install 'superposition\[torch\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[torch\]' in the checkout"):
         train(4, 2, 0.3, 0, **SMALL)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...theory import arguments
 from ...theory.arguments import FloatArray, shown
 
 __all__ = ["LAYOUTS", "Layout", "Weights", "recognise"]
@@ -218,6 +219,18 @@ def _by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
     raise ValueError(f"`keys` must name arrays whose shapes multiply; got {_summary(arrays)}.")
 
 
+def _fitting(arrays: Mapping[str, Any], layout: str | None) -> list[Layout]:
+    """Return the layouts that arrays have, or the one of these that is named."""
+    fitting = [one for one in LAYOUTS if one.fits(arrays)]
+    if layout is None or not fitting:
+        return fitting
+    chosen = [one for one in fitting if one.name == layout]
+    if not chosen:
+        rule = f"one that the arrays have ({'; '.join(one.name for one in fitting)})"
+        raise ValueError(f"`layout` must be {rule}; got {layout!r} for {_summary(arrays)}.")
+    return chosen
+
+
 def recognise(
     arrays: Mapping[Any, Any], *, layout: str | None = None, keys: Mapping[str, str] | None = None
 ) -> tuple[str, list[Weights]]:
@@ -228,7 +241,7 @@ def recognise(
     arrays : mapping of str to array_like
         A state dict, or a checkpoint that holds one under a usual name.
     layout : str, optional
-        Name of a layout, where shapes leave several (as many features as hidden neurons).
+        Name of one of `LAYOUTS`, where shapes leave several (as many features as hidden neurons).
     keys : mapping of str to str, optional
         Names of the arrays for "W_in" and, if there are any, "W_out" and "b", for a layout of one's own.
 
@@ -242,7 +255,7 @@ def recognise(
     Raises
     ------
     ValueError
-        If the arrays have no known layout, or several; it lists what was found.
+        If the arrays have no known layout, or several, or not the one that is named; it lists what was found.
 
     Examples
     --------
@@ -251,6 +264,8 @@ def recognise(
     ('Anthropic notebook', 3, (2, 5))
     """
     found = _named(arrays)
+    if layout is not None:
+        arguments.choice("layout", layout, [one.name for one in LAYOUTS])
     for name, reason in _OTHERS.items():
         if name in found and keys is None:
             raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
@@ -264,7 +279,7 @@ def recognise(
         (one,) = (one for one in LAYOUTS if one.name == _NUMBERED)
         if all(one.fits({"W": array}) for array in found.values()):
             return one.name, [model for array in found.values() for model in one.models({"W": array})]
-    fitting = [one for one in LAYOUTS if one.fits(found) and layout in (None, one.name)]
+    fitting = _fitting(found, layout)
     if not fitting:
         names = "; ".join(one.name for one in LAYOUTS)
         raise ValueError(

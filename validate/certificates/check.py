@@ -19,6 +19,8 @@ from fractions import Fraction
 from typing import Any
 
 FORMAT = "superposition certificate, version 1"
+KIND = "a model has a loss below"
+PENTAGON = "the regular pentagon alone has the least loss on one active feature"
 WIRED, WIRING = "one nonzero entry in each row of W", "conjectured least loss of MAIS-O49"
 MOST_FEATURES, MOST_DIGITS, MOST_BYTES = 10, 60, 1_000_000
 
@@ -103,11 +105,13 @@ def proved(path: Any) -> str:
     need(found["format"] == FORMAT, f"its format is not {FORMAT!r}")
     said, proof = found["statement"], found["proof"]
     need(isinstance(said, dict) and isinstance(proof, dict), "statement or proof is no JSON object")
+    kind = said.get("kind")
+    need(kind != PENTAGON, "it is about the pentagon, which check_pentagon.py checks")
+    need(kind == KIND, f"nothing is known of the kind {kind!r}")
     parts = {"bound", "constraint", "importance", "kind", "n_features", "n_hidden", "p", "penalty"}
     need(set(said) == parts and set(proof) == {"W", "b"}, "statement or proof has other parts")
     n, m = said["n_features"], said["n_hidden"]
     need(type(n) is int and type(m) is int and 1 <= m <= n <= MOST_FEATURES, "its sizes are not allowed")
-    need(said["kind"] == "a model has a loss below", f"nothing is known of the kind {said['kind']!r}")
     p, penalty = fraction(said["p"], "p"), fraction(said["penalty"], "penalty")
     need(0 < p <= 1 and penalty >= 0, "p is not in (0, 1], or the penalty is negative")
     importance = fractions(said["importance"], "importance", (n,))

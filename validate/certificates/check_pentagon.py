@@ -125,7 +125,7 @@ def proved(path: Any) -> str:
         claims = [ends({**said, **proof}[name]) for name in ("f", "u", "loss", "squared_length", "bias")]
         *values, A, B = centre(*ends(proof["critical"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
-        raise Rejected(f"it is no whole certificate of this kind: {error}") from None
+        raise Rejected(f"it is no whole certificate of the pentagon (check.py has others): {error}") from None
     near = all(lo * UNIT < x.lo and x.hi < hi * UNIT for (lo, hi), x in zip(claims, values, strict=True))
     small = 3 * A.hi < UNIT and A.hi < TOP * B.lo and 30 * values[2].hi < UNIT and values[4].hi < 0 < B.lo
     need(near and small, "a value is not within the stated ends, or not as the proof needs it")

@@ -64,7 +64,8 @@ def judge(claim: Claim, lab: Lab) -> Checked:
     start = time.perf_counter()
     missing = [name for name in claim.needs if not lab.available(name)]
     if missing:
-        said = f"Not judged here: {', '.join(missing)} needs PyTorch (pip install 'superposition[torch]')."
+        how = "pip install -e '.[torch]' in the checkout"
+        said = f"Not judged here: {', '.join(missing)} needs PyTorch ({how})."
         return Checked(claim, Evidence(said, []), time.perf_counter() - start)
     data = [lab[name] for name in claim.needs]
     checked = Checked(claim, claim.check(lab.profile == "quick", *data), time.perf_counter() - start)

@@ -6,6 +6,11 @@ from typing import Any
 
 from .text import Add, number, print_json, print_table, shown, tell
 
+_STRUCTURE = (
+    "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
+    '"5 in 2" is five in two dimensions, of no form that has a name.)'
+)
+
 
 def add(add_command: Add) -> None:
     """Add the command to the program."""
@@ -23,7 +28,7 @@ def add(add_command: Add) -> None:
     option("--scale", type=float, nargs="+", default=[1.0], help="of the values: one, or one a feature")
     importance = "of features: one, one a feature, or geometric:R for 1, R, R^2, ... (default: 1)"
     option("--importance", nargs="+", default=["1"], help=importance)
-    option("--layout", help="name of the layout, where shapes leave several")
+    option("--layout", help="which one, where shapes leave several; a wrong name lists all")
     option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
     option("--instances", type=int, nargs="+", help="which instances, from 0 (default: all)")
     option("--steps", type=int, default=300, help="of descent on the exact loss (default: 300; 0: none)")
@@ -111,7 +116,10 @@ def _audit(options: argparse.Namespace) -> None:
     said = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
     print_table(f"{options.file}: {layout}, {said}", ["instance", *COLUMNS], rows)
     for one in found.models:
-        print(f"{one.instance}: {one.sentence}" + (f" {one.structure}." if one.structure else ""))
+        structure = f" Structure: {one.structure}." if one.structure else ""
+        print(f"{one.instance}: {one.sentence}{structure}")
+    if any(one.structure for one in found.models):
+        print(_STRUCTURE)
 
 
 def _object(one: Any) -> dict[str, Any]:

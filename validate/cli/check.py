@@ -10,7 +10,7 @@ def add(add_command: Add) -> None:
     option = add_command(
         "check",
         "check certificates with fractions alone",
-        "superposition check certificate.json",
+        "superposition check validate/reference/certificates/wiring-n2-m1-p1-4.json",
         _check,
     ).add_argument
     option("file", metavar="FILE", nargs="+", help="a certificate: a file of JSON")

@@ -11,7 +11,7 @@ def add(add_command: Add) -> None:
         "experiment",
         "run one experiment of the report with settings of your own, and write its data as netCDF; without "
         "a name, list the experiments",
-        "superposition experiment collisions.fig3 n_features=64 n_hidden=[64,256] runs=32 --out fig3.nc",
+        "superposition experiment collisions.fig3 n_features=64 'n_hidden=[64,256]' runs=32 --out fig3.nc",
         _experiment,
     ).add_argument
     settings = "arguments of its function; values as JSON, or text"

@@ -19,13 +19,13 @@ examples:
   superposition gallery --out pictures                a picture for each phenomenon
   superposition predict rug --p 0.05 --ratio 0.25     predicted losses of one model
   superposition atlas n5-m2-p0.1-equal-tied --out best.npz     a solved toy model, as a state dict
-  superposition audit model.npz --p 0.05              what a trained model is, and how good it could be
-  superposition check certificate.json                is this certificate a proof?
+  superposition audit best.npz --p 0.05               what a trained model is, and how good it could be
+  superposition check validate/reference/certificates/wiring-n2-m1-p1-4.json   is this a proof?
   superposition claims --id C8 --evidence             is this statement of the paper right?
   superposition train --n-features 128 --p 0.05 --ratio 0.25 0.5 --seeds 0 1 2 --out runs/first.nc
   superposition experiment collisions.fig3 runs=64 --out runs/fig3.nc
   superposition reference --list                      long runs, and what each costs here
-  superposition sweep solvers.rug.optimum p=[0.01,0.1] ratio=[0.1,0.5] --store runs/rug.zarr
+  superposition sweep solvers.rug.optimum 'p=[0.01,0.1]' 'ratio=[0.1,0.5]' --store runs/rug.zarr
 
 'superposition COMMAND --help' explains a command."""
 

@@ -99,7 +99,7 @@ def hypothesis() -> Any:
         import hypothesis
         import hypothesis.strategies
     except ImportError as error:
-        said = "a search for counterexamples needs Hypothesis: pip install 'superposition[properties]'"
+        said = "a search for counterexamples needs Hypothesis: pip install -e '.[properties]' in the checkout"
         raise ImportError(said) from error
     return hypothesis
 

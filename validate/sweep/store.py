@@ -32,7 +32,7 @@ def _zarr() -> Any:
     try:
         import zarr
     except ImportError as error:
-        raise ImportError("A sweep needs Zarr: pip install 'superposition[sweep]'.") from error
+        raise ImportError("A sweep needs Zarr: pip install -e '.[sweep]' in the checkout.") from error
     return zarr
 
 

@@ -68,7 +68,7 @@ def load_torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError("training needs PyTorch: pip install 'superposition[torch]'") from error
+        raise ImportError("training needs PyTorch: pip install -e '.[torch]' in the checkout") from error
     return torch
 
 
