@@ -103,13 +103,12 @@ def hull(x: FloatArray, y: FloatArray) -> list[int]:
 def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any:
     """Return minus the derivative of the loss by the capacity, at all points but the first and the last."""
     by_angle = c[1:-1] * np.log(c[0]) * -0.5 * np.sin(angle[1:-1])
-    # As 1 - c near c = 1, if what is kept exactly loses nothing.
-    rest = 1.0 - c[:-1] if kept == 0.0 else np.ones(c.size - 1)
-    log_f = np.log(f[:-1] / rest)
+    vanishes = float(kept == 0.0)  # what is kept exactly may lose nothing: then f falls as 1 - c at the end
+    log_f = np.log(f[:-1]) - vanishes * np.log1p(-c[:-1])
     # Even in the angle at both ends, where the derivative of c vanishes too: the last value by three others.
-    log_f = np.append(log_f, log_f[:-4:-1] @ (1.5, -0.6, 0.1) if kept == 0.0 else np.log(kept))
+    log_f = np.append(log_f, log_f[:-4:-1] @ (1.5, -0.6, 0.1) if vanishes else np.log(kept))
     by_log = CubicSpline(angle, log_f, bc_type="clamped")(angle[1:-1], 1) / by_angle
-    return f[1:-1] * ((1.0 / rest[1:] if kept == 0.0 else 0.0) - by_log)
+    return f[1:-1] * (vanishes / (1.0 - c[1:-1]) - by_log)
 
 
 @lru_cache(maxsize=4096)
