@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 
 from ...theory import arguments
 from ...theory.decoders import bayes_loss, kept_share
+from ...theory.decoders.channel import support
 from ...theory.decoders.line import best_line, line_losses
 from ...theory.decoders.loss import LARGEST_K, channel, each, topk_lost, topk_nodes
 from ...theory.results import result
@@ -77,7 +78,8 @@ def optimum(
     -----
     ReLU is a stationary point of the JumpReLU's loss. Where features are not rare it is also the best
     JumpReLU; a jump pays below a certain p, where the threshold moves abruptly. Where the noise is wide, the
-    best threshold may lie below all outputs; the decoder is then affine.
+    best threshold may lie below all outputs; the decoder is then affine. A ReLU of values of both signs never
+    is: it passes through zero at its threshold.
 
     Examples
     --------
@@ -99,7 +101,9 @@ def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, flo
     mean, variance = p * value_moment(values, 1), variance_of(p, values)
     a = variance / (variance + sigma * sigma)
     affine = -np.inf, a, (1.0 - a) * mean, variance * sigma * sigma / (variance + sigma * sigma)
-    if decoder == "affine" or (affine[3] == 0.0 and decoder in ("relu", "jumprelu")):  # x may be constant
+    # A ReLU cuts negative outputs: of values that are not negative it loses no more than an affine decoder.
+    linear = decoder in ("affine", "jumprelu") or (decoder == "relu" and support(values)[0] >= 0.0)
+    if decoder == "affine" or (linear and affine[3] == 0.0):  # x may be constant
         return affine
 
     def line(theta: float) -> tuple[float, float, float]:
@@ -128,7 +132,7 @@ def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, flo
         )
         found.append((float(inside.fun), float(inside.x)))
     best, shift = min(found)
-    if decoder in ("relu", "jumprelu") and affine[3] <= best:  # where nothing is gained by a threshold
+    if linear and affine[3] <= best:  # where nothing is gained by a threshold
         return affine
     theta = shift * sigma
     a, _, b = line(theta)

@@ -16,6 +16,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 
 from ...theory.arguments import FloatArray
 from ...theory.codes import antipodal_loss, skew_pair_loss
+from ...theory.decoders.channel import support
 from ...theory.special import value_moment
 from .. import decoders, rug
 
@@ -26,8 +27,6 @@ DROPPED, RUG, PAIR, SKEW, KEPT = range(5)
 # Points of the search for where the envelope leaves the line from a dropped feature, and of the rest. Values
 # that are not uniform have no fast optimum of scale and bias.
 _POINTS = {True: (40, 112), False: (20, 40)}
-# Values that may be negative, half of which a ReLU loses whatever it hears.
-_TWO_SIDED = ("symmetric", "normal")
 _LEAST = 1e-300
 
 
@@ -35,7 +34,8 @@ def ends(values: str, p: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the loss of a feature that is dropped, and that of one that is kept exactly."""
     first, second = value_moment(values, 1), value_moment(values, 2)
     variance = p * (second - first**2 + (1.0 - p) * first**2)
-    return variance, 0.5 * variance if values in _TWO_SIDED else np.zeros_like(p)
+    # The half of the values that is negative is lost to a ReLU whatever it hears.
+    return variance, 0.5 * variance if support(values)[0] < 0.0 else np.zeros_like(p)
 
 
 def best_rug(values: str, p: FloatArray, capacity: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
