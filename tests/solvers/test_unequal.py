@@ -207,7 +207,7 @@ def test_the_split_of_values_of_both_signs_is_what_a_model_loses():
     for m in (8, 58):
         split = unequal.optimum(law, m)
         W_out, W_in, b = unequal.realise(split, law, rng=0)
-        assert exact_loss(W_out @ W_in, b, law, tol=1e-5).loss == pytest.approx(split.loss, rel=1e-3)
+        assert loss.exact_loss(W_out @ W_in, b, law, tol=1e-5).loss == pytest.approx(split.loss, rel=1e-3)
 
 
 def test_matrices_have_the_capacities_and_the_losses():
