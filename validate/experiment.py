@@ -19,6 +19,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..theory.arguments import choice
+from .planned import planned
 
 __all__ = [
     "PROFILES", "Draw", "Experiment", "Figure", "Section", "Shown", "Table", "Topic", "from_rows", "span",
@@ -65,6 +66,14 @@ class Experiment:
     apart: tuple[str, str] | None = None
     torch: bool = False
     seconds: float = 1.0
+
+    @classmethod
+    def of_job(
+        cls, name: str, run: Callable[..., xr.Dataset], *, torch: bool = False, seconds: float = 1000.0
+    ) -> "Experiment":
+        """Return the experiment that reads the file of a job of `planned.JOBS`, and has its settings."""
+        given = planned(name).settings
+        return cls(run, given, given, stored=f"{name}.nc", torch=torch, seconds=seconds)
 
     def settings(
         self, profile: str, seed: int, changed: Mapping[str, Any] | None = None

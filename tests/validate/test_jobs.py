@@ -10,6 +10,7 @@ import pytest
 
 from superposition.validate import cli, experiments, jobs
 from superposition.validate.files import read_dataset
+from superposition.validate.laboratory import PHENOMENA, section
 from superposition.validate.stored import REFERENCE
 from superposition.validate.training import run
 from superposition.validate.training.speed import flops
@@ -31,6 +32,16 @@ def test_every_job_is_an_experiment_with_settings_that_it_has():
         assert json.loads(json.dumps(job.settings)) == job.settings, "it is written to the file as JSON"
 
 
+def test_what_the_report_reads_was_made_by_the_experiment_that_it_names():
+    found = experiments.experiments()
+    read = [e for room in PHENOMENA for e in section(room).experiments.values() if e.stored]
+    assert len(read) > 10
+    for one in read:
+        (job,) = jobs.select([one.stored.removesuffix(".nc")])
+        assert found[job.experiment] is one.run, one.stored
+        assert one.quick == one.full == job.settings, one.stored
+
+
 def test_every_stored_file_has_its_job():
     assert set(STORED) <= {job.name for job in jobs.JOBS}
 
@@ -49,6 +60,21 @@ def test_a_job_has_the_settings_of_the_stored_file(name):
     models = set(itertools.product(given["p"], hidden, given["seeds"]))
     columns = (ds[key].values.tolist() for key in ("p", "n_hidden", "seed"))
     assert set(zip(*columns, strict=True)) == models
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_stored_file_is_of_the_settings_of_its_job(name):
+    """As far as it has them: as attributes, or coordinates, whose names are in the singular."""
+    (job,) = jobs.select([name])
+    ds = read_dataset(REFERENCE / f"{name}.nc")
+    for key, value in job.settings.items():
+        index = next((ds.indexes[one] for one in (key, key.removesuffix("s")) if one in ds.indexes), None)
+        if index is not None and (key == "cases" or isinstance(value, int)):
+            assert len(index) == (len(value) if key == "cases" else value), key
+        elif index is not None:
+            assert index.tolist() == value, key
+        elif value is not None and key in ds.attrs:
+            assert np.array_equal(ds.attrs[key], value), key
 
 
 def test_sizes_up_to_8192_stand_in_the_table():

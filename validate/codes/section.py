@@ -228,18 +228,15 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
 CHANCES, HALVES = {"p": [0.01, 0.05, 0.1, 0.4], "ratio": [0.125, 0.25, 0.5, 0.75]}, [(0.1, 0.5), (0.4, 0.5)]
 FEW = [(0.05, 0.25), (0.05, 0.5), (0.1, 0.5), (0.4, 0.25), (0.4, 0.5)]
 QUICK: dict[str, dict[str, Any]] = {
-    "polished": {"n_features": 16, "p": [0.4], "ratio": [0.5], "seeds": [0], "steps": 60},
     "structure": {"n_features": 32, "p": [0.05, 0.4], "ratio": [0.25, 0.5], "seeds": range(1), "steps": 600},
     "hessian": {"cases": CASES, "n_features": [8, 16, 32]},
     "departure": {"n_features": 16, "cases": HALVES, "steps": 30},
 }
 FULL: dict[str, dict[str, Any]] = {
-    "polished": {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0], "steps": 600},
     "structure": {"n_features": 64, **CHANCES, "seeds": range(3), "steps": 8000},
     "hessian": {"cases": CASES, "n_features": [16, 32, 64, 128]},
     "departure": {"n_features": 32, "cases": FEW, "steps": 400},
 }
-STORED: dict[str, Any] = {"stored": "codes_polished.nc", "torch": True}
 SECTION = Section(
     "codes",
     "Structured codes and the symmetry of trained weights",
@@ -249,9 +246,9 @@ SECTION = Section(
         "symmetry": Experiment(run_stored),
         "fig3": Experiment(partial(run_stored, ["codes_fig3_n512.nc"])),
         "longer": Experiment(partial(run_stored, ["codes_long.nc"])),
-        "known": Experiment(runs.run_known, stored="codes_known.nc"),
-        "envelope": Experiment(run_envelope, {"size": 12}, {"size": 100}, stored="codes_envelope.nc"),
-        "polished": Experiment(runs.run_polished, QUICK["polished"], FULL["polished"], **STORED),
+        "known": Experiment.of_job("codes_known", runs.run_known, seconds=100),
+        "envelope": Experiment.of_job("codes_envelope", run_envelope, seconds=100),
+        "polished": Experiment.of_job("codes_polished", runs.run_polished, torch=True),
         "pair": Experiment(partial(runs.run_pair, [0.01, 0.05, 0.1])),
         "structure": Experiment(
             runs.run_structure, QUICK["structure"], FULL["structure"], torch=True, seconds=25

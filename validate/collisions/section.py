@@ -18,7 +18,6 @@ from .fig3 import run_course, run_fig3
 from .remedy import run_remedy, run_variants
 from .trained import NAMES, run_cooccurrence, run_printed, run_trained, run_untied
 
-SIZES = (256, 512, 1024, 2048, 4096)
 TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam
 SMALL = 0.05  # perturbations for which the prediction is meant
 BARS = "Bars and brackets are 95 % intervals, Student's over runs, or exact ones of shares."
@@ -320,7 +319,6 @@ FULL: dict[str, dict[str, Any]] = {
     "variants": {"seeds": range(400), "times": TIMES[-1:]},
     "untied": {**WIDE, "seeds": range(32)},
 }
-LONG = {"n_features": 256, "n_hidden": SIZES, "runs": 64}
 BY_OPTIMISER = partial(run_trained, optimisers=("flow", "gd", "adamw"))
 SECTION = Section(
     "collisions",
@@ -328,8 +326,8 @@ SECTION = Section(
     TEXT,
     {
         "fig3": Experiment(run_fig3, QUICK["fig3"], FULL["fig3"], seconds=10),
-        "long": Experiment(run_fig3, LONG, LONG, stored="collisions_fig3.nc"),
-        "printed": Experiment(run_printed, stored="collisions_printed.nc", torch=True),
+        "long": Experiment.of_job("collisions_fig3", run_fig3, seconds=100),
+        "printed": Experiment.of_job("collisions_printed", run_printed, torch=True),
         "course": Experiment(run_course, QUICK["course"], FULL["course"], seconds=2),
         "trained": Experiment(BY_OPTIMISER, QUICK["trained"], FULL["trained"], torch=True, seconds=18),
         "cooccurrence": Experiment(

@@ -252,18 +252,7 @@ SECTION = Section(
             seconds=20,
         ),
         "rugs": Experiment(run_rugs, full={"sizes": (128, 1024, 8192, 65536)}, seconds=10),
-        "trained": Experiment(
-            run_trained,
-            quick={"cases": ((0.01, 0.25), (0.1, 0.12)), "n_features": 64, "steps": (500, 2000)},
-            full={
-                "cases": ((0.01, 0.12), (0.01, 0.25), (0.1, 0.12), (0.1, 0.25)),
-                "n_features": 512,
-                "steps": (10_000, 40_000),
-            },
-            stored="decoders_trained.nc",
-            torch=True,
-            seconds=40,
-        ),
+        "trained": Experiment.of_job("decoders_trained", run_trained, torch=True),
     },
     [
         Topic("map", ["map"], _show_map, claims=["C23", "C25"]),

@@ -120,7 +120,5 @@ def _show(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure])
 
 
-EXPERIMENTS = {
-    "codes": Experiment(run_codes, quick={}, full={}, stored="unequal_codes.nc", seconds=600),
-}
+EXPERIMENTS = {"codes": Experiment.of_job("unequal_codes", run_codes, seconds=600)}
 TOPICS = [Topic("codes", ["codes"], _show)]

@@ -1,7 +1,5 @@
 """What the report shows of features that depend on each other: experiments and topics of the section."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -21,12 +19,8 @@ opposite ends again. Where few features are on, planes in which the first one th
 others lose less; training does not find them.
 """
 
-PAIRS = (("exclusive", 0.5), ("exclusive", 1.0), ("synchronous", 0.5), ("synchronous", 1.0))
 WITHIN = 3  # standard errors
 TINY = 1e-12  # a code of this loss is exact
-# Seeds 0 to 3 were seen before: with 6000 steps and smaller rates synchronous pairs had not arrived.
-LONG: dict[str, Any] = {"seeds": (4, 5, 6, 7), "steps": (20_000,), "samples": 2**17}
-CASES = tuple((*pair, 0.1, 0.25) for pair in PAIRS)
 
 
 def _label(ds: xr.Dataset, i: int) -> str:
@@ -284,55 +278,15 @@ def show_tables(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure])
 
 
-def _place(name: str, p: float, ratio: float, sizes: tuple[int, ...]) -> dict[str, Experiment]:
-    """Return the stored runs of another p and ratio, trained and solved."""
-    cases = tuple((*pair, p, ratio) for pair in PAIRS)
-    trained: dict[str, Any] = {"cases": cases, "sizes": sizes, **LONG}
-    solved: dict[str, Any] = {"cases": cases, "sizes": sizes, "seeds": (0,), "pairs": (1, 2), "starts": 1}
-    return {
-        f"groups_{name}": Experiment(
-            run_groups, trained, trained, stored=f"unequal_groups_{name}.nc", torch=True, seconds=1000
-        ),
-        f"blocks_{name}": Experiment(
-            run_blocks, solved, solved, stored=f"unequal_blocks_{name}.nc", seconds=100
-        ),
-    }
-
-
+_GROUPS = {
+    f"{runs}{place}": Experiment.of_job(f"unequal_{runs}{place}", run, torch=runs == "groups")
+    for place in ("", "_half", "_often")
+    for runs, run in (("groups", run_groups), ("blocks", run_blocks))
+}
 EXPERIMENTS = {
-    "groups": Experiment(
-        run_groups,
-        quick={"cases": CASES, "sizes": (32, 64), "steps": (500, 2000)},
-        full={"cases": CASES, "sizes": (32, 64, 128), **LONG},
-        stored="unequal_groups.nc",
-        torch=True,
-        seconds=60,
-    ),
-    "blocks": Experiment(
-        run_blocks,
-        quick={"cases": CASES, "sizes": (32, 64), "seeds": (0,)},
-        full={"cases": CASES, "sizes": (32, 64, 128), "seeds": (0,), "pairs": (1, 2)},
-        stored="unequal_blocks.nc",
-        seconds=30,
-    ),
-    **_place("half", 0.1, 0.5, (32, 64)),
-    **_place("often", 0.4, 0.125, (64, 128)),
-    "polished": Experiment(
-        run_polished,
-        quick={"cases": CASES, "steps": 500, "descents": 10},
-        full={"cases": CASES},
-        stored="unequal_polished.nc",
-        torch=True,
-        seconds=60,
-    ),
-    "tables": Experiment(
-        run_tables,
-        quick={"n_hidden": (2,), "decays": (0.0,), "steps": 1500, "starts": 1},
-        full={"n_hidden": (2, 4, 6), "decays": (0.0, 1.0, 6.0)},
-        stored="unequal_tables.nc",
-        torch=True,
-        seconds=60,
-    ),
+    **_GROUPS,
+    "polished": Experiment.of_job("unequal_polished", run_polished, torch=True),
+    "tables": Experiment.of_job("unequal_tables", run_tables, torch=True),
 }
 TOPICS = [
     Topic("groups", ["groups", "blocks", "polished"], show_groups, claims=["C32", "P2"]),

@@ -1,5 +1,6 @@
 """What the report shows of the width law: experiments and topics for the room's section."""
 
+import inspect
 import itertools
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,7 @@ from ...theory.arguments import FloatArray
 from ...theory.unequal import loss_bound, priority_loss
 from ..drawing import plot_theory_vs_experiment
 from ..experiment import Experiment, Figure, Shown, Table, Topic, span
+from ..planned import planned
 from ..statistics import LEVEL, student
 from .descended import run_descended
 from .width import run_split, run_width, source_law
@@ -341,40 +343,24 @@ def _show_public(ds: xr.Dataset) -> Shown:
     return Shown(text, (), [Table("Exponents at the source's settings", columns, rows, "")])
 
 
-_MANY: dict[str, Any] = {"alpha": (0.5,), "n_hidden": (3, 10, 32, 64), "on": 8.0}
-_OFTEN: dict[str, Any] = {"alpha": (0.0, 0.25, 0.5), "n_hidden": (1, 3, 10, 32, 100), "on": 64.0}
-_DRAWN: dict[str, Any] = {"tied": (1,), "steps": (4000,), "seeds": (0,)}
+def _trained(name: str, run: Callable[..., xr.Dataset] = run_width) -> Experiment:
+    return Experiment.of_job(f"unequal_{name}", run, torch=True)
 
 
-def _trained(file: str, run: Callable[..., xr.Dataset] = run_width, **settings: Any) -> Experiment:
-    """Return runs that are stored, as they take minutes to an hour."""
-    return Experiment(run, quick=settings, full=settings, stored=file, torch=True, seconds=1000)
+def _split(name: str) -> Experiment:
+    """Return the best splits at the places of trained models."""
+    known = inspect.signature(run_split).parameters
+    places = {key: value for key, value in planned(f"unequal_{name}").settings.items() if key in known}
+    return Experiment(run_split, places, places, seconds=15)
 
 
 EXPERIMENTS = {
-    "width": _trained("unequal_width.nc"),
-    "fresh": _trained(
-        "unequal_fresh.nc", alpha=(1.0,), n_hidden=(10, 32), tied=(0,), steps=(8000,), seeds=(2, 3, 4, 5)
-    ),
-    "split": Experiment(run_split, seconds=40),
+    **{name: _trained(name) for name in ("width", "fresh", "many", "often", "decay", "public")},
     # Frozen were 15 places, at alpha = 0, 1 and 2; those of alpha = 0 and 1 are run.
-    "descended": _trained("unequal_descended.nc", run_descended, alpha=(0.0, 1.0)),
-    "many": _trained("unequal_many.nc", **_MANY, tied=(0,), steps=(4000,)),
-    "split_many": Experiment(run_split, quick=_MANY, full=_MANY, seconds=15),
-    "often": _trained("unequal_often.nc", **_OFTEN, tied=(0,)),
-    "split_often": Experiment(run_split, quick=_OFTEN, full=_OFTEN, seconds=15),
-    "decay": _trained("unequal_decay.nc", **_DRAWN, weight_decay=(-1.0, 1.0)),
-    "public": _trained(
-        "unequal_public.nc",
-        alpha=(0.5, 1.0, 1.5),
-        n_hidden=(10, 32, 100),
-        n_features=1000,
-        tied=(1,),
-        weight_decay=(-1.0,),
-        steps=(20_000,),
-        seeds=(1,),
-        batch=2048,
-    ),
+    "descended": _trained("descended", run_descended),
+    "split": Experiment(run_split, seconds=40),
+    "split_many": _split("many"),
+    "split_often": _split("often"),
 }
 TOPICS = [
     Topic("width", ["width", "split", "descended"], _show_width, claims=["U1", "U2", "U4", "U5"]),

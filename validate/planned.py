@@ -1,0 +1,162 @@
+"""Reference data: which runs there are, with their settings.
+
+A job is one experiment with settings and the name of its file. A new phenomenon adds an entry to `JOBS` and
+nothing else; files that the report is to read are moved to ``validate/reference`` and named in its README.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["JOBS", "TRAINED", "Job", "planned"]
+
+TRAINED = "training.grid"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that makes one file, ``NAME.nc``.
+
+    Parameters
+    ----------
+    name, what : str
+        Unique; what it is for, in a line.
+    experiment : str
+        One of `experiments.experiments`.
+    settings : mapping from str to object
+        What JSON can say. The experiment of a section that reads the file has the same settings.
+    seconds : float, optional
+        Of a core of a CPU, where the job does not train a grid and no file in ``validate/reference`` tells
+        how long it took.
+    """
+
+    name: str
+    what: str
+    experiment: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = float("nan")
+
+
+# Of `superposition train`, but for what differs from size to size.
+BUDGET = {"steps": 8000, "peak_learning_rate": 0.005, "evaluation_samples": 2**19}
+# Large models want more steps, and have a GPU.
+LARGE: dict[str, Any] = BUDGET | {"steps": 20_000}
+
+PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)  # Fig. 2 of Cowsik et al. (2024)
+RATIOS = (0.03, 0.06, 0.12, 0.25, 0.4, 0.5, 0.55, 0.75)
+FEW_P, FEW_RATIOS = (0.01, 0.05, 0.1, 0.4), (0.12, 0.25, 0.5)  # Figs. 4 to 7, against n_features
+SIZES = (1024, 2048, 4096, 8192)
+
+
+def _trained(
+    name: str,
+    what: str,
+    n: int,
+    p: Sequence[float],
+    ratio: Sequence[float],
+    seeds: Sequence[int] = (0, 1, 2),
+    **settings: Any,
+) -> Job:
+    sizes = {"n_features": n, "p": list(p), "ratio": list(ratio), "seeds": list(seeds)}
+    return Job(name, what, TRAINED, sizes | BUDGET | settings)
+
+
+def _jobs() -> Iterator[Job]:
+    small = "Figs. 2 and 4 to 7 of Cowsik et al."
+    yield _trained("rug_n128", small, 128, PANELS, RATIOS)
+    yield _trained("rug_n256", small, 256, FEW_P, FEW_RATIOS)
+    yield _trained("rug_n512", small, 512, FEW_P[:3], FEW_RATIOS)
+    yield _trained("codes_n64", small, 64, FEW_P, FEW_RATIOS)
+    fresh, later = "models that were not seen when claims were worded", (3, 4, 5)
+    for n in (64, 128):
+        yield _trained(f"codes_n{n}_fresh", fresh, n, FEW_P[:3], FEW_RATIOS, later)
+    for p in FEW_P[:3]:
+        yield _trained(f"codes_n256_fresh_p{p:g}", fresh, 256, [p], FEW_RATIOS, later)
+    for p in FEW_P[1:3]:
+        for r in FEW_RATIOS:
+            yield _trained(f"codes_n512_fresh_p{p:g}_r{r:g}", fresh, 512, [p], [r], later)
+    yield _trained("codes_n512_new_p0.1_r0.25", "after C27 was worded", 512, [0.1], [0.25], (6, 7, 8))
+    short: dict[str, Any] = {"steps": 4000, "peak_learning_rate": None, "evaluation_samples": 2**17}
+    fig3 = "Fig. 3 of Cowsik et al."
+    yield _trained("codes_fig3_n512", fig3, 512, [0.045], [0.2, 0.25, 0.3], [0], **short)
+    long: dict[str, Any] = {"steps": 40_000, "schedule": "converged"}
+    yield _trained("codes_long", "do more steps help?", 256, [0.05], [0.25], **long)
+    # One file for each size, p and ratio: models of one shape are one stack, and fit into memory.
+    for n in SIZES:
+        for p in FEW_P:
+            for r in FEW_RATIOS:
+                what = "Figs. 4 to 7 of Cowsik et al., large"
+                yield _trained(f"rug_n{n}_p{p:g}_r{r:g}", what, n, [p], [r], **LARGE)
+    for p in PANELS:
+        what = "Fig. 2 of Cowsik et al. at its largest size"
+        yield _trained(f"rug_n8192_fig2_p{p:g}", what, 8192, [p], RATIOS, [0], **LARGE)
+    yield Job("collisions_printed", "Fig. 3 of Lecomte et al. as printed", "collisions.printed")
+    flow = {"n_features": 256, "n_hidden": [256, 512, 1024, 2048, 4096], "runs": 64}
+    yield Job("collisions_fig3", "Fig. 3 of Lecomte et al. by the flow", "collisions.fig3", flow)
+    polished = {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0]}
+    polished |= {"train_steps": 8000, "steps": 600}
+    yield Job("codes_polished", "exact descent and Hessian", "codes.polished", polished)
+    yield Job("codes_known", "the best codes known", "codes.known")
+    yield Job("codes_envelope", "codes over the plane", "codes.envelope", {"size": 64})
+    yield Job("relu_phases", "phases of two features", "relu.phases", {"size": 60, "transitions": 40})
+    relu = {"cases": [[2, 1, 0.1], [2, 1, 0.4], [3, 2, 0.5], [5, 2, 0.3]], "optimisers": ["adam", "sgd"]}
+    yield Job("relu_trained", "small models", "relu.trained", relu | {"seeds": 128, "steps": 2000})
+    noise = {"runs": 40, "averaged_runs": 40, "lone_runs": 2000}
+    yield Job("noise_mechanism", "what hidden noise does", "noise.mechanism", noise)
+    decoders = {"cases": [[0.01, 0.12], [0.01, 0.25], [0.1, 0.12], [0.1, 0.25]], "n_features": 128}
+    decoders |= {"steps": [2000, 8000], "batch": 256, "seeds": [0, 1, 2, 3, 4]}
+    yield Job("decoders_trained", "JumpReLU and TopK against ReLU", "decoders.trained", decoders)
+    yield from _unequal()
+
+
+def _unequal() -> Iterator[Job]:
+    law = "the width law"
+    yield Job("unequal_width", law, "unequal.width")
+    yield Job("unequal_descended", f"{law}, exact descents", "unequal.descended", {"alpha": [0, 1]})
+    yield Job("unequal_bracket", f"{law} as a map", "unequal.bracket")
+    yield Job("unequal_codes", "what the neurons are spent on", "unequal.codes")
+    many = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8, "tied": [0], "steps": [4000]}
+    yield Job("unequal_many", f"{law}, many features on", "unequal.width", many)
+    often = {"alpha": [0, 0.25, 0.5], "on": 64, "tied": [0]}
+    yield Job("unequal_often", f"{law}, half of the features on", "unequal.width", often, 600.0)
+    decay = {"tied": [1], "weight_decay": [-1, 1], "steps": [4000], "seeds": [0]}
+    yield Job("unequal_decay", f"{law}, weight decay", "unequal.width", decay)
+    fresh = {"alpha": [1], "n_hidden": [10, 32], "tied": [0], "steps": [8000], "seeds": [2, 3, 4, 5]}
+    yield Job("unequal_fresh", f"{law}, seeds that were not seen when U2 was worded", "unequal.width", fresh)
+    long = {"n_features": 1000, "steps": [20_000], "batch": 2048, "seeds": [1]}
+    public = decay | {"alpha": [0.5, 1, 1.5], "weight_decay": [-1], "n_hidden": [10, 32, 100]} | long
+    yield Job("unequal_public", "Liu et al., three widths", "unequal.width", public, 7200.0)
+    whole = {"alpha": [1], "n_hidden": [10, 16, 25, 40, 63, 100], "seeds": [0]}
+    yield Job("unequal_liu", "Liu et al. as published", "unequal.width", public | whole, 7200.0)
+    cases = [[kind, by, 0.1, 0.25] for kind in ("exclusive", "synchronous") for by in (0.5, 1.0)]
+    pairs = {"cases": cases, "sizes": [32, 64, 128]}
+    # Seeds 0 to 3 were seen before: with 6000 steps and smaller rates synchronous pairs had not arrived.
+    trained = pairs | {"seeds": [4, 5, 6, 7], "steps": [20_000], "samples": 2**17}
+    yield Job("unequal_groups", "pairs that depend on each other", "unequal.groups", trained)
+    solved = pairs | {"seeds": [0], "pairs": [1, 2], "starts": 1}
+    yield Job("unequal_blocks", "their best codes", "unequal.blocks", solved)
+    for name, p, ratio, sizes in (("half", 0.1, 0.5, [32, 64]), ("often", 0.4, 0.125, [64, 128])):
+        place = {"cases": [[kind, by, p, ratio] for kind, by, *_ in cases], "sizes": sizes}
+        what = f"pairs at p = {p:g}, ratio {ratio:g}"
+        yield Job(f"unequal_groups_{name}", what, "unequal.groups", trained | place)
+        yield Job(f"unequal_blocks_{name}", f"{what}: codes", "unequal.blocks", solved | place)
+    longer = {"cases": [["synchronous", 0.5, 0.4, 0.125]], "sizes": [64, 128], "seeds": [8, 9, 10, 11]}
+    long_runs = trained | longer | {"steps": [60_000]}
+    yield Job("unequal_groups_long", "one case of pairs, three times as long", "unequal.groups", long_runs)
+    yield Job("unequal_polished", "pairs by exact descent", "unequal.polished", {"cases": cases})
+    words = {"n_hidden": [2], "decays": [0], "seeds": [0, 1], "steps": 1500, "starts": 0}
+    yield Job("unequal_tables", "words around a circle", "unequal.tables", words)
+
+
+JOBS = tuple(_jobs())
+
+
+def planned(name: str) -> Job:
+    """Return the job of that name.
+
+    Examples
+    --------
+    >>> planned("relu_phases").settings
+    {'size': 60, 'transitions': 40}
+    """
+    return {job.name: job for job in JOBS}[name]
