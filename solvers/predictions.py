@@ -97,11 +97,13 @@ def _rug(p: Any, ratio: Any) -> Columns:
 def _decoders(p: Any, ratio: Any) -> Columns:
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.arguments.real("ratio", ratio, 0, 1, brackets="()"))
+    points = zip(p.tolist(), ratio.tolist(), strict=True)
+    iterated = [
+        decoders.state_evolution(*point).loss for point in points
+    ]  # first: it names a ratio too small
     kinds = ("affine", "relu", "jumprelu", "bayes")
     found: Columns = {kind: decoders.optimum(p, noise, kind).loss for kind in kinds}
-    points = zip(p.tolist(), ratio.tolist(), strict=True)
-    found["iterated"] = [decoders.state_evolution(*point).loss for point in points]
-    return {**found, "recovery_ratio": decoders.recovery_ratio(p)}
+    return {**found, "iterated": iterated, "recovery_ratio": decoders.recovery_ratio(p)}
 
 
 def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
@@ -173,6 +175,7 @@ def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Colu
         found = {
             "tied": solver.mean_field(law, m).loss,
             "split": split.loss,
+            "gap": split.gap,
             "envelope": solver.envelope(law, m).loss,
             "priority": unequal.priority_loss(law, m),
             "lower_bound": unequal.loss_bound(law, m),
@@ -322,6 +325,7 @@ PREDICTIONS: dict[str, Prediction] = {
         {
             "tied": "tied models of random directions, few features on: mean field, nothing fitted",
             "split": "best split into capacities, many features on: the rug for features that differ",
+            "gap": "what `split` may lie above the least sum of such losses, by duality",
             "envelope": "best codes, with many copies of each feature: pairs, priority codes, the rug",
             "priority": "upper bound at this n_features: features kept and priority codes, decoder free",
             "lower_bound": "what no model of this size can beat, by proof",

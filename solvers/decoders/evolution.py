@@ -121,7 +121,10 @@ def state_evolution(
     steps, tol = arguments.integer("steps", steps, 1), arguments.number("tol", tol, 0.0, 1.0)
     sigma = first_noise(p, ratio, projection, values)
     if sigma > LARGEST_SIGMA:
-        raise ValueError(f"`ratio` must be larger: the interference is {sigma:.3g} > {LARGEST_SIGMA:g}.")
+        raise ValueError(
+            f"`ratio` must give an interference of {LARGEST_SIGMA:g} at most; "
+            f"got {ratio:g}, with {sigma:.3g}."
+        )
     sigmas, losses, status = [], [], Status.STEPS
     for _ in range(steps):
         recovered = sigma < RECOVERED

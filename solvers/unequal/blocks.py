@@ -17,7 +17,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import frozen
-from ...theory.unequal.blocks import block_law, losses, root, table
+from ...theory.unequal.blocks import block_law, block_losses, losses, root, table
 from ..results import Status, result
 from .realise import tight_frame
 
@@ -420,9 +420,10 @@ def realise_blocks(
     ----------
     best : BlockOptimum
     law : Features
-        Of one block, as `best` was found for.
+        Of one block, the one that `best` was found for.
     n_blocks : int
-        Capacities are rounded to whole neurons: the ratio is met to within (directions)/(2 n_blocks k).
+        Enough for one neuron. Capacities are rounded to whole neurons: the ratio is met to within
+        (directions)/(2 n_blocks k).
     rng : Generator or int, optional
         Of the frames.
 
@@ -449,6 +450,13 @@ def realise_blocks(
     law = block_law("law", law)
     count, generator = arguments.integer("n_blocks", n_blocks, 1), arguments.generator("rng", rng)
     k = law.n_features
+    for part in best.parts:
+        same = part.b.shape == (k,)
+        if same:
+            again = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature
+            same = np.allclose(again, part.per_feature, rtol=1e-6, atol=1e-6 * law.second_moment.max())
+        if not same:
+            raise ValueError(f"`law` must be the one that `best` was found for; got {arguments.shown(law)}.")
     values, vectors = np.linalg.eigh(law.covariance())
     symmetric = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     inverse = np.linalg.pinv(symmetric)
@@ -474,6 +482,8 @@ def realise_blocks(
             read[first:last] = F[:, None, :] * (inverse @ part.directions[:, a])[None, :, None]
             W_out.append((rank, write.reshape(-1, rank)))
             W_in.append(read.reshape(-1, rank).T)
+    if not W_out:
+        raise ValueError(f"`n_blocks` must be so large that there is a neuron; got {count}.")
     out, into = np.concatenate([one for _, one in W_out], axis=1), np.concatenate(W_in)
     M = out @ into
     means = law.mean

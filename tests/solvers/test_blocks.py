@@ -163,6 +163,10 @@ def test_exact_losses_approach_the_limit_like_one_over_n(table):
     assert abs(gaps[1]) < max(0.5 * abs(gaps[0]), 0.01)
 
 
+def _small():
+    return block_optimum(Features(2, 0.1), 0.1, starts=1)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -174,6 +178,9 @@ def test_exact_losses_approach_the_limit_like_one_over_n(table):
         ),
         (lambda: block_optimum(Features(2, P), 0.5, starts=-1), "`starts`.*-1"),
         (lambda: realise_blocks(0, Features(2, P), 4), "`best`"),
+        (lambda: realise_blocks(_small(), Features(2, 0.3), 40), "`law` must be the one that `best`"),
+        (lambda: realise_blocks(_small(), Features(3, 0.1), 40), "`law` must be the one that `best`"),
+        (lambda: realise_blocks(_small(), Features(2, 0.1), 1), "`n_blocks` must .* neuron; got 1"),
     ],
 )
 def test_rejections(call, message):

@@ -236,7 +236,7 @@ def test_attainable():
         (lambda: decoders.topk_optimum(8, 0.1, 0.1, k=9), "`k` must"),
         (lambda: decoders.topk_optimum(0, 0.1, 0.1), "`n_features` must"),
         (lambda: decoders.state_evolution(0.1, 0.0), "`ratio` must"),
-        (lambda: decoders.state_evolution(0.1, 1e-9), "`ratio` must be larger"),
+        (lambda: decoders.state_evolution(0.1, 1e-9), "`ratio` must give an interference of 1000"),
         (lambda: decoders.state_evolution(0.1, 0.1, projection="sparse"), "`projection` must be"),
         (lambda: decoders.message_passing(np.ones((3, 2)), np.ones(3), 0.1), "`A` must have at most"),
         (lambda: decoders.message_passing(np.ones((2, 3)), np.ones(3), 0.1), "`h` must"),

@@ -158,6 +158,7 @@ def test_copies_are_independent():
             "`law` must not be given exactly so many on; got 1",
         ),
         (lambda: unequal.block_losses(np.eye(1), 0, -1, Features(1, 0.1)), "`variance`.*-1"),
+        (lambda: unequal.block_losses(1e200 * np.eye(2), 0, 0, Features(2, 0.1)), "`coefficients`.*1e\\+200"),
         (lambda: unequal.block_losses(np.eye(3), 0, 0, Features(2, 0.1)), "`coefficients`.*3"),
         (lambda: unequal.least_noise([[1.5]], [[1]], [[1]]), r"`capacity` must have eigenvalues.*got 1\.5"),
         (lambda: unequal.weakened(TABLES["parent"], 1.5), r"`strength`.*1\.5"),

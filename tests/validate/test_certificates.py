@@ -84,6 +84,8 @@ def test_the_checkers_are_short_and_of_the_standard_library(path):
     assert imported <= set(sys.stdlib_module_names)
     assert "eval(" not in text
     assert "exec(" not in text
+    ran = subprocess.run([sys.executable, "-I", "-S", path], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr.split()[0]) == (1, "Check")  # without a file: what it is for
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)

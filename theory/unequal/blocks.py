@@ -263,11 +263,11 @@ def block_losses(
     Parameters
     ----------
     coefficients : (k, k) array_like of float
-        Row i is alpha_i: what output i writes on the features of its own block.
+        Row i is alpha_i: what output i writes on the features of its own block; of size 1e50 at most.
     b : float or (k,) array_like of float
-        Biases, the means of what is heard included.
+        Biases, the means of what is heard included; of size 1e50 at most.
     variance : float or (k,) array_like of float
-        Variances s_i^2 of the noise, not negative.
+        Variances s_i^2 of the noise, from 0 to 1e100.
     law : Features
         Of the block: at most 4 features, uniform or binary.
 
@@ -291,9 +291,11 @@ def block_losses(
     """
     law = block_law("law", law)
     k = law.n_features
-    alpha = arguments.real("coefficients", arguments.matrix("coefficients", coefficients, (k, k)))
-    bias = arguments.real("b", arguments.each("b", b, k))
-    noise = arguments.real("variance", arguments.each("variance", variance, k), 0)
+    alpha = arguments.real(
+        "coefficients", arguments.matrix("coefficients", coefficients, (k, k)), -1e50, 1e50
+    )
+    bias = arguments.real("b", arguments.each("b", b, k), -1e50, 1e50)
+    noise = arguments.real("variance", arguments.each("variance", variance, k), 0, 1e100)
     units = law.scale
     found = losses(
         *table(law),

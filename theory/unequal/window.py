@@ -8,7 +8,8 @@ for kappa_i = I_i v_i g(p_i). At one price c_i = min(1, (kappa_i/lambda)^{1/2}):
   \kappa_i`: a law 1/m. As kappa_i^{1/2} is almost in proportion to p_i, so are the capacities: they are those
   of random encodings of one length, and the constant is about (number of features on)² (1 + t²/4)/3.
 - **Tail.** For :math:`p_i = A i^{-\alpha}`, alpha > 1, the first i_s features are kept once m is above
-  number on/A, with i_s = m (alpha - 1)/alpha, and the loss falls as :math:`m^{1 - 2 \alpha}`.
+  N/A, N the mean number of features that are on, with i_s = m (alpha - 1)/alpha, and the loss falls as
+  :math:`m^{1 - 2 \alpha}`.
 - **Below the window** features are dropped: a feature asks for a capacity of some t² p as soon as it is not
   dropped. So the window begins at m of about t² (number on), and below the loss falls linearly in m.
 """

@@ -145,6 +145,6 @@ def proved(path: Any) -> str:
 
 if __name__ == "__main__":
     try:
-        print("accepted:", proved(sys.argv[1]))
+        print("accepted:", proved(sys.argv[1])) if sys.argv[1:] else sys.exit(__doc__)
     except (Rejected, OSError) as error:
         sys.exit(f"rejected: {error}")
