@@ -43,6 +43,8 @@ wheel:
 bench: $(STAMP)
 	mkdir -p $(OUT)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	@# solve_nivp brings its tests as a package `tests`, which would hide ours from processes that `make test` starts.
+	$(BIN)/python -c "import shutil, sysconfig; shutil.rmtree(sysconfig.get_path('purelib') + '/tests', ignore_errors=True)"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
 	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-quiet --benchmark-json=$(OUT)/benchmarks.json -q
 	$(BIN)/python tests/benchmarks/table.py .docs/benchmarks.md $(OUT)/benchmarks.json
