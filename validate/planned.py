@@ -144,8 +144,10 @@ def _unequal() -> Iterator[Job]:
     for name, p, ratio, sizes, seeds in places:
         place = {"cases": [[kind, by, p, ratio] for kind, by, *_ in cases], "sizes": sizes}
         what = f"pairs at p = {p:g}, ratio {ratio:g}"
-        yield Job(f"unequal_groups_{name}", what, "unequal.groups", trained | place | {"seeds": seeds})
-        yield Job(f"unequal_blocks_{name}", f"{what}: codes", "unequal.blocks", solved | place)
+        yield Job(
+            f"unequal_groups_{name}", what, "unequal.groups", trained | place | {"seeds": seeds}, 2000.0
+        )
+        yield Job(f"unequal_blocks_{name}", f"{what}: codes", "unequal.blocks", solved | place, 900.0)
     longer = {"cases": [["synchronous", 0.5, 0.4, 0.125]], "sizes": [64, 128], "seeds": [8, 9, 10, 11]}
     long_runs = trained | longer | {"steps": [60_000]}
     yield Job("unequal_groups_long", "one case of pairs, three times as long", "unequal.groups", long_runs)

@@ -88,6 +88,9 @@ def test_cost_is_operations_over_the_rate():
     assert jobs.cost(job, 1e12) == pytest.approx(work / 1e12, rel=1e-12)
     both = dataclasses.replace(job, settings={**job.settings, "schedule": "both"})
     assert jobs.cost(both, 1e12) > jobs.cost(job, 1e12)
+    assert all(np.isfinite(jobs.cost(one, 1e12)) for one in jobs.JOBS), (
+        "give `seconds` where there is no file"
+    )
     (solved,) = jobs.select(["relu_phases"])
     assert jobs.cost(solved, 1e12) == read_dataset(REFERENCE / "relu_phases.nc").attrs["wall_seconds"]
     assert np.isnan(jobs.cost(dataclasses.replace(solved, name="new"), 1e12))
