@@ -38,33 +38,35 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("P2", SOURCE, "7", needs=["unequal.blocks", "unequal.blocks_often"])
-def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset) -> Evidence:
+@claim("P2", SOURCE, "7", needs=["unequal.blocks", "unequal.blocks_often", "unequal.blocks_dense"])
+def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evidence:
     """left open: when constructive interference and when filtering by the ReLU dominates"""
     kind, strength = ds["kind"].values, ds["strength"].values
     own = ds["coefficients"].sel(pairs=1)
     partner = (own[:, 0, 1] / own[:, 0, 0]).values
     alone = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5, starts=1).loss
     apart = partner[kind == "exclusive"]
-    together = [one.isel(case=one["kind"].values == "synchronous") for one in (ds, often)]
+    together = [one.isel(case=one["kind"].values == "synchronous") for one in (ds, often, dense)]
     wide = np.concatenate([one["coefficients"].isel(pairs=-1).values for one in together])
     mate = (wide[:, 0, 1] / wide[:, 0, 0])[: together[0].sizes["case"]].min()
     # weights of partners, or of two pairs on each other, may be skew, w and 1/w: their product is not
     mates = (wide[:, 0, 1] * wide[:, 1, 0] / (wide[:, 0, 0] * wide[:, 1, 1])).min()
     helps = wide[:, 0, 1].min()
     stranger = (wide[:, 0, 2:].min(axis=1) * wide[:, 2, :2].min(axis=1)) / (wide[:, 0, 0] * wide[:, 2, 2])
-    few, many = (
-        one["priority"].min("n_features") / one["predicted"].min("pairs") for one in (ds, together[1])
+    few, *many = (
+        (one["priority"].min("n_features") / one["predicted"].min("pairs")).values
+        for one in (ds, *together[1:])
     )
-    places = [f"p = {float(one['p'][0]):g}, ratio {float(one['ratio'][0]):g}" for one in (ds, often)]
+    places = [f"p = {float(one['p'][0]):g}, ratio {float(one['ratio'][0]):g}" for one in (ds, often, dense)]
     return evidence(
-        f"For independent pairs of features with equal p, at {' and '.join(places)}, and the best codes "
+        f"For independent pairs of features with equal p, at {'; '.join(places)}, and the best codes "
         "found: of blocks of one or two pairs in the limit of many, and of planes by priority. Weights of "
         "the partner over the own one, blocks of one pair, in the first place: "
         + "; ".join(f"{a} {s:g}: {w:+.2f}" for a, s, w in zip(kind, strength, partner, strict=True))
-        + ". In blocks of two pairs that are on together a direction has one pair at each end: constructive "
-        "inside, filtered between, in the same model. That no better codes exist is not proved. That "
-        "weights of partners may be skew was seen in the second place; their product is asked for since.",
+        + ". In blocks of two pairs that are on together a direction has one pair at each end (or, in one "
+        "case of the third place, one feature of the other pair): constructive inside, filtered between, in "
+        "the same model. That no better codes exist is not proved. That weights of partners may be skew was "
+        "seen in the second place; their product is asked for since. The third place was asked after that.",
         says(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
             experiment(
@@ -76,7 +78,7 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset) -> Evidence:
             "in blocks features that are on together take one end of a direction (constructive), and another "
             "such pair the opposite end (filtered)",
             experiment("answer", "least weight of the partner / own, few on", mate, ">", 0.3, origin=ds),
-            experiment("answer", "least weight of the partner, both places", helps, ">", 0, origin=often),
+            experiment("answer", "least weight of the partner, all places", helps, ">", 0, origin=often),
             experiment(
                 "answer", "least product of two partners' weights / own", mates, ">", 0.3**2, origin=often
             ),
@@ -86,11 +88,9 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset) -> Evidence:
             experiment("answer", "largest weight of another pair", wide[:, 0, 2:].max(), "<", 0, origin=ds),
         ),
         says(
-            f"where many features are on ({places[1]}) that is the best code found: priority codes have "
-            f"{span(many, '.2f')} times its loss",
-            experiment(
-                "answer", "least priority code / blocks, many on", float(many.min()), ">", 1, origin=often
-            ),
+            f"where many features are on ({' and '.join(places[1:])}) that is the best code found: priority "
+            f"codes have {span(np.array(many), '.2f')} times its loss",
+            experiment("answer", "least priority code / blocks, many on", np.min(many), ">", 1, origin=often),
         ),
         says(
             f"where few are on ({places[0]}) filtering does better: planes in which the first feature that "
