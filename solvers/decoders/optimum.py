@@ -30,8 +30,8 @@ BELOW = 9.0
 class Decoder:
     """Decoder of least loss of its kind; arrays of one shape, or floats.
 
-    It is a y + b where y > theta, else 0. The affine decoder has theta = -inf. The Bayes decoder has no such
-    form, and NaN in all three.
+    It is a y + b where y > theta, else 0; everywhere if theta = -inf. The Bayes decoder has no such form, and
+    NaN in all three.
     """
 
     theta: Any
@@ -105,6 +105,8 @@ def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, flo
     linear = decoder in ("affine", "jumprelu") or (decoder == "relu" and support(values)[0] >= 0.0)
     if decoder == "affine" or (linear and affine[3] == 0.0):  # x may be constant
         return affine
+    # All outputs kept: below the scan an output is nearly its value, and to drop it only loses.
+    limit = affine if linear else (-np.inf, 1.0, 0.0, sigma * sigma if decoder == "hard" else np.inf)
 
     def line(theta: float) -> tuple[float, float, float]:
         if decoder == "soft":
@@ -132,8 +134,8 @@ def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, flo
         )
         found.append((float(inside.fun), float(inside.x)))
     best, shift = min(found)
-    if linear and affine[3] <= best:  # where nothing is gained by a threshold
-        return affine
+    if limit[3] <= best:
+        return limit
     theta = shift * sigma
     a, _, b = line(theta)
     return theta, a, b, best

@@ -84,6 +84,22 @@ def test_the_best_relu_of_values_of_both_signs(values):
     )
 
 
+@pytest.mark.parametrize("values", ["symmetric", "normal"])
+def test_a_hard_threshold_of_values_of_both_signs(values):
+    """Brute force over the threshold: without one, the loss is that of the noise."""
+    v, weights = np.polynomial.legendre.leggauss(1000)
+    v, weights = (v, weights / 2) if values == "symmetric" else (9 * v, 9 * weights * stats.norm.pdf(9 * v))
+    v, without = np.append(v, 0.0), 0
+    for p, s in [(1e-3, 0.1), (0.02, 0.3), (0.2, 0.1), (0.6, 0.5), (1.0, 0.05)]:
+        found, mass = decoders.optimum(p, s, "hard", values=values), np.append(p * weights, 1 - p)
+        x = (v - np.append(np.linspace(-12, 12, 4001), s * np.linspace(-12, 12, 1201))[:, None]) / s
+        # E (v - y)^2 where y is kept, and v^2 where it is not
+        loss = (s**2 * (stats.norm.cdf(x) - x * stats.norm.pdf(x)) + v**2 * stats.norm.cdf(-x)) @ mass
+        assert found.loss == pytest.approx(loss.min(), rel=1e-4)
+        without += np.isneginf(found.theta)
+    assert 1 <= without <= 4  # both occur
+
+
 def test_a_feature_that_is_constant_loses_nothing():
     for kind in ("affine", "relu", "jumprelu", "bayes"):
         assert decoders.optimum(1.0, 0.3, kind, values="binary").loss == 0.0
