@@ -24,6 +24,8 @@ DECODERS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
 SPACING = 0.25
 # Beyond so many deviations below every value, all outputs are kept.
 BELOW = 9.0
+# Beyond so many deviations above every value, nothing is.
+ABOVE = 38.0
 
 
 @result
@@ -67,7 +69,8 @@ def optimum(
     Returns
     -------
     Decoder
-        Relative error of the loss below 1e-9; that of theta, a and b its square root.
+        Relative error of the loss below 1e-9, unless it is below 1e-28 p; that of theta, a and b its square
+        root.
 
     Raises
     ------
@@ -122,6 +125,9 @@ def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, flo
     low = -BELOW if decoder != "relu" else -BELOW - (affine[2] / a) / sigma
     # Off and on are as likely at most there; a larger threshold drops what is surely on.
     high = np.sqrt(-2.0 * np.log(p)) + 2.0 * np.sqrt(max(-np.log(sigma), 0.0)) + 4.0
+    # But with a line that is given it can be best to keep nothing; and binary values are 1/sigma away.
+    if decoder in ("soft", "hard") or values == "binary":
+        high = max(high, ABOVE)
     scan = np.arange(low, high + SPACING, SPACING)
     losses = np.array([loss(shift) for shift in scan])
     least = np.flatnonzero(

@@ -100,6 +100,21 @@ def test_a_hard_threshold_of_values_of_both_signs(values):
     assert 1 <= without <= 4  # both occur
 
 
+@pytest.mark.parametrize("cases", [1, pytest.param(40, marks=pytest.mark.slow)])
+def test_no_threshold_is_better(cases):
+    """Brute force over thresholds beyond noise and values; p close to 0 and to 1, noise narrow and wide."""
+    rng = np.random.default_rng(8)
+    for values in VALUES:
+        for k in range(cases):
+            p, s = 10 ** rng.uniform(-4, 0), 10 ** rng.uniform(-2.5, 2.5)
+            p = p if k % 2 else 1 - 0.3 * p
+            theta = np.append(s * np.linspace(-40, 40, 81), np.linspace(-11, 14, 51))
+            for kind in ("soft", "hard"):
+                b = -theta if kind == "soft" else 0.0
+                least = theory.jumprelu_loss(theta, 1.0, b, s, p, values=values).min()
+                assert decoders.optimum(p, s, kind, values=values).loss <= least * (1 + 1e-9)
+
+
 def test_a_feature_that_is_constant_loses_nothing():
     for kind in ("affine", "relu", "jumprelu", "bayes"):
         assert decoders.optimum(1.0, 0.3, kind, values="binary").loss == 0.0
