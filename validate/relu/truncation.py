@@ -64,7 +64,7 @@ def dropping_table(
         row = {"probability": beyond, "given_on": beyond / SparseUniform(q).tail(n_features, 1)}
         row |= {"share": shares.shares[-1], "left_out": found.left_out / best.loss, "regret": found.regret}
         rows.append(row)
-    return from_rows(rows, p=-1).assign_coords(p=grid)
+    return from_rows(rows, p=grid)
 
 
 def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:

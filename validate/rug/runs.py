@@ -110,7 +110,7 @@ def run_finite_size(
         }
 
     rows = [one(n, draw) for n in n_features for draw in range(draws)]
-    ds = from_rows(rows, n_features=len(n_features), draw=draws).assign_coords(n_features=list(n_features))
+    ds = from_rows(rows, n_features=n_features, draw=draws)
     return ds.assign_attrs(p=p, ratio=ratio, samples=samples, seed=seed)
 
 
