@@ -37,9 +37,8 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
     Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
     ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
-    ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b leaves out),
-    ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the row variances,
-    ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean over rows, ``dropped``.
+    ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the row
+    variances, ``lyapunov_max`` (Eq. 3), ``dropped``.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     ratio = trained["n_hidden"].values / n
@@ -52,9 +51,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
         optimum=("model", best),
         linear_loss=("model", rug.linear_loss(p, ratio)),
         excess=trained["loss"] / best - 1.0,
-        bias_effective=trained["bias_mean"] + trained["p"] / 2 * (n - 1) * trained["row_mean_mean"],
         row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
-        lyapunov_scaled=np.sqrt(n) * trained["lyapunov_mean"],
     )
 
 
