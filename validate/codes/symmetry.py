@@ -13,12 +13,12 @@ from ...solvers.rug import optimum
 from ...theory import rug
 from ..drawing import draw_means, finished, size_axis
 from ..files import read_dataset
+from ..rug.runs import RATIOS, nearest_ratio
 from ..statistics import LEVEL, Estimate, mean, measured
 from ..stored import REFERENCE, stored_facts
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
-RATIOS = (0.12, 0.25, 0.5)
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
 TRAINED = ("rug_n*.nc", "codes_n*.nc")
 
@@ -92,12 +92,11 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
 
     Those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
     """
-    off = np.abs(trained["ratio"].values[:, None] / RATIOS - 1.0)
-    some = np.flatnonzero((off.min(axis=1) < 0.05) & np.isin(trained["p"].values, P))
-    near = np.array(RATIOS)[off.argmin(axis=1)][some]
+    near = nearest_ratio(trained["ratio"])
+    some = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
     kept = trained.isel(model=some)
     names = ("p", "ratio", "n_features", "seed")
-    arrays = [near if name == "ratio" else kept[name].values for name in names]
+    arrays = [near[some] if name == "ratio" else kept[name].values for name in names]
     index = pd.MultiIndex.from_arrays(arrays, names=names)
     at = xr.Coordinates.from_pandas_multiindex(index, "model")
     return kept.drop_vars(names).assign_coords(at).unstack("model")
