@@ -37,8 +37,8 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
     Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
     ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
-    ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the row
-    variances, ``lyapunov_max`` (Eq. 3), ``dropped``.
+    ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
+    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     ratio = trained["n_hidden"].values / n
