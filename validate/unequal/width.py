@@ -71,9 +71,9 @@ def trained(
 
     The losses are in the dataset of `validate.training.train`, of whose attributes device and version stay.
     """
-    settings = {"schedule": "converged", "evaluation_samples": None, "threads": 1, "keep_weights": True}
-    ds = train(law.n_features, n_hidden, law, seed, steps=steps, batch_size=batch, **settings, **more)
-    ds = ds.isel(end=0)
+    settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
+    settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **more}
+    ds = train(law.n_features, n_hidden, law, seed, **settings).isel(end=0)
     ds.attrs = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
     weights = (ds[name].values.astype(np.float64) for name in ("W_out", "W_in", "bias"))
     return ds, list(zip(*weights, strict=True))
