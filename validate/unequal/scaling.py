@@ -121,29 +121,17 @@ def _show_descended(ds: xr.Dataset) -> tuple[str, Table]:
 def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Shown:
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     long = ds.isel(weight_decay=0, steps=-1)
-    free = long.sel(tied=0)
+    free = long.sel(tied=0, drop=True)
     ratio = free["loss"].mean("seed") / split["priority"]
     inside = (free["loss"] >= split["bound"]).all().item()
-    gained = (ds["loss"].isel(weight_decay=0, steps=0) / long["loss"]).mean("seed") - 1
+    drift = (ds["loss"].isel(weight_decay=0, steps=0) / long["loss"]).mean("seed")
+    gained = drift - 1
     level = int((np.abs(gained) < LEVEL_OFF).sum())
     exps, ms = split["alpha"].values, split["n_hidden"].values
-    said, rows = [], []
+    said = []
     for a in exps:
         mean, half = student(exponents(free["loss"].sel(alpha=a).transpose("n_hidden", "seed").values, ms))
         said.append(f"{mean:.2f} ± {half:.2f} at alpha = {a:g}")
-        for m in ms:
-            at, one = split.sel(alpha=a, n_hidden=m), ds.isel(weight_decay=0).sel(alpha=a, n_hidden=m)
-            last = one.isel(steps=-1)
-            drift = (one["loss"].isel(steps=0) / last["loss"]).mean("seed")
-            cells = [at["bound"], at["priority"], at["loss"]]
-            cells += [last["loss"].sel(tied=t).mean("seed") for t in ds["tied"].values]
-            own = last.sel(tied=0)
-            rows.append(
-                [f"{a:g}", str(m)]
-                + [_cell(cell) for cell in cells]
-                + [f"{float(drift.sel(tied=0)):.2f}", f"{float((own['loss'] / own['normal']).mean()):.2f}"]
-                + [f"{float(own['opposed'].mean()):.0%}"]
-            )
     shape = free["loss"] / free["normal"]
     small = [m for m in ms if m < ds.attrs["n_features"] / 2]
     wide = [m for m in small if m >= 10]
@@ -174,7 +162,13 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Sho
         "negative."
     )
     more, ends = _show_descended(descended)
-    columns = ["alpha", "m", "bound", "code", "split", *("tied" if t else "free" for t in ds["tied"].values)]
+    loss = long["loss"].mean("seed")
+    means = {"tied" if t else "free": loss.sel(tied=t, drop=True) for t in ds["tied"].values}
+    columns = _PLACE | {"bound": "{bound:.3g}", "code": "{priority:.3g}", "split": "{loss:.3g}"}
+    columns |= {name: f"{{{name}:.3g}}" for name in means}
+    columns |= {"shorter": "{shorter:.2f}", "shape": "{shape:.2f}", "negative": "{negative:.0%}"}
+    means |= {"shorter": drift.sel(tied=0, drop=True), "shape": shape.mean("seed")}
+    shown = split.drop_dims("kind").assign(means).assign(negative=free["opposed"].mean("seed"))
     merged = split.rename(loss="split").merge(ds[["loss"]])
     merged.attrs = dict(ds.attrs)
     return Shown(
@@ -190,15 +184,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Sho
                 columns=3,
             )
         ],
-        [
-            Table(
-                "Theory and training over the widths",
-                [*columns, "shorter", "shape", "negative"],
-                rows,
-                caption,
-            ),
-            ends,
-        ],
+        [Table.formatted("Theory and training over the widths", shown, columns, caption), ends],
         f"The least loss of n = {ds.attrs['n_features']} features is known within a factor of "
         f"{float((split['priority'] / split['bound']).max()):.1f} at every width, and gradient descent stays "
         f"up to {float(ratio.sel(n_hidden=small).max()):.1f} times above a code whose loss is exact (m < "
