@@ -192,17 +192,33 @@ class Section:
     topics: Sequence[Topic]
 
 
-def from_rows(rows: Sequence[Mapping[str, Any]], **sizes: int) -> xr.Dataset:
-    """Return a dataset of the columns of rows, which run over dimensions of these sizes, the last one first.
+def from_rows(
+    rows: Sequence[Mapping[str, Any]], **along: int | Sequence[Any] | npt.NDArray[Any]
+) -> xr.Dataset:
+    """Return a dataset of the columns of rows.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of names to numbers or text, or to arrays as (dims, array), with dims that come after those of rows.
+    **along : int or sequence
+        Dimensions that the rows run over, the last one first: their coordinates, or a size, -1 for what is
+        left.
 
     Examples
     --------
-    >>> from_rows([{"loss": 1.0}, {"loss": 2.0}], case=1, seed=2)["loss"].values
-    array([[1., 2.]])
+    >>> rows = [{"loss": k / 4, "bias": ("feature", [k, -k])} for k in range(4)]
+    >>> ds = from_rows(rows, p=[0.1, 0.2], seed=2)
+    >>> ds["loss"].sel(p=0.2).values, ds["bias"].dims
+    (array([0.5 , 0.75]), ('p', 'seed', 'feature'))
     """
-    shape = tuple(sizes.values())
-    columns = {name: np.reshape([row[name] for row in rows], shape) for name in rows[0]}
-    return xr.Dataset({name: (tuple(sizes), values) for name, values in columns.items()})
+    sizes = [one if isinstance(one, int) else len(one) for one in along.values()]
+    columns = {}
+    for name in rows[0]:
+        cells = [xr.as_variable(row[name]) for row in rows]
+        values = np.reshape([cell.values for cell in cells], (*sizes, *cells[0].shape))
+        columns[name] = ((*along, *cells[0].dims), values)
+    return xr.Dataset(columns, {dim: list(one) for dim, one in along.items() if not isinstance(one, int)})
 
 
 def span(values: npt.ArrayLike, digits: str = ".3g") -> str:

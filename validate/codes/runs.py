@@ -205,8 +205,7 @@ def run_hessian(
                 "slope": point.gradient_norm,
             }
         )
-    ds = from_rows(rows, case=len(cases), n_features=-1)
-    return ds.assign_coords(n_features=list(n_features)).assign_attrs(seed=seed)
+    return from_rows(rows, case=len(cases), n_features=n_features).assign_attrs(seed=seed)
 
 
 def run_departure(

@@ -13,12 +13,12 @@ from ...solvers.rug import optimum
 from ...theory import rug
 from ..drawing import draw_means, finished, size_axis
 from ..files import read_dataset
+from ..rug.runs import RATIOS, nearest_ratio
 from ..statistics import LEVEL, Estimate, mean, measured
 from ..stored import REFERENCE, stored_facts
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
-RATIOS = (0.12, 0.25, 0.5)
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
 TRAINED = ("rug_n*.nc", "codes_n*.nc")
 
@@ -37,9 +37,8 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
     Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
     ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
-    ``bias_sd``, ``bias_effective`` (with the mean of the interference, which the rug's b leaves out),
-    ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the row variances,
-    ``lyapunov_max`` (Eq. 3), ``lyapunov_scaled`` = sqrt(n_features) times the mean over rows, ``dropped``.
+    ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
+    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     ratio = trained["n_hidden"].values / n
@@ -52,9 +51,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
         optimum=("model", best),
         linear_loss=("model", rug.linear_loss(p, ratio)),
         excess=trained["loss"] / best - 1.0,
-        bias_effective=trained["bias_mean"] + trained["p"] / 2 * (n - 1) * trained["row_mean_mean"],
         row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
-        lyapunov_scaled=np.sqrt(n) * trained["lyapunov_mean"],
     )
 
 
@@ -95,12 +92,11 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
 
     Those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
     """
-    off = np.abs(trained["ratio"].values[:, None] / RATIOS - 1.0)
-    some = np.flatnonzero((off.min(axis=1) < 0.05) & np.isin(trained["p"].values, P))
-    near = np.array(RATIOS)[off.argmin(axis=1)][some]
+    near = nearest_ratio(trained["ratio"])
+    some = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
     kept = trained.isel(model=some)
     names = ("p", "ratio", "n_features", "seed")
-    arrays = [near if name == "ratio" else kept[name].values for name in names]
+    arrays = [near[some] if name == "ratio" else kept[name].values for name in names]
     index = pd.MultiIndex.from_arrays(arrays, names=names)
     at = xr.Coordinates.from_pandas_multiindex(index, "model")
     return kept.drop_vars(names).assign_coords(at).unstack("model")

@@ -12,6 +12,7 @@ from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
 from ...theory.collisions.counts import fitted_preference
+from ..experiment import from_rows
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0
@@ -146,17 +147,14 @@ def run_course(
     if np.any(np.diff(stops) < 0):
         raise ValueError(f"`times` must be sorted; got {stops.tolist()}.")
     W, at, others = first_weights(n, m, runs, SCALE, seed), 0.0, ~np.eye(n, dtype=bool)
-    count, held, nonzeros = found = np.empty((3, stops.size, runs))
-    for k, stop in enumerate(stops):
+    rows = []
+    for stop in stops:
         if stop > at:
             W, at = solvers.flow(W, lam, (stop - at) / lam, tol=RTOL).W, stop
-        count[k] = solvers.assign(W).polysemantic
-        held[k] = np.mean((W @ W.mT)[:, others] > 1e-9, axis=1)
-        nonzeros[k] = np.mean(np.sum(W != 0, axis=2), axis=1)
-    names, axes = ("count", "held", "nonzeros"), ("time", "run")
-    facts = {"n_features": n, "n_hidden": m, "lam": lam, "scale": SCALE, "seed": seed}
-    return xr.Dataset(
-        {name: (axes, values) for name, values in zip(names, found, strict=True)},
-        {"time": stops, "run": range(runs)},
-        {**facts, "expected": float(np.asarray(theory.expected_polysemantic(n, m)))},
-    )
+        held = np.mean((W @ W.mT)[:, others] > 1e-9, axis=1)
+        nonzeros = np.mean(np.sum(W != 0, axis=2), axis=1)
+        counts = {"count": solvers.assign(W).polysemantic.astype(float), "held": held, "nonzeros": nonzeros}
+        rows.append({name: ("run", values) for name, values in counts.items()})
+    ds = from_rows(rows, time=stops).assign_coords(run=range(runs))
+    expected = float(np.asarray(theory.expected_polysemantic(n, m)))
+    return ds.assign_attrs(n_features=n, n_hidden=m, lam=lam, scale=SCALE, seed=seed, expected=expected)

@@ -1,5 +1,6 @@
 """Decoders in the large and at finite sizes: the map over p and ratio, message passing, random rugs."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.rug import sigma
+from ..experiment import from_rows
 
 SUCCESS = 1e-6  # largest error of a feature that counts as recovered
 
@@ -127,22 +129,20 @@ def run_passing(
     """
     n = arguments.power_of_two("n_features", n_features)
     steps = [arguments.integer("steps", k, 1) for k in steps]
-    error, law = np.empty((len(cases), len(steps), len(seeds))), np.empty((len(cases), len(steps)))
+    rows = []
     for i, (p, ratio) in enumerate(cases):
         m = round(arguments.number("cases", ratio, 1 / n, 1.0) * n)
         path = decoders.state_evolution(p, m / n, projection=projection, steps=max(steps), tol=0.0).path
-        law[i] = np.pad(path, (0, max(steps) - path.size), mode="edge")[np.array(steps) - 1]
-        for j, seed in enumerate(seeds):
+        law = np.pad(path, (0, max(steps) - path.size), mode="edge")[np.array(steps) - 1]
+        errors = []
+        for seed in seeds:
             rng = np.random.default_rng([seed, i, n])
             (x,), A = Features(n, p).sample(1, rng), _projections(n, m, projection, rng)
-            for k, number in enumerate(steps):
-                found = decoders.message_passing(A, A @ x, p, steps=number, tol=0.0)
-                error[i, k, j] = np.mean((found.x - x) ** 2)
-    return xr.Dataset(
-        {"error": (("case", "step", "seed"), error), "law": (("case", "step"), law)},
-        {**coordinates(cases, seeds), "step": steps},
-        {"n_features": n, "projection": projection},
-    )
+            found = [decoders.message_passing(A, A @ x, p, steps=k, tol=0.0).x for k in steps]
+            errors.append([np.mean((one - x) ** 2) for one in found])
+        rows.append({"error": (("step", "seed"), np.transpose(errors)), "law": ("step", law)})
+    ds = from_rows(rows, case=len(cases)).assign_coords({**coordinates(cases, seeds), "step": steps})
+    return ds.assign_attrs(n_features=n, projection=projection)
 
 
 def run_recovery(
@@ -181,19 +181,13 @@ def run_recovery(
     [[0.0, 1.0]]
     """
     line = float(decoders.recovery_ratio(p))
-    found = np.zeros((len(sizes), len(around), runs), np.int64)
-    for i, n in enumerate(sizes):
-        for j, by in enumerate(around):
-            for k in range(runs):
-                rng = np.random.default_rng([seed, n, j, k])
-                (x,), R = Features(n, p).sample(1, rng), rug.rug_matrix(n, round(by * line * n), rng)
-                end = decoders.message_passing(R, R @ x, p, steps=300, tol=1e-6)
-                found[i, j, k] = np.abs(end.x - x).max() < SUCCESS
-    return xr.Dataset(
-        {"recovered": (("n_features", "around", "run"), found)},
-        {"n_features": list(sizes), "around": list(around), "run": np.arange(runs)},
-        {"p": p, "line": line},
-    )
+    rows = []
+    for n, (j, by), k in itertools.product(sizes, enumerate(around), range(runs)):
+        rng = np.random.default_rng([seed, n, j, k])
+        (x,), R = Features(n, p).sample(1, rng), rug.rug_matrix(n, round(by * line * n), rng)
+        end = decoders.message_passing(R, R @ x, p, steps=300, tol=1e-6)
+        rows.append({"recovered": int(np.abs(end.x - x).max() < SUCCESS)})
+    return from_rows(rows, n_features=sizes, around=around, run=range(runs)).assign_attrs(p=p, line=line)
 
 
 def run_rugs(
@@ -226,19 +220,13 @@ def run_rugs(
     >>> run_rugs([(0.1, 0.5)], [64], [0, 1], samples=2**12)["on_rug"].shape
     (1, 1, 2, 2)
     """
-    kinds = ["relu", "jumprelu"]
-    predicted = np.empty((len(cases), len(sizes), len(kinds)))
-    on_rug = np.empty((len(cases), len(sizes), len(seeds), len(kinds)))
-    for i, (p, ratio) in enumerate(cases):
-        for j, n in enumerate(sizes):
-            m = round(ratio * n)
-            best = [decoders.optimum(p, float(sigma(p, m / n)), kind) for kind in kinds]
-            predicted[i, j] = [D.loss for D in best]
-            on_rug[i, j] = [losses_on_rug(best, n, m, p, [seed, i, n], samples) for seed in seeds]
-    return xr.Dataset(
-        {
-            "on_rug": (("case", "n_features", "seed", "decoder"), on_rug),
-            "predicted": (("case", "n_features", "decoder"), predicted),
-        },
-        {**coordinates(cases, seeds), "n_features": list(sizes), "decoder": kinds},
-    )
+    kinds, rows = ["relu", "jumprelu"], []
+    for (i, (p, ratio)), n in itertools.product(enumerate(cases), sizes):
+        m = round(ratio * n)
+        best = [decoders.optimum(p, float(sigma(p, m / n)), kind) for kind in kinds]
+        on_rug = [losses_on_rug(best, n, m, p, [seed, i, n], samples) for seed in seeds]
+        rows.append(
+            {"on_rug": (("seed", "decoder"), on_rug), "predicted": ("decoder", [D.loss for D in best])}
+        )
+    ds = from_rows(rows, case=len(cases), n_features=len(sizes))
+    return ds.assign_coords({**coordinates(cases, seeds), "n_features": list(sizes), "decoder": kinds})

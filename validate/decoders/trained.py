@@ -10,6 +10,7 @@ from ...solvers.decoders import optimum, topk_optimum
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.rug import sigma
+from ..experiment import from_rows
 from ..training.engine import load_torch
 from ..training.loop import descend
 from .runs import Case, coordinates, losses_on_rug
@@ -145,41 +146,36 @@ def run_trained(
     lengths = [arguments.integer("steps", one, 1) for one in steps]
     batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 2048)
     seeds = [arguments.integer("seeds", s, 0) for s in seeds]
-    trained = np.empty((len(cases), len(KINDS), len(lengths), len(seeds)))
-    refits = np.empty((len(cases), len(KINDS), 2, len(seeds)))
-    on_rug, predicted = np.empty((len(cases), len(KINDS), len(seeds))), np.empty((len(cases), len(KINDS)))
-    number: list[int] = []
+    rows, number = [], []
     for i, (p, ratio) in enumerate(cases):
         p = arguments.number("cases", p, 0, 1, brackets="(]")
         m = max(1, round(arguments.number("cases", ratio, 0, 1) * n))
         noise = float(sigma(p, m / n))
         topk = topk_optimum(n, p, noise)
-        best: list[Any] = [topk if kind == "topk" else optimum(p, noise, kind) for kind in KINDS]
-        predicted[i] = [D.loss for D in best]
         number.append(topk.k)
-        on_rug[i] = np.transpose(
-            [losses_on_rug(best, n, m, p, [seed, i, n], n * (samples // len(seeds))) for seed in seeds]
-        )
+        best: list[Any] = [topk if kind == "topk" else optimum(p, noise, kind) for kind in KINDS]
+        on_rug = [losses_on_rug(best, n, m, p, [seed, i, n], n * (samples // len(seeds))) for seed in seeds]
         W = np.stack([np.random.default_rng([seed, n, m]).normal(size=(n, m)) for seed in seeds])
         W /= np.linalg.norm(W, axis=2, keepdims=True)
         first = 1000 * seeds[0] + i
-        for j, kind in enumerate(KINDS):
-            for at, length in enumerate(lengths):
+        for kind, D, losses in zip(KINDS, best, np.transpose(on_rug), strict=True):
+            trained = []
+            for length in lengths:
                 found = _train(kind, W, (p, noise, topk.k), length, batch, first)
                 fresh = _samples(found, p, samples, first + 500)
-                losses = [(x - out).square().double().mean(dim=(1, 2)).numpy() for x, _, out in fresh]
-                trained[i, j, at] = np.mean(losses, axis=0)
+                means = [(x - out).square().double().mean(dim=(1, 2)).numpy() for x, _, out in fresh]
+                trained.append(np.mean(means, axis=0))
             drawn = zip(*_samples(found, p, samples, first + 600), strict=True)
             x, y, _ = (np.concatenate(one, axis=1).astype(float) for one in drawn)
-            refits[i, j] = np.transpose([refitted(x[0], one) for one in y])
-    return xr.Dataset(
-        {
-            "trained": (("case", "decoder", "steps", "seed"), trained),
-            "refitted": (("case", "decoder", "output", "seed"), refits),
-            "on_rug": (("case", "decoder", "seed"), on_rug),
-            "predicted": (("case", "decoder"), predicted),
-            "k": ("case", number),
-        },
-        {**coordinates(cases, seeds), "decoder": list(KINDS), "steps": lengths, "output": list(KINDS[:2])},
-        {"n_features": n, "batch": batch, "samples": samples},
-    )
+            rows.append(
+                {
+                    "trained": (("steps", "seed"), trained),
+                    "refitted": (("output", "seed"), np.transpose([refitted(x[0], one) for one in y])),
+                    "on_rug": ("seed", losses),
+                    "predicted": D.loss,
+                }
+            )
+    ds = from_rows(rows, case=len(cases), decoder=len(KINDS)).assign(k=("case", number))
+    places = {"decoder": list(KINDS), "steps": lengths, "output": list(KINDS[:2])}
+    ds = ds.assign_coords({**coordinates(cases, seeds), **places})
+    return ds.assign_attrs(n_features=n, batch=batch, samples=samples)

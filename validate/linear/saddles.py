@@ -1,7 +1,6 @@
 """How fast training leaves each saddle, and which subspace it finds where eigenvalues are equal."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,6 +11,7 @@ from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
 from ..drawing import finished
+from ..experiment import from_rows
 from . import descent
 from .descent import MODELS, ROUTES, courses, falling
 
@@ -69,33 +69,31 @@ def run_saddles(
     for point, kept in zip(points, sets, strict=True):
         point[list(kept), range(len(kept))] = 1
     levels = np.array([critical_loss(sigma, kept) for kept in sets]) * n
-    rates, predicted = np.empty((2, len(MODELS), len(sets)))
-    measured = np.empty((len(MODELS), len(sets), runs))
     stride = max(1, int(0.2 / step))  # several looks at the fastest growth
-    for i, model in enumerate(MODELS):
-        rates[i] = [growth_rates(sigma, kept, d, model)[0] for kept in sets]
-        predicted[i] = np.log1p(2 * rate * rates[i]) / (2 * rate)
-        steps = np.arange(0, int(_FOLDS / (2 * rate * predicted[i].min())), stride)
+    rows = []
+    for model in MODELS:
+        rates = np.array([growth_rates(sigma, kept, d, model)[0] for kept in sets])
+        predicted = np.log1p(2 * rate * rates) / (2 * rate)
+        steps = np.arange(0, int(_FOLDS / (2 * rate * predicted.min())), stride)
         # Equal signs in decoder and encoder, where growing deviations have them too: none begins near zero.
         signs = rng.choice([-1.0, 1.0], size=(len(sets) * runs, n, d))
         away = _DEVIATION * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
         start = np.repeat(points, runs, axis=0) + away
         found = descent.descend(start[0], start[1], weights.moment_points(sigma), rate, steps.tolist(), model)
         losses = n * weights.expected_losses(found.A, found.C, sigma).T.reshape(len(sets), runs, -1)
-        for s, r in np.ndindex(len(sets), runs):
-            fallen = (levels[s] - losses[s, r]) / values[0]
-            some = slice(np.argmax(fallen > _WINDOW[0]), np.argmax(fallen > _WINDOW[1]))
-            measured[i, s, r] = np.polyfit(2 * rate * steps[some], np.log(fallen[some]), 1)[0] / 2
-    second = [[critical_hessian(sigma, k, d, tied=model == "tied") for k in sets] for model in MODELS]
-    where = ("model", "saddle")
-    columns: dict[str, Any] = {"flow_rate": (where, rates), "predicted": (where, predicted)}
-    for name in ("index", "rotation_rate"):
-        columns[name] = (where, [[getattr(one, name) for one in row] for row in second])
-    columns["measured"] = ((*where, "run"), measured)
-    columns["kept"] = ("saddle", [" ".join(map(str, kept)) or "none" for kept in sets])
-    columns["rank"] = ("saddle", [len(kept) for kept in sets])
-    attributes = {"n_hidden": d, "eigenvalues": values, "deviation": _DEVIATION, "learning_rate": rate}
-    return xr.Dataset(columns, {"model": list(MODELS)}, attributes)
+        for s, kept in enumerate(sets):
+            measured = []
+            for fallen in (levels[s] - losses[s]) / values[0]:
+                some = slice(np.argmax(fallen > _WINDOW[0]), np.argmax(fallen > _WINDOW[1]))
+                measured.append(np.polyfit(2 * rate * steps[some], np.log(fallen[some]), 1)[0] / 2)
+            second = critical_hessian(sigma, kept, d, tied=model == "tied")
+            row = {"flow_rate": rates[s], "predicted": predicted[s], "index": second.index}
+            rows.append({**row, "rotation_rate": second.rotation_rate, "measured": ("run", measured)})
+    ds = from_rows(rows, model=MODELS, saddle=len(sets)).assign(
+        kept=("saddle", [" ".join(map(str, kept)) or "none" for kept in sets]),
+        rank=("saddle", [len(kept) for kept in sets]),
+    )
+    return ds.assign_attrs(n_hidden=d, eigenvalues=values, deviation=_DEVIATION, learning_rate=rate)
 
 
 def run_subspaces(

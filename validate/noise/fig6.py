@@ -9,6 +9,7 @@ from ...solvers import noise as solvers
 from ...solvers.noise.stuck import LEVEL, curvature, descend_from, settled, shape, stuck, symmetric_minimum
 from ...theory import arguments
 from ...theory import noise as theory
+from ..experiment import from_rows
 from .runs import starts
 
 
@@ -130,17 +131,14 @@ def run_stuck(
     sizes = [arguments.integer("n_features", n, 2) for n in n_features]
     m, runs = arguments.integers(n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
-    axes, counts, sparse, norms = ("n_features", "run"), [], [], []
+    rows = []
     for n in sizes:
         rng = np.random.default_rng([seed, 600, n])
         W = descend_from(starts(n, m, runs, seed), "bipolar", std, learning_rate, time, rng).W
         W = settled(W, std, settle)
         which, fourth = stuck(W), shape(W)
-        counts.append(which.sum(axis=1))
-        sparse.append(np.sum(fourth >= LEVEL, axis=1))
-        norms.append(fourth[which].mean() if which.any() else np.nan)
-    return xr.Dataset(
-        {"stuck": (axes, counts), "sparse": (axes, sparse), "norm": ("n_features", norms)},
-        {"n_features": sizes, "run": range(runs)},
-        {"n_hidden": m, "noise_std": std, "learning_rate": learning_rate, "time": time, "seed": seed},
-    )
+        counts = {"stuck": ("run", which.sum(axis=1)), "sparse": ("run", np.sum(fourth >= LEVEL, axis=1))}
+        rows.append({**counts, "norm": fourth[which].mean() if which.any() else np.nan})
+    ds = from_rows(rows, n_features=sizes).assign_coords(run=range(runs))
+    settings = {"n_hidden": m, "noise_std": std, "learning_rate": learning_rate, "time": time, "seed": seed}
+    return ds.assign_attrs(settings)

@@ -16,6 +16,7 @@ from ...solvers.noise.stuck import LARGE_STEP, LEVEL, descend_from, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
+from ..experiment import from_rows
 from ..statistics import first_level
 from ..training.engine import load_torch
 from ..training.loop import descend
@@ -252,17 +253,14 @@ def run_drop(
     stds, rates = positive("noise_std", noise_std), positive("learning_rate", learning_rate)
     time = arguments.number("time", time, 0.0, brackets="()")
     W0 = starts(n, m, runs, seed)
-    found = np.empty((2, stds.size, rates.size, len(W0)))
+    rows = []
     for k, l in np.ndindex(stds.size, rates.size):
         rng = np.random.default_rng([seed, 700, k, l])
         W = descend_from(W0, "bipolar", float(stds[k]), float(rates[l]), time, rng).W
-        found[:, k, l] = shape(W).mean(axis=1), np.sum(W**2, axis=-1).mean(axis=1)
-    axes = ("noise_std", "learning_rate", "run")
-    return xr.Dataset(
-        {"shape": (axes, found[0]), "square": (axes, found[1])},
-        {"noise_std": stds, "learning_rate": rates, "run": range(len(W0))},
-        {"n_features": n, "n_hidden": m, "time": time, "seed": seed},
-    )
+        square = np.sum(W**2, axis=-1).mean(axis=1)
+        rows.append({"shape": ("run", shape(W).mean(axis=1)), "square": ("run", square)})
+    ds = from_rows(rows, noise_std=stds, learning_rate=rates).assign_coords(run=range(len(W0)))
+    return ds.assign_attrs(n_features=n, n_hidden=m, time=time, seed=seed)
 
 
 def run_agreement(
@@ -296,16 +294,16 @@ def run_agreement(
     load_torch()  # before the compiled descents, not after
     # Starts of their own, so that the two samples are independent.
     W0 = starts(n_features, n_hidden, 2 * runs, seed)
-    names, found = ("bipolar", "normal"), np.empty((2, 2, runs))
+    names, rows = ("bipolar", "normal"), []
     for k, name in enumerate(names):
         rng = np.random.default_rng([seed, k])
         made = solvers.descend(W0[:runs], name, noise_std, learning_rate, steps, rng).W
         trained = train(W0[runs:], name, noise_std, learning_rate, steps, 2 * seed + k)
-        found[k] = [np.sum(W**4, axis=-1).mean(axis=1) for W in (made, trained)]
+        norms = [np.sum(W**4, axis=-1).mean(axis=1) for W in (made, trained)]
+        rows.append({"fourth_norm": (("engine", "run"), norms)})
+    ds = from_rows(rows, noise=names).assign_coords(engine=["Numba", "PyTorch"], run=range(runs))
     settings = {"noise_std": noise_std, "learning_rate": learning_rate, "steps": steps, "seed": seed}
-    coords = {"noise": list(names), "engine": ["Numba", "PyTorch"], "run": range(runs)}
-    facts = {"n_features": n_features, "n_hidden": n_hidden, **settings}
-    return xr.Dataset({"fourth_norm": (("noise", "engine", "run"), found)}, coords, facts)
+    return ds.assign_attrs(n_features=n_features, n_hidden=n_hidden, **settings)
 
 
 def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:

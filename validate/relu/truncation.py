@@ -64,7 +64,7 @@ def dropping_table(
         row = {"probability": beyond, "given_on": beyond / SparseUniform(q).tail(n_features, 1)}
         row |= {"share": shares.shares[-1], "left_out": found.left_out / best.loss, "regret": found.regret}
         rows.append(row)
-    return from_rows(rows, p=-1).assign_coords(p=grid)
+    return from_rows(rows, p=grid)
 
 
 def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
@@ -74,7 +74,6 @@ def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
     return xr.Dataset(
         {
             "share": ("kind", [one.shares[-1] for one in found]),
-            "share_error": ("kind", [one.error_estimate for one in found]),
             "bound": ("kind", [one.bound for one in found]),
             "probability": law.tail(n, 2),
             "given_on": law.tail(n, 2) / law.tail(n, 1),
@@ -113,10 +112,10 @@ def run_truncation(
     Returns
     -------
     xarray.Dataset
-        Of (kind, n_features, on): ``share`` of inputs with two or more features on in the loss and its
-        ``share_error``; ``bound`` on it from the weights. Of (n_features, on): their ``probability``;
-        ``given_on``, the same among inputs that are not zero, ``worst``, the bound for all encodings of
-        length up to 1 without positive biases, over the loss of the zero model. Of (small, small_p):
+        Of (kind, n_features, on): ``share`` of inputs with two or more features on in the loss; ``bound`` on
+        it from the weights. Of (n_features, on): their ``probability``; ``given_on``, the same among inputs
+        that are not zero, ``worst``, the bound for all encodings of length up to 1 without positive biases,
+        over the loss of the zero model. Of (small, small_p):
         ``small_share``, ``small_given_on``, ``small_left_out`` (the bound), and ``regret``: how much worse
         than the best the model is that minimises the loss on inputs with at most one feature on, relative.
         Losses are exact; minima of small models are the least of many starts (`cost_of_dropping`).

@@ -13,6 +13,7 @@ from ...solvers import rug as solvers
 from ...solvers.rug.rows import drawn_rug
 from ...theory import arguments
 from ...theory import rug as theory
+from ...theory.arguments import FloatArray
 from ..experiment import from_rows
 from ..files import read_dataset
 from ..statistics import student
@@ -22,6 +23,20 @@ from ..training import grid, train
 # What is kept of a training run: enough for the figures and tables, without the loss histories.
 KEPT = ("n_features", "n_hidden", "p", "seed", "steps", "loss", "loss_se", "dropped", "lyapunov_max")
 WEIGHTS = ("diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd")
+# At which losses of several sizes are compared; with n_hidden whole, those of models are near these.
+RATIOS = (0.12, 0.25, 0.5)
+
+
+def nearest_ratio(ratio: npt.ArrayLike) -> FloatArray:
+    """Return which of `RATIOS` each of some ratios is within 5 % of, nan if none.
+
+    Examples
+    --------
+    >>> nearest_ratio([0.117, 0.3])
+    array([0.12,  nan])
+    """
+    off = np.abs(np.asarray(ratio)[:, None] / RATIOS - 1)
+    return np.where(off.min(axis=1) < 0.05, np.array(RATIOS)[off.argmin(axis=1)], np.nan)
 
 
 def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Dataset:
@@ -110,7 +125,7 @@ def run_finite_size(
         }
 
     rows = [one(n, draw) for n in n_features for draw in range(draws)]
-    ds = from_rows(rows, n_features=len(n_features), draw=draws).assign_coords(n_features=list(n_features))
+    ds = from_rows(rows, n_features=n_features, draw=draws)
     return ds.assign_attrs(p=p, ratio=ratio, samples=samples, seed=seed)
 
 

@@ -13,10 +13,10 @@ from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import student
 from ..training.schedule import CONVERGED
 from . import plots, runs
+from .runs import RATIOS, nearest_ratio
 
-# The six panels of Fig. 2, and the ratios at which the loss is drawn against p.
+# The six panels of Fig. 2.
 PANELS = (0.001, 0.01, 0.05, 0.1, 0.4, 0.6)
-RATIOS = (0.12, 0.25, 0.5)
 # Where theory's curves are drawn.
 CURVES = {
     "p": np.unique(np.concatenate([np.geomspace(1e-4, 1, 81), PANELS])),
@@ -74,9 +74,8 @@ def _mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
 def _frame(trained: xr.Dataset) -> pd.DataFrame:
     """Return a row for each model at each end, for the ratios that are tabulated."""
     frame = trained.to_dataframe().reset_index()
-    off = np.abs(frame["ratio"].to_numpy()[:, None] / RATIOS - 1)
-    frame["ratio ≈"] = np.array(RATIOS)[off.argmin(axis=1)]
-    return frame[off.min(axis=1) < 0.05]
+    frame["ratio ≈"] = nearest_ratio(frame["ratio"])
+    return frame.dropna(subset=["ratio ≈"])
 
 
 def _means(title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str], caption: str) -> Table:

@@ -75,11 +75,10 @@ def run_bracket(
         {"bound": loss_bound(law, int(m)), "code": priority_loss(law, int(m))}
         for law, m in itertools.product(laws, widths)
     ]
-    ds = from_rows(rows, number_on=len(number_on), alpha=len(alpha), n_hidden=len(widths))
+    ds = from_rows(rows, number_on=number_on, alpha=alpha, n_hidden=widths)
     step = np.diff(np.log(widths))
     for name in ("bound", "code"):
         ds[f"{name}_exponent"] = (("number_on", "alpha", "between"), -np.diff(np.log(ds[name])) / step)
-    ds = ds.assign_coords(number_on=list(number_on), alpha=list(alpha), n_hidden=widths)
     between = np.sqrt(widths[1:] * widths[:-1])
     return ds.assign_coords(between=between).assign_attrs(n_features=n_features)
 

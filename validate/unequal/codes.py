@@ -56,13 +56,11 @@ def run_codes(
     """
     n_features = arguments.integer("n_features", n_features, 2)
     widths = whole_widths(ratio, n_features)
-    rows, shares, neurons = [], [], []
+    rows = []
     for on, a, m in itertools.product(number_on, alpha, widths.tolist()):
         law = power_law(a, n_features, on)
         best = envelope(law, m)
         kind = np.array([[name in names for name in best.names] for names in KINDS.values()])
-        shares.append(kind @ best.share)
-        neurons.append(kind @ best.neurons)
         split = optimum(law, m, ("rug", "pairs", "skew pairs"))
         rows.append(
             {
@@ -70,14 +68,12 @@ def run_codes(
                 "split": split.loss - split.gap,
                 "code": priority_loss(law, m),
                 "bound": loss_bound(law, m),
+                "share": ("kind", kind @ best.share),
+                "neurons": ("kind", kind @ best.neurons),
             }
         )
-    size = len(number_on), len(alpha), len(widths)
-    ds = from_rows(rows, number_on=size[0], alpha=size[1], n_hidden=size[2])
-    for name, values in (("share", shares), ("neurons", neurons)):
-        ds[name] = ((*ds["envelope"].dims, "kind"), np.reshape(values, (*size, len(KINDS))))
-    ds = ds.assign_coords(number_on=list(number_on), alpha=list(alpha), n_hidden=widths, kind=list(KINDS))
-    return ds.assign_attrs(n_features=n_features)
+    ds = from_rows(rows, number_on=number_on, alpha=alpha, n_hidden=widths)
+    return ds.assign_coords(kind=list(KINDS)).assign_attrs(n_features=n_features)
 
 
 def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:

@@ -33,15 +33,8 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     least = ds["predicted"].min("pairs")
     for i in range(ds.sizes["case"]):
         last = ds["trained"].isel(case=i, steps=-1).dropna("n_features").transpose("n_features", "seed")
-        draw_means(
-            ax,
-            last["n_features"].values,
-            (last / least[i]).values,
-            color=f"C{i}",
-            fmt="o-",
-            ms=4,
-            label=_label(ds, i),
-        )
+        style = {"color": f"C{i}", "fmt": "o-", "ms": 4, "label": _label(ds, i)}
+        draw_means(ax, last["n_features"].values, (last / least[i]).values, **style)
         made = (ds["constructed"].isel(case=i) / least[i]).mean("matrix")
         ax.plot(ds["n_features"], made, "--", color=f"C{i}", linewidth=0.8)
         ax.plot(ds["n_features"], ds["priority"].isel(case=i) / least[i], ":", color=f"C{i}", linewidth=1.2)

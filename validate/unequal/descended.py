@@ -12,13 +12,10 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.unequal import loss_bound, priority_loss, priority_weights
 from ..experiment import from_rows
-from ..training import train
-from .width import source_law
+from .width import Model, source_law, trained
 
 # Noise that moves the exact zeros of a code's weights, relative to what an output answers to its own feature.
 STIR = 0.01
-
-Model = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def stirred(model: Model, reach: float, rng: np.random.Generator) -> Model:
@@ -111,28 +108,14 @@ def run_descended(
     facts: dict[str, Any] = {}
     for exponent in alpha:
         law = source_law(exponent, n_features, on)
-        ds = train(
-            n_features,
-            list(n_hidden),
-            law,
-            seed,
-            schedule="converged",
-            steps=train_steps,
-            batch_size=batch,
-            evaluation_samples=None,
-            device="cpu",
-            threads=1,
-            keep_weights=True,
-        )
-        facts = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
-        for k, m in enumerate(n_hidden):
+        found, models = trained(law, list(n_hidden), seed, train_steps, batch, device="cpu")
+        facts = found.attrs
+        for m, (W_out, W_in, b) in zip(n_hidden, models, strict=True):
             rng = np.random.default_rng([seed, n_features, m])
             code = stirred(priority_weights(law, m, reach), reach, rng)
-            W_out, W_in, b = (ds[name].values[0, k].astype(np.float64) for name in ("W_out", "W_in", "bias"))
             rows += [_descended(model, law, steps) for model in (code, (W_out[:, :m], W_in[:m], b))]
             places.append({"bound": loss_bound(law, m), "priority": priority_loss(law, m)})
-    sizes = {"alpha": len(alpha), "n_hidden": len(n_hidden)}
-    ds = from_rows(rows, **sizes, begin=2).merge(from_rows(places, **sizes))
-    ds = ds.assign_coords(alpha=list(alpha), n_hidden=list(n_hidden), begin=["code", "trained"])
+    ends = from_rows(rows, alpha=alpha, n_hidden=n_hidden, begin=["code", "trained"])
+    ds = ends.merge(from_rows(places, alpha=alpha, n_hidden=n_hidden))
     given = {"n_features": n_features, "on": on, "seed": seed, "batch": batch, "reach": reach}
     return ds.assign_attrs(given | {"steps": steps, "train_steps": train_steps} | facts)

@@ -1,5 +1,6 @@
 """Features that depend on each other: trained models beside the best codes of blocks, and pattern tables."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import xarray as xr
 
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import descend as polish
-from ...solvers.unequal import block_optimum, realise_blocks
+from ...solvers.unequal import BlockOptimum, block_optimum, realise_blocks
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, exclusive, synchronous
@@ -125,28 +126,17 @@ def run_groups(
     lengths = [arguments.integer("steps", one, 1) for one in steps]
     batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 2)
     laws = [pair_law(kind, strength, p) for kind, strength, p, _ in cases]
-    shape = len(cases), len(sizes), len(seeds)
-    trained = np.empty((*shape[:2], len(lengths), len(seeds)))
-    seen: dict[str, FloatArray] = {}
-    for i, ((_, _, _, ratio), law) in enumerate(zip(cases, laws, strict=True)):
-        for j, n in enumerate(sizes):
-            m, every = max(1, round(ratio * n)), repeated(law, n // 2)
-            for s, seed in enumerate(seeds):
-                for at, length in enumerate(lengths):
-                    model = _train(every, m, length, batch, seed)
-                    trained[i, j, at, s] = evaluate(load_torch(), model, CONVERGED, samples, 1024)[0]
-                W_out, W_in, _ = product(model, model.ends[CONVERGED])
-                for name, value in geometry(W_out @ W_in, every).items():
-                    seen.setdefault(name, np.empty(shape))[i, j, s] = value
-    place = ("case", "n_features", "seed")
-    return xr.Dataset(
-        {
-            "trained": (("case", "n_features", "steps", "seed"), trained),
-            **{name: (place, values) for name, values in seen.items()},
-        },
-        {**_coordinates(cases), "n_features": sizes, "steps": lengths, "seed": seeds},
-        {"batch": batch, "samples": samples},
-    )
+    rows = []
+    for (case, law), n, seed in itertools.product(zip(cases, laws, strict=True), sizes, seeds):
+        m, every = max(1, round(case[-1] * n)), repeated(law, n // 2)
+        models = [_train(every, m, length, batch, seed) for length in lengths]
+        trained = [evaluate(load_torch(), model, CONVERGED, samples, 1024)[0] for model in models]
+        W_out, W_in, _ = product(models[-1], models[-1].ends[CONVERGED])
+        rows.append({"trained": ("steps", trained), **geometry(W_out @ W_in, every)})
+    ds = from_rows(rows, case=len(cases), n_features=len(sizes), seed=len(seeds))
+    places = {**_coordinates(cases), "n_features": sizes, "steps": lengths, "seed": seeds}
+    ds = ds.transpose("case", "n_features", "steps", "seed").assign_coords(places)
+    return ds.assign_attrs(batch=batch, samples=samples)
 
 
 def run_polished(
@@ -193,10 +183,25 @@ def run_polished(
             W_out, W_in, b = product(model, model.ends[CONVERGED])
             start = exact_loss(W_out @ W_in, b, every, tol=1e-7).loss
             end = polish(W_out, W_in, b, every, steps=descents)
-            row = {"trained": start, "polished": end.loss, **geometry(end.W_out @ end.W_in, every)}
-            rows.append(row)
+            rows.append({"trained": start, "polished": end.loss, **geometry(end.W_out @ end.W_in, every)})
     ds = from_rows(rows, case=len(cases), seed=len(seeds))
     return ds.assign_coords({**_coordinates(cases), "seed": seeds}).assign_attrs(n_features=n, steps=steps)
+
+
+def _exact(model: Sequence[FloatArray], law: Features) -> float:
+    W_out, W_in, b = model
+    return exact_loss(W_out @ W_in, b, law, tol=1e-5).loss
+
+
+def _dropped(code: BlockOptimum) -> float:
+    """Return the share of the features that have no capacity."""
+    return float(sum(part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts))
+
+
+def _coefficients(code: BlockOptimum, size: int) -> FloatArray:
+    """Return those of the part that most blocks with neurons have, zeros added up to a size."""
+    main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
+    return np.pad(main.coefficients, (0, size - len(main.b)))
 
 
 def run_blocks(
@@ -237,49 +242,28 @@ def run_blocks(
     (True, True)
     """
     sizes = [_even("sizes", n) for n in sizes]
-    shape, most = (len(cases), len(pairs)), 2 * max(pairs)
-    predicted, gap, dropped = (np.empty(shape) for _ in range(3))
-    coefficients = np.zeros((*shape, most, most))
-    constructed = np.empty((len(cases), len(sizes), len(seeds)))
-    priority, built = np.empty((len(cases), len(sizes))), np.empty((len(cases), len(REACHES)))
-    for i, (kind, strength, p, ratio) in enumerate(cases):
+    pair, rows = ("output", "feature"), []
+    for kind, strength, p, ratio in cases:
         law = pair_law(kind, strength, p)
         codes = [block_optimum(repeated(law, count), ratio, starts=starts) for count in pairs]
-        for k, code in enumerate(codes):
-            predicted[i, k], gap[i, k] = code.loss, code.gap
-            main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
-            size = len(main.b)
-            coefficients[i, k, :size, :size] = main.coefficients
-            dropped[i, k] = sum(
-                part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts
-            )
-        best = int(np.argmin(predicted[i]))
-        for j, n in enumerate(sizes):
-            every, m = repeated(law, n // 2), max(1, round(ratio * n))
-            priority[i, j] = priority_loss(every, m)
-            if n == min(sizes):
-                for k, reach in enumerate(REACHES):
-                    W_out, W_in, b = priority_weights(every, m, reach)
-                    built[i, k] = exact_loss(W_out @ W_in, b, every, tol=1e-5).loss
-            for s, seed in enumerate(seeds):
-                block = repeated(law, pairs[best])
-                W_out, W_in, b = realise_blocks(codes[best], block, n // block.n_features, rng=seed)
-                constructed[i, j, s] = exact_loss(W_out @ W_in, b, every, tol=1e-5).loss
-    return xr.Dataset(
-        {
-            "predicted": (("case", "pairs"), predicted),
-            "gap": (("case", "pairs"), gap),
-            "dropped": (("case", "pairs"), dropped),
-            "coefficients": (("case", "pairs", "output", "feature"), coefficients),
-            "constructed": (("case", "n_features", "seed"), constructed),
-            "priority": (("case", "n_features"), priority),
-            "built": (("case", "reach"), built),
-        },
-        {
-            **_coordinates(cases),
-            "reach": list(REACHES),
-            "pairs": list(pairs),
-            "n_features": sizes,
-            "seed": list(seeds),
-        },
-    )
+        best, count = min(zip(codes, pairs, strict=True), key=lambda one: one[0].loss)
+        block = repeated(law, count)
+        places = [(repeated(law, n // 2), max(1, round(ratio * n))) for n in sizes]
+        small, m = min(places, key=lambda one: one[0].n_features)
+        constructed = [
+            [_exact(realise_blocks(best, block, n // block.n_features, rng=seed), every) for seed in seeds]
+            for n, (every, _) in zip(sizes, places, strict=True)
+        ]
+        rows.append(
+            {
+                "predicted": ("pairs", [code.loss for code in codes]),
+                "gap": ("pairs", [code.gap for code in codes]),
+                "dropped": ("pairs", [_dropped(code) for code in codes]),
+                "coefficients": (("pairs", *pair), [_coefficients(code, 2 * max(pairs)) for code in codes]),
+                "constructed": (("n_features", "seed"), constructed),
+                "priority": ("n_features", [priority_loss(*place) for place in places]),
+                "built": ("reach", [_exact(priority_weights(small, m, reach), small) for reach in REACHES]),
+            }
+        )
+    ds = from_rows(rows, case=len(cases)).assign_coords(_coordinates(cases))
+    return ds.assign_coords(reach=list(REACHES), pairs=list(pairs), n_features=sizes, seed=list(seeds))

@@ -27,6 +27,8 @@ loss against m. It is bracketed: below by a bound that is proved for every model
 loss is known.
 """
 
+# Columns of tables, as formats.
+_PLACE = {"alpha": "{alpha:g}", "m": "{n_hidden}"}
 # Relative width of what counts as level between two lengths of training.
 LEVEL_OFF = 0.05
 # Exact descents count as level if their last tenth of steps gains less; frozen before they were run.
@@ -79,9 +81,9 @@ def _show_descended(ds: xr.Dataset) -> tuple[str, Table]:
     won = ds.isel(begin=ds["loss"].argmin("begin"))
     slope = span(won["gradient"].values, ".1g")
     level = won["gain"] < LEVEL_END
-    ratio = (best / ds["priority"]).values
+    ratio = best / ds["priority"]
     count, places = int((np.abs(ratio - 1) <= NEAR).sum()), best.size
-    held = int(((np.abs(ratio - 1) <= NEAR) & level.values).sum())
+    held = int(((np.abs(ratio - 1) <= NEAR) & level).sum())
     gained = ds["loss"].sel(begin="trained") / ds["start"].sel(begin="trained")
     begun = ds["start"].sel(begin="code") / ds["priority"]
     text = (
@@ -99,64 +101,39 @@ def _show_descended(ds: xr.Dataset) -> tuple[str, Table]:
         f"at {int((won['begin'] == 'code').sum())}: its loss is a limit of lengths that differ by many "
         f"decades, and at finite ones it starts {span(begun, '.2g')} times as high."
     )
-    rows = [
-        [f"{float(a):g}", str(int(m))]
-        + [_cell(at[name]) for name in ("bound", "priority")]
-        + [_cell(at[name].sel(begin=one)) for one in ds["begin"].values for name in ("start", "loss")]
-        + [_cell(at["loss"].min() / at["priority"], ".2f")]
-        + [_cell(top[name]) for name in ("gain", "gradient", "strongest")]
-        + [f"{float(top['negative']):.0%}"]
-        for a in ds["alpha"].values
-        for m in ds["n_hidden"].values
-        for at, top in [(ds.sel(alpha=a, n_hidden=m), won.sel(alpha=a, n_hidden=m))]
-    ]
+    ends = {
+        f"{one} {end}": ds[name].sel(begin=one, drop=True)
+        for one in ds["begin"].values
+        for end, name in (("start", "start"), ("end", "loss"))
+    }
+    columns = _PLACE | {"bound": "{bound:.3g}", "code": "{priority:.3g}"}
+    columns |= {name: f"{{{name}:.3g}}" for name in ends}
+    columns |= {"ratio": "{ratio:.2f}", "last gain": "{gain:.3g}", "gradient": "{gradient:.3g}"}
+    columns |= {"strongest": "{strongest:.3g}", "negative": "{negative:.0%}"}
     caption = (
         "Exact losses before and after the descents. Ratio: the best end over the code. Of the best end: "
         "what the last tenth of steps gains, the gradient over the loss of the zero model, the strongest "
         "weight of another feature over the output's own, and the share of others' weights that is negative."
     )
-    starts = [f"{one} {end}" for one in ds["begin"].values for end in ("start", "end")]
-    names = [
-        "alpha",
-        "m",
-        "bound",
-        "code",
-        *starts,
-        "ratio",
-        "last gain",
-        "gradient",
-        "strongest",
-        "negative",
-    ]
-    return text, Table("Exact descents from the code and from trained models", names, rows, caption)
+    shown = won.drop_vars("begin").assign({**ends, "ratio": ratio})
+    title = "Exact descents from the code and from trained models"
+    return text, Table.formatted(title, shown, columns, caption)
 
 
 def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Shown:
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     long = ds.isel(weight_decay=0, steps=-1)
-    free = long.sel(tied=0)
+    free = long.sel(tied=0, drop=True)
     ratio = free["loss"].mean("seed") / split["priority"]
     inside = (free["loss"] >= split["bound"]).all().item()
-    gained = (ds["loss"].isel(weight_decay=0, steps=0) / long["loss"]).mean("seed") - 1
+    drift = (ds["loss"].isel(weight_decay=0, steps=0) / long["loss"]).mean("seed")
+    gained = drift - 1
     level = int((np.abs(gained) < LEVEL_OFF).sum())
     exps, ms = split["alpha"].values, split["n_hidden"].values
-    said, rows = [], []
+    said = []
     for a in exps:
         mean, half = student(exponents(free["loss"].sel(alpha=a).transpose("n_hidden", "seed").values, ms))
         said.append(f"{mean:.2f} ± {half:.2f} at alpha = {a:g}")
-        for m in ms:
-            at, one = split.sel(alpha=a, n_hidden=m), ds.isel(weight_decay=0).sel(alpha=a, n_hidden=m)
-            last = one.isel(steps=-1)
-            drift = (one["loss"].isel(steps=0) / last["loss"]).mean("seed")
-            cells = [at["bound"], at["priority"], at["loss"]]
-            cells += [last["loss"].sel(tied=t).mean("seed") for t in ds["tied"].values]
-            own = last.sel(tied=0)
-            rows.append(
-                [f"{a:g}", str(m)]
-                + [_cell(cell) for cell in cells]
-                + [f"{float(drift.sel(tied=0)):.2f}", f"{float((own['loss'] / own['normal']).mean()):.2f}"]
-                + [f"{float(own['opposed'].mean()):.0%}"]
-            )
     shape = free["loss"] / free["normal"]
     small = [m for m in ms if m < ds.attrs["n_features"] / 2]
     wide = [m for m in small if m >= 10]
@@ -187,7 +164,13 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Sho
         "negative."
     )
     more, ends = _show_descended(descended)
-    columns = ["alpha", "m", "bound", "code", "split", *("tied" if t else "free" for t in ds["tied"].values)]
+    loss = long["loss"].mean("seed")
+    means = {"tied" if t else "free": loss.sel(tied=t, drop=True) for t in ds["tied"].values}
+    columns = _PLACE | {"bound": "{bound:.3g}", "code": "{priority:.3g}", "split": "{loss:.3g}"}
+    columns |= {name: f"{{{name}:.3g}}" for name in means}
+    columns |= {"shorter": "{shorter:.2f}", "shape": "{shape:.2f}", "negative": "{negative:.0%}"}
+    means |= {"shorter": drift.sel(tied=0, drop=True), "shape": shape.mean("seed")}
+    shown = split.drop_dims("kind").assign(means).assign(negative=free["opposed"].mean("seed"))
     merged = split.rename(loss="split").merge(ds[["loss"]])
     merged.attrs = dict(ds.attrs)
     return Shown(
@@ -203,15 +186,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Sho
                 columns=3,
             )
         ],
-        [
-            Table(
-                "Theory and training over the widths",
-                [*columns, "shorter", "shape", "negative"],
-                rows,
-                caption,
-            ),
-            ends,
-        ],
+        [Table.formatted("Theory and training over the widths", shown, columns, caption), ends],
         f"The least loss of n = {ds.attrs['n_features']} features is known within a factor of "
         f"{float((split['priority'] / split['bound']).max()):.1f} at every width, and gradient descent stays "
         f"up to {float(ratio.sel(n_hidden=small).max()):.1f} times above a code whose loss is exact (m < "
@@ -223,21 +198,16 @@ def _show_many(ds: xr.Dataset, split: xr.Dataset) -> Shown:
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     at = ds.isel(weight_decay=0, steps=-1, tied=0)
     over = at["loss"].mean("seed") / split["loss"]
-    rows = [
-        [f"{float(a):g}", str(int(m))]
-        + [_cell(split[name].sel(alpha=a, n_hidden=m)) for name in ("bound", "priority", "loss", "realised")]
-        + [f"{float(at['loss'].sel(alpha=a, n_hidden=m).mean('seed')):.3g}"]
-        for a in ds["alpha"].values
-        for m in ds["n_hidden"].values
-    ]
     text = (
         f"With {ds.attrs['on']:g} of {ds.attrs['n_features']} features on at a time the interference is "
         f"nearer to normal: models trained for {int(ds['steps'][-1])} steps lose {span(over, '.2f')} times "
         "what the best split predicts, nothing fitted."
     )
     caption = "Split: normal interference. Realised: exact loss of a matrix with these capacities."
-    columns = ("alpha", "m", "bound", "code", "split", "realised", "trained")
-    return Shown(text, (), [Table("Many features on at a time", columns, rows, caption)])
+    columns = _PLACE | {"bound": "{bound:.3g}", "code": "{priority:.3g}", "split": "{loss:.3g}"}
+    columns |= {"realised": "{realised:.3g}", "trained": "{trained:.3g}"}
+    merged = split.assign(trained=at["loss"].mean("seed")).drop_dims("kind")
+    return Shown(text, (), [Table.formatted("Many features on at a time", merged, columns, caption)])
 
 
 def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
@@ -252,14 +222,6 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
     off: xr.DataArray = abs(ratio - 1) > NEAR
     widths = ", ".join(str(m) for m in ds["n_hidden"].values[off.any("alpha")])
     built = int((off & (split["realised"] < best)).sum())
-    rows = [
-        [f"{float(a):g}", str(int(m))]
-        + [_cell(split[name].sel(at)) for name in ("bound", "realised", "envelope")]
-        + [_cell(best.sel(at), ".4g"), _cell(ratio.sel(at), ".3f"), _cell(drift.sel(at), ".3f")]
-        for a in ds["alpha"].values
-        for m in ds["n_hidden"].values
-        for at in [{"alpha": a, "n_hidden": m}]
-    ]
     text = (
         f"With {ds.attrs['on']:g} of {ds.attrs['n_features']} features on at a time interference is normal, "
         "and each frequency has the code that is best at one price. The best of "
@@ -274,8 +236,10 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
         "Built: exact loss of a matrix of this size. Ratio: trained over envelope. Shorter: loss "
         f"after {int(ds['steps'][0])} steps over that after {int(ds['steps'][-1])}."
     )
-    columns = ("alpha", "m", "bound", "built", "envelope", "trained", "ratio", "shorter")
-    return Shown(text, (), [Table("Half of the features on at a time", columns, rows, caption)])
+    columns = _PLACE | {"bound": "{bound:.3g}", "built": "{realised:.3g}", "envelope": "{envelope:.3g}"}
+    columns |= {"trained": "{trained:.4g}", "ratio": "{ratio:.3f}", "shorter": "{shorter:.3f}"}
+    merged = split.assign(trained=best, ratio=ratio, shorter=drift).drop_dims("kind")
+    return Shown(text, (), [Table.formatted("Half of the features on at a time", merged, columns, caption)])
 
 
 def _show_decay(ds: xr.Dataset, free: xr.Dataset) -> Shown:

@@ -5,6 +5,7 @@ e^{-s \cos(2 \pi (l - i)/n)})`, s the sharpness, independently given l. So neigh
 opposite words are not.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.unequal import weakened
+from ..experiment import from_rows
 from ..training.data import sampler
 from ..training.engine import load_torch
 from ..training.loop import descend
@@ -75,7 +77,7 @@ def constructive(M: FloatArray, covariance: FloatArray) -> float:
 def _trained(
     law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Train tied models from linear layers' first weights; return their W (seed, n, m) and biases."""
+    """Train tied models from linear layers' first weights; return their M = W W' (seed, n, n) and biases."""
     torch = load_torch()
     n = law.n_features
     first = [np.random.default_rng([seed, m]).uniform(-1, 1, (n, m)) / np.sqrt(n) for seed in seeds]
@@ -92,7 +94,8 @@ def _trained(
         return float(RATE * (1 + np.cos(np.pi * step / steps)) / 2)
 
     list(descend(torch.optim.AdamW([W, b], lr=RATE, weight_decay=decay), loss, [steps], rate))
-    return W.detach().double().numpy(), b.detach().double().numpy()[:, 0]
+    found = W.detach().double().numpy()
+    return found @ found.transpose(0, 2, 1), b.detach().double().numpy()[:, 0]
 
 
 def run_tables(
@@ -142,38 +145,29 @@ def run_tables(
     decays = [arguments.number("decays", decay, 0) for decay in decays]
     steps = arguments.integer("steps", steps, 1)
     laws = [circular_law(n_features, sharpness, strength) for strength in strengths]
-    shape, n = (len(laws), len(sizes)), n_features
-    best, linear, best_part = (np.empty(shape) for _ in range(3))
-    grams = np.empty((*shape, n, n))
-    trained, trained_part = (np.empty((len(laws), len(decays), len(sizes), len(seeds))) for _ in range(2))
-    trained_grams = np.empty((len(laws), len(decays), len(sizes), n, n))
-    for i, law in enumerate(laws):
+    n, pair, run, rows = n_features, ("output", "feature"), ("decay", "seed"), []
+    for law, m in itertools.product(laws, sizes):
         S = law.covariance()
         values, vectors = np.linalg.eigh(S)
-        for j, m in enumerate(sizes):
-            linear[i, j] = values[: n - m].sum() / n
-            found = minimise(n, m, law, starts=starts, steps=300, first=[vectors[:, n - m :]])
-            grams[i, j] = found.W @ found.W.T
-            best[i, j], best_part[i, j] = found.loss, constructive(grams[i, j], S)
-            for k, decay in enumerate(decays):
-                W, b = _trained(law, m, decay, steps, seeds)
-                M = W @ W.transpose(0, 2, 1)
-                trained[i, k, j] = [exact_loss(*model, law).loss for model in zip(M, b, strict=True)]
-                trained_part[i, k, j] = [constructive(one, S) for one in M]
-                trained_grams[i, k, j] = M[0]
-    place, pair = ("strength", "n_hidden"), ("output", "feature")
-    run = ("strength", "decay", "n_hidden", "seed")
-    return xr.Dataset(
-        {
-            "best": (place, best),
-            "linear": (place, linear),
-            "best_constructive": (place, best_part),
-            "gram": ((*place, *pair), grams),
-            "trained": (run, trained),
-            "trained_constructive": (run, trained_part),
-            "trained_gram": ((*run[:3], *pair), trained_grams),
-            "covariance": (("strength", *pair), np.stack([law.covariance() for law in laws])),
-        },
-        {"strength": list(strengths), "n_hidden": sizes, "decay": decays, "seed": seeds},
-        {"n_features": n, "sharpness": sharpness, "steps": steps},
-    )
+        best = minimise(n, m, law, starts=starts, steps=300, first=[vectors[:, n - m :]])
+        gram = best.W @ best.W.T
+        trained = [_trained(law, m, decay, steps, seeds) for decay in decays]
+        rows.append(
+            {
+                "best": best.loss,
+                "linear": values[: n - m].sum() / n,
+                "best_constructive": constructive(gram, S),
+                "gram": (pair, gram),
+                "trained": (
+                    run,
+                    [[exact_loss(*one, law).loss for one in zip(*models, strict=True)] for models in trained],
+                ),
+                "trained_constructive": (run, [[constructive(one, S) for one in M] for M, _ in trained]),
+                "trained_gram": (("decay", *pair), [M[0] for M, _ in trained]),
+            }
+        )
+    ds = from_rows(rows, strength=strengths, n_hidden=sizes)
+    ds = ds.transpose("strength", "decay", "n_hidden", "seed", *pair)
+    ds["covariance"] = (("strength", *pair), [law.covariance() for law in laws])
+    ds = ds.assign_coords(decay=decays, seed=seeds)
+    return ds.assign_attrs(n_features=n, sharpness=sharpness, steps=steps)

@@ -17,6 +17,7 @@ from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
 from ..experiment import from_rows
 from ..training import train
 
+Model = tuple[FloatArray, FloatArray, FloatArray]  # W_out, W_in, b
 MODEL = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
 # Closer to 0 or 1 a feature counts as dropped, or kept exactly.
 EDGE = 1e-9
@@ -61,6 +62,21 @@ def measured(decoder: FloatArray, encoder: FloatArray, b: FloatArray, law: Featu
         "left_out": float(second[short].sum() / len(M)),
         "silent": float(np.mean(np.diagonal(M) * law.scale + b <= 0.0)),
     }
+
+
+def trained(
+    law: Features, n_hidden: Any, seed: Any, steps: int, batch: int, **more: Any
+) -> tuple[xr.Dataset, list[Model]]:
+    """Train models by Adam; return their exact losses and their weights at the end.
+
+    The losses are in the dataset of `validate.training.train`, of whose attributes device and version stay.
+    """
+    settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
+    settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **more}
+    ds = train(law.n_features, n_hidden, law, seed, **settings).isel(end=0)
+    ds.attrs = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
+    weights = (ds[name].values.astype(np.float64) for name in ("W_out", "W_in", "bias"))
+    return ds, list(zip(*weights, strict=True))
 
 
 def run_width(
@@ -116,42 +132,24 @@ def run_width(
     """
     shape: list[list[Any]] = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
     hidden, seed = (np.ravel(one) for one in np.meshgrid(shape[3], shape[5], indexing="ij"))
-    found: dict[str, list[Any]] = {}
-    facts: dict[str, Any] = {}
+    rows, facts = [], {}
     for exponent, bound, decay, length in itertools.product(*shape[:3], shape[4]):
         law = source_law(exponent, n_features, on)
         name = f"width_n{n_features}_on{on:g}_a{exponent:g}_t{bound}_d{decay:g}_s{length}_b{batch}"
         name += f"_m{'-'.join(map(str, shape[3]))}_r{'-'.join(map(str, shape[5]))}.ckpt"
-        ds = train(
-            n_features,
-            hidden,
-            law,
-            seed,
-            tied=bool(bound),
-            schedule="converged",
-            steps=length,
-            batch_size=batch,
-            weight_decay=decay,
-            evaluation_samples=None,
-            device=device,
-            threads=1,
-            checkpoint=Path(folder) / name if folder else None,
-            keep_weights=True,
-        )
-        facts = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
-        found.setdefault("loss", []).append(ds["loss"].values[0])
-        found.setdefault("loss_error", []).append(ds["loss_se"].values[0])
-        weights = (ds[name].values[0].astype(np.float64) for name in ("W_out", "W_in", "bias"))
-        rows = [measured(out, into, b, law) for out, into, b in zip(*weights, strict=True)]
-        for key in rows[0]:
-            found.setdefault(key, []).append([row[key] for row in rows])
+        checkpoint = Path(folder) / name if folder else None
+        given = {"tied": bool(bound), "weight_decay": decay, "device": device, "checkpoint": checkpoint}
+        ds, models = trained(law, hidden, seed, length, batch, **given)
+        facts = ds.attrs
+        rows += [
+            {"loss": loss, "loss_error": error, **measured(*model, law)}
+            for loss, error, model in zip(ds["loss"].values, ds["loss_se"].values, models, strict=True)
+        ]
     # The loop has the lengths last, the models of one call after them.
+    places = dict(zip(MODEL, shape, strict=True))
     order = ("alpha", "tied", "weight_decay", "steps", "n_hidden", "seed")
-    sizes = [len(shape[MODEL.index(one)]) for one in order]
-    data = {key: (order, np.reshape(values, sizes)) for key, values in found.items()}
-    ds = xr.Dataset(data, dict(zip(MODEL, shape, strict=True)))
-    ds.attrs = {"n_features": n_features, "on": on, "batch": batch, **facts}
-    return ds.transpose(*MODEL, ...)
+    ds = from_rows(rows, **{name: len(places[name]) for name in order}).assign_coords(places)
+    return ds.transpose(*MODEL).assign_attrs(n_features=n_features, on=on, batch=batch, **facts)
 
 
 def run_split(
@@ -186,7 +184,7 @@ def run_split(
     >>> bool((ds["bound"] <= ds["priority"]).all()), ds["count"].sum("kind").item()
     (True, 16)
     """
-    rows, counts = [], []
+    rows = []
     for exponent, m in itertools.product(alpha, n_hidden):
         law = source_law(exponent, n_features, on)
         best = optimum(law, m, codes=("rug", "pairs", "skew pairs"))
@@ -202,11 +200,8 @@ def run_split(
                 "priority": priority_loss(law, m),
                 "envelope": envelope(law, m).loss,
                 "realised": realised,
+                "count": ("kind", np.bincount(best.kind, minlength=len(KINDS))),
             }
         )
-        counts.append(np.bincount(best.kind, minlength=len(KINDS)))
-    size = (len(alpha), len(n_hidden))
-    ds = from_rows(rows, alpha=size[0], n_hidden=size[1])
-    ds["count"] = (("alpha", "n_hidden", "kind"), np.reshape(counts, (*size, -1)))
-    ds = ds.assign_coords(alpha=list(alpha), n_hidden=list(n_hidden), kind=list(KINDS))
+    ds = from_rows(rows, alpha=alpha, n_hidden=n_hidden).assign_coords(kind=list(KINDS))
     return ds.assign_attrs(n_features=n_features, on=on)
