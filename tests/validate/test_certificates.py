@@ -1,12 +1,10 @@
-"""Certificates: exact losses that share no code, what is accepted, and what is not."""
+"""Certificates: two exact losses that share no code, what is accepted, and what is not."""
 
 import hashlib
 import json
 import subprocess
 import sys
 from fractions import Fraction
-from itertools import combinations, product
-from math import factorial, prod
 from pathlib import Path
 
 import numpy as np
@@ -21,42 +19,13 @@ from superposition.validate.cli import main
 
 STORED = sorted((Path(certificates.__file__).parents[1] / "reference" / "certificates").glob("*.json"))
 CHECKERS = [Path(certificates.__file__).with_name(name) for name in ("check.py", "check_pentagon.py")]
+checker = sys.modules["superposition.validate.certificates.check"]
 
 
 def written(content):
     """Return a certificate as text, with the checksum that belongs to it."""
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
     return json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n"
-
-
-def over_cube(k, base, weights):
-    """Integrate max(y, 0)^k / k! of y = base + weights x over the cube, by its corners; no weight is 0."""
-    order, total = k + len(weights), Fraction(0)
-    for corner in product((0, 1), repeat=len(weights)):
-        y = base + sum((w for w, on in zip(weights, corner, strict=True) if on), Fraction(0))
-        total += (-1) ** (len(weights) - sum(corner)) * max(y, Fraction(0)) ** order
-    return total / (factorial(order) * prod(weights, start=Fraction(1)))
-
-
-def by_corners(W, b, p, importance, penalty):
-    """Return the loss summed over the corners of the cube of each pattern of features that are on."""
-    gram = [[sum(x * y for x, y in zip(one, other, strict=True)) for other in W] for one in W]
-    n, total = len(W), Fraction(0)
-    for i in range(n):
-        lost = p / 3
-        for on in (one for size in range(n + 1) for one in combinations(range(n), size)):
-            share = p ** len(on) * (1 - p) ** (n - len(on))
-            others = [gram[i][j] for j in on if j != i and gram[i][j]]
-            own = gram[i][i] if i in on else 0
-            lost += share * 2 * over_cube(2, b[i], [*others, own] if own else others)
-            if own:  # E x F_1 by parts
-                first = over_cube(2, b[i] + own, others) / own
-                second = over_cube(3, b[i] + own, others) - over_cube(3, b[i], others)
-                lost -= share * 2 * (first - second / own**2)
-            elif i in on:
-                lost -= share * over_cube(1, b[i], others)
-        total += importance[i] * lost
-    return total + penalty * sum(gram[i][j] ** 2 for i in range(n) for j in range(n) if i != j)
 
 
 @pytest.fixture
@@ -71,7 +40,7 @@ def pair(tmp_path):
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 1), (3, 2), (4, 2)])
 def test_the_exact_losses_agree(n, m):
-    """The checker's folds, corners of cubes, and the engine's loss of any law."""
+    """The corners of cubes, the checker's folds, and the engine's loss of any law."""
     rng = np.random.default_rng(n)
     for _ in range(4):
         W = [[Fraction(int(x), 7) for x in row] for row in rng.integers(-9, 10, (n, m))]
@@ -80,7 +49,7 @@ def test_the_exact_losses_agree(n, m):
         p, penalty = Fraction(int(rng.integers(1, 11)), 10), Fraction(1, 3)
         importance = [Fraction(k, 2) for k in range(1, n + 1)]
         found = certificates.exact_total(W, b, p, importance, penalty)
-        assert found == by_corners(W, b, p, importance, penalty)
+        assert found == checker.loss(W, b, p, importance, penalty)
         weights = np.array(W, float)
         law = Features(n, float(p), importance=np.array(importance, float))
         known = exact_loss(weights @ weights.T, np.array(b, float), law)

@@ -4,6 +4,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import combinations, product
+from math import factorial, prod
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from ...theory.arguments import shown
 from ...theory.results import result
 from ..files import replacing
 from . import check_pentagon
-from .check import FORMAT, MOST_FEATURES, WIRED, WIRING, Rejected, loss, proved, wiring
+from .check import FORMAT, MOST_FEATURES, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
 
@@ -73,6 +75,16 @@ def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
     return found if most is None else found.limit_denominator(most)
 
 
+def _over_cube(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fraction:
+    """Integrate max(y, 0)^k / k! of y = base + weights x over the cube, by its corners; no weight is 0."""
+    order, total = k + len(weights), Fraction(0)
+    for corner in product((0, 1), repeat=len(weights)):
+        y = base + sum((w for w, on in zip(weights, corner, strict=True) if on), Fraction(0))
+        if y > 0:
+            total += (-1) ** (len(weights) - sum(corner)) * y**order
+    return total / (factorial(order) * prod(weights, start=Fraction(1)))
+
+
 def exact_total(
     W: Sequence[Sequence[Any]],
     b: Sequence[Any],
@@ -82,7 +94,7 @@ def exact_total(
 ) -> Fraction:
     """Return the exact loss of ReLU(W W' x + b), summed over features, as a fraction.
 
-    By the formula of ``check.py``: 3^n terms an output.
+    It is summed over the corners of the cube of each pattern of features that are on: 3^n terms an output.
 
     Parameters
     ----------
@@ -124,7 +136,30 @@ def exact_total(
         )
     if not 0 < chance <= 1:
         raise ValueError(f"`p` must be in (0, 1]; got {p!r}.")
-    return loss(rows, bias, chance, weight, _fraction("penalty", penalty))
+    gram = [
+        [sum((x * y for x, y in zip(one, other, strict=True)), Fraction(0)) for other in rows] for one in rows
+    ]
+    total = Fraction(0)
+    for i in range(n):
+        lost = chance / 3
+        for size in range(n + 1):
+            for on in combinations(range(n), size):
+                share = chance**size * (1 - chance) ** (n - size)
+                others = [gram[i][j] for j in on if j != i and gram[i][j]]
+                own = gram[i][i] if i in on else Fraction(0)
+                squared = 2 * _over_cube(2, bias[i], [*others, own] if own else others)
+                lost += share * squared
+                if i not in on:
+                    continue
+                if own:  # E x F_1 by parts
+                    first = _over_cube(2, bias[i] + own, others) / own
+                    second = _over_cube(3, bias[i] + own, others) - _over_cube(3, bias[i], others)
+                    lost -= share * 2 * (first - second / own**2)
+                else:
+                    lost -= share * _over_cube(1, bias[i], others)
+        total += weight[i] * lost
+    overlaps = sum(gram[i][j] ** 2 for i in range(n) for j in range(n) if i != j)
+    return total + _fraction("penalty", penalty) * overlaps
 
 
 def certify(
