@@ -174,6 +174,8 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     claim = Claim("X1", "nobody2000", "1", "it grows", check)
     record = claims.as_record(judge(claim, lab))["evidence"]["findings"]
     assert [f["origin"] for f in record] == ["stored: runs.nc, 2026-01-02, cpu", "run now", "derived"]
+    several = experiment("printed", "least of all", 1.0, ">", 0.0, origin=(stored, xr.Dataset(), stored))
+    assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
     assert [f["alarm_rate"] for f in record] == [1e-3, 0.01, None]
     assert record[0]["resolution"] == pytest.approx((found.high - found.low) / 2)
     assert record[1]["resolution"] is None

@@ -40,7 +40,7 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
 }
 
 Found = Estimate | Sequence[Estimate]
-Origin = str | xr.Dataset
+Origin = str | xr.Dataset | tuple[xr.Dataset, ...]
 
 
 class Verdict(StrEnum):
@@ -330,7 +330,7 @@ def experiment(
 ) -> Finding:
     """Return the finding of an experiment in which chance has no part, such as a count.
 
-    `origin` may be the dataset that it was read off, here and below.
+    `origin` may be the dataset that it was read off, or several, here and below.
     """
     return Finding(about, "experiment", text, float(value), relation, float(limit), _origin(origin))
 
@@ -405,6 +405,8 @@ def _origin(origin: Origin) -> str:
     """Say where a dataset comes from: stored with the project, or run now."""
     if isinstance(origin, str):
         return origin
+    if isinstance(origin, tuple):
+        return "; ".join(dict.fromkeys(map(_origin, origin)))
     facts = (str(origin.attrs.get(name, "")) for name in ("stored_date", "stored_device"))
     file = origin.attrs.get("stored_file")
     return "run now" if file is None else f"stored: {', '.join(filter(None, (str(file), *facts)))}"

@@ -11,6 +11,7 @@ import xarray as xr
 from ...solvers.unequal import block_optimum
 from ...theory.features import Features, exclusive, synchronous
 from ..experiment import span
+from ..training import DROPPED
 from ..unequal.tables import constructive
 from .ledger import Evidence, claim, evidence, experiment, numeric, says
 
@@ -52,21 +53,26 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
     # weights of partners, or of two pairs on each other, may be skew, w and 1/w: their product is not
     mates = (wide[:, 0, 1] * wide[:, 1, 0] / (wide[:, 0, 0] * wide[:, 1, 1])).min()
     helps = wide[:, 0, 1].min()
+    weight = np.diagonal(wide, axis1=1, axis2=2)
+    lone = int(np.sum(weight.min(axis=1) < DROPPED * weight.max(axis=1)))
     stranger = (wide[:, 0, 2:].min(axis=1) * wide[:, 2, :2].min(axis=1)) / (wide[:, 0, 0] * wide[:, 2, 2])
     few, *many = (
         (one["priority"].min("n_features") / one["predicted"].min("pairs")).values
         for one in (ds, *together[1:])
     )
+    everywhere = ds, often, dense
     places = [f"p = {float(one['p'][0]):g}, ratio {float(one['ratio'][0]):g}" for one in (ds, often, dense)]
     return evidence(
         f"For independent pairs of features with equal p, at {'; '.join(places)}, and the best codes "
         "found: of blocks of one or two pairs in the limit of many, and of planes by priority. Weights of "
         "the partner over the own one, blocks of one pair, in the first place: "
         + "; ".join(f"{a} {s:g}: {w:+.2f}" for a, s, w in zip(kind, strength, partner, strict=True))
-        + ". In blocks of two pairs that are on together a direction has one pair at each end (or, in one "
-        "case of the third place, one feature of the other pair): constructive inside, filtered between, in "
-        "the same model. That no better codes exist is not proved. That weights of partners may be skew was "
-        "seen in the second place; their product is asked for since. The third place was asked after that.",
+        + ". In blocks of two pairs that are on together a direction has one pair at each end "
+        f"(in {lone} of {len(wide)} cases at one end a feature whose partner is dropped: it has less than "
+        f"{DROPPED:g} of the largest weight): "
+        "constructive inside, filtered between, in the same model. That no better codes exist is not proved. "
+        "That weights of partners may be skew was seen in the second place; their product is asked for "
+        "since. The third place was added when its codes had been seen, with the limits as they were.",
         says(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
             experiment(
@@ -78,19 +84,33 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
             "in blocks features that are on together take one end of a direction (constructive), and another "
             "such pair the opposite end (filtered)",
             experiment("answer", "least weight of the partner / own, few on", mate, ">", 0.3, origin=ds),
-            experiment("answer", "least weight of the partner, all places", helps, ">", 0, origin=often),
+            experiment("answer", "least weight of the partner, all places", helps, ">", 0, origin=everywhere),
             experiment(
-                "answer", "least product of two partners' weights / own", mates, ">", 0.3**2, origin=often
+                "answer",
+                "least product of two partners' weights / own",
+                mates,
+                ">",
+                0.3**2,
+                origin=everywhere,
             ),
             experiment(
-                "answer", "least product of two pairs' weights / own", stranger.min(), ">", 0.5, origin=ds
+                "answer",
+                "least product of two pairs' weights / own",
+                stranger.min(),
+                ">",
+                0.5,
+                origin=everywhere,
             ),
-            experiment("answer", "largest weight of another pair", wide[:, 0, 2:].max(), "<", 0, origin=ds),
+            experiment(
+                "answer", "largest weight of another pair", wide[:, 0, 2:].max(), "<", 0, origin=everywhere
+            ),
         ),
         says(
             f"where many features are on ({' and '.join(places[1:])}) that is the best code found: priority "
             f"codes have {span(np.array(many), '.2f')} times its loss",
-            experiment("answer", "least priority code / blocks, many on", np.min(many), ">", 1, origin=often),
+            experiment(
+                "answer", "least priority code / blocks, many on", np.min(many), ">", 1, origin=(often, dense)
+            ),
         ),
         says(
             f"where few are on ({places[0]}) filtering does better: planes in which the first feature that "
