@@ -98,9 +98,8 @@ def _decoders(p: Any, ratio: Any) -> Columns:
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.arguments.real("ratio", ratio, 0, 1, brackets="()"))
     points = zip(p.tolist(), ratio.tolist(), strict=True)
-    iterated = [
-        decoders.state_evolution(*point).loss for point in points
-    ]  # first: it names a ratio too small
+    # First, as it names a ratio that is too small.
+    iterated = [decoders.state_evolution(*point).loss for point in points]
     kinds = ("affine", "relu", "jumprelu", "bayes")
     found: Columns = {kind: decoders.optimum(p, noise, kind).loss for kind in kinds}
     return {**found, "iterated": iterated, "recovery_ratio": decoders.recovery_ratio(p)}

@@ -68,12 +68,10 @@ class Experiment:
     seconds: float = 1.0
 
     @classmethod
-    def of_job(
-        cls, name: str, run: Callable[..., xr.Dataset], *, torch: bool = False, seconds: float = 1000.0
-    ) -> "Experiment":
+    def of_job(cls, name: str, run: Callable[..., xr.Dataset], *, torch: bool = False) -> "Experiment":
         """Return the experiment that reads the file of a job of `planned.JOBS`, and has its settings."""
-        given = planned(name).settings
-        return cls(run, given, given, stored=f"{name}.nc", torch=torch, seconds=seconds)
+        given = planned(name).settings  # if the file is missing, this is long and starts first
+        return cls(run, given, given, stored=f"{name}.nc", torch=torch, seconds=1000.0)
 
     def settings(
         self, profile: str, seed: int, changed: Mapping[str, Any] | None = None

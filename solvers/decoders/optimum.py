@@ -24,7 +24,7 @@ DECODERS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
 SPACING = 0.25
 # Beyond so many deviations below every value, all outputs are kept.
 BELOW = 9.0
-# Beyond so many deviations above every value, nothing is.
+# No noise reaches so many deviations.
 ABOVE = 38.0
 
 

@@ -411,6 +411,14 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     return BlockOptimum(tuple(parts), float(loss), price, float(gap), count, problem.steps, search.status)
 
 
+def _is_of(part: BlockPart, law: Features) -> bool:
+    """Tell whether a kind of block has the losses under a law that it was found with."""
+    if part.b.shape != (law.n_features,):
+        return False
+    found = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature
+    return np.allclose(found, part.per_feature, rtol=1e-6, atol=1e-6 * law.second_moment.max())
+
+
 def realise_blocks(
     best: BlockOptimum, law: Features, n_blocks: int, *, rng: Any = 0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -450,13 +458,8 @@ def realise_blocks(
     law = block_law("law", law)
     count, generator = arguments.integer("n_blocks", n_blocks, 1), arguments.generator("rng", rng)
     k = law.n_features
-    for part in best.parts:
-        same = part.b.shape == (k,)
-        if same:
-            again = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature
-            same = np.allclose(again, part.per_feature, rtol=1e-6, atol=1e-6 * law.second_moment.max())
-        if not same:
-            raise ValueError(f"`law` must be the one that `best` was found for; got {arguments.shown(law)}.")
+    if not all(_is_of(part, law) for part in best.parts):
+        raise ValueError(f"`law` must be the one that `best` was found for; got {arguments.shown(law)}.")
     values, vectors = np.linalg.eigh(law.covariance())
     symmetric = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     inverse = np.linalg.pinv(symmetric)

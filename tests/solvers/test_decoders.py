@@ -60,12 +60,17 @@ def test_decoders_are_in_order(points):
             assert np.all(loss["relu"] <= loss["affine"] * above)
 
 
+def _nodes(values):
+    """Points and weights of values of both signs, and a point for a feature that is off."""
+    v, weights = np.polynomial.legendre.leggauss(1000)
+    v, weights = (v, weights / 2) if values == "symmetric" else (9 * v, 9 * weights * stats.norm.pdf(9 * v))
+    return np.append(v, 0.0), weights
+
+
 @pytest.mark.parametrize("values", ["symmetric", "normal"])
 def test_the_best_relu_of_values_of_both_signs(values):
     """Of all ReLUs a (y - theta)_+, theta scanned and a in closed form; an affine decoder may lose less."""
-    v, weights = np.polynomial.legendre.leggauss(1000)
-    v, weights = (v, weights / 2) if values == "symmetric" else (9 * v, 9 * weights * stats.norm.pdf(9 * v))
-    v = np.append(v, 0.0)
+    v, weights = _nodes(values)
     for p, s in [(1e-3, 0.1), (0.1, 0.03), (0.5, 0.23), (0.9, 0.1), (1.0, 0.05), (1.0, 3.0)]:
         found, mass = decoders.optimum(p, s, "relu", values=values), np.append(p * weights, 1 - p)
         assert found.b == pytest.approx(-found.a * found.theta, rel=1e-12, abs=1e-12)
@@ -87,9 +92,7 @@ def test_the_best_relu_of_values_of_both_signs(values):
 @pytest.mark.parametrize("values", ["symmetric", "normal"])
 def test_a_hard_threshold_of_values_of_both_signs(values):
     """Brute force over the threshold: without one, the loss is that of the noise."""
-    v, weights = np.polynomial.legendre.leggauss(1000)
-    v, weights = (v, weights / 2) if values == "symmetric" else (9 * v, 9 * weights * stats.norm.pdf(9 * v))
-    v, without = np.append(v, 0.0), 0
+    (v, weights), without = _nodes(values), 0
     for p, s in [(1e-3, 0.1), (0.02, 0.3), (0.2, 0.1), (0.6, 0.5), (1.0, 0.05)]:
         found, mass = decoders.optimum(p, s, "hard", values=values), np.append(p * weights, 1 - p)
         x = (v - np.append(np.linspace(-12, 12, 4001), s * np.linspace(-12, 12, 1201))[:, None]) / s

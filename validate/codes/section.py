@@ -246,8 +246,8 @@ SECTION = Section(
         "symmetry": Experiment(run_stored),
         "fig3": Experiment(partial(run_stored, ["codes_fig3_n512.nc"])),
         "longer": Experiment(partial(run_stored, ["codes_long.nc"])),
-        "known": Experiment.of_job("codes_known", runs.run_known, seconds=100),
-        "envelope": Experiment.of_job("codes_envelope", run_envelope, seconds=100),
+        "known": Experiment.of_job("codes_known", runs.run_known),
+        "envelope": Experiment.of_job("codes_envelope", run_envelope),
         "polished": Experiment.of_job("codes_polished", runs.run_polished, torch=True),
         "pair": Experiment(partial(runs.run_pair, [0.01, 0.05, 0.1])),
         "structure": Experiment(

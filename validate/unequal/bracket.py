@@ -141,5 +141,5 @@ def _show(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure])
 
 
-EXPERIMENTS = {"bracket": Experiment.of_job("unequal_bracket", run_bracket, seconds=60)}
+EXPERIMENTS = {"bracket": Experiment.of_job("unequal_bracket", run_bracket)}
 TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2", "U4"])]

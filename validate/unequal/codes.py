@@ -116,5 +116,5 @@ def _show(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure])
 
 
-EXPERIMENTS = {"codes": Experiment.of_job("unequal_codes", run_codes, seconds=600)}
+EXPERIMENTS = {"codes": Experiment.of_job("unequal_codes", run_codes)}
 TOPICS = [Topic("codes", ["codes"], _show)]
