@@ -21,6 +21,7 @@ others lose less; training does not find them.
 
 WITHIN = 3  # standard errors
 TINY = 1e-12  # a code of this loss is exact
+AT_CODE = 1e-3  # a model whose loss differs from the code's by less has found it
 
 
 def _label(ds: xr.Dataset, i: int) -> str:
@@ -128,6 +129,18 @@ def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[float, f
         side = "below" if mean < 1 else "above"
         found.append((mean, error, "holds" if abs(mean - 1) <= WITHIN * error else side))
     return found
+
+
+def reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, float]]:
+    """Return for each case how many models end at the code, the best end, and the mean end over the code.
+
+    Of `run_polished`, at places where the code's matrices have its loss at any size. A model is at the code
+    if the exact descent after its training ends within `AT_CODE` of it. What was expected before the models
+    were trained: that in each case some are at it and none is below, so that where losses of many features
+    lie above, training has put some features in a worse place, and the code is not at fault.
+    """
+    over = (small["polished"] / code).transpose("case", "seed").values
+    return [(int((np.abs(one - 1) <= AT_CODE).sum()), float(one.min()), float(one.mean())) for one in over]
 
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
