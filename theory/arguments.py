@@ -12,7 +12,8 @@ import functools
 import inspect
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from types import NoneType, UnionType
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ import numpy.typing as npt
 __all__ = [
     "FloatArray",
     "Real",
+    "as_annotated",
     "choice",
     "choices",
     "each",
@@ -77,7 +79,7 @@ def shown(value: Any, width: int = 80) -> str:
 
 _REFUSED = (ArithmeticError, AttributeError, MemoryError, RuntimeError, TypeError, ValueError)
 # Numbers in the largest array that is taken, and doubles in the largest that is made: 2 GiB.
-_MOST_TAKEN, _MOST_MADE = 2**30, 2**28
+_MOST_TAKEN, _MOST_MADE, _MOST_COUNTED = 2**30, 2**28, 2**31 - 1
 
 
 def _turned(value: Any) -> bool:
@@ -480,5 +482,73 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
         which = ", ".join(f"`{name}`" for name in given)
         values = ", ".join(f"{name} = {shown(value, 40)}" for name, value in given.items())
         raise ValueError(f"{which} must be {rule}; got {values}.") from cause
+
+    return checked
+
+
+def _text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"`{name}` must be text; got {shown(value)}.")
+
+
+def _count(name: str, value: Any) -> None:
+    integer(name, value, 0, _MOST_COUNTED)
+
+
+def _fitting(name: str, value: Any, kind: Any) -> None:
+    """Check that a value is of the kind that an annotation names, as far as `as_annotated` knows it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind in _SINGLE:
+        _SINGLE[kind](name, value)
+    elif origin is UnionType:
+        kinds = tuple(one for one in inner if one is not NoneType)
+        if value is None and NoneType in inner:
+            return
+        if len(kinds) == 1:
+            _fitting(name, value, kinds[0])
+        elif not isinstance(value, kinds):
+            words = " or ".join(one.__name__ for one in kinds)
+            raise ValueError(f"`{name}` must be a {words}; got {shown(value)}.")
+    elif origin in (Sequence, tuple):
+        array = isinstance(value, np.ndarray) and value.ndim > 0
+        listed = array or (isinstance(value, Sequence) and not isinstance(value, str | bytes))
+        if not listed or not 0 < len(value) <= _MOST_TAKEN:
+            raise ValueError(f"`{name}` must be a list of one entry or more; got {shown(value)}.")
+        if origin is tuple and len(value) != len(inner):
+            raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {shown(value)}.")
+        for one, own in zip(value, inner if origin is tuple else inner * len(value), strict=True):
+            _fitting(name, one, own)
+
+
+_SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float: number, str: _text}
+
+
+def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function refuse arguments that are not what its annotations say.
+
+    It is for experiments, whose settings may come from files and command lines. A ``float`` must be finite;
+    an ``int`` counts something, or is a seed, from 0 to 2^31 - 1; a ``Sequence`` is a list, tuple, range or
+    array of at least one entry, and each entry is checked. Narrower ranges, and other types, are for the
+    function to check.
+
+    Examples
+    --------
+    >>> @as_annotated
+    ... def run(sizes: Sequence[int], rate: float = 1.0) -> int:
+    ...     return len(sizes)
+    >>> run([1, 2], rate=3), run(range(3))
+    (2, 3)
+    >>> run([])
+    Traceback (most recent call last):
+        ...
+    ValueError: `sizes` must be a list of one entry or more; got [].
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            _fitting(name, value, signature.parameters[name].annotation)
+        return function(*args, **kwargs)
 
     return checked

@@ -128,7 +128,7 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
             "`n_features` must be smaller",
             "100000000",
         ),
-        ("experiment collisions.fig3 n_hidden=many --out OUT/x.nc", "`n_hidden`", "'m'"),
+        ("experiment collisions.fig3 n_hidden=many --out OUT/x.nc", "`n_hidden`", "'many'"),
         ("predict rug --p x --ratio 0.5", "--p", "'x'"),
         ("predict rug --ratio 0.5", "--p", "required"),
         ("claims --id C99", "`id`", "got 'C99'"),

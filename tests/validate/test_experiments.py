@@ -2,11 +2,14 @@
 
 import inspect
 import json
+from collections.abc import Sequence
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
 import xarray as xr
 
+from superposition.theory import arguments
 from superposition.validate import cli, collisions, experiments, files
 
 SMALL = {"n_features": 8, "n_hidden": [8, 16], "runs": 2, "lam": 0.02}
@@ -46,9 +49,43 @@ def test_the_command_writes_and_lists(capsys, tmp_path):
         ("weather", {}, "`experiment` must be one of .*; got 'weather'"),
         ("collisions.fig3", {"colour": 1}, "`setting` must be one of .*; got 'colour'"),
         ("rug.trained", {}, r"`\w+` must be given, as \w+=VALUE; got nothing"),
-        ("collisions.fig3", {"n_hidden": 8}, "`settings` must fit collisions.fig3; got .*8"),
+        ("collisions.fig3", {"n_hidden": 8}, "`n_hidden` must be a list of one entry or more; got 8"),
     ],
 )
 def test_bad_input(name, given, message):
     with pytest.raises(ValueError, match=message):
         experiments.run(name, given)
+
+
+# What must be given, and what no argument of a kind can be; whether it is in range the functions check.
+VALID = {int: 4, float: 0.5, Sequence[int]: [4], Sequence[float]: [0.5], Sequence[str]: ["x"]}
+VALID |= {Sequence[Sequence[float]]: [[0.5, 0.5]], Sequence[tuple[float, float]]: [(0.5, 0.5)]}
+NUMBERS = (None, "x", float("nan"), True, [1], {}, [[]], 10**400)
+LISTS = (None, "x", 3, [], [None], [[]], {}, [float("nan")], [True])
+WRONG = {
+    bool: (None, "x", 1, []),
+    str: (None, 3, ["x"], b"x"),
+    int: (*NUMBERS, -1, 0.5, 2**31),
+    float: NUMBERS,
+    Sequence[int]: (*LISTS, ["x"], [-1], [0.5], range(2**40)),
+    Sequence[float]: (*LISTS, ["x"]),
+    Sequence[str]: LISTS,
+    Sequence[Sequence[float]]: (*LISTS, ["x"], [[0.1, "x"]]),
+    Sequence[tuple[float, float]]: (*LISTS, [(0.1,)]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(experiments.experiments()))
+def test_settings_of_another_kind_are_refused_by_name(name):
+    """The documented settings are of their kind; any other is refused before anything is run."""
+    function = experiments.experiments()[name]
+    parameters = inspect.signature(function).parameters.values()
+    given = {one.name: VALID.get(one.annotation) for one in parameters if one.default is one.empty}
+    defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+    checked = arguments.as_annotated(record := create_autospec(function))
+    checked(**given | defaults)
+    record.assert_called_once_with(**given | defaults)
+    for one in parameters:
+        for wrong in WRONG.get(one.annotation, ()):
+            with pytest.raises(ValueError, match=rf"`{one.name}` must .*; got "):
+                function(**given | {one.name: wrong})

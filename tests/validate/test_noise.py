@@ -105,7 +105,7 @@ def test_fig5_strong_l1_reaches_the_one_hot_encodings(fig5):
 
 
 def test_fig5_steps_are_those_of_one_descent(fig5):
-    early = noise.run_fig5(4, 4, (1e-3, 2e-3, 0.1, 1.0, 2.0), (0.05, 0.2, 0.4), 0.05, 400, 6)
+    early = noise.run_fig5(4, 4, (1e-3, 2e-3, 0.1, 1.0, 2.0), (0.05, 0.2, 0.4), 0.05, [400], 6)
     for name in ("by_lam", "by_noise", "quiet"):
         np.testing.assert_array_equal(early[name].sel(step=400), fig5[name].sel(step=400))
 

@@ -57,6 +57,7 @@ def _winner(first: str, second: str) -> str:
     return name if name in WINNERS else "other"
 
 
+@arguments.as_annotated
 def run_envelope(
     size: int = 32, *, lowest: float = 1e-4, highest: float = 0.9, codes: Sequence[str] = CODES
 ) -> xr.Dataset:

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...solvers.codes.structure import SHARES
+from ...theory.arguments import as_annotated
 from ..drawing import check_axes, finished
 from ..experiment import Figure
 from ..statistics import LEVEL, student
@@ -20,6 +21,7 @@ HIGHEST = 1.25
 LOWEST = 2e-3
 
 
+@as_annotated
 def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     """Set trained models beside the rug, the best known code and the lower bound of `theory.codes`.
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from ...solvers.rug import optimum
 from ...theory import rug
+from ...theory.arguments import as_annotated
 from ..drawing import draw_means, finished, size_axis
 from ..files import read_dataset
 from ..rug.runs import RATIOS, nearest_ratio
@@ -55,6 +56,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
     )
 
 
+@as_annotated
 def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -> xr.Dataset:
     """Read `symmetry` of stored training runs, all sizes and seeds as one.
 

@@ -26,6 +26,7 @@ RANKS = 8
 TIMES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 6.0)
 
 
+@arguments.as_annotated
 def run_fig3(
     n_features: int = 32,
     n_hidden: Sequence[int] = (32, 64, 128, 256),
@@ -106,6 +107,7 @@ def _counted(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     )
 
 
+@arguments.as_annotated
 def run_course(
     n_features: int = 32,
     n_hidden: int = 64,

@@ -27,6 +27,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 RATE = 0.05
 
 
+@arguments.as_annotated
 def run_remedy(
     n_features: int = 16,
     n_hidden: int = 16,
@@ -113,6 +114,7 @@ def run_remedy(
     return merged(rows, lam=lams).assign_attrs(facts)
 
 
+@arguments.as_annotated
 def run_variants(
     variants: Sequence[str] = tuple(VARIANTS), *, lam: float = 0.16, eps: float = 1e-2, **options: Any
 ) -> xr.Dataset:

@@ -48,6 +48,7 @@ def losses_on_rug(
     ]
 
 
+@arguments.as_annotated
 def run_map(
     p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5), ratio: Sequence[float] = (0.05, 0.12, 0.25, 0.5)
 ) -> xr.Dataset:
@@ -94,6 +95,7 @@ def _projections(n: int, m: int, projection: str, rng: np.random.Generator) -> r
     return rug.rug_matrix(n, m, rng) if projection == "orthogonal" else rng.normal(size=(m, n)) / np.sqrt(m)
 
 
+@arguments.as_annotated
 def run_passing(
     cases: Sequence[Case] = ((0.05, 0.25), (0.05, 0.09), (0.2, 0.25)),
     *,
@@ -145,6 +147,7 @@ def run_passing(
     return ds.assign_attrs(n_features=n, projection=projection)
 
 
+@arguments.as_annotated
 def run_recovery(
     p: float = 0.1,
     sizes: Sequence[int] = (512, 2048, 8192),
@@ -180,6 +183,7 @@ def run_recovery(
     >>> ds["recovered"].mean("run").values.tolist()
     [[0.0, 1.0]]
     """
+    sizes, runs = [arguments.power_of_two("sizes", n) for n in sizes], arguments.integer("runs", runs, 1)
     line = float(decoders.recovery_ratio(p))
     rows = []
     for n, (j, by), k in itertools.product(sizes, enumerate(around), range(runs)):
@@ -190,6 +194,7 @@ def run_recovery(
     return from_rows(rows, n_features=sizes, around=around, run=range(runs)).assign_attrs(p=p, line=line)
 
 
+@arguments.as_annotated
 def run_rugs(
     cases: Sequence[Case] = ((0.01, 0.25), (0.1, 0.25)),
     sizes: Sequence[int] = (128, 1024, 8192),
@@ -220,6 +225,8 @@ def run_rugs(
     >>> run_rugs([(0.1, 0.5)], [64], [0, 1], samples=2**12)["on_rug"].shape
     (1, 1, 2, 2)
     """
+    sizes = [arguments.power_of_two("sizes", n) for n in sizes]
+    samples = arguments.integer("samples", samples, max(sizes))
     kinds, rows = ["relu", "jumprelu"], []
     for (i, (p, ratio)), n in itertools.product(enumerate(cases), sizes):
         m = round(ratio * n)

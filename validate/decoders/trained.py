@@ -98,6 +98,7 @@ def refitted(x: FloatArray, y: FloatArray) -> FloatArray:
     return np.array([np.mean(rest - np.max(one, axis=0)) / len(x) for one in (relu, jump)])
 
 
+@arguments.as_annotated
 def run_trained(
     cases: Sequence[Case] = ((0.01, 0.25),),
     *,
@@ -145,7 +146,7 @@ def run_trained(
     n = arguments.power_of_two("n_features", n_features)
     lengths = [arguments.integer("steps", one, 1) for one in steps]
     batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 2048)
-    seeds = [arguments.integer("seeds", s, 0) for s in seeds]
+    seeds = list(seeds)
     rows, number = [], []
     for i, (p, ratio) in enumerate(cases):
         p = arguments.number("cases", p, 0, 1, brackets="(]")

@@ -30,6 +30,7 @@ _LAW = {"tied": "tied", "pair": "encoder"}
 _HALF = 1 - np.sqrt(0.5)
 
 
+@arguments.as_annotated
 def run_flows(
     eigenvalues: Sequence[float] = (3.0, 2.0, 1.0, 0.5),
     n_hidden: int = 2,
@@ -120,6 +121,7 @@ def lags(ds: xr.Dataset) -> xr.DataArray:
     return late
 
 
+@arguments.as_annotated
 def run_plateaus(
     eigenvalues: Sequence[float] = EIGENVALUES,
     n_hidden: int = 3,

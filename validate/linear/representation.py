@@ -20,6 +20,7 @@ IMPORTANCES = ("equal", "falling")
 _RATE, _MOMENTUM = 0.1, 0.9
 
 
+@arguments.as_annotated
 def run_representation(
     n_features: int = 6,
     n_hidden: int = 3,

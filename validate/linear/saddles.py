@@ -23,6 +23,7 @@ _WINDOW = (1e-9, 1e-5)
 _FOLDS = 32.0
 
 
+@arguments.as_annotated
 def run_saddles(
     eigenvalues: Sequence[float] = (3.0, 2.0, 1.0, 0.5),
     n_hidden: int = 2,
@@ -96,6 +97,7 @@ def run_saddles(
     return ds.assign_attrs(n_hidden=d, eigenvalues=values, deviation=_DEVIATION, learning_rate=rate)
 
 
+@arguments.as_annotated
 def run_subspaces(
     n_features: int = 6,
     n_hidden: int = 3,

@@ -13,6 +13,7 @@ from ..experiment import from_rows
 from .runs import starts
 
 
+@arguments.as_annotated
 def run_fig6(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -57,6 +58,7 @@ def run_fig6(
     """
     n, m, runs = arguments.integers(n_features=(n_features, 3), n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
+    settle = arguments.number("settle", settle, 0.0)
     record = np.unique(np.linspace(0, arguments.integer("steps", steps, 1), points + 1).astype(int))
     W0 = starts(n, m, runs, seed)
     rng = np.random.default_rng([seed, 500])
@@ -91,6 +93,7 @@ def run_fig6(
     )
 
 
+@arguments.as_annotated
 def run_stuck(
     n_features: Sequence[int] = (3, 4, 5, 6, 7, 8, 9, 10, 12),
     n_hidden: int = 8,
@@ -131,6 +134,8 @@ def run_stuck(
     sizes = [arguments.integer("n_features", n, 2) for n in n_features]
     m, runs = arguments.integers(n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
+    learning_rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="(]")
+    time, settle = arguments.number("time", time, 0.0), arguments.number("settle", settle, 0.0)
     rows = []
     for n in sizes:
         rng = np.random.default_rng([seed, 600, n])

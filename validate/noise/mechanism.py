@@ -17,6 +17,7 @@ SOURCE_RATE = 0.02  # learning rate where it is not varied
 LONE_STD = 0.15  # noise of single encodings, stronger, as their drift is small
 
 
+@arguments.as_annotated
 def run_mechanism(
     n_features: int = 8,
     n_hidden: int = 16,

@@ -52,6 +52,7 @@ def growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
     return np.asarray(grown.transpose("run", ...).values)
 
 
+@arguments.as_annotated
 def run_fig4(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -110,6 +111,7 @@ def run_fig4(
     m, averaged_runs = arguments.integers(n_hidden=least, averaged_runs=(averaged_runs, 0, runs))
     stds = positive("noise_std", noise_std)
     rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="()")
+    averaged_time = arguments.number("averaged_time", averaged_time, 0.0)
     record = np.unique(np.linspace(0, steps, points + 1).astype(int))
     W0, t = starts(n, m, runs, seed), record * rate
     names = ("bipolar", "normal")
@@ -141,6 +143,7 @@ def run_fig4(
     )
 
 
+@arguments.as_annotated
 def run_fig5(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -160,7 +163,7 @@ def run_fig5(
         n and m, at least 2.
     lam, noise_std : sequence of float
         Strengths of the l1 term of the printed loss, and of the noise; positive, ascending.
-    learning_rate, steps : float, int or increasing sequence of int
+    learning_rate, steps : float, increasing sequence of int
         Learning rate, and after how many steps fourth norms are measured.
     runs, seed : int
         At least 2 runs, with the same first weights for all strengths.
@@ -183,7 +186,7 @@ def run_fig5(
     """
     n, m, runs = arguments.integers(n_features=(n_features, 2), n_hidden=(n_hidden, 2), runs=(runs, 2))
     lams, stds = positive("lam", lam), positive("noise_std", noise_std)
-    record = [arguments.integer("steps", count, 1) for count in np.atleast_1d(steps)]
+    record = [arguments.integer("steps", count, 1) for count in steps]
     W0 = starts(n, m, runs, seed)
 
     def final(kind: int, std: FloatArray, l1: FloatArray) -> FloatArray:
@@ -216,6 +219,7 @@ def _one_hot(lam: float) -> float:
     return float(optimize.brentq(lambda w: (1 - w * w) * w - lam, lowest, 1.0))
 
 
+@arguments.as_annotated
 def run_drop(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -263,6 +267,7 @@ def run_drop(
     return ds.assign_attrs(n_features=n, n_hidden=m, time=time, seed=seed)
 
 
+@arguments.as_annotated
 def run_agreement(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -290,7 +295,8 @@ def run_agreement(
     >>> run_agreement(2, 3, steps=10, runs=2)["fourth_norm"].shape
     (2, 2, 2)
     """
-    runs = arguments.integer("runs", runs, 2)
+    integers = arguments.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1), runs=(runs, 2))
+    n_features, n_hidden, runs = integers
     load_torch()  # before the compiled descents, not after
     # Starts of their own, so that the two samples are independent.
     W0 = starts(n_features, n_hidden, 2 * runs, seed)

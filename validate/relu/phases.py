@@ -59,6 +59,7 @@ def _certificates(gap: float) -> xr.Dataset:
     return ds.assign(point_p=("point", list(p)), point_importance=("point", list(importances)))
 
 
+@arguments.as_annotated
 def run_phases(
     size: int = 30, transitions: int = 12, *, reach: float = 20.0, gap: float = 1e-2
 ) -> xr.Dataset:

@@ -11,6 +11,7 @@ from ...solvers.relu.polygons import ARRANGEMENTS, arrangement_name, crossings, 
 from ...theory import arguments
 
 
+@arguments.as_annotated
 def run_polygons(
     p: Sequence[float] = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.9),
     k: Sequence[int] = (3, 5, 6, 7),

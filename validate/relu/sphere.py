@@ -26,6 +26,7 @@ def _shape(model: Minimum) -> tuple[str, int]:
     return geometry(model.W[kept]).name if kept.any() else "nothing", int(kept.sum())
 
 
+@arguments.as_annotated
 def run_thomson(
     sizes: Sequence[Sequence[int]] = tuple((n, m) for m in (2, 3) for n in range(m + 1, 11)),
     *,

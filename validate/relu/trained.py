@@ -48,6 +48,7 @@ def _train(
     return list(found)
 
 
+@arguments.as_annotated
 def run_trained(
     cases: Sequence[Sequence[float]] = ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.05)),
     optimisers: Sequence[str] = OPTIMISERS,

@@ -83,6 +83,7 @@ def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
     )
 
 
+@arguments.as_annotated
 def run_truncation(
     n_features: Sequence[int] = (16, 64),
     on: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0),

@@ -39,12 +39,14 @@ def nearest_ratio(ratio: npt.ArrayLike) -> FloatArray:
     return np.where(off.min(axis=1) < 0.05, np.array(RATIOS)[off.argmin(axis=1)], np.nan)
 
 
+@arguments.as_annotated
 def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Dataset:
     """Make Fig. 1's matrix ``rug`` (row, column), of unit diagonal, from Hadamard rows drawn at random."""
     matrix = solvers.rug_matrix(n_features, n_hidden, seed).todense()
     return xr.Dataset({"rug": (("row", "column"), matrix)}, attrs={"n_hidden": n_hidden, "seed": seed})
 
 
+@arguments.as_annotated
 def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     """Compute the macroscopic optimum and the limits beside it on the product p × ratio.
 
@@ -65,6 +67,7 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     ).assign_coords(p=p, ratio=ratio)
 
 
+@arguments.as_annotated
 def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset:
     """Profile of the macroscopic loss over the shift b/(a sigma), the scale optimal at each.
 
@@ -86,6 +89,7 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
     return xr.Dataset(columns, {"ratio": ratio, "shift": shift}, {"p": p})
 
 
+@arguments.as_annotated
 def run_finite_size(
     p: float, ratio: float, n_features: Sequence[int], draws: int = 4, samples: int = 2000, seed: int = 0
 ) -> xr.Dataset:
@@ -129,6 +133,7 @@ def run_finite_size(
     return ds.assign_attrs(p=p, ratio=ratio, samples=samples, seed=seed)
 
 
+@arguments.as_annotated
 def run_trained(
     n_features: int,
     p: Sequence[float],
@@ -193,6 +198,7 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
         return ds.assign(excess=ds["loss"] / ds["optimum"] - 1, excess_se=ds["loss_se"] / ds["optimum"])
 
 
+@arguments.as_annotated
 def run_reference(folder: str | Path = REFERENCE) -> xr.Dataset:
     """Read the reference runs that came with the project, all as one; ValueError if there are none.
 
@@ -216,6 +222,7 @@ def run_reference(folder: str | Path = REFERENCE) -> xr.Dataset:
     return trained.assign_attrs(provenance=plain, **stored_facts("rug_n*.nc", provenance))
 
 
+@arguments.as_annotated
 def run_checked(
     n_features: int,
     p: Sequence[float],

@@ -10,7 +10,7 @@ from ...solvers import collisions
 from ...solvers.sparsification import Sparsification, limit_law, solve
 from ...solvers.sparsification.solution import LAM, M, default_times
 from ...theory import sparsification
-from ...theory.arguments import FloatArray, choice, integer, integers, number, vector
+from ...theory.arguments import FloatArray, as_annotated, choice, integer, integers, number, real, vector
 from ..training.engine import load_torch
 from ..training.loop import descend
 
@@ -25,6 +25,10 @@ def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
 
 
+def _times(times: npt.ArrayLike | None, m: int, lam: float) -> FloatArray:
+    return default_times(m, lam) if times is None else vector("times", real("times", times, 0))
+
+
 def _solved(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
     """Return the numbers of runs, stacked."""
     names = ("nonzeros", "l1_norm", "l2_norm", "relative_variance")
@@ -32,6 +36,7 @@ def _solved(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
     return {**found, "nonzeros": found["nonzeros"].astype(np.int32)}
 
 
+@as_annotated
 def run_fig2(
     m: int = M,
     lam: float = LAM,
@@ -68,7 +73,7 @@ def run_fig2(
     ('run', 'time')
     """
     m, runs = integers(m=(m, 8), runs=(runs, 2))
-    t = default_times(m, lam) if times is None else vector("times", times)
+    t = _times(times, m, lam)
     law = limit_law(t, lam, m, scale)
     # What the source's figure draws: App. B's solution with a relative variance of 1 at all times.
     drawn = 1 / (1 / m**0.5 + lam * t)
@@ -82,6 +87,7 @@ def run_fig2(
     return xr.Dataset(data, coords, {"m": m, "lam": lam, "scale": scale, "seed": seed})
 
 
+@as_annotated
 def run_fig7(
     m: int = M, lam: float = LAM, scale: float = SCALE, times: npt.ArrayLike | None = None, seed: int = 0
 ) -> xr.Dataset:
@@ -110,8 +116,8 @@ def run_fig7(
     >>> bool(((ds["lower"] <= ds["relative_variance"]) & (ds["relative_variance"] <= ds["upper"])).all())
     True
     """
-    m = integer("m", m, 8)
-    t = default_times(m, lam) if times is None else vector("times", times)
+    m, scale = integer("m", m, 8), number("scale", scale, 0, brackets="()")
+    t = _times(times, m, lam)
     w0 = _initial(m, scale, seed, 0)
     result = solve(w0, lam, t)
     left = result.nonzeros
@@ -127,6 +133,7 @@ def run_fig7(
     return xr.Dataset(data, {"time": t}, {"m": m, "lam": lam, "scale": scale, "seed": seed})
 
 
+@as_annotated
 def run_agreement(
     m: int = 1000,
     lam: float = 1e-3,

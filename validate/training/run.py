@@ -235,6 +235,7 @@ def train(
     return _dataset(models, losses, ENDS[schedule], keep_weights, attributes)
 
 
+@arguments.as_annotated
 def run_grid(
     n_features: int,
     p: npt.ArrayLike,

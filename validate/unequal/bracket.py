@@ -29,9 +29,11 @@ def whole_widths(ratio: Sequence[float], n_features: int) -> npt.NDArray[np.int6
     >>> whole_widths([0.01, 0.04, 0.5, 1.0], 10)
     array([1, 5, 9])
     """
-    return np.unique(np.clip(np.rint(np.multiply(ratio, n_features)), 1, n_features - 1).astype(np.int64))
+    widths = np.rint(n_features * arguments.real("ratio", ratio, 0.0, 1.0, brackets="(]"))
+    return np.unique(np.clip(widths, 1, n_features - 1).astype(np.int64))
 
 
+@arguments.as_annotated
 def run_bracket(
     alpha: Sequence[float] = tuple(np.linspace(0.0, 3.0, 13)),
     ratio: Sequence[float] = tuple(np.geomspace(0.003, 0.8, 10)),

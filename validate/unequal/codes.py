@@ -26,6 +26,7 @@ KINDS = {
 COLOURS = ("#D55E00", "#9467BD", "#56B4E9", "#0072B2")
 
 
+@arguments.as_annotated
 def run_codes(
     alpha: Sequence[float] = (0.0, 1.0, 2.0),
     ratio: Sequence[float] = tuple(np.geomspace(0.003, 0.8, 12)),

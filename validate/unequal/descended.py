@@ -8,7 +8,7 @@ import xarray as xr
 
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import descend
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, as_annotated
 from ...theory.features import Features
 from ...theory.unequal import loss_bound, priority_loss, priority_weights
 from ..experiment import from_rows
@@ -68,6 +68,7 @@ def _descended(model: Model, law: Features, steps: int) -> dict[str, float]:
     }
 
 
+@as_annotated
 def run_descended(
     alpha: Sequence[float] = (0.0, 1.0, 2.0),
     n_hidden: Sequence[int] = (1, 2, 4, 8, 16),

@@ -79,6 +79,7 @@ def geometry(M: FloatArray, law: Features) -> dict[str, float]:
     }
 
 
+@arguments.as_annotated
 def run_groups(
     cases: Sequence[Case] = (("exclusive", 1.0, 0.1, 0.25),),
     sizes: Sequence[int] = (32, 64),
@@ -122,7 +123,7 @@ def run_groups(
     (1, 1, 1, 2)
     """
     sizes = [_even("sizes", n) for n in sizes]
-    seeds = [arguments.integer("seeds", seed, 0) for seed in seeds]
+    seeds = list(seeds)
     lengths = [arguments.integer("steps", one, 1) for one in steps]
     batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 2)
     laws = [pair_law(kind, strength, p) for kind, strength, p, _ in cases]
@@ -139,6 +140,7 @@ def run_groups(
     return ds.assign_attrs(batch=batch, samples=samples)
 
 
+@arguments.as_annotated
 def run_polished(
     cases: Sequence[Case] = (("synchronous", 1.0, 0.1, 0.25),),
     seeds: Sequence[int] = range(2),
@@ -172,7 +174,7 @@ def run_polished(
     True
     """
     n = _even("n_features", n_features)
-    seeds = [arguments.integer("seeds", seed, 0) for seed in seeds]
+    seeds = list(seeds)
     steps, batch = arguments.integer("steps", steps, 1), arguments.integer("batch", batch, 1)
     rows = []
     for kind, strength, p, ratio in cases:
@@ -204,6 +206,7 @@ def _coefficients(code: BlockOptimum, size: int) -> FloatArray:
     return np.pad(main.coefficients, (0, size - len(main.b)))
 
 
+@arguments.as_annotated
 def run_blocks(
     cases: Sequence[Case] = (("exclusive", 1.0, 0.1, 0.25),),
     sizes: Sequence[int] = (32, 64),

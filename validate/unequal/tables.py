@@ -98,6 +98,7 @@ def _trained(
     return found @ found.transpose(0, 2, 1), b.detach().double().numpy()[:, 0]
 
 
+@arguments.as_annotated
 def run_tables(
     n_hidden: Sequence[int] = (2, 4),
     decays: Sequence[float] = (0.0, 6.0),
@@ -141,7 +142,7 @@ def run_tables(
     True
     """
     sizes = [arguments.integer("n_hidden", m, 1, n_features) for m in n_hidden]
-    seeds = [arguments.integer("seeds", seed, 0) for seed in seeds]
+    seeds = list(seeds)
     decays = [arguments.number("decays", decay, 0) for decay in decays]
     steps = arguments.integer("steps", steps, 1)
     laws = [circular_law(n_features, sharpness, strength) for strength in strengths]

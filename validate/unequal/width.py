@@ -11,7 +11,7 @@ import xarray as xr
 from ...solvers import rug
 from ...solvers.loss import exact_loss
 from ...solvers.unequal import KINDS, envelope, optimum, realise
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, as_annotated, integer, number
 from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
 from ..experiment import from_rows
@@ -26,6 +26,7 @@ LONG = 0.5  # from this length of its row on the source counts a feature as repr
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
     """Return the law of the source, values uniform on [0, 2]."""
+    on = number("on", on, 0.0, integer("n_features", n_features, 1), brackets="(]")
     return power_law(alpha, n_features, on, scale=2.0)
 
 
@@ -79,6 +80,7 @@ def trained(
     return ds, list(zip(*weights, strict=True))
 
 
+@as_annotated
 def run_width(
     alpha: Sequence[float] = (0.0, 1.0, 2.0),
     n_hidden: Sequence[int] = (1, 3, 10, 32, 100),
@@ -152,6 +154,7 @@ def run_width(
     return ds.transpose(*MODEL).assign_attrs(n_features=n_features, on=on, batch=batch, **facts)
 
 
+@as_annotated
 def run_split(
     alpha: Sequence[float] = (0.0, 1.0, 2.0),
     n_hidden: Sequence[int] = (1, 3, 10, 32, 100),
