@@ -154,9 +154,9 @@ def _unequal() -> Iterator[Job]:
     yield Job("unequal_polished", "pairs by exact descent", "unequal.polished", {"cases": cases})
     # Where a code's matrices have its loss at any size: how many of small models reach it?
     dense = [[kind, by, p, ratio] for _, p, ratio, *_ in places[1:] for kind, by, *_ in cases]
-    for n, own in ((16, range(16, 24)), (32, range(24, 28))):
-        small = {"cases": dense, "n_features": n, "seeds": list(own), "steps": 20_000}
-        yield Job(f"unequal_reached_{n}", f"pairs, {n} features", "unequal.polished", small, 4000.0)
+    for n, own in ((16, range(16, 24)), (32, range(24, 32))):
+        small = {"cases": dense, "sizes": [n], "seeds": list(own), "samples": 2**21}
+        yield Job(f"unequal_reached_{n}", f"pairs, {n} features", "unequal.groups", trained | small, 1200.0)
     words = {"n_hidden": [2], "decays": [0], "seeds": [0, 1], "steps": 1500, "starts": 0}
     yield Job("unequal_tables", "words around a circle", "unequal.tables", words)
 
