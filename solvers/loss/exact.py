@@ -169,21 +169,47 @@ def _by_transforms(
     return Outputs(losses, errors, by_M, by_b)
 
 
-def _without_bounds(law: Features, M: FloatArray, features: IntArray, b: FloatArray) -> Outputs:
-    """Return the outputs for values without bounds: what `wedge` integrates and what it leaves out."""
+def _without_relu(
+    law: Features, M: FloatArray, features: IntArray, b: FloatArray, near: npt.NDArray[np.bool_]
+) -> Outputs:
+    """Return E (x - y)^2 of outputs y = M x + b `near` x, E x^2 of the others, from second moments."""
     second, mean = law.second_moment_matrix() / np.outer(law.scale, law.scale), law.mean / law.scale
     left = np.eye(law.n_features)[features] - M
     along, shift = left @ second, left @ mean
     square, own = np.sum(along * left, axis=1) - 2.0 * b * shift + b * b, second[features, features]
+    sizes, far = np.abs(left), np.abs(b)
+    terms = np.sum(sizes @ np.abs(second) * sizes, axis=1) + 2.0 * far * (sizes @ np.abs(mean)) + far**2
+    return Outputs(
+        np.where(near, square, own),
+        2.0**-53 * (16.0 + 4.0 * np.sqrt(law.n_features)) * np.where(near, terms, own),
+        np.where(near[:, None], 2.0 * (b[:, None] * mean - along), 0.0),
+        np.where(near, 2.0 * (b - shift), 0.0),
+    )
+
+
+def _without_bounds(law: Features, M: FloatArray, features: IntArray, b: FloatArray) -> Outputs:
+    """Return the outputs for values without bounds: what `wedge` integrates and what it leaves out."""
+    own = law.second_moment[features] / law.scale[features] ** 2
+    square = _without_relu(law, M, features, b, np.ones(b.size, np.bool_)).losses
     near = (b > 0.0) & (square <= NEAR * own)
     part = _by_transforms(law, M, features, b, own, 0.0, near)
-    reach = 1.0 + np.abs(M).sum(axis=1) + np.abs(b)
-    return Outputs(
-        part.losses + np.where(near, square, own),
-        part.errors + 2.0**-50 * np.where(near, reach**2, 1.0) * second.diagonal().max(),
-        part.by_M + np.where(near[:, None], 2.0 * (b[:, None] * mean - along), 0.0),
-        part.by_b + np.where(near, 2.0 * (b - shift), 0.0),
-    )
+    rest = _without_relu(law, M, features, b, near)
+    return Outputs(*(getattr(part, name) + getattr(rest, name) for name in part.__dataclass_fields__))
+
+
+def _with_bounds(
+    law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray, work: float
+) -> Outputs:
+    """Return the outputs for bounded values: by moments where the ReLU never bends, else by transforms."""
+    low = -1.0 if law.values == "symmetric" else 0.0
+    least, most = b + np.minimum(low * M, M).sum(axis=1), b + np.maximum(low * M, M).sum(axis=1)
+    found = _without_relu(law, M, features, b, least >= 0.0)
+    bent = (least < 0.0) & (most > 0.0)
+    near = np.zeros(int(bent.sum()), np.bool_)
+    part = _by_transforms(law, M[bent], features[bent], b[bent], allowed[bent], work, near)
+    for name in found.__dataclass_fields__:
+        getattr(found, name)[bent] = getattr(part, name)
+    return found
 
 
 def outputs(
@@ -226,7 +252,7 @@ def outputs(
         found = _without_bounds(law, rows, features, bias)
     else:
         work = WORK if most is None else float(most) * law.n_features
-        found = _by_transforms(law, rows, features, bias, allowed, work, np.zeros(bias.size, np.bool_))
+        found = _with_bounds(law, rows, features, bias, allowed, work)
     losses, errors = found.losses * units**2, found.errors * units**2
     lost = ~(errors <= max(LOST, 2.0 * tol) * (np.abs(losses) + law.second_moment.max()))
     if most is None and np.any(lost):
@@ -299,7 +325,7 @@ def exact_loss(
     -----
     Few features with bounded values: all patterns are summed, and only rounding is left. Independent uniform
     features: a lattice sum, good to 4e-12 of p/3 for 512 features with random weights. Other bounded values,
-    groups, exactly k on: a simpler sum. What these two cut off is bounded as `uniform` and `lattice` derive.
+    groups, exactly k on: a simpler sum, and moments where the ReLU of an output never bends. What these two cut off is bounded as `uniform` and `lattice` derive.
     Sums of binary values have atoms, where the bound stays at 1e-4 of the loss and takes seconds a row.
     Values without bounds: an integral that converges exponentially.
 

@@ -315,3 +315,25 @@ def test_features_rarer_than_doubles_are_refused():
         ValueError, match=r"`law` must have probabilities of 0 or at least 1e-290; got 4\.94066e-324"
     ):
         row_loss([1.0, 0.5], 0, 0.0, 5e-324)
+
+
+@pytest.mark.parametrize("values", ["uniform", "symmetric"])
+@pytest.mark.parametrize("size", [1e-12, 1e-6, 0.05])
+def test_outputs_whose_relu_never_bends_hear_what_they_hear_alone(values, size):
+    """Rows of dropped features with small weights: beside features that they do not hear nothing changes.
+
+    The four features alone are summed over their patterns; among 20 the rows take another way, by moments,
+    where a sum over frequencies would want some 1/size of them.
+    """
+    rng, table = np.random.default_rng(5), [[0, 0], [1, 1], [0, 1]]
+    M, b = size * rng.normal(size=(4, 4)), np.array([0.4, -0.4, 0.3, 0.5])
+    p, scale = [0.2, 0.5, 0.6, 0.7], [1.0, 2.0, 0.5, 1.0]
+    alone = Features(4, p, values=values, scale=scale, groups=[([1, 3], table, [0.5, 0.3, 0.2])])
+    law = Features(20, [*p, *[0.5] * 16], values=values, scale=[*scale, *[1.0] * 16], groups=alone.groups)
+    wide, rest = np.zeros((20, 20)), np.ones(16)
+    wide[:4, :4] = M
+    wanted, found = exact_loss(M, b, alone), exact_loss(wide, [*b, *rest], law, rows=range(4))
+    assert np.all(np.abs(found.per_feature - wanted.per_feature) <= 1e-15 + 1e-14 * wanted.per_feature)
+    by_M, by_b = exact_gradient(wide, [*b, *rest], law)
+    for part, whole in zip(exact_gradient(M, b, alone), (by_M[:4, :4], by_b[:4]), strict=True):
+        np.testing.assert_allclose(20 * whole, 4 * part, rtol=1e-12, atol=1e-14)
