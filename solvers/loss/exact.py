@@ -325,9 +325,10 @@ def exact_loss(
     -----
     Few features with bounded values: all patterns are summed, and only rounding is left. Independent uniform
     features: a lattice sum, good to 4e-12 of p/3 for 512 features with random weights. Other bounded values,
-    groups, exactly k on: a simpler sum, and moments where the ReLU of an output never bends. What these two cut off is bounded as `uniform` and `lattice` derive.
-    Sums of binary values have atoms, where the bound stays at 1e-4 of the loss and takes seconds a row.
-    Values without bounds: an integral that converges exponentially.
+    groups, exactly k on: a simpler sum, or moments where the ReLU of an output never bends. What the two sums
+    cut off is bounded as `uniform` and `lattice` derive. Sums of binary values have atoms, where the bound
+    stays at 1e-4 of the loss and takes seconds a row. Values without bounds: an integral that converges
+    exponentially.
 
     Rounding is a model that brute force in exact arithmetic has not broken. It scales with the square of the
     range of the output. Weights may differ by any factor, except in the simpler sum, where the estimate grows
