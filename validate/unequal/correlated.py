@@ -3,7 +3,6 @@
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from scipy.stats import sem
 
 from ..drawing import check_axes, draw_means, size_axis
 from ..experiment import Experiment, Figure, Shown, Table, Topic, span
@@ -143,7 +142,8 @@ def reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, flo
     """
     over = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     near = np.abs(over - 1) <= AT_CODE
-    columns = near.sum(axis=1), over.min(axis=1), over.mean(axis=1), sem(over, axis=1)
+    error = over.std(axis=1, ddof=1) / np.sqrt(over.shape[1])
+    columns = near.sum(axis=1), over.min(axis=1), over.mean(axis=1), error
     return [(int(count), *map(float, rest)) for count, *rest in zip(*columns, strict=True)]
 
 
