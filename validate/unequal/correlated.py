@@ -142,9 +142,9 @@ def reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, flo
     """
     over = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     near = np.abs(over - 1) <= AT_CODE
-    error = over.std(axis=1, ddof=1) / np.sqrt(over.shape[1])
-    columns = near.sum(axis=1), over.min(axis=1), over.mean(axis=1), error
-    return [(int(count), *map(float, rest)) for count, *rest in zip(*columns, strict=True)]
+    columns = over.min(axis=1), over.mean(axis=1), over.std(axis=1, ddof=1) / np.sqrt(over.shape[1])
+    rows = zip(near.sum(axis=1), *columns, strict=True)
+    return [(int(count), float(best), float(mean), float(error)) for count, best, mean, error in rows]
 
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
