@@ -203,10 +203,11 @@ def _with_bounds(
     """Return the outputs for bounded values: by moments where the ReLU never bends, else by transforms."""
     low = -1.0 if law.values == "symmetric" else 0.0
     least, most = b + np.minimum(low * M, M).sum(axis=1), b + np.maximum(low * M, M).sum(axis=1)
-    found = _without_relu(law, M, features, b, least >= 0.0)
-    bent = (least < 0.0) & (most > 0.0)
-    near = np.zeros(int(bent.sum()), np.bool_)
-    part = _by_transforms(law, M[bent], features[bent], b[bent], allowed[bent], work, near)
+    bent, near = (least < 0.0) & (most > 0.0), least >= 0.0
+    if bent.all():  # no second moments, n^2 of them
+        return _by_transforms(law, M, features, b, allowed, work, near)
+    found = _without_relu(law, M, features, b, near)
+    part = _by_transforms(law, M[bent], features[bent], b[bent], allowed[bent], work, near[bent])
     for name in found.__dataclass_fields__:
         getattr(found, name)[bent] = getattr(part, name)
     return found
