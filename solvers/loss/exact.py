@@ -169,31 +169,41 @@ def _by_transforms(
     return Outputs(losses, errors, by_M, by_b)
 
 
-def _without_relu(
-    law: Features, M: FloatArray, features: IntArray, b: FloatArray, near: npt.NDArray[np.bool_]
-) -> Outputs:
-    """Return E (x - y)^2 of outputs y = M x + b `near` x, E x^2 of the others, from second moments."""
+def _without_relu(law: Features, M: FloatArray, features: IntArray, b: FloatArray) -> Outputs:
+    """Return E (x - y)^2 of the outputs y = M x + b, from second moments."""
     second, mean = law.second_moment_matrix() / np.outer(law.scale, law.scale), law.mean / law.scale
     left = np.eye(law.n_features)[features] - M
     along, shift = left @ second, left @ mean
-    square, own = np.sum(along * left, axis=1) - 2.0 * b * shift + b * b, second[features, features]
     sizes, far = np.abs(left), np.abs(b)
     terms = np.sum(sizes @ np.abs(second) * sizes, axis=1) + 2.0 * far * (sizes @ np.abs(mean)) + far**2
     return Outputs(
-        np.where(near, square, own),
-        2.0**-53 * (16.0 + 4.0 * np.sqrt(law.n_features)) * np.where(near, terms, own),
-        np.where(near[:, None], 2.0 * (b[:, None] * mean - along), 0.0),
-        np.where(near, 2.0 * (b - shift), 0.0),
+        np.sum(along * left, axis=1) - 2.0 * b * shift + b * b,
+        _rounding(law) * terms,
+        2.0 * (b[:, None] * mean - along),
+        2.0 * (b - shift),
+    )
+
+
+def _rounding(law: Features) -> float:
+    return float(2.0**-53 * (16.0 + 4.0 * np.sqrt(law.n_features)))
+
+
+def _silenced(law: Features, features: IntArray, found: Outputs, near: npt.NDArray[np.bool_]) -> Outputs:
+    """Return the outputs that are `near`, and 0 for the others, which lose E x^2."""
+    own = law.second_moment[features] / law.scale[features] ** 2
+    return Outputs(
+        np.where(near, found.losses, own),
+        np.where(near, found.errors, _rounding(law) * own),
+        np.where(near[:, None], found.by_M, 0.0),
+        np.where(near, found.by_b, 0.0),
     )
 
 
 def _without_bounds(law: Features, M: FloatArray, features: IntArray, b: FloatArray) -> Outputs:
     """Return the outputs for values without bounds: what `wedge` integrates and what it leaves out."""
-    own = law.second_moment[features] / law.scale[features] ** 2
-    square = _without_relu(law, M, features, b, np.ones(b.size, np.bool_)).losses
-    near = (b > 0.0) & (square <= NEAR * own)
-    part = _by_transforms(law, M, features, b, own, 0.0, near)
-    rest = _without_relu(law, M, features, b, near)
+    own, found = law.second_moment[features] / law.scale[features] ** 2, _without_relu(law, M, features, b)
+    near = (b > 0.0) & (found.losses <= NEAR * own)
+    part, rest = _by_transforms(law, M, features, b, own, 0.0, near), _silenced(law, features, found, near)
     return Outputs(*(getattr(part, name) + getattr(rest, name) for name in part.__dataclass_fields__))
 
 
@@ -206,7 +216,7 @@ def _with_bounds(
     bent, near = (least < 0.0) & (most > 0.0), least >= 0.0
     if bent.all():  # no second moments, n^2 of them
         return _by_transforms(law, M, features, b, allowed, work, near)
-    found = _without_relu(law, M, features, b, near)
+    found = _silenced(law, features, _without_relu(law, M, features, b), near)
     part = _by_transforms(law, M[bent], features[bent], b[bent], allowed[bent], work, near[bent])
     for name in found.__dataclass_fields__:
         getattr(found, name)[bent] = getattr(part, name)
