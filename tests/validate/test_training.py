@@ -93,6 +93,19 @@ def test_learning_rates_rise_then_fall_to_zero():
     np.testing.assert_array_equal(learning_rates(300, 100, 1000, 0.3), whole[300:400])
 
 
+def test_the_rates_of_liu_et_al_are_those_of_their_formula(monkeypatch):
+    """Their rate at step k, counted from 1: up by k/2000, then by half a cosine to a twentieth."""
+    k = np.arange(1, 20_001)
+    rise, fall = k / 2000, 0.05 + 0.95 * (1 + np.cos(np.pi * (k - 2000) / 18_000)) / 2
+    whole = learning_rates(0, 20_000, 20_000, 1e-2, warm_up=0.1, last=0.05)
+    # Ours counts from 0, and the rise ends one step later.
+    assert np.abs(whole / (1e-2 * np.where(k < 2000, rise, fall)) - 1).max() < 1e-3
+    seen = []
+    monkeypatch.setattr(run.engine, "run_block", replay(np.ones(20_000), seen))
+    train(4, 2, 0.5, 0, schedule="liu", steps=20_000, **SMALL)
+    np.testing.assert_array_equal(seen, whole)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -100,11 +113,13 @@ def test_learning_rates_rise_then_fall_to_zero():
         ((-1, 1, 100, 1.0), r"`first` must .*; got -1"),
         ((0, 1, 0, 1.0), r"`steps` must .*; got 0"),
         ((0, 1, 100, 0.0), r"`peak` must lie in \(0, inf\); got 0"),
+        ((0, 1, 100, 1.0, 1.0, 0.0), r"`warm_up` must lie in \[0, 1\); got 1\."),
+        ((0, 1, 100, 1.0, 0.1, -0.5), r"`last` must lie in \[0, 1\]; got -0.5"),
     ],
 )
 def test_learning_rates_reject(arguments, message):
     with pytest.raises(ValueError, match=message):
-        learning_rates(*arguments)
+        learning_rates(*arguments[:4], **dict(zip(("warm_up", "last"), arguments[4:], strict=False)))
 
 
 # What training gives
@@ -378,8 +393,8 @@ def test_checkpoint_in_no_folder_is_rejected_at_once(tmp_path):
         ({"seed": -1}, r"`seed` must .* at least 0 .*; got .*-1"),
         ({"seed": 0.5}, r"`seed` must be an integer .*; got .*0.5"),
         ({"tied": "no"}, r"`tied` must be True or False; got 'no'"),
-        ({"init": "zero"}, r"`init` must be one of 'aligned', 'linear'; got 'zero'"),
-        ({"schedule": "long"}, r"`schedule` must be one of 'paper', 'converged', 'both'; got 'long'"),
+        ({"init": "zero"}, r"`init` must be one of 'aligned', 'linear', 'normal'; got 'zero'"),
+        ({"schedule": "long"}, r"`schedule` must be one of 'paper', 'converged', 'both', 'liu'; got 'long'"),
         ({"steps": 0}, r"`steps` must .* at least 100 .*; got 0"),
         ({"steps": 250}, r"`steps` must be a multiple of 100; got 250"),
         ({"batch_size": 0}, r"`batch_size` must .*; got 0"),

@@ -164,7 +164,40 @@ def test_linear_weights_have_the_law_of_torch():
         assert reference == pytest.approx(bound, rel=0.01)
 
 
+def test_normal_weights_have_the_law_of_liu_et_al():
+    ours = model(400, 100, init="normal", tied=True)
+    W_out, W_in, b = engine.product(ours, ours.parameters.numpy())
+    np.testing.assert_array_equal(W_out, W_in.T)
+    loose = model(400, 100, init="normal")
+    free = engine.product(loose, loose.parameters.numpy())
+    assert abs(np.corrcoef(free[0].ravel(), free[1].T.ravel())[0, 1]) < 4 / 200  # four standard errors
+    # Two tests at a false-alarm rate of 1e-4.
+    for weights, scale in ((W_out, 0.1), (b, 1.0)):
+        assert stats.kstest(weights.ravel(), stats.norm(0, scale).cdf).pvalue > 1e-4
+
+
 # Gradients and Adam
+
+
+def test_the_epsilon_of_a_mean_over_the_features():
+    """A loss that is divided by n, with epsilon, makes the steps of one that is not, with n epsilon."""
+    small, n = 1e-2, 16
+    item = engine.new_model(torch, CPU, n, 5, 0.3, 0, True, "normal", 0.0, n * small)
+    flat, generator = item.parameters.clone().requires_grad_(True), torch.Generator()
+    generator.set_state(item.generator.get_state())
+    engine.run_block(torch, [item], np.full((20, 1), 1e-2), 64)
+    adam = torch.optim.Adam([flat], lr=1e-2, eps=small)
+    for _ in range(20):
+        x = torch.empty(64, n)
+        data.sampler(torch, 0.3, x.device)(x, generator)
+        views = engine._views(flat, n, 5, True)
+        adam.zero_grad()
+        torch.nn.functional.mse_loss(torch.relu(x @ views[0] @ views[0].T + views[-1]), x).backward()
+        adam.step()
+    assert (flat - item.parameters).abs().max() < 1e-4 * 20 * 1e-2  # as below
+    usual = engine.new_model(torch, CPU, n, 5, 0.3, 0, True, "normal")
+    engine.run_block(torch, [usual], np.full((20, 1), 1e-2), 64)
+    assert (usual.parameters - item.parameters).abs().max() > 1e-2  # it is felt
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -26,9 +26,10 @@ def add(add_command: Add) -> None:
     option("--p", type=float, nargs="+", required=True, help="probability that a feature is on, (0, 1]")
     option("--seeds", type=int, nargs="+", default=[0], help="one model for each (default: 0)")
     option("--tied", action="store_true", help="W_out is the transpose of W_in")
-    init = "first weights: aligned (W_out = W_in', the default) or linear (the source's, independent)"
+    init = "first weights: aligned (the default), linear (of Cowsik et al.) or normal (of Liu et al.)"
     option("--init", default="aligned", help=init)
-    option("--schedule", default="both", help="paper (the source's stopping rule), converged, or both")
+    schedule = "paper (the stopping rule of Cowsik et al.), converged, both, or liu (that of Liu et al.)"
+    option("--schedule", default="both", help=schedule)
     option("--steps", type=int, default=10_000, help="batches of the converging phase (default: 10000)")
     option("--learning-rate", type=float, help="up to the stopping rule (default: 3e-3 / sqrt(n_features))")
     option("--peak-learning-rate", type=float, help="largest one of the converging phase (default: 0.01)")

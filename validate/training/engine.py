@@ -50,6 +50,7 @@ class Model:
     second_moment: Any
     generator: Any  # torch.Generator of the training data
     weight_decay: float = 0.0
+    epsilon: float = EPSILON  # of Adam
     step: int = 0
     history: list[float] = field(default_factory=list)  # mean losses of blocks of 100 batches
     ends: dict[str, np.ndarray] = field(default_factory=dict)  # flat parameters at each end reached
@@ -149,6 +150,7 @@ def new_model(
     tied: bool,
     init: str,
     weight_decay: float = 0.0,
+    epsilon: float = EPSILON,
 ) -> Model:
     """Make a model with initial weights that depend on its own numbers only, not on the device."""
     key = (n_features, n_hidden, law, seed)
@@ -161,6 +163,10 @@ def new_model(
         encoder[...] = rng.standard_normal(encoder.shape)
         encoder /= np.linalg.norm(encoder, axis=1, keepdims=True)
         decoder[...] = encoder
+    elif init == "normal":
+        for rows in views[:-1]:
+            rows[...] = rng.standard_normal(rows.shape) / math.sqrt(n_hidden)
+        bias[...] = rng.standard_normal(bias.shape)
     else:
         encoder[...] = rng.uniform(-1, 1, encoder.shape) / math.sqrt(n_features)
         if not tied:
@@ -169,7 +175,9 @@ def new_model(
     parameters = torch.from_numpy(flat).to(device)
     first, second = torch.zeros_like(parameters), torch.zeros_like(parameters)
     generator = _generator(torch, device, key, "training")
-    return Model(n_features, n_hidden, law, seed, tied, parameters, first, second, generator, weight_decay)
+    return Model(
+        n_features, n_hidden, law, seed, tied, parameters, first, second, generator, weight_decay, epsilon
+    )
 
 
 def _rounded(torch: Any, values: Any, bits: int) -> Any:
@@ -250,6 +258,7 @@ class _Stack:
 
     def __init__(self, torch: Any, models: Sequence[Model], batch_size: int, precision: str) -> None:
         first = models[0]
+        self.epsilon = first.epsilon
         self.torch, self.scale, self.tied, self.done = torch, 2 / batch_size, first.tied, first.step
         self.flat = torch.stack([model.parameters for model in models])
         self.mean = torch.stack([model.first_moment for model in models])
@@ -305,7 +314,7 @@ def _adam(stack: _Stack) -> Callable[[], None]:
     def step() -> None:
         mean.lerp_(gradient, 1 - BETA1)
         square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
-        torch.sqrt(square, out=update).mul_(stack.now[0]).add_(EPSILON)
+        torch.sqrt(square, out=update).mul_(stack.now[0]).add_(stack.epsilon)
         torch.div(mean, update, out=update).mul_(stack.now[1])
         flat.addcmul_(update, stack.now[2:, None])
 
@@ -323,7 +332,7 @@ def _fused_adam(stack: _Stack) -> Callable[[], None]:
         row.grad = slope
         groups.append({"params": [row], "lr": rate})
     betas = (BETA1, BETA2)
-    adam = torch.optim.Adam(groups, betas=betas, eps=EPSILON, fused=True, capturable=stack.flat.is_cuda)
+    adam = torch.optim.Adam(groups, betas=betas, eps=stack.epsilon, fused=True, capturable=stack.flat.is_cuda)
     for group, mean, square in zip(groups, stack.mean, stack.square, strict=True):
         count = stack.flat.new_full((), float(stack.done))
         adam.state[group["params"][0]] = {"step": count, "exp_avg": mean, "exp_avg_sq": square}

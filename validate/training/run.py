@@ -24,9 +24,9 @@ from . import engine
 from .data import Law
 from .engine import Model
 from .points import LARGEST_SIZE, grid, points
-from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, falling, learning_rates
+from .schedule import BLOCK, CONVERGED, ENDS, LIU, STOPPING_RULE, falling, learning_rates
 
-INITS = ("aligned", "linear")
+INITS = ("aligned", "linear", "normal")
 
 # The stopping rule fires by chance once the losses are level, so this is a guard, not a setting: the
 # authors' published code stops there too (1500 epochs of 30 batches).
@@ -86,16 +86,19 @@ def train(
         are drawn on the CPU, all others on the device.
     tied, keep_weights, progress : bool
         Train with W_out = W_in'; return ``W_out`` and ``W_in`` too; show a progress bar.
-    init : {"aligned", "linear"}
+    init : {"aligned", "linear", "normal"}
         First weights. "aligned": encodings uniform on the unit sphere, W_out = W_in' (the two part during
         training unless tied), b = 0. "linear": U(±1/sqrt(fan_in)), as in ``torch.nn.Linear`` and the
         published code of the source. There half the diagonal of M = W_out W_in starts negative, and for small
-        p many of these features never recover: see Notes.
-    schedule : {"both", "paper", "converged"}
+        p many of these features never recover: see Notes. "normal": N(0, 1/n_hidden), biases N(0, 1), as in
+        the public code of Liu et al. [2]_.
+    schedule : {"both", "paper", "converged", "liu"}
         Which ends to train to. "stopping rule" is the end of a phase with a constant learning rate that lasts
         as long as `falling` says, checked every 100 batches, and at most 45 000 steps. "converged" is the end
         of a phase of `steps` steps with `learning_rates`. "both" runs the second phase from where the first
         stopped, Adam's moments included; models of a batch pass from phase to phase each at its own step.
+        "liu" is "converged" as in the public code of Liu et al. [2]_: the rate rises over a tenth of the
+        steps and falls to a twentieth of its peak, and Adam's epsilon is as for the mean over the features.
     steps, batch_size : int
         Length of the converging phase, a multiple of 100; samples in a batch.
     learning_rate, peak_learning_rate : float, optional
@@ -206,7 +209,8 @@ def train(
     settings = columns | told
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     keys = zip(hidden, laws, seeds, strict=True)
-    models = [engine.new_model(torch, place, n_features, *key, tied, init, decay) for key in keys]
+    epsilon = engine.EPSILON * (n_features if schedule == "liu" else 1)
+    models = [engine.new_model(torch, place, n_features, *key, tied, init, decay, epsilon) for key in keys]
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, settings, models)
@@ -401,10 +405,13 @@ def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
 
 
 def _rates(model: Model, settings: dict[str, Any]) -> np.ndarray:
-    if settings["schedule"] != "converged" and STOPPING_RULE not in model.status:
+    if STOPPING_RULE in ENDS[settings["schedule"]] and STOPPING_RULE not in model.status:
         return np.full(BLOCK, settings["learning_rate"])
     first = model.step - model.end_steps.get(STOPPING_RULE, 0)
-    return learning_rates(first, BLOCK, settings["steps"], settings["peak_learning_rate"])
+    place = (first, BLOCK, settings["steps"], settings["peak_learning_rate"])
+    if settings["schedule"] == "liu":
+        return learning_rates(*place, warm_up=LIU[0], last=LIU[1])
+    return learning_rates(*place)
 
 
 def _record(model: Model, loss: float, settings: dict[str, Any]) -> None:

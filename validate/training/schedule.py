@@ -8,7 +8,12 @@ from ...theory import arguments
 
 # The two ends that training can have, and which of them each schedule reaches, in this order.
 STOPPING_RULE, CONVERGED = "stopping rule", "converged"
-ENDS = {"paper": (STOPPING_RULE,), "converged": (CONVERGED,), "both": (STOPPING_RULE, CONVERGED)}
+ENDS = {
+    "paper": (STOPPING_RULE,),
+    "converged": (CONVERGED,),
+    "both": (STOPPING_RULE, CONVERGED),
+    "liu": (CONVERGED,),
+}
 
 # Losses are recorded, and the stopping rule is checked, once in so many batches: the window of
 # Cowsik et al. (2024), §2.
@@ -17,6 +22,10 @@ BLOCK = 100
 # Share of the converging phase in which the learning rate rises; Adam's second moments settle within
 # 1/(1 - 0.999) = 1000 steps, which is 5 % of the default budget.
 WARM_UP = 0.05
+
+# Share of the steps in which the rate rises, and the last rate over the largest, in the public code of Liu
+# et al. (2025): 2000 of 20,000 steps.
+LIU = (0.1, 0.05)
 
 
 def falling(history: Sequence[float]) -> bool:
@@ -37,12 +46,14 @@ def falling(history: Sequence[float]) -> bool:
     return bool(last < before)
 
 
-def learning_rates(first: int, count: int, steps: int, peak: float) -> np.ndarray:
-    """Learning rates of the converging phase: a linear rise, then half a cosine down to zero.
+def learning_rates(
+    first: int, count: int, steps: int, peak: float, *, warm_up: float = WARM_UP, last: float = 0.0
+) -> np.ndarray:
+    """Learning rates of the converging phase: a linear rise, then half a cosine down.
 
     Of `count` consecutive steps from number `first`, counted from 0 at the start of the phase. The first 5 %
-    of its `steps` steps are the rise to the largest rate, `peak`; the last step has a rate of order ``peak /
-    steps**2``.
+    of its `steps` steps, or the share `warm_up`, are the rise to the largest rate, `peak`; the cosine falls
+    to `last` times this, so that with 0 the last step has a rate of order ``peak / steps**2``.
 
     Examples
     --------
@@ -53,7 +64,8 @@ def learning_rates(first: int, count: int, steps: int, peak: float) -> np.ndarra
     first = arguments.integer("first", first, 0, steps)
     count = arguments.integer("count", count, 0, steps - first)
     arguments.real("peak", peak, 0, brackets="()")
+    rise = int(arguments.number("warm_up", warm_up, 0.0, 1.0, brackets="[)") * steps)
+    last = arguments.number("last", last, 0.0, 1.0)
     step = np.arange(first, first + count)
-    rise = int(WARM_UP * steps)
     cosine = 0.5 * (1 + np.cos(np.pi * np.maximum(step - rise, 0) / (steps - rise)))
-    return peak * np.minimum((step + 1) / (rise + 1), 1) * cosine
+    return peak * np.minimum((step + 1) / (rise + 1), 1) * (last + (1.0 - last) * cosine)
