@@ -24,10 +24,12 @@ MODEL = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
 # Closer to 0 or 1 a feature counts as dropped, or kept exactly.
 EDGE = 1e-9
 LONG = 0.5  # from this length of its row on the source counts a feature as represented
-# First weights and rates of a training: ours, and those of the source's public code.
+# First weights and rates of a training: ours, those of the source's public code, and these with unit rows and
+# biases of 0 to begin with.
 RECIPES = {
     "own": {"init": "aligned", "schedule": "converged"},
     "source": {"init": "normal", "schedule": "liu"},
+    "unbiased": {"init": "aligned", "schedule": "liu"},
 }
 
 
@@ -108,7 +110,7 @@ def run_width(
     steps: Sequence[int] = (2000, 8000),
     seeds: Sequence[int] = range(2),
     batch: int = 512,
-    recipe: Literal["own", "source"] = "own",
+    recipe: Literal["own", "source", "unbiased"] = "own",
     device: str = "auto",
     folder: str = "",
 ) -> xr.Dataset:
@@ -135,10 +137,10 @@ def run_width(
         Of first weights and data.
     batch : int
         Fresh samples in each step; 2048 in the source.
-    recipe : {"own", "source"}
+    recipe : {"own", "source", "unbiased"}
         "own": aligned first weights, biases of 0, a rate that falls to 0. "source": the first weights and the
         schedule of the source's public code, ``init="normal"`` and ``schedule="liu"`` of
-        `validate.training.train`.
+        `validate.training.train`. "unbiased": aligned first weights, and the schedule of the source.
     device : {"auto", "cpu", "cuda"}
     folder : str, optional
         Where the state of training is kept, so that a run that was broken off goes on.
