@@ -43,6 +43,8 @@ NEAR_EXPONENT = 0.05
 # places; the same at most if biases begin at 0 (alpha = 1). With 320 neurons (alpha = 1) the outputs that
 # are silent at the start are still there, and the exponent from m = 100 on is at most this.
 LOWER, UNHEARD, UNHEARD_UNBIASED, FLATTER = 0.9, 0.5, 0.1, 0.9
+# And what their exponents may be off by from 1, as printed; frozen then too (0.97 had been seen at alpha = 1).
+NEAR_ONE = 0.2
 
 
 def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
