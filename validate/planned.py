@@ -135,6 +135,10 @@ def _unequal() -> Iterator[Job]:
     yield Job("unequal_wide", "and a wider model", "unequal.width", published | wide, 3600.0)
     unbiased |= {"recipe": "unbiased"}
     yield Job("unequal_unbiased", "and first biases of 0", "unequal.width", published | unbiased, 2400.0)
+    weak = {"alpha": [1.5], "weight_decay": [1], "n_hidden": [10, 32]}
+    for name, recipe in (("weak", "source"), ("weak_unbiased", "unbiased")):
+        settings = published | weak | {"recipe": recipe}
+        yield Job(f"unequal_{name}", "Liu et al., rows that shrink", "unequal.width", settings, 1200.0)
     whole = {"alpha": [1], "n_hidden": [10, 15, 25, 39, 63, 100], "seeds": [0]}
     yield Job("unequal_liu", "Liu et al. as published", "unequal.width", published | whole, 7200.0)
     cases = [[kind, by, 0.1, 0.25] for kind in ("exclusive", "synchronous") for by in (0.5, 1.0)]
