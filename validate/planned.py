@@ -131,9 +131,9 @@ def _unequal() -> Iterator[Job]:
     yield Job(
         "unequal_published", "Liu et al. as published, three widths", "unequal.width", published, 7200.0
     )
-    wide, unbiased = {"alpha": [1], "n_hidden": [320]}, {"alpha": [1], "n_hidden": [32, 100]}
+    wide: dict[str, Any] = {"alpha": [1], "n_hidden": [320]}
+    unbiased: dict[str, Any] = {"alpha": [1], "n_hidden": [32, 100], "recipe": "unbiased"}
     yield Job("unequal_wide", "and a wider model", "unequal.width", published | wide, 3600.0)
-    unbiased |= {"recipe": "unbiased"}
     yield Job("unequal_unbiased", "and first biases of 0", "unequal.width", published | unbiased, 2400.0)
     weak = {"alpha": [1.5], "weight_decay": [1], "n_hidden": [10, 32]}
     for name, recipe in (("weak", "source"), ("weak_unbiased", "unbiased")):

@@ -11,7 +11,6 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...theory.arguments import FloatArray
-from ...theory.unequal import loss_bound, priority_loss
 from ..drawing import plot_theory_vs_experiment
 from ..experiment import Experiment, Figure, Shown, Table, Topic, span
 from ..planned import planned
@@ -35,21 +34,6 @@ LEVEL_OFF = 0.05
 LEVEL_END = 0.005
 # What a prediction of the best model may be off by; frozen before they were run.
 NEAR = 0.05
-# What an exponent may be off by; frozen before the runs at alpha = 1/2 and 3/2 were made.
-NEAR_EXPONENT = 0.05
-# What is asked of runs with the first weights and rates of the source's code; frozen before they were made,
-# when seed 1 had been seen at six of the nine places. Outputs that end silent began with the lower bias: the
-# share of pairs, of a silent and a heard output, at m = 32 and 100. What they lose, over the loss, at all
-# places; the same at most if biases begin at 0 (alpha = 1). With 320 neurons (alpha = 1) the outputs that
-# are silent at the start are still there, and the exponent from m = 100 on is at most this.
-LOWER, UNHEARD, UNHEARD_UNBIASED, FLATTER = 0.9, 0.5, 0.1, 0.9
-# And what their exponents may be off by from 1, as printed; frozen then too (0.97 had been seen at alpha = 1).
-NEAR_ONE = 0.2
-# What the loss may be off by, relative, from what the source says rows that shrink lose: all features but the
-# most frequent, as many as have long rows. Frozen before runs at alpha = 3/2, m = 10 and 32; expected is that it
-# is off at the source's settings, where rows are long whose biases began high (1.7 was seen at alpha = 1, m =
-# 32), and holds if biases begin at 0.
-NEAR_SUM = 0.1
 
 
 def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
@@ -283,43 +267,6 @@ def _show_decay(ds: xr.Dataset, free: xr.Dataset) -> Shown:
     return Shown(text, (), [Table("Local exponents with weight decay", columns, rows, caption)])
 
 
-def _show_public(ds: xr.Dataset) -> Shown:
-    ms = ds["n_hidden"].values
-    runs = ds.isel(tied=0, weight_decay=0, steps=-1, seed=0).transpose("alpha", "n_hidden")
-    size, on = int(ds.attrs["n_features"]), float(ds.attrs["on"])
-    laws = [source_law(float(a), size, on) for a in ds["alpha"].values]
-    found = {
-        "trained": runs["loss"].values,
-        "code": np.array([[priority_loss(law, int(m)) for m in ms] for law in laws]),
-        "bound": np.array([[loss_bound(law, int(m)) for m in ms] for law in laws]),
-    }
-    slopes = {name: exponents(loss.T, ms) for name, loss in found.items()}
-    near = int((np.abs(slopes["trained"] - slopes["code"]) <= NEAR_EXPONENT).sum())
-    over = found["trained"] / found["code"]
-    text = (
-        f"At the source's settings (n = {size}, tied, decay {float(ds['weight_decay'][0]):g}, "
-        f"{int(ds['steps'][-1])} steps of {ds.attrs['batch']}) the loss over m = "
-        f"{', '.join(str(m) for m in ms)} falls with the exponents of the table, by least squares. Those of "
-        "the best models lie near those of bound and code, which bracket their loss. Are the trained ones "
-        f"within {NEAR_EXPONENT:g} of the code's? At {near} of {runs.sizes['alpha']} alphas. It was asked "
-        "before these runs were made; for alpha = 1 after a shorter one of another seed. Trained models lose "
-        f"{span(over, '.2g')} times what the code does, whose weights are not tied and have no decay. They "
-        "are no power of the width: with few neurons many outputs are silent, which their own feature does "
-        "not turn on at any value, while the decay keeps the rows long that others hear."
-    )
-    local = {name: -np.diff(np.log(found[name])) / np.diff(np.log(ms)) for name in ("trained", "code")}
-    rows = [
-        [f"{float(a):g}", *(_cell(slopes[name][k], ".3f") for name in found)]
-        + [_cell(one, ".2f") for each in local.values() for one in each[k]]
-        + [", ".join(f"{float(one):.0%}" for one in runs["silent"].values[k])]
-        for k, a in enumerate(ds["alpha"].values)
-    ]
-    steps = [f"m {x} to {y}" for x, y in itertools.pairwise(ms)]
-    columns = ["alpha", *found, *(f"{name}, {one}" for name in local for one in steps)]
-    columns.append(f"silent, m = {', '.join(str(m) for m in ms)}")
-    return Shown(text, (), [Table("Exponents at the source's settings", columns, rows, "")])
-
-
 def _trained(name: str, run: Callable[..., xr.Dataset] = run_width) -> Experiment:
     return Experiment.of_job(f"unequal_{name}", run, torch=True)
 
@@ -332,7 +279,7 @@ def _split(name: str) -> Experiment:
 
 
 EXPERIMENTS = {
-    **{name: _trained(name) for name in ("width", "fresh", "many", "often", "decay", "public")},
+    **{name: _trained(name) for name in ("width", "fresh", "many", "often", "decay")},
     # Frozen were 15 places, at alpha = 0, 1 and 2; those of alpha = 0 and 1 are run.
     "descended": _trained("descended", run_descended),
     "split": Experiment(run_split, seconds=40),
@@ -344,5 +291,4 @@ TOPICS = [
     Topic("many", ["many", "split_many"], _show_many),
     Topic("often", ["often", "split_often"], _show_often),
     Topic("decay", ["decay", "width"], _show_decay, claims=["U3"]),
-    Topic("public", ["public"], _show_public),
 ]

@@ -1,12 +1,16 @@
 """The part of the report on features that differ or depend on each other."""
 
 from ..experiment import Section
-from . import bracket, codes, correlated, scaling
+from . import bracket, codes, correlated, published, scaling
 
 SECTION = Section(
     "unequal",
     "Features that differ or depend on each other",
     scaling.TEXT + correlated.TEXT,
-    scaling.EXPERIMENTS | bracket.EXPERIMENTS | codes.EXPERIMENTS | correlated.EXPERIMENTS,
-    [*scaling.TOPICS, *bracket.TOPICS, *codes.TOPICS, *correlated.TOPICS],
+    scaling.EXPERIMENTS
+    | published.EXPERIMENTS
+    | bracket.EXPERIMENTS
+    | codes.EXPERIMENTS
+    | correlated.EXPERIMENTS,
+    [*scaling.TOPICS, *published.TOPICS, *bracket.TOPICS, *codes.TOPICS, *correlated.TOPICS],
 )
