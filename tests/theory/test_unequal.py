@@ -210,6 +210,77 @@ def test_the_bound_holds_for_models(seed):
     assert exact >= unequal.loss_bound(law, m)
 
 
+def grouped(rng, size):
+    """Return a law of groups of one to three features in tables of any kind, and of some that are alone."""
+    groups, first = [], 0
+    while first < size - 2:
+        members = np.arange(first, first + int(rng.integers(1, 4)))
+        patterns = np.array(list(itertools.product((0, 1), repeat=members.size)))
+        chances = rng.dirichlet(np.full(len(patterns), 0.5))
+        groups.append((members, patterns, chances))
+        first = int(members[-1]) + 1
+    weights = {"scale": np.exp(rng.normal(0, 0.5, size)), "importance": rng.uniform(0.2, 2, size)}
+    return Features(size, rng.uniform(0.05, 0.9, size), groups=groups, **weights)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_of_groups_is_below_its_mean_given_all_features_but_one_of_each(seed):
+    """What is proved, with every pattern of the others written out, and the bound of independent features."""
+    rng = np.random.default_rng(seed)
+    law, m = grouped(rng, 5), int(rng.integers(1, 3))
+    blocks = [([i], np.array([[0], [1]]), [1 - law.p[i], law.p[i]]) for i in range(5)]
+    inside = [i for members, _, _ in law.groups for i in members]
+    blocks = [block for block in blocks if block[0][0] not in inside] + list(law.groups)
+    count = max(len(members) for members, _, _ in blocks)
+    total = 0.0
+    for k in range(count):
+        chosen = [k % len(members) for members, _, _ in blocks]
+        picked = [int(members[one]) for (members, _, _), one in zip(blocks, chosen, strict=True)]
+        sizes = [len(members) for members, _, _ in blocks]
+        times = [sum(j % size == one for j in range(count)) for size, one in zip(sizes, chosen, strict=True)]
+        rests = []
+        for (_, patterns, chances), one in zip(blocks, chosen, strict=True):
+            table = {}
+            for row, chance in zip(np.asarray(patterns), chances, strict=True):
+                key = tuple(np.delete(row, one))
+                off, on = table.get(key, (0.0, 0.0))
+                table[key] = (off + chance * (1 - row[one]), on + chance * row[one])
+            rests.append(list(table.values()))
+        for given in itertools.product(*rests):
+            chance = np.prod([off + on for off, on in given])
+            p = np.array([on / (off + on) if off + on else 0.0 for off, on in given])
+            live = (p >= 1e-100) & (p < 1.0)
+            if chance and live.sum() > m:
+                importance = (law.importance[picked] / times)[live]
+                some = Features(
+                    int(live.sum()), p[live], scale=law.scale[picked][live], importance=importance
+                )
+                total += chance * some.n_features * unequal.loss_bound(some, m)
+    assert 0 <= unequal.loss_bound(law, m) <= total / 5 * (1 + 1e-9)
+    assert total == 0 or unequal.loss_bound(law, m) > 0.02 * total / 5
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_bound_of_groups_holds_for_models(seed):
+    rng = np.random.default_rng(100 + seed)
+    law, m = grouped(rng, 6), int(rng.integers(1, 4))
+    W = rng.standard_normal((6, m)) * np.exp(rng.normal(0, 1, (6, 1)))
+    M = W @ W.T / np.sum(W**2, axis=1) * rng.uniform(0.5, 1.2)
+    exact = loss.exact_loss(M, -0.1 * rng.random(6) * law.scale, law, tol=1e-8).loss
+    bound = unequal.loss_bound(law, m)
+    assert exact >= bound
+    assert unequal.priority_loss(law, m) >= bound
+
+
+def test_the_bound_of_groups_of_one_is_that_of_independent_features():
+    p = np.array([0.3, 0.2, 0.1, 0.05])
+    alone = [([i], [[0], [1]], [1 - q, q]) for i, q in enumerate(p)]
+    found = unequal.loss_bound(Features(4, p, groups=alone), 1)
+    assert found == pytest.approx(unequal.loss_bound(Features(4, p), 1), rel=1e-9)
+    sure = [synchronous([i, i + 1], 0.2) for i in range(0, 20, 2)]
+    assert unequal.loss_bound(Features(20, 0.2, groups=sure), 2) == 0.0
+
+
 @pytest.mark.parametrize("decades", [2, 20, 100])
 def test_the_bound_is_below_the_priority_code_however_rare_features_are(decades):
     rng = np.random.default_rng(decades)
@@ -366,8 +437,11 @@ GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
         (lambda: unequal.window_split(Features(3, 0.1, "normal"), 2), r"`law` must have uniform.*'normal'"),
         (lambda: unequal.tail_loss(1.0, 10), r"`alpha`.*got 1"),
         (lambda: unequal.tail_loss(1.1, 5), r"`n_hidden` must be at least.*got 5"),
-        (lambda: unequal.loss_bound(GROUPED, 2), r"`law` must be a Features of independent"),
-        (lambda: unequal.loss_bound(0.1, 2), r"`law` must be a Features of independent.*0.1"),
+        (
+            lambda: unequal.loss_bound(Features(3, 0.1, exactly=1), 2),
+            r"`law` must not be given exactly.*got 1",
+        ),
+        (lambda: unequal.loss_bound(0.1, 2), r"`law` must be a Features; got 0.1"),
         (lambda: unequal.loss_bound(Features(3, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
         (lambda: unequal.loss_bound(Features(3, 0.1), 0), r"`n_hidden`.*got 0"),
         (lambda: unequal.loss_bound(Features(3, [0.1, 0.2, 1e-101]), 1), r"`p` must lie in \[1e-100, 1\]"),

@@ -331,7 +331,7 @@ def test_pairs_that_are_on_together_are_set_beside_a_code_of_theirs():
     near = audit.Weights(*unequal.priority_weights(law, 2, 1e5))
     (found,) = audit.audit(near, law, steps=0, starts=0).models
     assert found.best_known == unequal.priority_loss(law, 2) < found.loss < 2 * found.best_known
-    assert found.lower_bound == 0  # that of independent features does not hold here
+    assert found.lower_bound == 0  # of features that their partners decide
 
 
 def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):

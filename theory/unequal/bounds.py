@@ -42,6 +42,17 @@ u = 2 log(1 + beta u) + g, g = log(lambda theta/(w D beta)). There is one where 
 g/2 is 1 at least.
 
 Every mu and lambda gives a bound; the function searches for good ones.
+
+**Groups.** Let S hold one feature of each group, and independent features. Given all the others, y, the
+outputs of S are those of a model of the features of S alone, with the weights M_SS, of rank m at most, and
+with the biases b_i + sum_k M_ik y_k. The features of S are independent, and on with the probabilities p_i(y)
+that y leaves them. So both bounds hold with these. At one mu and lambda each is a sum over i of what p_i(y)
+alone decides, less lambda m (the knapsack is the largest of these, sum_i min(w_i R_i, lambda theta_i) -
+lambda m). So is its mean over y: the same sum, in which feature i counts once for each pattern of the rest of
+its group, by the probability of this pattern. Selections S_1, S_2, ... in turn take the first, the second,
+... feature of each group, from the start again in smaller ones; a feature that is in t of them has the weight
+w_i/t in each, and the total is at least the sum over the selections. Where y decides whether feature i is on,
+it adds nothing: the bound is 0 for groups that are always on together.
 """
 
 from collections.abc import Callable
@@ -53,7 +64,8 @@ from .. import arguments
 from ..arguments import FloatArray
 from ..codes.bounds import FIRST, SECOND
 from ..features import Features
-from .capacity import independent_uniform
+from .blocks import unconditioned
+from .capacity import uniform
 
 __all__ = ["loss_bound"]
 
@@ -67,7 +79,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     Parameters
     ----------
     law : Features
-        Law of independent features with values uniform on [0, scale]; each p 1e-100 at least.
+        Values uniform on [0, scale]; independent features, each p 1e-100 at least, or groups.
     n_hidden : int
         At least 1.
 
@@ -76,38 +88,69 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     float
         Mean of importance times the loss of each feature. Proved, see the module, at every n_features and for
         all biases; rounding is 1e-12 of it. For features that are alike `theory.codes.loss_bound` or more.
+        0 for groups that are on together or not at all.
 
     Raises
     ------
     ValueError
-        If an argument is out of range, or features are not independent or not uniform.
+        If an argument is out of range, features are not uniform, or `law` is given exactly so many on.
 
     Notes
     -----
-    O(n log n); a million features take a second or two.
+    O(n log n), for groups times their size and their number of patterns; a million features take a second or
+    two.
 
     Examples
     --------
     >>> law = Features(1000, 1.0 / np.arange(1, 1001) ** 1.2 / 4.0)
     >>> round(1000 * loss_bound(law, 20), 6)
     0.001739
+
+    Features of which one of each four is on, or none:
+
+    >>> from superposition.theory.features import exclusive
+    >>> law = Features(400, 0.1, groups=[exclusive(range(i, i + 4), 0.1) for i in range(0, 400, 4)])
+    >>> round(1000 * loss_bound(law, 40), 6)
+    1.221871
     """
-    features = independent_uniform(law)
+    features = unconditioned("law", uniform(law))
     m = arguments.integer("n_hidden", n_hidden, 1)
-    weight = features.importance * features.scale**2
-    heard = (weight > 0.0) & (features.p < 1.0)  # what is always on, or of no importance, loses nothing here
-    arguments.probability("p", features.p[heard], low=1e-100)
-    p, w = features.p[heard], weight[heard]
-    if p.size <= m:
+    return sum(_total(rows, m) for rows in _selections(features)) / features.n_features
+
+
+def _selections(law: Features) -> list[FloatArray]:
+    """Return rows (p, weight, how often) of the selections, of what may be lost."""
+    weight = law.importance * law.scale**2
+    alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
+    arguments.probability("p", law.p[alone][(weight[alone] > 0.0) & (law.p[alone] < 1.0)], low=1e-100)
+    count = max([members.size for members, _, _ in law.groups], default=1)
+    found = []
+    for k in range(count):
+        parts = [np.stack([law.p[alone], weight[alone] / count, np.ones(alone.size)])]
+        for members, patterns, chances in law.groups:
+            one = k % members.size
+            share = weight[members[one]] / len(range(one, count, members.size))
+            _, rest = np.unique(np.delete(patterns, one, axis=1), axis=0, return_inverse=True)
+            often = np.bincount(rest.ravel(), chances)
+            with np.errstate(invalid="ignore"):
+                on = np.bincount(rest.ravel(), chances * patterns[:, one]) / often
+            parts.append(np.stack([on, np.full(on.size, share), often]))
+        rows = np.concatenate(parts, axis=1)
+        # What is of no importance, or sure, loses nothing here.
+        rows = rows[:, (rows[1] > 0.0) & (rows[0] >= 1e-100) & (rows[0] < 1.0) & (rows[2] > 0.0)]
+        found.append(rows[:, np.argsort(rows[0])])
+    return found
+
+
+def _total(rows: FloatArray, m: int) -> float:
+    """Return the best bound on the total loss of a selection."""
+    if rows[2].sum() <= m:
         return 0.0
-    order = np.argsort(p)
-    rows = np.stack([p[order], w[order], np.ones(p.size)])
-    found = 0.0
+    found, coarse = 0.0, _classes(rows)
     for bound, family in ((_line, FIRST), (_line, SECOND), (_logarithm, FIRST)):
-        coarse = _classes(rows)
         mu = _best(bound, coarse, m, family)
         found = max(found, bound(rows, m, mu, family))
-    return float(found / features.n_features)
+    return float(found)
 
 
 def _classes(rows: FloatArray) -> FloatArray:
@@ -118,8 +161,9 @@ def _classes(rows: FloatArray) -> FloatArray:
         log = np.log(rows[0])
         width = max((log[-1] - log[0]) / _CLASSES, 1e-300)
         starts = np.flatnonzero(np.append(True, np.diff(np.floor((log - log[0]) / width)) > 0.0))
-    counts = np.diff(np.append(starts, rows.shape[1]))
-    return np.stack([*(np.add.reduceat(part, starts) / counts for part in rows[:2]), counts])
+    number = np.diff(np.append(starts, rows.shape[1]))
+    means = (np.add.reduceat(part, starts) / number for part in rows[:2])
+    return np.stack([*means, np.add.reduceat(rows[2], starts)])
 
 
 def _best(total: Callable[..., float], rows: FloatArray, m: int, family: tuple[float, float]) -> float:

@@ -58,8 +58,10 @@ def independent_uniform(law: Any, n_features: int | None = None) -> Features:
     return uniform(independent(law, n_features))
 
 
-def uniform(law: Features) -> Features:
-    """Return a law after checking that its values are uniform."""
+def uniform(law: Any) -> Features:
+    """Return a law after checking that it is one whose values are uniform."""
+    if not isinstance(law, Features):
+        raise ValueError(f"`law` must be a Features; got {arguments.shown(law)}.")
     if law.values != "uniform":
         raise ValueError(f"`law` must have uniform values; got {law.values!r}.")
     return law

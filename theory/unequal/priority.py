@@ -69,7 +69,7 @@ def priority_loss(law: Features, n_hidden: int) -> float:
 
     See Also
     --------
-    loss_bound : From below, for independent features.
+    loss_bound : From below.
 
     Examples
     --------
@@ -142,9 +142,7 @@ class _Dealer:
     """Deals the features of a law to planes, and takes what they lose there."""
 
     def __init__(self, law: Features) -> None:
-        if not isinstance(law, Features):
-            raise ValueError(f"`law` must be a Features; got {arguments.shown(law)}.")
-        n, p = uniform(unconditioned("law", law)).n_features, np.ascontiguousarray(law.p)
+        n, p = unconditioned("law", uniform(law)).n_features, np.ascontiguousarray(law.p)
         self.weight = law.importance * law.scale**2
         self.dropped = self.weight * (p / 3.0 - p**2 / 4.0)
         self.order = np.argsort(-p * np.sqrt(self.weight), kind="stable")

@@ -67,12 +67,12 @@ def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.rando
     elif found is None and m < n:
         of_dropped = np.sort(law.importance * law.variance)[: n - m]
         known.append((float(of_dropped.sum() / n), f"the {m} features that matter most, the others dropped"))
-        if law.values == "uniform" and law.exactly is None and not tied:
-            known.append(
-                (priority_loss(law, m), "planes by priority, in the limit of very different lengths")
-            )
-        if law.values == "uniform" and law.independent:
+        if law.values == "uniform" and law.exactly is None:
             lower = loss_bound(law, m)
+            if not tied:
+                known.append(
+                    (priority_loss(law, m), "planes by priority, in the limit of very different lengths")
+                )
     if found is not None:
         known.append((found.loss, f"the least of {found.starts} descents"))
         lower = max(lower, found.certificate.lower_bound)
