@@ -1,14 +1,17 @@
 """The width law at the settings of the source's public code: exponents, and what first biases do to them."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from scipy.stats import norm
 
 from ...theory.arguments import FloatArray
 from ...theory.unequal import loss_bound, priority_loss
-from ..experiment import Experiment, Shown, Table, Topic, span
+from ..drawing import finished
+from ..experiment import Experiment, Figure, Shown, Table, Topic, span
 from .scaling import exponents
 from .width import run_width, source_law
 
@@ -46,6 +49,21 @@ def last_exponent(ds: xr.Dataset, wide: xr.Dataset) -> float:
     return float(found.squeeze())
 
 
+def plot_published(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
+    """Draw losses against the width at one alpha: trained, what silent outputs lose of it, and theory."""
+    at = ds.sel(alpha=alpha)
+    for name, style, label in (
+        ("published", "o-C1", "trained as published"),
+        ("silenced", "x--C1", "lost at silent outputs"),
+        ("aligned", "s-C2", "from biases of 0"),
+        ("code", "-C0", "priority code, exact"),
+        ("bound", ":C0", "proved bound"),
+    ):
+        ax.plot(at["n_hidden"], at[name], style, markersize=4, label=label)
+    labels = {"xlabel": "n_hidden", "ylabel": "loss per feature"}
+    return finished(ax, xscale="log", yscale="log", title=f"alpha = {alpha:g}", **labels)
+
+
 def _silenced(ds: xr.Dataset, wide: xr.Dataset, unbiased: xr.Dataset) -> str:
     """Say what first biases do to outputs."""
     runs, few, none, one = (each.squeeze() for each in (ds, ds.isel(n_hidden=slice(1, None)), unbiased, wide))
@@ -53,7 +71,7 @@ def _silenced(ds: xr.Dataset, wide: xr.Dataset, unbiased: xr.Dataset) -> str:
     less = few["loss"].sel(alpha=none["alpha"]) / none["loss"]
     widths = ", ".join(str(m) for m in few["n_hidden"].values)
     return (
-        "**It is the first biases, of variance 1, that make it so.** An output that its own feature does "
+        "It is the first biases, of variance 1, that make it so. An output that its own feature does "
         "not turn on at any value is silent: it hardly learns, and its feature is lost. Of the pairs of a "
         f"silent and a heard output {span(few['lower'], '.1%')} have the silent one begin with the lower "
         f"bias (m = {widths}; asked: {LOWER:.0%}). Silent outputs lose {span(share, '.0%')} of the whole "
@@ -132,8 +150,24 @@ def _show(
         "code, and of the proved bound."
     )
     table = Table("Exponents at the source's settings", columns, rows, caption)
+    share = (runs["unheard"] / runs["loss"]).values
+    series = {name: (("alpha", "n_hidden"), loss) for name, loss in found.items()}
+    drawn = xr.Dataset(series, {"alpha": ds["alpha"], "n_hidden": ds["n_hidden"]}, dict(ds.attrs))
+    drawn["silenced"] = runs["unheard"]
+    figure = Figure(
+        "published",
+        "Loss against width at the source's settings",
+        "One model a point. Between the dashed and the full line is what all other outputs lose.",
+        drawn,
+        [partial(plot_published, alpha=float(a)) for a in ds["alpha"].values],
+        columns=3,
+    )
+    headline = (
+        f"Trained as their public code does, models of Liu et al. lose {span(share, '.0%')} of their loss at "
+        "outputs that random first biases have silenced: the law 1/m of these runs counts them."
+    )
     said = "\n\n".join((text, _silenced(ds, wide, unbiased), _shrunk(weak.squeeze(), even.squeeze())))
-    return Shown(said, (), [table])
+    return Shown(said, [figure], [table], headline)
 
 
 # In the order of the arguments of `_show`.
