@@ -216,7 +216,7 @@ def u4(
         ),
         says(
             "most of what models lose that are trained as published is lost at outputs that low first biases "
-            "silence, and this does not go to 0 as m grows",
+            "silence, and their loss falls more slowly beyond m = 100",
             _run(
                 "least share of pairs with the silent output's first bias lower",
                 lower.min(),
