@@ -63,7 +63,8 @@ def plot_published(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
     ):
         ax.plot(at["n_hidden"], at[name], style, markersize=4, label=label)
     labels = {"xlabel": "n_hidden", "ylabel": "loss per feature"}
-    return finished(ax, xscale="log", yscale="log", title=f"alpha = {alpha:g}", **labels)
+    legend = "upper right" if alpha == ds["alpha"][-1] else None  # the panels have the same lines
+    return finished(ax, legend, xscale="log", yscale="log", title=f"alpha = {alpha:g}", **labels)
 
 
 def _silenced(ds: xr.Dataset, wide: xr.Dataset, unbiased: xr.Dataset) -> str:
