@@ -63,7 +63,7 @@ def plot_published(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
     ):
         ax.plot(at["n_hidden"], at[name], style, markersize=4, label=label)
     labels = {"xlabel": "n_hidden", "ylabel": "loss per feature"}
-    legend = "upper right" if alpha == ds["alpha"][-1] else None  # the panels have the same lines
+    legend = "lower left" if alpha == ds["alpha"][0] else None  # the panels have the same lines
     return finished(ax, legend, xscale="log", yscale="log", title=f"alpha = {alpha:g}", **labels)
 
 
