@@ -15,8 +15,8 @@ from scipy import stats
 from ..theory.arguments import FloatArray, integer, number, vector
 
 __all__ = [
-    "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "mean",
-    "measured", "share", "student",
+    "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "lower_pairs",
+    "mean", "measured", "share", "student",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -166,6 +166,21 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
         return Estimate(float("nan"), 0.0, 1.0, level, 0)
     interval = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
     return Estimate(hits / trials, float(interval.low), float(interval.high), level, int(trials))
+
+
+def lower_pairs(some: npt.ArrayLike, others: npt.ArrayLike) -> float:
+    """Return the share of pairs in which the one of `some` is below the one of `others`; equal ones are half.
+
+    Mann and Whitney's statistic over the number of pairs; nan if there are none.
+
+    Examples
+    --------
+    >>> lower_pairs([0.0, 1.0], [1.0, 2.0, -1.0])
+    0.5833333333333334
+    """
+    one, two = (np.asarray(values, np.float64).ravel() for values in (some, others))
+    pairs = one.size * two.size
+    return float(stats.mannwhitneyu(two, one).statistic / pairs) if pairs else float("nan")
 
 
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:

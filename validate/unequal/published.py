@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from ...theory.arguments import FloatArray
 from ...theory.unequal import loss_bound, priority_loss
@@ -85,7 +85,7 @@ def _silenced(ds: xr.Dataset, wide: xr.Dataset, unbiased: xr.Dataset) -> str:
         f"{span(less, '.2g')}.\n\n"
         "So the law 1/m of these runs counts outputs that fall silent, fewer in a wider model, and it has a "
         f"floor. With m = {int(one['n_hidden'])} neurons {float(one['silent']):.1%} of the outputs are "
-        f"silent, where {norm.cdf(-2.0):.1%} of unit rows are before the first step; they lose "
+        f"silent, where {float(ndtr(-2.0)):.1%} of unit rows are before the first step; they lose "
         f"{float(one['unheard'] / one['loss']):.0%} of the loss, whose exponent from m = "
         f"{int(ds['n_hidden'][-1])} on is {last_exponent(ds, wide):.2f} (asked: {FLATTER:g} at most)."
     )

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from scipy.stats import mannwhitneyu
 
 from ...solvers import rug
 from ...solvers.loss import exact_loss
@@ -16,6 +15,7 @@ from ...theory.arguments import FloatArray, as_annotated, integer, number
 from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
 from ..experiment import from_rows
+from ..statistics import lower_pairs
 from ..training import train
 from ..training.engine import load_torch, new_model, product
 
@@ -67,10 +67,7 @@ def measured(
     short = np.linalg.norm(decoder, axis=1) <= LONG
     second = law.second_moment
     silent = np.diagonal(M) * law.scale + b <= 0.0
-    lower = np.nan
-    if first is not None and 0 < silent.sum() < silent.size:
-        pairs = silent.sum() * (silent.size - silent.sum())
-        lower = float(mannwhitneyu(first[~silent], first[silent]).statistic / pairs)
+    lower = np.nan if first is None else lower_pairs(first[silent], first[~silent])
     return {
         "capacity": float(capacity.sum()),
         "normal": float(normal_losses(capacity, law).mean()),
