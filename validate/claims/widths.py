@@ -139,8 +139,8 @@ def u3(quick: bool, ds: xr.Dataset, weak: xr.Dataset, even: xr.Dataset) -> Evide
             origin=weak,
         ),
         says(
-            "lost are the features whose rows are short, and these are the less frequent ones if biases begin "
-            "at 0; the local exponent of the sum is (alpha - 1)/(1 - (m/n)^(alpha - 1))",
+            "lost are the features whose rows are short, and these are the less frequent ones if biases "
+            "begin at 0; the local exponent of the sum is (alpha - 1)/(1 - (m/n)^(alpha - 1))",
             experiment("corrected", "largest |left out / loss - 1|", off, "<=", 0.1, origin=ds),
             experiment("corrected", "the same at the source's settings", short, "<=", 0.1, origin=weak),
             experiment(
