@@ -61,10 +61,11 @@ def plot_published(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
         ("code", "-C0", "priority code, exact"),
         ("bound", ":C0", "proved bound"),
     ):
-        ax.plot(at["n_hidden"], at[name], style, markersize=4, label=label)
+        ax.semilogy(at["n_hidden"], at[name], style, markersize=4, label=label)
     labels = {"xlabel": "n_hidden", "ylabel": "loss per feature"}
+    ax.set_ylim(bottom=float(at["bound"].min()) / 10)  # room for the legend
     legend = "lower left" if alpha == ds["alpha"][0] else None  # the panels have the same lines
-    return finished(ax, legend, xscale="log", yscale="log", title=f"alpha = {alpha:g}", **labels)
+    return finished(ax, legend, xscale="log", title=f"alpha = {alpha:g}", **labels)
 
 
 def _silenced(ds: xr.Dataset, wide: xr.Dataset, unbiased: xr.Dataset) -> str:
