@@ -141,15 +141,14 @@ def u3(quick: bool, ds: xr.Dataset, weak: xr.Dataset, even: xr.Dataset) -> Evide
         says(
             "lost are the features whose rows are short, and these are the less frequent ones if biases "
             "begin at 0; the local exponent of the sum is (alpha - 1)/(1 - (m/n)^(alpha - 1))",
-            experiment("corrected", "largest |left out / loss - 1|", off, "<=", 0.1, origin=ds),
-            experiment("corrected", "the same at the source's settings", short, "<=", 0.1, origin=weak),
-            experiment(
-                "corrected",
+            _run("largest |left out / loss - 1|", off, "<=", 0.1, ds),
+            _run("the same at the source's settings", short, "<=", 0.1, weak),
+            _run(
                 "largest |loss / printed sum - 1| if biases begin at 0",
                 abs(also - 1).max(),
                 "<=",
                 NEAR_SUM,
-                origin=even,
+                even,
             ),
             symbolic("corrected", "local exponent of the integral of x^-alpha from m to n", derived),
             numeric("corrected", "|exponent by it - that of the sum|", abs(predicted - found), "<=", 0.05),

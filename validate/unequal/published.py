@@ -168,7 +168,8 @@ def _show(
         f"weights and biases normal) the loss over m = {', '.join(str(m) for m in ms)} falls with the "
         f"exponents of the table, by least squares: at {ones} of {len(laws)} alphas within {NEAR_ONE:g} of "
         f"the 1 that is printed, at {near} within {NEAR_EXPONENT:g} of the code's (from biases of 0 with our "
-        f"rates at {also}). That was asked before these runs were made, and so was what follows."
+        f"rates at {also}). That was asked before these runs were there, and so was what follows; another "
+        "seed had been seen at six of the nine places."
     )
     share = (series["silenced"] / series["published"]).values
     headline = (
