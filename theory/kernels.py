@@ -1,10 +1,13 @@
 """How the engine compiles: one decorator for each kind of kernel, its options explained once.
 
-- ``cache=True`` keeps compiled code beside the source. Numba notices an edit in the kernel's own
-  file only, so kernels that call each other live in one file. Those of `theory.special` may be called from
-  any file: they are stable, and whoever edits them clears the caches (`find . -name "*.nb?" -delete`).
-  They are ``shared``: compiled into their callers, whose compiler can then see through the call. So are
-  generators: Numba finds none that it has kept when it compiles a new caller, and stops with a KeyError.
+- ``cache=True`` keeps compiled code, beside the source or where Numba is told to. By itself Numba notices an
+  edit in the kernel's own file only: a caller in another file would go on with the old arithmetic. So `kept`
+  adds a checksum of all kernel files to what Numba compares. After an edit of any of them every kernel is
+  compiled anew. A *kernel file* is a module of `theory` or `solvers` that imports this one; kernels use
+  functions and constants of kernel files alone, which a test checks.
+- ``shared`` kernels are compiled into their callers, whose compiler can then see through the call: it cannot
+  where Numba links compiled code. So are generators: Numba finds none that it has kept when it compiles a new
+  caller, and stops with a KeyError.
 - ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
   costs no check. Kernels never divide by zero on valid input.
 - ``nogil=True`` lets other Python threads run in the meantime, so that `solvers.threads` share the work.
@@ -19,7 +22,10 @@
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
 """
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -29,9 +35,32 @@ __all__ = ["kernel", "plain", "shared", "ufunc"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@cache
+def checksum() -> str:
+    """Return the checksum of all kernel files: their names and contents."""
+    packages = Path(__file__).resolve().parents[1]
+    found = hashlib.sha256()
+    for path in sorted(path for name in ("theory", "solvers") for path in (packages / name).rglob("*.py")):
+        content = path.read_bytes()
+        if b"kernels import" in content or path == Path(__file__).resolve():
+            found.update(f"{path.relative_to(packages).as_posix()} {len(content)}\n".encode() + content)
+    return found.hexdigest()
+
+
+def kept(dispatcher: Any) -> Any:
+    """Make Numba compare the checksum of all kernel files too before it uses what it has kept of a kernel."""
+    # Numba has no public way to say so. The first name is that of functions, the second that of ufuncs;
+    # there is neither where the compiler is switched off.
+    cached = getattr(dispatcher, "_cache", getattr(dispatcher, "cache", None))
+    file = getattr(cached, "_cache_file", None)
+    if file is not None:
+        file._source_stamp = (file._source_stamp, checksum())
+    return dispatcher
+
+
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays."""
-    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+    return cast(F, kept(numba.njit(cache=True, error_model="numpy", nogil=True)(function)))
 
 
 def shared(function: F) -> F:
@@ -48,4 +77,6 @@ def plain(number: int) -> int:
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
     """Compile a function of scalars into a NumPy ufunc that broadcasts."""
     vectorize: Any = numba.vectorize  # has no type hints
-    return cast(Callable[..., Any], vectorize(cache=True, nopython=True)(function))
+    made = vectorize(cache=True, nopython=True)(function)
+    kept(getattr(made, "_dispatcher", None))
+    return cast(Callable[..., Any], made)

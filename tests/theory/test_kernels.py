@@ -1,20 +1,26 @@
-"""How kernels compile: other Python threads run while they do."""
+"""How kernels compile: never older than their source, and other Python threads run meanwhile."""
 
 import ast
 import importlib
 import inspect
+import os
 import pkgutil
+import shutil
+import subprocess
+import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from numba.np.ufunc.dufunc import DUFunc
 
 from superposition import solvers, theory
 from superposition.solvers.collisions import steps as collisions
 from superposition.solvers.noise import steps as noise
-from superposition.theory.kernels import kernel
+from superposition.theory.kernels import checksum, kernel
 
 SPINS = 2_000_000_000  # a few seconds: after that the flag was not seen
 
@@ -47,12 +53,139 @@ def test_kernels_give_the_lock_back(function):
     assert function.targetoptions["nogil"]
 
 
-def all_kernels():
+def modules():
     for floor in (theory, solvers):
         for found in pkgutil.walk_packages(floor.__path__, floor.__name__ + "."):
-            for value in vars(importlib.import_module(found.name)).values():
-                if numba.extending.is_jitted(value):
-                    yield value
+            yield importlib.import_module(found.name)
+
+
+def all_kernels():
+    for module in modules():
+        for value in vars(module).values():
+            if numba.extending.is_jitted(value):
+                yield value
+
+
+def ufuncs():
+    for module in modules():
+        for value in vars(module).values():
+            if isinstance(value, DUFunc):
+                yield value._dispatcher
+
+
+def used(code):
+    """Return the names that a function and those inside it look up in their module."""
+    inner = (one for one in code.co_consts if inspect.iscode(one))
+    return set(code.co_names).union(*map(used, inner))
+
+
+def test_kernels_use_names_of_kernel_files_alone():
+    # What a kernel uses is compiled into it, and only edits of kernel files are noticed.
+    held = {one.__name__ for one in modules() if "kernels import" in inspect.getsource(one)}
+    seen = 0
+    for name in held:
+        module = importlib.import_module(name)
+        made = [one for one in vars(module).values() if numba.extending.is_jitted(one)]
+        made += [one for one in ufuncs() if one.py_func.__module__ == name]
+        names = set().union(*(used(one.py_func.__code__) for one in made if one.py_func.__module__ == name))
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                source = importlib.util.resolve_name(
+                    "." * node.level + (node.module or ""), module.__package__
+                )
+                for one in names.intersection(alias.asname or alias.name for alias in node.names):
+                    value = getattr(module, one)
+                    home = value.py_func.__module__ if numba.extending.is_jitted(value) else source
+                    assert home in held | {"superposition.theory.kernels"}, (name, one, home)
+                    seen += 1
+    assert seen > 30
+
+
+def test_what_numba_compares_has_the_checksum_of_all_kernel_files():
+    compared = [one._cache._cache_file._source_stamp for one in all_kernels() if one.stats.cache_path]
+    compared += [one.cache._cache_file._source_stamp for one in ufuncs()]
+    assert len(compared) > 100
+    assert {stamp[1] for stamp in compared} == {checksum()}
+
+
+LOSS = """
+from superposition.solvers.loss import exact_loss
+from superposition.theory.features import Features
+M = [[1.0 if i == j else 0.3 - 0.1 * (i + j) / {n} for j in range({n})] for i in range({n})]
+try:
+    print(exact_loss(M, [-0.05] * {n}, Features({n}, 0.3, values={values!r})).loss)
+except ValueError as error:
+    print(error)
+"""
+# A kernel file, a part of it, its edited form, and a program that uses it through another kernel file.
+EDITS = {
+    "rug.optimum <- rug.closed": (
+        "theory/rug/closed.py",
+        "return a, (1.0 - p) * _off",
+        "return a, 3.0 * (1.0 - p) * _off",
+        "from superposition.solvers.rug import optimum; print(optimum(0.05, 0.25).loss)",
+    ),
+    "patterns <- loss.cube": (
+        "theory/loss/cube.py",
+        "max(_cut_loss(",
+        "3.0 * max(_cut_loss(",
+        LOSS.format(n=4, values="uniform"),
+    ),
+    "uniform <- few": (
+        "solvers/loss/few.py",
+        "weight = share",
+        "weight = 3.0 * share",
+        LOSS.format(n=12, values="uniform"),
+    ),
+    "lattice <- few": (
+        "solvers/loss/few.py",
+        "weight = share",
+        "weight = 3.0 * share",
+        LOSS.format(n=6, values="symmetric"),
+    ),
+    "lattice <- sweep": (
+        "solvers/loss/sweep.py",
+        "wave = weights[k]",
+        "wave = 3.0 * weights[k]",
+        LOSS.format(n=6, values="symmetric"),
+    ),
+    "wedge <- sweep": (
+        "solvers/loss/sweep.py",
+        "wave = weights[k]",
+        "wave = 3.0 * weights[k]",
+        LOSS.format(n=4, values="exponential"),
+    ),
+}
+
+
+def run_in(folder, program):
+    env = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, cwd=folder
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name.startswith("rug") else pytest.param(name, marks=pytest.mark.slow) for name in EDITS],
+)
+def test_an_edit_of_a_kernel_changes_its_callers_in_other_files(tmp_path, name):
+    path, before, after, program = EDITS[name]
+    package = Path(theory.__file__).parents[1]
+    for part in ("theory", "solvers"):
+        shutil.copytree(
+            package / part, tmp_path / "superposition" / part, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    shutil.copy(package / "__init__.py", tmp_path / "superposition")
+    first = run_in(tmp_path, program)
+    assert run_in(tmp_path, program) == first
+    edited = tmp_path / "superposition" / path
+    text = edited.read_text()
+    assert before in text
+    edited.write_text(text.replace(before, after))
+    assert run_in(tmp_path, program) != first
 
 
 def test_no_kernel_sorts_by_numpy():
