@@ -22,10 +22,12 @@
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
 """
 
+import glob
 import hashlib
+import itertools
+import os
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -38,12 +40,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 @cache
 def checksum() -> str:
     """Return the checksum of all kernel files: their names and contents."""
-    packages = Path(__file__).resolve().parents[1]
-    found = hashlib.sha256()
-    for path in sorted(path for name in ("theory", "solvers") for path in (packages / name).rglob("*.py")):
-        content = path.read_bytes()
-        if b"kernels import" in content or path == Path(__file__).resolve():
-            found.update(f"{path.relative_to(packages).as_posix()} {len(content)}\n".encode() + content)
+    package, found = os.path.dirname(os.path.dirname(os.path.abspath(__file__))), hashlib.sha256()
+    held = (glob.glob(f"{one}/**/*.py", root_dir=package, recursive=True) for one in ("theory", "solvers"))
+    for name in sorted(itertools.chain(*held)):
+        with open(os.path.join(package, name), "rb") as file:
+            content = file.read()
+        if b"kernels import" in content or name == os.path.join("theory", "kernels.py"):
+            found.update(f"{name} {len(content)}\n".encode() + content)
     return found.hexdigest()
 
 

@@ -2,11 +2,15 @@
 
 import hashlib
 import io
+import itertools
+import json
 import os
+import re
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +20,19 @@ import xarray as xr
 from ..theory.arguments import shown
 
 __all__ = [
-    "difference", "digest", "locked", "output_file", "output_folder", "read_arrays", "read_dataset",
-    "replacing", "write_arrays", "write_dataset", "write_tables", "write_text",
+    "MANIFEST", "another_file", "claim", "difference", "digest", "locked", "output_file", "output_folder",
+    "read_arrays", "read_dataset", "recorded", "remove", "replacing", "write_arrays", "write_dataset",
+    "write_tables", "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet
+_PART = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}")
+
+# A folder that a command fills has a manifest: a line for each file that it wrote, with its checksum.
+# Only such files, and only while they are as they were written, are ever replaced or removed in it; one that
+# was changed since is renamed first.
+MANIFEST = ".superposition-files"
+_RECORDED: ContextVar[Path | None] = ContextVar("folder", default=None)
 
 
 @contextmanager
@@ -37,11 +49,158 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     path = output_file(path)
     part = path.parent / f".{secrets.token_hex(8)}{PART}"
+    folder = _RECORDED.get()
+    inside = folder is not None and path.resolve().is_relative_to(folder)
+    if inside:
+        _own(path, "out")
     try:
         yield part
+        if inside:  # before the file is there: whatever is killed when, no file of ours is taken for foreign
+            _note(path, digest(part))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def claim(folder: Path, names: Iterable[str] = (), option: str = "out") -> None:
+    """Give a folder a manifest, so that what is not ours in it stays as it is.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder that exists.
+    names : iterable of str, optional
+        Files and folders in it that the command is going to write. Where there is no manifest yet, none of
+        them may be there.
+    option : str, optional
+        What the caller calls the folder.
+
+    Raises
+    ------
+    ValueError
+        If one of `names` is there without a manifest, or something else has the manifest's name.
+    """
+    manifest = folder / MANIFEST
+    if manifest.is_symlink() or (manifest.exists() and _listed(folder) is None):
+        raise ValueError(
+            f"`{option}` must be a folder whose {MANIFEST} is of this program; got {str(folder)!r}."
+        )
+    if manifest.exists():
+        return
+    for name in names:
+        place = folder / name
+        if place.is_symlink() or place.is_file() or (place.is_dir() and any(place.iterdir())):
+            rule = f"a folder without {name!r}, or one that this command has filled"
+            raise ValueError(
+                f"`{option}` must be {rule}, as it might be somebody's data; got {str(folder)!r}."
+            )
+    with replacing(manifest) as part:
+        part.write_text(json.dumps({"format": MANIFEST}) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def recorded(folder: Path) -> Iterator[None]:
+    """Note in a folder's manifest, if it has one, what the block writes there, and replace nothing else.
+
+    A ValueError is raised by `replacing` where a file that the manifest does not list is in the way.
+    """
+    held = (folder / MANIFEST).is_file()
+    before = _RECORDED.set(folder.resolve() if held else _RECORDED.get())
+    try:
+        yield
+    finally:
+        _RECORDED.reset(before)
+
+
+def remove(folder: Path, paths: Iterable[Path]) -> None:
+    """Remove those of the files that the manifest of their folder lists and that are as they were written.
+
+    Halves of files, which a killed run leaves behind, are removed wherever they are among `paths`.
+    """
+    listed = _listed(folder) or {}
+    for path in paths:
+        name = path.resolve().relative_to(folder.resolve()).as_posix()
+        if _PART.fullmatch(path.name) or digest(path) in listed.get(name, ()):
+            path.unlink(missing_ok=True)
+
+
+def _listed(folder: Path) -> dict[str, set[str]] | None:
+    """Return the checksums that each file of a folder was written with; None if there is no manifest."""
+    try:
+        first, *lines = (folder / MANIFEST).read_text(encoding="utf-8").splitlines() or [""]
+        if json.loads(first) != {"format": MANIFEST}:
+            return None
+    except (OSError, ValueError):
+        return None
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        sha256, _, name = line.partition(" ")
+        if len(sha256) == 64:  # else the process was killed while it wrote the line
+            found.setdefault(json.loads(name), set()).add(sha256)
+    return found
+
+
+def _note(path: Path, sha256: str) -> None:
+    folder = _RECORDED.get()
+    assert folder is not None
+    line = f"{sha256} {json.dumps(path.resolve().relative_to(folder).as_posix())}\n"
+    # One write to the end of the file: lines of several processes do not mix.
+    with open(folder / MANIFEST, "ab", buffering=0) as manifest:
+        manifest.write(line.encode())
+
+
+def _own(path: Path, option: str) -> None:
+    """Make way for a file: refuse what the manifest does not list, keep aside what was changed since."""
+    folder = _RECORDED.get()
+    assert folder is not None
+    name = path.resolve().relative_to(folder).as_posix()
+    if not path.exists():
+        return
+    known = (_listed(folder) or {}).get(name)
+    if known is None:
+        rule = f"a folder without {name!r}, or one where this command wrote it"
+        raise ValueError(f"`{option}` must be {rule}, as it might be somebody's data; got {str(folder)!r}.")
+    if digest(path) not in known:  # damaged, or edited: nobody can tell, so nothing is lost
+        path.rename(
+            next(aside for k in itertools.count(1) if not (aside := Path(f"{path}.changed-{k}")).exists())
+        )
+
+
+def another_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
+    """Check that an output is none of the inputs, by whatever name or link.
+
+    Parameters
+    ----------
+    output : path
+    inputs : mapping from str to object
+        What the caller calls each input; those that are no paths are passed over.
+    name : str, optional
+        What the caller calls the output.
+
+    Raises
+    ------
+    ValueError
+        If it is one of them.
+
+    Examples
+    --------
+    >>> another_file("page.html", {"model": "runs/model.npz"})
+    >>> another_file("model.npz", {"model": "./model.npz"}, "html")
+    Traceback (most recent call last):
+    ValueError: `html` must be another file than `model`; got 'model.npz' and './model.npz'.
+    """
+    for other, path in inputs.items():
+        if isinstance(path, str | os.PathLike) and _same(Path(output), Path(path)):
+            raise ValueError(
+                f"`{name}` must be another file than `{other}`; got {str(output)!r} and {str(path)!r}."
+            )
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # one of them is not there, or has no possible name
+        return os.path.realpath(one) == os.path.realpath(other) if "\0" not in f"{one}{other}" else False
 
 
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:

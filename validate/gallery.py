@@ -28,7 +28,7 @@ def write_gallery(
     ----------
     out : str or Path
         Folder; made if it does not exist. A phenomenon's first picture in it is ``<phenomenon>.svg``, others
-        are ``<phenomenon>-<topic>.svg``; each is replaced whole or not at all.
+        are ``<phenomenon>-<topic>.svg``; each is replaced whole or not at all, if a gallery wrote it.
     only : iterable of str, optional
         Names in `GALLERY`; all of them if not given.
     seed : int, optional
@@ -40,11 +40,17 @@ def write_gallery(
     -------
     list of Path
         The pictures. What needs PyTorch, where there is none, is left out.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or a picture of somebody else has the name of one.
     """
     rooms = [choice("only", name, GALLERY) for name in (GALLERY if only is None else only)]
     with TemporaryDirectory() as place:
         lab = Lab(Path(place), seed=seed)
         folder = files.output_folder(out)
+        files.claim(folder, (f"{room}.svg" for room in rooms))
         written: list[Path] = []
         for room in rooms:
             first = files.output_file(folder / f"{room}.svg", "out")
@@ -56,6 +62,7 @@ def write_gallery(
                 shown = topic.show(*(lab[need] for need in needs))
                 if shown.headline and shown.figures:
                     path = folder / f"{room}-{topic.name}.svg" if first in written else first
-                    files.write_text(path, svg(shown.figures[0]))
+                    with files.recorded(folder):
+                        files.write_text(path, svg(shown.figures[0]))
                     written.append(path)
     return written

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..theory.arguments import choice, flag, number
 from . import experiments
-from .files import output_file, output_folder, read_dataset, write_dataset
+from .files import claim, output_file, output_folder, read_dataset, recorded, remove, write_dataset
 from .planned import JOBS, TRAINED, Job
 from .stored import REFERENCE
 from .training import grid, measure
@@ -119,6 +119,7 @@ def make(
     if rate is not None:
         number("rate", rate, 0, brackets="()")
     folder, written = output_folder(out), []
+    claim(folder)
     plans = [(job, *_planned(job, folder, changed or {}, asked)) for job in chosen]
     for job, path, given, told in plans:
         if path.exists():
@@ -127,9 +128,10 @@ def make(
         if not changed:  # what a trial costs is not worth finding out
             rate = measured_rate(**asked) if rate is None and job.experiment == TRAINED else rate
             tell(f"{job.name}: {cost(job, rate or 1.0) / 3600:.3g} hours to expect")
-        ds = experiments.run(job.experiment, given)
-        write_dataset(path, ds.assign_attrs(job=job.name, settings=told))
-        path.with_suffix(CHECKPOINT).unlink(missing_ok=True)
+        with recorded(folder):
+            ds = experiments.run(job.experiment, given)
+            write_dataset(path, ds.assign_attrs(job=job.name, settings=told))
+        remove(folder, [path.with_suffix(CHECKPOINT)])
         written.append(path)
     return written
 

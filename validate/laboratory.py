@@ -126,8 +126,9 @@ class Lab:
         path, note = self._paths(name, piece)
         ds = experiment(name).run(**self.settings(name)[piece])
         path.parent.mkdir(exist_ok=True)
-        files.write_dataset(path, ds)
-        _write_note(note, self._made_with(name, piece), files.digest(path))
+        with files.recorded(self.folder):
+            files.write_dataset(path, ds)
+            _write_note(note, self._made_with(name, piece), files.digest(path))
         return files.read_dataset(path)
 
     def __getitem__(self, name: str) -> xr.Dataset:
@@ -154,7 +155,8 @@ class Lab:
 
     def keep(self, name: str, needs: Sequence[str], content: Any) -> None:
         """Keep plain data that follow from those of some experiments, which have to be there."""
-        _write_note(self.folder / PARTS / f"{name}.json", self._key(name, needs), content)
+        with files.recorded(self.folder):
+            _write_note(self.folder / PARTS / f"{name}.json", self._key(name, needs), content)
 
     def kept(self, name: str, needs: Sequence[str]) -> Any:
         """Return what is kept of that name; None if it is missing, damaged, or something has changed."""

@@ -57,7 +57,8 @@ def _show(folder: Path, profile: str, seed: int, place: str, room: str, topic_na
         return Part(**{**kept, "reused": True})
     missing = [need for need in needs if not lab.available(need)]
     shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
-    part = write_topic(folder, room, topic_name, shown, place)
+    with files.recorded(folder):
+        part = write_topic(folder, room, topic_name, shown, place)
     lab.keep(name, needs, asdict(part))
     return part
 
@@ -76,7 +77,8 @@ def write_report(
     Parameters
     ----------
     out : str or Path
-        Folder; made if it does not exist. Every file is written whole or not at all, the page last. A run
+        Folder; made if it does not exist. Files in it that no report wrote stay as they are; one that is in
+        the way is refused. Every file is written whole or not at all, the page last. A run
         that is stopped writes the page with what is finished; the next run with the same settings, code and
         libraries continues there, and its results are those of a run that was never stopped.
     profile : {"quick", "full"}, optional
@@ -90,7 +92,7 @@ def write_report(
     progress : callable, optional
         Called with a line of text from time to time.
     fresh : bool, optional
-        Run everything, even what an earlier run has left finished.
+        Run everything, even what an earlier run has left finished, and remove its data first.
 
     Returns
     -------
@@ -100,7 +102,8 @@ def write_report(
     Raises
     ------
     ValueError
-        If an argument is out of range, the folder cannot be written, or another report is writing to it.
+        If an argument is out of range, the folder cannot be written, another report is writing to it, or
+        files of somebody else are in the way.
     """
     if only is not None:
         choice("only", only, (*PHENOMENA, LEDGER))
@@ -114,6 +117,7 @@ def write_report(
     ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or one.id in named]
     with files.locked(folder):
         target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
+        files.claim(folder, (target.name, "data", PARTS, *((place,) if place else PHENOMENA)))
         for below in (Path("data"), Path(PARTS), *(Path(place, room) for room in rooms)):
             files.output_folder(folder / below)
         _clear(folder, fresh)
@@ -152,16 +156,16 @@ def write_report(
                 judged = [rows[one.id] for one in ledger if one.id in rows]
                 wall = clock.elapsed
                 facts = [*provenance(profile, seed, wall, jobs), *_schedule(todo, spent, wall, jobs)]
-                files.write_text(target, render(finished, judged, facts, missing))
+                with files.recorded(folder):
+                    files.write_text(target, render(finished, judged, facts, missing))
     return target
 
 
 def _clear(folder: Path, everything: bool) -> None:
-    """Remove files that a killed run left half written, and, if asked to, all that is finished."""
+    """Remove files of ours that a killed run left half written, and, if asked to, all that is finished."""
     halves = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}.*{files.PART}")]
     finished = [path for below in ("data", PARTS) for path in folder.glob(f"{below}/*.*")]
-    for path in halves + (finished if everything else []):
-        path.unlink()
+    files.remove(folder, halves + (finished if everything else []))
 
 
 def write_topic(folder: Path, room: str, topic: str, shown: Shown, place: str = "") -> Part:

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.theory import codes
-from superposition.validate import atlas, audit
+from superposition.validate import atlas, audit, files
 from superposition.validate.atlas import grid, search, store
 from superposition.validate.cli import main
 from superposition.validate.stored import REFERENCE
@@ -189,6 +189,9 @@ def test_a_folder_of_other_settings_is_refused(small, tmp_path):
     with pytest.raises(ValueError, match=r"`folder` must be empty or .*same settings; got .*seed 0, not 5"):
         made(small[0], seed=5)
     (tmp_path / "settings.json").write_text("[]x", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`folder` must be a folder without 'settings.json'.*; got"):
+        made(tmp_path)
+    files.claim(tmp_path)  # as if it were the command's own
     with pytest.raises(ValueError, match="`folder` must hold a run's settings; got"):
         made(tmp_path)
 

@@ -152,13 +152,13 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ),
         (
             "train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT/a --out OUT/a",
-            "`checkpoint`",
-            "for both",
+            "`out`",
+            "another file than `checkpoint`",
         ),
         (
             "train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT/./a --out OUT/a",
-            "`checkpoint`",
-            "for both",
+            "`out`",
+            "another file than `checkpoint`",
         ),
         ("train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT --out OUT/a", "`checkpoint`", "folder"),
         ("train --n-features 8 --p 0.1 --n-hidden 9 --out OUT/x.nc", "`n_hidden`", "9"),

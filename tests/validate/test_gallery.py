@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import cli, gallery, laboratory, stored
+from superposition.validate import cli, files, gallery, laboratory, stored
 from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
 
 LIMIT = 200_000  # bytes, as for the pictures of the README
@@ -79,16 +79,17 @@ def test_the_command_writes_the_first_figure_of_each_topic_with_a_headline(toy, 
     assert captured.err.splitlines() == [
         f"gallery: two, {topic}" for topic in ("silent", "bare", "first", "second")
     ]
-    assert sorted(path.name for path in out.iterdir()) == ["two-second.svg", "two.svg"]
+    assert sorted(path.name for path in out.glob("*.svg")) == ["two-second.svg", "two.svg"]
     assert 'aria-label="seed 3, figure 0"' in (out / "two.svg").read_text(encoding="utf-8")
     assert cli.main(["gallery", "--out", str(out)]) == 0
     assert sorted(path.name for path in out.iterdir()) == [
+        files.MANIFEST,
         "one-second.svg",
         "one.svg",
         "two-second.svg",
         "two.svg",
     ]
-    for path in out.iterdir():
+    for path in out.glob("*.svg"):
         check_picture(path)
 
 
@@ -103,7 +104,19 @@ def test_a_picture_that_fails_leaves_the_old_one(toy, tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         gallery.write_gallery(tmp_path, ["one"])
     assert first.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one-second.svg", "one.svg"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [files.MANIFEST, "one-second.svg", "one.svg"]
+
+
+def test_a_picture_of_somebody_else_stays(toy, tmp_path):
+    (tmp_path / "one.svg").write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`out` must be a folder without 'one.svg'.*got "):
+        gallery.write_gallery(tmp_path, ["one"])
+    gallery.write_gallery(tmp_path, ["two"])
+    (tmp_path / "one-second.svg").write_text("mine too", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`out` must be a folder without 'one.svg'"):
+        gallery.write_gallery(tmp_path)
+    kept = [(tmp_path / name).read_text(encoding="utf-8") for name in ("one.svg", "one-second.svg")]
+    assert kept == ["mine", "mine too"]
 
 
 @pytest.mark.parametrize(

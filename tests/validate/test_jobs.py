@@ -108,7 +108,7 @@ def test_a_job_is_made_once(tmp_path):
     assert (ds.attrs["job"], ds.attrs["experiment"]) == (job.name, "training.grid")
     assert (ds.attrs["device_name"], ds.attrs["precision"]) == ("cpu", "bf16")
     assert ds.sizes["model"] == 1
-    assert [one.name for one in tmp_path.iterdir()] == [path.name], "the checkpoint has gone"
+    assert [one.name for one in tmp_path.glob("[!.]*")] == [path.name], "the checkpoint has gone"
     before = path.stat().st_mtime_ns
     same = {"device": "cpu", "precision": "bf16", "tell": lines.append}
     assert jobs.make(chosen, tmp_path, SMALL, **same) == []
@@ -130,11 +130,11 @@ def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(run.engine, "evaluate", stopped)
     with pytest.raises(KeyboardInterrupt):
         jobs.make(chosen, tmp_path, SMALL, device="cpu")
-    assert [one.name for one in tmp_path.iterdir()] == ["rug_n128.checkpoint.npz"]
+    assert [one.name for one in tmp_path.glob("[!.]*")] == ["rug_n128.checkpoint.npz"]
     monkeypatch.undo()
     monkeypatch.setattr(run.engine, "run_block", stopped)  # all steps are done
     (path,) = jobs.make(chosen, tmp_path, SMALL, device="cpu")
-    assert list(tmp_path.iterdir()) == [path]
+    assert list(tmp_path.glob("[!.]*")) == [path]
 
 
 def test_the_command_lists_measures_and_makes(tmp_path, capsys):

@@ -11,7 +11,7 @@ import numpy as np
 from ...solvers.minimise import Minimum, descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ..files import difference, locked, output_folder, read_arrays, write_arrays, write_text
+from ..files import claim, difference, locked, output_folder, read_arrays, recorded, write_arrays, write_text
 from ..tasks import Clock, Pool, Task, cluster, perform
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, write
@@ -167,10 +167,23 @@ def make(
     pool = None if scheduler is None else cluster(scheduler)
     place = output_folder(folder, "folder")
     with locked(place, "folder"):
-        _agree(place / "settings.json", settings)
-        known = _solved(place, problems, settings, jobs, pool, tell)
-        settings["problems"] = len(problems)
-        return write(place, [(one, known[one.name]) for one in problems], settings)
+        claim(place, ("settings.json", "atlas.json", "atlas.safetensors"), "folder")
+        with recorded(place):
+            return _made(place, problems, settings, jobs, pool, tell)
+
+
+def _made(
+    place: Path,
+    problems: Sequence[Problem],
+    settings: dict[str, Any],
+    jobs: int,
+    pool: Pool | None,
+    tell: Callable[[str], None],
+) -> Path:
+    _agree(place / "settings.json", settings)
+    known = _solved(place, problems, settings, jobs, pool, tell)
+    settings["problems"] = len(problems)
+    return write(place, [(one, known[one.name]) for one in problems], settings)
 
 
 def _agree(path: Path, settings: Mapping[str, Any]) -> None:

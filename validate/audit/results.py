@@ -125,7 +125,7 @@ class Audit:
         Raises
         ------
         ValueError
-            If the file cannot be written.
+            If the file cannot be written, or is there and no page.
 
         Examples
         --------
@@ -139,5 +139,7 @@ class Audit:
         from .page import render  # with Matplotlib and the ledger, which take longer to load than to audit
 
         target = files.output_file(path)
+        if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
+            raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
         files.write_text(target, render(self, name))
         return target

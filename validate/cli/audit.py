@@ -90,6 +90,7 @@ def _audit(options: argparse.Namespace) -> None:
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
+        files.another_file(options.html, {"model": options.file}, "html")
     state = state_of(options.file)
     layout, models = recognise(state, layout=options.layout, keys=_keys(options.keys))
     laws = _laws(options, [len(one.b) for one in models])

@@ -1,6 +1,7 @@
 """``superposition sweep``: an experiment or a solver at each point of a grid, on one machine or a cluster."""
 
 import argparse
+from pathlib import Path
 
 from .text import Add, pairs, tell
 
@@ -37,6 +38,8 @@ def _sweep(options: argparse.Namespace) -> None:
     given = experiments.settings(pairs("settings", options.settings))
     grid = {name: value for name, value in given.items() if isinstance(value, list)}
     settings = {name: value for name, value in given.items() if name not in grid}
+    if options.out is not None and Path(options.out).resolve().is_relative_to(Path(options.store).resolve()):
+        raise ValueError(f"`out` must be a file outside of `store`; got {options.out!r}.")
     out = None if options.out is None else files.output_file(options.out, "out", make_folder=True)
     names = ("keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
     others = {name: getattr(options, name) for name in names}

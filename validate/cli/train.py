@@ -47,7 +47,6 @@ def add(add_command: Add) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     import itertools
-    from pathlib import Path
 
     import numpy as np
 
@@ -55,10 +54,7 @@ def _train(options: argparse.Namespace) -> None:
     from .. import files, training
 
     out = files.output_file(options.out, "out", make_folder=True)  # before the hours of training, not after
-    if options.checkpoint is not None and Path(options.checkpoint).resolve() == out.resolve():
-        raise ValueError(
-            f"`checkpoint` must be another file than `out`; got {options.checkpoint!r} for both."
-        )
+    files.another_file(out, {"checkpoint": options.checkpoint})
     if options.ratio is not None:
         n_hidden, p, seed = training.grid(options.n_features, options.p, options.ratio, options.seeds)
     else:

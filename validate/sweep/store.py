@@ -7,6 +7,7 @@ the states call done is there, and is as it will stay.
 
 import json
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -25,7 +26,7 @@ from .points import ERROR, RUNS, STATE, Arrays, Found, Index, Plan, labels
 
 FORMAT = "superposition sweep 1"
 WAITING, DONE, FAILED = 0, 1, 2
-_HALF = ".partial"  # the end of the names under which Zarr writes first
+_HALF = re.compile(r".*\.[0-9a-f]{32}\.partial")  # the names under which Zarr writes first
 
 
 def _zarr() -> Any:
@@ -57,12 +58,13 @@ def prepared(url: str, plan: Plan) -> Iterator["Store"]:
         return
     folder = output_folder(url, "store").resolve()
     with locked(folder, "store", f"../.{folder.name}.lock") if folder.name else nullcontext():
-        found = [path for path in folder.iterdir() if not path.name.endswith(_HALF)]
+        found = [path for path in folder.iterdir() if not _HALF.fullmatch(path.name)]
         if found and not (folder / "zarr.json").is_file():
             raise _refused(url, "an empty folder, or one that holds a sweep")
         group = _agreed(url, told)
-        for half in folder.rglob(f"*{_HALF}"):  # of a run that was killed
-            half.unlink()
+        for path in list(folder.rglob("*.partial")):
+            if _HALF.fullmatch(path.name):  # of a run that was killed
+                path.unlink()
         yield Store(group, plan)
 
 
@@ -204,6 +206,7 @@ class Store:
 
     def _array(self, name: str, dims: tuple[str, ...], shape: tuple[int, ...], fill: Any) -> Any:
         """Make an array over the grid and dimensions of its own, with `fill` everywhere."""
+        self._check_free(name)
         return self._group.create_array(
             name,
             shape=(*self.plan.shape, *shape),
@@ -214,12 +217,19 @@ class Store:
             overwrite=True,
         )
 
+    def _check_free(self, name: str) -> None:
+        """Refuse to make an array where there is a folder of something else, which Zarr would remove."""
+        root = getattr(self._group.store, "root", None)  # of a store on this machine
+        if root is not None and name not in self._group and (Path(root) / name).exists():
+            raise _refused(str(root), f"without a folder {name!r} that is no array")
+
     def _settle(self, name: str, values: npt.NDArray[Any]) -> None:
         """Write labels, unless they are there."""
         if name in self._group:
             there = self._group[name][...]
             if there.shape == values.shape and np.array_equal(there.astype(object), values.astype(object)):
                 return
+        self._check_free(name)
         text = values.dtype.kind in "OUT"
         array = self._group.create_array(
             name,

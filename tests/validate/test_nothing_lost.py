@@ -1,0 +1,220 @@
+"""Every command that writes: files of somebody else in its folder, kills at any moment, inputs as outputs."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from superposition.validate import cli, files
+from superposition.validate.cli.parser import make_parser
+
+TRAIN = "train --n-features 4 --p 0.1 --n-hidden 2 --seeds 0 --steps 100 --device cpu --out {}/t.nc"
+GRID = "theory.rug.sigma p=[0.1,0.2] ratio=[0.1,1]"
+TINY = "n_features=4 p=[0.1] ratio=[0.5] seeds=[0] steps=100 evaluation_samples=64 schedule=converged"
+# A command line for each option that names an output, with {} for the folder.
+FILLED = {
+    ("report", "--out"): "report --only sparsification --jobs 1 --out {}",
+    ("gallery", "--out"): "gallery --only linear --out {}",
+    ("reference", "--out"): f"reference rug_n128 --device cpu --out {{}} --set {TINY}",
+    ("atlas", "--make"): "",  # an hour: its tests are with those of the atlas
+    ("sweep", "--store"): f"sweep {GRID} --jobs 1 --store {{}}/s.zarr",
+    ("sweep", "--out"): f"sweep {GRID} --jobs 1 --store {{}}/s.zarr --out {{}}/s.nc",
+    ("experiment", "--out"): "experiment sparsification.fig7 m=100 lam=0.02 --out {}/e.nc",
+    ("atlas", "--out"): "atlas n5-m2-p0.1-equal-tied --out {}/a.npz",
+    ("audit", "--html"): "audit {}/model.npz --p 0.1 --starts 2 --html {}/a.html",
+    ("train", "--out"): TRAIN,
+    ("train", "--checkpoint"): TRAIN + " --checkpoint {}/t.npz",
+}
+LONG = [("gallery", "--out")]  # half a minute and more
+NAMES = ["data/{}.nc", "parts/{}.json", "rug/{}.svg", "{}.partial", ".{}.superposition-part", "{}.npz", "{}"]
+
+
+def outputs():
+    """Return each option of the program that names a place to write to, by its help."""
+    (commands,) = (one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    for command, parser in commands.choices.items():
+        for option in parser._actions:
+            if option.option_strings and option.metavar in ("FILE", "FOLDER"):
+                yield command, option.option_strings[-1]
+
+
+def test_each_option_that_names_an_output_is_tried():
+    assert sorted(FILLED) == sorted(outputs())
+
+
+def planted(folder, seed):
+    """Put twenty files of somebody else into a folder, and return what is in them."""
+    rng = np.random.default_rng(seed)
+    for k in range(20):
+        path = folder / str(rng.choice(NAMES)).format(f"{k}-{rng.integers(1000)}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(rng.bytes(int(rng.integers(200))))
+    np.savez(folder / "model.npz", W_out=np.eye(2), W_in=np.eye(2), b=np.zeros(2))
+    return seen(folder)
+
+
+def seen(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def unchanged(before, folder):
+    now = seen(folder)
+    return [str(path) for path, content in before.items() if now.get(path) != content] == []
+
+
+def words(key, folder):
+    return [word.replace("{}", str(folder)) for word in FILLED[key].split()]
+
+
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=pytest.mark.slow if key in LONG else ()) for key in FILLED if FILLED[key]]
+)
+def test_files_of_somebody_else_stay_as_they_are(key, tmp_path, capsys):
+    if key[0] in ("train", "reference"):
+        pytest.importorskip("torch")
+    before = planted(tmp_path, 1)
+    for _ in range(2):
+        status = cli.main(words(key, tmp_path))
+        assert unchanged(before, tmp_path)
+        # Folders with the names of a report's may hold somebody's data: these are refused.
+        assert status == (2 if key[0] == "report" else 0), capsys.readouterr().err
+    if key[0] == "report":
+        assert "`out` must be a folder without 'data'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [key for key in FILLED if FILLED[key]])
+def test_twenty_kills_lose_nothing(key, tmp_path):
+    if key[0] in ("train", "reference"):
+        pytest.importorskip("torch")
+    (tmp_path / "notes").mkdir()
+    before = planted(tmp_path / "notes", 2)
+    command = [sys.executable, "-m", "superposition.validate.cli", *words(key, tmp_path)]
+    command = [word.replace(f"{tmp_path}/model.npz", f"{tmp_path}/notes/model.npz") for word in command]
+    start = time.perf_counter()
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    longest = time.perf_counter() - start
+    for path in tmp_path.iterdir():
+        if path.name != "notes":
+            subprocess.run(["rm", "-r", str(path)], check=True)
+    for part in np.random.default_rng(3).uniform(0.3, 1.0, 20):
+        running = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(part * longest)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        assert unchanged(before, tmp_path / "notes")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert unchanged(before, tmp_path / "notes")
+    assert not list(tmp_path.glob(f".*{files.PART}"))
+
+
+@pytest.mark.parametrize("link", ["same", "soft", "hard", "other name"])
+def test_no_output_replaces_an_input(link, tmp_path, capsys):
+    model, page = tmp_path / "model.npz", tmp_path / "page.html"
+    np.savez(model, W_out=np.eye(2), W_in=np.eye(2), b=np.zeros(2))
+    before = model.read_bytes()
+    if link == "same":
+        page = model
+    elif link == "soft":
+        page.symlink_to(model)
+    elif link == "hard":
+        page.hardlink_to(model)
+    else:
+        page = tmp_path / "." / ".." / tmp_path.name / "model.npz"
+    assert cli.main(["audit", str(model), "--p", "0.1", "--html", str(page)]) == 2
+    assert "`html` must be " in capsys.readouterr().err
+    assert model.read_bytes() == before
+    assert not model.is_symlink()
+
+
+def test_a_checkpoint_is_not_the_result_of_its_run(tmp_path, capsys):
+    one, other = tmp_path / "b.ck", tmp_path / "h.ck"
+    one.write_bytes(b"mine")
+    other.hardlink_to(one)
+    words = f"train --n-features 4 --p 0.1 --n-hidden 2 --checkpoint {one} --out {other}"
+    assert cli.main(words.split()) == 2
+    assert "`out` must be another file than `checkpoint`; got" in capsys.readouterr().err
+    assert other.read_bytes() == b"mine"
+
+
+def test_a_page_replaces_pages_alone(tmp_path):
+    from superposition.validate.audit import audit
+
+    found = audit({"W": np.array([[1.0], [-1.0]]), "b": np.zeros(2)}, 0.1, starts=2)
+    target = tmp_path / "thesis.tex"
+    target.write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`path` must be absent or a page.*got .*thesis.tex"):
+        found.write_page(target)
+    assert target.read_text(encoding="utf-8") == "mine"
+    page = found.write_page(tmp_path / "page.html")
+    assert found.write_page(page) == Path(page)
+
+
+def test_the_result_of_a_sweep_lies_beside_its_store(tmp_path, capsys):
+    words = f"sweep theory.rug.sigma p=[0.1] ratio=1 --store {tmp_path}/s --out {tmp_path}/s/value/x.nc"
+    assert cli.main(words.split()) == 2
+    assert "`out` must be a file outside of `store`; got" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_store_leaves_what_is_not_of_its_sweep(tmp_path, capsys):
+    command = f"sweep {GRID} --jobs 1 --store {tmp_path}"
+    assert cli.main(command.split()) == 0
+    mine = tmp_path / "value" / "thesis.partial"
+    mine.write_text("mine", encoding="utf-8")
+    assert cli.main(command.split()) == 0
+    assert mine.read_text(encoding="utf-8") == "mine"
+    (tmp_path / "point_state" / "zarr.json").unlink()  # now it looks like a folder of somebody else
+    before = seen(tmp_path)
+    capsys.readouterr()
+    assert cli.main(command.split()) == 2
+    assert "`store` must be without a folder 'point_state' that is no array; got" in capsys.readouterr().err
+    assert unchanged(before, tmp_path)
+
+
+def test_a_folder_with_a_manifest(tmp_path):
+    (tmp_path / "thesis.nc").write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`out` must be a folder without 'thesis.nc'.*got "):
+        files.claim(tmp_path, ["thesis.nc"])
+    files.claim(tmp_path, ["data"])
+    files.claim(tmp_path, ["data"])  # it is ours now
+    with files.recorded(tmp_path):
+        for _ in range(2):
+            files.write_text(tmp_path / "own.txt", "ours")
+        with pytest.raises(ValueError, match=r"`out` must be a folder without 'thesis.nc'.*got "):
+            files.write_text(tmp_path / "thesis.nc", "ours")
+        (tmp_path / "own.txt").write_text("edited", encoding="utf-8")
+        files.write_text(tmp_path / "own.txt", "ours again")
+    files.write_text(tmp_path / "later.txt", "not recorded")
+    assert (tmp_path / "own.txt.changed-1").read_text(encoding="utf-8") == "edited"
+    files.remove(tmp_path, list(tmp_path.iterdir()))
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {"thesis.nc", "own.txt.changed-1", "later.txt", files.MANIFEST}
+
+
+@pytest.mark.parametrize("content", ["", "x", "[]\n", '{"format": "other"}\n'])
+def test_a_manifest_of_somebody_else_is_refused(tmp_path, content):
+    (tmp_path / files.MANIFEST).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`folder` must be a folder whose .* is of this program; got "):
+        files.claim(tmp_path, option="folder")
+
+
+def test_a_line_that_a_kill_cut_is_passed_over(tmp_path):
+    files.claim(tmp_path)
+    with files.recorded(tmp_path):
+        files.write_text(tmp_path / "a", "one")
+    with open(tmp_path / files.MANIFEST, "a", encoding="utf-8") as manifest:
+        manifest.write("0123")
+    with files.recorded(tmp_path):
+        files.write_text(tmp_path / "b", "two")
+        files.write_text(tmp_path / "a", "three")
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["a", "b"]
