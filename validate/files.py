@@ -9,7 +9,7 @@ import re
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,35 @@ import xarray as xr
 from ..theory.arguments import shown
 
 __all__ = [
-    "MANIFEST", "another_file", "claim", "difference", "digest", "locked", "output_file", "output_folder",
-    "read_arrays", "read_dataset", "recorded", "remove", "replacing", "write_arrays", "write_dataset",
-    "write_tables", "write_text",
+    "MANIFEST", "another_file", "claim", "difference", "digest", "locked", "named", "output_file",
+    "output_folder", "read_arrays", "read_dataset", "recorded", "remove", "replacing", "write_arrays",
+    "write_dataset", "write_tables", "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet
 _PART = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}")
+
+_LONGEST = (
+    4096  # characters of a path: Linux has no file with a longer one, and to look for one takes minutes
+)
 
 # A folder that a command fills has a manifest: a line for each file that it wrote, with its checksum.
 # Only such files, and only while they are as they were written, are ever replaced or removed in it; one that
 # was changed since is renamed first.
 MANIFEST = ".superposition-files"
 _RECORDED: ContextVar[Path | None] = ContextVar("folder", default=None)
+
+
+def named(path: str | os.PathLike[str]) -> str:
+    r"""Return a path in quotes for a message: what cannot be printed is escaped, the middle of long ones cut.
+
+    Examples
+    --------
+    >>> named("a\x1b.nc"), len(named("x" * 10**6))
+    ("'a\\x1b.nc'", 205)
+    """
+    text = repr(str(path))
+    return text if len(text) <= 205 else f"{text[:120]} ... {text[-80:]}"
 
 
 @contextmanager
@@ -58,6 +74,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
         if inside:  # before the file is there: whatever is killed when, no file of ours is taken for foreign
             _note(path, digest(part))
         part.replace(path)
+    except OSError as error:
+        if error.errno is not None:  # such as a full disk; the name that the user gave
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     finally:
         part.unlink(missing_ok=True)
 
@@ -83,7 +103,7 @@ def claim(folder: Path, names: Iterable[str] = (), option: str = "out") -> None:
     manifest = folder / MANIFEST
     if manifest.is_symlink() or (manifest.exists() and _listed(folder) is None):
         raise ValueError(
-            f"`{option}` must be a folder whose {MANIFEST} is of this program; got {str(folder)!r}."
+            f"`{option}` must be a folder whose {MANIFEST} is of this program; got {named(folder)}."
         )
     if manifest.exists():
         return
@@ -92,10 +112,10 @@ def claim(folder: Path, names: Iterable[str] = (), option: str = "out") -> None:
         if place.is_symlink() or place.is_file() or (place.is_dir() and any(place.iterdir())):
             rule = f"a folder without {name!r}, or one that this command has filled"
             raise ValueError(
-                f"`{option}` must be {rule}, as it might be somebody's data; got {str(folder)!r}."
+                f"`{option}` must be {rule}, as it might be somebody's data; got {named(folder)}."
             )
     with replacing(manifest) as part:
-        part.write_text(json.dumps({"format": MANIFEST}) + "\n", encoding="utf-8")
+        part.write_text(json.dumps({"format": MANIFEST}), encoding="utf-8")
 
 
 @contextmanager
@@ -135,7 +155,7 @@ def _listed(folder: Path) -> dict[str, set[str]] | None:
     found: dict[str, set[str]] = {}
     for line in lines:
         sha256, _, name = line.partition(" ")
-        if len(sha256) == 64:  # else the process was killed while it wrote the line
+        with suppress(ValueError):  # of a line that a process was killed at, before there was a file
             found.setdefault(json.loads(name), set()).add(sha256)
     return found
 
@@ -143,8 +163,9 @@ def _listed(folder: Path) -> dict[str, set[str]] | None:
 def _note(path: Path, sha256: str) -> None:
     folder = _RECORDED.get()
     assert folder is not None
-    line = f"{sha256} {json.dumps(path.resolve().relative_to(folder).as_posix())}\n"
-    # One write to the end of the file: lines of several processes do not mix.
+    # Begun by a line feed, as the last line may have been cut by a kill; and in one write to the end of the
+    # file, so that lines of several processes do not mix.
+    line = f"\n{sha256} {json.dumps(path.resolve().relative_to(folder).as_posix())}"
     with open(folder / MANIFEST, "ab", buffering=0) as manifest:
         manifest.write(line.encode())
 
@@ -159,11 +180,16 @@ def _own(path: Path, option: str) -> None:
     known = (_listed(folder) or {}).get(name)
     if known is None:
         rule = f"a folder without {name!r}, or one where this command wrote it"
-        raise ValueError(f"`{option}` must be {rule}, as it might be somebody's data; got {str(folder)!r}.")
+        raise ValueError(f"`{option}` must be {rule}, as it might be somebody's data; got {named(folder)}.")
     if digest(path) not in known:  # damaged, or edited: nobody can tell, so nothing is lost
         path.rename(
             next(aside for k in itertools.count(1) if not (aside := Path(f"{path}.changed-{k}")).exists())
         )
+
+
+def _why(error: Exception) -> str:
+    """Return what an error says, without the name, which is long or told already."""
+    return (isinstance(error, OSError) and error.strerror) or shown(str(error), 200)
 
 
 def another_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
@@ -192,11 +218,13 @@ def another_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out
     for other, path in inputs.items():
         if isinstance(path, str | os.PathLike) and _same(Path(output), Path(path)):
             raise ValueError(
-                f"`{name}` must be another file than `{other}`; got {str(output)!r} and {str(path)!r}."
+                f"`{name}` must be another file than `{other}`; got {named(output)} and {named(path)}."
             )
 
 
 def _same(one: Path, other: Path) -> bool:
+    if max(len(str(one)), len(str(other))) > _LONGEST:
+        return False
     try:
         return one.samefile(other)
     except (OSError, ValueError):  # one of them is not there, or has no possible name
@@ -225,9 +253,11 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
         elif not (make_folder or found.parent.is_dir()):
             rule = "in a folder that is there"
     except (OSError, ValueError) as error:  # too long a name, or one with a null character
-        raise ValueError(f"`{name}` must be the name of a file; got {str(path)!r} ({error}).") from error
+        raise ValueError(
+            f"`{name}` must be the name of a file; got {named(path)} ({_why(error)})."
+        ) from error
     if rule:
-        raise ValueError(f"`{name}` must be {rule}; got {str(path)!r}.")
+        raise ValueError(f"`{name}` must be {rule}; got {named(path)}.")
     output_folder(found.parent, name)
     return found
 
@@ -248,7 +278,7 @@ def locked(folder: Path, name: str = "out", file: str = ".lock") -> Iterator[Non
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             said = f"`{name}` must be a folder that no other run is writing to now"
-            raise ValueError(f"{said}; got {str(folder)!r}.") from error
+            raise ValueError(f"{said}; got {named(folder)}.") from error
         yield
 
 
@@ -277,9 +307,9 @@ def digest(path: Path) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all."""
+    """Write a text file in UTF-8, whole or not at all; what UTF-8 lacks is escaped."""
     with replacing(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
@@ -316,7 +346,7 @@ def read_arrays(path: str | Path, what: str = "a whole file written by this proj
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except Exception as error:  # the readers of zip files and of arrays raise many types on damaged ones
-        raise ValueError(f"`path` must be {what}; got {str(path)!r} ({error}).") from error
+        raise ValueError(f"`path` must be {what}; got {named(path)} ({_why(error)}).") from error
 
 
 def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
@@ -357,7 +387,7 @@ def read_dataset(path: str | Path) -> xr.Dataset:
             return dataset.load()
     except Exception as error:  # the netCDF reader raises many types on a foreign or cut file
         said = "`path` must be a netCDF file written by this project"
-        raise ValueError(f"{said}; got {str(path)!r} ({error}).") from error
+        raise ValueError(f"{said}; got {named(path)} ({_why(error)}).") from error
 
 
 def output_folder(path: str | Path, name: str = "out") -> Path:
@@ -370,7 +400,6 @@ def output_folder(path: str | Path, name: str = "out") -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
         said = f"`{name}` must be a folder that can be written, or lie in one"
-        raise ValueError(f"{said}; got {str(path)!r} ({why}).") from error
+        raise ValueError(f"{said}; got {named(path)} ({_why(error)}).") from error
     return folder

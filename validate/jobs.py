@@ -9,7 +9,7 @@ from typing import Any
 
 from ..theory.arguments import choice, flag, number
 from . import experiments
-from .files import claim, output_file, output_folder, read_dataset, recorded, remove, write_dataset
+from .files import claim, named, output_file, output_folder, read_dataset, recorded, remove, write_dataset
 from .planned import JOBS, TRAINED, Job
 from .stored import REFERENCE
 from .training import grid, measure
@@ -152,6 +152,6 @@ def _planned(
         found = read_dataset(path).attrs
         if (found.get("experiment"), found.get("settings")) != (job.experiment, told):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
-            raise ValueError(f"`out` must be {rule}; got {str(folder)!r}.")
+            raise ValueError(f"`out` must be {rule}; got {named(folder)}.")
     how = {**asked, "checkpoint": str(path.with_suffix(CHECKPOINT))}
     return path, {**{key: value for key, value in how.items() if key in known}, **given}, told

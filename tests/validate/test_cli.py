@@ -102,7 +102,10 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("predict weather --p 0.1", "PHENOMENON", "'weather'"),
         ("predict collisions --n-features 8 --n-hidden 0", "`n_hidden`", "got 0"),
         ("predict sparsification --t -1 --lam 0.1 --n-hidden 100", "`t`", "got -1"),
+        ("experiment weather", "`experiment`", "got 'weather'"),
         ("experiment weather --out OUT/x.nc", "`experiment`", "got 'weather'"),
+        ("experiment collisions.fig3 colour=2", "`setting`", "got 'colour'"),
+        ("experiment rug.reference folder=OUT/x --out OUT/./x", "`out`", "another file than `folder`"),
         ("experiment collisions.fig3 runs=2", "`out`", "got nothing"),
         ("experiment collisions.fig3 runs --out OUT/x.nc", "`settings`", "got 'runs'"),
         ("experiment collisions.fig3 colour=2 --out OUT/x.nc", "`setting`", "got 'colour'"),
@@ -313,7 +316,7 @@ def test_standard_error_may_be_closed():
 
 def test_a_fault_of_the_program_is_one_line_too(capsys, monkeypatch):
     monkeypatch.setattr(claims, "run", lambda *_: {}["a key"])
-    assert cli.main(["claims"]) == 1
+    assert cli.main(["claims"]) == cli.FAULT
     captured = capsys.readouterr()
     assert captured.err == "superposition claims: a fault of the program, KeyError: 'a key'\n"
 

@@ -154,3 +154,40 @@ def test_a_damaged_header_is_refused(tmp_path):
     path.write_bytes(data)
     with pytest.raises(ValueError, match=r"`path` must be a whole file .*; got '.*x\.npz'"):
         files.read_arrays(path)
+
+
+@everyone
+def test_a_full_disk_names_the_file(write, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"\[Errno 27\] File too large: '.*/x\.csv'$"):
+            write(tmp_path / "x.csv")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("path", ["x" * 10**6, "x/" * 10**6 + "y", "\x1b" * 10**6, "a\udc80" * 10**5])
+@pytest.mark.parametrize(
+    "call",
+    [
+        files.output_file,
+        files.output_folder,
+        files.read_dataset,
+        files.read_arrays,
+    ],
+)
+def test_a_path_is_shortened_in_messages(call, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"` must be .*; got '") as caught:
+        call(path)
+    assert len(str(caught.value)) < 1000
+    assert str(caught.value).isprintable()
+
+
+def test_two_long_paths_are_compared_and_shortened(tmp_path):
+    path = tmp_path.joinpath(*["x" * 200] * 10)
+    with pytest.raises(ValueError, match="`out` must be another file than `model`; got '") as caught:
+        files.another_file(path, {"model": path.parent / "." / path.name})
+    assert len(str(caught.value)) < 1000
+    files.another_file("x/" * 10**6, {"model": "x/" * 10**6})  # no file has such a name

@@ -208,13 +208,19 @@ def test_a_manifest_of_somebody_else_is_refused(tmp_path, content):
         files.claim(tmp_path, option="folder")
 
 
-def test_a_line_that_a_kill_cut_is_passed_over(tmp_path):
+@pytest.mark.parametrize("left", [1, 4, 63, 64, 65, 66, 68, 69])
+def test_a_line_that_a_kill_cut_is_passed_over(left, tmp_path):
     files.claim(tmp_path)
     with files.recorded(tmp_path):
         files.write_text(tmp_path / "a", "one")
-    with open(tmp_path / files.MANIFEST, "a", encoding="utf-8") as manifest:
-        manifest.write("0123")
-    with files.recorded(tmp_path):
-        files.write_text(tmp_path / "b", "two")
-        files.write_text(tmp_path / "a", "three")
-    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["a", "b"]
+        whole = (tmp_path / files.MANIFEST).read_bytes()
+        files.write_text(tmp_path / "cut", "cut")
+        line = (tmp_path / files.MANIFEST).read_bytes()[len(whole) :]
+        assert len(line) == 71
+        (tmp_path / files.MANIFEST).write_bytes(whole + line[:left])
+        for _ in range(2):
+            files.write_text(tmp_path / "b", "two")
+            files.write_text(tmp_path / "a", "three")
+        with pytest.raises(ValueError, match=r"`out` must be a folder without 'cut'"):
+            files.write_text(tmp_path / "cut", "mine")  # for all that is known it is somebody else's
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["a", "b", "cut"]

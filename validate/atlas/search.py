@@ -11,7 +11,17 @@ import numpy as np
 from ...solvers.minimise import Minimum, descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ..files import claim, difference, locked, output_folder, read_arrays, recorded, write_arrays, write_text
+from ..files import (
+    claim,
+    difference,
+    locked,
+    named,
+    output_folder,
+    read_arrays,
+    recorded,
+    write_arrays,
+    write_text,
+)
 from ..tasks import Clock, Pool, Task, cluster, perform
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, write
@@ -192,10 +202,10 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
         try:
             before = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
-            raise ValueError(f"`folder` must hold a run's settings; got {str(path)!r} ({error}).") from error
+            raise ValueError(f"`folder` must hold a run's settings; got {named(path)} ({error}).") from error
         if said := difference(before, settings):
             rule = "`folder` must be empty or hold a run of the same settings"
-            raise ValueError(f"{rule}; got {str(path.parent)!r} with {said}.")
+            raise ValueError(f"{rule}; got {named(path.parent)} with {said}.")
     write_text(path, json.dumps(settings) + "\n")
 
 

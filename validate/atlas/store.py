@@ -20,7 +20,7 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import result
 from ..audit import LAYOUTS, Weights
-from ..files import output_file, replacing, write_arrays, write_text
+from ..files import named, output_file, replacing, write_arrays, write_text
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
 
@@ -169,7 +169,7 @@ def read(folder: Path = REFERENCE) -> dict[str, Entry]:
             parts: dict[str, Any] = {part: tensors[f"{one['name']}.{part}"] for part in PARTS}
             found.append(Entry(**one, **parts))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise ValueError(f"`folder` must hold a whole atlas; got {str(folder)!r} ({error}).") from error
+        raise ValueError(f"`folder` must hold a whole atlas; got {named(folder)} ({error}).") from error
     return {one.name: one for one in found}
 
 
@@ -302,7 +302,7 @@ def export(name: str, path: str | Path, layout: str = "Anthropic notebook") -> N
     arrays = kinds[0].arrays(Weights(one.W_out, one.W_in, one.b))
     target = output_file(path, "path")
     if target.suffix not in (".npz", ".safetensors"):
-        raise ValueError(f"`path` must end in .safetensors or .npz; got {str(path)!r}.")
+        raise ValueError(f"`path` must end in .safetensors or .npz; got {named(path)}.")
     if target.suffix == ".npz":
         write_arrays(target, arrays)
         return

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from ...theory.arguments import shown
-from ..files import read_arrays
+from ..files import named, read_arrays
 from ..training.engine import load_torch
 
 # More than any toy model; a compressed file may claim more than the memory there is.
@@ -19,7 +19,7 @@ _FILES = "an .npz or .safetensors file, or a PyTorch file of tensors alone"
 
 
 def _refuse(path: Path, why: str) -> ValueError:
-    return ValueError(f"`model` must be {_FILES}; got {str(path)!r} ({why}).")
+    return ValueError(f"`model` must be {_FILES}; got {named(path)} ({why}).")
 
 
 def _safetensors(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from itertools import product
 from math import factorial, lcm, prod
 from pathlib import Path
 
+from ..files import named
 from .check import Rejected, proved, wiring
 
 __all__ = ["lean_goal"]
@@ -78,9 +79,9 @@ def lean_goal(path: str | Path) -> str:
         found = json.loads(Path(path).read_text("ascii"))
         said = found["statement"]
     except (Rejected, OSError) as error:
-        raise ValueError(
-            f"`path` must be an accepted certificate of a loss; got {str(path)!r}: {error}."
-        ) from error
+        why = getattr(error, "strerror", None) or error
+        said = "`path` must be an accepted certificate of a loss"
+        raise ValueError(f"{said}; got {named(path)}: {why}.") from error
     p, penalty = Fraction(said["p"]), Fraction(said["penalty"])
     W = [[Fraction(x) for x in row] for row in found["proof"]["W"]]
     terms: list[Term] = []

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
+FAULT = 70  # EX_SOFTWARE of sysexits.h: no result, and nothing that the user gave
+
 # Everything else is imported inside `main`, where Ctrl-C and errors become one line.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code: 0 well, 2 bad input or a missing library, 130 interrupted.
+    """Run the program and return its exit status.
 
-    An error is one line on standard error. One that is a fault of the program, and not of what it was given,
-    has the exit code 1; ``python -X dev -m superposition.validate.cli`` shows where it comes from.
+    0 is done; 1 a negative result: a certificate that is rejected, points of a sweep that failed, a check of
+    a report that failed; 2 bad input, a missing library or a full disk; 70 a fault of the program; 130
+    interrupted. An error is one line on standard error. ``python -X dev -m superposition.validate.cli`` shows
+    where a fault of the program comes from.
 
     Parameters
     ----------
@@ -33,19 +37,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     command = "superposition"
     try:
-        if sys.stdout is None:
-            raise OSError("standard output is closed")
+        from . import text
         from .parser import make_parser
 
+        if sys.stdout is None:
+            raise OSError("standard output is closed")
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(
+                stream, "reconfigure"
+            ):  # what an encoding lacks is escaped, not an error after the work
+                stream.reconfigure(errors="backslashreplace")
         parser = make_parser()
         options = parser.parse_args(arguments)
         if options.command is None:
             parser.print_help()
             return 2
         command += f" {options.command}"
-        options.act(options)
+        with text.ticking(command):
+            negative = options.act(options)  # a command returns whether its result is negative, or nothing
         sys.stdout.flush()
-        return 0
+        return int(bool(negative))
     except KeyboardInterrupt:
         print(f"\n{command}: interrupted", file=sys.stderr)
         return 130
@@ -56,10 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if sys.flags.dev_mode:
             raise
-        message, code = f"a fault of the program, {type(error).__name__}: {error}", 1
+        message, code = f"a fault of the program, {type(error).__name__}: {error}", FAULT
     finally:
         _drop_what_cannot_be_written()
-    print(f"{command}: {' '.join(message.split())}", file=sys.stderr)
+    text.tell(text.complaint(f"{command}: {message}"))
     return code
 
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from .text import Add, print_json, print_table, shown, tell
+from .text import Add, print_json, print_table, say, shown, tell
 
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
@@ -38,13 +38,13 @@ def _atlas(options: argparse.Namespace) -> None:
 
     if options.make is not None:
         given = {name: getattr(options, name) for name in ("jobs", "starts", "seed", "scheduler")}
-        print(atlas.make(options.make, tell=tell, **given))
+        say(atlas.make(options.make, tell=tell, **given))
         return
     if options.out is not None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")
         atlas.export(options.name, options.out, options.layout)
-        print(f"written to {options.out}")
+        say(f"written to {options.out}")
         return
     wanted = {name: getattr(options, name) for name in FILTERS}
     found = atlas.entries(**wanted) if options.name is None else (atlas.load(options.name),)
@@ -57,7 +57,7 @@ def _atlas(options: argparse.Namespace) -> None:
     ]
     print_table("best models known", ["name", *COLUMNS], rows)
     if options.name is not None:
-        print(f"{found[0].structure}; {found[0].grade}, not proved. W_in, W_out and b with --json.")
+        say(f"{found[0].structure}; {found[0].grade}, not proved. W_in, W_out and b with --json.")
 
 
 def _plain(one: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from .text import Add, number, print_json, print_table, shown, tell
+from .text import Add, number, print_json, print_table, say, shown, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
@@ -118,9 +118,9 @@ def _audit(options: argparse.Namespace) -> None:
     print_table(f"{options.file}: {layout}, {said}", ["instance", *COLUMNS], rows)
     for one in found.models:
         structure = f" Structure: {one.structure}." if one.structure else ""
-        print(f"{one.instance}: {one.sentence}{structure}")
+        say(f"{one.instance}: {one.sentence}{structure}")
     if any(one.structure for one in found.models):
-        print(_STRUCTURE)
+        say(_STRUCTURE)
 
 
 def _object(one: Any) -> dict[str, Any]:

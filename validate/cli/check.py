@@ -2,7 +2,7 @@
 
 import argparse
 
-from .text import Add
+from .text import Add, say
 
 
 def add(add_command: Add) -> None:
@@ -23,7 +23,7 @@ def _check(options: argparse.Namespace) -> None:
     for path in options.file:
         found = check(path)
         if found.accepted:
-            print(f"{path}: accepted: {found.text}")
+            say(f"{path}: accepted: {found.text}")
         else:
             rejected.append(f"{path}: {found.text}")
     if rejected:

@@ -1,9 +1,8 @@
 """``superposition claims``: the ledger."""
 
 import argparse
-import sys
 
-from .text import Add, print_json, print_table
+from .text import Add, print_json, print_table, say, status
 
 
 def add(add_command: Add) -> None:
@@ -40,17 +39,14 @@ def _claims(options: argparse.Namespace) -> None:
         raise ValueError(f"`id` must be of the source {options.source!r}; got {', '.join(sorted(left_out))}.")
 
     def progress(row: claims.Checked) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\033[Kchecked {row.claim.id}", end="", file=sys.stderr, flush=True)
+        status(f"checked {row.claim.id}")
 
     rows = claims.run(options.id, options.source, verdict, not options.full, options.jobs, progress)
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
     if options.json:
         print_json([claims.as_record(row) for row in rows])
         return
     if options.errata:
-        print(page.errata(rows))
+        say(page.errata(rows))
         return
 
     def statement(row: claims.Checked) -> str:

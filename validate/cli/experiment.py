@@ -2,7 +2,7 @@
 
 import argparse
 
-from .text import Add, pairs
+from .text import Add, pairs, say
 
 
 def add(add_command: Add) -> None:
@@ -23,18 +23,22 @@ def add(add_command: Add) -> None:
 def _experiment(options: argparse.Namespace) -> None:
     import inspect
 
+    from ...theory.arguments import choice
     from .. import experiments, files
 
+    known = experiments.experiments()
     if options.name is None:
-        for name, function in experiments.experiments().items():
-            print(f"{name:32} {(inspect.getdoc(function) or '').splitlines()[0]}")
-            print(f"{'':32}   {', '.join(inspect.signature(function).parameters)}")
+        for name, function in known.items():
+            say(f"{name:32} {(inspect.getdoc(function) or '').splitlines()[0]}")
+            say(f"{'':32}   {', '.join(inspect.signature(function).parameters)}")
         return
     given = experiments.settings(pairs("settings", options.settings))
+    experiments.checked(known[choice("experiment", options.name, sorted(known))], given)
     if options.out is None:
         raise ValueError("`out` must be a file for the results, as --out FILE; got nothing.")
     out = files.output_file(options.out, "out", make_folder=True)  # before the hours of a run, not after
+    files.another_file(out, given)
     ds = experiments.run(options.name, given)
     files.write_dataset(out, ds)
-    print(ds)
-    print(f"written to {out}")
+    say(ds)
+    say(f"written to {out}")

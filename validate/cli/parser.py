@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any, NoReturn
 
 from . import atlas, audit, check, claims, experiment, predict, reference, report, sweep, train
+from .text import complaint
 
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
 
@@ -34,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line, like every other error of this program."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{complaint(f'{self.prog}: {message}')} (see {self.prog} --help)\n")
 
 
 def make_parser() -> argparse.ArgumentParser:

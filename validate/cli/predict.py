@@ -3,7 +3,7 @@
 import argparse
 
 from ...solvers.predictions import PREDICTIONS, predict
-from .text import Add, number, print_json, print_table, shown
+from .text import Add, number, print_json, print_table, say, shown
 
 
 def add(add_command: Add) -> None:
@@ -47,4 +47,4 @@ def _predict(options: argparse.Namespace) -> None:
         return
     print_table(prediction.title, list(columns), [[shown(value) for value in row] for row in rows])
     for name, source in prediction.sources.items():
-        print(f"{name:>18}  {source}")
+        say(f"{name:>18}  {source}")

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from .text import Add, number, pairs, print_json, print_table, shown, tell
+from .text import Add, number, pairs, print_json, print_table, say, shown, tell
 
 
 def add(add_command: Add) -> None:
@@ -46,7 +46,7 @@ def _reference(options: argparse.Namespace) -> None:
         return
     changed = experiments.settings(pairs("set", options.set))
     for path in jobs.make(chosen, options.out, changed, rate=options.rate, tell=tell, **how):
-        print(f"written to {path}")
+        say(f"written to {path}")
 
 
 def _print(title: str, rows: list[dict[str, Any]], as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from .text import Add, tell
+from .text import Add, say, tell
 
 
 def add(add_command: Add) -> None:
@@ -35,11 +35,11 @@ def _report(options: argparse.Namespace) -> None:
     from ..report import write_report
 
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
-    print(write_report(*given, tell, options.fresh))
+    say(write_report(*given, tell, options.fresh))
 
 
 def _gallery(options: argparse.Namespace) -> None:
     from ..gallery import write_gallery
 
     for path in write_gallery(options.out, options.only, options.seed, tell):
-        print(path)
+        say(path)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from .text import Add, pairs, tell
+from .text import Add, pairs, say, tell
 
 
 def add(add_command: Add) -> None:
@@ -41,13 +41,15 @@ def _sweep(options: argparse.Namespace) -> None:
     if options.out is not None and Path(options.out).resolve().is_relative_to(Path(options.store).resolve()):
         raise ValueError(f"`out` must be a file outside of `store`; got {options.out!r}.")
     out = None if options.out is None else files.output_file(options.out, "out", make_folder=True)
+    if out is not None:
+        files.another_file(out, settings)
     names = ("keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
     others = {name: getattr(options, name) for name in names}
     ds = sweep.run(options.name, grid, options.store, settings=settings, tell=tell, **others)
-    print(ds)
+    say(ds)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
     if failed:
         tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")
     if out is not None:
         files.write_dataset(out, ds.load())
-        print(f"written to {out}")
+        say(f"written to {out}")

@@ -1,12 +1,127 @@
-"""What commands print: tables for people, JSON for programs."""
+"""What commands print, all of it here: tables for people, JSON for programs, and how far a long run is."""
 
 import json
 import math
+import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 Add = Callable[..., Any]  # adds a command to the program and returns its parser
+
+_MOST = 1500  # characters of a complaint: a longer one holds what was given, and nobody reads it
+_SILENT = 2.0  # seconds after which a terminal shows that the program works
+_WIDE = 24  # characters that a column of sentences needs to be readable
+
+
+def printable(text: str) -> str:
+    r"""Return text with an escape for each character that a terminal would act on or cannot show.
+
+    Line feeds stay. Names of files may hold sequences that change a terminal's title or hide what follows.
+
+    Examples
+    --------
+    >>> print(printable("a\x1b[2J\u202eb é"))
+    a\u001b[2J\u202eb é
+    """
+    return "".join(c if c == "\n" or c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return f"\\u{ord(character):04x}" if ord(character) < 2**16 else json.dumps(character)[1:-1]
+
+
+def say(what: Any) -> None:
+    """Print to standard output."""
+    _put(sys.stdout, f"{printable(str(what))}\n")
+
+
+def tell(line: str) -> None:
+    """Say how far a run is, where it does not mix with its result."""
+    _put(sys.stderr, f"{printable(line)}\n")
+
+
+def complaint(line: str) -> str:
+    """Return an error as one line of a readable length."""
+    line = printable(" ".join(line.split()))
+    return line if len(line) <= _MOST else f"{line[: _MOST - 300]} ... {line[-290:]}"
+
+
+# --- A line that shows that the program works ---------------------------------------------------------------
+
+
+class _Line:
+    """The last line of a terminal while nothing else is printed: the command, its seconds, where it is."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.detail, self.last, self.visible, self.hushed = "", 0.0, False, False
+
+    def clear(self) -> None:
+        if self.visible:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+        self.visible, self.last = False, time.monotonic()
+
+    def show(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write("\r\033[K" + printable(text)[:width])
+        sys.stderr.flush()
+        self.visible = True
+
+
+_line = _Line()
+
+
+@contextmanager
+def ticking(command: str) -> Iterator[None]:
+    """Show the command and its seconds on a terminal while it has been silent for two seconds or more."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    start, ended = time.monotonic(), threading.Event()
+    _line.detail, _line.last, _line.hushed = "", start, False
+
+    def tick() -> None:
+        while not ended.wait(0.5):
+            now = time.monotonic()
+            with _line.lock:
+                if not _line.hushed and now - _line.last >= _SILENT:
+                    _line.show(f"{command}: {now - start:.0f} s{_line.detail and f', {_line.detail}'}")
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        _line.clear()
+
+
+def status(detail: str) -> None:
+    """Say where a long run is, for the line that shows that it works; a later call replaces an earlier."""
+    _line.detail = detail
+
+
+def hush() -> None:
+    """Leave the terminal to a command that draws a progress bar of its own."""
+    _line.hushed = True
+
+
+def _put(file: Any, text: str) -> None:
+    with _line.lock:
+        _line.clear()
+        file.write(text)
+        file.flush()
+
+
+# --- Numbers and tables -------------------------------------------------------------------------------------
 
 
 def number(value: Any) -> float | str | None:
@@ -34,31 +149,61 @@ def pairs(name: str, words: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def tell(line: str) -> None:
-    """Say how far a run is, where it does not mix with its result."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def print_json(value: Any) -> None:
     """Print as indented JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    say(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: bool = True
 ) -> None:
-    """Print rows of text under their headings, numbers to the right."""
+    """Print rows of text under their headings, numbers to the right.
+
+    Where a terminal is too narrow for the table, each row is a list of its own: a number is never broken.
+    """
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
-    # A file or pipe has no width; lines there are for other programs and must not be broken.
-    console = Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
-    table = Table(title=title, title_justify="left", show_lines=not right)
-    for column in columns:
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    # A file or pipe has no width, if the environment does not say one.
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = shutil.get_terminal_size().columns if known else 200
+    columns, rows = [*map(printable, columns)], [[*map(printable, row)] for row in rows]
+
+    def need(column: int) -> int:
+        cells = [row[column] for row in rows]
+        whole = max((cell_len(line) for cell in cells for line in cell.split("\n")), default=0)
+        word = max((cell_len(word) for cell in (columns[column], *cells) for word in cell.split()), default=0)
+        return max(word, min(whole, _WIDE))
+
+    if sum(need(k) + 3 for k in range(len(columns))) + 1 > width:
+        _put(sys.stdout, f"{printable(title)}\n{_records(columns, rows, width)}\n\n")
+        return
+    console = Console(width=width, markup=False, highlight=False)
+    table = Table(title=printable(title), title_justify="left", show_lines=not right)
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="right" if right else "left", overflow="fold", min_width=need(k))
     for row in rows:
         table.add_row(*row)
     # Printed by Python: rich ends the program by itself where the reader has gone.
     with console.capture() as captured:
         console.print(table)
-    print(captured.get(), end="")
+    _put(sys.stdout, captured.get())
+
+
+def _records(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> str:
+    """Return each row as lines of a name and what it has; long text goes on below itself."""
+    first = max(map(len, columns)) + 2
+
+    def entry(name: str, cell: str) -> str:
+        room = max(width - first, _WIDE)
+        lines = [
+            part
+            for line in cell.split("\n")
+            for part in textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False) or [""]
+        ]
+        return f"{name:{first}}" + f"\n{'':{first}}".join(lines)
+
+    return "\n".join(
+        "\n" + "\n".join(entry(*pair).rstrip() for pair in zip(columns, row, strict=True)) for row in rows
+    )

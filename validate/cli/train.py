@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from .text import Add, number, print_json, print_table
+from .text import Add, hush, number, print_json, print_table
 
 
 def add(add_command: Add) -> None:
@@ -63,6 +63,8 @@ def _train(options: argparse.Namespace) -> None:
     others = {"n_features", "n_hidden", "ratio", "p", "seeds", "out", "json", "command", "act"}
     given = {name: value for name, value in vars(options).items() if name not in others}
     talks = sys.stdout.isatty() and not options.json
+    if talks:
+        hush()
     results = training.train(options.n_features, n_hidden, p, seed, progress=talks, **given)
     files.write_dataset(out, results)
     best = solver.optimum(p, n_hidden / options.n_features).loss

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import read_arrays, write_arrays
+from ..files import named, read_arrays, write_arrays
 from .engine import Model
 
 FORMAT = "superposition training checkpoint 1"
@@ -45,13 +45,13 @@ def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Mode
         known, made_with = head["format"] == FORMAT, head["settings"]
     except (ValueError, KeyError, TypeError) as error:
         rule = "`checkpoint` must be a file written by this project, and whole"
-        raise ValueError(f"{rule}; got {str(path)!r} ({error}).") from error
+        raise ValueError(f"{rule}; got {named(path)} ({error}).") from error
     if not known:
-        raise ValueError(f"`checkpoint` must have the format {FORMAT!r}; got {str(path)!r}.")
+        raise ValueError(f"`checkpoint` must have the format {FORMAT!r}; got {named(path)}.")
     other = sorted(name for name in settings if made_with.get(name) != settings[name])
     if other:
         rule = "`checkpoint` must come from a run with the same settings"
-        raise ValueError(f"{rule}; got {str(path)!r}, which differs in {', '.join(other)}.")
+        raise ValueError(f"{rule}; got {named(path)}, which differs in {', '.join(other)}.")
     for i, (model, note) in enumerate(zip(models, head["models"], strict=True)):
         device = model.parameters.device
         for name in TENSORS:
