@@ -9,7 +9,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from .drawing import svg
 from .experiment import Figure, Shown, Topic
 from .laboratory import PACKAGES, PARTS, PHENOMENA, Lab, schedule, section, version
 
-__all__ = ["PAGE", "Part", "provenance", "render", "write_report", "write_topic"]
+__all__ = ["PAGE", "Part", "Report", "provenance", "render", "write_report", "write_topic"]
 
 LEDGER = "ledger"
 PAGE = "report.html"
@@ -44,6 +44,35 @@ class Part:
     files: Mapping[str, str]
     card: str = ""
     reused: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page that was written, and what failed on the way."""
+
+    page: Path
+    failed: tuple[str, ...] = ()
+    """Parts and checks that raised an error, with what it says, and claims of which a finding fails."""
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """What a task raised."""
+
+    text: str
+
+
+def _tried(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function returns, or what it raised: one part that fails must not take the others along.
+
+    A disk or memory that is full is raised, as nothing else would be finished either.
+    """
+    try:
+        return work(*arguments)
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        return _Failed(f"{type(error).__name__}: {error}")
 
 
 def _show(folder: Path, profile: str, seed: int, place: str, room: str, topic_name: str) -> Part:
@@ -71,7 +100,7 @@ def write_report(
     jobs: int | None = None,
     progress: Progress = lambda line: None,
     fresh: bool = False,
-) -> Path:
+) -> Report:
     """Run the comparisons and the ledger, and write the page with its data.
 
     Parameters
@@ -96,8 +125,8 @@ def write_report(
 
     Returns
     -------
-    Path
-        The page: ``report.html``, or ``report-….html`` with `only`.
+    Report
+        The page, ``report.html``, or ``report-….html`` with `only`; and what failed, which the page names.
 
     Raises
     ------
@@ -126,39 +155,48 @@ def write_report(
             for room, topic in topics
         ]
         works += [(f"claim {one.id}", claims.judge_or_recall, one.needs, (one.id,)) for one in ledger]
-        todo = schedule(lab, works)
+        todo = [
+            replace(task, work=_tried, arguments=(task.work, *task.arguments))
+            for task in schedule(lab, works)
+        ]
         clock = tasks.Clock(todo, progress)
         done: dict[str, Part] = {}
         rows: dict[str, claims.Checked] = {}
         spent: dict[str, float] = {}
+        failed: list[str] = []
 
         def reached(task: tasks.Task, found: Any, seconds: float) -> None:
             spent[task.name], said = seconds, f"{seconds:.1f} s"
-            if isinstance(found, Part):
+            if isinstance(found, _Failed):
+                said = f"failed: {' '.join(found.text.split())}"
+                failed.append(f"{task.name}: {found.text}")
+            elif isinstance(found, Part):
                 done[task.name] = found
                 said = "kept from an earlier run" if found.reused else said
             elif found is not None:
                 row = claims.Checked(claims.select([task.name.removeprefix("claim ")])[0], *found)
                 rows[row.claim.id] = row
                 said = f"{row.verdict} ({said})"
+                if row.verdict is claims.Verdict.UNSETTLED:
+                    failed.append(f"{task.name}: {row.verdict}")
             clock.finished(task, f"{task.name}: {said}")
 
         try:
             tasks.perform(todo, jobs, reached)
         finally:
             # Also after Ctrl-C or an error: what is finished can be read.
-            if done or rows:
+            if done or rows or failed:
                 shown = [name for name, work, *_ in works if work is _show]
-                missing = [name for name in shown if name not in done]
-                if len(rows) < len(ledger):
-                    missing.append(f"{len(ledger) - len(rows)} claims")
+                missing = [name for name in shown if name not in spent]
+                left = sum(f"claim {one.id}" not in spent for one in ledger)
+                missing += [f"{left} claims"] if left else []
                 finished = [done[name] for name in shown if name in done]
                 judged = [rows[one.id] for one in ledger if one.id in rows]
                 wall = clock.elapsed
                 facts = [*provenance(profile, seed, wall, jobs), *_schedule(todo, spent, wall, jobs)]
                 with files.recorded(folder):
-                    files.write_text(target, render(finished, judged, facts, missing))
-    return target
+                    files.write_text(target, render(finished, judged, facts, missing, failed))
+    return Report(target, tuple(failed))
 
 
 def _clear(folder: Path, everything: bool) -> None:
@@ -238,6 +276,7 @@ def render(
     ledger: Sequence[claims.Checked],
     facts: Sequence[tuple[str, str]],
     missing: Sequence[str] = (),
+    failed: Sequence[str] = (),
 ) -> str:
     """Return the page: what was found, a part for each section, the ledger, and how it was made.
 
@@ -250,8 +289,10 @@ def render(
         Name and value of what the page says about the run.
     missing : sequence of str, optional
         What a run that was stopped did not reach.
+    failed : sequence of str, optional
+        What failed, and how.
     """
-    body = [("What was found", _found(done, ledger, missing))]
+    body = [("What was found", _found(done, ledger, missing, failed))]
     judged = {row.claim.id: row for row in ledger}
     for room in dict.fromkeys(part.section for part in done):
         made = section(room)
@@ -266,7 +307,9 @@ def render(
     return page.page("superposition: theory against experiment", lead, body)
 
 
-def _found(done: Sequence[Part], ledger: Sequence[claims.Checked], missing: Sequence[str]) -> str:
+def _found(
+    done: Sequence[Part], ledger: Sequence[claims.Checked], missing: Sequence[str], failed: Sequence[str]
+) -> str:
     """Return the first screen: the results that matter with small pictures, and the count of verdicts."""
     judged = Counter(row.verdict for row in ledger)
     counts = {verdict: judged[verdict] for verdict in claims.Verdict if judged[verdict]}
@@ -276,6 +319,8 @@ def _found(done: Sequence[Part], ledger: Sequence[claims.Checked], missing: Sequ
         if missing
         else ""
     )
+    if failed:
+        stopped += f"<p class='warning'>Failed: {html.escape('; '.join(failed))}.</p>"
     cards = "".join(part.card for part in done)
     pairs = Counter((row.claim.source, row.verdict) for row in ledger)
     sources = dict.fromkeys(row.claim.source for row in ledger)

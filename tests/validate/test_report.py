@@ -258,7 +258,9 @@ def below(folder):
 
 
 def write(folder, **settings):
-    return report.write_report(folder, **{"jobs": 1, **settings})
+    made = report.write_report(folder, **{"jobs": 1, **settings})
+    assert made.failed == ()
+    return made.page
 
 
 def content(path):
@@ -290,6 +292,78 @@ def test_the_command_prints_where_the_page_is(small, tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.out.strip() == str(tmp_path / "report.html")
     assert "claim C9: holds" in captured.err
+
+
+def fail(monkeypatch, word):
+    """Let an experiment, a topic or a check of the toys raise an error; return what takes it back."""
+    if word == "C8":
+        judge = catalogue.judge
+
+        def judged(claim, lab):
+            return {}["a key"] if claim.id == word else judge(claim, lab)
+
+        monkeypatch.setattr(catalogue, "judge", judged)
+        return lambda: monkeypatch.setattr(catalogue, "judge", judge)
+    before = laboratory.section
+
+    def section(name):
+        whole = before(name)
+        if name != "one":
+            return whole
+        if word == "run":
+            return replace(whole, experiments={"losses": Experiment(lambda seed=0: {}["a key"])})
+        return replace(whole, topics=[replace(whole.topics[0], show=lambda ds: {}["a key"]), whole.topics[1]])
+
+    for module in (laboratory, report):
+        monkeypatch.setattr(module, "section", section)
+    return lambda: [monkeypatch.setattr(module, "section", before) for module in (laboratory, report)]
+
+
+@pytest.mark.parametrize(
+    ("word", "names", "rest"),
+    [
+        ("run", ["one.losses 0", "one: losses"], ["run two", "show two", "C8", "C9"]),
+        ("show", ["one: losses"], ["run one", "run two", "show two", "C8", "C9"]),
+        ("C8", ["claim C8"], ["run one", "run two", "show one", "show two", "C9"]),
+    ],
+)
+def test_what_fails_is_told_and_takes_nothing_else_along(
+    small, word, names, rest, tmp_path, capsys, monkeypatch
+):
+    made, _ = small
+    mend = fail(monkeypatch, word)
+    command = ["report", "--out", str(tmp_path), "--jobs", "1"]
+    assert cli.main(command) == 1
+    err = capsys.readouterr().err
+    assert made == rest
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    read(text)
+    assert "This run was stopped" not in text
+    for name in names:
+        assert f"failed: {name}: KeyError: 'a key'\n" in err
+        assert f"{name}: KeyError: &#x27;a key&#x27;" in text
+    mend()
+    made.clear()
+    assert cli.main(command) == 0
+    assert sorted(made) == sorted(set(EVERYTHING) - set(rest))
+    assert "Failed:" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_claim_of_which_a_finding_fails_is_a_negative_result(small, tmp_path, capsys, monkeypatch):
+    broken = claims.Evidence("", [claims.Finding("answer", "numeric", "x", 2.0, "<=", 1.0)])
+    monkeypatch.setattr(catalogue, "judge", lambda claim, lab: claims.Checked(claim, broken, 0.0))
+    assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1", "--only", "ledger"]) == 1
+    err = capsys.readouterr().err
+    assert "failed: claim C8: unsettled: a finding fails" in err
+
+
+def test_a_full_disk_ends_the_run(small, tmp_path, capsys, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "x")
+
+    monkeypatch.setattr(files, "write_dataset", full)
+    assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
+    assert "No space left on device" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", EVERYTHING)

@@ -31,11 +31,15 @@ def add(add_command: Add) -> None:
     option("--seed", type=int, default=0, help="seed of what is not stored (default: 0)")
 
 
-def _report(options: argparse.Namespace) -> None:
+def _report(options: argparse.Namespace) -> bool:
     from ..report import write_report
 
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
-    say(write_report(*given, tell, options.fresh))
+    made = write_report(*given, tell, options.fresh)
+    say(made.page)
+    for one in made.failed:
+        tell(f"failed: {' '.join(one.split())}")
+    return bool(made.failed)
 
 
 def _gallery(options: argparse.Namespace) -> None:
