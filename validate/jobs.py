@@ -75,9 +75,9 @@ def measured_rate(device: str = "auto", precision: str = "float32", captured: bo
 
 def make(
     chosen: Sequence[Job],
+    *,
     out: str | Path,
     changed: Mapping[str, Any] | None = None,
-    *,
     rate: float | None = None,
     device: str = "auto",
     precision: str = "float32",

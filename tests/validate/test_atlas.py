@@ -127,7 +127,9 @@ def test_searches_from_fresh_starts_find_nothing_better(count):
 
 
 def made(folder, **settings):
-    path = atlas.make(folder, **{"starts": 1, "problems": SMALL, "tell": lambda line: None, **settings})
+    path = atlas.make(
+        folder=folder, **{"starts": 1, "problems": SMALL, "tell": lambda line: None, **settings}
+    )
     return path.read_bytes(), (folder / "atlas.safetensors").read_bytes()
 
 
@@ -167,7 +169,7 @@ def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
         "import sys; from superposition.validate.atlas import grid, make\n"
         "if __name__ == '__main__':\n"
         "    some = [one for one in grid.GRID if one.name[:14] in ('n2-m1-p0.1-equ', 'n3-m1-p0.1-equ')]\n"
-        "    make(sys.argv[1], starts=1, jobs=2, problems=some)\n"
+        "    make(folder=sys.argv[1], starts=1, jobs=2, problems=some)\n"
     )
     file, folder = tmp_path / "run.py", tmp_path / "made"
     file.write_text(program, encoding="utf-8")
@@ -220,12 +222,12 @@ def test_exports_are_recognised_and_equal(layout, suffix, tmp_path):
             with pytest.raises(
                 ValueError, match=f"`layout` must be one (with biases|of free weights).*; got '{layout}'"
             ):
-                atlas.export(name, path, layout)
+                atlas.export(name, path=path, layout=layout)
         elif name == FREE and kind.W_out == kind.W_in:
             with pytest.raises(ValueError, match=f"`layout` must be one of free weights.*; got '{layout}'"):
-                atlas.export(name, path, layout)
+                atlas.export(name, path=path, layout=layout)
         else:
-            atlas.export(name, path, layout)
+            atlas.export(name, path=path, layout=layout)
             found, (model,) = audit.recognise(audit.state_of(path))
             assert found == layout
             for part in ("W_out", "W_in", "b"):
@@ -294,7 +296,7 @@ def test_exports_run_in_the_public_classes(tmp_path):
     for layout, make in public_classes(torch, 5, 2).items():
         for name in (TIED, FREE)[: 1 if layout == "Anthropic notebook" else 2]:
             one, path = atlas.load(name), tmp_path / "model.safetensors"
-            atlas.export(name, path, layout)
+            atlas.export(name, path=path, layout=layout)
             module = make().double()
             module.load_state_dict({k: torch.from_numpy(v) for k, v in load_file(path).items()}, strict=True)
             wanted = np.maximum(x.numpy() @ (one.W_out @ one.W_in).T + one.b, 0.0)
@@ -314,12 +316,15 @@ def test_exports_run_in_the_public_classes(tmp_path):
         (lambda: atlas.entries(p=2.0), "`p`.*got 2"),
         (lambda: atlas.names(importance="odd"), "`importance` must be one of 'equal', 'falling'; got 'odd'"),
         (lambda: atlas.names(tied="yes"), "`tied`.*got 'yes'"),
-        (lambda: atlas.export(TIED, "x.npz", "mine"), "`layout` must be one of .*; got 'mine'"),
-        (lambda: atlas.export(TIED, "x.pt"), r"`path` must end in .safetensors or .npz; got 'x.pt'"),
-        (lambda: atlas.export(TIED, "no/x.npz"), "`path` must be in a folder that is there; got 'no/x.npz'"),
-        (lambda: atlas.make("x", jobs=0), "`jobs`.*got 0"),
-        (lambda: atlas.make("x", starts=-1), "`starts`.*got -1"),
-        (lambda: atlas.make("x", seed=-1), "`seed`.*got -1"),
+        (lambda: atlas.export(TIED, path="x.npz", layout="mine"), "`layout` must be one of .*; got 'mine'"),
+        (lambda: atlas.export(TIED, path="x.pt"), r"`path` must end in .safetensors or .npz; got 'x.pt'"),
+        (
+            lambda: atlas.export(TIED, path="no/x.npz"),
+            "`path` must be in a folder that is there; got 'no/x.npz'",
+        ),
+        (lambda: atlas.make(folder="x", jobs=0), "`jobs`.*got 0"),
+        (lambda: atlas.make(folder="x", starts=-1), "`starts`.*got -1"),
+        (lambda: atlas.make(folder="x", seed=-1), "`seed`.*got -1"),
     ],
 )
 def test_bad_input(call, message, tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ def written(content):
 def pair(tmp_path):
     """Certify the antipodal pair, whose loss is p^2/3, at p = 1/10."""
     path = tmp_path / "pair.json"
-    certificates.certify(path, [[1], [-1]], [0, 0], "1/10", "1/299", wired=True)
+    certificates.certify([[1], [-1]], [0, 0], "1/10", "1/299", wired=True, path=path)
     content = json.loads(path.read_text())
     del content["sha256"]
     return path, content
@@ -150,28 +150,30 @@ def test_changes_with_the_right_checksum_are_judged_by_what_they_claim(pair):
 
 def test_what_the_checker_would_not_take_is_not_written(tmp_path):
     path = tmp_path / "x.json"
-    assert certificates.certify(path, [[1]], [0], "1/2") == 0  # a feature that is kept: the bound is above 0
+    assert (
+        certificates.certify([[1]], [0], "1/2", path=path) == 0
+    )  # a feature that is kept: the bound is above 0
     assert certificates.check(path).accepted
     path.unlink()
     with pytest.raises(ValueError, match="no short fraction"):
-        certificates.certify(path, [[1], [-1]], [0, 0], 1e-200)
+        certificates.certify([[1], [-1]], [0, 0], 1e-200, path=path)
     assert not list(tmp_path.iterdir())
 
 
 def test_two_entries_in_a_row_do_not_keep_the_wiring(tmp_path):
     with pytest.raises(ValueError, match="`W`"):
-        certificates.certify(tmp_path / "x.json", [[1, 1], [1, -1]], [0, 0], "1/10", 1, wired=True)
+        certificates.certify([[1, 1], [1, -1]], [0, 0], "1/10", 1, wired=True, path=tmp_path / "x.json")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_bound_that_is_wrong_by_1e_minus_9_is_not_provable(tmp_path):
     best = minimise(5, 2, 0.05, starts=4)
     path = tmp_path / "best.json"
-    value = certificates.certify(path, best.W, best.b, "1/20")
+    value = certificates.certify(best.W, best.b, "1/20", path=path)
     assert certificates.check(path).accepted
     assert float(value) == pytest.approx(5 * best.loss, rel=1e-6)  # the weights are rounded to 1e-4
     with pytest.raises(ValueError, match="`bound` must be above"):
-        certificates.certify(path, best.W, best.b, "1/20", value - Fraction(1, 10**9))
+        certificates.certify(best.W, best.b, "1/20", value - Fraction(1, 10**9), path=path)
     content = json.loads(path.read_text())
     del content["sha256"]
     content["statement"]["bound"] = str((value - Fraction(1, 10**9)).limit_denominator(10**20))
@@ -208,7 +210,7 @@ def test_a_checker_names_the_one_that_fits(checker, name, reason):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "m", "p"), [(2, 1, "3/5"), (4, 2, "1/3"), (7, 2, "1/50")])
 def test_the_conjecture_fails_at_sizes_that_are_not_stored(tmp_path, n, m, p):
-    certificates.wiring_certificate(tmp_path / "x.json", n, m, p)
+    certificates.wiring_certificate(n, m, p, path=tmp_path / "x.json")
     assert certificates.check(tmp_path / "x.json").accepted
 
 

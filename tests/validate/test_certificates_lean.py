@@ -40,7 +40,7 @@ def test_the_integers_are_the_exact_loss(path):
 def test_importances_penalties_and_features_without_weight(tmp_path):
     options = {"importance": ["1/2", 2, 1], "penalty": "1/7"}
     model = [["9/10"], ["-1"], [0]], ["1/5", "-1/10", "1/20"], "1/3"
-    loss = certify(tmp_path / "one.json", *model, "9/10", **options)
+    loss = certify(*model, "9/10", path=tmp_path / "one.json", **options)
     assert sides(lean_goal(tmp_path / "one.json")) == (loss, Fraction(9, 10))
 
 

@@ -150,7 +150,7 @@ def test_convexity_is_that_of_the_reduced_loss():
 
 
 def test_the_maker_makes_the_stored_certificate(tmp_path):
-    loss = certificates.pentagon_certificate(tmp_path / "again.json")
+    loss = certificates.pentagon_certificate(path=tmp_path / "again.json")
     low, high = (Fraction(x) for x in STATED["loss"])
     assert low < loss < high
     assert (tmp_path / "again.json").read_text() == STORED.read_text()

@@ -156,7 +156,7 @@ def stand_ins(monkeypatch, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
-    certificates.certify(tmp_path / "certificate.json", [[1]], [0], 0.5)
+    certificates.certify([[1]], [0], 0.5, path=tmp_path / "certificate.json")
     np.savez(tmp_path / "model.npz", W=np.ones((3, 2)), b=np.zeros(3))
 
 

@@ -1,10 +1,17 @@
 """What the code of the ledger and of the experiments must not do, read off its syntax."""
 
 import ast
+import contextlib
+import importlib
+import inspect
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
+
+from superposition import validate
+from superposition.validate import atlas, certificates, jobs, sweep
 
 ROOM = Path(__file__).parents[2] / "validate"
 CLAIMS = sorted(path.stem for path in (ROOM / "claims").glob("*.py"))
@@ -107,3 +114,89 @@ def test_what_is_allowed_is_no_fault(source):
 )
 def test_imports_of_statistics_are_found(source, count):
     assert len(imports_of_statistics(source)) == count
+
+
+# What reads or only keeps a path; `files` is the room of those that write, which the others call.
+READS = {
+    "certificates.make.check",
+    "certificates.lean.lean_goal",
+    "codes.runs.run_known",
+    "codes.symmetry.run_stored",
+    "rug.runs.run_reference",
+    "sweep.store.open",
+    "training.checkpoint.load",
+    "laboratory.Lab.__init__",
+    "report.Report.__init__",
+}
+# Called by the report alone, in a folder that it has claimed.
+INSIDE = {"claims.catalogue.judge_or_recall", "training.checkpoint.save"}
+
+
+def takers_of_paths():
+    """Yield each public function of validate that takes a path, and whether it takes it by position."""
+    for module in pkgutil.walk_packages(validate.__path__, f"{validate.__name__}."):
+        if module.name.endswith("__main__"):
+            continue
+        found = importlib.import_module(module.name)
+        for name in getattr(found, "__all__", [one for one in vars(found) if not one.startswith("_")]):
+            one = getattr(found, name)
+            if not str(getattr(one, "__module__", "")).startswith(validate.__name__):
+                continue
+            functions = {name: one} if inspect.isfunction(one) else {}
+            if inspect.isclass(one):
+                own = {key: part for key, part in vars(one).items() if inspect.isfunction(part)}
+                functions = {f"{name}.{k}": f for k, f in own.items() if k == "__init__" or k[0] != "_"}
+            for function in functions.values():
+                taken = [
+                    part
+                    for part in inspect.signature(function).parameters.values()
+                    if "Path" in str(part.annotation) and "Callable" not in str(part.annotation)
+                ]
+                if taken:
+                    place = function.__module__.removeprefix(f"{validate.__name__}.")
+                    yield (
+                        f"{place}.{function.__qualname__}",
+                        any(part.kind is not part.KEYWORD_ONLY for part in taken),
+                    )
+
+
+def test_functions_that_write_say_so_or_take_their_path_by_name():
+    """A bare word that is given by mistake must not become a file in the working folder."""
+    positional = {name for name, by_position in takers_of_paths() if by_position}
+    others = {name for name in positional if not name.startswith("files.") and "write" not in name}
+    assert others == READS | INSIDE
+
+
+@pytest.mark.parametrize("word", ["x", "a b", "x.json", "x.npz"])
+def test_what_reads_writes_nothing(word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in sorted(READS):
+        module, _, label = (
+            name.partition(".") if name.startswith(("laboratory", "report")) else name.rpartition(".")
+        )
+        found = importlib.import_module(f"{validate.__name__}.{module}")
+        label = label.removesuffix(".__init__")
+        path = Path(word)
+        arguments = {"load": (None, path, {}, []), "run_stored": (["x"], path)}.get(label, (path,))
+        with contextlib.suppress(ValueError, OSError, ImportError):
+            getattr(found, label)(*arguments)
+        assert list(tmp_path.iterdir()) == [], name
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: certificates.certify("x", [[1]], [0], 0.5),
+        lambda: certificates.wiring_certificate("x", 2, 1, 0.5),
+        lambda: certificates.pentagon_certificate("x"),
+        lambda: atlas.export("n2-m1-p0.1-equal-tied", "x.npz"),
+        lambda: atlas.make("x"),
+        lambda: jobs.make([], "x"),
+        lambda: sweep.run("theory.rug.sigma", {"p": [0.1]}, "x"),
+    ],
+)
+def test_a_word_in_the_place_of_a_path_becomes_no_file(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match=r"positional argument|keyword-only argument: 'path'"):
+        call()
+    assert list(tmp_path.iterdir()) == []

@@ -102,7 +102,7 @@ def test_a_job_is_made_once(tmp_path):
     pytest.importorskip("torch")
     chosen, lines = jobs.select(["rug_n8192_p0.05_r0.25"]), []
     (job,) = chosen
-    (path,) = jobs.make(chosen, tmp_path, SMALL, device="cpu", precision="bf16")
+    (path,) = jobs.make(chosen, out=tmp_path, changed=SMALL, device="cpu", precision="bf16")
     ds = read_dataset(path)
     assert json.loads(ds.attrs["settings"]) == job.settings | SMALL | {"precision": "bf16"}
     assert (ds.attrs["job"], ds.attrs["experiment"]) == (job.name, "training.grid")
@@ -111,13 +111,13 @@ def test_a_job_is_made_once(tmp_path):
     assert [one.name for one in tmp_path.glob("[!.]*")] == [path.name], "the checkpoint has gone"
     before = path.stat().st_mtime_ns
     same = {"device": "cpu", "precision": "bf16", "tell": lines.append}
-    assert jobs.make(chosen, tmp_path, SMALL, **same) == []
+    assert jobs.make(chosen, out=tmp_path, changed=SMALL, **same) == []
     assert lines == [f"{job.name}: there already"]
     with pytest.raises(ValueError, match=rf"`out` must be .*{job.name}.nc.* the same settings; got "):
-        jobs.make(chosen, tmp_path, SMALL, device="cpu")
+        jobs.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
     assert path.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match=r"`set` must be one of .*; got 'colour'"):
-        jobs.make(chosen, tmp_path, {"colour": 1})
+        jobs.make(chosen, out=tmp_path, changed={"colour": 1})
 
 
 def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
@@ -129,11 +129,11 @@ def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(run.engine, "evaluate", stopped)
     with pytest.raises(KeyboardInterrupt):
-        jobs.make(chosen, tmp_path, SMALL, device="cpu")
+        jobs.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
     assert [one.name for one in tmp_path.glob("[!.]*")] == ["rug_n128.checkpoint.npz"]
     monkeypatch.undo()
     monkeypatch.setattr(run.engine, "run_block", stopped)  # all steps are done
-    (path,) = jobs.make(chosen, tmp_path, SMALL, device="cpu")
+    (path,) = jobs.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
     assert list(tmp_path.glob("[!.]*")) == [path]
 
 

@@ -81,7 +81,7 @@ def _fresh():
 
 
 def swept(folder, work=toy, grid=GRID, **given):
-    return sweep.run(work, grid, folder, **{"jobs": 0, "batch": 3, **given}).load()
+    return sweep.run(work, grid, store=folder, **{"jobs": 0, "batch": 3, **given}).load()
 
 
 def content(folder):

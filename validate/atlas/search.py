@@ -108,8 +108,8 @@ def improve(problem: Problem, known: Found, others: Sequence[Found], seed: int, 
 
 
 def make(
-    folder: str | Path,
     *,
+    folder: str | Path,
     jobs: int = 1,
     starts: int = 8,
     seed: int = 0,
@@ -159,7 +159,7 @@ def make(
     >>> import tempfile
     >>> from superposition.validate.atlas import GRID
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     make(folder, starts=2, problems=GRID[:1], tell=lambda line: None).name
+    ...     make(folder=folder, starts=2, problems=GRID[:1], tell=lambda line: None).name
     'atlas.json'
     """
     jobs = arguments.integer("jobs", jobs, 1, 1024)

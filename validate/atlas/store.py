@@ -267,7 +267,7 @@ def load(name: str) -> Entry:
     return found[name]
 
 
-def export(name: str, path: str | Path, layout: str = "Anthropic notebook") -> None:
+def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -> None:
     """Write a solved model as the state dict of public code.
 
     Parameters
@@ -290,7 +290,7 @@ def export(name: str, path: str | Path, layout: str = "Anthropic notebook") -> N
     >>> import tempfile
     >>> from superposition.validate import audit
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     export("n5-m2-p0.1-equal-tied", f"{folder}/model.npz", "SAELens")
+    ...     export("n5-m2-p0.1-equal-tied", path=f"{folder}/model.npz", layout="SAELens")
     ...     audit.recognise(audit.state_of(f"{folder}/model.npz"))[0]
     'SAELens'
     """

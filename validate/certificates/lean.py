@@ -70,7 +70,7 @@ def lean_goal(path: str | Path) -> str:
     >>> import tempfile
     >>> from superposition.validate.certificates import certify
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     loss = certify(folder + "/pair.json", [[1], [-1]], [0, 0], "1/10", "1/299")
+    ...     loss = certify([[1], [-1]], [0, 0], "1/10", "1/299", path=folder + "/pair.json")
     ...     print(lean_goal(folder + "/pair.json").splitlines()[-1])
       < 1200 := by decide
     """

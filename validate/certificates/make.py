@@ -163,12 +163,12 @@ def exact_total(
 
 
 def certify(
-    path: str | Path,
     W: Any,
     b: Any,
     p: Any,
     bound: Any = None,
     *,
+    path: str | Path,
     importance: Sequence[Any] | None = None,
     penalty: Any = 0,
     wired: bool = False,
@@ -203,7 +203,7 @@ def certify(
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     loss = certify(folder + "/pair.json", [[1], [-1]], [0, 0], "1/10", "1/299")
+    ...     loss = certify([[1], [-1]], [0, 0], "1/10", "1/299", path=folder + "/pair.json")
     ...     check(folder + "/pair.json").accepted
     True
     """
@@ -258,7 +258,7 @@ def _rounded_up(value: Fraction) -> Fraction:
     return (value // step + 1) * step
 
 
-def wiring_certificate(path: str | Path, n_features: int, n_hidden: int, p: Any, *, rng: Any = 0) -> Fraction:
+def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
     """Write a certificate that the conjecture of problem MAIS-O49 is wrong at a size and a probability.
 
     Each feature may be wired to one hidden neuron. Conjectured is that keeping n_hidden features, or as many
@@ -293,4 +293,4 @@ def wiring_certificate(path: str | Path, n_features: int, n_hidden: int, p: Any,
         best = minimise(size, 1, float(chance), starts=30, rng=generator)
         W[at : at + size, k], b[at : at + size] = best.W[:, 0], best.b
         at += size
-    return certify(path, W, b, chance, WIRING, wired=True)
+    return certify(W, b, chance, WIRING, path=path, wired=True)

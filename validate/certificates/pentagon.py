@@ -17,7 +17,7 @@ REGION = [Fraction(49, 64), Fraction(7, 8), Fraction(39, 32), Fraction(165, 128)
 FINEST = Fraction(1, 512)  # side along u of boxes in there
 
 
-def pentagon_certificate(path: str | Path) -> float:
+def pentagon_certificate(*, path: str | Path) -> float:
     """Write the certificate that five features on two neurons are best a regular pentagon (problem MAIS-O42).
 
     One feature is on, any of the five alike, uniform on [0, 1]. The file holds ends of the one critical point
@@ -37,7 +37,7 @@ def pentagon_certificate(path: str | Path) -> float:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:  # some seconds, most of them for the check
-    ...     round(pentagon_certificate(folder + "/pentagon.json"), 10)
+    ...     round(pentagon_certificate(path=folder + "/pentagon.json"), 10)
     0.0158256271
     """
     angle = 2 * math.pi / 5

@@ -38,12 +38,12 @@ def _atlas(options: argparse.Namespace) -> None:
 
     if options.make is not None:
         given = {name: getattr(options, name) for name in ("jobs", "starts", "seed", "scheduler")}
-        say(atlas.make(options.make, tell=tell, **given))
+        say(atlas.make(folder=options.make, tell=tell, **given))
         return
     if options.out is not None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")
-        atlas.export(options.name, options.out, options.layout)
+        atlas.export(options.name, path=options.out, layout=options.layout)
         say(f"written to {options.out}")
         return
     wanted = {name: getattr(options, name) for name in FILTERS}

@@ -45,7 +45,7 @@ def _reference(options: argparse.Namespace) -> None:
         _print(f"jobs, and hours to expect of each at {rate:.3g} operations a second", rows, options.json)
         return
     changed = experiments.settings(pairs("set", options.set))
-    for path in jobs.make(chosen, options.out, changed, rate=options.rate, tell=tell, **how):
+    for path in jobs.make(chosen, out=options.out, changed=changed, rate=options.rate, tell=tell, **how):
         say(f"written to {path}")
 
 

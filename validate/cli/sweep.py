@@ -45,7 +45,7 @@ def _sweep(options: argparse.Namespace) -> None:
         files.another_file(out, settings)
     names = ("keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
     others = {name: getattr(options, name) for name in names}
-    ds = sweep.run(options.name, grid, options.store, settings=settings, tell=tell, **others)
+    ds = sweep.run(options.name, grid, store=options.store, settings=settings, tell=tell, **others)
     say(ds)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
     if failed:

@@ -20,8 +20,8 @@ _MOST = 32
 def run(
     work: Callable[..., Any] | str,
     grid: Mapping[str, Sequence[Any]],
-    store: str | Path,
     *,
+    store: str | Path,
     settings: Mapping[str, Any] | None = None,
     keep: Sequence[str] = (),
     together: str | None = None,
@@ -98,7 +98,7 @@ def run(
     >>> grid = {"p": [0.05, 0.2], "importance": [0.5, 1.0]}
     >>> given = {"starts": 50, "rng": 0}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ds = run("solvers.relu.pair_basins", grid, folder, settings=given, jobs=0).load()
+    ...     ds = run("solvers.relu.pair_basins", grid, store=folder, settings=given, jobs=0).load()
     >>> ds["fraction"].dims, ds["W"].sizes["W_0"]
     (('p', 'importance'), 50)
     """

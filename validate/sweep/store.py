@@ -292,7 +292,8 @@ def open(store: str | Path) -> xr.Dataset:
     >>> import tempfile
     >>> from superposition.validate import sweep
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = sweep.run("theory.rug.sigma", {"p": [0.01, 0.1], "ratio": [0.1, 0.5, 1]}, folder, jobs=0)
+    ...     grid = {"p": [0.01, 0.1], "ratio": [0.1, 0.5, 1]}
+    ...     _ = sweep.run("theory.rug.sigma", grid, store=folder, jobs=0)
     ...     ds = sweep.open(folder).load()
     >>> ds["value"].dims, bool((ds["point_state"] == 1).all())
     (('p', 'ratio'), True)
