@@ -16,7 +16,16 @@ from superposition.theory.rug.asymptotics import small_law
 from superposition.validate import claims, cli, laboratory, page, report
 from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge, run, select, verdict
 from superposition.validate.claims.cowsik_scaling import posterior_loss
-from superposition.validate.claims.ledger import ABOUT, allowed, claim, experiment, says, shown, symbolic
+from superposition.validate.claims.ledger import (
+    ABOUT,
+    allowed,
+    between,
+    claim,
+    experiment,
+    says,
+    shown,
+    symbolic,
+)
 from superposition.validate.statistics import Estimate, Family, mean
 
 
@@ -69,7 +78,7 @@ def test_a_number_that_breaks_the_print_is_a_counterexample():
 
 @pytest.mark.parametrize(
     ("argument", "value"),
-    [("about", "rumour"), ("kind", "guess"), ("relation", "~")],
+    [("about", "rumour"), ("kind", "guess"), ("relation", "~"), ("basis", "a hunch")],
 )
 def test_findings_take_only_the_known_words(argument, value):
     with pytest.raises(ValueError, match=f"`{argument}` must be one of .*; got '{value}'"):
@@ -165,8 +174,11 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
         return Evidence(
             "",
             [
-                shown("printed", "mean", found, ">", origin=stored),
-                replace(experiment("printed", "p-value", 0.4, ">", 0.01, origin=xr.Dataset()), alarm=0.01),
+                shown("printed", "mean", found, ">", origin=stored, basis="derived"),
+                replace(
+                    experiment("printed", "p-value", 0.4, ">", 0.01, origin=xr.Dataset(), basis="before"),
+                    alarm=0.01,
+                ),
                 symbolic("printed", "identity", 0),
             ],
         )
@@ -177,15 +189,30 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     several = experiment("printed", "least of all", 1.0, ">", 0.0, origin=(stored, xr.Dataset(), stored))
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
     assert [f["alarm_rate"] for f in record] == [1e-3, 0.01, None]
+    assert [f["limit_set"] for f in record] == ["derived", "before", "derived"]
     assert record[0]["resolution"] == pytest.approx((found.high - found.low) / 2)
     assert record[1]["resolution"] is None
     monkeypatch.setattr(claims, "select", lambda ids=None, source=None: (claim,))
     monkeypatch.setattr(claims, "run", lambda *_: (judge(claim, lab),))
     assert cli.main(["claims", "--evidence"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "(stored: runs.nc, 2026-01-02, cpu, alarm rate 0.001, resolves" in text
-    assert "(run now, alarm rate 0.01)" in text
-    assert "<td>stored: runs.nc, 2026-01-02, cpu</td><td>alarm rate 0.001" in page.ledger([judge(claim, lab)])
+    assert "(stored: runs.nc, 2026-01-02, cpu, limit derived, alarm rate 0.001, resolves" in text
+    assert "(run now, limit chosen before the data, alarm rate 0.01)" in text
+    told = "<td>stored: runs.nc, 2026-01-02, cpu</td><td>limit derived</td><td>alarm rate 0.001"
+    assert told in page.ledger([judge(claim, lab)])
+
+
+@pytest.mark.parametrize("judged", [shown, allowed])
+def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
+    found = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
+    for basis in ("derived", "rounding", "before"):
+        assert "alarm rate 0.001" in judged("printed", "mean", found, ">", 0.0, basis=basis).chance
+    late = judged("printed", "mean", found, ">", 0.0, basis="after")
+    assert late.alarm is None
+    assert "alarm" not in late.chance
+    assert late.limit_set == "limit chosen after a look at the data"
+    assert all(one.alarm is None for one in between(judged, "order", "", found, 0.0, 1.0, basis="after"))
+    assert replace(late, alarm=0.5).alarm is None
 
 
 def test_the_sentence_is_shown_with_the_findings_that_it_rests_on(lab):

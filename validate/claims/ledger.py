@@ -1,11 +1,11 @@
 """What a claim, its evidence and its verdict are. The verdict follows from the evidence alone.
 
 A check never says "true": it hands in findings, each of which is a computed number beside the limit that it
-must keep, with its origin and, where chance has a part, the confidence of the number and the false-alarm rate
-of the family of tests that it belongs to. A finding is about the statement as printed, about the corrected
-statement, about the order of magnitude where the print leaves a constant open, or the answer to a question.
-What is true instead is said in sentences, each of which names the findings that it rests on. `verdict` reads
-all findings, and one that fails always shows.
+must keep, with its origin and how the limit was set. Where chance has a part, it also has the confidence of
+the number and the false-alarm rate of the family of tests that it belongs to. A finding is about the
+statement as printed, about the corrected statement, about the order of magnitude where the print leaves a
+constant open, or the answer to a question. What is true instead is said in sentences, each of which names
+the findings that it rests on. `verdict` reads all findings, and one that fails always shows.
 """
 
 import inspect
@@ -30,6 +30,14 @@ ORIGINS = {
     "bound searched": "computed now",
     "numeric": "computed now",
     "experiment": "run now",
+}
+# How the limit of a finding was set.
+BASES = {
+    "derived": "derived",
+    "rounding": "error of the computation",
+    "before": "chosen before the data",
+    "after": "chosen after a look at the data",
+    "not stated": "not stated",
 }
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
@@ -78,12 +86,18 @@ class Finding:
         is true.
     resolution : float or None, optional
         How far the truth would have to be from the limit to be told from it: half the interval's width.
+    basis : {"derived", "rounding", "before", "after"}
+        How the limit was set. It follows from the statement or a proof (derived); it is the error of the
+        computation, such as that of two routes to one number (rounding); or it was chosen, before the data
+        existed (before) or not (after). "after" also where runs were added after a look at the result. An
+        alarm rate holds only of what was fixed before the data, so with "after" there is none.
 
     Examples
     --------
-    >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", 1e-15)
+    >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", 1e-15, basis="rounding")
     >>> found.passed, found.origin
     (True, 'computed now')
+    >>> Finding("printed", "experiment", "p-value", 0.2, ">=", 0.01, alarm=0.01, basis="after").alarm
     """
 
     about: str
@@ -95,15 +109,19 @@ class Finding:
     origin: str = ""
     alarm: float | None = None
     resolution: float | None = None
+    basis: str = "not stated"
 
     def __post_init__(self) -> None:
         choice("about", self.about, ABOUT)
         choice("kind", self.kind, tuple(ORIGINS))
         choice("relation", self.relation, tuple(RELATIONS))
+        choice("basis", self.basis, tuple(BASES))
         if math.isnan(self.limit):
             raise ValueError(f"`limit` must be a number; got {self.limit}.")
         if not self.origin:
             object.__setattr__(self, "origin", ORIGINS[self.kind])
+        if self.basis == "after":
+            object.__setattr__(self, "alarm", None)
 
     @property
     def passed(self) -> bool:
@@ -114,6 +132,11 @@ class Finding:
     def label(self) -> str:
         """How the finding is shown: a number that breaks the print is a counterexample to it."""
         return "counterexample" if self.about == "printed" and not self.passed else self.kind
+
+    @property
+    def limit_set(self) -> str:
+        """How the limit was set, in words."""
+        return f"limit {BASES[self.basis]}"
 
     @property
     def chance(self) -> str:
@@ -307,36 +330,59 @@ def symbolic(about: str, text: str, residual: Any) -> Finding:
     entries = [entry for entry in entries if sp.expand(entry) != 0]
     left = [entry for entry in map(sp.simplify, entries) if entry != 0]
     if not left:
-        return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", 0.0)
+        return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", 0.0, basis="derived")
     names = sorted({s for entry in left for s in entry.free_symbols}, key=str)
     # Distinct primes in the denominators: no accidental zero, and inside (0, 1) where probabilities live.
     point = {s: sp.Rational(1, sp.prime(k + 2)) for k, s in enumerate(names)}
     sizes = [abs(complex(entry.subs(point))) for entry in left]
-    return Finding(about, "symbolic", f"{text}; residual {left[0]}", max(*sizes, 5e-324), "==", 0.0)
+    value = max(*sizes, 5e-324)
+    return Finding(about, "symbolic", f"{text}; residual {left[0]}", value, "==", 0.0, basis="derived")
 
 
-def bound(about: str, text: str, value: float, relation: str, limit: float = 0.0) -> Finding:
-    """Return the finding of a search for a violation: the worst case met and its limit."""
-    return Finding(about, "bound searched", text, float(value), relation, float(limit))
+def bound(
+    about: str, text: str, value: float, relation: str, limit: float = 0.0, *, basis: str = "not stated"
+) -> Finding:
+    """Return the finding of a search for a violation: the worst case met and its limit.
+
+    `basis` says how the limit was set, here and below, as in `Finding`.
+    """
+    return Finding(about, "bound searched", text, float(value), relation, float(limit), basis=basis)
 
 
-def numeric(about: str, text: str, value: float, relation: str, limit: float) -> Finding:
+def numeric(
+    about: str, text: str, value: float, relation: str, limit: float, *, basis: str = "not stated"
+) -> Finding:
     """Return the finding of a computation; where two routes are compared, the limit is their error."""
-    return Finding(about, "numeric", text, float(value), relation, float(limit))
+    return Finding(about, "numeric", text, float(value), relation, float(limit), basis=basis)
 
 
 def experiment(
-    about: str, text: str, value: float, relation: str, limit: float, *, origin: Origin = ""
+    about: str,
+    text: str,
+    value: float,
+    relation: str,
+    limit: float,
+    *,
+    origin: Origin = "",
+    basis: str = "not stated",
 ) -> Finding:
     """Return the finding of an experiment in which chance has no part, such as a count.
 
     `origin` may be the dataset that it was read off, or several, here and below.
     """
-    return Finding(about, "experiment", text, float(value), relation, float(limit), _origin(origin))
+    where = _origin(origin)
+    return Finding(about, "experiment", text, float(value), relation, float(limit), where, basis=basis)
 
 
 def shown(
-    about: str, text: str, found: Found, relation: str, limit: float = 0.0, *, origin: Origin = ""
+    about: str,
+    text: str,
+    found: Found,
+    relation: str,
+    limit: float = 0.0,
+    *,
+    origin: Origin = "",
+    basis: str = "not stated",
 ) -> Finding:
     """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
 
@@ -348,11 +394,18 @@ def shown(
     >>> shown("corrected", "growth", rise, ">").passed, shown("corrected", "growth", rise, ">=", 0.5).passed
     (True, False)
     """
-    return _limited(about, text, found, relation, limit, origin, near=True)
+    return _limited(about, text, found, relation, limit, origin, basis, near=True)
 
 
 def allowed(
-    about: str, text: str, found: Found, relation: str, limit: float, *, origin: Origin = ""
+    about: str,
+    text: str,
+    found: Found,
+    relation: str,
+    limit: float,
+    *,
+    origin: Origin = "",
+    basis: str = "not stated",
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
 
@@ -362,7 +415,7 @@ def allowed(
     >>> [allowed("printed", "growth", rise, ">=", limit).passed for limit in (1.5, 2.0)]
     [True, False]
     """
-    return _limited(about, text, found, relation, limit, origin, near=False)
+    return _limited(about, text, found, relation, limit, origin, basis, near=False)
 
 
 def between(
@@ -372,9 +425,9 @@ def between(
     found: Found,
     low: float,
     high: float,
-    **origin: Origin,
+    **more: Any,
 ) -> list[Finding]:
-    """Return two findings by `shown` or `allowed`, for a limit on either side.
+    """Return two findings by `shown` or `allowed`, for a limit on either side; `more` is theirs.
 
     Examples
     --------
@@ -382,11 +435,19 @@ def between(
     >>> [found.passed for found in between(allowed, "printed", "growth", rise, 0.0, 0.3)]
     [True, False]
     """
-    return [judge(about, text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
+    return [judge(about, text, found, side, limit, **more) for side, limit in ((">=", low), ("<=", high))]
 
 
 def _limited(
-    about: str, text: str, found: Found, relation: str, limit: float, origin: Origin, *, near: bool
+    about: str,
+    text: str,
+    found: Found,
+    relation: str,
+    limit: float,
+    origin: Origin,
+    basis: str,
+    *,
+    near: bool,
 ) -> Finding:
     estimates = [found] if isinstance(found, Estimate) else list(found)
     choice("relation", relation, ("<=", "<", ">=", ">"))
@@ -398,7 +459,7 @@ def _limited(
     alarm = max((one.alarm for one in estimates if one.alarm is not None), default=None)
     half = max((one.high - one.low) / 2 for one in estimates)
     where = _origin(origin)
-    return Finding(about, "experiment", name, float(worst), relation, float(limit), where, alarm, half)
+    return Finding(about, "experiment", name, float(worst), relation, float(limit), where, alarm, half, basis)
 
 
 def _origin(origin: Origin) -> str:
@@ -421,7 +482,7 @@ def as_record(checked: Checked) -> dict[str, Any]:
     def finding(f: Finding) -> dict[str, Any]:
         told = {"about": f.about, "kind": f.label, "text": f.text, "value": float(f.value)}
         told |= {"relation": f.relation, "limit": float(f.limit), "passed": f.passed, "origin": f.origin}
-        told |= {"alarm_rate": f.alarm, "resolution": f.resolution}
+        told |= {"limit_set": f.basis, "alarm_rate": f.alarm, "resolution": f.resolution}
         return {name: plain(value) for name, value in told.items()}
 
     claim, evidence = checked.claim, checked.evidence

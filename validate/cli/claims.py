@@ -57,7 +57,7 @@ def _claims(options: argparse.Namespace) -> None:
             lines.append(row.evidence.text)
             lines.extend(
                 f"  [{'kept' if f.passed else 'broken'}] {f.about}, {f.label}: {f.text}: {f.value:.6g} "
-                f"{f.relation} {f.limit:g} ({', '.join(filter(None, (f.origin, f.chance)))})"
+                f"{f.relation} {f.limit:g} ({', '.join(filter(None, (f.origin, f.limit_set, f.chance)))})"
                 for f in row.evidence.findings
             )
         return "\n".join(lines)

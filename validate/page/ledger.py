@@ -67,13 +67,14 @@ def _row(row: Checked) -> str:
 
 def _finding(f: Finding) -> tuple[str | float, ...]:
     must, kept = f"{f.relation} {f.limit:.4g}", "yes" if f.passed else "no"
-    return f.about, f.label, f.text, float(f.value), must, kept, f.origin, f.chance
+    told = (f.origin, f.limit_set, f.chance)
+    return f.about, f.label, f.text, float(f.value), must, kept, *told
 
 
 def _evidence(row: Checked) -> str:
     parts = [paragraphs(row.evidence.text)]
     if row.evidence.findings:
-        columns = ["about", "kind", "computed", "value", "must be", "kept", "origin", "chance"]
+        columns = ["about", "kind", "computed", "value", "must be", "kept", "origin", "limit", "chance"]
         parts.append(table("", columns, map(_finding, row.evidence.findings)))
     if row.evidence.numbers:
         numbers = [(name, float(value)) for name, value in row.evidence.numbers.items()]
