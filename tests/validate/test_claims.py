@@ -18,10 +18,15 @@ from superposition.validate.claims import Claim, Evidence, Finding, Verdict, jud
 from superposition.validate.claims.cowsik_scaling import posterior_loss
 from superposition.validate.claims.ledger import (
     ABOUT,
+    Limit,
+    after,
     allowed,
+    before,
     between,
     claim,
+    derived,
     experiment,
+    rounding,
     says,
     shown,
     symbolic,
@@ -90,6 +95,13 @@ def test_a_limit_must_be_a_number():
         replace(kept("printed"), limit=np.nan)
 
 
+def test_a_limit_says_how_it_was_set():
+    assert Finding("printed", "numeric", "gap", 0.1, "<=", before(0.2)).basis == "before"
+    assert Finding("printed", "numeric", "gap", 0.1, "<=", 0.2).limit_set == "limit not stated"
+    with pytest.raises(ValueError, match=r"`basis` must be one of .*; got 'a hunch'"):
+        Limit(0.2, "a hunch")
+
+
 def test_rows_are_frozen():
     with pytest.raises(FrozenInstanceError):
         kept("printed").value = 0.0
@@ -154,16 +166,16 @@ def test_a_correction_shows_only_where_the_verdict_asks_for_it():
 
 def test_limits_decide_by_the_end_that_the_claim_needs():
     rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    assert [shown("order", "x", rise, ">", limit).passed for limit in (0.3, 0.5)] == [True, False]
-    assert [shown("order", "x", rise, "<=", limit).passed for limit in (1.5, 1.7)] == [False, True]
-    assert [allowed("order", "x", rise, ">=", limit).passed for limit in (1.5, 1.7)] == [True, False]
-    assert [allowed("order", "x", rise, "<", limit).passed for limit in (0.3, 0.5)] == [False, True]
-    worst = shown("order", "x", [rise, replace(rise, low=-1.0)], ">")
+    assert [shown("order", "x", rise, ">", derived(limit)).passed for limit in (0.3, 0.5)] == [True, False]
+    assert [shown("order", "x", rise, "<=", derived(limit)).passed for limit in (1.5, 1.7)] == [False, True]
+    assert [allowed("order", "x", rise, ">=", derived(limit)).passed for limit in (1.5, 1.7)] == [True, False]
+    assert [allowed("order", "x", rise, "<", derived(limit)).passed for limit in (0.3, 0.5)] == [False, True]
+    worst = shown("order", "x", [rise, replace(rise, low=-1.0)], ">", derived())
     assert (worst.value, worst.alarm, worst.resolution) == (-1.0, 1e-3, 1.3)
     nothing = replace(rise, low=np.nan)
-    assert not shown("order", "x", [nothing, rise], ">").passed
+    assert not shown("order", "x", [nothing, rise], ">", derived()).passed
     with pytest.raises(ValueError, match=r"`relation` must be one of .*; got '=='"):
-        shown("order", "x", rise, "==")
+        shown("order", "x", rise, "==", derived())
 
 
 def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
@@ -174,9 +186,9 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
         return Evidence(
             "",
             [
-                shown("printed", "mean", found, ">", origin=stored, basis="derived"),
+                shown("printed", "mean", found, ">", derived(), origin=stored),
                 replace(
-                    experiment("printed", "p-value", 0.4, ">", 0.01, origin=xr.Dataset(), basis="before"),
+                    experiment("printed", "p-value", 0.4, ">", before(0.01), origin=xr.Dataset()),
                     alarm=0.01,
                 ),
                 symbolic("printed", "identity", 0),
@@ -186,7 +198,9 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     claim = Claim("X1", "nobody2000", "1", "it grows", check)
     record = claims.as_record(judge(claim, lab))["evidence"]["findings"]
     assert [f["origin"] for f in record] == ["stored: runs.nc, 2026-01-02, cpu", "run now", "derived"]
-    several = experiment("printed", "least of all", 1.0, ">", 0.0, origin=(stored, xr.Dataset(), stored))
+    several = experiment(
+        "printed", "least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored)
+    )
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
     assert [f["alarm_rate"] for f in record] == [1e-3, 0.01, None]
     assert [f["limit_set"] for f in record] == ["derived", "before", "derived"]
@@ -205,13 +219,16 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
 @pytest.mark.parametrize("judged", [shown, allowed])
 def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
     found = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
-    for basis in ("derived", "rounding", "before"):
-        assert "alarm rate 0.001" in judged("printed", "mean", found, ">", 0.0, basis=basis).chance
-    late = judged("printed", "mean", found, ">", 0.0, basis="after")
+    for early in (derived, rounding, before):
+        assert "alarm rate 0.001" in judged("printed", "mean", found, ">", early(0.0)).chance
+    late = judged("printed", "mean", found, ">", after(0.0))
     assert late.alarm is None
     assert "alarm" not in late.chance
-    assert late.limit_set == "limit chosen after a look at the data"
-    assert all(one.alarm is None for one in between(judged, "order", "", found, 0.0, 1.0, basis="after"))
+    assert (late.basis, late.limit_set) == ("after", "limit chosen after a look at the data")
+    assert [one.basis for one in between(judged, "order", "", found, -after(1.0), before(1.0))] == [
+        "after",
+        "before",
+    ]
     assert replace(late, alarm=0.5).alarm is None
 
 

@@ -20,7 +20,21 @@ from ...theory import rug
 from ...theory.derivation import sp
 from ..codes.symmetry import above_copies, by_cell, change
 from ..statistics import Estimate, Family, mean
-from .ledger import Evidence, Finding, allowed, claim, evidence, experiment, numeric, says, shown, symbolic
+from .ledger import (
+    Evidence,
+    Finding,
+    after,
+    allowed,
+    claim,
+    derived,
+    evidence,
+    experiment,
+    numeric,
+    rounding,
+    says,
+    shown,
+    symbolic,
+)
 
 SOURCE = "cowsik2024"
 STOP, CONVERGED = ENDS = ("stopping rule", "converged")
@@ -33,11 +47,11 @@ Cell = tuple[float, float]
 Step = tuple[float, float, int, int]
 ALARM = 1e-2
 # "Essentially the same" and "vanishes" are given this much room.
-SAME = 0.1
-FAR = 0.75  # by this much and more pairs are below the rug
+SAME = after(0.1)
+FAR = after(0.75)  # by this much and more pairs are below the rug
 # A statistic falls if it is less than this many times as large at more features. For the Lyapunov ratio of
 # Gaussian rows that is 0.71 at twice the features.
-FALLS = 0.95
+FALLS = after(0.95)
 
 
 def _cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
@@ -96,7 +110,7 @@ class _Models:
         """Return the finding that no model of pairs has less: those at ratio 1/2 after the further phase."""
         at = self.cells[statistic].sel(end=CONVERGED, ratio=HALF, p=list(SIZES), n_features=list(TRAINED))
         text = f"smallest {text} of {int(at.count())} models at ratio {HALF}, {self.steps}"
-        return experiment("corrected", text, float(at.min()), ">=", limit, origin=self.origin)
+        return experiment("corrected", text, float(at.min()), ">=", after(limit), origin=self.origin)
 
     def falls(self, text: str, statistic: str) -> list[Finding]:
         """Return the findings, one for each end, that no doubling refutes that a statistic falls."""
@@ -131,7 +145,7 @@ def c26(quick: bool) -> Evidence:
     middle = drop_ratio(tiny[-1], 0.5) / tiny[-1] / np.log(1 / tiny[-1])
     # Corrections fall like 1/log(1/p), up to logarithms of it: the last two, extrapolated.
     limit = 2 * scaled[2] - scaled[1]
-    before = max(1 - float(optimum(p, p / 10).loss / rug.zero_ratio_loss(p)) for p in (*large, *tiny))
+    most = max(1 - float(optimum(p, p / 10).loss / rug.zero_ratio_loss(p)) for p in (*large, *tiny))
     around = max(max(value, 1 / value) for value in first)
     at_half = lost.subs(k, sp.sqrt(3) - 1) - sp.S.Half
     return evidence(
@@ -140,24 +154,30 @@ def c26(quick: bool) -> Evidence:
         "ReLU(u - k) then takes the share (1 - k)(2 + k)^2/4 off the loss at ratio 0: nothing above k = 1. "
         f"Where a twentieth is lost, r/(p log 1/p) is {_list(scaled, '.3f')} for p = {_list(tiny)}, which "
         f"tends to {limit:.3f} (derived: {start:.3f}).",
-        numeric("printed", "a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", 3),
-        numeric("printed", "the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", 3),
-        numeric("printed", "largest share lost at r = p/10, p = 1e-48 to 0.1", before, "<=", 0.05),
+        numeric(
+            "printed", "a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", after(3)
+        ),
+        numeric("printed", "the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", after(3)),
+        numeric("printed", "largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", after(0.05)),
         says(
             f"at p = {_list(large)} a twentieth of the loss is lost at r/p = {_list(first, '.2g')}, which "
             "rises without limit as p falls",
-            numeric("corrected", "r/p at p = 0.01 over that at 0.1", first[2] / first[0], ">", 1),
+            numeric("corrected", "r/p at p = 0.01 over that at 0.1", first[2] / first[0], ">", derived(1)),
         ),
         says(
             "as p -> 0 the drop starts at r = (2/3) p log(1/p)",
             symbolic("corrected", "share lost, less (1 - k)(2 + k)^2/4", 3 * slope**2 / square - lost),
             symbolic("corrected", "it starts from 0 at k = 1", lost.subs(k, 1)),
-            numeric("corrected", "r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", 0.01),
+            numeric(
+                "corrected", "r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", after(0.01)
+            ),
         ),
         says(
             "half of the loss is lost at (2 + sqrt 3)/3 p log(1/p)",
             symbolic("corrected", "share lost at k = sqrt 3 - 1, less 1/2", at_half),
-            numeric("corrected", "p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", 0.03),
+            numeric(
+                "corrected", "p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", after(0.03)
+            ),
         ),
     )
 
@@ -195,7 +215,9 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
             for relation, limit in (("<=", SAME), (">=", -SAME))
             for end, found in ((STOP, early), (steps, late))
         ),
-        experiment("printed", f"largest loss / affine optimum, {steps}", affine.max(), "<", 1, origin=ds),
+        experiment(
+            "printed", f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds
+        ),
         says(
             f"at the stopping rule they agree within a tenth at ratio {LOW} and p = {MIDDLE}, {COMMON} "
             f"({_list(same, '+.1%')})",
@@ -205,17 +227,17 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         says(
             f"models are below the rug at p = {RARE} ({rare.value:+.1%} at ratio {LOW}) and at ratios "
             f"{QUARTER} and {HALF}",
-            models.true(f"{name} there, stopping rule", below, "<", 0),
+            models.true(f"{name} there, stopping rule", below, "<", after(0)),
         ),
         says(
             f"after {steps} they are below it everywhere, at ratio {HALF} (pairs) by {FAR:.0%} and more",
-            models.true(f"{name}, {steps}, all cells", late, "<", 0),
+            models.true(f"{name}, {steps}, all cells", late, "<", after(0)),
             models.true(f"{name}, {steps}, ratio {HALF}", pairs, "<=", -FAR),
         ),
         says(
             f"at ratio {QUARTER} those of {LARGEST} features are then above copies of smaller ones, by "
             f"{_list(copies, '.1%')} for p = {_list(P)}, so not at the optimum",
-            models.true("best loss over copies of the best other, less 1", copies, ">", 0),
+            models.true("best loss over copies of the best other, less 1", copies, ">", after(0)),
         ),
     )
 
@@ -241,17 +263,19 @@ def c28(quick: bool, found: xr.Dataset, ds: xr.Dataset) -> Evidence:
         says(
             f"the diagonal is that of {steps} of further training at ratios {min(ratios):.1f} to "
             f"{max(ratios):.1f}, {a.min():.3f} to {a.max():.3f}",
-            experiment("order", f"{steps}: largest |diagonal - {scale}|", gap, "<=", error, origin=found),
+            experiment(
+                "order", f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found
+            ),
         ),
         says(
             f"the bias falls from {low:.2f} or more at the stopping rule to {high:.2f} or less, so that "
             f"{bias} is passed on the way",
-            experiment("order", "stopping rule: lowest bias", low, ">", -0.17, origin=found),
-            experiment("order", f"{steps}: highest bias", high, "<", -0.19, origin=found),
+            experiment("order", "stopping rule: lowest bias", low, ">", derived(-0.17), origin=found),
+            experiment("order", f"{steps}: highest bias", high, "<", derived(-0.19), origin=found),
         ),
         says(
             f"the rug's b is below {limit} where its a is {scale} +- {error}",
-            numeric("order", f"rug's highest b where a = {scale} +- {error}", highest, "<", limit),
+            numeric("order", f"rug's highest b where a = {scale} +- {error}", highest, "<", after(limit)),
         ),
     )
 
@@ -282,14 +306,14 @@ def c29(quick: bool, ds: xr.Dataset, pair: xr.Dataset) -> Evidence:
         says(
             f"in pairs (ratio 1/2) the optimum has the same spreads at every n_s: {_list(diagonal, '.2g')} "
             f"of the diagonal and {_list(bias, '.1g')} of the bias at p = {MIDDLE}, {COMMON}",
-            numeric("corrected", "pairs: gradient at the optimum", steepest.max(), "<=", 1e-12),
-            numeric("corrected", "pairs: smallest spread of the diagonal", diagonal.min(), ">=", 1e-3),
+            numeric("corrected", "pairs: gradient at the optimum", steepest.max(), "<=", rounding(1e-12)),
+            numeric("corrected", "pairs: smallest spread of the diagonal", diagonal.min(), ">=", after(1e-3)),
         ),
         says(
             f"after {steps} the bias's spread in pairs of {LARGEST} features is {_list(beside, '.0f')} "
             "times that, and rises with n_s: training is not finished there",
-            models.true(f"bias's spread over the optimum's, {steps}", beside, ">", 2),
-            models.true(f"its factors of doublings there, {steps}", rising, ">", 1),
+            models.true(f"bias's spread over the optimum's, {steps}", beside, ">", after(2)),
+            models.true(f"its factors of doublings there, {steps}", rising, ">", after(1)),
         ),
         says(
             f"at ratio {QUARTER} and the stopping rule the bias's spread falls, from {SMALLEST} features "
@@ -299,7 +323,7 @@ def c29(quick: bool, ds: xr.Dataset, pair: xr.Dataset) -> Evidence:
         says(
             f"the diagonal's is still {_list(dropped, '.2f')} at {LARGEST} features where features are "
             f"dropped (p = {COMMON}, ratio {LOW}, {steps})",
-            models.true("diagonal there", dropped, ">", 0.4),
+            models.true("diagonal there", dropped, ">", after(0.4)),
         ),
     )
 

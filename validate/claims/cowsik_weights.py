@@ -23,11 +23,24 @@ from ...theory.derivation import sp
 from ...theory.features import Features, SparseUniform, exclusive, synchronous
 from ...theory.unequal import priority_loss, priority_weights, repeated
 from ..statistics import Family, growth_power, jackknife, mean
-from .ledger import Evidence, Finding, bound, claim, evidence, numeric, says, shown, symbolic
+from .ledger import (
+    Evidence,
+    Finding,
+    after,
+    bound,
+    claim,
+    derived,
+    evidence,
+    numeric,
+    rounding,
+    says,
+    shown,
+    symbolic,
+)
 
 SOURCE = "cowsik2024"
 # A few hundred roundings of numbers of order n^2 / d <= 1e3.
-ROUNDING = 1e-10
+ROUNDING = rounding(1e-10)
 ALARM = 1e-3  # of a row
 P, RATIO = 0.1, 0.25  # of C32
 
@@ -117,7 +130,7 @@ def c6(quick: bool) -> Evidence:
         f"it end {descents:.1e} above it, and {len(_optimal_matrices())} matrices (n/d)P reach it within "
         f"{reached:.0e}.",
         *_identities(2),
-        numeric("printed", "relative residual of the identity, random W", identity, "<=", 1e-11),
+        numeric("printed", "relative residual of the identity, random W", identity, "<=", rounding(1e-11)),
         bound("printed", "smallest relative excess, random W", worst, ">=", -ROUNDING),
         bound("printed", "smallest relative excess after descent", descents, ">=", -ROUNDING),
         numeric("printed", "largest excess where equality is expected", reached, "<=", ROUNDING),
@@ -198,10 +211,10 @@ def c9(quick: bool) -> Evidence:
         "the second is Cauchy-Schwarz for at most n_d eigenvalues with the sum n_s. The smallest relative "
         f"gaps in the search are {schur:.2g} and {cauchy:.2g} ({complex_ones} of the matrices have complex "
         "eigenvalues).",
-        numeric("printed", "||W||^2 less both parts of U, relative", residual, "<=", 1e-12),
+        numeric("printed", "||W||^2 less both parts of U, relative", residual, "<=", rounding(1e-12)),
         # The eigenvalue that is zero is defective in rounding: errors of sqrt(eps) enter squared.
-        bound("printed", "smallest relative first gap", schur, ">=", -1e-12),
-        bound("printed", "smallest relative second gap", cauchy, ">=", -1e-12),
+        bound("printed", "smallest relative first gap", schur, ">=", rounding(-1e-12)),
+        bound("printed", "smallest relative second gap", cauchy, ">=", rounding(-1e-12)),
         numeric("printed", "both gaps for W = (n/d)P", reached, "<=", ROUNDING),
     )
 
@@ -224,7 +237,7 @@ def c10(quick: bool) -> Evidence:
         f"F with F F^T = W has F^T F = (n_s/n_d) I: exactly for all {len(rows)} rugs of size 8 and rank 3, "
         f"within {frame:.0e} for all matrices tried. The reason given, (Tr F^T F)^2 = n_d Tr (F^T F)^2, "
         f"holds within {potential:.0e}.",
-        numeric("printed", "n_d (F^T F - (n_s/n_d) I) in integers, all rugs", exact, "==", 0.0),
+        numeric("printed", "n_d (F^T F - (n_s/n_d) I) in integers, all rugs", exact, "==", derived(0)),
         symbolic("printed", "pentagon: F^T F - (5/2) I", five.T * five - sp.Rational(5, 2) * sp.eye(2)),
         numeric("printed", "largest entry of F^T F - (n_s/n_d) I", frame, "<=", ROUNDING),
         numeric("printed", "largest |(Tr F^T F)^2 - n_d Tr (F^T F)^2|", potential, "<=", ROUNDING),
@@ -245,15 +258,17 @@ def c11(quick: bool) -> Evidence:
     return evidence(
         f"For n = {sizes[0]} to {sizes[-1]}: with XOR H H^T - n I has entries of size up to {by_xor}; with "
         f"AND H H^T = n I exactly, and the largest rank is {full}.",
-        numeric("printed", "largest |H H^T - n I| with XOR", by_xor, "==", 0),
+        numeric("printed", "largest |H H^T - n I| with XOR", by_xor, "==", derived(0)),
         says(
             "H_ij = parity(bin(i) AND bin(j))",
-            numeric("corrected", "largest |H H^T - n I| with AND", by_and, "==", 0),
-            numeric("corrected", "largest difference from Sylvester's matrix (SciPy)", library, "==", 0),
+            numeric("corrected", "largest |H H^T - n I| with AND", by_and, "==", derived(0)),
+            numeric(
+                "corrected", "largest difference from Sylvester's matrix (SciPy)", library, "==", derived(0)
+            ),
         ),
         says(
             f"the parity of XOR is parity(i) parity(j), a matrix of rank {rank}",
-            numeric("corrected", "largest rank with XOR", rank, "==", 1),
+            numeric("corrected", "largest rank with XOR", rank, "==", derived(1)),
         ),
     )
 
@@ -273,7 +288,7 @@ def c12(quick: bool) -> Evidence:
         found.append([np.abs(gap).max() for gap in gaps])
     projector, diagonal, corrected = np.max(found, axis=0)
     n, d = sizes[np.argmax(found, axis=0)[0]]
-    unit = ("n_d |R_ii - 1| in integers", diagonal, "==", 0)
+    unit = ("n_d |R_ii - 1| in integers", diagonal, "==", derived(0))
     return evidence(
         f"The diagonal is 1 exactly. R^2 - R has entries up to {projector:.4g} (at n_s/n_d = {n / d:g}), "
         "while n_d^2 (R^2 - (n_s/n_d) R) vanishes in integers.",
@@ -282,7 +297,7 @@ def c12(quick: bool) -> Evidence:
         says(
             "R has unit diagonal, and (n_d/n_s) R is a projector: R^2 = (n_s/n_d) R",
             numeric("corrected", *unit),
-            numeric("corrected", "n_d^2 |R^2 - (n_s/n_d) R| in integers", corrected, "==", 0),
+            numeric("corrected", "n_d^2 |R^2 - (n_s/n_d) R| in integers", corrected, "==", derived(0)),
         ),
     )
 
@@ -328,8 +343,8 @@ def c13(quick: bool) -> Evidence:
         numeric("printed", "excess over the bound of Eq. 6", abs(excess(full, 16)), "<=", ROUNDING),
         numeric("printed", "spread over rows of diagonal, sum, squares", spread, "<=", ROUNDING),
         # The expected power is -1/2; a ratio that does not fall has power 0.
-        shown("printed", "power of n_s with which the Lyapunov ratio goes", slope, "<=", -0.4),
-        shown("printed", "mean Lyapunov ratio over its bound", beside, "<=", 1.0),
+        shown("printed", "power of n_s with which the Lyapunov ratio goes", slope, "<=", after(-0.4)),
+        shown("printed", "mean Lyapunov ratio over its bound", beside, "<=", derived(1)),
         numbers={
             "sqrt(n_s) Lambda at the largest size": ratio[:, -1].mean() * np.sqrt(sizes[-1]),
             "sqrt(8/pi)": np.sqrt(8 / np.pi),
@@ -406,25 +421,37 @@ def c32(quick: bool) -> Evidence:
             f"a sparse graph changes it by a share that falls as n_s^({slope.value:.2f})",
             numeric("answer", "variance on a sparse graph less the formula", variance, "<=", ROUNDING),
             # A weight of a neighbour goes with the power -1/2; an effect that stays has power 0.
-            shown("answer", "power of n_s in the mean |L/L_independent - 1|", slope, "<=", -0.25),
+            shown("answer", "power of n_s in the mean |L/L_independent - 1|", slope, "<=", after(-0.25)),
         ),
         says(
             f"other weights do better: for neighbours that are on together one shared direction for each "
             f"pair has {pair:.2f} of the rug's loss, two pairs at opposite ends of one have {opposite:.2f}; "
             f"for neighbours that exclude each other opposite ends of one direction have {apart:.2f}",
-            numeric("answer", "best code of pairs on together / rug, in the limit", pair, "<=", 0.7),
-            numeric("answer", "exact loss of its matrix, 256 features / rug", made, "<=", 0.7),
-            numeric("answer", "two pairs at opposite ends, exact / rug", opposite, "<=", 0.4),
-            numeric("answer", "best code of exclusive pairs / rug, in the limit", apart, "<=", 0.8),
+            numeric("answer", "best code of pairs on together / rug, in the limit", pair, "<=", after(0.7)),
+            numeric("answer", "exact loss of its matrix, 256 features / rug", made, "<=", after(0.7)),
+            numeric("answer", "two pairs at opposite ends, exact / rug", opposite, "<=", after(0.4)),
+            numeric("answer", "best code of exclusive pairs / rug, in the limit", apart, "<=", after(0.8)),
         ),
         says(
             "better still are planes of eight features whose encodings differ in length by orders of "
             "magnitude, so that the first one that is on silences the others; either kind of edge helps: "
             f"{first:.2f} of the rug's loss for neighbours that are on together, {other:.2f} for those "
             f"that exclude each other, {alone:.2f} without edges",
-            numeric("answer", "planes, on together / two pairs at opposite ends", first / opposite, "<", 1),
-            numeric("answer", "planes, on together / without edges", first / alone, "<=", 0.9),
-            numeric("answer", "planes, exclusive / without edges", other / alone, "<=", 0.9),
-            numeric("answer", "exact loss of weights for on together / the limit", built / first, "<=", 1.05),
+            numeric(
+                "answer",
+                "planes, on together / two pairs at opposite ends",
+                first / opposite,
+                "<",
+                derived(1),
+            ),
+            numeric("answer", "planes, on together / without edges", first / alone, "<=", after(0.9)),
+            numeric("answer", "planes, exclusive / without edges", other / alone, "<=", after(0.9)),
+            numeric(
+                "answer",
+                "exact loss of weights for on together / the limit",
+                built / first,
+                "<=",
+                after(1.05),
+            ),
         ),
     )

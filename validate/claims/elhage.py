@@ -9,7 +9,7 @@ from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import SparseUniform
 from ...theory.relu import thomson_energy
-from .ledger import Evidence, bound, claim, evidence, numeric, says, symbolic
+from .ledger import Evidence, after, bound, claim, derived, evidence, numeric, rounding, says, symbolic
 
 SOURCE = "elhage2022"
 LINEAR, OUTPUT = "linear", "ReLU output model"  # the sections
@@ -83,9 +83,15 @@ def e2(quick: bool) -> Evidence:
         "= D^-1/2 P D^1/2 with D = diag(I) and P the projection on the leading eigenvectors of D^1/2 E xx' "
         "D^1/2, and mixing gains: two features that are always on, one neuron, w = (1, 1)/2^1/2, have the "
         f"loss {2 * both:.4f} (sum over features), where one kept whole has {2 * uncentred.dedicated:.4f}.",
-        numeric("printed", "largest gain of mixing, best bias, random importance", gain, "<=", 1e-13),
-        bound("printed", "least loss of random W less that of the best features", worst, ">=", -1e-13),
-        numeric("printed", "equal importance, turned by 3 angles: gain", kept - min(turned), "<=", 1e-14),
+        numeric(
+            "printed", "largest gain of mixing, best bias, random importance", gain, "<=", rounding(1e-13)
+        ),
+        bound(
+            "printed", "least loss of random W less that of the best features", worst, ">=", rounding(-1e-13)
+        ),
+        numeric(
+            "printed", "equal importance, turned by 3 angles: gain", kept - min(turned), "<=", rounding(1e-14)
+        ),
     )
 
 
@@ -106,7 +112,9 @@ def e3(quick: bool) -> Evidence:
     second = odds**2 * lifted.classes[2] / lifted.classes[0]
     # In both laws the next order is a further factor p times a ratio of classes.
     near = [
-        numeric("corrected", f"{text}: |share over its first order - 1|, S = 1 - 1e-6", off, "<=", 1e-4)
+        numeric(
+            "corrected", f"{text}: |share over its first order - 1|, S = 1 - 1e-6", off, "<=", after(1e-4)
+        )
         for text, off in (
             ("pentagon without bias, (1-S) L_2/(S L_1)", abs(shares[0] / first - 1)),
             ("pentagon with the bias 0.1, (1-S)^2 L_2/(S^2 L_0)", abs(shares[2] / second - 1)),
@@ -119,9 +127,9 @@ def e3(quick: bool) -> Evidence:
         f"{shares[0]:.3g} of the loss of a pentagon in two dimensions (L_0 = 0), {shares[2]:.3g} with the "
         f"bias 0.1 (L_0 = {lifted.classes[0]:.3g}), and {shares[1]:g} of that of an antipodal pair, whose "
         "L_0 and L_1 vanish.",
-        numeric("printed", text, gap, "<=", 1e-10),
-        numeric("printed", in_pair, shares[1], "<", 0.5),
-        says("the expansion is exact", numeric("corrected", text, gap, "<=", 1e-10)),
+        numeric("printed", text, gap, "<=", rounding(1e-10)),
+        numeric("printed", in_pair, shares[1], "<", derived(0.5)),
+        says("the expansion is exact", numeric("corrected", text, gap, "<=", rounding(1e-10))),
         says(
             "at fixed weights the share of L_2 and above is, to first order, (1-S)^2 L_2/(S^2 L_0) if L_0 > "
             "0, and (1-S) L_2/(S L_1) if L_0 = 0 and L_1 > 0",
@@ -129,7 +137,7 @@ def e3(quick: bool) -> Evidence:
         ),
         says(
             "where both vanish, as for antipodal pairs, it is the whole loss at every S",
-            numeric("corrected", in_pair, shares[1], ">=", 1 - 1e-12),
+            numeric("corrected", in_pair, shares[1], ">=", rounding(1 - 1e-12)),
         ),
     )
 
@@ -144,10 +152,12 @@ def e4(quick: bool) -> Evidence:
     return evidence(
         f"At x = 0 the output is ReLU(b). For b = {b.tolist()} and importances {importance.tolist()} the "
         f"loss is {loss:g}; without importances {printed:g}. A negative bias costs nothing here.",
-        numeric("printed", "|L_0 - print|, importances 1, 2, 1/4", abs(loss - printed), "<=", 1e-15),
+        numeric(
+            "printed", "|L_0 - print|, importances 1, 2, 1/4", abs(loss - printed), "<=", rounding(1e-15)
+        ),
         says(
             "L_0 = sum_i I_i ReLU(b_i)^2: the importance is missing, though L_1 has it",
-            numeric("corrected", "|L_0 - sum I ReLU(b)^2|", abs(ours - loss), "<=", 1e-15),
+            numeric("corrected", "|L_0 - sum I ReLU(b)^2|", abs(ours - loss), "<=", rounding(1e-15)),
         ),
     )
 
@@ -177,16 +187,18 @@ def e5(quick: bool) -> Evidence:
     for W, b, importance in random_models(10 if quick else 60, 5):
         exact = relu.class_loss(W, b, 1, importance)
         gap = max(gap, abs(exact - printed_first_class(W, b, importance)) / (1 + exact))
-    derived = relu.derive_class_loss(1)
-    off, own = derived.expression
-    closed = float(own.subs(dict(zip(derived.symbols, (-0.25, 0.75), strict=True))))
+    found = relu.derive_class_loss(1)
+    off, own = found.expression
+    closed = float(own.subs(dict(zip(found.symbols, (-0.25, 0.75), strict=True))))
     off_kernel = abs(1 / 3 - closed - float(relu.feature_benefit(0.75, -0.25)))
     return evidence(
         "The integrals as printed are the loss on inputs with one feature on, summed over features. They "
         f"have closed forms: {off} for interference, and 1/3 less the feature benefit, for example "
         f"{closed:.6g} at |W_i|^2 = 3/4 and b = -1/4.",
-        numeric("printed", "gap between closed form and quadrature, 1 + L_1 as unit", gap, "<=", 1e-10),
-        numeric("printed", "gap between derivation and kernel", off_kernel, "<=", 1e-15),
+        numeric(
+            "printed", "gap between closed form and quadrature, 1 + L_1 as unit", gap, "<=", rounding(1e-10)
+        ),
+        numeric("printed", "gap between derivation and kernel", off_kernel, "<=", rounding(1e-15)),
     )
 
 
@@ -213,7 +225,9 @@ def e6(quick: bool) -> Evidence:
         f"the source does not call it one: without bias it is 3 L_1 (to {free:.1e}), with biases it was "
         f"{min(ratios):.3g} to {max(ratios):.3g} times 3 L_1 for random models. A pentagon of |W_i|^2 = "
         f"{1 / (1 - mu):.4g} with b = {c:.4g} has the loss {corner:.1g} at x_i = 1, and L_1 = {first:.4g}.",
-        numeric("printed", "largest relative gap of the print from the model's errors", gap, "<=", 1e-12),
+        numeric(
+            "printed", "largest relative gap of the print from the model's errors", gap, "<=", rounding(1e-12)
+        ),
     )
 
 
@@ -239,9 +253,11 @@ def e7(quick: bool) -> Evidence:
         "its minimum. This needs x >= 0: at x = -1, z = 1 ReLU loses 1. Negative interference is free with "
         f"one feature on; with two on an overlap -c costs the own output c^2/3 - c^3/6, up to {two:.4g}.",
         symbolic("printed", "gain of ReLU less z (z + 2 x)", gain - z * (z + 2 * x)),
-        numeric("printed", "interference of negative overlaps, b <= 0", free, "==", 0),
+        numeric("printed", "interference of negative overlaps, b <= 0", free, "==", derived(0)),
         # Both losses carry rounding of 1e-13 or so.
-        bound("printed", "largest loss of ReLU over the linear output's, less 1", worse, "<=", 1e-10),
+        bound(
+            "printed", "largest loss of ReLU over the linear output's, less 1", worse, "<=", rounding(1e-10)
+        ),
     )
 
 
@@ -257,8 +273,8 @@ def e8(quick: bool) -> Evidence:
         W[kept:] = 0
         energy = thomson_energy(W[:kept])
         gap = max(gap, abs(relu.class_loss(W, 0.0, 1) - (energy + n - kept) / 3))
-    derived = relu.derive_sphere_losses()
-    (own, dropped, overlap, _), (_, c) = derived.expression, derived.symbols
+    found = relu.derive_sphere_losses()
+    (own, dropped, overlap, _), (_, c) = found.expression, found.symbols
     energy = thomson_energy(PENTAGON)
     lengths = float(relu.common_norm_loss(5, energy))
     silent = float(relu.code_loss(5, np.cos(2 * np.pi / 5)))
@@ -271,15 +287,15 @@ def e8(quick: bool) -> Evidence:
         symbolic("printed", "own loss at norm 1", own),
         symbolic("printed", "own loss at norm 0, less 1/3", dropped - sp.Rational(1, 3)),
         symbolic("printed", "interference less c^2/3", overlap - c**2 / 3),
-        numeric("printed", "largest |L_1 - (E + dropped)/3|", gap, "<=", 1e-12),
+        numeric("printed", "largest |L_1 - (E + dropped)/3|", gap, "<=", rounding(1e-12)),
     )
 
 
 @claim("E9", SOURCE, OUTPUT)
 def e9(quick: bool) -> Evidence:
     """a negative bias turns small positive interference into free interference"""
-    derived = relu.derive_bias_trade_off()
-    (own, left, own_slope, left_slope, _), (t, c, m) = derived.expression, derived.symbols
+    found = relu.derive_bias_trade_off()
+    (own, left, own_slope, left_slope, _), (t, c, m) = found.expression, found.symbols
     own_cost = sp.expand(own.subs(m, 1))
     overlaps = np.linspace(0.01, 0.3, 30)
     free = float(np.max(relu.interference(overlaps, -overlaps)))
@@ -292,9 +308,9 @@ def e9(quick: bool) -> Evidence:
         f"1 pays {own_cost} for it, of second order, while the gain is of first order: dL_1/db_j at b = 0 "
         "and unit norms is the sum of the positive overlaps of j, so the best bias is negative as soon as "
         f"there is one (pentagon: {slope:.4g} over all outputs).",
-        numeric("printed", "interference of overlaps c at the bias -c", free, "==", 0),
+        numeric("printed", "interference of overlaps c at the bias -c", free, "==", derived(0)),
         symbolic("printed", "interference of c > t less (c - t)^3/(3 c)", left - (c - t) ** 3 / (3 * c)),
-        numeric("printed", "largest |share left - (1 - t/c)^3|", partly, "<=", 1e-12),
+        numeric("printed", "largest |share left - (1 - t/c)^3|", partly, "<=", rounding(1e-12)),
         symbolic("printed", "cost to the own output at first order", own_slope),
         symbolic("printed", "gain at first order, plus c", left_slope + c),
     )

@@ -12,7 +12,20 @@ from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.sparsification import derive
 from ..statistics import Family, jackknife, mean
-from .ledger import Evidence, allowed, between, bound, claim, evidence, numeric, says, symbolic
+from .ledger import (
+    Evidence,
+    after,
+    allowed,
+    between,
+    bound,
+    claim,
+    derived,
+    evidence,
+    numeric,
+    rounding,
+    says,
+    symbolic,
+)
 
 SOURCE = "lecomte2024"
 SEED = 2024
@@ -54,7 +67,9 @@ def l4(quick: bool) -> Evidence:
         "normal form dW/dt = F - lambda sign.",
         symbolic("printed", "normal form less the rescaled flow", rescaled),
         # The integration is good to about 100 times its rtol.
-        numeric("printed", "largest relative difference of three weights, integrated", gap, "<=", 1e-10),
+        numeric(
+            "printed", "largest relative difference of three weights, integrated", gap, "<=", rounding(1e-10)
+        ),
     )
 
 
@@ -90,7 +105,7 @@ def l6(quick: bool) -> Evidence:
         gap = float(np.abs(lam * result.l1_norm / squares / (1 - squares) - 1).max())
         # What is neglected is (relative variance) lambda |W|_1 / 2 of it, and |W|_1 < sqrt(m).
         text = f"largest relative gap from t = 15 on, m = {m}, lambda sqrt(m) = {scaled:g}"
-        findings.append(numeric("printed", text, gap, "<=", scaled))
+        findings.append(numeric("printed", text, gap, "<=", derived(scaled)))
     return evidence(
         "The balance omits (d|W|^2/dt)/(2|W|^2), exactly. Once the first length is forgotten (at rate 2) "
         "that is half the relative variance times lambda |W|_1 of the whole, and goes to 0 with lambda "
@@ -140,14 +155,14 @@ def l7(quick: bool) -> Evidence:
         says(
             f"the three orders are right: with constants 1 the true curve is {first:.2f} times the pieces at "
             f"the first corner, {second:.2f} times at the second",
-            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.5),
-            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 2.0),
+            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", after(0.5)),
+            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", after(2.0)),
         ),
         says(
             "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi), then 1 (up to "
             "logarithms)",
-            numeric("order", "||W|_1/sqrt(m) at the beginning - sqrt(2/pi)|", off, "<=", 1e-12),
-            numeric("order", "| |W|_1 lambda t - 1| deep in the middle", deep, "<=", 4 / DEEP**2),
+            numeric("order", "||W|_1/sqrt(m) at the beginning - sqrt(2/pi)|", off, "<=", rounding(1e-12)),
+            numeric("order", "| |W|_1 lambda t - 1| deep in the middle", deep, "<=", after(4 / DEEP**2)),
         ),
     )
 
@@ -180,26 +195,30 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
         "from 0 to m' - 1 (L13).",
         says(
             "m' = (1 + relative variance) |W_i|_1^2 at |W_i| = 1",
-            numeric("order", "largest |m'/|W|_1^2 - 1 - relative variance|, |W| = 1", gap, "<=", 1e-12),
+            numeric(
+                "order", "largest |m'/|W|_1^2 - 1 - relative variance|, |W| = 1", gap, "<=", rounding(1e-12)
+            ),
         ),
         says(
             f"for many weights the factor goes from {1 + share[-1]:.2f} to 2; the orders hold with constants "
             f"between {ratios.min():.2f} and {ratios.max():.2f}",
-            numeric("order", "least limit of the relative variance", share.min(), ">=", 0.5),
-            numeric("order", "largest", share.max(), "<=", 1.0),
-            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", 0.4),
-            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", 3.5),
+            numeric("order", "least limit of the relative variance", share.min(), ">=", after(0.5)),
+            numeric("order", "largest", share.max(), "<=", derived(1)),
+            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", after(0.4)),
+            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", after(3.5)),
         ),
         says(
             "in the middle m' = 2/(lambda t)^2 + 1 on average, up to logarithms",
-            numeric("order", "|m' (lambda t)^2 - 2| deep in the middle", deep, "<=", 8 / DEEP**2),
+            numeric("order", "|m' (lambda t)^2 - 2| deep in the middle", deep, "<=", after(8 / DEEP**2)),
             symbolic("order", "E m' - 2/(lambda t)^2 less 1, second order of fluctuations", expected - 1),
         ),
         says(
             "the spread is Poisson's in the limit of the middle only: before, variance over mean is "
             f"{predicted:.2f}",
-            numeric("order", "variance over mean of m' by the limit law", predicted, "<", 1.0),
-            *between(allowed, "order", "variance of m' in runs over the law's", scatter, 1.0, 1.0),
+            numeric("order", "variance over mean of m' by the limit law", predicted, "<", derived(1)),
+            *between(
+                allowed, "order", "variance of m' in runs over the law's", scatter, derived(1), derived(1)
+            ),
             symbolic("order", "Var m' (lambda t)^2/2 less 1", variance - 1),
         ),
     )
@@ -219,11 +238,13 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
         over_law = (values / ds[f"law_{name}"].values)[:, some]
         means = [family.of(mean, column) for column in over_law.T]
         text = f"{name}: mean of exact runs over the limit law"
-        law_off += between(allowed, "order", text, means, 1.0, 1.0)
+        law_off += between(allowed, "order", text, means, derived(1), derived(1))
         ratio = (ds[f"source_{name}"].values / values.mean(axis=0))[early]
         factor = float(max(ratio.max(), 1 / ratio.min()))
         # An order is within a decade: set when the factors, 3.1 and 1.5, were known.
-        source_off.append(numeric("order", f"{name}: source off by at most a factor", factor, "<=", 10.0))
+        source_off.append(
+            numeric("order", f"{name}: source off by at most a factor", factor, "<=", after(10.0))
+        )
         said.append(
             f"{name}: source / exact up to t = 1/lambda from {ratio.min():.2f} to {ratio.max():.2f}, mean "
             f"over limit law from {over_law.mean(axis=0).min():.3f} to {over_law.mean(axis=0).max():.3f}"
@@ -264,12 +285,14 @@ def l10(quick: bool) -> Evidence:
     printed, corrected = (lam * w.size**2 / square * spread / rate for spread in spreads)
     return evidence(
         f"With {n} weights the printed right side is {n} times the one that follows.",
-        numeric("printed", "printed over true rate, 50 weights at balance", printed, "==", 1.0),
+        numeric("printed", "printed over true rate, 50 weights at balance", printed, "==", derived(1)),
         says(
             "the variance is the mean of squared deviations (their sum is m' times too large), and the "
             "identity holds at balance (L6)",
             # Differences of sums of 50 terms: a few roundings.
-            numeric("corrected", "|with the mean over true rate - 1|", abs(corrected - 1), "<=", 1e-12),
+            numeric(
+                "corrected", "|with the mean over true rate - 1|", abs(corrected - 1), "<=", rounding(1e-12)
+            ),
         ),
         says(
             "exactly, -(|W_i|_1/(2|W_i|^2)) d|W_i|^2/dt is to be added on the right",
@@ -297,9 +320,11 @@ def l11(quick: bool) -> Evidence:
         ),
         says(
             "in the limit of many normal weights the relative variance goes from pi/2 - 1 to 1",
-            numeric("order", "|limit, all left - (pi/2 - 1)|", abs(start - np.pi / 2 + 1), "<=", 1e-12),
-            numeric("order", "1 - limit at a share of 1e-280", 1 - end, "<=", 0.01),
-            numeric("order", "the same, not above 1", end, "<=", 1.0),
+            numeric(
+                "order", "|limit, all left - (pi/2 - 1)|", abs(start - np.pi / 2 + 1), "<=", rounding(1e-12)
+            ),
+            numeric("order", "1 - limit at a share of 1e-280", 1 - end, "<=", after(0.01)),
+            numeric("order", "the same, not above 1", end, "<=", derived(1)),
         ),
     )
 
@@ -364,7 +389,7 @@ def l13(quick: bool) -> Evidence:
         f"100 left it was between {lowest:.2f} and {highest:.2f}; with a handful left it can be anything "
         "from 0 to m' - 1. How far from 1 is 'not far' the print leaves open: these are the numbers.",
         # Differences of sums of up to 1e4 terms, beside a value of order 1.
-        bound("printed", "largest excess over the bounds, three distributions", worst, "<=", 1e-9),
-        bound("printed", "largest fall of the limit as the share falls", fall, "<=", 0.0),
+        bound("printed", "largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
+        bound("printed", "largest fall of the limit as the share falls", fall, "<=", derived(0)),
         numbers={"limit with a share of 1e-5": float(theory.limiting_relative_variance(1e-5))},
     )

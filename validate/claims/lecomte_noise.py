@@ -18,12 +18,16 @@ from ..statistics import Family, growth_power, jackknife, mean, share
 from .ledger import (
     Evidence,
     Finding,
+    after,
     allowed,
+    before,
     between,
     claim,
+    derived,
     evidence,
     experiment,
     numeric,
+    rounding,
     says,
     shown,
     symbolic,
@@ -34,7 +38,7 @@ SEED = 2024
 SAMPLED = Family(alarm=1e-4, limits=4)  # two kinds of noise, two sides
 ALARM = 1e-3  # of all limits of a row together
 NEAR = 0.1  # deviation of a power that growth of a few hundredths brings about by itself
-NOTHING = 0.02  # growth that a figure like Fig. 5 does not show
+NOTHING = before(0.02)  # growth that a figure like Fig. 5 does not show
 STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 20,000 steps
 
 
@@ -70,7 +74,9 @@ def _sampled(
         draws = rng.choice([-1.0, 1.0], shape) if name == "bipolar" else rng.laplace(0.0, 0.5**0.5, shape)
         samples, expected = statistic(w, draws, name)
         told = f"{text}, {name} noise, {shape[0]} draws, relative gap to theory"
-        found += between(allowed, "corrected", told, SAMPLED.of(mean, samples / expected - 1), 0.0, 0.0)
+        found += between(
+            allowed, "corrected", told, SAMPLED.of(mean, samples / expected - 1), derived(), derived()
+        )
     return found
 
 
@@ -310,27 +316,27 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
         "rate (first order: 0, the regulariser: 1). Encodings that descended the printed regulariser would "
         f"have had {part:.1%} of the growth. Through the kurtosis growth changes sign at "
         f"{found['crossing']}. There are 20 runs since 12 had shown the share of first order by a hair.",
-        allowed("printed", "power of the learning rate", found["power"], ">=", 1.0),
-        allowed("printed", "growth of one encoding alone", lone, ">=", 0.0),
+        allowed("printed", "power of the learning rate", found["power"], ">=", after(1.0)),
+        allowed("printed", "growth of one encoding alone", lone, ">=", after(0.0)),
         says("the loss after a step has this term", symbolic("corrected", "eta^2 |W|_4^4 in it", term)),
         says(
             "encodings do not descend it: one alone gets flatter under bipolar noise, by "
             f"{-lone.value:.2g} in |W|_4^4/|W|_2^4 where theory's second order has {-predicted:.2g}",
-            shown("corrected", "growth of one encoding alone", lone, "<", 0.0),
-            *between(allowed, "corrected", "the same less theory's", lone_gap, 0.0, 0.0),
+            shown("corrected", "growth of one encoding alone", lone, "<", after(0.0)),
+            *between(allowed, "corrected", "the same less theory's", lone_gap, after(0.0), after(0.0)),
         ),
         says(
             "what Figs. 4-6 show is of first order: extrapolated to learning rate 0 growth is "
             f"{found['share'].value:.2f} times that at the source's",
-            shown("corrected", "share of first order", found["share"], ">=", 0.9),
+            shown("corrected", "share of first order", found["share"], ">=", after(0.9)),
         ),
         says(
             f"noise pushes overlaps of encodings further below zero, by {-overlap.value:.2g} sigma, where "
             "negative excess kurtosis sparsifies and positive does the opposite",
-            shown("corrected", "W_i.W_k/(sigma |W_k|) beyond that without noise", overlap, "<", 0.0),
-            shown("corrected", "rate at which kurtosis -2 sparsifies there, theory", force, ">", 0.0),
-            shown("corrected", "growth at kurtosis -1 beyond normal noise's", negative, ">", 0.0),
-            shown("corrected", "growth at kurtosis 3 beyond normal noise's", positive, "<", 0.0),
+            shown("corrected", "W_i.W_k/(sigma |W_k|) beyond that without noise", overlap, "<", after(0.0)),
+            shown("corrected", "rate at which kurtosis -2 sparsifies there, theory", force, ">", after(0.0)),
+            shown("corrected", "growth at kurtosis -1 beyond normal noise's", negative, ">", after(0.0)),
+            shown("corrected", "growth at kurtosis 3 beyond normal noise's", positive, "<", after(0.0)),
         ),
     )
 
@@ -352,10 +358,10 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
         f"|W|_4^4/|W|_2^4 under bipolar noise {'; '.join(map(format, rise))}. Under normal noise no axis "
         "is special, so random first weights keep the mean 3/(m+2) of random directions at all times: "
         "differences from it are tested for 0, and against a tenth of the way to 1/2, which is sparse.",
-        shown("printed", "growth under bipolar noise", rise, ">", 0.0),
-        shown("printed", "what larger sigma adds, early", faster, ">", 0.0),
-        shown("printed", random, gaps, "<=", (0.5 - 3 / (m + 2)) / 10),
-        *between(allowed, "printed", random, gaps, 0.0, 0.0),
+        shown("printed", "growth under bipolar noise", rise, ">", derived(0)),
+        shown("printed", "what larger sigma adds, early", faster, ">", derived(0)),
+        shown("printed", random, gaps, "<=", before((0.5 - 3 / (m + 2)) / 10)),
+        *between(allowed, "printed", random, gaps, derived(0), derived(0)),
     )
 
 
@@ -396,24 +402,24 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
         f"{linear} of lambda from {WEAK_LAM[0]:g} to {WEAK_LAM[-1]:g}, and {steep} of sigma from "
         f"{STEEP[0]:g} to {STEEP[-1]:g}.",
         shown("printed", "growth at the weakest lambda and sigma", weak, "<=", NOTHING),
-        *between(shown, "printed", "power of lambda", linear, 1 - NEAR, 1 + NEAR),
-        allowed("printed", f"power of sigma after {steps[1]} steps", steep, "<=", 4.0),
-        shown("printed", "drop of |W|_4^4 at strong noise and strong l1", drops, ">", 0.0),
+        *between(shown, "printed", "power of lambda", linear, before(1 - NEAR), before(1 + NEAR)),
+        allowed("printed", f"power of sigma after {steps[1]} steps", steep, "<=", derived(4.0)),
+        shown("printed", "drop of |W|_4^4 at strong noise and strong l1", drops, ">", derived(0)),
         says(
             "in sigma growth has an onset and no power: at regular simplexes of unit encodings the "
             f"first-order rate goes with local powers from {local[0]:.2g} (sigma = {grid[0]:.2g} to "
             f"{grid[1]:.2g}) to {local[-1]:.2g} ({grid[-2]:.2g} to {grid[-1]:.2g})",
-            numeric("corrected", "largest change of the local power along sigma", turn, "<", 0),
+            numeric("corrected", "largest change of the local power along sigma", turn, "<", derived(0)),
         ),
         says(
             "the onset moves with the number of steps: growth of a tenth is reached at sigma = "
             f"{onsets[0]:.2g} after {steps[0]}, at {onsets[1]:.2g} after {steps[1]}",
-            shown("corrected", "the first less the second", moved, ">", 0.0),
+            shown("corrected", "the first less the second", moved, ">", derived(0)),
         ),
         says(
             "bipolar noise leaves such simplexes alone whose |W_k|_1 are all below 1/((n-1) sigma), for "
             f"random directions at sigma below about sqrt(pi/(2m))/(n-1) = {ds.attrs['silent_std']:.2g}",
-            numeric("corrected", "largest rate at simplexes just below, exact", still, "<=", 1e-12),
+            numeric("corrected", "largest rate at simplexes just below, exact", still, "<=", rounding(1e-12)),
             shown("corrected", f"growth at sigma = {stds[silent]:g}", quiet, "<=", NOTHING),
         ),
         says(
@@ -421,7 +427,7 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
             f"{float(at['noise_std']):g}, |W|_2^2 and |W|_4^4/|W|_2^4 are {float(squares[0].mean()):.2g} "
             f"and {float(shapes[0].mean()):.2g} at the source's rate, {float(squares[1].mean()):.2g} and "
             f"{float(shapes[1].mean()):.2g} at {float(shapes['learning_rate'][1]):.2g}",
-            shown("corrected", "loss of shape at the larger rate", lost, ">", 0.0),
+            shown("corrected", "loss of shape at the larger rate", lost, ">", derived(0)),
         ),
     )
 
@@ -446,27 +452,29 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
         f"above. At n, m = {n}, {m} and sigma = {printed_std:g} the mean of |W|_4^4 is {last} after "
         f"{int(at['step'])} steps: bipolar noise of this size leaves regular simplexes alone whose |W|_1 "
         f"are below {silent:.3g}, and no unit encoding on {m} neurons has more than {math.sqrt(m):.3g}.",
-        allowed("printed", f"mean |W|_4^4 at sigma = {printed_std:g}", last, ">=", 0.5),
+        allowed("printed", f"mean |W|_4^4 at sigma = {printed_std:g}", last, ">=", before(0.5)),
         says(
             f"the figure's sigma = {printed_std:g} must be another: with n = {n} it leaves simplexes of "
             f"any orientation alone on up to {math.floor(silent**2)} neurons, and changes |W|_4^4 by "
             f"{grown.value:.1g} on {m}",
-            numeric("corrected", "largest |W|_1 of a unit encoding", math.sqrt(m), "<=", silent),
+            numeric("corrected", "largest |W|_1 of a unit encoding", math.sqrt(m), "<=", derived(silent)),
             shown("corrected", f"growth at sigma = {printed_std:g}", grown, "<=", NOTHING),
         ),
         says(
             f"at sigma = {ds.attrs['noise_std']:g} (authors' code) {int(ds['found'])} of "
             f"{ds.attrs['runs']} runs have a stuck encoding on neurons that others own",
-            shown("corrected", "share of runs with one", having, ">=", 0.25),
-            experiment("corrected", "squared length on others' neurons", float(ds["owned"]), ">=", 0.9),
+            shown("corrected", "share of runs with one", having, ">=", before(0.25)),
+            experiment(
+                "corrected", "squared length on others' neurons", float(ds["owned"]), ">=", before(0.9)
+            ),
         ),
         says(
             "in the first of them it rests at a strict minimum of the noise-averaged loss, in which it "
             f"opposes all others at once; its loss, {spread:.4f}, is below the {sparse:.4f} of encodings "
             "all near one-hot",
-            numeric("corrected", "least curvature there", float(ds["curvature"]), ">", 0.0),
-            numeric("corrected", "gradient over it, the distance left", away, "<=", 0.05),
-            numeric("corrected", "stuck after the averaged flow", still, ">=", 1.0),
-            numeric("corrected", "loss less that of all near one-hot", spread - sparse, "<", 0.0),
+            numeric("corrected", "least curvature there", float(ds["curvature"]), ">", derived(0)),
+            numeric("corrected", "gradient over it, the distance left", away, "<=", before(0.05)),
+            numeric("corrected", "stuck after the averaged flow", still, ">=", derived(1)),
+            numeric("corrected", "loss less that of all near one-hot", spread - sparse, "<", derived(0)),
         ),
     )

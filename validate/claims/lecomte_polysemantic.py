@@ -14,20 +14,35 @@ from ...theory.collisions.untied import untied_length_ratio
 from ...theory.derivation import sp
 from ..statistics import Estimate, Family, growth_power, jackknife, mean, share
 from .lecomte_collisions import ACCURATE, ALPHA, SOURCE, start, value
-from .ledger import Evidence, allowed, between, claim, evidence, experiment, numeric, says, shown, symbolic
+from .ledger import (
+    Evidence,
+    after,
+    allowed,
+    before,
+    between,
+    claim,
+    derived,
+    evidence,
+    experiment,
+    numeric,
+    rounding,
+    says,
+    shown,
+    symbolic,
+)
 
 # What "this trend does hold" is taken to mean, stated before the printed experiment was run: the mean count
 # falls with a power of m that is within a tenth of -1. "Fairly accurate" is ACCURATE, at each m and on
 # average.
 TREND = 0.1
 # "Almost identical": |E_i - D_i| over |D_i|, on average over the features that are learned.
-IDENTICAL = 0.05
+IDENTICAL = after(0.05)
 # Perturbations for which the prediction is meant, and the time, times lam_normal, at which it is compared.
 SMALL, WHILE = 0.05, 4.0
 # The clock of the prediction is good to O(lam_normal), 1 % to 4 % here.
 CLOCK = 0.05
 # "All" parts, if at least nine in ten do with confidence.
-ALL = 0.9
+ALL = after(0.9)
 
 
 def _ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
@@ -48,7 +63,7 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
     last = printed.isel(step=-1)
     trained, flow, small = _ratios(last), _ratios(long), _ratios(here)
     family = Family(ALPHA, 2 * len(trained) + 4 + 5)
-    near, findings = (1 - ACCURATE, 1 + ACCURATE), []
+    near, findings = (before(1 - ACCURATE), before(1 + ACCURATE)), []
     for m, ratio in trained.items():
         text = f"trained as printed, m = {m}, {ratio.size} runs: count over n^2/(4m)"
         findings += between(allowed, "printed", text, family.of(mean, ratio), *near, origin=printed)
@@ -59,7 +74,9 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
     sizes, missing = common["n_hidden"].values, sorted(set(flow) - set(trained))
     power = family.of(jackknife, common.values, growth_power(sizes))
     text = f"power of m with which the trained count goes, m = {sizes[0]} to {sizes[-1]}"
-    findings += between(allowed, "printed", text, power, -1 - TREND, -1 + TREND, origin=printed)
+    findings += between(
+        allowed, "printed", text, power, before(-1 - TREND), before(-1 + TREND), origin=printed
+    )
     n, first, least = printed.attrs["n_features"], min(trained), min(small)
     few = f"n = {here.attrs['n_features']}, m = {2 * least}"
     high, low = family.of(mean, trained[first]), family.of(mean, flow[1024])
@@ -83,21 +100,21 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) ->
         says(
             f"no constant fits all m: at n = {n} the count over n^2/(4m) is {high.value:.2f} at m = {first} "
             f"(trained) and {equal.value:.2f} (flow), {low.value:.2f} at m = 1024 (flow)",
-            shown("corrected", f"trained, m = {first}", high, ">", 1.0, origin=printed),
-            shown("corrected", "flow, m = 256", equal, ">", 1.0, origin=long),
-            shown("corrected", "flow, m = 1024", low, "<", 1.0, origin=long),
+            shown("corrected", f"trained, m = {first}", high, ">", after(1.0), origin=printed),
+            shown("corrected", "flow, m = 256", equal, ">", after(1.0), origin=long),
+            shown("corrected", "flow, m = 1024", low, "<", after(1.0), origin=long),
         ),
         says(
             f"nor all n: at {few} it is {below.value:.2f} (flow)",
-            shown("corrected", f"flow, {few}", below, "<", 1.0),
+            shown("corrected", f"flow, {few}", below, "<", after(1.0)),
         ),
         says(
             "chance alone gives n(n-1)/(2(2m-1)), interference does the rest",
-            *between(allowed, "corrected", text, chance, 1.0, 1.0),
+            *between(allowed, "corrected", text, chance, derived(1), derived(1)),
         ),
         says(
             "every feature ends on a neuron",
-            experiment("corrected", "features of the flow on no neuron", lost, "==", 0, origin=long),
+            experiment("corrected", "features of the flow on no neuron", lost, "==", derived(0), origin=long),
         ),
     )
 
@@ -113,7 +130,7 @@ def l19(quick: bool, ds: xr.Dataset) -> Evidence:
         first, second, *_ = won.mean(axis=0)
         leads = [family.of(mean, won[:, 0] - other) for other in won[:, 1:].T]
         text = f"largest's share less those of numbers 2 to {won.shape[1]}, n = {n}, m = {m}, {len(won)} runs"
-        findings.append(shown("printed", text, leads, ">"))
+        findings.append(shown("printed", text, leads, ">", derived()))
         said.append(f"m = {m}: {first:.2f}, the second {second:.2f}, all others {1 - lost - first:.2f}")
     return evidence(
         f"Shares of the features, n = {n}, that end on the neuron of their largest first weight; "
@@ -150,9 +167,11 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
 
     gradient = float(np.abs(slope(A, Q) - Q.T @ slope(Q @ A, np.eye(len(D)))).max())
     same = [
-        numeric("printed", "flows for rotated and for basis inputs, difference", inputs, "<=", 1e-5),
+        numeric(
+            "printed", "flows for rotated and for basis inputs, difference", inputs, "<=", rounding(1e-5)
+        ),
         # Central differences at 1e-6 in a loss of order 10.
-        numeric("printed", "gradient in the encoder against its rotation", gradient, "<=", 1e-7),
+        numeric("printed", "gradient in the encoder against its rotation", gradient, "<=", rounding(1e-7)),
     ]
     free = ("no l1, small start", "no l1, decay = λ")
     equal = [shown("printed", f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
@@ -182,12 +201,12 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
             "the printed l1 term acts on the encoder alone and moves length to the decoder, without end: "
             f"|D|/|E| = {drift.value:.2g} at time {clock:g} ({value(untied_length_ratio(clock)):.2g} for one "
             "neuron)",
-            shown("corrected", "|D|/|E| from equal weights", drift, ">", 2.0),
+            shown("corrected", "|D|/|E| from equal weights", drift, ">", after(2.0)),
         ),
         says(
             f"weight decay lambda as well leaves them parallel, |D|/|E| = {longer.value:.2f}",
-            shown("corrected", "cosine, weight decay", of("decay = λ", "cosine"), ">=", 0.99),
-            shown("corrected", "|D|/|E|, weight decay", longer, ">", 1.1),
+            shown("corrected", "cosine, weight decay", of("decay = λ", "cosine"), ">=", after(0.99)),
+            shown("corrected", "|D|/|E|, weight decay", longer, ">", after(1.1)),
         ),
         says(
             "equal if the l1 term is on the decoder too",
@@ -243,22 +262,29 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
             f"({tied.value:.2f} of {tied.runs} with tied weights; {decided.value:.2f} of the {decided.runs} "
             f"decided with outgoing weights halved, {both.value:.2f} if the l1 term acts on the decoder too)",
             symbolic("answer", "interference of the two features", sp.Max(0, -w1 * v1 - w2 * v2)),
-            *between(allowed, "answer", f"tied weights: {part}", tied, 0.5, 0.5),
-            *between(allowed, "answer", f"outgoing weights halved, decided: {part}", decided, 0.5, 0.5),
-            *between(allowed, "answer", f"the same, l1 term on both: {part}", both, 0.5, 0.5),
+            *between(allowed, "answer", f"tied weights: {part}", tied, after(0.5), after(0.5)),
+            *between(
+                allowed,
+                "answer",
+                f"outgoing weights halved, decided: {part}",
+                decided,
+                after(0.5),
+                after(0.5),
+            ),
+            *between(allowed, "answer", f"the same, l1 term on both: {part}", both, after(0.5), after(0.5)),
         ),
         says(
             "it takes the l1 term, or else something that prefers one large weight: about equal copies a "
             "difference grows at the rate lambda/w, sqrt(2) lambda in the normal form, and not at all "
             "without",
             symbolic("answer", "growth rate less lam/w", difference - rest / w),
-            numeric("answer", "split neurons decided without an l1 term", still, "==", 0),
+            numeric("answer", "split neurons decided without an l1 term", still, "==", derived(0)),
         ),
         says(
             "it takes a time ln(1/perturbation)/(sqrt(2) lambda), as long as the training before "
             f"({halfway.value:.2f} have parted at {time:g}/lambda with perturbation {eps:g})",
-            allowed("answer", f"{by_then} {1 + CLOCK:g} of the time", halfway, "<=", late),
-            allowed("answer", f"{by_then} {1 - CLOCK:g} of the time", halfway, ">=", early),
+            allowed("answer", f"{by_then} {1 + CLOCK:g} of the time", halfway, "<=", after(late)),
+            allowed("answer", f"{by_then} {1 - CLOCK:g} of the time", halfway, ">=", after(early)),
         ),
         says(
             f"a perturbation shared by all incoming weights of a copy parts all ({everyone.value:.2f} of "

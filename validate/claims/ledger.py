@@ -37,8 +37,8 @@ BASES = {
     "rounding": "error of the computation",
     "before": "chosen before the data",
     "after": "chosen after a look at the data",
-    "not stated": "not stated",
 }
+UNSTATED = "not stated"
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "<=": operator.le,
@@ -49,6 +49,50 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
 
 Found = Estimate | Sequence[Estimate]
 Origin = str | xr.Dataset | tuple[xr.Dataset, ...]
+
+
+class Limit(float):
+    """A number that knows how it was set as the limit of a finding; so does its negative.
+
+    Examples
+    --------
+    >>> -after(0.2), (-after(0.2)).basis
+    (-0.2, 'after')
+    """
+
+    basis: str
+
+    def __new__(cls, limit: float, basis: str) -> "Limit":
+        """Return the number with its basis, a key of `BASES`."""
+        made = super().__new__(cls, limit)
+        made.basis = choice("basis", basis, tuple(BASES))
+        return made
+
+    def __neg__(self) -> "Limit":
+        return Limit(-float(self), self.basis)
+
+
+def derived(limit: float = 0.0) -> Limit:
+    """Return a limit that follows from the statement or from a proof, such as a sign."""
+    return Limit(limit, "derived")
+
+
+def rounding(limit: float) -> Limit:
+    """Return a limit that is the error of the computation, such as that of two routes to one number."""
+    return Limit(limit, "rounding")
+
+
+def before(limit: float) -> Limit:
+    """Return a limit that was chosen before the data existed that decide."""
+    return Limit(limit, "before")
+
+
+def after(limit: float) -> Limit:
+    """Return a limit that was chosen when the value, or a like one, was known, or nobody can tell.
+
+    Also one of an estimate to which runs were added after a look.
+    """
+    return Limit(limit, "after")
 
 
 class Verdict(StrEnum):
@@ -86,18 +130,16 @@ class Finding:
         is true.
     resolution : float or None, optional
         How far the truth would have to be from the limit to be told from it: half the interval's width.
-    basis : {"derived", "rounding", "before", "after"}
-        How the limit was set. It follows from the statement or a proof (derived); it is the error of the
-        computation, such as that of two routes to one number (rounding); or it was chosen, before the data
-        existed (before) or not (after). "after" also where runs were added after a look at the result. An
-        alarm rate holds only of what was fixed before the data, so with "after" there is none.
+    basis : str, optional
+        How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only of
+        what was fixed before the data: with "after" there is none.
 
     Examples
     --------
-    >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", 1e-15, basis="rounding")
-    >>> found.passed, found.origin
-    (True, 'computed now')
-    >>> Finding("printed", "experiment", "p-value", 0.2, ">=", 0.01, alarm=0.01, basis="after").alarm
+    >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
+    >>> found.passed, found.origin, found.basis
+    (True, 'computed now', 'rounding')
+    >>> Finding("printed", "experiment", "p-value", 0.2, ">=", after(0.01), alarm=0.01).alarm
     """
 
     about: str
@@ -109,17 +151,19 @@ class Finding:
     origin: str = ""
     alarm: float | None = None
     resolution: float | None = None
-    basis: str = "not stated"
+    basis: str = ""
 
     def __post_init__(self) -> None:
         choice("about", self.about, ABOUT)
         choice("kind", self.kind, tuple(ORIGINS))
         choice("relation", self.relation, tuple(RELATIONS))
-        choice("basis", self.basis, tuple(BASES))
+        object.__setattr__(self, "basis", self.basis or getattr(self.limit, "basis", UNSTATED))
+        choice("basis", self.basis, (*BASES, UNSTATED))
         if math.isnan(self.limit):
             raise ValueError(f"`limit` must be a number; got {self.limit}.")
         if not self.origin:
             object.__setattr__(self, "origin", ORIGINS[self.kind])
+        object.__setattr__(self, "limit", float(self.limit))
         if self.basis == "after":
             object.__setattr__(self, "alarm", None)
 
@@ -136,7 +180,7 @@ class Finding:
     @property
     def limit_set(self) -> str:
         """How the limit was set, in words."""
-        return f"limit {BASES[self.basis]}"
+        return f"limit {BASES.get(self.basis, self.basis)}"
 
     @property
     def chance(self) -> str:
@@ -296,8 +340,9 @@ def evidence(text: str, *parts: Finding | Statement, numbers: Mapping[str, float
 
     Examples
     --------
-    >>> right = numeric("corrected", "gap", 1e-16, "<=", 1e-9)
-    >>> found = evidence("added", numeric("printed", "gap", 0.1, "<=", 1e-9), says("it is 2", right))
+    >>> right = numeric("corrected", "gap", 1e-16, "<=", rounding(1e-9))
+    >>> wrong = numeric("printed", "gap", 0.1, "<=", rounding(1e-9))
+    >>> found = evidence("added", wrong, says("it is 2", right))
     >>> str(verdict(found)), [one.text for one in found.corrections]
     ('holds with a correction', ['it is 2'])
     """
@@ -330,59 +375,36 @@ def symbolic(about: str, text: str, residual: Any) -> Finding:
     entries = [entry for entry in entries if sp.expand(entry) != 0]
     left = [entry for entry in map(sp.simplify, entries) if entry != 0]
     if not left:
-        return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", 0.0, basis="derived")
+        return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", derived())
     names = sorted({s for entry in left for s in entry.free_symbols}, key=str)
     # Distinct primes in the denominators: no accidental zero, and inside (0, 1) where probabilities live.
     point = {s: sp.Rational(1, sp.prime(k + 2)) for k, s in enumerate(names)}
     sizes = [abs(complex(entry.subs(point))) for entry in left]
-    value = max(*sizes, 5e-324)
-    return Finding(about, "symbolic", f"{text}; residual {left[0]}", value, "==", 0.0, basis="derived")
+    return Finding(about, "symbolic", f"{text}; residual {left[0]}", max(*sizes, 5e-324), "==", derived())
 
 
-def bound(
-    about: str, text: str, value: float, relation: str, limit: float = 0.0, *, basis: str = "not stated"
-) -> Finding:
-    """Return the finding of a search for a violation: the worst case met and its limit.
-
-    `basis` says how the limit was set, here and below, as in `Finding`.
-    """
-    return Finding(about, "bound searched", text, float(value), relation, float(limit), basis=basis)
+def bound(about: str, text: str, value: float, relation: str, limit: Limit) -> Finding:
+    """Return the finding of a search for a violation: the worst case met and its limit."""
+    return Finding(about, "bound searched", text, float(value), relation, limit)
 
 
-def numeric(
-    about: str, text: str, value: float, relation: str, limit: float, *, basis: str = "not stated"
-) -> Finding:
+def numeric(about: str, text: str, value: float, relation: str, limit: Limit) -> Finding:
     """Return the finding of a computation; where two routes are compared, the limit is their error."""
-    return Finding(about, "numeric", text, float(value), relation, float(limit), basis=basis)
+    return Finding(about, "numeric", text, float(value), relation, limit)
 
 
 def experiment(
-    about: str,
-    text: str,
-    value: float,
-    relation: str,
-    limit: float,
-    *,
-    origin: Origin = "",
-    basis: str = "not stated",
+    about: str, text: str, value: float, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding of an experiment in which chance has no part, such as a count.
 
     `origin` may be the dataset that it was read off, or several, here and below.
     """
-    where = _origin(origin)
-    return Finding(about, "experiment", text, float(value), relation, float(limit), where, basis=basis)
+    return Finding(about, "experiment", text, float(value), relation, limit, _origin(origin))
 
 
 def shown(
-    about: str,
-    text: str,
-    found: Found,
-    relation: str,
-    limit: float = 0.0,
-    *,
-    origin: Origin = "",
-    basis: str = "not stated",
+    about: str, text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
 
@@ -391,31 +413,24 @@ def shown(
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> shown("corrected", "growth", rise, ">").passed, shown("corrected", "growth", rise, ">=", 0.5).passed
-    (True, False)
+    >>> [shown("corrected", "growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
+    [True, False]
     """
-    return _limited(about, text, found, relation, limit, origin, basis, near=True)
+    return _limited(about, text, found, relation, limit, origin, near=True)
 
 
 def allowed(
-    about: str,
-    text: str,
-    found: Found,
-    relation: str,
-    limit: float,
-    *,
-    origin: Origin = "",
-    basis: str = "not stated",
+    about: str, text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
 
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [allowed("printed", "growth", rise, ">=", limit).passed for limit in (1.5, 2.0)]
+    >>> [allowed("printed", "growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
     [True, False]
     """
-    return _limited(about, text, found, relation, limit, origin, basis, near=False)
+    return _limited(about, text, found, relation, limit, origin, near=False)
 
 
 def between(
@@ -423,31 +438,23 @@ def between(
     about: str,
     text: str,
     found: Found,
-    low: float,
-    high: float,
-    **more: Any,
+    low: Limit,
+    high: Limit,
+    **origin: Origin,
 ) -> list[Finding]:
-    """Return two findings by `shown` or `allowed`, for a limit on either side; `more` is theirs.
+    """Return two findings by `shown` or `allowed`, for a limit on either side.
 
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [found.passed for found in between(allowed, "printed", "growth", rise, 0.0, 0.3)]
+    >>> [found.passed for found in between(allowed, "printed", "growth", rise, derived(0), before(0.3))]
     [True, False]
     """
-    return [judge(about, text, found, side, limit, **more) for side, limit in ((">=", low), ("<=", high))]
+    return [judge(about, text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
 
 
 def _limited(
-    about: str,
-    text: str,
-    found: Found,
-    relation: str,
-    limit: float,
-    origin: Origin,
-    basis: str,
-    *,
-    near: bool,
+    about: str, text: str, found: Found, relation: str, limit: Limit, origin: Origin, *, near: bool
 ) -> Finding:
     estimates = [found] if isinstance(found, Estimate) else list(found)
     choice("relation", relation, ("<=", "<", ">=", ">"))
@@ -459,7 +466,7 @@ def _limited(
     alarm = max((one.alarm for one in estimates if one.alarm is not None), default=None)
     half = max((one.high - one.low) / 2 for one in estimates)
     where = _origin(origin)
-    return Finding(about, "experiment", name, float(worst), relation, float(limit), where, alarm, half, basis)
+    return Finding(about, "experiment", name, float(worst), relation, limit, where, alarm, half)
 
 
 def _origin(origin: Origin) -> str:

@@ -14,11 +14,11 @@ from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import SparseUniform
 from ...theory.linear import derive
-from .ledger import Evidence, bound, claim, evidence, experiment, numeric, says, symbolic
+from .ledger import Evidence, bound, claim, derived, evidence, experiment, numeric, rounding, says, symbolic
 
 SOURCE = "notes2022"
 # A few hundred roundings of numbers of order 1.
-ROUNDING = 1e-12
+ROUNDING = rounding(1e-12)
 
 
 def _covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> FloatArray:
@@ -88,15 +88,29 @@ def b2(quick: bool) -> Evidence:
         "subset: A'AB = A' makes AB the projection on the columns of A, whatever their rank, and Sigma "
         "commutes with it. With d = 2 of D = 4 neurons A = B = 0 is a critical point, and so is each that "
         "keeps one direction. Sigma has to be invertible; equal eigenvalues leave a choice of eigenvectors.",
-        numeric("printed", f"of 11 critical points (gradient {slope:.0e}) those of rank < d", low, "==", 0),
+        numeric(
+            "printed",
+            f"of 11 critical points (gradient {slope:.0e}) those of rank < d",
+            low,
+            "==",
+            derived(0),
+        ),
         says(
             "AB is the projection on r = rank A <= d eigenvectors, r = d where A has full rank, and the loss "
             "is the sum of the eigenvalues left out",
             numeric("corrected", "largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
             numeric("corrected", "loss less the eigenvalues left out", gap, "<=", ROUNDING),
             # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
-            bound("corrected", "distance of AB from the nearest such projection", max(distances), "<=", 1e-9),
-            bound("corrected", "different ranks met by that search, d = 2", len(set(ranks)), "==", 3),
+            bound(
+                "corrected",
+                "distance of AB from the nearest such projection",
+                max(distances),
+                "<=",
+                rounding(1e-9),
+            ),
+            bound(
+                "corrected", "different ranks met by that search, d = 2", len(set(ranks)), "==", derived(3)
+            ),
         ),
         numbers={"starts of the search that end at no critical point": starts - len(met)},
     )
@@ -122,8 +136,16 @@ def b3(quick: bool) -> Evidence:
         "Eckart, Young and Mirsky: (1 - AB) Sigma^1/2 is the error of a rank-d approximation of Sigma^1/2. "
         "The value is unique, the minimiser is not: A = U_I C, B = C^-1 U_I' for all C, and with equal "
         "eigenvalues at the edge other subspaces too.",
-        bound("printed", "least loss of random weights less that of the d largest", worst, ">=", -1e-13),
-        numeric("printed", "least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", 0.0),
+        bound(
+            "printed",
+            "least loss of random weights less that of the d largest",
+            worst,
+            ">=",
+            rounding(-1e-13),
+        ),
+        numeric(
+            "printed", "least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", derived(0)
+        ),
     )
 
 
@@ -180,15 +202,15 @@ def b5(quick: bool) -> Evidence:
         "+ (d-r)(D-r), the nullity r(2d-r) plus the pairs of equal eigenvalues, the dimension of the set of "
         "critical points.",
         symbolic("printed", "loss lost by the rotation", gain),
-        numeric("printed", "points, not minima, that no rotation leaves", len(helpless), "==", 0),
+        numeric("printed", "points, not minima, that no rotation leaves", len(helpless), "==", derived(0)),
         says(
             "all others are strict saddles, at rank r < d too",
-            numeric("corrected", "least index of other points, D = 5, d = 2", least, ">=", 1),
-            numeric("corrected", "wrong indices and nullities, 16 exact Hessians", wrong, "==", 0),
+            numeric("corrected", "least index of other points, D = 5, d = 2", least, ">=", derived(1)),
+            numeric("corrected", "wrong indices and nullities, 16 exact Hessians", wrong, "==", derived(0)),
         ),
         says(
             "but a rotation does not help at the origin, nor where the r largest are kept",
-            numeric("corrected", "points where that is wrong", len(helpless ^ largest), "==", 0),
+            numeric("corrected", "points where that is wrong", len(helpless ^ largest), "==", derived(0)),
         ),
         says(
             "there a spare hidden neuron takes up u_k with weights eps and lowers the loss by (2 eps^2 - "
@@ -246,19 +268,23 @@ def b8(quick: bool) -> Evidence:
         "from 0 almost surely. It is singular otherwise: if a feature never was on, with the probability 1 - "
         f"(1-S^T)^D = {never:.2g}, or more rarely if two were on only once and together. Checked for D = "
         f"{n}, d = {hidden} and p = {p:g}, in {samples} samples of {T} data points.",
-        numeric("printed", "largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", 1),
+        numeric(
+            "printed", "largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", derived(1)
+        ),
         says(
             "E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - p^2/4 D-1 times (p = 1-S), so "
             "critical points come in families",
             numeric("corrected", "eigenvalues less these", off, "<=", ROUNDING),
-            numeric("corrected", "wrong indices or nullities of the 20 critical points", wrong, "==", 0),
+            numeric(
+                "corrected", "wrong indices or nullities of the 20 critical points", wrong, "==", derived(0)
+            ),
         ),
         says(
             "sums over data points are invertible, with distinct eigenvalues, if each feature is on in a "
             "point of its own",
-            numeric("corrected", "samples of which that is wrong", np.sum(singular == on), "==", 0),
+            numeric("corrected", "samples of which that is wrong", np.sum(singular == on), "==", derived(0)),
             # Equal ones would differ by their rounding, some 1e-16 of the largest.
-            numeric("corrected", "least gap, over the largest eigenvalue", gap, ">", 1e-12),
+            numeric("corrected", "least gap, over the largest eigenvalue", gap, ">", rounding(1e-12)),
         ),
         numbers={"share of singular samples, T = 40": float(singular.mean())},
     )
@@ -282,7 +308,7 @@ def b9(quick: bool) -> Evidence:
         "With I the d largest. It reaches the least loss of any linear model, so it is a minimum of the tied "
         "loss as well, unique up to rotations of the hidden layer if eigenvalues d and d+1 differ.",
         numeric("printed", "A less B', and its loss less the least one", gap, "<=", ROUNDING),
-        numeric("printed", "negative directions, pair and tied", index, "==", 0),
+        numeric("printed", "negative directions, pair and tied", index, "==", derived(0)),
     )
 
 
@@ -293,9 +319,9 @@ def b10(quick: bool) -> Evidence:
     encoder, oja = derive.tied_flows(w, sigma)
     flows = derive.derive_tied_flows(2, 1).expression
     W, wide = derive.matrix_of("w", 3, 2), derive.symmetric(3)
-    derived = derive.derive_tied_flows(3, 2).expression
+    wider = derive.derive_tied_flows(3, 2).expression
     M = W * W.T
-    breaking = derived[:, 2:4] - derived[:, :2] - (wide * M - M * wide) * W
+    breaking = wider[:, 2:4] - wider[:, :2] - (wide * M - M * wide) * W
     A, B = derive.matrix_of("a", 3, 2), derive.matrix_of("b", 2, 3)
     descent = derive.derive_gradients(3, 2, 2).expression / -2
     dA, dB = descent[:3, :], descent[3:, :].T
@@ -373,7 +399,7 @@ def b12(quick: bool) -> Evidence:
         ),
         says(
             "in the usual one it has no energy",
-            numeric("corrected", "curl at w = (1, 1), eigenvalues 2 and 1", abs(curl), ">", 0.0),
+            numeric("corrected", "curl at w = (1, 1), eigenvalues 2 and 1", abs(curl), ">", derived(0)),
         ),
     )
 
@@ -414,13 +440,13 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
         "and Sigma commute; small starts come near the leading eigenvectors under both. Eq. 22 may even "
         "raise the loss, if W is longer than 1. The ends are from w = (0.6, 0.8), Sigma = diag(2, 1).",
         symbolic("answer", "-1/2 gradient of the tied loss less the sum of both flows", chain_rule),
-        numeric("answer", "loss (sum) where Eq. 22 ends less that of its start", moved, "<=", 1e-9),
-        numeric("answer", "that where the tied flow ends less the optimum", above, "<=", 1e-9),
-        bound("answer", "motion of 20 random orthonormal W under Eq. 22", drift, "<=", 1e-10),
-        numeric("answer", "fastest rate of Eq. 22 at a wrong projection", slow_rate, "==", 0.0),
-        numeric("answer", "the same for the tied flow, eigenvalues 4 to 1", tied_rate, "==", 3.0),
+        numeric("answer", "loss (sum) where Eq. 22 ends less that of its start", moved, "<=", rounding(1e-9)),
+        numeric("answer", "that where the tied flow ends less the optimum", above, "<=", rounding(1e-9)),
+        bound("answer", "motion of 20 random orthonormal W under Eq. 22", drift, "<=", rounding(1e-10)),
+        numeric("answer", "fastest rate of Eq. 22 at a wrong projection", slow_rate, "==", derived(0)),
+        numeric("answer", "the same for the tied flow, eigenvalues 4 to 1", tied_rate, "==", derived(3.0)),
         symbolic("answer", "rates of singular values of both, less s(1-s^2) u'Sigma u", lengths),
-        experiment("answer", text, float((~nearer).sum()), "==", 0, origin=ds),
+        experiment("answer", text, float((~nearer).sum()), "==", derived(0), origin=ds),
         numbers={
             "largest difference of trained losses from the tied flow": float(off.sel(rule="tied").max()),
             "smallest difference of trained losses from Eq. 22": float(off.sel(rule="encoder").min()),

@@ -13,7 +13,7 @@ from ...theory.features import Features, exclusive, synchronous
 from ..experiment import span
 from ..training import DROPPED
 from ..unequal.tables import constructive
-from .ledger import Evidence, claim, evidence, experiment, numeric, says
+from .ledger import Evidence, after, claim, derived, evidence, experiment, numeric, rounding, says
 
 SOURCE = "prieto2026"
 
@@ -32,10 +32,12 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{least:.0%} or more of tr(M S); trained without decay {added:.0%} or more. Of two features that "
         f"are on together (p = 0.1, ratio 1/4) the best code of blocks of one pair reads both for each, with "
         f"weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}.",
-        experiment("printed", "least share of others, best", least, ">", 0.3, origin=ds),
-        experiment("printed", "least share of others, trained", added, ">", 0.3, origin=ds),
-        experiment("printed", "largest, independent words", largest, "<=", 1e-9, origin=ds),
-        numeric("printed", "weight of the partner / own, on together", alpha[0, 1] / alpha[0, 0], ">", 0.9),
+        experiment("printed", "least share of others, best", least, ">", after(0.3), origin=ds),
+        experiment("printed", "least share of others, trained", added, ">", after(0.3), origin=ds),
+        experiment("printed", "largest, independent words", largest, "<=", rounding(1e-9), origin=ds),
+        numeric(
+            "printed", "weight of the partner / own, on together", alpha[0, 1] / alpha[0, 0], ">", after(0.9)
+        ),
     )
 
 
@@ -76,21 +78,30 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
         says(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
             experiment(
-                "answer", "largest weight of the partner / own, exclusive", apart.max(), "<", -0.3, origin=ds
+                "answer",
+                "largest weight of the partner / own, exclusive",
+                apart.max(),
+                "<",
+                after(-0.3),
+                origin=ds,
             ),
-            numeric("answer", "loss of exclusive pairs at ratio 1/2", alone, "<=", 1e-9),
+            numeric("answer", "loss of exclusive pairs at ratio 1/2", alone, "<=", rounding(1e-9)),
         ),
         says(
             "in blocks features that are on together take one end of a direction (constructive), and another "
             "such pair the opposite end (filtered)",
-            experiment("answer", "least weight of the partner / own, few on", mate, ">", 0.3, origin=ds),
-            experiment("answer", "least weight of the partner, all places", helps, ">", 0, origin=everywhere),
+            experiment(
+                "answer", "least weight of the partner / own, few on", mate, ">", after(0.3), origin=ds
+            ),
+            experiment(
+                "answer", "least weight of the partner, all places", helps, ">", derived(0), origin=everywhere
+            ),
             experiment(
                 "answer",
                 "least product of two partners' weights / own",
                 mates,
                 ">",
-                0.3**2,
+                after(0.3**2),
                 origin=everywhere,
             ),
             experiment(
@@ -98,25 +109,40 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
                 "least product of two pairs' weights / own",
                 stranger.min(),
                 ">",
-                0.5,
+                after(0.5),
                 origin=everywhere,
             ),
             experiment(
-                "answer", "largest weight of another pair", wide[:, 0, 2:].max(), "<", 0, origin=everywhere
+                "answer",
+                "largest weight of another pair",
+                wide[:, 0, 2:].max(),
+                "<",
+                derived(0),
+                origin=everywhere,
             ),
         ),
         says(
             f"where many features are on ({' and '.join(places[1:])}) that is the best code found: priority "
             f"codes have {span(np.array(many), '.2f')} times its loss",
             experiment(
-                "answer", "least priority code / blocks, many on", np.min(many), ">", 1, origin=(often, dense)
+                "answer",
+                "least priority code / blocks, many on",
+                np.min(many),
+                ">",
+                derived(1),
+                origin=(often, dense),
             ),
         ),
         says(
             f"where few are on ({places[0]}) filtering does better: planes in which the first feature that "
             f"is on silences the others have {span(few, '.2f')} times the loss of blocks",
             experiment(
-                "answer", "largest priority code / blocks, few on", float(few.max()), "<", 1, origin=ds
+                "answer",
+                "largest priority code / blocks, few on",
+                float(few.max()),
+                "<",
+                derived(1),
+                origin=ds,
             ),
         ),
     )
@@ -142,8 +168,12 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{n} words, {m} neurons: entries M_ij of the best tied model differ by {spread:.1%} of M_ii at "
         f"equal distances around the circle, and fall with it; of a trained one by {own_spread:.1%}. "
         f"The other words add {constructive(gram, S):.0%} of tr(M S).",
-        experiment("printed", "best: spread of M_ij at one distance / M_ii", spread, "<=", 0.05, origin=ds),
-        experiment("printed", "best: largest rise of M_ij to the next / M_ii", rise, "<", 0, origin=ds),
-        experiment("printed", "trained: spread / M_ii", own_spread, "<=", 0.1, origin=ds),
-        experiment("printed", "trained: largest rise / M_ii", own_rise, "<", 0, origin=ds),
+        experiment(
+            "printed", "best: spread of M_ij at one distance / M_ii", spread, "<=", after(0.05), origin=ds
+        ),
+        experiment(
+            "printed", "best: largest rise of M_ij to the next / M_ii", rise, "<", derived(0), origin=ds
+        ),
+        experiment("printed", "trained: spread / M_ii", own_spread, "<=", after(0.1), origin=ds),
+        experiment("printed", "trained: largest rise / M_ii", own_rise, "<", derived(0), origin=ds),
     )

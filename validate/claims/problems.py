@@ -21,7 +21,7 @@ from ...theory.derivation import sp
 from ..certificates import check, exact_total
 from ..certificates.check import wiring
 from ..stored import REFERENCE
-from .ledger import Claim, Evidence, Statement, evidence, numeric, says, symbolic
+from .ledger import Claim, Evidence, Statement, after, derived, evidence, numeric, rounding, says, symbolic
 
 SOURCE = "mais2026"
 CERTIFICATES = REFERENCE / "certificates"
@@ -64,7 +64,7 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
 
     def below(each: int) -> Any:
         text = f"least loss over the conjectured least, {len(found[each])} models, {each} a neuron"
-        return numeric("printed", text, min(one["share"] for one in found[each]), ">=", 1.0)
+        return numeric("printed", text, min(one["share"] for one in found[each]), ">=", derived(1))
 
     slope, off = sp.diff(total, a).subs(a, 1), most - sp.Rational(4, 7)
     third = min(found[3], key=lambda one: Fraction(one["p"]))
@@ -94,8 +94,20 @@ def _pentagon(paths: Sequence[Path]) -> list[Statement]:
     return [
         says(
             f"yes, and nothing else: squared length {square:.6f}, bias {bias:.6f}, loss {low:.9f}",
-            numeric("answer", "loss of that pentagon less the certified one", abs(here - low), "<=", 1e-11),
-            numeric("answer", "certified upper less lower end of the least loss", high - low, "<=", 1e-11),
+            numeric(
+                "answer",
+                "loss of that pentagon less the certified one",
+                abs(here - low),
+                "<=",
+                rounding(1e-11),
+            ),
+            numeric(
+                "answer",
+                "certified upper less lower end of the least loss",
+                high - low,
+                "<=",
+                rounding(1e-11),
+            ),
         ),
     ]
 
@@ -114,8 +126,12 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
         says(
             f"yes: 3 features, 2 neurons, p up to {p}, penalty p^2/4 times R: every minimiser has a "
             "coherence below 4/5 with it, above 4/5 without",
-            numeric("answer", "loss / p^2 at coherence up to 4/5, over the pair's", far / pair, ">", 1),
-            numeric("answer", "with penalty, from 4/5 on, over the triangle's", near / triangle, ">", 1),
+            numeric(
+                "answer", "loss / p^2 at coherence up to 4/5, over the pair's", far / pair, ">", derived(1)
+            ),
+            numeric(
+                "answer", "with penalty, from 4/5 on, over the triangle's", near / triangle, ">", derived(1)
+            ),
         )
     ]
 
@@ -135,8 +151,10 @@ def _best(paths: Sequence[Path]) -> list[Statement]:
     return [
         says(
             "yes, for all p below some bound; how large that is, is not known",
-            numeric("printed", "bias of the certified pentagon", bias, "<", 0.0),
-            numeric("printed", "least curvature of its loss but that of turning", curvatures[1], ">", 1e-3),
+            numeric("printed", "bias of the certified pentagon", bias, "<", derived(0)),
+            numeric(
+                "printed", "least curvature of its loss but that of turning", curvatures[1], ">", after(1e-3)
+            ),
         )
     ]
 
@@ -148,8 +166,14 @@ def _unique(paths: Sequence[Path]) -> list[Statement]:
         says(
             "yes, both: the pentagon is; two features on one neuron are not at a p between "
             f"{low:g} and {high:g}, and are with a penalty above v",
-            numeric("answer", f"least loss over that of alike encodings, p = {low:g}", alike, ">=", 1 - 1e-9),
-            numeric("answer", f"the same, p = {high:g}", less, "<", 1 - 1e-4),
+            numeric(
+                "answer",
+                f"least loss over that of alike encodings, p = {low:g}",
+                alike,
+                ">=",
+                rounding(1 - 1e-9),
+            ),
+            numeric("answer", f"the same, p = {high:g}", less, "<", after(1 - 1e-4)),
         )
     ]
 
@@ -164,7 +188,7 @@ def _frontier(paths: Sequence[Path]) -> list[Statement]:
         says(
             "no: it is (n - m) v for c below 1/m, and less at 1/m",
             *(
-                numeric("answer", f"loss of the simplex, 3 on 2, over v, p = {p:g}", share, "<", 1.0)
+                numeric("answer", f"loss of the simplex, 3 on 2, over v, p = {p:g}", share, "<", derived(1))
                 for p, share in shares.items()
             ),
         )
@@ -183,8 +207,10 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
     return [
         says(
             "for rare features it is I v: antipodal below, the weaker feature dropped above",
-            numeric("answer", "penalty 0.9 v, p = 1e-4, I = 1: objective over v", shares[1][0], "<", 1.0),
-            *(numeric("answer", text, x / least, "<", 1 + 1e-3) for x, least in shares),
+            numeric(
+                "answer", "penalty 0.9 v, p = 1e-4, I = 1: objective over v", shares[1][0], "<", derived(1)
+            ),
+            *(numeric("answer", text, x / least, "<", after(1 + 1e-3)) for x, least in shares),
         )
     ]
 
@@ -263,10 +289,12 @@ def _judged(problem: Problem) -> Evidence:
     paths = sorted(CERTIFICATES.glob(problem.certificates))
     rejected = [path.name for path in paths if not check(path).accepted]
     # About an answer, as it must keep its limit whatever becomes of the statement.
-    sound = numeric("answer", f"of {len(paths)} certificates, those rejected", len(rejected), "==", 0)
+    sound = numeric(
+        "answer", f"of {len(paths)} certificates, those rejected", len(rejected), "==", derived(0)
+    )
     if rejected or not paths:
         said = f"Rejected: {', '.join(rejected)}." if rejected else "The certificates are missing."
-        return evidence(said, sound, numeric("answer", "certificates", len(paths), ">", 0))
+        return evidence(said, sound, numeric("answer", "certificates", len(paths), ">", derived(0)))
     return evidence(problem.text, sound, *problem.sentences(paths))
 
 

@@ -28,7 +28,23 @@ from ..unequal.published import (
 )
 from ..unequal.scaling import exponents
 from ..unequal.width import normal_losses
-from .ledger import Evidence, Finding, bound, claim, evidence, experiment, numeric, says, shown, symbolic
+from .ledger import (
+    Evidence,
+    Finding,
+    Limit,
+    after,
+    before,
+    bound,
+    claim,
+    derived,
+    evidence,
+    experiment,
+    numeric,
+    rounding,
+    says,
+    shown,
+    symbolic,
+)
 
 LIU, SCHERLIS = "liu2025", "scherlis2022"
 SIZE, LOW, HIGH = 1000, 10, 100  # n and the range of m of the source's runs
@@ -70,8 +86,14 @@ def u1(quick: bool) -> Evidence:
         "projection P on the rows, whose trace is the rank. With variances v_j the same holds of M "
         "diag(v)^(1/2) for any M of rank D, tied or not. The sum is at least 1, as (W_i.W_j)^2 <= |W_i|^2 "
         "|W_j|^2.",
-        bound("printed", "largest sum less D, random encodings of very different lengths", over, "<=", 1e-9),
-        bound("printed", "least sum", least, ">=", 1 - 1e-9),
+        bound(
+            "printed",
+            "largest sum less D, random encodings of very different lengths",
+            over,
+            "<=",
+            rounding(1e-9),
+        ),
+        bound("printed", "least sum", least, ">=", rounding(1 - 1e-9)),
     )
 
 
@@ -93,10 +115,17 @@ def u2(quick: bool, ds: xr.Dataset) -> Evidence:
         f"trained models lose {shape[0].value:.2f} (m = 10) and {shape[1].value:.2f} (m = 32) times what "
         "normal interference of their capacities would. On the first two seeds the alarm rate had been "
         "raised to 0.02 after a look; these are four others, at 0.01.",
-        numeric("printed", "largest |slope / price - 1|, alpha = 1, m = 8 of 32", off, "<=", 0.01),
+        numeric("printed", "largest |slope / price - 1|, alpha = 1, m = 8 of 32", off, "<=", after(0.01)),
         says(
             "with few features on at a time the loss is no function of the capacities",
-            shown("corrected", "trained loss over that of normal interference", shape, "<", 1.0, origin=ds),
+            shown(
+                "corrected",
+                "trained loss over that of normal interference",
+                shape,
+                "<",
+                derived(1),
+                origin=ds,
+            ),
         ),
     )
 
@@ -111,7 +140,7 @@ def u3(quick: bool, ds: xr.Dataset, weak: xr.Dataset, even: xr.Dataset) -> Evide
     m, n, a = sp.symbols("m n alpha", positive=True)
     tail = (m ** (1 - a) - n ** (1 - a)) / (a - 1)
     local = (a - 1) / (1 - (m / n) ** (a - 1))
-    derived = sp.simplify(-m * sp.diff(tail, m) / tail - local)
+    rest = sp.simplify(-m * sp.diff(tail, m) / tail - local)
     ends = [(LOW**-0.5 - SIZE**-0.5), (HIGH**-0.5 - SIZE**-0.5)]
     predicted = float(np.log(ends[0] / ends[1]) / np.log(HIGH / LOW))
     at = ds.sel(alpha=2.0, weight_decay=1.0, tied=1).isel(steps=-1).sel(n_hidden=[10, 32, 100])
@@ -129,29 +158,33 @@ def u3(quick: bool, ds: xr.Dataset, weak: xr.Dataset, even: xr.Dataset) -> Evide
         f"{also[0]:.2f} and {also[1]:.2f} times that. The exponent of the sum itself is "
         f"alpha - 1 only as n grows without limit: at n = {SIZE}, m = {LOW} to {HIGH} and alpha = {alpha:g} "
         f"it is {found:.2f}.",
-        numeric("printed", "|exponent of the sum - (alpha - 1)|, alpha = 3/2", abs(found - 0.5), "<=", 0.05),
+        numeric(
+            "printed", "|exponent of the sum - (alpha - 1)|, alpha = 3/2", abs(found - 0.5), "<=", after(0.05)
+        ),
         experiment(
             "printed",
             "largest |loss / sum - 1| at the source's settings, m = 10 and 32",
             abs(over - 1).max(),
             "<=",
-            NEAR_SUM,
+            before(NEAR_SUM),
             origin=weak,
         ),
         says(
             "lost are the features whose rows are short, and these are the less frequent ones if biases "
             "begin at 0; the local exponent of the sum is (alpha - 1)/(1 - (m/n)^(alpha - 1))",
-            _run("largest |left out / loss - 1|", off, "<=", 0.1, ds),
-            _run("the same at the source's settings", short, "<=", 0.1, weak),
+            _run("largest |left out / loss - 1|", off, "<=", after(0.1), ds),
+            _run("the same at the source's settings", short, "<=", after(0.1), weak),
             _run(
                 "largest |loss / printed sum - 1| if biases begin at 0",
                 abs(also - 1).max(),
                 "<=",
-                NEAR_SUM,
+                before(NEAR_SUM),
                 even,
             ),
-            symbolic("corrected", "local exponent of the integral of x^-alpha from m to n", derived),
-            numeric("corrected", "|exponent by it - that of the sum|", abs(predicted - found), "<=", 0.05),
+            symbolic("corrected", "local exponent of the integral of x^-alpha from m to n", rest),
+            numeric(
+                "corrected", "|exponent by it - that of the sum|", abs(predicted - found), "<=", after(0.05)
+            ),
         ),
     )
 
@@ -193,26 +226,30 @@ def u4(
                 f"largest |exponent of bound, of code - 1|, alpha = 1, n = {n}",
                 max(abs(one.bound - 1), abs(one.code - 1)),
                 "<=",
-                0.2,
+                limit,
             )
-            for n, one in ((SIZE, falling), (FRESH, fresh))
+            for n, one, limit in ((SIZE, falling, after(0.2)), (FRESH, fresh, before(0.2)))
         ),
         experiment(
             "printed",
             "largest |exponent of models trained as published - 1|",
             abs(drawn - 1).max(),
             "<=",
-            NEAR_ONE,
+            before(NEAR_ONE),
             origin=published,
         ),
         says(
             "the least loss of alike features falls as 1/m while m << n, within a factor that is proved; at "
             f"alpha = 2 (n = {SIZE}, m = {LOW} to {HIGH}) it falls with an exponent of {proved:.2f} or "
             "more",
-            numeric("corrected", "|exponent of the bound - 1|, alike", abs(alike.bound - 1), "<=", 0.1),
-            numeric("corrected", "|exponent of the code - 1|, alike", abs(alike.code - 1), "<=", 0.1),
-            numeric("corrected", "code over bound at both ends", alike.ratio, "<=", 4),
-            numeric("corrected", "least exponent of the least loss, alpha = 2", steep.least, ">=", 2.0),
+            numeric(
+                "corrected", "|exponent of the bound - 1|, alike", abs(alike.bound - 1), "<=", after(0.1)
+            ),
+            numeric("corrected", "|exponent of the code - 1|, alike", abs(alike.code - 1), "<=", after(0.1)),
+            numeric("corrected", "code over bound at both ends", alike.ratio, "<=", after(4)),
+            numeric(
+                "corrected", "least exponent of the least loss, alpha = 2", steep.least, ">=", after(2.0)
+            ),
         ),
         says(
             "most of what models lose that are trained as published is lost at outputs that low first biases "
@@ -221,12 +258,12 @@ def u4(
                 "least share of pairs with the silent output's first bias lower",
                 lower.min(),
                 ">=",
-                LOWER,
+                before(LOWER),
                 run,
             ),
-            _run("least share of silent outputs in the loss", share.min(), ">=", UNHEARD, run),
-            _run("the same, largest, if biases begin at 0", left.max(), "<=", UNHEARD_UNBIASED, even),
-            _run(f"exponent from m = {HIGH} on, alpha = 1", flat, "<=", FLATTER, wide),
+            _run("least share of silent outputs in the loss", share.min(), ">=", before(UNHEARD), run),
+            _run("the same, largest, if biases begin at 0", left.max(), "<=", before(UNHEARD_UNBIASED), even),
+            _run(f"exponent from m = {HIGH} on, alpha = 1", flat, "<=", before(FLATTER), wide),
         ),
     )
 
@@ -236,9 +273,9 @@ def _listed(numbers: FloatArray) -> str:
     return ", ".join(f"{one:.2f}" for one in numbers)
 
 
-def _run(text: str, value: SupportsFloat, relation: str, limit: float, origin: xr.Dataset) -> Finding:
+def _run(text: str, value: SupportsFloat, relation: str, limit: Limit, origin: xr.Dataset) -> Finding:
     """Return a finding about the correction that is read off a trained model."""
-    return experiment("corrected", text, float(value), relation, limit, origin=origin)
+    return experiment("corrected", text, float(value), relation, derived(limit), origin=origin)
 
 
 @claim("U5", LIU, "strong superposition")
@@ -252,9 +289,11 @@ def u5(quick: bool) -> Evidence:
         f"The bound and the code of U4 at alpha = 2 fall with the exponents {steep.bound:.2f} and "
         f"{steep.code:.2f}. When the first features, in proportion to m, are kept exactly, the others cost "
         "what their pairs do: the square of the sum of their p, over m.",
-        numeric("printed", "least exponent of the least loss, alpha = 2", steep.least, "<=", limit),
+        numeric("printed", "least exponent of the least loss, alpha = 2", steep.least, "<=", after(limit)),
         says(
             "the least loss falls as m^(1 - 2 alpha), as its bound and the code do at alpha = 2",
-            numeric("corrected", "largest |exponent of bound, of code - 3|, alpha = 2", gap, "<=", 0.15),
+            numeric(
+                "corrected", "largest |exponent of bound, of code - 3|, alpha = 2", gap, "<=", after(0.15)
+            ),
         ),
     )
