@@ -1,11 +1,18 @@
-"""Threads that share compiled work.
+"""Threads that share compiled work: one pool for the whole process.
 
 Kernels release the interpreter's lock, so plain threads do. None uses ``numba.prange``: that takes four times
 as long to compile, and its threads wait for each other where other programs use the processors too.
+
+The caller's thread works too, and the pool has one thread less than the process has cores. Work that shares
+work itself does so in its own thread. So no more threads compute than there are cores.
 """
 
+import itertools
+import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numba
@@ -18,23 +25,67 @@ T = TypeVar("T")
 _PIECES = 8
 
 
+class _Here(threading.local):
+    """Whether this thread is at work that is shared already."""
+
+    shared = False
+
+
+_here = _Here()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _threads() -> int:
     """Return Numba's number of threads, without starting them: that would change PyTorch's number, too."""
     known: Any = numba  # has no type hints
     try:
         known.threading_layer()
     except ValueError:  # not started
-        return int(known.config.NUMBA_NUM_THREADS)
-    return int(known.get_num_threads())
+        return min(int(known.config.NUMBA_NUM_THREADS), _cores())
+    return min(int(known.get_num_threads()), _cores())
+
+
+@lru_cache(1)
+def _pool(size: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(size, "superposition")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
 
 
 def each(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
-    """Return [work(0), ..., work(count - 1)], by `workers` threads (Numba's number where None)."""
-    threads = min(workers or _threads(), count)
-    if threads <= 1:
+    """Return [work(0), ..., work(count - 1)], by at most `workers` threads and one for each core."""
+    most = _threads()
+    threads = min(workers or most, most, count)
+    if threads <= 1 or _here.shared:
         return [work(at) for at in range(count)]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, range(count)))
+    found: dict[int, T] = {}
+    failed: dict[int, BaseException] = {}
+    following = itertools.count()  # `next` of it is one step of the interpreter
+
+    def run() -> None:
+        _here.shared = True
+        try:
+            while not failed and (at := next(following)) < count:
+                try:
+                    found[at] = work(at)
+                except BaseException as error:  # raised again below, in the caller's thread
+                    failed[at] = error
+        finally:
+            _here.shared = False
+
+    others = [_pool(most - 1).submit(run) for _ in range(threads - 1)]
+    run()
+    for one in others:
+        one.cancel()  # what has not begun finds nothing left to do
+    wait(others)
+    if failed:
+        raise failed[min(failed)]
+    return [found[at] for at in range(count)]
 
 
 def together(

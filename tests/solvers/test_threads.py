@@ -1,0 +1,112 @@
+"""Work shared by threads: one pool, never more threads than cores, nested work in the caller's thread."""
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+from superposition.solvers import threads
+
+
+@pytest.fixture
+def three(monkeypatch):
+    monkeypatch.setattr(threads, "_threads", lambda: 3)
+
+
+class Watch:
+    """Counts who works, and how many do so at once."""
+
+    def __init__(self):
+        self.lock, self.now, self.most, self.seen = threading.Lock(), 0, 0, set()
+
+    def __call__(self, at):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            self.seen.add(threading.get_ident())
+        time.sleep(0.002)
+        with self.lock:
+            self.now -= 1
+        return at
+
+
+def test_many_evaluations_use_the_same_threads(three):
+    watch = Watch()
+    for _ in range(20):
+        assert threads.each(watch, 9) == list(range(9))
+    assert len(watch.seen) <= 3
+    assert watch.most <= 3
+    assert threading.get_ident() in watch.seen
+
+
+def test_nested_work_stays_in_its_thread(three):
+    watch, homes = Watch(), []
+
+    def outer(at):
+        mine = threading.get_ident()
+
+        def inner(other):
+            homes.append(threading.get_ident() == mine)
+            return watch(other)
+
+        return sum(threads.each(inner, 4, 3))
+
+    before = threading.active_count()
+    assert threads.each(outer, 6) == [6] * 6
+    assert all(homes)
+    assert len(homes) == 24
+    assert watch.most <= 3
+    assert threading.active_count() <= before + 2
+    threads.each(watch, 6)  # and after nested work it is shared again
+    assert watch.most > 1
+
+
+def test_no_more_workers_than_cores_whatever_is_wanted(monkeypatch):
+    monkeypatch.setattr(threads.numba.config, "NUMBA_NUM_THREADS", 64)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    watch = Watch()
+    threads.each(watch, 40, 40)
+    assert len(watch.seen) <= cores
+
+
+def test_the_first_error_is_raised_and_work_ends(three):
+    done = []
+
+    def work(at):
+        if at >= 5:
+            raise KeyError(at)
+        done.append(at)
+
+    with pytest.raises(KeyError, match="5"):
+        threads.each(work, 10_000)
+    assert sorted(done) == [0, 1, 2, 3, 4]
+    assert threads.each(lambda at: at, 5) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forks beside threads, on purpose
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_has_threads_of_its_own(three):
+    threads.each(lambda at: at, 6)
+    child = os.fork()
+    if not child:  # a lost pool would wait for ever
+        os._exit(0 if threads.each(lambda at: at, 6) == list(range(6)) else 1)
+    for _ in range(6000):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.01)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        pytest.fail("the child hangs")
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_results_are_in_order(three):
+    sys.setswitchinterval(1e-5)
+    try:
+        assert threads.each(lambda at: at * at, 5000) == [at * at for at in range(5000)]
+    finally:
+        sys.setswitchinterval(5e-3)
