@@ -270,11 +270,13 @@ def outcome(case: Case, argument: str | None = None, bad: Any = None) -> str:
         return _trouble(found, case.documents)
     except _Late:
         return f"takes more than {SECONDS} s"
-    except (ValueError, TypeError) as error:
-        named = re.search(rf"`({names})\b", str(error))
-        return "" if named else f"does not name an argument: {type(error).__name__}: {error}"[:200]
     except Exception as error:
-        return f"{type(error).__name__}: {error}"[:200].replace("\n", " ")
+        # what a function of the user raises is passed on, with a note that names its argument
+        notes = "\n".join(getattr(error, "__notes__", ()))
+        words = str(error) if isinstance(error, ValueError | TypeError) else ""
+        if re.search(rf"`({names})\b", f"{words}\n{notes}"):
+            return ""
+        return f"does not name an argument: {type(error).__name__}: {error}"[:200].replace("\n", " ")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 

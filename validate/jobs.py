@@ -9,7 +9,17 @@ from typing import Any
 
 from ..theory.arguments import choice, flag, number
 from . import experiments
-from .files import claim, named, output_file, output_folder, read_dataset, recorded, remove, write_dataset
+from .files import (
+    another_file,
+    claim,
+    named,
+    output_file,
+    output_folder,
+    read_dataset,
+    recorded,
+    remove,
+    write_dataset,
+)
 from .planned import JOBS, TRAINED, Job
 from .stored import REFERENCE
 from .training import grid, measure
@@ -154,4 +164,6 @@ def _planned(
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
             raise ValueError(f"`out` must be {rule}; got {named(folder)}.")
     how = {**asked, "checkpoint": str(path.with_suffix(CHECKPOINT))}
-    return path, {**{key: value for key, value in how.items() if key in known}, **given}, told
+    given = {**{key: value for key, value in how.items() if key in known}, **given}
+    another_file(path, given)
+    return path, given, told

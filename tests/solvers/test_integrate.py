@@ -201,10 +201,9 @@ def test_velocities_that_are_not_finite(velocity):
         ({"group": [0]}, "`group` must number the 2 entries of `y0`"),
         ({"group": [0, 2]}, r"`group` must .*; got 2"),
         ({"group": [0, 0.5]}, "`group` must be whole.*; got 0.5"),
-        ({"velocity": decay.py_func, "parameters": [1.0] * 3}, "`velocity` must take `parameters`"),
-        ({"velocity": decay, "parameters": [1.0] * 3}, "`velocity` must take `parameters`"),
-        ({"velocity": kernel(lambda y: y)}, "`velocity` must take `parameters`"),
-        ({"velocity": kernel(lambda t, y, parameters, out: y)}, "`velocity` must take `parameters`"),
+        ({"velocity": kernel(lambda y: y)}, r"`velocity` must take \(t, y, parameters, out\); got \(y\)"),
+        ({"velocity": lambda t, y: y}, r"`velocity` must take \(t, y, parameters, out\); got \(t, y\)"),
+        ({"velocity": kernel(lambda t, y, parameters, out: y)}, "`velocity` must compile .*; got"),
         ({"rtol": 1e-14}, r"`rtol` must lie in \[1e-13, 0.01\]; got 1e-14"),
         ({"floor": -1.0}, r"`floor` must lie in \[0, 1e\+300\]; got -1"),
         ({"steps": 0}, "`steps` must be an integer of at least 1; got 0"),
@@ -215,3 +214,28 @@ def test_bad_arguments(change, message):
     good = {"velocity": decay, "y0": [1.0, 2.0], "t": 1.0, "parameters": [1.0, 1.0]}
     with pytest.raises(ValueError, match=message):
         integrate(**{**good, **change})
+
+
+def broken(t, y, parameters, out):
+    out[0] = {"rate": 1.0}["speed"]
+
+
+def divides(t, y, parameters, out):
+    out[:] = 1 / int(parameters[0])
+
+
+@pytest.mark.parametrize(
+    ("velocity", "parameters", "kind"),
+    [
+        (broken, [1.0, 1.0], KeyError),
+        (divides, [0.0], ZeroDivisionError),
+        (decay.py_func, [1.0] * 3, ValueError),
+        (decay, [1.0] * 3, ValueError),
+    ],
+)
+def test_what_a_velocity_raises_itself_is_passed_on(velocity, parameters, kind):
+    with pytest.raises(kind) as found:
+        integrate(velocity, [1.0, 2.0], 1.0, parameters=parameters)
+    assert "must" not in str(found.value)
+    note = f"Raised by `velocity` at the start, from {len(parameters)} `parameters`."
+    assert found.value.__notes__ == [note]

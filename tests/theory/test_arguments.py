@@ -246,6 +246,16 @@ def test_what_overflows_in_python_or_does_not_broadcast_is_refused_by_the_names_
         power(np.ones(2), np.ones(3))
 
 
+def test_an_error_that_speaks_of_broadcasting_is_passed_on_where_the_shapes_agree():
+    @arguments.finite
+    def speak(x, y, name):
+        raise ValueError("a broadcast is no station")
+
+    for x in (1.0, [[1.0], [2.0]], [[1.0, 2.0], [3.0]]):
+        with pytest.raises(ValueError, match=r"^a broadcast is no station$"):
+            speak(x, np.ones(2), "radio")
+
+
 def test_arrays_of_other_shapes_are_refused_by_name():
     loss_bound = codes_theory.loss_bound
     for call in (rug_solvers.optimum, decoders_solvers.optimum, codes_solvers.envelope, loss_bound):

@@ -120,3 +120,21 @@ def test_the_derived_laws_are_those(values):
                     -45 if r == 0 else -30
                 )
                 assert abs(mp.mpmathify(complex(have)) - want) <= 4e-15 * (1 + abs(z) ** 2) * abs(want)
+
+
+class Broken:
+    def __array__(self, dtype=None, copy=None):
+        raise KeyError("of its own")
+
+
+def test_what_an_array_of_a_user_raises_is_passed_on():
+    with pytest.raises(KeyError, match="of its own"):
+        value_transform("uniform", Broken())
+
+
+@pytest.mark.parametrize(
+    "bad", [True, np.ma.array([1j, 2.0], mask=[False, True]), np.array([1j, None]), [[1], [2, 3]]]
+)
+def test_what_is_no_complex_number_is_refused(bad):
+    with pytest.raises(ValueError, match="`z` must be real numbers; got"):
+        value_transform("uniform", bad)

@@ -20,7 +20,7 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import result
 from ..audit import LAYOUTS, Weights
-from ..files import named, output_file, replacing, write_arrays, write_text
+from ..files import another_file, named, output_file, replacing, write_arrays, write_text
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
 
@@ -301,6 +301,7 @@ def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -
         raise ValueError(f"`layout` must be one of {known}; got {arguments.shown(layout)}.")
     arrays = kinds[0].arrays(Weights(one.W_out, one.W_in, one.b))
     target = output_file(path, "path")
+    another_file(target, {"atlas": REFERENCE / "atlas.safetensors"}, "path")
     if target.suffix not in (".npz", ".safetensors"):
         raise ValueError(f"`path` must end in .safetensors or .npz; got {named(path)}.")
     if target.suffix == ".npz":
