@@ -93,6 +93,9 @@ def _jobs() -> Iterator[Job]:
     yield Job("collisions_printed", "Fig. 3 of Lecomte et al. as printed", "collisions.printed")
     flow = {"n_features": 256, "n_hidden": [256, 512, 1024, 2048, 4096], "runs": 64}
     yield Job("collisions_fig3", "Fig. 3 of Lecomte et al. by the flow", "collisions.fig3", flow)
+    # Seeds that nothing has used: the runs of L18 and L31 had been raised after a look.
+    fresh_flow = {"n_features": 32, "n_hidden": [64], "runs": 400, "seed": 1801}
+    yield Job("collisions_fresh", "new runs for L18", "collisions.fig3", fresh_flow, 60.0)
     polished = {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0]}
     polished |= {"train_steps": 8000, "steps": 600}
     yield Job("codes_polished", "exact descent and Hessian", "codes.polished", polished)
@@ -103,6 +106,9 @@ def _jobs() -> Iterator[Job]:
     yield Job("relu_trained", "small models", "relu.trained", relu | {"seeds": 128, "steps": 2000})
     noise = {"runs": 40, "averaged_runs": 40, "lone_runs": 2000}
     yield Job("noise_mechanism", "what hidden noise does", "noise.mechanism", noise)
+    fresh_noise = {"runs": 100, "averaged_runs": 0, "lone_runs": 4000, "seed": 3101}
+    fresh_noise |= {"excess_kurtosis": [-2.0, -1.0, -0.3, 0.3, 3.0]}
+    yield Job("noise_fresh", "new runs for L31", "noise.mechanism", fresh_noise, 120.0)
     decoders = {"cases": [[0.01, 0.12], [0.01, 0.25], [0.1, 0.12], [0.1, 0.25]], "n_features": 128}
     decoders |= {"steps": [2000, 8000], "batch": 256, "seeds": [0, 1, 2, 3, 4]}
     yield Job("decoders_trained", "JumpReLU and TopK against ReLU", "decoders.trained", decoders)

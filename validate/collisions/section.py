@@ -326,6 +326,7 @@ SECTION = Section(
     TEXT,
     {
         "fig3": Experiment(run_fig3, QUICK["fig3"], FULL["fig3"], seconds=10),
+        "fresh": Experiment.of_job("collisions_fresh", run_fig3),
         "long": Experiment.of_job("collisions_fig3", run_fig3),
         "printed": Experiment.of_job("collisions_printed", run_printed, torch=True),
         "course": Experiment(run_course, QUICK["course"], FULL["course"], seconds=2),

@@ -243,6 +243,7 @@ SECTION = Section(
     TEXT,
     {
         "mechanism": Experiment(run_mechanism, QUICK["mechanism"], FULL["mechanism"], seconds=12),
+        "fresh": Experiment.of_job("noise_fresh", run_mechanism),
         "fig4": Experiment(run_fig4, QUICK["fig4"], FULL["fig4"], seconds=6),
         "fig5": Experiment(run_fig5, QUICK["fig5"], FULL["fig5"], seconds=9),
         "drop": Experiment(run_drop, QUICK["drop"], FULL["drop"], seconds=4),
