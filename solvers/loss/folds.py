@@ -228,6 +228,9 @@ def _row(
         w[j], p[j] = row[order[j]] if abs(row[order[j]]) > _NONE else 0.0, chances[order[j]]
         if order[j] == i:
             at = j
+    if b + np.sum(np.maximum(w, 0.0)) < 0.0:  # never positive: the tree has no root
+        by[:] = 0.0
+        return 0.0, 0.0
     factors = _factors(w, p)
     h = _moments(factors, at)
     U, V, U_by, V_by = work

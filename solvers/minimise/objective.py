@@ -1,6 +1,7 @@
 """What is minimised: the exact loss of ReLU(W_out W_in x + b) with a penalty, as a function of one vector."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from math import comb
@@ -15,7 +16,6 @@ from ...theory.features import Features, as_features
 from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
 from ...theory.special import VALUES
 from ..loss import exact_loss, value_and_gradient
-from ..loss.exact import FOLDED
 from ..loss.folds import by_folds
 from ..loss.patterns import by_patterns, chances
 
@@ -29,8 +29,11 @@ Penalty = tuple[str, float] | Callable[..., Any] | None
 _FEW = {"uniform": 8, "binary": 12, "symmetric": 4}
 # Patterns that may be summed for a loss on few classes, and features that may be on.
 _PATTERNS, _MOST_ON = 20_000, 11
-# Frequencies of the lattice at most: losses good to 1e-8 or so.
-_FREQUENCIES = 1024
+# Independent uniform features up to which a gradient is folded: 4 ms for 14, a third of the transform's. Near
+# weights of 0 the transform's is off by 1e-4, and folds leave nothing but rounding.
+_FOLDED = 14
+# Frequencies of the lattice at most: losses good to 1e-8 or so, and to 1e-5 in a race of many starts.
+_FREQUENCIES, _RACE = 1024, 64
 # Tolerances of the transform in a descent, and of the loss that is returned, in units of E x_i².
 _DESCENT, _END = 1e-5, 1e-9
 # What one pattern's loss is off by, relative to the square of the largest output.
@@ -113,10 +116,10 @@ class _Transform:
     """The loss of many features. Descents do without its error: near weights of 0 that takes long."""
 
     def __init__(self, law: Features):
-        self.law = law
+        self.law, self.frequencies = law, _FREQUENCIES
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        return value_and_gradient(M, b, self.law, tol=_DESCENT, frequencies=_FREQUENCIES)
+        return value_and_gradient(M, b, self.law, tol=_DESCENT, frequencies=self.frequencies)
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what it is off by."""
@@ -128,7 +131,8 @@ class _Transform:
 class Objective:
     """Loss per feature plus penalty, over the loss of the zero model, as a function of one flat vector.
 
-    The vector holds W_out, then W_in unless it is tied, then the free biases.
+    The vector holds W_out, then W_in unless it is tied, then the free biases. `until` is the time of
+    `perf_counter` at which descents stop.
     """
 
     n: int
@@ -139,6 +143,7 @@ class Objective:
     penalty: Penalty = None
     classes: int | None = None
     largest: float | None = None
+    until: float = np.inf
 
     def __post_init__(self) -> None:
         n = self.n
@@ -159,6 +164,8 @@ class Objective:
         self._check_penalty()
         self.loss = self._backend()
         self.exact = not isinstance(self.loss, _Transform)
+        # Many starts race where one descent takes more than a tenth of a second.
+        self.raced = not self.exact or (isinstance(self.loss, _Folds) and n > 9)
         # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
         self.work = n * (2.0 if isinstance(self.loss, _Folds) else 5.0) ** min(n, 99)
 
@@ -184,7 +191,7 @@ class Objective:
         if self.limit:
             return _Classes(law, 1, np.array([0.0, 1.0]))
         plain = law.independent and law.values == "uniform"
-        if plain and n <= FOLDED and self.up_to == n:
+        if plain and n <= _FOLDED and self.up_to == n:
             return _Folds(law)
         few = n <= _FEW.get(law.values, 0)
         if self.classes is None and not few:
@@ -198,6 +205,18 @@ class Objective:
             f"`classes` must be None for this law, or leave at most {_PATTERNS} patterns of at most "
             f"{_MOST_ON} alike uniform features; got {self.classes!r}, {count:,} patterns."
         )
+
+    @contextmanager
+    def coarse(self) -> Iterator[None]:
+        """Take a tenth of the time for each gradient meanwhile, with losses of many features good to 1e-5."""
+        before = getattr(self.loss, "frequencies", None)
+        if before is not None:
+            self.loss.frequencies = _RACE
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.loss.frequencies = before
 
     @property
     def size(self) -> int:

@@ -78,13 +78,17 @@ class Minimum:
         None at kinks, or where it is dear (from 10 features on): see `solvers.codes.curvatures`.
     minima : tuple of Local
         The distinct minima of all starts, best first. Two are the same if their objectives are and their
-        matrices W_out W_in and biases are, up to the order of features that the law leaves alike.
+        matrices W_out W_in and biases are, up to the order of features that the law leaves alike. From 10
+        features on only the best are descended to the end (see `minimise`), and the best may have no start.
     losses : (starts,) ndarray of float64
         The objective that each start ended at, ascending.
     hits : int
-        Starts that ended within 1e-6 of the least objective, in units of the loss of the zero model.
+        Starts, but for given ones, that ended within 1e-6 of the least objective, in units of the loss of the
+        zero model. A minimum that as many starts lead to would have been missed with probability e^-hits.
     starts : int
-        Starts in all: random ones, ordered ones and given ones.
+        Starts that were made: random ones, ordered ones and given ones.
+    planned : int
+        Starts that were to be made; more than `starts` if a budget of seconds ran out.
     arrived : int
         Starts whose gradient became as small as was asked for.
     steps : int
@@ -107,6 +111,7 @@ class Minimum:
     losses: FloatArray
     hits: int
     starts: int
+    planned: int
     arrived: int
     steps: int
     status: Status
@@ -119,5 +124,7 @@ class Minimum:
 
     @property
     def message(self) -> str:
-        """What `status` means, and how many starts converged."""
-        return f"{self.status.value} {self.arrived} of {self.starts} starts converged."
+        """What `status` means, how many starts converged, and whether the budget ended the search."""
+        said = f"{self.status.value} {self.arrived} of {self.starts} starts converged."
+        short = f" The search stopped after {self.starts} of {self.planned} starts: its seconds were over."
+        return said + short * (self.starts < self.planned)

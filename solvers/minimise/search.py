@@ -1,7 +1,9 @@
 """Descents on the exact loss from many starts: the global minimum, as far as starts can tell."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,16 @@ from scipy import linalg, optimize
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.codes import decoder_bound, loss_bound
+from ...theory.codes import decoder_bound
+from ...theory.codes import loss_bound as code_bound
+from ...theory.features import as_features
+from ...theory.unequal import loss_bound
 from ..results import Status
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
-from .starts import Model, ordered, random
+from .starts import Model, moved, ordered, random
 
-__all__ = ["descend", "minimise"]
+__all__ = ["descend", "lower_bound", "minimise"]
 
 _MOST_FEATURES, _LARGEST = 64, 1024
 # Largest weight that is given: the loss holds fourth powers of it.
@@ -33,6 +38,13 @@ _FLAT = 1e-8
 _KICK = 0.05
 # Encodings shorter than this count as dropped when their biases are set.
 _SMALL = 0.1
+# Where starts race: gradients at which they stop; of the ends, so many and all within so much of the best, in
+# units of the zero model, are descended further.
+_RACED, _FINALISTS, _NEAR = 1e-4, 3, 1e-4
+# Shares of a budget of seconds after which the race ends, and the moves of features.
+_STARTS, _MOVES = 0.6, 0.8
+# Rarer features have no bound.
+_LEAST_P = 1e-100
 # Objectives, in units of the zero model, and invariants of M and b that count as the same.
 _SAME, _ALIKE = 1e-6, 1e-3
 
@@ -47,6 +59,10 @@ class _End:
     steps: int
     status: Status
     curvature: float | None = None
+    drawn: bool = True
+    """Whether it began at a start that was not given."""
+    start: bool = True
+    """Whether it began at a start, not at the end of another descent whose features were moved."""
 
 
 def _descent(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
@@ -79,12 +95,17 @@ def _descent(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
     bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
     if aim.l1:
         y = np.concatenate([np.maximum(y[:count], 0.0), np.maximum(-y[:count], 0.0), y[count:]])
-    found = minimize(value, y, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+
+    def watched(intermediate_result: Any) -> None:
+        if time.perf_counter() > aim.until:
+            raise StopIteration
+
+    found = minimize(value, y, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=watched)
     end = whole(np.asarray(found.x))
     if not np.isfinite(found.fun):
         return _End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
     slope = float(np.linalg.norm(aim.slope(end)))
-    ran_out = found.nit >= steps or found.nfev >= 3 * steps
+    ran_out = found.nit >= steps or found.nfev >= 3 * steps or time.perf_counter() > aim.until
     status = Status.CONVERGED if slope <= tol else Status.STEPS if ran_out else Status.STALLED
     return _End(end, aim.value(end), slope, int(found.nit), status)
 
@@ -109,7 +130,7 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
 def _from(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
     """Descend, and once more with dead outputs revived if that ends lower."""
     end = _descent(aim, x, steps, tol)
-    again = _revive(aim, end.x) if np.isfinite(end.value) else None
+    again = _revive(aim, end.x) if np.isfinite(end.value) and time.perf_counter() < aim.until else None
     if again is None:
         return end
     other = _descent(aim, again, steps, tol)
@@ -139,7 +160,7 @@ def _bend(aim: Objective, x: FloatArray) -> FloatArray | None:
 
 def _polish(aim: Objective, end: _End, steps: int, tol: float) -> _End:
     """Finish by Newton's method where the objective is smooth, and leave saddles."""
-    dear = 2.0 * aim.size * aim.work > _WORK
+    dear = 2.0 * aim.size * aim.work > _WORK or time.perf_counter() > aim.until
     if not aim.exact or dear or aim.l1 or not np.isfinite(end.value):
         return end
     for _ in range(3):
@@ -165,6 +186,8 @@ def _newton(aim: Objective, end: _End, tol: float) -> tuple[_End, FloatArray | N
         turns = turns @ linalg.null_space(turns[held], rcond=1e-9)
     fixed = np.hstack([turns, np.eye(end.x.size)[:, held]])
     kept = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(end.x.size)
+    if not kept.size:  # every weight is at its bound
+        return replace(end, curvature=None), None
     values, vectors = np.linalg.eigh(kept.T @ H @ kept)
     vectors = kept @ vectors
     firm = np.abs(values) > _FLAT * np.abs(values).max()
@@ -210,28 +233,66 @@ def _distinct(aim: Objective, ends: list[_End]) -> tuple[Local, ...]:
         for group in groups:
             close = abs(end.value - group[0].value) <= _SAME
             if close and np.all(np.abs(marks - group[1]) <= _ALIKE * (1.0 + np.abs(marks))):
-                group[2] += 1
+                group[2] += end.start
                 break
         else:
-            groups.append([end, marks, 1])
+            groups.append([end, marks, int(end.start)])
     return tuple(Local(end.value * aim.unit, hits, *aim.split(end.x)) for end, _, hits in groups)
 
 
+def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
+    """Return the best proved lower bound of the loss per feature of any model of this size.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+    law : float or Features
+        As for `minimise`.
+
+    Returns
+    -------
+    float
+        For any ReLU(M x + b) with rank(M) <= n_hidden: the largest of `theory.codes.decoder_bound` and
+        `theory.codes.loss_bound`, of features that are alike, and `theory.unequal.loss_bound`, of uniform
+        values. 0 where none holds.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the law has not so many features.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import Features
+    >>> round(lower_bound(20, 5, Features(20, 0.05, importance=0.9 ** np.arange(20))), 6)
+    0.000232
+    """
+    n, m = arguments.integer("n_features", n_features, 1), arguments.integer("n_hidden", n_hidden, 1)
+    features = as_features(law, n)
+    if m >= n:
+        return 0.0
+    p, weight, found = features.p, features.importance * features.scale**2, 0.0
+    uniform = features.values == "uniform" and features.exactly is None
+    if features.alike:
+        found = float(decoder_bound(float(p[0]), m / n))
+        if p[0] < 1.0:
+            found = max(found, float(code_bound(float(p[0]), m / n)))
+        found *= float(weight.min())
+    if uniform and np.all((weight == 0.0) | (p >= _LEAST_P)):
+        found = max(found, loss_bound(features, m))
+    return found
+
+
 def _certificate(aim: Objective, loss: float, work: int) -> Certificate:
-    """Return the bound of `theory.codes` for alike features, 0 for others."""
-    law, bound = aim.features, 0.0
-    if law.alike and aim.classes is None and not aim.limit and aim.m < aim.n:
-        p, ratio = float(law.p[0]), aim.m / aim.n
-        bound = float(decoder_bound(p, ratio))
-        if p < 1.0:
-            bound = max(bound, float(loss_bound(p, ratio)))
-        bound *= float(law.scale[0]) ** 2 * float(law.importance.min())
+    """Return the best bound that is known of all models, 0 if only some inputs are counted."""
+    bound = lower_bound(aim.n, aim.m, aim.features) if aim.classes is None and not aim.limit else 0.0
     return Certificate("many starts", min(bound, loss), loss - min(bound, loss), work)
 
 
-def _minimum(aim: Objective, best: _End, ends: list[_End]) -> Minimum:
+def _minimum(aim: Objective, best: _End, ends: list[_End], planned: int) -> Minimum:
     W_out, W_in, b = aim.split(best.x)
     loss, error = aim.loss.end(np.ascontiguousarray(W_out @ W_in), b)
+    starts = [end for end in ends if end.start]
     return Minimum(
         W_out=W_out,
         W_in=W_in,
@@ -242,13 +303,14 @@ def _minimum(aim: Objective, best: _End, ends: list[_End]) -> Minimum:
         gradient_norm=best.slope,
         curvature=best.curvature,
         minima=_distinct(aim, ends),
-        losses=np.sort([end.value * aim.unit for end in ends]),
-        hits=sum(end.value <= best.value + _SAME for end in ends),
-        starts=len(ends),
-        arrived=sum(end.status is Status.CONVERGED for end in ends),
+        losses=np.sort([end.value * aim.unit for end in starts]),
+        hits=sum(end.drawn and end.value <= best.value + _SAME for end in starts),
+        starts=len(starts),
+        planned=planned,
+        arrived=sum(end.status is Status.CONVERGED for end in starts),
         steps=sum(end.steps for end in ends),
         status=best.status,
-        certificate=_certificate(aim, loss, len(ends)),
+        certificate=_certificate(aim, loss, len(starts)),
     )
 
 
@@ -278,6 +340,8 @@ def minimise(
     tol: float = 1e-6,
     first: Sequence[Any] | None = None,
     rng: np.random.Generator | int | None = 0,
+    seconds: float | None = None,
+    progress: Callable[[int, int, float], None] | None = None,
 ) -> Minimum:
     r"""Find the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
@@ -315,6 +379,12 @@ def minimise(
         More starts: matrices W (n_features, n_hidden), or models (W_out, W_in, b).
     rng : Generator, int or None, optional
         Generator, or seed of one, that draws the starts. None draws a fresh seed.
+    seconds : float, optional
+        Budget: after it descents stop, and the best model so far is returned; `message` says how many starts
+        were made. What is found then depends on the speed of the machine. Without a budget, the default, the
+        same seed gives the same numbers.
+    progress : callable, optional
+        Called after each descent with the number of descents so far, that of all, and the least objective.
 
     Returns
     -------
@@ -332,6 +402,10 @@ def minimise(
     The loss of up to 9 independent features with uniform values is folded (`solvers.loss.folds`); that of up
     to 8 others with bounded values, or of few classes, is summed over all patterns; of others it comes from
     `solvers.loss`.
+
+    From 10 independent features on the starts race: all are descended to a gradient of 1e-4, with few terms
+    of the sum of `solvers.loss`. Then features are moved in the best end, as often as there are random
+    starts: two are exchanged, or one gets new weights. The best ends are descended to `tol`.
 
     Examples
     --------
@@ -354,11 +428,61 @@ def minimise(
     given = [_checked(3 * ["first"], model, n, m) for model in models]
     mean = np.zeros(n) if aim.limit else aim.mean
     worth = aim.features.importance * aim.second
-    begin = [*given, *ordered(n, m, worth, mean, generator), *random(n, m, count, mean, generator)]
-    ends = [_from(aim, aim.join(*model), most, tol) for model in begin]
-    best = min(range(len(ends)), key=lambda k: ends[k].value)
-    ends[best] = _polish(aim, ends[best], most, tol)
-    return _minimum(aim, ends[best], ends)
+    arranged = ordered(n, m, worth, mean, aim.raced, generator)
+    drawn = random(n, m, count, mean, generator)
+    if aim.raced:  # a budget may end before the last: both kinds come early
+        pairs = zip_longest(drawn, arranged)
+        arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
+    begin = [*given, *arranged, *drawn]
+    budget = np.inf if seconds is None else arguments.number("seconds", seconds, 0, brackets="()")
+    if progress is not None and not callable(progress):
+        raise ValueError(f"`progress` must be a function; got {arguments.shown(progress)}.")
+    clock = time.perf_counter()
+    vectors = [aim.join(*model) for model in begin]
+    moves = count if aim.raced and bias is True and aim.largest is None else 0
+
+    def tell(done: int, value: float) -> None:
+        if progress is not None:
+            progress(done, len(begin) + moves, value * aim.unit)
+
+    ends: list[_End] = []
+    race, stop = (_RACED, clock + _STARTS * budget) if aim.raced else (tol, clock + budget)
+    with aim.coarse():
+        for k, x in enumerate(vectors):
+            if ends and time.perf_counter() > stop:
+                break
+            aim.until = clock + budget
+            ends.append(replace(_from(aim, x, most, race), drawn=k >= len(given)))
+            tell(len(ends), min(end.value for end in ends))
+        best = min(ends, key=lambda end: end.value)
+        for k in range(moves):
+            if time.perf_counter() > clock + _MOVES * budget:
+                break
+            x = aim.join(*moved(aim.split(best.x), bool(np.ptp(worth) == 0.0), generator))
+            end = replace(_from(aim, x, most, race), drawn=False, start=False)
+            if end.value < best.value:
+                best = end
+                ends.append(end)
+            tell(len(begin) + k + 1, best.value)
+    if aim.raced:
+        ends = _final(aim, ends, most, tol)
+    first_of = min(range(len(ends)), key=lambda k: ends[k].value)
+    ends[first_of] = _polish(aim, ends[first_of], most, tol)
+    return _minimum(aim, ends[first_of], ends, len(begin))
+
+
+def _final(aim: Objective, ends: list[_End], steps: int, tol: float) -> list[_End]:
+    """Descend to the end from where the best of a race stopped; give the others the loss itself."""
+    found = []
+    order = sorted((end for end in ends if np.isfinite(end.value)), key=lambda end: end.value)
+    for k, end in enumerate(order):
+        near = k < _FINALISTS or end.value <= order[0].value + _NEAR
+        if near and (k == 0 or time.perf_counter() < aim.until):
+            further = _from(aim, end.x, steps, tol)
+            found.append(replace(further, drawn=end.drawn, start=end.start, steps=end.steps + further.steps))
+        else:
+            found.append(replace(end, value=aim.value(end.x), status=Status.STEPS))
+    return [*found, *(end for end in ends if not np.isfinite(end.value))]
 
 
 def descend(
@@ -426,4 +550,4 @@ def descend(
         W_out = np.pad(left[:, :width] * root, ((0, 0), (0, m - width)))
         W_in = np.pad(root[:, None] * right[:width], ((0, m - width), (0, 0)))
     end = _polish(aim, _from(aim, aim.join(W_out, W_in, b), most, tol), most, tol)
-    return _minimum(aim, end, [end])
+    return _minimum(aim, end, [end], 1)

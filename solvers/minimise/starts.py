@@ -4,7 +4,7 @@ import numpy as np
 
 from ...theory.arguments import FloatArray
 
-__all__ = ["ordered", "random"]
+__all__ = ["moved", "ordered", "random"]
 
 # Ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on.
 _STIR = 0.01
@@ -35,11 +35,52 @@ def _axes(n: int, m: int) -> FloatArray:
     return W
 
 
-def ordered(n: int, m: int, worth: FloatArray, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
-    """Return axes with antipodes, then the k features worth most on axes or on a polygon; others dropped."""
+def _shared(n: int, m: int) -> list[FloatArray]:
+    """Return a axes of one feature each, the others shared by antipodes; then polygons of 3 and of 5."""
+    shapes = []
+    for a in range(m + 1):
+        alone, pairs = np.eye(a, m), np.eye(m)[a:]
+        shapes.append(np.vstack([alone, pairs, -pairs])[:n])
+    for k in (3, 5):
+        planes = m // 2
+        turn = 2.0 * np.pi * np.arange(k) / k
+        shape = np.zeros((k * planes, m))
+        for plane in range(planes):
+            shape[plane::planes, 2 * plane], shape[plane::planes, 2 * plane + 1] = np.cos(turn), np.sin(turn)
+        rest = np.eye(m)[2 * planes :]
+        shapes.append(np.vstack([shape, rest, -rest])[:n])
+    return shapes
+
+
+def moved(model: Model, same: bool, rng: np.random.Generator) -> Model:
+    """Return a model in which two features have exchanged their weights, or one has new ones.
+
+    An exchange of features that are the `same` would change nothing.
+    """
+    W_out, W_in, b = (np.array(part) for part in model)
+    n, m = W_out.shape
+    i, j = rng.integers(n, size=2)
+    if i != j and not same and rng.random() < 0.5:
+        W_out[[i, j]], W_in[:, [i, j]], b[[i, j]] = W_out[[j, i]], W_in[:, [j, i]], b[[j, i]]
+    else:
+        new = rng.normal(size=m)
+        new *= np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(new)
+        W_out[i], W_in[:, i], b[i] = new, new, 0.0
+    return W_out, W_in, b
+
+
+def ordered(
+    n: int, m: int, worth: FloatArray, mean: FloatArray, many: bool, rng: np.random.Generator
+) -> list[Model]:
+    """Return axes with antipodes, then the k features worth most on axes or on a polygon; others dropped.
+
+    Of `many` features, where one polygon would leave most of them dropped, axes of one feature or of two, and
+    polygons in all planes.
+    """
     order = np.argsort(-worth, kind="stable")
-    shapes = [_axes(n, m)]
-    for k in range(1, n + 1):
+    many = many and n > m > 2
+    shapes = _shared(n, m) if many else [_axes(n, m)]
+    for k in range(1, 0 if many else n + 1):
         if k <= m and k < n:
             shapes.append(np.eye(k, m))
         elif m >= 2 and k > 2:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import exact_loss, value_and_gradient
-from superposition.solvers.minimise import Minimum, descend, minimise, objective
+from superposition.solvers.minimise import Minimum, descend, lower_bound, minimise, objective
 from superposition.solvers.minimise.objective import Objective
 from superposition.solvers.relu import solve_pair
 from superposition.solvers.results import Status
-from superposition.theory import codes
+from superposition.theory import codes, unequal
 from superposition.theory.features import Features
 
 GROUP = Features(
@@ -188,18 +188,21 @@ def test_strong_l1_drops_all_features_exactly():
     assert np.sum(np.abs(weak.W_in) == 0) >= 2  # the axes are the sparsest of all rotations
 
 
-def test_ten_features_descend_on_the_transform():
-    found = descend(*_noisy(10, 4), 0.2, steps=30)
+def test_many_features_descend_on_the_transform():
+    found = descend(*_noisy(16, 4), 0.2, steps=15)
     exact = exact_loss(found.W_out @ found.W_in, found.b, 0.2)
     assert found.loss == pytest.approx(exact.loss, abs=exact.error_estimate + found.error_estimate)
 
 
-@pytest.mark.parametrize("p", [0.15, np.append(np.geomspace(0.02, 0.5, 9), 1.0)], ids=["alike", "unlike"])
-def test_many_features_have_the_exact_loss_and_gradient(p, monkeypatch):
-    """The loss of the descent beside the one with the proved bound."""
+@pytest.mark.parametrize("n", [10, 16])
+@pytest.mark.parametrize("alike", [True, False])
+def test_many_features_have_the_exact_loss_and_gradient(n, alike, monkeypatch):
+    """The loss of the descent beside the one with the proved bound, folded and from the transform."""
     rng = np.random.default_rng(7)
-    law = Features(10, p, scale=rng.uniform(0.5, 2, 10), importance=rng.uniform(0, 1, 10))
-    aim = Objective(10, 3, law, tied=False)
+    p = 0.15 if alike else np.append(np.geomspace(0.02, 0.5, n - 1), 1.0)
+    law = Features(n, p, scale=rng.uniform(0.5, 2, n), importance=rng.uniform(0, 1, n))
+    aim = Objective(n, 3, law, tied=False)
+    assert aim.exact == (n == 10)
     x = rng.normal(scale=0.6, size=aim.size)
     x[:3] = 0.0  # an output that nothing reaches
     W_out, W_in, b = aim.split(x)
@@ -227,6 +230,57 @@ def test_same_seed_same_numbers():
     assert first == second
     assert hash(first) == hash(second)
     assert first != other
+
+
+@pytest.mark.parametrize("n", [3, 9, 12])
+def test_an_output_that_is_never_positive_has_a_loss(n):
+    """A row of zeros with a negative bias was not a number."""
+    M, b = np.diag([0.0, *np.ones(n - 1)]), np.full(n, -0.2)
+    value, by_M, by_b = value_and_gradient(M, b, 0.1)
+    assert value == pytest.approx(exact_loss(M, b, 0.1).loss, rel=1e-12)
+    assert by_b[0] == 0.0
+    assert not by_M[0].any()
+
+
+def test_all_weights_at_their_bound_are_an_end():
+    found = minimise(2, 2, 0.5, bias=False, largest=0.3)
+    assert np.all(np.abs(found.W) == 0.3) or found.gradient_norm < 1e-6
+    assert np.isfinite(found.loss)
+
+
+def test_a_budget_of_seconds_ends_a_search_and_says_so():
+    told = []
+    whole = minimise(12, 3, 0.1, starts=2, seconds=1e6, progress=lambda *at: told.append(at))
+    assert whole == minimise(12, 3, 0.1, starts=2)
+    assert whole.starts == whole.planned
+    assert "stopped" not in whole.message
+    assert [done for done, _, _ in told] == list(range(1, told[-1][1] + 1))
+    assert [value for *_, value in told] == sorted((value for *_, value in told), reverse=True)
+    short = minimise(12, 3, 0.1, starts=2, seconds=1e-6)
+    assert short.starts == 1 < short.planned == whole.planned
+    said = f"The search stopped after 1 of {whole.planned} starts: its seconds were over."
+    assert short.message.endswith(said)
+    assert short.loss == pytest.approx(exact_loss(short.W_out @ short.W_in, short.b, 0.1).loss, rel=1e-9)
+
+
+def test_a_race_finds_what_all_descents_to_the_end_find():
+    """Ten features in five pairs: what the best of them is known from two in one dimension."""
+    found = minimise(10, 5, 0.02, starts=4)
+    assert found.loss == pytest.approx(minimise(2, 1, 0.02).loss, rel=1e-6)
+    assert found.status is Status.CONVERGED
+    assert found.hits >= 1
+    assert found.losses.size == found.starts
+
+
+def test_one_bound_of_one_law():
+    law = Features(20, 0.05, importance=0.9 ** np.arange(20))
+    bound = lower_bound(20, 5, law)
+    assert bound == unequal.loss_bound(law, 5) > 2e-4
+    one = minimise(6, 2, Features(6, 0.1, importance=0.9 ** np.arange(6)), starts=2)
+    assert one.certificate.lower_bound == lower_bound(6, 2, Features(6, 0.1, importance=0.9 ** np.arange(6)))
+    assert lower_bound(4, 1, 0.9) == max(codes.loss_bound(0.9, 0.25), codes.decoder_bound(0.9, 0.25))
+    assert lower_bound(4, 4, 0.9) == 0.0
+    assert lower_bound(3, 1, Features(3, 1.0)) == codes.decoder_bound(1.0, 1 / 3)
 
 
 def test_order_of_the_features_is_no_matter():
@@ -342,6 +396,10 @@ def test_extremes_are_finite_and_quiet(importance, p):
         (lambda: minimise(2, 1, 0.1, first=[np.eye(2)]), r"`first`.*got \(2, 2\)"),
         (lambda: minimise(2, 1, 0.1, first=[[[1e30], [0.0]]]), r"`first`.*got 1e\+30"),
         (lambda: minimise(2, 1, 0.1, rng="a"), r"`rng`.*got 'a'"),
+        (lambda: minimise(2, 1, 0.1, seconds=0.0), r"`seconds`.*got 0"),
+        (lambda: minimise(2, 1, 0.1, progress=3), r"`progress`.*got 3"),
+        (lambda: lower_bound(2, 0, 0.1), r"`n_hidden`.*got 0"),
+        (lambda: lower_bound(0, 1, 0.1), r"`n_features`.*got 0"),
         (lambda: descend(np.eye(2), np.eye(3), np.zeros(2), 0.1), r"`W_in`.*got \(3, 3\)"),
         (lambda: descend(np.eye(2), 2 * np.eye(2), np.zeros(2), 0.1, tied=True), r"`W_in`.*transpose"),
         (lambda: descend(np.eye(2), np.eye(2), np.zeros(3), 0.1), r"`b`.*got \(3,\)"),

@@ -134,7 +134,7 @@ def test_torch_modules_files_and_checkpoints(tmp_path):
 def test_a_bias_of_hidden_neurons_and_a_scale_are_folded_in():
     c = np.array([0.3, -0.2])
     state = {**STATES["timaeus-research/devinterp"], "embedding.bias": c, "scale_factor": np.array(2.0)}
-    _, (found,) = audit.recognise(state)
+    _, (found,) = audit.recognise(state, layout="timaeus-research/devinterp")
     np.testing.assert_allclose(found.b, 2 * (OUT[0] @ c + B[0]))
     np.testing.assert_allclose(found.W_out, 2 * OUT[0])
 
@@ -145,6 +145,92 @@ def test_keys_of_ones_own():
     np.testing.assert_array_equal(found.W_in, IN[0])
     _, (tied,) = audit.recognise(state, keys={"W_in": "dec", "b": "bias"})
     assert tied.tied
+    state["hidden"] = np.ones(2)
+    with pytest.raises(
+        ValueError, match=r"`keys` must leave out no bias of the hidden neurons.*'hidden' \(2,\)"
+    ):
+        audit.recognise(state, keys={"W_in": "enc", "W_out": "dec", "b": "bias"})
+
+
+def autoencoder(hidden=20, bias=True):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    return torch.nn.Linear(5, hidden, bias=bias), torch.nn.Linear(hidden, 5)
+
+
+LINEAR = {
+    "encoder decoder": "LucasPrietoAl/correlations-feature-geometry, untied",
+    "linear1 linear2": "goodfire-ai/spd",
+    "initial_layer final_layer": "KfirD/PersianRug",
+    "embedding unembedding": "timaeus-research/devinterp",
+}
+
+
+@pytest.mark.parametrize("names", LINEAR)
+@pytest.mark.parametrize(("hidden", "bias"), [(20, True), (20, False), (2, True)])
+def test_two_linear_layers_that_may_have_a_nonlinearity_between_them_are_refused(names, hidden, bias):
+    parts = zip(names.split(), autoencoder(hidden, bias), strict=True)
+    state = {f"{name}.{key}": array for name, one in parts for key, array in one.state_dict().items()}
+    why = "hidden neurons have a bias" if bias else r"more hidden neurons \(20\) than features \(5\)"
+    with pytest.raises(
+        ValueError, match=rf"`model` must have no nonlinearity.*{why}.*`layout` must be given"
+    ):
+        audit.audit(state, 0.1)
+    found = audit.audit(
+        state, 0.1, layout=LINEAR[names], steps=0, starts=0
+    )  # the caller says that there is none
+    assert found.models[0].n_hidden == hidden
+
+
+def test_a_module_with_a_nonlinearity_before_its_last_weights_is_refused():
+    torch = pytest.importorskip("torch")
+    first, last = autoencoder(2, bias=False)
+    keys = {"W_in": "0.weight", "W_out": "2.weight", "b": "2.bias"}
+    with pytest.raises(ValueError, match=r"`model` must have no nonlinearity .*got a module with a ReLU"):
+        audit.audit(torch.nn.Sequential(first, torch.nn.ReLU(), last), 0.1, keys=keys)
+    inner = torch.nn.Sequential(torch.nn.Sequential(first, torch.nn.GELU()), last)
+    with pytest.raises(ValueError, match=r"got a module with a GELU"):
+        audit.audit(inner, 0.1, keys={**keys, "W_in": "0.0.weight"})
+    plain = torch.nn.Sequential(first, last, torch.nn.ReLU())
+    keys = {"W_in": "0.weight", "W_out": "1.weight", "b": "1.bias"}
+    assert audit.audit(plain, 0.1, keys=keys, steps=0, starts=0).models[0].n_hidden == 2
+
+
+@pytest.mark.parametrize("kind", ["complex64", "complex128", "bool"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_weights_that_are_no_real_numbers_are_refused(kind, saved, tmp_path):
+    torch = pytest.importorskip("torch")
+    state = {"W": torch.ones((5, 2), dtype=getattr(torch, kind)), "b": torch.zeros(5)}
+    torch.save(state, tmp_path / "model.pt")
+    with pytest.raises(ValueError, match="`model` must hold arrays of real numbers; 'W' is"):
+        audit.audit(tmp_path / "model.pt" if saved else state, 0.1)
+
+
+def test_the_shapes_of_a_large_archive_are_looked_at_first(tmp_path, monkeypatch):
+    path = tmp_path / "model.npz"
+    np.savez_compressed(path, W=np.zeros((3, 2**23)))
+    monkeypatch.setattr(np, "load", None)  # unpacks all of it
+    with pytest.raises(ValueError, match=r"`model` must be .*got .*W.npy has the shape \(3, 8388608\)"):
+        audit.state_of(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"keys": []}, r"`keys` must map .*got \[\]"),
+        ({"instances": 5}, "`instances` must be a list of whole numbers; got 5"),
+        ({"seconds": -1.0}, "`seconds`.*got -1"),
+        ({"seconds": float("nan")}, "`seconds`.*got nan"),
+    ],
+)
+def test_bad_settings(change, message):
+    with pytest.raises(ValueError, match=message):
+        audit.audit({"W": OUT[0], "b": B[0]}, 0.1, **change)
+
+
+def test_a_list_is_no_state_dict():
+    with pytest.raises(ValueError, match=r"`arrays` must be a state dict; got \[1j\]"):
+        audit.recognise([1j])
 
 
 @pytest.mark.parametrize(
@@ -268,8 +354,8 @@ def test_optimum_local_minimum_saddle_and_unfinished_are_told_apart(seeds):
             early = early - 0.1 * (by_M + by_M.T) @ early
         more = np.hstack([other.W_out, np.zeros((len(other.b), 1))])  # a neuron that no feature uses
         kinds = {
-            "best known": (best.W_out, best.b),
-            "local minimum": (other.W_out, other.b),
+            "best of a search": (best.W_out, best.b),
+            "above the best known": (other.W_out, other.b),
             "saddle": (more, other.b),
             "unfinished": (early, best.b),
         }
@@ -280,6 +366,8 @@ def test_optimum_local_minimum_saddle_and_unfinished_are_told_apart(seeds):
             assert found.verdict == verdict, (seed, verdict, found.sentence)
             assert found.tied
             assert found.lower_bound <= found.best_known <= found.loss * (1 + 1e-6)
+            assert found.searched >= 20
+            assert found.hits >= models.HITS
 
 
 def test_a_best_known_loss_of_nothing_is_no_unit():
@@ -287,12 +375,13 @@ def test_a_best_known_loss_of_nothing_is_no_unit():
     size = 1 / (1 - 0.5**0.5)  # then W W' + b is 1 on the diagonal, and at most 0 elsewhere
     W_out, b = np.stack([ring.real, ring.imag], axis=1) * size**0.5, np.full(8, 1 - size)
     law = Features(8, 0.5, "binary", exactly=1)
-    (best,) = audit.audit({"W": W_out, "b": b}, law, starts=0, steps=5).models
-    assert best.loss < 1e-25
-    (early,) = audit.audit({"W": W_out, "b": b + 0.1}, law, starts=0).models
-    assert early.best_known < 1e-12
-    (share,) = re.findall(r"Not at a minimum: ([\d.]+)% of the zero model above the best", early.sentence)
+    pair = [audit.Weights(W_out, W_out.T, bias) for bias in (b, b + 0.1)]
+    best, early = audit.audit(pair, law, starts=0, steps=0).models
+    assert best.loss == best.best_known == early.best_known < 1e-25
+    assert early.best_name == "instance 0"
+    (share,) = re.findall(r"([\d.]+)% of the zero model above the best known of this size", early.sentence)
     np.testing.assert_allclose(float(share) / 100, early.loss / early.zero_loss, rtol=0.005)
+    assert audit.audit(pair[0], law, starts=0, steps=5).models[0].verdict == "proved best"
 
 
 def test_a_constant_output_represents_nothing():
@@ -303,11 +392,14 @@ def test_a_constant_output_represents_nothing():
 
 def test_many_features_are_set_beside_codes():
     W_out = np.kron(np.eye(32), [[1.0], [-1.0]])
-    (found,) = audit.audit({"W": W_out, "b": np.zeros(64)}, 0.05, steps=0).models
+    (found,) = audit.audit({"W": W_out, "b": np.zeros(64)}, 0.05, steps=0, starts=0).models
     assert found.verdict == "not asked"
     assert found.represented == 64
     np.testing.assert_allclose(found.dimensionality, 0.5)
-    assert found.lower_bound < found.best_known < found.loss < found.zero_loss
+    assert found.searched == 0
+    assert found.lower_bound < found.limit < found.loss == found.best_known < found.zero_loss
+    assert found.limit_name.endswith("in the limit of many features")
+    assert f"For comparison: {found.limit_name}, {found.limit:.4g}." in found.sentence
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -316,21 +408,20 @@ def test_features_that_differ_are_set_beside_priority_codes_and_their_bound(tied
     law, rng = unequal.power_law(1.0, 10, 0.5), np.random.default_rng(0)
     start = rng.normal(size=(10, 3)) / 3
     weights = audit.Weights(start, start.T if tied else rng.normal(size=(3, 10)) / 3, np.zeros(10))
-    (found,) = audit.audit(weights, law, steps=0).models
+    (found,) = audit.audit(weights, law, steps=0, starts=0).models
     assert 0 < found.lower_bound == unequal.loss_bound(law, 3) < found.best_known < found.loss
-    if tied:
-        assert found.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14)
-        assert found.best_name == "the 3 features that matter most, the others dropped"
-    else:
-        assert found.best_known == unequal.priority_loss(law, 3)
-        assert found.best_name.startswith("planes by priority")
+    assert found.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14)
+    assert found.best_name == "the 3 features that matter most, the others dropped"
+    if not tied:
+        assert found.limit == unequal.priority_loss(law, 3)
+        assert found.limit_name == "planes by priority in the limit of very different lengths"
 
 
 def test_pairs_that_are_on_together_are_set_beside_a_code_of_theirs():
     law = unequal.repeated(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 4)
     near = audit.Weights(*unequal.priority_weights(law, 2, 1e5))
     (found,) = audit.audit(near, law, steps=0, starts=0).models
-    assert found.best_known == unequal.priority_loss(law, 2) < found.loss < 2 * found.best_known
+    assert found.limit == unequal.priority_loss(law, 2) < found.loss == found.best_known < 2 * found.limit
     assert found.lower_bound == 0  # of features that their partners decide
 
 
@@ -391,8 +482,8 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
     one, other = audit.audit({"W": W[:2], "b_final": B[:2]}, Features(5, 0.1, "binary"), starts=0).models
     assert one.best_known == other.best_known == min(one.end_loss, other.end_loss)
     assert {one.best_name, other.best_name} in (
-        {"descent from these weights", "descent from instance 0"},
-        {"descent from these weights", "descent from instance 1"},
+        {"descent from this model", "descent from instance 0"},
+        {"descent from this model", "descent from instance 1"},
     )
 
 

@@ -3,7 +3,7 @@
 Of each law a first search gives four models: its best one (optimum), the next end that descent does not leave
 (local minimum), that one with a neuron that no feature uses (saddle), and the best one after noise and five
 steps of plain gradient descent (stopped early). The longer search is another one: another seed, more starts,
-and copies of the model itself whose weights are kicked. Everything here was fixed before any outcome was seen.
+and copies of the model itself whose weights are kicked. All this was fixed before any outcome was seen.
 """
 
 import numpy as np

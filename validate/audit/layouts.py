@@ -53,6 +53,18 @@ class Layout:
     """A number that multiplies the outputs."""
     b_saved: bool = True
     """Whether files have the bias, if the model has one."""
+    plain: bool = True
+    """Whether these names are used for models of this kind alone; else networks with a nonlinearity on the
+    hidden neurons have them too."""
+
+    def doubt(self, arrays: Mapping[str, Any]) -> str:
+        """Say why the hidden neurons of these arrays may have a nonlinearity; or nothing."""
+        if self.plain:
+            return ""
+        if self.hidden_bias in arrays:
+            return f"its hidden neurons have a bias ({self.hidden_bias!r})"
+        n, m = (np.shape(arrays[self.W_in])[self.axes[self.W_in].index(axis)] for axis in "fh")
+        return f"it has more hidden neurons ({m}) than features ({n})" if m > n else ""
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:
         """Whether the arrays are these, and their shapes agree."""
@@ -125,6 +137,7 @@ def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
         f"{last}.bias",
         {f"{last}.bias": "f", f"{first}.bias": "h"} | more.pop("optional", {}),
         f"{first}.bias",
+        plain=False,
         **more,
     )
 
@@ -219,6 +232,15 @@ def _by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
     raise ValueError(f"`keys` must name arrays whose shapes multiply; got {_summary(arrays)}.")
 
 
+def _left_out(arrays: Mapping[str, Any], keys: Mapping[str, str], hidden: int) -> str:
+    """Return the name of an array that `keys` does not name and that may be a bias of the hidden neurons."""
+    axes = np.ndim(arrays[keys["W_in"]]) - 1
+    others = {name: np.shape(array) for name, array in arrays.items() if name not in keys.values()}
+    return next(
+        (name for name, shape in others.items() if shape[-1:] == (hidden,) and len(shape) == axes), ""
+    )
+
+
 def _fitting(arrays: Mapping[str, Any], layout: str | None) -> list[Layout]:
     """Return the layouts that arrays have, or the one of these that is named."""
     fitting = [one for one in LAYOUTS if one.fits(arrays)]
@@ -229,6 +251,26 @@ def _fitting(arrays: Mapping[str, Any], layout: str | None) -> list[Layout]:
         rule = f"one that the arrays have ({'; '.join(one.name for one in fitting)})"
         raise ValueError(f"`layout` must be {rule}; got {layout!r} for {_summary(arrays)}.")
     return chosen
+
+
+def _checked(
+    arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, str] | None
+) -> dict[str, FloatArray]:
+    """Return the arrays by name, all of real numbers."""
+    if not isinstance(arrays, Mapping):
+        raise ValueError(f"`arrays` must be a state dict; got {shown(arrays)}.")
+    if keys is not None and not isinstance(keys, Mapping):
+        raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {shown(keys)}.")
+    found = _named(arrays)
+    if layout is not None:
+        arguments.choice("layout", layout, [one.name for one in LAYOUTS])
+    for name, reason in _OTHERS.items():
+        if name in found and keys is None:
+            raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
+    for name, array in found.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+            raise ValueError(f"`model` must hold arrays of real numbers; {name!r} is {shown(array)}.")
+    return found
 
 
 def recognise(
@@ -256,6 +298,8 @@ def recognise(
     ------
     ValueError
         If the arrays have no known layout, or several, or not the one that is named; it lists what was found.
+        If the hidden neurons may have a nonlinearity: two linear layers of which the first has a bias or more
+        neurons than there are features, as in a sparse autoencoder. `layout` says that there is none.
 
     Examples
     --------
@@ -263,18 +307,16 @@ def recognise(
     >>> name, len(models), models[0].W_in.shape
     ('Anthropic notebook', 3, (2, 5))
     """
-    found = _named(arrays)
-    if layout is not None:
-        arguments.choice("layout", layout, [one.name for one in LAYOUTS])
-    for name, reason in _OTHERS.items():
-        if name in found and keys is None:
-            raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
-    for name, array in found.items():
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-            raise ValueError(f"`model` must hold arrays of real numbers; {name!r} is {shown(array)}.")
+    found = _checked(arrays, layout, keys)
     if keys is not None:
         own = _by_keys(found, keys)
-        return own.name, list(own.models(found))
+        models = list(own.models(found))
+        if other := _left_out(found, keys, len(models[0].W_in)):
+            raise ValueError(
+                "`keys` must leave out no bias of the hidden neurons, as these may have a nonlinearity too; "
+                f"got {dict(keys)!r} for arrays with {other!r} {np.shape(found[other])}."
+            )
+        return own.name, models
     if found and all(name.isdecimal() for name in found) and layout in (None, _NUMBERED):
         (one,) = (one for one in LAYOUTS if one.name == _NUMBERED)
         if all(one.fits({"W": array}) for array in found.values()):
@@ -290,5 +332,11 @@ def recognise(
         raise ValueError(
             "`layout` must be given where shapes leave several: "
             f"{', '.join(one.name for one in fitting)}; got {_summary(found)}."
+        )
+    if layout is None and (why := fitting[0].doubt(found)):
+        raise ValueError(
+            "`model` must have no nonlinearity on its hidden neurons, and may have one, as in a sparse "
+            f"autoencoder: {why}. If it has none, `layout` must be given as {fitting[0].name!r}; got "
+            f"{_summary(found)}."
         )
     return fitting[0].name, list(fitting[0].models(found))

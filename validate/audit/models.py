@@ -3,22 +3,23 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ...solvers.codes import envelope
 from ...solvers.loss import exact_loss
-from ...solvers.minimise import descend, minimise
+from ...solvers.minimise import Minimum, descend, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
 from ...solvers.relu import structure
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.relu import feature_dimensionality
-from ...theory.unequal import loss_bound, priority_loss
+from ...theory.unequal import priority_loss
 from .layouts import Weights, recognise
-from .read import state_of
+from .read import hidden_activation, state_of
 from .results import SAME, Audit, Audited
 
 # A gradient below this, of the loss of the zero model, is that of single precision.
@@ -27,8 +28,14 @@ STILL = 1e-5
 KICKS, KICK = 3, 0.01
 # A feature whose output at its largest value is below this, of that value, counts as dropped.
 KEPT = 1e-3
-# Features: whose gradient, descent and structure are cheap; for which a search finds the least loss.
-_GRADIENT, _DESCENT, _STRUCTURE, _SEARCH = 64, 128, 40, 9
+# Features: whose gradient, descent and structure are cheap; up to which there is a search, and one that does not
+# begin at the models themselves.
+_GRADIENT, _DESCENT, _STRUCTURE, _SEARCH, _FEW = 64, 128, 40, 64, 9
+# Starts of a search that have to end at its best model before that is called the best: a lower minimum that
+# attracts as many starts would have been missed with probability e^-5.
+HITS = 5
+# Models of a file with which a search begins.
+_GIVEN = 4
 _LARGEST = 2**14
 # Of the search for a bias: points of the first look, whose errors may be coarse, and steps of golden section.
 _POINTS, _COARSE, _STEPS = 33, 1e-4, 30
@@ -41,44 +48,97 @@ _codes = cache(envelope)  # the instances of a file often share them
 
 @dataclass
 class _Known:
-    """What is known of all models of one size and law, tied or not."""
+    """What is known of the models of one size and law: the best of them, and what that rests on."""
 
-    best: float
-    name: str
     lower: float
-    rug: float
+    limit: float = np.nan
+    limit_name: str = ""
+    rug: float = np.nan
+    best: float = np.inf
+    name: str = "nothing"
+    model: Weights | None = None
+    searched: int = 0
+    hits: int = 0
+    seconds: float = 0.0
     instance: int | None = None
     """From whose weights descent ended at `best`."""
 
+    def add(
+        self, loss: float, name: str, model: Weights, searched: int = 0, hits: int = 0, k: int | None = None
+    ) -> None:
+        """Take note of a model of this size, and of the starts that led to it."""
+        self.searched += searched
+        if loss < self.best * (1.0 - SAME):
+            self.hits, self.name, self.instance = 0, name, k
+        if loss <= self.best * (1.0 + SAME):
+            self.hits += hits
+        if loss < self.best:
+            self.best, self.model = loss, model
 
-def _known(n: int, m: int, law: Features, tied: bool, starts: int, rng: np.random.Generator) -> _Known:
-    """Return the least known loss, what has it, the proved lower bound, the rug's loss."""
-    known = [(np.inf, "nothing")]
-    lower, rug = 0.0, np.nan
-    found = minimise(n, m, law, tied=tied, starts=starts, rng=rng) if starts and n <= _SEARCH else None
-    if law.alike and np.all(law.importance == law.importance[0]) and 1e-6 <= law.p[0] < 1.0 and m < n:
-        unit = float(law.scale[0] ** 2 * law.importance[0])
-        codes = _codes(float(law.p[0]), m / n, models="tied" if tied else "free")
-        lower, rug = unit * float(codes.lower_bound), unit * float(codes.rug)
-        names = [codes.names[int(k)] for k in (codes.first, codes.second)]
-        if found is None:  # a mixture of codes need not be possible with few features
-            name = f"{' and '.join(dict.fromkeys(names))}, in the limit of many features"
-            known.append((unit * float(codes.loss), name))
-    elif found is None and m < n:
-        of_dropped = np.sort(law.importance * law.variance)[: n - m]
-        known.append((float(of_dropped.sum() / n), f"the {m} features that matter most, the others dropped"))
-        if law.values == "uniform" and law.exactly is None:
-            lower = loss_bound(law, m)
-            if not tied:
-                known.append(
-                    (priority_loss(law, m), "planes by priority, in the limit of very different lengths")
-                )
-    if found is not None:
-        known.append((found.loss, f"the least of {found.starts} descents"))
-        lower = max(lower, found.certificate.lower_bound)
+
+def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
+    """Return a proved bound, and losses in limits, of many features or very different lengths."""
+    known = _Known(lower_bound(n, m, law))
     if m >= n:
-        known.append((0.0, "features kept exactly"))
-    return _Known(*min(known), lower, rug)
+        return known
+    if law.alike and np.all(law.importance == law.importance[0]):
+        if 1e-6 <= law.p[0] < 1.0:
+            unit = float(law.scale[0] ** 2 * law.importance[0])
+            codes = _codes(float(law.p[0]), m / n, models="tied" if tied else "free")
+            names = dict.fromkeys(codes.names[int(k)] for k in (codes.first, codes.second))
+            known.limit, known.rug = unit * float(codes.loss), unit * float(codes.rug)
+            known.limit_name = f"{' and '.join(names)} in the limit of many features"
+    elif not tied and law.values == "uniform" and law.exactly is None:
+        known.limit = priority_loss(law, m)
+        known.limit_name = "planes by priority in the limit of very different lengths"
+    return known
+
+
+def _known(
+    given: Sequence[Weights],
+    law: Features,
+    starts: int,
+    seconds: float,
+    rng: np.random.Generator,
+    progress: Callable[[str], None],
+) -> _Known:
+    """Return what is known of models of the size of the given ones, after a search if there is a budget."""
+    n, m = given[0].W_out.shape
+    tied, known = given[0].tied, _limits(n, m, law, given[0].tied)
+    order = np.argsort(-law.importance * law.variance, kind="stable")
+    eye = np.zeros((n, m))
+    eye[order[:m], np.arange(min(n, m))] = 1.0
+    b = law.mean.copy()
+    b[order[:m]] = 0.0
+    simple = Weights(eye, eye.T, b)
+    lost = float(np.sum((law.importance * law.variance)[order[m:]]) / n)
+    known.add(lost, f"the {m} features that matter most, the others dropped" if m < n else "all kept", simple)
+    for entry in _solved(n, m, law, tied):
+        name = f"entry {entry.name} of the atlas"
+        model = Weights(entry.W_out, entry.W_in, entry.b)
+        known.add(entry.loss, name, model, entry.starts, entry.hits)
+    if starts and seconds > 0.0 and m < n <= _SEARCH and m <= _SEARCH:
+
+        def tell(done: int, count: int, least: float) -> None:
+            progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}")
+
+        begin = perf_counter()
+        # Where a search moves features it may begin at the models themselves.
+        first = [(one.W_out, one.W_in, one.b) for one in given[:_GIVEN]] if n > _FEW else []
+        settings: Any = {"tied": tied, "starts": starts, "rng": rng, "first": first}
+        found = minimise(n, m, law, **settings, seconds=seconds, progress=tell)
+        known.seconds = perf_counter() - begin
+        made = found.starts - len(first)
+        name = f"a search of {made} starts, of which {found.hits} ended there"
+        known.add(found.loss, name, Weights(found.W_out, found.W_in, found.b), made, found.hits)
+    return known
+
+
+def _solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:
+    """Return the entries of the atlas that solve this very problem."""
+    from .. import atlas  # it writes files in the layouts of this package
+
+    return [one for one in atlas.entries(n_features=n, n_hidden=m, tied=tied) if one.law == law]
 
 
 def best_bias(M: FloatArray, law: Features) -> FloatArray:
@@ -117,18 +177,19 @@ def best_bias(M: FloatArray, law: Features) -> FloatArray:
     return np.asarray((low + high) / 2.0)
 
 
-def _end(one: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator) -> float:
-    """Return the loss where descent ends; from weights that it does not leave also after small kicks.
+def _end(one: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator) -> Minimum:
+    """Return where descent ends; from weights that it does not leave also after small kicks.
 
     At a saddle the gradient vanishes, and at a kink, as of a bias of 0, no Hessian tells.
     """
     W_in = one.W_out.T if one.tied else one.W_in
-    end = descend(one.W_out, W_in, one.b, law, tied=one.tied, steps=steps).loss
+    end = descend(one.W_out, W_in, one.b, law, tied=one.tied, steps=steps)
     size = KICK * np.sqrt(np.mean(one.W_out**2))
-    for _ in range(KICKS if end >= loss * (1.0 - SAME) else 0):
+    for _ in range(KICKS if end.loss >= loss * (1.0 - SAME) else 0):
         out = one.W_out + size * rng.normal(size=one.W_out.shape)
         into = out.T if one.tied else W_in + size * rng.normal(size=W_in.shape)
-        end = min(end, descend(out, into, one.b, law, tied=one.tied, steps=steps).loss)
+        other = descend(out, into, one.b, law, tied=one.tied, steps=steps)
+        end = other if other.loss < end.loss else end
     return end
 
 
@@ -140,10 +201,11 @@ def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rn
     asked = steps > 0 and n <= _DESCENT
     if asked or n <= _GRADIENT:
         slope = float(np.linalg.norm(aim.slope(aim.join(one.W_out, one.W_in, one.b))))
+    known.add(here.loss, "instance", one, k=k)
     if asked:
-        end = _end(one, law, steps, here.loss, rng)
-        if end < known.best * (1.0 - SAME):
-            known.best, known.instance = end, k
+        found = _end(one, law, steps, here.loss, rng)
+        end = found.loss
+        known.add(end, "descent", Weights(found.W_out, found.W_in, found.b), k=k)
     answer = np.maximum(np.sum(one.W_out * one.W_in.T, axis=1) * law.scale + one.b, 0.0)
     answer -= np.maximum(one.b, 0.0)
     return Audited(
@@ -161,8 +223,16 @@ def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rn
         zero_loss=aim.unit,
         best_known=np.nan,
         best_name="",
+        best_W_out=one.W_out,
+        best_W_in=one.W_in,
+        best_b=one.b,
+        searched=known.searched,
+        hits=0,
+        seconds=known.seconds,
         lower_bound=known.lower,
         rug=known.rug,
+        limit=known.limit,
+        limit_name=known.limit_name,
         represented=int(np.sum(answer > KEPT * law.scale)),
         dimensionality=feature_dimensionality(one.W_in.T),
         structure=structure(one.W_in.T) if n <= _STRUCTURE else "",
@@ -174,17 +244,34 @@ def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rn
 
 
 def _judged(one: Audited, known: _Known) -> Audited:
-    verdict, name = one.verdict, known.name
+    verdict, name, best = one.verdict, known.name, known.model
+    assert best is not None
     if known.instance is not None:
         itself = known.instance == one.instance
-        name = f"descent from {'these weights' if itself else f'instance {known.instance}'}"
+        whose = "this model" if itself else f"instance {known.instance}"
+        name = f"descent from {whose}" if name == "descent" else f"{whose} itself" if itself else whose
     if not np.isnan(one.end_loss):
         rounding = SAME * one.loss + one.loss_error
         if one.end_loss < one.loss - rounding:
             verdict = "saddle" if one.gradient_norm < STILL else "unfinished"
+        elif one.loss <= one.lower_bound + rounding + SAME * one.zero_loss * (one.n_hidden >= one.n_features):
+            verdict = "proved best"
+        elif one.loss > known.best * (1.0 + SAME) + rounding:
+            verdict = "above the best known"
+        elif not known.searched:
+            verdict = "stays, not searched"
         else:
-            verdict = "best known" if one.loss <= known.best * (1.0 + SAME) + rounding else "local minimum"
-    return replace(one, best_known=known.best, best_name=name, verdict=verdict)
+            verdict = "best of a search" if known.hits >= HITS else "not beaten by a search"
+    return replace(
+        one,
+        best_known=known.best,
+        best_name=name,
+        best_W_out=best.W_out,
+        best_W_in=best.W_in,
+        best_b=best.b,
+        hits=known.hits,
+        verdict=verdict,
+    )
 
 
 def _checked(k: int, one: Weights) -> Weights:
@@ -203,6 +290,11 @@ def _found(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tu
     given = [model] if isinstance(model, Weights) else model
     if isinstance(given, Sequence) and given and all(isinstance(one, Weights) for one in given):
         return "weights", list(given)
+    if kind := hidden_activation(model):
+        raise ValueError(
+            "`model` must have no nonlinearity on its hidden neurons; got a module with a "
+            f"{kind} before its last weights. If that acts on the outputs alone, pass its `state_dict()`."
+        )
     return recognise(state_of(model), layout=layout, keys=keys)
 
 
@@ -216,7 +308,9 @@ def audit(
     steps: int = 300,
     starts: int = 20,
     rng: Any = 0,
+    seconds: float = 20.0,
     reached: Callable[[int], None] = lambda instance: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Audit:
     """Say what a trained model ReLU(W_out W_in x + b) is, how good it could be, and if training found it.
 
@@ -239,11 +333,17 @@ def audit(
         Steps of descent on the exact loss from the weights, which tell minima, saddles and unfinished models
         apart; for 128 features at most. None with 0.
     starts : int, optional
-        Starts of a search for the least loss, for 9 features at most. None with 0.
+        Random starts of a search for the least loss at this size, for 64 features at most. No search with 0.
     rng : Generator, int or None, optional
         For the search.
+    seconds : float, optional
+        Budget of each search, of which there is one for each size and law. No search with 0. A search that
+        needs less, as of 20 starts up to 9 features and often up to 14, is the same for the same seed; one
+        that is stopped depends on the speed of the machine. The result says how many starts it made.
     reached : callable, optional
         Called with the number of each instance that is finished.
+    progress : callable, optional
+        Called with a line of text after each descent of a search.
 
     Returns
     -------
@@ -256,11 +356,14 @@ def audit(
 
     Notes
     -----
-    Tied models are compared with tied ones. The best known loss of alike features is that of the envelope of
-    codes (`solvers.codes.envelope`) in the limit of many features; of features that differ or depend on each
-    other that of `theory.unequal.priority_loss`, for tied models that of keeping as many as there are
-    neurons. Where there is a search it is that of the search. Instances of one size and law share the
-    search, and what descent from any of them reaches.
+    Tied models are compared with tied ones. The best known model is one of this very size: the best of a
+    search, an entry of the atlas, where descent from a model of the file ends, or the features that matter
+    most with the others dropped. The result holds its weights.
+
+    A model is called the best of a search only if 5 starts ended at its loss and nothing lower was found. It
+    is called stuck only if a lower one of its size was found. Losses in a limit, of many features
+    (`solvers.codes.envelope`, the rug) or of very different lengths (`theory.unequal.priority_loss`), are
+    shown and decide nothing.
 
     A bias that a file leaves out is assumed to be that of least loss beside the weights.
 
@@ -273,8 +376,11 @@ def audit(
     """
     steps = arguments.integer("steps", steps, 0, 10**6)
     starts = arguments.integer("starts", starts, 0, 10**6)
+    seconds = arguments.number("seconds", seconds, 0.0)
     generator = arguments.generator("rng", rng)
     name, found = _found(model, layout, keys)
+    if instances is not None and not isinstance(instances, Sequence | np.ndarray | range):
+        raise ValueError(f"`instances` must be a list of whole numbers; got {arguments.shown(instances)}.")
     picked = (
         range(len(found))
         if instances is None
@@ -287,16 +393,17 @@ def audit(
         raise ValueError(
             f"`law` must be one law, or one for each of {len(found)} instances; got {len(laws)}."
         )
-    known: dict[Any, _Known] = {}
-    measured = []
+    groups: dict[Any, list[tuple[int, Weights]]] = {}
     for k, one in models.items():
         n, m = one.W_out.shape
         own = as_features(laws[k], n)
         if not one.b_saved:
             one = replace(one, b=best_bias(one.W_out @ one.W_in, own))
-        alike = n, m, own, one.tied
-        if alike not in known:
-            known[alike] = _known(n, m, own, one.tied, starts, generator)
-        measured.append((_measured(k, one, own, known[alike], steps, generator), known[alike]))
-        reached(k)
-    return Audit(layout=name, models=tuple(_judged(*pair) for pair in measured))
+        groups.setdefault((n, m, own, one.tied), []).append((k, one))
+    measured = {}
+    for (_, _, own, _), group in groups.items():
+        known = _known([one for _, one in group], own, starts, seconds, generator, progress)
+        for k, one in group:
+            measured[k] = _measured(k, one, own, known, steps, generator), known
+            reached(k)
+    return Audit(layout=name, models=tuple(_judged(*pair) for pair in (measured[k] for k in models)))

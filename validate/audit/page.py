@@ -13,8 +13,9 @@ from .results import COLUMNS, Audit, Audited
 _LOSSES = {
     "loss": "this model",
     "end_loss": "end of descent",
-    "best_known": "best known",
-    "rug": "rug",
+    "best_known": "best known of this size",
+    "limit": "in a limit",
+    "rug": "rug (many features)",
     "zero_loss": "zero model",
     "lower_bound": "lower bound",
 }
@@ -102,15 +103,23 @@ def _law(one: Audited) -> str:
     return ", ".join(said)
 
 
+def _search(one: Audited) -> str:
+    if not one.searched:
+        return "none was made"
+    return f"{one.searched} starts, of which {one.hits} ended at the best known loss; {one.seconds:.1f} s"
+
+
 def _model(one: Audited) -> str:
     slope = one.gradient_norm
     numbers = [
         ("features, hidden neurons", f"{one.n_features}, {one.n_hidden}{', tied' if one.tied else ''}"),
         ("law", _law(one)),
         ("exact loss per feature", f"{one.loss:.6g}, off by at most {one.loss_error:.1e}"),
-        ("best known", f"{one.best_known:.6g}: {one.best_name}"),
+        ("best known of this size", f"{one.best_known:.6g}: {one.best_name}"),
+        ("search at this size", _search(one)),
         ("proved lower bound", f"{one.lower_bound:.6g}"),
         ("macroscopic loss of the rug", "not for such features" if np.isnan(one.rug) else f"{one.rug:.6g}"),
+        ("in a limit", "none is known" if np.isnan(one.limit) else f"{one.limit:.6g}: {one.limit_name}"),
         ("loss of the zero model", f"{one.zero_loss:.6g}"),
         ("end of descent from here", "not asked" if np.isnan(one.end_loss) else f"{one.end_loss:.6g}"),
         ("gradient, over the zero model's loss", "not asked" if np.isnan(slope) else f"{slope:.2g}"),

@@ -1,11 +1,14 @@
 """Weights from files, torch modules and state dicts; nothing in a file is executed."""
 
 import os
+import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
@@ -15,6 +18,8 @@ from ..training.engine import load_torch
 
 # More than any toy model; a compressed file may claim more than the memory there is.
 MOST_BYTES = 2**31
+# Arrays of more bytes than this are unpacked only if their shapes are those of models.
+MOST_ENTRIES = 2**24
 _FILES = "an .npz or .safetensors file, or a PyTorch file of tensors alone"
 
 
@@ -34,17 +39,59 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     if hasattr(value, "detach"):
-        return value.detach().cpu().double().numpy()
+        array = value.detach().cpu()
+        # Doubles for all kinds of floats, some of which NumPy lacks; complex numbers and booleans stay what
+        # they are, to be refused.
+        return (array.double() if array.is_floating_point() else array.resolve_conj()).numpy()
     return value
+
+
+def _leaves(module: Any) -> Iterator[Any]:
+    """Yield the modules within a module that have none themselves, in the order of their registration."""
+    inner = list(module.children())
+    for one in inner:
+        yield from _leaves(one)
+    if not inner:
+        yield module
+
+
+def hidden_activation(model: Any) -> str:
+    """Return the kind of a nonlinearity that a live module has before one of its weights; or nothing.
+
+    What a module does with its parts is not known, only that a nonlinearity was registered between them.
+    """
+    if not callable(getattr(model, "children", None)):
+        return ""
+    seen = ""
+    for leaf in _leaves(model):
+        if type(leaf).__module__.endswith(".activation"):
+            seen = type(leaf).__name__
+        elif seen and any(one.ndim > 1 for one in leaf.parameters(recurse=False)):
+            return seen
+    return ""
 
 
 def _torch(path: Path) -> Any:
     """Read a PyTorch file of tensors and containers; what would execute code is refused by PyTorch."""
     torch = load_torch()
     try:
-        return _plain(torch.load(path, map_location="cpu", weights_only=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it says of old and foreign files is said in one line below
+            return _plain(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # a damaged file raises many types
         raise _refuse(path, f"not of tensors alone, or not whole: {type(error).__name__}") from error
+
+
+def _check_heads(path: Path) -> None:
+    """Refuse an archive with an array that no model has, by the heads of its arrays alone."""
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+                shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
+            if len(shape) > 3 or max(shape, default=0) > 2**14 or prod(shape) * kind.itemsize > MOST_BYTES:
+                raise ValueError(f"{name} has the shape {shape}; axes of at most {2**14}")
 
 
 def _from_file(path: Path) -> Any:
@@ -61,9 +108,11 @@ def _from_file(path: Path) -> Any:
         raise _refuse(path, f"{size / 2**30:.1f} GiB; at most {MOST_BYTES // 2**30}")
     if path.suffix == ".npz":
         try:
+            if size > MOST_ENTRIES:
+                _check_heads(path)
             return read_arrays(path)
         except ValueError as error:
-            raise _refuse(path, shown(str(error.__cause__))) from error
+            raise _refuse(path, shown(str(error.__cause__ or error))) from error
     return _safetensors(path) if path.suffix == ".safetensors" else _torch(path)
 
 

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import result
@@ -14,8 +12,14 @@ __all__ = ["COLUMNS", "SAME", "VERDICTS", "Audit", "Audited"]
 # Relative differences of losses below this are rounding of the weights.
 SAME = 1e-6
 # What a table of models shows of each.
-COLUMNS = ("loss", "best_known", "lower_bound", "rug", "end_loss", "gradient_norm", "represented", "verdict")
-VERDICTS = ("best known", "local minimum", "saddle", "unfinished", "not asked")
+COLUMNS = (
+    "loss", "best_known", "searched", "hits", "lower_bound", "end_loss", "gradient_norm", "represented",
+    "verdict",
+)  # fmt: skip
+VERDICTS = (
+    "proved best", "best of a search", "not beaten by a search", "above the best known",
+    "stays, not searched", "saddle", "unfinished", "not asked",
+)  # fmt: skip
 
 
 def _percent(share: float) -> str:
@@ -49,13 +53,29 @@ class Audited:
     zero_loss: float
     """Loss of the model that always answers 0."""
     best_known: float
-    """Least loss that is known at this size; infinite where none is (features that differ, above 9)."""
+    """Least loss that is known of a model of this very size."""
     best_name: str
-    """What has it."""
+    """Where that model comes from."""
+    best_W_out: FloatArray
+    """Its decoder. Shape (n_features, n_hidden)."""
+    best_W_in: FloatArray
+    """Its encoder. Shape (n_hidden, n_features)."""
+    best_b: FloatArray
+    """Its bias. Shape (n_features,)."""
+    searched: int
+    """Starts of searches at this size, with those of the atlas if it has this problem; 0 without a search."""
+    hits: int
+    """How many of them ended at the best known loss."""
+    seconds: float
+    """What the search took."""
     lower_bound: float
-    """What no model of this size can beat, proved in `theory.codes.bounds`; 0 where no bound is known."""
+    """What no model of this size can beat (`solvers.minimise.lower_bound`); 0 where no bound is known."""
     rug: float
     """Macroscopic loss of the rug at this ratio; nan for features that differ."""
+    limit: float
+    """Least loss known in a limit, of many features or very different lengths; nan where none is known."""
+    limit_name: str
+    """What has it, in which limit. No model of this size need have it."""
     represented: int
     """Features that, at their largest value and alone, raise their output."""
     dimensionality: FloatArray
@@ -79,22 +99,32 @@ class Audited:
 
     @property
     def sentence(self) -> str:
-        """What was found, in one sentence."""
-        beside = f"{self._above(self.loss) or 'no worse than'} the best known ({self.best_name})"
-        if not np.isfinite(self.best_known):
-            beside = "nothing is known beside it"
-        fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
+        """What was found, what it rests on, and what to do."""
+        best = f"{self.best_known:.6g} ({self.best_name})"
+        above = self._above(self.loss)
+        beside = f"{above} the best known of this size, {best}" if above else "not above what is known"
         left = self._above(self.end_loss)
-        end = f", to {left} it" if left else ""
+        fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
+        end = f"Descent goes on to {self.end_loss:.6g}, lower by {fall}"
+        end += f", which is still {left} the best known of this size, {best}." if left else "."
+        search = f"{self.searched} starts at this size"
         known = {
-            "best known": f"A minimum of the exact loss, {beside}.",
-            "local minimum": f"A minimum of the exact loss, {beside}: stuck, longer training will not help.",
-            "saddle": f"At a saddle, {beside}: descent on the exact loss falls by {fall}{end}.",
-            "unfinished": f"Not at a minimum: {beside}; descent on the exact loss falls by {fall}{end}.",
-            "not asked": f"Loss {self.loss:.4g}, {beside}.",
+            "proved best": "The best model there can be: it attains a proved lower bound.",
+            "best of a search": f"The best of a search: of {search}, {self.hits} ended at this loss and none "
+            "lower.",
+            "not beaten by a search": f"A minimum of the loss. A search of {search} found nothing lower, but "
+            f"only {self.hits} of them ended here, too few to call it the best: search longer.",
+            "above the best known": f"A minimum of the loss, {beside}. It is stuck: longer training will not "
+            "help, another start may.",
+            "stays, not searched": "A minimum of the loss: descent stays here. No search was made at this "
+            "size, so how good a model could be is not known.",
+            "saddle": f"At a saddle: the gradient vanishes, but the loss falls after a small kick. {end}",
+            "unfinished": f"Not at a minimum. {end}",
+            "not asked": f"Loss {self.loss:.6g}, {beside}. Whether descent stays here was not tried.",
         }
+        limit = f" For comparison: {self.limit_name}, {self.limit:.4g}." if self.limit_name else ""
         assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
-        return known[self.verdict] + assumed
+        return known[self.verdict] + limit + assumed
 
 
 @result
@@ -130,6 +160,7 @@ class Audit:
         Examples
         --------
         >>> from tempfile import TemporaryDirectory
+        >>> import numpy as np
         >>> from superposition.validate.audit import audit
         >>> found = audit({"W": np.array([[1.0], [-1.0]]), "b": np.zeros(2)}, 0.1, starts=2)
         >>> with TemporaryDirectory() as folder:
