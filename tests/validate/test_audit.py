@@ -5,6 +5,7 @@ import pickle
 import re
 import struct
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -182,18 +183,64 @@ def test_two_linear_layers_that_may_have_a_nonlinearity_between_them_are_refused
     assert found.models[0].n_hidden == hidden
 
 
-def test_a_module_with_a_nonlinearity_before_its_last_weights_is_refused():
+def test_a_live_module_is_compared_with_its_weights():
     torch = pytest.importorskip("torch")
     first, last = autoencoder(2, bias=False)
     keys = {"W_in": "0.weight", "W_out": "2.weight", "b": "2.bias"}
-    with pytest.raises(ValueError, match=r"`model` must have no nonlinearity .*got a module with a ReLU"):
+    other = r"`model` must compute ReLU\(W_out W_in x \+ b\); got a module of another function"
+    with pytest.raises(ValueError, match=other):
         audit.audit(torch.nn.Sequential(first, torch.nn.ReLU(), last), 0.1, keys=keys)
-    inner = torch.nn.Sequential(torch.nn.Sequential(first, torch.nn.GELU()), last)
-    with pytest.raises(ValueError, match=r"got a module with a GELU"):
-        audit.audit(inner, 0.1, keys={**keys, "W_in": "0.0.weight"})
-    plain = torch.nn.Sequential(first, last, torch.nn.ReLU())
-    keys = {"W_in": "0.weight", "W_out": "1.weight", "b": "1.bias"}
+    plain = torch.nn.Sequential(first, last, torch.nn.ReLU()).train()
+    keys["W_out"], keys["b"] = "1.weight", "1.bias"
     assert audit.audit(plain, 0.1, keys=keys, steps=0, starts=0).models[0].n_hidden == 2
+    assert plain.training
+
+    class Registered(torch.nn.Module):  # last, and used twice: the order of registration does not show it
+        def __init__(self, twice):
+            super().__init__()
+            self.linear1, self.linear2, self.relu = first, last, torch.nn.ReLU()
+            self.twice = twice
+
+        def forward(self, x):
+            hidden = self.linear1(x)
+            return self.relu(self.linear2(self.relu(hidden) if self.twice else hidden))
+
+    assert audit.audit(Registered(False), 0.1, steps=0, starts=0).layout == "goodfire-ai/spd"
+    with pytest.raises(ValueError, match=other):
+        audit.audit(Registered(True), 0.1, steps=0, starts=0)
+
+    class Instances(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.W, self.b_final = torch.nn.Parameter(torch.tensor(W)), torch.nn.Parameter(torch.tensor(B))
+
+        def forward(self, x):
+            return torch.relu(torch.einsum("bif,ifh,igh->big", x, self.W, self.W) + self.b_final)
+
+    assert len(audit.audit(Instances(), 0.1, steps=0, starts=0).models) == 3
+
+
+def test_a_module_that_cannot_be_called_has_no_nonlinearity_before_weights():
+    torch = pytest.importorskip("torch")
+    first, last = autoencoder(2, bias=False)
+    keys = {"W_in": "first.0.weight", "W_out": "last.weight", "b": "last.bias"}
+    model = torch.nn.Module()  # without a forward
+    model.first, model.last = torch.nn.Sequential(first, torch.nn.GELU()), last
+    with pytest.raises(ValueError, match=r"`model` must have no nonlinearity .*got a module with a GELU"):
+        audit.audit(model, 0.1, keys=keys)
+    assert audit.audit(model.state_dict(), 0.1, keys=keys, steps=0, starts=0).layout == "keys"
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_more_hidden_neurons_than_features_are_refused(name):
+    kind = next(one for one in audit.LAYOUTS if one.name == name)
+    wide = audit.Weights(np.ones((2, 3)), np.ones((3, 2)), np.zeros(2))
+    if not kind.b_saved:  # of more features than neurons
+        return
+    state = kind.arrays(wide)
+    with pytest.raises(ValueError, match=r"`model` must have no nonlinearity.*more hidden neurons \(3\)"):
+        audit.recognise(state)
+    assert audit.recognise(state, layout=name)[0] == name
 
 
 @pytest.mark.parametrize("kind", ["complex64", "complex128", "bool"])
@@ -204,6 +251,23 @@ def test_weights_that_are_no_real_numbers_are_refused(kind, saved, tmp_path):
     torch.save(state, tmp_path / "model.pt")
     with pytest.raises(ValueError, match="`model` must hold arrays of real numbers; 'W' is"):
         audit.audit(tmp_path / "model.pt" if saved else state, 0.1)
+
+
+def test_a_file_of_pytorch_that_warns_is_refused_in_one_line(tmp_path, capsys):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "model.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sparse = torch.ones((5, 2)).to_sparse_csr()
+        torch.save({"W": sparse, "b": torch.zeros(5)}, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="`model` must hold arrays of real numbers; 'W' is"):
+            audit.audit({"W": sparse, "b": torch.zeros(5)}, 0.1)
+        assert main(["audit", str(path), "--p", "0.1"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("superposition audit: `model` must hold arrays of real numbers; 'W' is")
+    assert said.count("\n") == 1
 
 
 def test_the_shapes_of_a_large_archive_are_looked_at_first(tmp_path, monkeypatch):

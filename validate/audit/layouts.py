@@ -53,14 +53,12 @@ class Layout:
     """A number that multiplies the outputs."""
     b_saved: bool = True
     """Whether files have the bias, if the model has one."""
-    plain: bool = True
-    """Whether these names are used for models of this kind alone; else networks with a nonlinearity on the
-    hidden neurons have them too."""
 
     def doubt(self, arrays: Mapping[str, Any]) -> str:
-        """Say why the hidden neurons of these arrays may have a nonlinearity; or nothing."""
-        if self.plain:
-            return ""
+        """Say why the hidden neurons of these arrays may have a nonlinearity, or nothing.
+
+        Names do not tell: networks with one have layers of the same names, sparse autoencoders above all.
+        """
         if self.hidden_bias in arrays:
             return f"its hidden neurons have a bias ({self.hidden_bias!r})"
         n, m = (np.shape(arrays[self.W_in])[self.axes[self.W_in].index(axis)] for axis in "fh")
@@ -137,7 +135,6 @@ def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
         f"{last}.bias",
         {f"{last}.bias": "f", f"{first}.bias": "h"} | more.pop("optional", {}),
         f"{first}.bias",
-        plain=False,
         **more,
     )
 
@@ -298,8 +295,8 @@ def recognise(
     ------
     ValueError
         If the arrays have no known layout, or several, or not the one that is named; it lists what was found.
-        If the hidden neurons may have a nonlinearity: two linear layers of which the first has a bias or more
-        neurons than there are features, as in a sparse autoencoder. `layout` says that there is none.
+        If the hidden neurons may have a nonlinearity, as in a sparse autoencoder: they have a bias, or are
+        more than the features. `layout` then says that there is none.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from ...theory.features import Features, as_features
 from ...theory.relu import feature_dimensionality
 from ...theory.unequal import priority_loss
 from .layouts import Weights, recognise
-from .read import hidden_activation, state_of
+from .read import answers, hidden_activation, state_of
 from .results import SAME, Audit, Audited
 
 # A gradient below this, of the loss of the zero model, is that of single precision.
@@ -28,15 +28,18 @@ STILL = 1e-5
 KICKS, KICK = 3, 0.01
 # A feature whose output at its largest value is below this, of that value, counts as dropped.
 KEPT = 1e-3
-# Features: whose gradient, descent and structure are cheap; up to which there is a search, and one that does not
-# begin at the models themselves.
-_GRADIENT, _DESCENT, _STRUCTURE, _SEARCH, _FEW = 64, 128, 40, 64, 9
+# Features: whose gradient, descent and structure are cheap; up to which there is a search.
+_GRADIENT, _DESCENT, _STRUCTURE, _SEARCH = 64, 128, 40, 64
 # Starts of a search that have to end at its best model before that is called the best: a lower minimum that
 # attracts as many starts would have been missed with probability e^-5.
 HITS = 5
-# Models of a file with which a search begins.
-_GIVEN = 4
+# Above so many features a search moves features, and begins at the models themselves, so many of them.
+_FEW, _GIVEN = 9, 4
+# Random starts by default, and of tied models of few features.
+_STARTS, _CHEAP = 20, 60
 _LARGEST = 2**14
+# Inputs on which a live module is compared with its weights, and by how much single precision may differ.
+_INPUTS, _SINGLE = 16, 1e-3
 # Of the search for a bias: points of the first look, whose errors may be coarse, and steps of golden section.
 _POINTS, _COARSE, _STEPS = 33, 1e-4, 30
 # Errors of the losses in these: descent judges models of few features, and a thousand take minutes.
@@ -97,7 +100,7 @@ def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
 def _known(
     given: Sequence[Weights],
     law: Features,
-    starts: int,
+    starts: int | None,
     seconds: float,
     rng: np.random.Generator,
     progress: Callable[[str], None],
@@ -117,13 +120,14 @@ def _known(
         name = f"entry {entry.name} of the atlas"
         model = Weights(entry.W_out, entry.W_in, entry.b)
         known.add(entry.loss, name, model, entry.starts, entry.hits)
+    if starts is None:
+        starts = _CHEAP if tied and n <= _FEW else _STARTS
     if starts and seconds > 0.0 and m < n <= _SEARCH and m <= _SEARCH:
 
         def tell(done: int, count: int, least: float) -> None:
             progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}")
 
         begin = perf_counter()
-        # Where a search moves features it may begin at the models themselves.
         first = [(one.W_out, one.W_in, one.b) for one in given[:_GIVEN]] if n > _FEW else []
         settings: Any = {"tied": tied, "starts": starts, "rng": rng, "first": first}
         found = minimise(n, m, law, **settings, seconds=seconds, progress=tell)
@@ -290,12 +294,34 @@ def _found(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tu
     given = [model] if isinstance(model, Weights) else model
     if isinstance(given, Sequence) and given and all(isinstance(one, Weights) for one in given):
         return "weights", list(given)
-    if kind := hidden_activation(model):
+    name, weights = recognise(state_of(model), layout=layout, keys=keys)
+    if callable(model) and hasattr(model, "children"):
+        _check_module(model, weights)
+    return name, weights
+
+
+def _check_module(module: Any, weights: list[Weights]) -> None:
+    """Refuse a live module that is known to compute something else, or may have a hidden nonlinearity."""
+    n = weights[0].b.size
+    x = np.random.default_rng(0).uniform(size=(_INPUTS, *[len(weights)] * (len(weights) > 1), n))
+    found = answers(module, x)
+    if found is not None and found.shape == x.shape:
+        wanted = np.stack([
+            np.maximum(part @ (one.W_out @ one.W_in).T + one.b, 0.0)
+            for one, part in zip(weights, np.moveaxis(x.reshape(_INPUTS, -1, n), 1, 0), strict=True)
+        ], axis=1).reshape(x.shape)  # fmt: skip
+        if np.abs(found - wanted).max() <= _SINGLE * np.abs(wanted).max():
+            return
+        kinds = "another function of its inputs, so that it may have a nonlinearity on its hidden neurons"
+        raise ValueError(
+            f"`model` must compute ReLU(W_out W_in x + b); got a module of {kinds}. If it has none, pass its "
+            "`state_dict()`."
+        )
+    if kind := hidden_activation(module):
         raise ValueError(
             "`model` must have no nonlinearity on its hidden neurons; got a module with a "
             f"{kind} before its last weights. If that acts on the outputs alone, pass its `state_dict()`."
         )
-    return recognise(state_of(model), layout=layout, keys=keys)
 
 
 def audit(
@@ -306,7 +332,7 @@ def audit(
     keys: Mapping[str, str] | None = None,
     instances: Any = None,
     steps: int = 300,
-    starts: int = 20,
+    starts: int | None = None,
     rng: Any = 0,
     seconds: float = 20.0,
     reached: Callable[[int], None] = lambda instance: None,
@@ -334,12 +360,14 @@ def audit(
         apart; for 128 features at most. None with 0.
     starts : int, optional
         Random starts of a search for the least loss at this size, for 64 features at most. No search with 0.
+        By default 60 for tied models of up to 9 features, 20 for others, whose descents take ten times as
+        long.
     rng : Generator, int or None, optional
         For the search.
     seconds : float, optional
         Budget of each search, of which there is one for each size and law. No search with 0. A search that
-        needs less, as of 20 starts up to 9 features and often up to 14, is the same for the same seed; one
-        that is stopped depends on the speed of the machine. The result says how many starts it made.
+        needs less, as most of up to 12 features, is the same for the same seed; one that is stopped depends
+        on the speed of the machine. The result says how many starts it made.
     reached : callable, optional
         Called with the number of each instance that is finished.
     progress : callable, optional
@@ -375,7 +403,8 @@ def audit(
     ('liuyz0/SuperpositionScaling', 'unfinished', 'antipodal pair 0-1')
     """
     steps = arguments.integer("steps", steps, 0, 10**6)
-    starts = arguments.integer("starts", starts, 0, 10**6)
+    if starts is not None:
+        starts = arguments.integer("starts", starts, 0, 10**6)
     seconds = arguments.number("seconds", seconds, 0.0)
     generator = arguments.generator("rng", rng)
     name, found = _found(model, layout, keys)

@@ -12,14 +12,14 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from ...theory.arguments import shown
+from ...theory.arguments import FloatArray, shown
 from ..files import named, read_arrays
 from ..training.engine import load_torch
 
 # More than any toy model; a compressed file may claim more than the memory there is.
 MOST_BYTES = 2**31
-# Arrays of more bytes than this are unpacked only if their shapes are those of models.
-MOST_ENTRIES = 2**24
+# An archive of more bytes is unpacked only if its arrays have shapes of models: axes of at most so much.
+_LARGE, _AXIS = 2**24, 2**14
 _FILES = "an .npz or .safetensors file, or a PyTorch file of tensors alone"
 
 
@@ -40,9 +40,12 @@ def _plain(value: Any) -> Any:
         return {name: _plain(one) for name, one in value.items()}
     if hasattr(value, "detach"):
         array = value.detach().cpu()
-        # Doubles for all kinds of floats, some of which NumPy lacks; complex numbers and booleans stay what
-        # they are, to be refused.
-        return (array.double() if array.is_floating_point() else array.resolve_conj()).numpy()
+        # Doubles for all kinds of floats, some of which NumPy lacks. Complex numbers and booleans stay what
+        # they are, to be refused by name, as do sparse and quantised tensors.
+        try:
+            return (array.double() if array.is_floating_point() else array.resolve_conj()).numpy()
+        except (TypeError, RuntimeError):
+            return value
     return value
 
 
@@ -55,20 +58,35 @@ def _leaves(module: Any) -> Iterator[Any]:
         yield module
 
 
-def hidden_activation(model: Any) -> str:
-    """Return the kind of a nonlinearity that a live module has before one of its weights; or nothing.
-
-    What a module does with its parts is not known, only that a nonlinearity was registered between them.
-    """
-    if not callable(getattr(model, "children", None)):
-        return ""
+def hidden_activation(module: Any) -> str:
+    """Return the kind of a nonlinearity that was registered before some weights, or nothing."""
     seen = ""
-    for leaf in _leaves(model):
+    for leaf in _leaves(module):
         if type(leaf).__module__.endswith(".activation"):
             seen = type(leaf).__name__
         elif seen and any(one.ndim > 1 for one in leaf.parameters(recurse=False)):
             return seen
     return ""
+
+
+def answers(module: Any, x: FloatArray) -> FloatArray | None:
+    """Return what a live module answers to inputs; None if it takes no such inputs.
+
+    In evaluation mode, and without gradients. The module is left in the mode that it was in.
+    """
+    torch, training = load_torch(), module.training
+    weights = next(module.parameters(), None)
+    if weights is None:
+        return None
+    try:
+        module.eval()
+        with torch.no_grad():
+            found = module(torch.as_tensor(x, dtype=weights.dtype, device=weights.device))
+        return np.asarray(found.double().cpu().numpy())
+    except Exception:  # another signature, or other shapes: whatever code of the user's raises
+        return None
+    finally:
+        module.train(training)
 
 
 def _torch(path: Path) -> Any:
@@ -90,8 +108,8 @@ def _check_heads(path: Path) -> None:
                 version = np.lib.format.read_magic(file)
                 read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
                 shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
-            if len(shape) > 3 or max(shape, default=0) > 2**14 or prod(shape) * kind.itemsize > MOST_BYTES:
-                raise ValueError(f"{name} has the shape {shape}; axes of at most {2**14}")
+            if len(shape) > 3 or max(shape, default=0) > _AXIS or prod(shape) * kind.itemsize > MOST_BYTES:
+                raise ValueError(f"{name} has the shape {shape}; at most 3 axes of at most {_AXIS}")
 
 
 def _from_file(path: Path) -> Any:
@@ -108,7 +126,7 @@ def _from_file(path: Path) -> Any:
         raise _refuse(path, f"{size / 2**30:.1f} GiB; at most {MOST_BYTES // 2**30}")
     if path.suffix == ".npz":
         try:
-            if size > MOST_ENTRIES:
+            if size > _LARGE:
                 _check_heads(path)
             return read_arrays(path)
         except ValueError as error:

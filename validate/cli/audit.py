@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from .text import Add, number, print_json, print_table, say, shown, tell
+from .text import Add, number, print_json, print_table, say, shown, status, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
@@ -32,7 +32,7 @@ def add(add_command: Add) -> None:
     option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
     option("--instances", type=int, nargs="+", help="which instances, from 0 (default: all)")
     option("--steps", type=int, default=300, help="of descent on the exact loss (default: 300; 0: none)")
-    option("--starts", type=int, default=20, help="of a search, up to 32 features (default: 20; 0: none)")
+    option("--starts", type=int, help="of a search, up to 64 features (default: 20 to 60; 0: none)")
     option("--seconds", type=float, default=20.0, help="budget of each search (default: 20; 0: no search)")
     option("--html", metavar="FILE", help="write a page with pictures here")
     option("--json", action="store_true", help="layout and a list of objects, one an instance")
@@ -106,13 +106,9 @@ def _audit(options: argparse.Namespace) -> None:
         steps=options.steps,
         starts=options.starts,
         seconds=options.seconds,
-        progress=(lambda line: print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True))
-        if sys.stderr.isatty()
-        else lambda line: None,
+        progress=status,
         reached=(lambda k: clock.finished(Task(str(k), audit), f"instance {k}")) if talks else lambda k: None,
     )
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
     found = replace(found, layout=layout)
     if options.html is not None:
         found.write_page(options.html, options.file)
