@@ -15,8 +15,8 @@ class Certificate:
     kind : str
         "branch and bound": no model with free biases has a loss below `lower_bound`, numerically: branch
         and bound in double precision; the same for all models with b = 0 if "zero bias" is added. "many
-        starts": the lowest of the local minima found from `work` starts; `lower_bound` is that of
-        `theory.codes` for all models of this ratio, proved in its `bounds`, 0 where no bound is known.
+        starts": the lowest of the local minima found from `work` starts; `lower_bound` is the best that is
+        proved for all models of this size (`solvers.minimise.lower_bound`), 0 where no bound is known.
     lower_bound : float
         Loss per feature that no model goes below.
     gap : float
@@ -75,7 +75,7 @@ class Minimum:
         model that always answers 0. With an l1 penalty that of the shortest subgradient.
     curvature : float or None
         Least eigenvalue of the objective's Hessian, divided in the same way, without the zeros of symmetries.
-        None at kinks, or where it is dear (from 10 features on): see `solvers.codes.curvatures`.
+        None at kinks, or where it is expensive (from 15 features on): see `solvers.codes.curvatures`.
     minima : tuple of Local
         The distinct minima of all starts, best first. Two are the same if their objectives are and their
         matrices W_out W_in and biases are, up to the order of features that the law leaves alike. From 10

@@ -399,7 +399,7 @@ def minimise(
     -----
     L-BFGS-B from each start. An output that is never positive has no gradient: its bias becomes the mean of
     its feature, and the descent goes on. The best end is finished by Newton's method, which leaves saddles.
-    The loss of up to 9 independent features with uniform values is folded (`solvers.loss.folds`); that of up
+    The loss of up to 14 independent features with uniform values is folded (`solvers.loss.folds`); that of up
     to 8 others with bounded values, or of few classes, is summed over all patterns; of others it comes from
     `solvers.loss`.
 
