@@ -443,6 +443,19 @@ def together(**arrays: FloatArray) -> list[FloatArray]:
         raise ValueError(f"{names} must have shapes that broadcast together; got {shapes}.") from error
 
 
+def _shapes_agree(values: Sequence[Any]) -> bool:
+    """Return whether arrays broadcast together, also where one of them is none."""
+    try:
+        shapes = [np.shape(value) for value in values]
+    except _REFUSED:  # it has no shape, which is another fault
+        return True
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
+
+
 def finite(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function refuse arguments for which its result leaves the range of doubles.
 
@@ -475,7 +488,7 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
         except ArithmeticError as error:
             cause = error
         except ValueError as error:
-            if "broadcast" not in str(error):
+            if _shapes_agree([*args, *kwargs.values()]):
                 raise
             rule, cause = "of shapes that broadcast together", error
         given = dict(zip(names, args, strict=False)) | kwargs

@@ -5,11 +5,13 @@ all velocities and both are kept in Numba's cache.
 """
 
 import functools
+import inspect
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import types
+from numba.core.errors import NumbaError
 from numba.extending import is_jitted
 
 from ...theory import arguments
@@ -145,6 +147,24 @@ def checked_times(t: npt.ArrayLike) -> FloatArray:
     return times
 
 
+def _check_call(velocity: Any) -> None:
+    """Check that a function takes what a velocity is given. What it raises when it is called is its own."""
+    try:
+        parameters = inspect.signature(velocity.py_func if is_jitted(velocity) else velocity)
+    except ValueError:  # a function in C need not say what it takes
+        return
+    try:
+        parameters.bind(0.0, None, None, None)
+    except TypeError as error:
+        raise ValueError(f"`velocity` must take (t, y, parameters, out); got {parameters}.") from error
+    if is_jitted(velocity):
+        try:
+            velocity.compile(_VELOCITY)
+        except NumbaError as error:
+            rule = "must compile for a number and three vectors, and return nothing"
+            raise ValueError(f"`velocity` {rule}; got {arguments.shown(str(error))}.") from error
+
+
 def integrate(
     velocity: Any,
     y0: npt.ArrayLike,
@@ -191,7 +211,8 @@ def integrate(
     Raises
     ------
     ValueError
-        If an argument has another shape or is out of range.
+        If an argument has another shape or is out of range, or `velocity` takes other arguments. What it
+        raises itself, for `parameters` of another size for instance, is passed on.
 
     Notes
     -----
@@ -230,14 +251,13 @@ def integrate(
     most = min(arguments.integer("steps", steps, 1), 2**62)
     path = np.full((times.size, y.size), np.nan)
     march: Any = _compiled_march() if is_jitted(velocity) else _march
+    _check_call(velocity)
     with np.errstate(over="ignore", invalid="ignore"):  # in steps that are not kept
         try:
-            if is_jitted(velocity):
-                velocity.compile(_VELOCITY)
             velocity(0.0, y.copy(), constants, np.empty_like(y))
         except Exception as error:
-            rule = "must take `parameters` and the state at its start"
-            raise ValueError(f"`velocity` {rule}; got {arguments.shown(error)}.") from error
+            error.add_note(f"Raised by `velocity` at the start, from {constants.size} `parameters`.")
+            raise
         ends = march(velocity, y, constants, groups, floor, times, rtol, most, path)
     reached, kept, rejected, end = ends
     states = frozen(path.reshape(times.size, *start.shape))

@@ -169,9 +169,13 @@ def value_transform(values: str, z: npt.ArrayLike) -> npt.NDArray[np.complex128]
 def complex_numbers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
     """Return finite complex numbers."""
     try:
-        found = np.array(value, np.complex128)
-    except Exception:
-        found = arguments.real(name, value).astype(np.complex128)  # which says what is wrong
+        array = np.asarray(value)
+    except (RuntimeError, TypeError, ValueError):  # rows of different lengths, tensors that have a gradient
+        array = np.empty(0, object)
+    if array.dtype.kind == "c" and not np.ma.isMaskedArray(value):
+        found = array.astype(np.complex128)
+    else:
+        found = arguments.real(name, value).astype(np.complex128)
     if not np.all(np.isfinite(found)):
         raise ValueError(f"`{name}` must be finite; got {found[~np.isfinite(found)].flat[0]}.")
     return found
