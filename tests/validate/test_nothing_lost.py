@@ -1,6 +1,7 @@
 """Every command that writes: files of somebody else in its folder, kills at any moment, inputs as outputs."""
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from superposition.validate import cli, files
+from superposition.validate import atlas, cli, files
 from superposition.validate.cli.parser import make_parser
 
 TRAIN = "train --n-features 4 --p 0.1 --n-hidden 2 --seeds 0 --steps 100 --device cpu --out {}/t.nc"
@@ -22,7 +23,7 @@ FILLED = {
     ("report", "--out"): "report --only sparsification --jobs 1 --out {}",
     ("gallery", "--out"): "gallery --only linear --out {}",
     ("reference", "--out"): f"reference rug_n128 --device cpu --out {{}} --set {TINY}",
-    ("atlas", "--make"): "",  # an hour: its tests are with those of the atlas
+    ("atlas", "--make"): "atlas --make {} --starts 0",
     ("sweep", "--store"): f"sweep {GRID} --jobs 1 --store {{}}/s.zarr",
     ("sweep", "--out"): f"sweep {GRID} --jobs 1 --store {{}}/s.zarr --out {{}}/s.nc",
     ("experiment", "--out"): "experiment sparsification.fig7 m=100 lam=0.02 --out {}/e.nc",
@@ -32,7 +33,14 @@ FILLED = {
     ("train", "--checkpoint"): TRAIN + " --checkpoint {}/t.npz",
 }
 LONG = [("gallery", "--out")]  # half a minute and more
+ENDLESS = [("atlas", "--make")]  # an hour: what a stopped one ends at is seen in its own tests
 NAMES = ["data/{}.nc", "parts/{}.json", "rug/{}.svg", "{}.partial", ".{}.superposition-part", "{}.npz", "{}"]
+# In folders and with names that a command has after it ran.
+INSIDE = [
+    "data/sparsification-fig2-{}.nc", "parts/claim-L{}.json", "sparsification/{}.svg", "report-{}.html",
+    "report-sparsification/{}.csv", "s.zarr/value/{}.partial", "s.zarr/value/c/{}", "s.zarr/{}",
+    "n2-m1-p0.01-equal-tied.0.npz.{}", "rug_n128.checkpoint.npz.{}", "t.npz.{}", ".lock-{}",
+]  # fmt: skip
 
 
 def outputs():
@@ -48,15 +56,19 @@ def test_each_option_that_names_an_output_is_tried():
     assert sorted(FILLED) == sorted(outputs())
 
 
-def planted(folder, seed):
+def planted(folder, seed, names=NAMES):
     """Put twenty files of somebody else into a folder, and return what is in them."""
     rng = np.random.default_rng(seed)
     for k in range(20):
-        path = folder / str(rng.choice(NAMES)).format(f"{k}-{rng.integers(1000)}")
+        path = folder / str(rng.choice(names)).format(f"{k}-{rng.integers(1000)}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(rng.bytes(int(rng.integers(200))))
+    return {**seen(folder), **modelled(folder)}
+
+
+def modelled(folder):
     np.savez(folder / "model.npz", W_out=np.eye(2), W_in=np.eye(2), b=np.zeros(2))
-    return seen(folder)
+    return {folder / "model.npz": (folder / "model.npz").read_bytes()}
 
 
 def seen(folder):
@@ -73,7 +85,12 @@ def words(key, folder):
 
 
 @pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=pytest.mark.slow if key in LONG else ()) for key in FILLED if FILLED[key]]
+    "key",
+    [
+        pytest.param(key, marks=pytest.mark.slow if key in LONG else ())
+        for key in FILLED
+        if key not in ENDLESS
+    ],
 )
 def test_files_of_somebody_else_stay_as_they_are(key, tmp_path, capsys):
     if key[0] in ("train", "reference"):
@@ -88,33 +105,52 @@ def test_files_of_somebody_else_stay_as_they_are(key, tmp_path, capsys):
         assert "`out` must be a folder without 'data'" in capsys.readouterr().err
 
 
+def run_for(command, seconds):
+    """Let a command run, with all its processes, and kill it after some seconds."""
+    running = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        running.wait(seconds)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [key for key in FILLED if FILLED[key]])
+@pytest.mark.parametrize("key", FILLED)
 def test_twenty_kills_lose_nothing(key, tmp_path):
+    """Files of somebody else lie where a run left its own, whatever is killed and made again there."""
     if key[0] in ("train", "reference"):
         pytest.importorskip("torch")
-    (tmp_path / "notes").mkdir()
-    before = planted(tmp_path / "notes", 2)
+    before = modelled(tmp_path)
     command = [sys.executable, "-m", "superposition.validate.cli", *words(key, tmp_path)]
-    command = [word.replace(f"{tmp_path}/model.npz", f"{tmp_path}/notes/model.npz") for word in command]
     start = time.perf_counter()
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    if key in ENDLESS:
+        run_for(command, 30)
+    else:
+        assert subprocess.run(command, capture_output=True, check=False).returncode == 0
     longest = time.perf_counter() - start
-    for path in tmp_path.iterdir():
-        if path.name != "notes":
-            subprocess.run(["rm", "-r", str(path)], check=True)
-    for part in np.random.default_rng(3).uniform(0.3, 1.0, 20):
-        running = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        time.sleep(part * longest)
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-        assert unchanged(before, tmp_path / "notes")
+    own = seen(tmp_path).keys() - before.keys()
+    assert own
+    planted(tmp_path, 2, INSIDE)
+    before = {path: content for path, content in seen(tmp_path).items() if path not in own}
+    assert len(before) == 21
+    rng = np.random.default_rng(3)
+    for k, part in enumerate(rng.uniform(0.3, 1.0, 20)):
+        if k % 2:
+            for path in own:  # or nothing is left to do
+                if path.name not in (files.MANIFEST, "zarr.json"):
+                    path.unlink(missing_ok=True)
+        run_for([*command, *["--fresh"] * (key[0] == "report" and k % 3 == 0)], part * longest)
+        assert unchanged(before, tmp_path)
+    if key in ENDLESS:
+        return
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert unchanged(before, tmp_path / "notes")
-    assert not list(tmp_path.glob(f".*{files.PART}"))
+    assert unchanged(before, tmp_path)
+    # Nothing half written is left; the planted ones have other names.
+    assert {path for path in tmp_path.rglob(f".*{files.PART}") if files._PART.fullmatch(path.name)} == set()
 
 
 @pytest.mark.parametrize("link", ["same", "soft", "hard", "other name"])
@@ -144,6 +180,23 @@ def test_a_checkpoint_is_not_the_result_of_its_run(tmp_path, capsys):
     assert cli.main(words.split()) == 2
     assert "`out` must be another file than `checkpoint`; got" in capsys.readouterr().err
     assert other.read_bytes() == b"mine"
+
+
+def test_a_job_does_not_replace_a_file_that_its_settings_name(tmp_path, capsys):
+    words = f"reference rug_n128 --out {tmp_path} --set checkpoint={tmp_path}/./rug_n128.nc"
+    assert cli.main(words.split()) == 2
+    assert "`out` must be another file than `checkpoint`; got" in capsys.readouterr().err
+
+
+def test_a_model_of_the_atlas_does_not_replace_the_atlas(tmp_path, monkeypatch):
+    monkeypatch.setattr(atlas.store, "REFERENCE", tmp_path)
+    path = tmp_path / "atlas.safetensors"
+    path.write_bytes(b"all models")
+    with pytest.raises(
+        ValueError, match=r"`path` must be another file than `atlas`; got '.*safetensors' and"
+    ):
+        atlas.export("n2-m1-p0.1-equal-tied", path=path)
+    assert path.read_bytes() == b"all models"
 
 
 def test_a_page_replaces_pages_alone(tmp_path):
