@@ -488,7 +488,8 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
         except ArithmeticError as error:
             cause = error
         except ValueError as error:
-            if _shapes_agree([*args, *kwargs.values()]):
+            # A message that names an argument is a check's own; arguments that fit are not at fault.
+            if str(error).startswith("`") or _shapes_agree([*args, *kwargs.values()]):
                 raise
             rule, cause = "of shapes that broadcast together", error
         given = dict(zip(names, args, strict=False)) | kwargs

@@ -208,6 +208,7 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     assert record[1]["resolution"] is None
     monkeypatch.setattr(claims, "select", lambda ids=None, source=None: (claim,))
     monkeypatch.setattr(claims, "run", lambda *_: (judge(claim, lab),))
+    monkeypatch.setenv("COLUMNS", "200")
     assert cli.main(["claims", "--evidence"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "(stored: runs.nc, 2026-01-02, cpu, limit derived, alarm rate 0.001, resolves" in text

@@ -241,7 +241,8 @@ def test_claims_as_json(capsys):
     assert rows[0]["evidence"]["findings"]
 
 
-def test_claims_as_a_table(capsys):
+def test_claims_as_a_table(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     words = ["claims", "--id", "C8", "C9", "--source", "cowsik2024", "--verdict", "holds-with-a-correction"]
     assert cli.main([*words, "--evidence"]) == 0
     text = capsys.readouterr().out
