@@ -73,7 +73,8 @@ def test_fig3_keeps_its_print_only_if_constant_and_trend_are_right(constant, pow
     trained = counted(constant, 1, power).expand_dims(step=[7500])
     flow = counted(0.25, 2, runs=64)
     small = flow.assign_coords(n_hidden=[32, 64, 128, 256, 512]).assign_attrs(n_features=32)
-    evidence = lecomte_polysemantic.l18.check(True, trained, flow, small)
+    fresh = small.isel(n_hidden=[1])
+    evidence = lecomte_polysemantic.l18.check(True, trained, flow, small, fresh)
     assert all(one.passed for one in evidence.findings if one.about == "printed") is kept
 
 
