@@ -10,7 +10,6 @@ from typing import NamedTuple, SupportsFloat
 import numpy as np
 import xarray as xr
 
-from ...solvers.unequal import optimum
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import Features
@@ -97,25 +96,46 @@ def u1(quick: bool) -> Evidence:
     )
 
 
+def _exchanged(law: Features, n_hidden: int) -> FloatArray:
+    """Return capacities of which no exchange between two features lowers the loss; no slope is used."""
+    capacity, step = np.full(law.n_features, n_hidden / law.n_features), 0.125
+    while step > 1e-5:
+        own, more, less = (normal_losses(capacity + move, law) for move in (0.0, step, -step))
+        gain = np.where(capacity + step <= 1, own - more, -np.inf)
+        taker = int(gain.argmax())
+        cost = np.where(capacity >= step, less - own, np.inf)
+        cost[taker] = np.inf
+        giver = int(cost.argmin())
+        if gain[taker] > cost[giver]:
+            capacity[[taker, giver]] += step, -step
+        else:
+            step /= 2
+    return capacity
+
+
 @claim("U2", SCHERLIS, "allocation", needs=["unequal.fresh"])
 def u2(quick: bool, ds: xr.Dataset) -> Evidence:
     """L = sum_i L_i(C_i), sum_i C_i = D: at the least L all features with 0 < C_i < 1 have one -dL_i/dC_i"""
     law = power_law(1.0, 32, 1.0, scale=2.0)
-    best = optimum(law, 8, codes=("rug",))
-    inside = (best.capacity > 0) & (best.capacity < 0.999)
-    step = 1e-4 * best.capacity
-    less, more = (normal_losses(capacity, law) for capacity in (best.capacity - step, best.capacity + step))
-    off = float(np.max(np.abs(((less - more) / (2 * step))[inside] / best.price - 1)))
+    best = _exchanged(law, 8)
+    inside = (best > 0) & (best < 0.999)
+    step = 1e-4 * best
+    less, more = (normal_losses(capacity, law) for capacity in (best - step, best + step))
+    slopes = ((less - more) / (2 * step))[inside]
+    off = float(np.max(np.abs(slopes / slopes.mean() - 1)))
     free = ds.sel(tied=0, alpha=1.0, n_hidden=[10, 32]).isel(weight_decay=0, steps=-1)
     family = Family(0.01, 2)
     shape = [family.of(mean, (free["loss"] / free["normal"]).sel(n_hidden=m).values) for m in (10, 32)]
     return evidence(
         "Kuhn and Tucker. The loss of a ReLU model is such a sum where interference is normal, as with many "
-        "features on: its best split has one price. With few on the loss is no function of capacities: "
+        "features on: the slopes at a split found by exchanges alone are equal. With few on the loss is "
+        "no function of capacities: "
         f"trained models lose {shape[0].value:.2f} (m = 10) and {shape[1].value:.2f} (m = 32) times what "
         "normal interference of their capacities would. On the first two seeds the alarm rate had been "
         "raised to 0.02 after a look; these are four others, at 0.01.",
-        numeric("printed", "largest |slope / price - 1|, alpha = 1, m = 8 of 32", off, "<=", after(0.01)),
+        numeric(
+            "printed", "largest |slope / their mean - 1|, alpha = 1, m = 8 of 32", off, "<=", after(0.01)
+        ),
         says(
             "with few features on at a time the loss is no function of the capacities",
             shown(
