@@ -8,12 +8,14 @@ A number is what Python or NumPy counts as a real number. Text, flags, dates, co
 entries are none, also where NumPy would turn them into numbers.
 """
 
+import contextlib
 import functools
 import inspect
+import itertools
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, ParamSpec, TypeVar, get_args, get_origin
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -80,17 +82,25 @@ def shown(value: Any, width: int = 80) -> str:
 _REFUSED = (ArithmeticError, AttributeError, MemoryError, RuntimeError, TypeError, ValueError)
 # Numbers in the largest array that is taken, and doubles in the largest that is made: 2 GiB.
 _MOST_TAKEN, _MOST_MADE, _MOST_COUNTED = 2**30, 2**28, 2**31 - 1
+_MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
 
 
 def _turned(value: Any) -> bool:
-    """Whether a list has entries that NumPy would silently turn into numbers: flags and masked ones."""
+    """Whether NumPy would silently turn something into numbers that is none: flags, bytes, masked entries."""
     if isinstance(value, list | tuple):
         return any(map(_turned, value))
-    return isinstance(value, bool | np.bool_ | np.ma.MaskedArray)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind in "bmM" or bool(np.ma.is_masked(value))
+    return isinstance(value, bool | bytearray | memoryview)
+
+
+def _is_real(value: Any) -> bool:
+    """Whether something is one real number; NumPy counts its spans of time among the integers."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
 def _one(value: Any) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    if not _is_real(value):
         raise TypeError(f"{type(value).__name__} is no real number")
     return float(value)
 
@@ -104,7 +114,7 @@ def _floats(name: str, value: Any) -> FloatArray:
             raise ValueError(f"`{name}` must be real numbers below 1.8e308; got {shown(value)}.") from error
     try:
         if _turned(value):
-            raise TypeError("flags and entries without a value are no real numbers")
+            raise TypeError("flags, bytes and entries without a value are no real numbers")
         if isinstance(value, range) and len(value) > _MOST_TAKEN:
             raise MemoryError("so many numbers do not fit into memory")
         array = np.asarray(value)
@@ -225,10 +235,11 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     rule = f"be an integer of at least {low}" + (f" and at most {high}" if high is not None else "")
     message = f"`{name}` must {rule}; got {shown(value)}."
     try:
-        one = value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
-        if isinstance(one, bool) or not isinstance(one, numbers.Real) or np.ma.isMaskedArray(value):
+        # An array without axes is the number in it; `item` would turn spans of time into integers.
+        one = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        if not _is_real(one) or np.ma.is_masked(value):
             raise TypeError(message)
-        found = int(one.__trunc__())
+        found = int(one)
         exact = bool(found == one)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(message) from error
@@ -352,8 +363,8 @@ def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
         ...
     ValueError: `codes` must be a list of words out of 'pair', 'triangle'; got 'pair'.
     """
-    listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str)
-    words = tuple(value) if listed else ()
+    listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str | range)
+    words = tuple(value) if listed and len(value) <= _MOST_LISTED else ()
     if not words or not all(isinstance(word, str) and word in allowed for word in words):
         rule = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"`{name}` must be a list of words out of {rule}; got {shown(value)}.")
@@ -402,11 +413,13 @@ def generator(name: str, value: Any) -> np.random.Generator:
     """
     if isinstance(value, np.random.Generator):
         return value
-    seed = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
-    if not (value is None or seed or isinstance(value, np.random.BitGenerator | np.random.SeedSequence)):
+    if value is None or isinstance(value, np.random.BitGenerator | np.random.SeedSequence):
+        return np.random.default_rng(value)
+    try:
+        return np.random.default_rng(integer(name, value, 0))
+    except ValueError as error:
         rule = "be a numpy.random.Generator, an integer of at least 0 or None"
-        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.")
-    return np.random.default_rng(value)
+        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
 
 
 def fits(name: str, value: Any, doubles: float) -> None:
@@ -500,58 +513,101 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def _text(name: str, value: Any) -> None:
+def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"`{name}` must be text; got {shown(value)}.")
+    return str(value)
 
 
-def _count(name: str, value: Any) -> None:
-    integer(name, value, 0, _MOST_COUNTED)
+def _count(name: str, value: Any) -> int:
+    return integer(name, value, 0, _MOST_COUNTED)
 
 
-def _fitting(name: str, value: Any, kind: Any) -> None:
-    """Check that a value is of the kind that an annotation names, as far as `as_annotated` knows it."""
-    origin, inner = get_origin(kind), get_args(kind)
+def _called(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise ValueError(f"`{name}` must be a function; got {shown(value)}.")
+    return value
+
+
+def _entries(name: str, value: Any, kind: Any) -> list[Any]:
+    """Return the entries of what an annotation calls a Sequence (one or more), a Collection or Iterable."""
+    array = isinstance(value, np.ndarray) and value.ndim > 0
+    none = isinstance(value, str | bytes | bytearray | memoryview) or np.ma.is_masked(value)
+    listed = (array or isinstance(value, kind)) and not none
+    found = list(itertools.islice(value, _MOST_LISTED + 1)) if listed else []
+    if not (listed and (found or kind is not Sequence)) or len(found) > _MOST_LISTED:
+        rule = "a list of one entry or more" if kind is Sequence else "a list"
+        raise ValueError(f"`{name}` must be {rule}; got {shown(value)}.")
+    return found
+
+
+def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
+    if value is None and NoneType in kinds:
+        return None
+    if np.random.Generator in kinds:
+        return generator(name, value)
+    array = set(kinds) >= _ARRAY_LIKE
+    kinds = [one for one in kinds if one is not NoneType and not (array and one in _ARRAY_LIKE)]
+    if array:
+        objects = tuple(one for one in kinds if isinstance(one, type))
+        return value if isinstance(value, objects) else real(name, value)
+    if len(kinds) == 1:
+        return _fitted(name, value, kinds[0])
+    for one in kinds:
+        with contextlib.suppress(TypeError, ValueError):
+            return _fitted(name, value, one)
+    words = " or ".join(one.__name__ for one in kinds)
+    raise ValueError(f"`{name}` must be a {words}; got {shown(value)}.")
+
+
+def _fitted(name: str, value: Any, kind: Any) -> Any:
+    """Return a value in the form that an annotation names, as far as `as_annotated` knows it."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
     if kind in _SINGLE:
-        _SINGLE[kind](name, value)
-    elif origin is UnionType:
-        kinds = tuple(one for one in inner if one is not NoneType)
-        if value is None and NoneType in inner:
-            return
-        if len(kinds) == 1:
-            _fitting(name, value, kinds[0])
-        elif not isinstance(value, kinds):
-            words = " or ".join(one.__name__ for one in kinds)
-            raise ValueError(f"`{name}` must be a {words}; got {shown(value)}.")
-    elif origin in (Sequence, tuple):
-        array = isinstance(value, np.ndarray) and value.ndim > 0
-        listed = array or (isinstance(value, Sequence) and not isinstance(value, str | bytes))
-        if not listed or not 0 < len(value) <= _MOST_TAKEN:
-            raise ValueError(f"`{name}` must be a list of one entry or more; got {shown(value)}.")
-        if origin is tuple and len(value) != len(inner):
+        return _SINGLE[kind](name, value)
+    if origin in (UnionType, Union):
+        return _either(name, value, inner)
+    if origin is Literal:
+        return choice(name, value, inner)
+    if origin is np.ndarray:
+        numbers_wanted = get_args(inner[-1])[:1] == (np.float64,)
+        return real(name, value) if numbers_wanted else instance(name, value, np.ndarray)
+    if origin in (Sequence, Collection, Iterable):
+        fitted = [_fitted(name, one, inner[0]) for one in _entries(name, value, origin)]
+        return value if isinstance(value, range) else tuple(fitted) if isinstance(value, tuple) else fitted
+    if origin is tuple and Ellipsis not in inner:
+        entries = _entries(name, value, Sequence)
+        if len(entries) != len(inner):
             raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {shown(value)}.")
-        for one, own in zip(value, inner if origin is tuple else inner * len(value), strict=True):
-            _fitting(name, one, own)
+        return tuple(_fitted(name, one, own) for one, own in zip(entries, inner, strict=True))
+    if origin is Mapping:
+        pairs = instance(name, value, Mapping).items()  # type: ignore[type-abstract]
+        return {_fitted(name, key, inner[0]): _fitted(name, one, inner[1]) for key, one in pairs}
+    if origin is Callable:
+        return _called(name, value)
+    return instance(name, value, kind) if isinstance(kind, type) and kind is not Any else value
 
 
 _SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float: number, str: _text}
+_ARRAY_LIKE = set(get_args(npt.ArrayLike))
 
 
 def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function refuse arguments that are not what its annotations say.
+    """Make a function take its arguments in the form that its annotations say, and refuse what has none.
 
-    It is for experiments, whose settings may come from files and command lines. A ``float`` must be finite;
-    an ``int`` counts something, or is a seed, from 0 to 2^31 - 1; a ``Sequence`` is a list, tuple, range or
-    array of at least one entry, and each entry is checked. Narrower ranges, and other types, are for the
-    function to check.
+    It is for functions whose arguments may come from files, command lines and notebooks. A ``float`` must be
+    finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as 3.0; a ``Sequence``
+    is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number, and what is neither
+    tuple nor range becomes a list; arrays become doubles, all finite; an object must be of its class.
+    Narrower ranges are for the function to check, and whatever has the annotation ``Any``.
 
     Examples
     --------
     >>> @as_annotated
-    ... def run(sizes: Sequence[int], rate: float = 1.0) -> int:
-    ...     return len(sizes)
-    >>> run([1, 2], rate=3), run(range(3))
-    (2, 3)
+    ... def run(sizes: Sequence[int], rate: float = 1.0) -> float:
+    ...     return len(sizes) * rate
+    >>> run([1, 2.0], rate=3), run(range(3))
+    (6.0, 3.0)
     >>> run([])
     Traceback (most recent call last):
         ...
@@ -561,8 +617,16 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
-            _fitting(name, value, signature.parameters[name].annotation)
-        return function(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            one = signature.parameters[name]
+            if one.kind is one.VAR_KEYWORD:
+                fitted: Any = {key: _fitted(key, given, one.annotation) for key, given in value.items()}
+            elif one.kind is one.VAR_POSITIONAL:
+                fitted = tuple(_fitted(name, given, one.annotation) for given in value)
+            else:
+                fitted = _fitted(name, value, one.annotation)
+            bound.arguments[name] = fitted
+        return function(*bound.args, **bound.kwargs)
 
     return checked

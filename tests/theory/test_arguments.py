@@ -3,9 +3,13 @@
 import datetime
 import decimal
 import fractions
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 import mpmath
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from superposition.solvers import codes as codes_solvers
@@ -49,6 +53,73 @@ def test_integers_beyond_64_bits_pass():
     assert arguments.integer("n", 10**30, 1) == 10**30
 
 
+WHOLE = [
+    3, 3.0, np.int32(3), np.uint8(3), np.float32(3), np.longdouble(3), np.array(3), np.array(3.0),
+    np.array(3, np.longdouble), np.ma.array(3), fractions.Fraction(3), mpmath.mpf(3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", WHOLE, ids=lambda one: type(one).__name__ + str(one))
+def test_whole_numbers_of_all_kinds_become_integers(value):
+    @arguments.as_annotated
+    def experiment(n: int, sizes: Sequence[int], cases: Sequence[tuple[int, float]], most: int | None = None):
+        return n, sizes, cases, most
+
+    assert arguments.integer("n", value, 1) == 3
+    assert type(arguments.integer("n", value, 1)) is int
+    assert arguments.power_of_two("n", np.longdouble(4)) == 4
+    assert arguments.generator("rng", value).random() == np.random.default_rng(3).random()
+    assert repr(experiment(value, (value, value), [(value, value)], value)) == "(3, (3, 3), [(3, 3.0)], 3)"
+
+
+def test_masked_arrays_without_a_masked_entry_are_arrays():
+    assert arguments.vector("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]
+
+
+def test_arguments_come_in_the_form_of_their_annotations():
+    class Law:
+        pass
+
+    @arguments.as_annotated
+    def take(
+        x: npt.ArrayLike | None = None,
+        law: npt.ArrayLike | Law = 1.0,
+        each: Iterable[float] = (),
+        kinds: Mapping[str, int] = {},
+        size: int | Sequence[int] = 1,
+        word: Literal["a", "b"] = "a",
+        rng: np.random.Generator | int | None = 0,
+        tell: Callable[[str], None] = print,
+        *more: float,
+        **others: bool,
+    ):
+        return x, law, each, kinds, size, word, rng, tell, more, others
+
+    law = Law()
+    found = take([1, 2], law, (one for one in (1, 2)), {"a": 2.0}, (1, 2.0), "b", 7, len, 1, 2, flag=np.True_)
+    assert found[0].dtype == np.float64
+    assert found[1] is law
+    assert repr(found[2:6]) == "([1.0, 2.0], {'a': 2}, (1, 2), 'b')"
+    assert isinstance(found[6], np.random.Generator)
+    assert found[7:] == (len, (1.0, 2.0), {"flag": True})
+    assert take(None, 0.5, [], {}, 3.0)[:5] == (None, 0.5, [], {}, 3)
+    masked = np.ma.array([1.0, 2.0], mask=[0, 1])
+    wrong = [
+        ("x", "abc"), ("law", None), ("law", [1j]), ("each", "12"), ("each", [None]), ("each", masked),
+        ("each", itertools.count()), ("kinds", {"a": "b"}), ("kinds", {1: 1}), ("kinds", [1]), ("size", []),
+        ("size", "1"), ("word", "c"), ("rng", -1), ("tell", 3), ("flag", 1),
+    ]  # fmt: skip
+    for name, value in wrong:
+        with pytest.raises((TypeError, ValueError), match=f"^`{name}` must "):
+            take(**{name: value})
+
+
+def test_a_long_range_is_refused_before_it_is_made():
+    for value in (range(10**9), np.broadcast_to("a", 10**9)):
+        with pytest.raises(ValueError, match="`codes` must be a list of words out of 'a'; got "):
+            arguments.choices("codes", value, ("a",))
+
+
 def test_doubles_are_not_copied():
     mine = np.ones(3)
     assert arguments.real("x", mine) is mine
@@ -79,6 +150,12 @@ NO_NUMBERS = [
     1j,
     np.datetime64("2020-01-01"),
     np.timedelta64(1, "D"),
+    np.timedelta64(1, "ns"),
+    np.array(1, "timedelta64[ns]"),
+    datetime.timedelta(1),
+    b"abc",
+    bytearray(b"abc"),
+    memoryview(b"abc"),
     datetime.date(2020, 1, 1),
     decimal.Decimal("0.1"),
     10**400,
@@ -101,6 +178,10 @@ IN_ARRAYS = [
     np.array([1j]),
     [[1, 2], [3]],
     [0.5, True],
+    [0.5, np.array(True)],
+    [np.array([True, False]), np.array([0.5, 0.5])],
+    [np.ma.array([1.0, 2.0], mask=[False, True]), [1.0, 2.0]],
+    np.array([np.timedelta64(1, "ns"), 1.0], dtype=object),
     range(2**31),
     np.zeros(2, dtype=[("x", float)]),
 ]
@@ -115,7 +196,15 @@ def test_what_is_no_number_is_refused(check, value):
 
 
 @pytest.mark.parametrize(
-    "value", [*NO_NUMBERS[:10], *NO_NUMBERS[13:], *IN_ARRAYS, 1.5, np.inf, -np.inf], ids=repr_of
+    "value",
+    [
+        *(one for one in NO_NUMBERS if not isinstance(one, int | fractions.Fraction)),
+        *IN_ARRAYS,
+        1.5,
+        np.inf,
+        True,
+    ],
+    ids=repr_of,
 )
 def test_what_is_no_integer_is_refused(value):
     with pytest.raises(ValueError, match=r"^`n` must be an integer of at least 0; got .+\."):
@@ -152,7 +241,7 @@ def test_generators_come_from_what_numpy_calls_a_seed():
     assert arguments.generator("rng", None).random() != arguments.generator("rng", None).random()
 
 
-@pytest.mark.parametrize("value", [-1, True, 1.0, "abc", [1], np.random.RandomState(1)])
+@pytest.mark.parametrize("value", [-1, True, 1.5, "abc", [1], np.random.RandomState(1)])
 def test_other_seeds_are_refused(value):
     with pytest.raises(
         ValueError, match=r"`rng` must be a numpy.random.Generator, an integer of at least 0 or"

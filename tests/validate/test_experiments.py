@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from unittest.mock import create_autospec
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import xarray as xr
 
@@ -59,6 +60,7 @@ def test_bad_input(name, given, message):
 
 # What must be given, and what no argument of a kind can be; whether it is in range the functions check.
 VALID = {int: 4, float: 0.5, Sequence[int]: [4], Sequence[float]: [0.5], Sequence[str]: ["x"]}
+VALID |= {npt.ArrayLike: 0.5, xr.Dataset: xr.Dataset()}
 VALID |= {Sequence[Sequence[float]]: [[0.5, 0.5]], Sequence[tuple[float, float]]: [(0.5, 0.5)]}
 NUMBERS = (None, "x", float("nan"), True, [1], {}, [[]], 10**400)
 LISTS = (None, "x", 3, [], [None], [[]], {}, [float("nan")], [True])
@@ -72,6 +74,7 @@ WRONG = {
     Sequence[str]: LISTS,
     Sequence[Sequence[float]]: (*LISTS, ["x"], [[0.1, "x"]]),
     Sequence[tuple[float, float]]: (*LISTS, [(0.1,)]),
+    npt.ArrayLike: (None, "x", {}, [None], [float("nan")], [True]),
 }
 
 
