@@ -4,13 +4,15 @@ import html
 import io
 import re
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from scipy.ndimage import distance_transform_edt
 
@@ -26,6 +28,9 @@ __all__ = [
 _ALIKE = re.compile(r'<g([^>]*)>((?:<use [^>]*? style="([^"]*)"/>)(?:<use [^>]*? style="\3"/>)+)</g>')
 
 DOTS = 16  # runs that are drawn one by one: enough to see their spread, few enough for a small file
+
+# Experiments beside several theories are in the colour of none.
+DATA = "black"
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
 _COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
@@ -87,6 +92,8 @@ def plot_theory_vs_experiment(
 ) -> Axes:
     """Draw predictions as lines, and runs as small dots with their mean and its Student interval.
 
+    Runs are black, and each curve has a colour of its own.
+
     Parameters
     ----------
     theory : DataArray, (x, y) or (x, y, error), or a list of them
@@ -127,22 +134,29 @@ def plot_theory_vs_experiment(
     if not chance or len(others) != 1 or experiment.sizes[chance] < 2:
         said = "`experiment` must be over x and two or more of `run` or `seed`"
         raise ValueError(f"{said}; got {dict(experiment.sizes)}.")
-    for curve in theory if isinstance(theory, list) else [theory]:
-        _plot_curve(curve, ax)
+    curves = theory if isinstance(theory, list) else [theory]
+    for curve, line in zip(curves, cycle(_coloured()), strict=False):
+        _plot_curve(curve, line, ax)
     x = experiment[others[0]]
     values = experiment.transpose(chance, others[0]).values.astype(float)
-    dots, colour = values[:DOTS], "C1"
+    dots = values[:DOTS]
     # Dots of one run after the other: one line of markers makes the smallest file.
     places = np.tile(x.values, len(dots))
     few = f"{len(dots)} of {len(values)}" if len(dots) < len(values) else f"{len(values)}"
-    ax.plot(places, dots.ravel(), ".", color=colour, alpha=0.35, markersize=2.5, label=f"{few} {chance}s")
+    ax.plot(places, dots.ravel(), ".", color=DATA, alpha=0.35, markersize=2.5, label=f"{few} {chance}s")
     middle, half = student(values, axis=0)
     said = f"their mean, {LEVEL:.0%} interval" if len(dots) == len(values) else f"mean of all, {LEVEL:.0%}"
-    ax.errorbar(x, middle, half, fmt="o", color=colour, markersize=3, elinewidth=0.8, label=said)
+    ax.errorbar(x, middle, half, fmt="o", color=DATA, markersize=3, elinewidth=0.8, label=said)
     return finished(ax, xlabel=_label(x), ylabel=_label(experiment))
 
 
-def _plot_curve(curve: xr.DataArray | tuple[Any, ...], ax: Axes) -> None:
+def _coloured() -> list[str]:
+    """Return the colours of the cycle in use that are no greys."""
+    colours = [to_hex(one["color"]) for one in rcParams["axes.prop_cycle"] if "color" in one]
+    return [one for one in colours if np.ptp(to_rgb(one)) > 0.0] or ["tab:blue"]
+
+
+def _plot_curve(curve: xr.DataArray | tuple[Any, ...], colour: str, ax: Axes) -> None:
     columns, said = curve, "theory"
     if isinstance(curve, xr.DataArray):
         said = str(curve.attrs.get("label", said))
@@ -150,9 +164,9 @@ def _plot_curve(curve: xr.DataArray | tuple[Any, ...], ax: Axes) -> None:
     x, y, *error = (np.asarray(column, dtype=np.float64) for column in columns)
     if len(error) > 1 or y.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"`theory` must be over one dimension; got shapes {x.shape} and {y.shape}.")
-    (line,) = ax.plot(x, y, label=said)
+    ax.plot(x, y, color=colour, label=said)
     for half in error:
-        ax.fill_between(x, y - half, y + half, color=line.get_color(), alpha=0.15, linewidth=0)
+        ax.fill_between(x, y - half, y + half, color=colour, alpha=0.15, linewidth=0)
 
 
 def _label(values: xr.DataArray) -> str:

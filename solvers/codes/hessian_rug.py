@@ -46,6 +46,8 @@ class RugPoint:
 
     Attributes
     ----------
+    p : float
+        Probability that a feature is on.
     rows : (n_hidden,) ndarray of int64
         The Hadamard rows S.
     eigenvalues : (n_hidden,) ndarray of float64
@@ -62,6 +64,7 @@ class RugPoint:
         `Status.CONVERGED` where that is below 1e-9 p.
     """
 
+    p: float
     rows: npt.NDArray[np.int64]
     eigenvalues: FloatArray
     row: FloatArray
@@ -186,17 +189,17 @@ def rug_point(
     slope = float(np.linalg.norm(jac(x)))
     status = Status.CONVERGED if slope < NEAR * p else Status.STALLED
     z = E @ x / np.sqrt(n)
-    return RugPoint(rows, x[:-1], z[:-1], float(z[-1]), value(x) / n, before, slope, status)
+    return RugPoint(p, rows, x[:-1], z[:-1], float(z[-1]), value(x) / n, before, slope, status)
 
 
-def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) -> RugHessian:
+def rug_hessian(point: RugPoint, *, frequencies: int = FREQUENCIES) -> RugHessian:
     """Exact Hessian at the critical point beside a rug, on matrices of its rank and biases.
 
     Parameters
     ----------
     point : RugPoint
-        From `rug_point`, for the same `p`; its fields have to belong together.
-    p, frequencies : optional
+        From `rug_point`; its fields have to belong together.
+    frequencies : int, optional
         As for `rug_point`; the error is estimated from twice as many frequencies.
 
     Returns
@@ -215,12 +218,12 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
 
     Examples
     --------
-    >>> found = rug_hessian(rug_point(16, 8, 0.1, rng=0), 0.1)
+    >>> found = rug_hessian(rug_point(16, 8, 0.1, rng=0))
     >>> len(found.curvatures), found.lowest + found.error_estimate < 0
     (16, True)
     """
     instance("point", point, RugPoint)
-    p = number("p", p, 0, 1, brackets="()")
+    p = number("point.p", point.p, 0, 1, brackets="()")
     frequencies = integer("frequencies", frequencies, 1)
     row = vector("point.row", point.row)
     n = power_of_two("point.row.size", row.size)
@@ -228,9 +231,9 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
     if rows.size != np.size(point.rows) or not np.all((rows >= 0) & (rows < n)) or rows.dtype.kind != "i":
         raise ValueError(f"`point.rows` must be distinct integers from 0 to {n - 1}; got {point.rows!r}.")
     lam = vector("point.eigenvalues", point.eigenvalues, rows.size)
-    point = replace(point, row=row, rows=np.asarray(point.rows), eigenvalues=lam)
-    modes, values, vectors = zip(*_blocks(point, p, 2 * frequencies), strict=True)
-    rough = [one for _, one, _ in _blocks(point, p, frequencies)]
+    point = replace(point, p=p, row=row, rows=np.asarray(point.rows), eigenvalues=lam)
+    modes, values, vectors = zip(*_blocks(point, 2 * frequencies), strict=True)
+    rough = [one for _, one, _ in _blocks(point, frequencies)]
     q = int(np.argmin([one[0] for one in values]))
     error = max(float(np.abs(one - other).max()) for one, other in zip(values, rough, strict=True))
     negative = sum(int(np.sum(one < -error)) for one in values)
@@ -242,12 +245,12 @@ def rug_hessian(point: RugPoint, p: float, *, frequencies: int = FREQUENCIES) ->
 
 
 def _blocks(
-    point: RugPoint, p: float, frequencies: int
+    point: RugPoint, frequencies: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
     """Yield of every block q the l of its free modes (q XOR l, l), its eigenvalues and eigenvectors."""
     n = point.row.size
     E = linalg.block_diag(_basis(n), np.ones((1, 1)))
-    here = row_hessian(point.row, 0, point.b, p, frequencies=frequencies)
+    here = row_hessian(point.row, 0, point.b, point.p, frequencies=frequencies)
     whole = E.T @ here.hessian @ E
     push = np.sqrt(n) * (E.T @ here.gradient)[:n]  # g_k
     lam, drawn = np.zeros(n), np.zeros(n, np.bool_)

@@ -26,10 +26,10 @@ class RowStatistics:
         M_ii.
     mean : float or ndarray
         Mean of the n_features - 1 entries.
-    sum_of_squares, sum_of_cubes : float or ndarray
-        Of the entries' absolute values.
+    sum_of_squares, sum_of_absolute_cubes : float or ndarray
+        Of m² and |m|³ over the entries m. `theory.rug.finite_size_correction` needs the sum of m³, signed.
     lyapunov_ratio : float or ndarray
-        sum_of_cubes / sum_of_squares^(3/2); Eq. 3 takes its maximum over the rows.
+        sum_of_absolute_cubes / sum_of_squares^(3/2); Eq. 3 takes its maximum over the rows.
     interference_mean, interference_variance : float or ndarray
         Of nu_i; in front of the shape above stands that of `p`.
     """
@@ -37,7 +37,7 @@ class RowStatistics:
     diagonal: Real
     mean: Real
     sum_of_squares: Real
-    sum_of_cubes: Real
+    sum_of_absolute_cubes: Real
     lyapunov_ratio: Real
     interference_mean: Real
     interference_variance: Real
@@ -106,7 +106,7 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
             diagonal=diagonal / scale,
             mean=total / (off.shape[-1] - 1) / scale,
             sum_of_squares=squares / scale**2,
-            sum_of_cubes=cubes / scale**3,
+            sum_of_absolute_cubes=cubes / scale**3,
             lyapunov_ratio=cubes / squares**1.5,
             interference_mean=features.mean * (total / diagonal),
             interference_variance=features.variance * (squares / diagonal**2),

@@ -1,6 +1,7 @@
 """The exact derivatives of the loss, and the Hessian at the rug, against differences of the exact loss."""
 
 import dataclasses
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ def factors(point):
 @pytest.fixture(scope="module")
 def saddle():
     point = rug_point(16, 8, 0.1, rng=0)
-    return point, rug_hessian(point, 0.1, frequencies=2048)
+    return point, rug_hessian(point, frequencies=2048)
 
 
 @pytest.mark.parametrize(("p", "zeros"), [(0.1, 0), (0.05, 4), (0.6, 0)])
@@ -123,6 +124,15 @@ def test_the_even_pair_is_the_worst_of_all_pairs_and_three_the_best():
     assert loss(1.0) > loss(1.2) > loss(2.9) > loss(3.0) < loss(3.1)
 
 
+def test_a_point_carries_its_p(saddle):
+    """The Hessian is that of the loss at the point's own p: another would give a sign of no meaning."""
+    point, found = saddle
+    assert point.p == 0.1
+    assert row_hessian(point.row, 0, point.b, point.p, frequencies=2048).loss == pytest.approx(point.loss)
+    assert "p" not in signature(rug_hessian).parameters
+    assert found.point == point
+
+
 @pytest.mark.parametrize(
     ("rows", "shown"),
     [([-1, 3], "-1"), ([3, 16], "16"), ([3, 3], "3, 3"), ([0.5, 1.0], "0.5"), (np.arange(17), "16")],
@@ -130,7 +140,7 @@ def test_the_even_pair_is_the_worst_of_all_pairs_and_three_the_best():
 def test_rows_that_are_none_of_the_rug_are_refused(saddle, rows, shown):
     point = dataclasses.replace(saddle[0], rows=np.array(rows), eigenvalues=np.ones(len(rows)))
     with pytest.raises(ValueError, match=r"`point\.rows` must be distinct integers from 0 to 15") as error:
-        rug_hessian(point, 0.1)
+        rug_hessian(point)
     assert shown in str(error.value)
 
 

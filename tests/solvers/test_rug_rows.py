@@ -1,6 +1,8 @@
 """Row statistics against exact fractions, samples of the interference and the exact mean over random rugs."""
 
+import dataclasses
 from fractions import Fraction
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from scipy import linalg, stats
 
 from superposition.solvers.rug.hadamard import RugMatrix, random_projector, rug_matrix
 from superposition.solvers.rug.rows import row_statistics
+from superposition.theory.rug import finite_size_correction
 from superposition.validate.properties import models
 
 P = 0.1
@@ -47,7 +50,7 @@ def test_statistics_of_a_rug_match_exact_fractions(n, rows, dense):
         "diagonal": 1,
         "mean": total / (n - 1),
         "sum_of_squares": squares,
-        "sum_of_cubes": cubes,
+        "sum_of_absolute_cubes": cubes,
         "lyapunov_ratio": float(cubes) / float(squares) ** 1.5,
         "interference_mean": P / 2 * total,
         "interference_variance": VARIANCE * squares,
@@ -74,7 +77,7 @@ def test_statistics_of_any_matrix_row_by_row():
         np.testing.assert_allclose(found.diagonal[i], M[i, i])
         np.testing.assert_allclose(found.mean[i], off.mean(), **close)
         np.testing.assert_allclose(found.sum_of_squares[i], off @ off, **close)
-        np.testing.assert_allclose(found.sum_of_cubes[i], np.sum(np.abs(off) ** 3), **close)
+        np.testing.assert_allclose(found.sum_of_absolute_cubes[i], np.sum(np.abs(off) ** 3), **close)
         lyapunov = np.sum(np.abs(off) ** 3) / linalg.norm(off) ** 3
         np.testing.assert_allclose(found.lyapunov_ratio[i], lyapunov, **close)
         np.testing.assert_allclose(found.interference_mean[i], P / 2 * off.sum() / M[i, i], **close)
@@ -180,3 +183,15 @@ def test_rows_without_signal_or_interference():
 def test_row_statistics_rejects(M, p, message):
     with pytest.raises(ValueError, match=message):
         row_statistics(M, p)
+
+
+def test_signed_and_absolute_cubes_have_names_of_their_own():
+    """The correction at finite size is odd in the signed sum; the absolute one must not pass for it."""
+    rng = np.random.default_rng(0)
+    M = np.eye(32) + 0.1 * rng.choice([-1, 1], (32, 32)) * rng.random((32, 32))
+    found, m = row_statistics(M, P), np.delete(M[0], 0)
+    names = {field.name for field in dataclasses.fields(found)}
+    asked = set(signature(finite_size_correction).parameters)
+    assert not names & {name for name in asked if "cubes" in name}
+    assert found.sum_of_absolute_cubes[0] == pytest.approx(np.sum(np.abs(m) ** 3))
+    assert found.sum_of_absolute_cubes[0] > 2 * abs(np.sum(m**3))

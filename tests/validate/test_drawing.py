@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib import rc_context
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 
 from superposition.validate import drawing, statistics
@@ -44,6 +46,19 @@ def test_lines_dots_and_means_are_the_data(ax, dimension, transposed):
     assert band.get_paths()[0].get_extents().ymax == pytest.approx(1.1 * X.max())
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert texts == ["law", "theory", f"16 of 20 {dimension}s", "mean of all, 95%"]
+
+
+@pytest.mark.parametrize("style", [{}, drawing._STYLE], ids=["user's", "ours"])
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_runs_have_the_colour_of_no_theory(style, count):
+    with rc_context(style):
+        ax = Canvas().subplots()
+        drawing.plot_theory_vs_experiment([(X, k * X) for k in range(count)], runs(), ax)
+        colours = {to_rgb(one) for one in drawing._coloured()}
+    *curves, dots, means = (to_rgb(line.get_color()) for line in ax.lines[: count + 2])
+    assert dots == means
+    assert dots not in curves
+    assert len(set(curves)) == min(count, len(colours))
 
 
 def test_few_runs_have_a_dot_each(ax):

@@ -37,7 +37,8 @@ def finite_size_correction(
     a, b, sigma, p : array_like of float
         As in `loss`; b includes a times the mean of the interference.
     sum_of_cubes, sum_of_fourths : array_like of float
-        Of the entries m_j of the output's row beside the diagonal, in units of the diagonal and signed.
+        Of m_j³, with its sign, and m_j⁴ over the entries m_j of the output's row next to the diagonal, in
+        units of the diagonal. The sum of \|m_j\|³, which Lyapunov's ratio has, is another number.
 
     Returns
     -------

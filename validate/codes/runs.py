@@ -191,7 +191,7 @@ def run_hessian(
     for (p, ratio), n in product(cases, n_features):
         m = max(1, round(ratio * n))
         point = rug_point(n, m, p, rng=seed, frequencies=frequencies)
-        found = rug_hessian(point, p, frequencies=frequencies)
+        found = rug_hessian(point, frequencies=frequencies)
         step, best = found.step_M, float(solvers.optimum(p, m / n).loss)
         rows.append(
             {
