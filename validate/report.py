@@ -174,11 +174,12 @@ def write_report(
                 done[task.name] = found
                 said = "kept from an earlier run" if found.reused else said
             elif found is not None:
-                row = claims.Checked(claims.select([task.name.removeprefix("claim ")])[0], *found)
+                row = claims.from_record(claims.select([found["id"]])[0], found)
                 rows[row.claim.id] = row
                 said = f"{row.verdict} ({said})"
-                if row.verdict is claims.Verdict.UNSETTLED:
-                    failed.append(f"{task.name}: {row.verdict}")
+                missing_torch = not all(map(lab.available, row.claim.needs))
+                if row.verdict is claims.Verdict.UNSETTLED or (row.trouble and not missing_torch):
+                    failed.append(f"{task.name}: {row.trouble or row.verdict}")
             clock.finished(task, f"{task.name}: {said}")
 
         try:

@@ -46,7 +46,7 @@ function look() {
   result.paper = bright(page.body);
   result.card = bright(page.querySelector('.plot'));
 
-  set('verdict', 'holds with a correction');
+  set('verdict', 'wrong as printed, corrected');
   result.corrected = shown(page);
   result.address = view.location.hash;
   set('verdict', '');

@@ -1,6 +1,9 @@
 """The ledger: verdicts follow from evidence, a wrong statement does not get away, every row is computed."""
 
 import re
+import shutil
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
@@ -13,8 +16,18 @@ from scipy.special import ndtr, xlogy
 
 from superposition.theory.decoders.chain import chain_constant
 from superposition.theory.rug.asymptotics import small_law
-from superposition.validate import claims, cli, laboratory, page, report
-from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge, run, select, verdict
+from superposition.validate import claims, cli, judged, laboratory, page, report
+from superposition.validate.claims import (
+    Claim,
+    Evidence,
+    Finding,
+    Verdict,
+    catalogue,
+    judge,
+    run,
+    select,
+    verdict,
+)
 from superposition.validate.claims.cowsik_scaling import posterior_loss
 from superposition.validate.claims.ledger import (
     ABOUT,
@@ -53,7 +66,7 @@ def broken(about):
         ([kept("printed")], "holds"),
         ([kept("printed"), kept("corrected")], "holds"),
         ([kept("printed"), broken("printed")], "fails"),
-        ([broken("printed"), kept("corrected")], "holds with a correction"),
+        ([broken("printed"), kept("corrected")], "wrong as printed, corrected"),
         ([broken("printed"), kept("corrected"), broken("corrected")], "unsettled: a finding fails"),
         ([kept("printed"), broken("corrected")], "unsettled: a finding fails"),
         ([kept("printed"), broken("order")], "unsettled: a finding fails"),
@@ -64,6 +77,9 @@ def broken(about):
         ([kept("order"), broken("order")], "fails"),
         ([kept("corrected")], "question, answered"),
         ([kept("answer")], "question, answered"),
+        ([kept("printed"), kept("runs")], "holds"),
+        ([broken("printed"), kept("corrected"), broken("runs")], "unsettled: too few runs"),
+        ([broken("answer"), broken("runs")], "unsettled: a finding fails"),
         ([], "open"),
     ],
 )
@@ -121,8 +137,9 @@ def test_a_correction_that_nothing_says_is_refused(lab):
     def check(quick):
         return Evidence("", [broken("printed"), kept("corrected")])
 
-    with pytest.raises(ValueError, match=r"`corrections` of X1 must say what is true instead.*; got none"):
-        judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check), lab)
+    row = judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check), lab)
+    assert row.verdict is Verdict.NOT_JUDGED
+    assert re.search(r"`corrections` of X1 must say what is true instead.*; got none", row.trouble)
 
 
 def test_the_docstring_of_a_check_is_the_statement_that_it_judges():
@@ -294,7 +311,7 @@ def test_the_same_run_gives_the_same_rows_whatever_the_workers_and_the_selection
 
 
 def test_selection():
-    assert [r.claim.id for r in run(["C8", "C9"], "cowsik2024", "holds with a correction")] == ["C8"]
+    assert [r.claim.id for r in run(["C8", "C9"], "cowsik2024", "wrong as printed, corrected")] == ["C8"]
     seen = []
     run(["C9", "C8"], progress=lambda row: seen.append(row.claim.id))
     assert seen == ["C8", "C9"]
@@ -365,7 +382,7 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
         "",
         "X2, 1.1: one one one one one one one one",
         "one one is one",
-        "    holds with a correction: two",
+        "    wrong as printed, corrected: two",
     ]
     assert claims.text([]) == ""
 
@@ -376,11 +393,107 @@ def test_text_needs_some_width(width):
         claims.text([], width)
 
 
-def test_a_row_that_needs_torch_says_how_to_get_it(lab, monkeypatch):
+def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(lab, monkeypatch):
     monkeypatch.setattr(laboratory.Lab, "available", staticmethod(lambda name: False))
     row = next(one for one in select() if one.needs)
+    (stored,) = claims.recall([row.id])
+    assert judge(row, lab) == stored
+    assert stored.judged
+    monkeypatch.setattr(catalogue, "recall", lambda ids: ())
     how = "pip install -e '.[torch]' in the checkout"
-    assert judge(row, lab).evidence.text.endswith(f"{', '.join(row.needs)} needs PyTorch ({how}).")
+    found = judge(row, lab)
+    assert found.evidence.text == f"Not judged: {', '.join(row.needs)} needs PyTorch ({how})."
+    assert found.verdict is Verdict.NOT_JUDGED
+
+
+def test_a_check_that_raises_takes_no_other_along(monkeypatch, capsys):
+    def check(quick):
+        raise TypeError("a check's own fault")
+
+    bad = Claim("X1", "nobody2000", "1", "one is one", check)
+    monkeypatch.setattr(catalogue, "CLAIMS", (*select(["C9"]), bad, *select(["C21"])))
+    assert [str(row.verdict) for row in run()] == ["holds", "not judged", "wrong as printed, corrected"]
+    assert cli.main(["claims", "--run", "--json"]) == 1
+    assert "TypeError: a check's own fault" in capsys.readouterr().out
+    assert cli.main(["claims", "--run", "--id", "C9"]) == 0
+
+
+def test_stored_evidence_is_there_for_every_row_and_none_is_out_of_date():
+    """After an edit of a check: superposition claims --run --store --id ID."""
+    assert [row.claim.id for row in claims.recall()] == [row.id for row in select()]
+
+
+def test_stored_rows_come_back_as_they_were_judged(tmp_path):
+    rows = run(["C8", "C9"])
+    catalogue.store(rows, "2026-01-02", tmp_path / "kept.json")
+    kept = judged.recall(path=tmp_path / "kept.json")
+    assert list(kept) == ["C8", "C9"]
+    back = claims.from_record(rows[0].claim, kept["C8"])
+    assert (back.judged, back.verdict, back.correction) == ("2026-01-02", rows[0].verdict, rows[0].correction)
+    assert set(back.evidence.findings) == set(rows[0].evidence.findings)
+    with pytest.raises(ValueError, match=r"`rows` must be judged; got C8: it broke"):
+        claims.store([replace(rows[0], trouble="it broke")], "2026-01-02", tmp_path / "kept.json")
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{", '{"C8": 1}', '{"C8": {"module": "none", "data": []}}'])
+def test_damaged_evidence_is_none(tmp_path, damage):
+    path = tmp_path / "kept.json"
+    path.write_text(damage)
+    assert judged.recall(path=path) == {}
+
+
+def test_evidence_of_another_check_or_of_other_data_is_out_of_date(tmp_path, monkeypatch):
+    shutil.copytree(Path(judged.__file__).parent / "claims", tmp_path / "claims")
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference" / "some.nc").write_text("1")
+    monkeypatch.setattr(judged, "_HERE", tmp_path)
+    before_edit = judged.stamp("elhage", ["some.nc"])
+    for name in ("reference/some.nc", "claims/elhage.py"):
+        path = tmp_path / name
+        path.write_text(path.read_text() + "# \n")
+        assert judged.stamp("elhage", ["some.nc"]) != before_edit
+        before_edit = judged.stamp("elhage", ["some.nc"])
+
+
+def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
+    """From stored evidence, with no check and none of its libraries: a process of its own shows it."""
+    monkeypatch.setenv("COLUMNS", "200")
+    code = "import sys; from superposition.validate import cli; "
+    code += "cli.main('claims --source lecomte2024 --wrong'.split()); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said, loaded = done.stdout.rsplit("\n", 2)[:2]
+    assert not {"'numpy'", "'superposition.validate.claims'"} & set(re.findall(r"'[\w.]+'", loaded))
+    wrong = [row for row in claims.recall(source="lecomte2024") if row.verdict in claims.WRONG]
+    assert f"{len(wrong)} of 37 statements of lecomte2024 are wrong as printed, from stored" in said
+    words = " ".join(said.split())
+    for row in wrong:
+        assert f"printed {row.claim.statement} true {row.correction}" in words
+    assert cli.main(["claims", "--source", "lecomte2024", "--verdict", "fails"]) == 0
+    captured = capsys.readouterr()
+    assert "0 claims" in captured.out
+    assert "wrong as printed and have a correction are not among them: --wrong" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--wrong --verdict holds", "`--wrong` chooses verdicts itself"),
+        ("--jobs 2", "`--jobs` must stand with `--run`"),
+        ("--store", "`--store` must stand with `--run`"),
+        ("--id l15", "C1 to C32"),
+        ("--id l15", "got 'l15' (did you mean L15?)"),
+        ("--id C8 --source lecomte2024", "`id` must be of the source 'lecomte2024'; got C8"),
+        (
+            "--verdict holds-with-a-correction",
+            "`verdict` must be one of 'holds', 'wrong as printed, corrected'",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(words, message, capsys):
+    assert cli.main(["claims", *words.split()]) == 2
+    line = capsys.readouterr().err
+    assert message in line
+    assert len(line) < 500
 
 
 def test_rows_without_findings_are_open_and_counted(lab, monkeypatch, capsys):

@@ -237,7 +237,7 @@ def test_claims_as_json(capsys):
     assert [row["id"] for row in rows] == ["C8", "C9"]
     for row in rows:
         assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(row)
-    assert rows[0]["verdict"] == "holds with a correction"
+    assert rows[0]["verdict"] == "wrong as printed, corrected"
     assert rows[0]["evidence"]["findings"]
 
 

@@ -141,5 +141,5 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     rows = sections.judge(lab, ["C26", "C27", "C28", "C29", "C30", "C31"])
     for id in ("C27", "C29", "C30", "C31"):
         assert any(f.origin.startswith("stored: rug_n*.nc") for f in rows[id].evidence.findings)
-        assert str(rows[id].verdict) == "holds with a correction"
+        assert str(rows[id].verdict) == "wrong as printed, corrected"
     assert str(rows["C28"].verdict) == "order only"

@@ -18,7 +18,7 @@ def finding(about, passed=True):
 # Findings that give each verdict, beside those that the sentence of a correction rests on.
 EVIDENCE = {
     "holds": ([finding("printed")], "corrected"),
-    "holds with a correction": ([finding("printed", False)], "corrected"),
+    "wrong as printed, corrected": ([finding("printed", False)], "corrected"),
     "order only": ([], "order"),
     "fails": ([finding("printed", False)], ""),
     "open": ([], ""),
@@ -62,7 +62,7 @@ def tables(markdown):
 
 MIXED = [
     row("X1", "holds"),
-    row("X2", "holds with a correction", correction="1 = 1"),
+    row("X2", "wrong as printed, corrected", correction="1 = 1"),
     row("X3", "order only", correction="the constant is 2"),
     row("X4", "fails"),
     row("X5", "open"),
@@ -103,13 +103,13 @@ def test_each_source_has_its_section_in_the_order_of_the_rows():
     ],
 )
 def test_a_cell_is_what_the_page_of_the_report_shows(text):
-    ((_, cells),) = tables(page.errata([row("X1", "holds with a correction", text, text)]))
+    ((_, cells),) = tables(page.errata([row("X1", "wrong as printed, corrected", text, text)]))
     assert len(cells) == 4
     assert cells[2] == cells[3] == page.formulas(text)
 
 
 def test_every_statement_of_the_ledger_makes_one_row():
-    rows = [row(c.id, "holds with a correction", c.statement, c.statement) for c in claims.CLAIMS]
+    rows = [row(c.id, "wrong as printed, corrected", c.statement, c.statement) for c in claims.CLAIMS]
     found = [cells for table in tables(page.errata(rows)) for cells in table[1:]]
     assert [cells[0] for cells in found] == [r.claim.id for r in rows]
     for cells, checked in zip(found, rows, strict=True):

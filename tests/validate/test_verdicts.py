@@ -27,48 +27,48 @@ EXPECTED = {
     "L7": "order only",  # 0.80, 1, 1 in the three regimes
     "L8": "order only",  # 2/(lam t)^2 + 1 in the middle
     "L9": "order only",  # off by up to 3
-    "L10": "holds with a correction",  # mean, not sum, of squares
+    "L10": "wrong as printed, corrected",  # mean, not sum, of squares
     "L11": "order only",  # from pi/2 - 1 to 1
     "L14": "order only",  # (n-1) c^4/(2m) and c^2 - c^4 (1 + 2/m)
-    "L15": "holds with a correction",  # the feature benefit is left out
-    "L16": "holds with a correction",  # (0.9, 0.5) loses to (0.8, 0.1)
-    "L17": "holds with a correction",  # 0.62 times n^2/(4m) at m = n, largest weights of independent features
-    "L18": "holds with a correction",  # 1.13 at m = 256, 0.6 at m = 1024 and 2048, as trained
-    "L20": "holds with a correction",  # l1 on activations shortens the encoder alone
-    "L26": "holds with a correction",  # one eta too many
-    "L28": "holds with a correction",  # pairs counted twice
-    "L30": "holds with a correction",  # a factor before the wrong bracket
-    "L31": "holds with a correction",  # first order, by interference; alone, encodings flatten
-    "L35": "holds with a correction",  # an onset in sigma, not a fourth power
-    "L36": "holds with a correction",  # not at sigma = 0.01, and not kept from a better place
+    "L15": "wrong as printed, corrected",  # the feature benefit is left out
+    "L16": "wrong as printed, corrected",  # (0.9, 0.5) loses to (0.8, 0.1)
+    "L17": "wrong as printed, corrected",  # 0.62 times n^2/(4m) at m = n: weights of independent features
+    "L18": "wrong as printed, corrected",  # 1.13 at m = 256, 0.6 at m = 1024 and 2048, as trained
+    "L20": "wrong as printed, corrected",  # l1 on activations shortens the encoder alone
+    "L26": "wrong as printed, corrected",  # one eta too many
+    "L28": "wrong as printed, corrected",  # pairs counted twice
+    "L30": "wrong as printed, corrected",  # a factor before the wrong bracket
+    "L31": "wrong as printed, corrected",  # first order, by interference; alone, encodings flatten
+    "L35": "wrong as printed, corrected",  # an onset in sigma, not a fourth power
+    "L36": "wrong as printed, corrected",  # not at sigma = 0.01, and not kept from a better place
     "L37": "question, answered",  # one half of the pairs
-    "C8": "holds with a correction",  # Tr W = n_s forces n_d equal eigenvalues n_s/n_d
-    "C11": "holds with a correction",  # parity(i XOR j) = parity(i) parity(j)
-    "C12": "holds with a correction",  # R^2 = (n_s/n_d) R
-    "C15": "holds with a correction",  # E u = 1/2
+    "C8": "wrong as printed, corrected",  # Tr W = n_s forces n_d equal eigenvalues n_s/n_d
+    "C11": "wrong as printed, corrected",  # parity(i XOR j) = parity(i) parity(j)
+    "C12": "wrong as printed, corrected",  # R^2 = (n_s/n_d) R
+    "C15": "wrong as printed, corrected",  # E u = 1/2
     "C18": "order only",  # sqrt 2
     "C19": "order only",  # 1, 8/3, 1/2
     "C20": "order only",  # 1/6 (1/r - 1)
-    "C21": "holds with a correction",  # the off-loss is not negative
+    "C21": "wrong as printed, corrected",  # the off-loss is not negative
     "C23": "order only",  # 0.5512
     "C24": "order only",  # one logarithm
-    "C25": "holds with a correction",  # JumpReLU gains log(1/p)/2
-    "C26": "holds with a correction",  # p log(1/p)
-    "C27": "holds with a correction",  # at ratio 0.12 and the stopping rule alone
+    "C25": "wrong as printed, corrected",  # JumpReLU gains log(1/p)/2
+    "C26": "wrong as printed, corrected",  # p log(1/p)
+    "C27": "wrong as printed, corrected",  # at ratio 0.12 and the stopping rule alone
     "C28": "order only",  # no ratio is named; the bias lies between the two ends
-    "C29": "holds with a correction",  # in some cells
-    "C30": "holds with a correction",  # not in units of the mean at ratio 1/2
-    "C31": "holds with a correction",  # pairs have 1
-    "B2": "holds with a correction",  # fewer eigenvectors below full rank
+    "C29": "wrong as printed, corrected",  # in some cells
+    "C30": "wrong as printed, corrected",  # not in units of the mean at ratio 1/2
+    "C31": "wrong as printed, corrected",  # pairs have 1
+    "B2": "wrong as printed, corrected",  # fewer eigenvectors below full rank
     "C32": "question, answered",  # a sparse graph changes the rug's loss by O(n_s^(-1/2))
-    "B5": "holds with a correction",  # below full rank a rotation need not help
-    "B8": "holds with a correction",  # E xx' has two eigenvalues
-    "B10": "holds with a correction",  # A's flow reduces to Oja's, not to Eq. 22
-    "B12": "holds with a correction",  # 1/4 on ordered pairs
+    "B5": "wrong as printed, corrected",  # below full rank a rotation need not help
+    "B8": "wrong as printed, corrected",  # E xx' has two eigenvalues
+    "B10": "wrong as printed, corrected",  # A's flow reduces to Oja's, not to Eq. 22
+    "B12": "wrong as printed, corrected",  # 1/4 on ordered pairs
     "B13": "question, answered",
-    "B14": "holds with a correction",  # not for D < 2d
-    "E3": "holds with a correction",  # pairs have L_0 + L_1 = 0
-    "E4": "holds with a correction",  # the importance is missing
+    "B14": "wrong as printed, corrected",  # not for D < 2d
+    "E3": "wrong as printed, corrected",  # pairs have L_0 + L_1 = 0
+    "E4": "wrong as printed, corrected",  # the importance is missing
     "E6": "holds",
     "P2": "question, answered",  # exclusive pairs oppose, synchronous ones share and oppose another pair
     "O4": "question, answered",  # it jumps; the rest of the problem is not asked here
@@ -79,9 +79,9 @@ EXPECTED = {
     "O49": "fails",  # a pair's loss still falls at the length 1
     "O50": "open",  # answered by many runs only
     "O51": "question, answered",  # in the limit
-    "U3": "holds with a correction",  # alpha - 1 over 1 - (m/n)^(alpha - 1)
-    "U4": "holds with a correction",  # 2 alpha - 1 = 3 at alpha = 2
-    "U5": "holds with a correction",  # 3, not 2, at alpha = 2
+    "U3": "wrong as printed, corrected",  # alpha - 1 over 1 - (m/n)^(alpha - 1)
+    "U4": "wrong as printed, corrected",  # 2 alpha - 1 = 3 at alpha = 2
+    "U5": "wrong as printed, corrected",  # 3, not 2, at alpha = 2
 }
 
 
@@ -147,7 +147,7 @@ def errata():
 
 
 def test_the_documentation_lists_the_rows_that_do_not_simply_hold():
-    shown = {"holds with a correction", "order only", "fails", "unsettled: a finding fails"}
+    shown = {"wrong as printed, corrected", "order only", "fails", "unsettled: a finding fails"}
     wanted = [claim for claim in claims.CLAIMS if EXPECTED.get(claim.id) in shown]
     lines = [line.split(" | ") for line in errata().splitlines() if line.startswith("| ") and line[2] != "|"]
     found = {cells[0].strip("| "): cells[2] for cells in lines}

@@ -1,9 +1,21 @@
 """The ledger of claims: every statement of the sources, checked, with a computed verdict."""
 
-from .catalogue import CLAIMS, judge, judge_or_recall, run, select
-from .ledger import Checked, Claim, Evidence, Finding, Statement, Verdict, as_record, text, verdict
+from .catalogue import CLAIMS, judge, judge_or_recall, recall, run, select, store
+from .ledger import (
+    WRONG,
+    Checked,
+    Claim,
+    Evidence,
+    Finding,
+    Statement,
+    Verdict,
+    as_record,
+    from_record,
+    text,
+    verdict,
+)
 
 __all__ = [
-    "CLAIMS", "Checked", "Claim", "Evidence", "Finding", "Statement", "Verdict", "as_record", "judge",
-    "judge_or_recall", "run", "select", "text", "verdict",
+    "CLAIMS", "WRONG", "Checked", "Claim", "Evidence", "Finding", "Statement", "Verdict", "as_record",
+    "from_record", "judge", "judge_or_recall", "recall", "run", "select", "store", "text", "verdict",
 ]  # fmt: skip

@@ -4,15 +4,16 @@ import importlib
 import pkgutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...theory.arguments import choice
-from ..laboratory import Lab, schedule
+from ...theory.arguments import choice, shown
+from .. import judged
+from ..laboratory import Lab, experiment, schedule
 from ..tasks import Task, perform
-from .ledger import Checked, Claim, Evidence, Finding, Statement, Verdict
+from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
 
 # All modules of this room hold rows, each in a name of its own or some in `ROWS`; a further source adds its
 # letter below.
@@ -45,7 +46,11 @@ def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple
     ['C1', 'C6']
     """
     known = {claim.id: claim for claim in CLAIMS}
-    wanted = set(known) if ids is None else {choice("id", name, tuple(known)) for name in ids}
+    wanted = set(known) if ids is None else set(ids)
+    for name in wanted - set(known):
+        close = [id for id in known if id.lower() == str(name).strip().lower()]
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ValueError(f"`id` must be one of {_ranges()}; got {shown(name)}{meant}.")
     if source is not None:
         choice("source", source, sorted({claim.source for claim in CLAIMS}))
     return tuple(c for c in CLAIMS if c.id in wanted and source in (None, c.source))
@@ -54,43 +59,109 @@ def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple
 def judge(claim: Claim, lab: Lab) -> Checked:
     """Run the check of one claim, with the datasets that it needs.
 
-    Where an experiment needs PyTorch and there is none, the row stays open and says so.
+    A check that raises an error leaves the row not judged, with what was raised. Where an experiment needs
+    PyTorch and there is none, the evidence is that which is stored; without any the row is not judged.
 
     Raises
     ------
-    ValueError
-        If the evidence asks for a correction or a constant and gives none.
+    OSError, MemoryError
+        If a disk or memory is full.
     """
     start = time.perf_counter()
     missing = [name for name in claim.needs if not lab.available(name)]
     if missing:
+        stored = recall([claim.id])
+        if stored:
+            return stored[0]
         how = "pip install -e '.[torch]' in the checkout"
-        said = f"Not judged here: {', '.join(missing)} needs PyTorch ({how})."
-        return Checked(claim, Evidence(said, []), time.perf_counter() - start)
-    data = [lab[name] for name in claim.needs]
-    checked = Checked(claim, claim.check(lab.profile == "quick", *data), time.perf_counter() - start)
-    if checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY) and not checked.evidence.corrections:
-        raise ValueError(
-            f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the verdict "
-            f"{str(checked.verdict)!r}; got none."
-        )
+        return _not_judged(claim, f"{', '.join(missing)} needs PyTorch ({how})", start)
+    try:
+        found = claim.check(lab.profile == "quick", *(lab[name] for name in claim.needs))
+        checked = Checked(claim, found, time.perf_counter() - start)
+        if checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY) and not found.corrections:
+            raise ValueError(
+                f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the "
+                f"verdict {str(checked.verdict)!r}; got none."
+            )
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # one check must not take the others along
+        return _not_judged(claim, f"{type(error).__name__}: {error}", start)
     return checked
 
 
-def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> tuple[Evidence, float]:
-    """Return the evidence of a row and the seconds that its check took, from an earlier run if it is kept."""
+def _not_judged(claim: Claim, why: str, start: float) -> Checked:
+    return Checked(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
+
+
+def _ranges() -> str:
+    """Return the ids there are, in a few words."""
+    found: dict[str, list[int]] = {}
+    for claim in CLAIMS:
+        found.setdefault(claim.id[0], []).append(int(claim.id[1:]))
+    return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in found.items())
+
+
+def recall(
+    ids: Iterable[str] | None = None, source: str | None = None, verdict: str | None = None
+) -> tuple[Checked, ...]:
+    """Return stored rows, as they were last judged; nothing is run.
+
+    Rows whose check or data have changed since are left out.
+
+    Parameters
+    ----------
+    ids, source : optional
+        As in `select`.
+    verdict : str, optional
+        Only rows with this verdict.
+
+    Examples
+    --------
+    >>> [row.claim.id for row in recall(["C1", "C21"], verdict="wrong as printed, corrected")]
+    ['C21']
+    """
+    _known_verdict(verdict)
+    chosen = {claim.id: claim for claim in select(ids, source)}
+    kept = judged.recall(chosen)
+    rows = (from_record(claim, kept[id]) for id, claim in chosen.items() if id in kept)
+    return tuple(row for row in rows if verdict in (None, row.verdict))
+
+
+def store(rows: Iterable[Checked], day: str, path: Path = judged.STORED) -> None:
+    """Keep rows, judged on a day such as ``"2026-11-24"``, in place of those that were stored.
+
+    Raises
+    ------
+    ValueError
+        If a row was not judged.
+    """
+    records = []
+    for row in rows:
+        if row.trouble:
+            raise ValueError(f"`rows` must be judged; got {row.claim.id}: {row.trouble}.")
+        data = [made.stored for made in map(experiment, row.claim.needs) if made.stored]
+        module = row.claim.check.__module__.rpartition(".")[2]
+        records.append((as_record(replace(row, judged=day)), module, data))
+    judged.store(records, [claim.id for claim in CLAIMS], path)
+
+
+def _known_verdict(verdict: str | None) -> None:
+    """Refuse what is no verdict."""
+    if verdict is not None:
+        choice("verdict", verdict, [str(v) for v in Verdict])
+
+
+def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> dict[str, Any]:
+    """Return a row as `as_record` makes it, from an earlier run if it is kept."""
     (claim,), lab, name = select([id]), Lab(folder, profile, seed), f"claim-{id}"
-    row = lab.kept(name, claim.needs)
-    if row is None:
+    record: dict[str, Any] | None = lab.kept(name, claim.needs)
+    if record is None:
         checked = judge(claim, lab)
-        lab.keep(name, claim.needs, asdict(checked.evidence) | {"seconds": checked.seconds})
-        return checked.evidence, checked.seconds  # a claim holds its check, which cannot be sent back
-
-    def findings(kept: Iterable[dict[str, Any]]) -> list[Finding]:
-        return [Finding(**one) for one in kept]
-
-    said = [Statement(one["text"], findings(one["findings"])) for one in row["corrections"]]
-    return Evidence(row["text"], findings(row["printed"]), row["numbers"], said), row["seconds"]
+        record = as_record(checked)
+        if not checked.trouble:
+            lab.keep(name, claim.needs, record)
+    return record
 
 
 def run(
@@ -111,7 +182,8 @@ def run(
     ids, source : optional
         As in `select`.
     verdict : str, optional
-        Return only rows with this verdict (all selected claims are judged nevertheless).
+        Judge only rows whose stored verdict is this one, or that have none, and return those of which it is
+        true.
     quick : bool, optional
         Small sizes (about three minutes on one core for everything) or larger ones.
     jobs : int, optional
@@ -125,17 +197,20 @@ def run(
 
     Examples
     --------
-    >>> [row.claim.id for row in run(["C1", "C21"], verdict="holds with a correction")]
+    >>> [row.claim.id for row in run(["C1", "C21"], verdict="wrong as printed, corrected")]
     ['C21']
     """
-    if verdict is not None:
-        choice("verdict", verdict, [str(v) for v in Verdict])
+    _known_verdict(verdict)
     chosen = {f"claim {claim.id}": claim for claim in select(ids, source)}
+    if verdict is not None:
+        kept = judged.recall(claim.id for claim in chosen.values())
+        others = {id for id, record in kept.items() if record["verdict"] != verdict}
+        chosen = {name: claim for name, claim in chosen.items() if claim.id not in others}
     rows: dict[str, Checked] = {}
 
-    def reached(task: Task, found: tuple[Evidence, float] | None, seconds: float) -> None:
+    def reached(task: Task, found: dict[str, Any] | None, seconds: float) -> None:
         if found is not None:
-            rows[task.name] = Checked(chosen[task.name], *found)
+            rows[task.name] = from_record(chosen[task.name], found)
             if progress is not None:
                 progress(rows[task.name])
 

@@ -4,8 +4,9 @@ A check never says "true": it hands in findings, each of which is a computed num
 must keep, with its origin and how the limit was set. Where chance has a part, it also has the confidence of
 the number and the false-alarm rate of the family of tests that it belongs to. A finding is about the
 statement as printed, about the corrected statement, about the order of magnitude where the print leaves a
-constant open, or the answer to a question. What is true instead is said in sentences, each of which names
-the findings that it rests on. `verdict` reads all findings, and one that fails always shows.
+constant open, the answer to a question, or how many runs there are of those that a verdict needs. What is
+true instead is said in sentences, each of which names the findings that it rests on. `verdict` reads all
+findings, and one that fails always shows.
 """
 
 import inspect
@@ -23,7 +24,7 @@ from ...theory.arguments import choice, integer
 from ...theory.derivation import sp
 from ..statistics import Estimate
 
-ABOUT = ("printed", "corrected", "order", "answer")
+ABOUT = ("printed", "corrected", "order", "answer", "runs")
 # Kinds of findings, and where the number of each comes from if nothing else is said.
 ORIGINS = {
     "symbolic": "derived",
@@ -39,6 +40,7 @@ BASES = {
     "after": "chosen after a look at the data",
 }
 UNSTATED = "not stated"
+RUNS = 5  # that a trained number rests on before it decides
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "<=": operator.le,
@@ -99,12 +101,18 @@ class Verdict(StrEnum):
     """What the evidence says about a statement."""
 
     HOLDS = "holds"
-    CORRECTED = "holds with a correction"
+    CORRECTED = "wrong as printed, corrected"
     FAILS = "fails"
     ORDER_ONLY = "order only"
     ANSWERED = "question, answered"
+    TOO_FEW = "unsettled: too few runs"
     UNSETTLED = "unsettled: a finding fails"
     OPEN = "open"
+    NOT_JUDGED = "not judged"
+
+
+# What `claims --wrong` lists.
+WRONG = (Verdict.CORRECTED, Verdict.FAILS)
 
 
 @dataclass(frozen=True)
@@ -113,8 +121,8 @@ class Finding:
 
     Parameters
     ----------
-    about : {"printed", "corrected", "order", "answer"}
-        Which statement it tests.
+    about : {"printed", "corrected", "order", "answer", "runs"}
+        Which statement it tests, or whether there are runs enough for a verdict.
     kind : {"symbolic", "bound searched", "numeric", "experiment"}
         How the number was found.
     text : str
@@ -259,21 +267,27 @@ class Claim:
 
 @dataclass(frozen=True)
 class Checked:
-    """A claim with its evidence and the seconds that the check took."""
+    """A claim with its evidence and the seconds that the check took.
+
+    `trouble` says why there is no evidence, if the check could not be run or raised an error. `judged` is the
+    day on which the check was run, if its evidence is stored.
+    """
 
     claim: Claim
     evidence: Evidence
     seconds: float
+    trouble: str = ""
+    judged: str = ""
 
     @property
     def verdict(self) -> Verdict:
         """What the evidence says."""
-        return verdict(self.evidence)
+        return Verdict.NOT_JUDGED if self.trouble else verdict(self.evidence)
 
     @property
     def correction(self) -> str | None:
-        """What is true instead, where the print does not hold by itself."""
-        if self.verdict in (Verdict.HOLDS, Verdict.OPEN):
+        """What is true instead, where the print does not hold by itself and the evidence decides."""
+        if self.verdict in (Verdict.HOLDS, Verdict.TOO_FEW, Verdict.OPEN, Verdict.NOT_JUDGED):
             return None
         return "; ".join(statement.text for statement in self.evidence.corrections) or None
 
@@ -306,18 +320,18 @@ def verdict(evidence: Evidence) -> Verdict:
     """Return what the evidence says; no other thing than its findings is looked at.
 
     Findings about the print decide first. If all keep their limits, the statement holds. If one does not, the
-    statement holds with a correction when there are findings about the corrected statement, and fails when
-    there are none. Without findings about the print (it leaves a constant open) those about the order decide
-    between "order only" and "fails"; those that answer a question come last. Without any finding the claim is
-    open. Whatever the print, a finding about a correction or an answer that does not keep its limit leaves
-    the claim unsettled.
+    statement is wrong as printed: corrected when there are findings about the corrected statement, and it
+    fails when there are none. Without findings about the print (it leaves a constant open) those about the
+    order decide between "order only" and "fails"; those that answer a question come last. Without any finding
+    the claim is open. Whatever the print, a finding about a correction or an answer that does not keep its
+    limit leaves the claim unsettled, and so do fewer runs than the check asks for.
 
     Examples
     --------
     >>> wrong = Finding("printed", "numeric", "gap", 0.1, "<=", 1e-9)
     >>> right = Finding("corrected", "numeric", "gap", 1e-16, "<=", 1e-9)
     >>> print(verdict(Evidence("", [wrong])), "/", verdict(Evidence("", [wrong, right])))
-    fails / holds with a correction
+    fails / wrong as printed, corrected
     >>> other = Finding("corrected", "numeric", "gap", 0.1, "<=", 1e-9)
     >>> print(verdict(Evidence("", [wrong, other])), "/", verdict(Evidence("", [right, other])))
     unsettled: a finding fails / unsettled: a finding fails
@@ -326,6 +340,8 @@ def verdict(evidence: Evidence) -> Verdict:
     passed = {about: [f.passed for f in found if f.about == about] for about in ABOUT}
     if not all(passed["corrected"]) or not all(passed["answer"]):
         return Verdict.UNSETTLED
+    if not all(passed["runs"]):
+        return Verdict.TOO_FEW
     if passed["printed"]:
         if not all(passed["printed"]):
             return Verdict.CORRECTED if passed["corrected"] and all(passed["order"]) else Verdict.FAILS
@@ -344,7 +360,7 @@ def evidence(text: str, *parts: Finding | Statement, numbers: Mapping[str, float
     >>> wrong = numeric("printed", "gap", 0.1, "<=", rounding(1e-9))
     >>> found = evidence("added", wrong, says("it is 2", right))
     >>> str(verdict(found)), [one.text for one in found.corrections]
-    ('holds with a correction', ['it is 2'])
+    ('wrong as printed, corrected', ['it is 2'])
     """
     printed = [part for part in parts if isinstance(part, Finding)]
     return Evidence(text, printed, numbers or {}, [part for part in parts if isinstance(part, Statement)])
@@ -401,6 +417,18 @@ def experiment(
     `origin` may be the dataset that it was read off, or several, here and below.
     """
     return Finding(about, "experiment", text, float(value), relation, limit, _origin(origin))
+
+
+def runs(text: str, count: int, *, origin: Origin = "") -> Finding:
+    """Return the finding that a trained number rests on five runs or more: with fewer nothing is settled.
+
+    Examples
+    --------
+    >>> kept = experiment("printed", "power", 1, ">=", before(0))
+    >>> str(verdict(evidence("two seeds", runs("seeds", 2), kept)))
+    'unsettled: too few runs'
+    """
+    return Finding("runs", "experiment", text, float(count), ">=", after(RUNS), _origin(origin))
 
 
 def shown(
@@ -487,9 +515,10 @@ def as_record(checked: Checked) -> dict[str, Any]:
         return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
     def finding(f: Finding) -> dict[str, Any]:
-        told = {"about": f.about, "kind": f.label, "text": f.text, "value": float(f.value)}
+        told = {"about": f.about, "kind": f.kind, "text": f.text, "value": float(f.value)}
         told |= {"relation": f.relation, "limit": float(f.limit), "passed": f.passed, "origin": f.origin}
-        told |= {"limit_set": f.basis, "alarm_rate": f.alarm, "resolution": f.resolution}
+        told |= {"limit_set": f.basis, "limit_in_words": f.limit_set}
+        told |= {"alarm_rate": f.alarm, "resolution": f.resolution}
         return {name: plain(value) for name, value in told.items()}
 
     claim, evidence = checked.claim, checked.evidence
@@ -497,6 +526,8 @@ def as_record(checked: Checked) -> dict[str, Any]:
         **{name: getattr(claim, name) for name in ("id", "source", "where", "statement")},
         "verdict": str(checked.verdict),
         "correction": checked.correction,
+        "trouble": checked.trouble or None,
+        "judged": checked.judged or None,
         "evidence": {
             "text": evidence.text,
             "findings": [finding(f) for f in evidence.findings],
@@ -507,6 +538,31 @@ def as_record(checked: Checked) -> dict[str, Any]:
         },
         "seconds": round(checked.seconds, 3),
     }
+
+
+def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
+    """Return the row that `as_record` made plain.
+
+    Examples
+    --------
+    >>> from superposition.validate import claims
+    >>> row = claims.run(["C21"])[0]
+    >>> claims.from_record(row.claim, claims.as_record(row)).verdict == row.verdict
+    True
+    """
+
+    def finding(told: Mapping[str, Any]) -> Finding:
+        numbers = {name: float(told[name]) for name in ("value", "limit")}
+        same = {name: told[name] for name in ("about", "kind", "text", "relation", "origin", "resolution")}
+        return Finding(**same, **numbers, alarm=told["alarm_rate"], basis=told["limit_set"])
+
+    kept = record["evidence"]
+    found = [finding(one) for one in kept["findings"]]
+    by_text = {one.text: one for one in reversed(found)}
+    said = [says(one["text"], *(by_text[text] for text in one["findings"])) for one in kept["corrections"]]
+    numbers = {name: float(value) for name, value in kept["numbers"].items()}
+    about = {"trouble": record["trouble"] or "", "judged": record["judged"] or ""}
+    return Checked(claim, Evidence(kept["text"], found, numbers, said), record["seconds"], **about)
 
 
 def text(rows: Iterable[Checked], width: int = 100) -> str:
@@ -532,8 +588,8 @@ def text(rows: Iterable[Checked], width: int = 100) -> str:
         holds
     <BLANKLINE>
     C21, App. D: L <= p L_on
-        holds with a correction: L >= p L_on, as L - p L_on = (1 - p) L_off
-        >= 0
+        wrong as printed, corrected: L >= p L_on, as L - p L_on = (1 - p)
+        L_off >= 0
     """
     width = integer("width", width, 20)
 
@@ -544,7 +600,8 @@ def text(rows: Iterable[Checked], width: int = 100) -> str:
         )
 
     def paragraph(row: Checked) -> str:
-        found = f"{row.verdict}: {row.correction}" if row.correction else str(row.verdict)
+        more = row.correction or row.trouble
+        found = f"{row.verdict}: {more}" if more else str(row.verdict)
         said = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"
         return filled(said, "") + "\n" + filled(found, "    ")
 

@@ -1,70 +1,217 @@
 """``superposition claims``: the ledger."""
 
 import argparse
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Any
 
-from .text import Add, print_json, print_table, say, status
+from .text import Add, print_json, print_table, say, status, tell
+
+Record = dict[str, Any]
 
 
 def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "claims",
-        "check statements of the sources by computation, and print the verdicts",
-        'superposition claims --source cowsik2024 --verdict "holds with a correction"',
+        "print what is found of statements of the sources: from stored evidence, or checked now with --run",
+        "superposition claims --source cowsik2024 --wrong",
         _claims,
     ).add_argument
     option("--id", nargs="+", metavar="ID", help="only these claims, such as C8")
     option("--source", help="only claims of this source, such as cowsik2024")
+    option("--wrong", action="store_true", help="what is wrong as printed, and what is true instead")
     option(
         "--verdict",
-        help="only rows with this verdict: holds, 'holds with a correction', fails, 'order only', 'question, "
-        "answered', 'unsettled: a finding fails', open (hyphens for spaces are fine)",
+        help="only rows with this verdict: holds, 'wrong as printed, corrected', fails, 'order only', "
+        "'question, answered', 'unsettled: too few runs', 'unsettled: a finding fails', open, 'not judged' "
+        "(hyphens for spaces are fine)",
     )
     option("--evidence", action="store_true", help="print the computed evidence as well")
-    option("--full", action="store_true", help="larger searches (minutes)")
-    option("--jobs", type=int, default=1, help="processes (default: 1)")
+    option("--run", action="store_true", help="check by computation now (minutes for all)")
+    option("--full", action="store_true", help="the same with larger searches")
+    option("--jobs", type=int, help="processes, for --run and --full (default: 1)")
     option("--json", action="store_true", help="a list of objects with all evidence")
     option("--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables")
+    option("--store", action="store_true", help="keep what is checked now as the stored evidence")
 
 
-def _claims(options: argparse.Namespace) -> None:
-    from .. import claims, page
-
-    for name in ("json", "evidence", "verdict"):
+def _claims(options: argparse.Namespace) -> bool:
+    for name in ("json", "evidence", "verdict", "wrong"):
         if options.errata and getattr(options, name):
             raise ValueError(f"`--errata` chooses its rows and their form itself; got `--{name}` as well.")
+    if options.wrong and options.verdict:
+        raise ValueError(f"`--wrong` chooses verdicts itself; got `--verdict {options.verdict}` as well.")
+    fresh = options.run or options.full
+    if not fresh and options.jobs is not None:
+        raise ValueError(f"`--jobs` must stand with `--run` or `--full`; got `--jobs {options.jobs}` alone.")
+    if options.store and (options.full or not options.run):
+        raise ValueError("`--store` must stand with `--run`, and not with `--full`; got other options.")
     verdict = options.verdict and options.verdict.replace("-", " ")
-    left_out = set(options.id or ()) - {row.id for row in claims.select(options.id, options.source)}
-    if left_out:
-        raise ValueError(f"`id` must be of the source {options.source!r}; got {', '.join(sorted(left_out))}.")
+    records = _judged(options, verdict) if fresh else _stored(options, verdict)
+    if options.wrong:
+        records = [one for one in records if _wrong(one)]
+    if options.json:
+        print_json(records)
+    elif options.errata:
+        from .. import page
+
+        say(page.errata(_rows(records)))
+    elif options.wrong:
+        _print_wrong(records, options)
+    else:
+        cells = [[one[key] for key in ("id", "source", "where")] for one in records]
+        said = [[_statement(one, options.evidence), one["verdict"]] for one in records]
+        rows = [first + last for first, last in zip(cells, said, strict=True)]
+        title = f"{len(records)} claims{_origin(records)}"
+        print_table(title, ["id", "source", "where", "statement", "verdict"], rows, right=False)
+    if verdict == "fails":
+        tell("Statements that are wrong as printed and have a correction are not among them: --wrong.")
+    return any(one["trouble"] and "needs PyTorch" not in one["trouble"] for one in records)
+
+
+def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
+    """Return stored rows; those that are missing, or whose check or data have changed, are checked now."""
+    from .. import judged
+
+    known = judged.recall(current=False)
+    words = {row["verdict"] for row in known.values()}
+    sources = {row["source"] for row in known.values()}
+    if (
+        set(options.id or ()) - set(known)
+        or {options.source} - {*sources, None}
+        or {verdict} - {*words, None}
+    ):
+        return _judged(options, verdict)  # which names what is wrong, or has a row that is not stored yet
+    wanted = [
+        id
+        for id, row in known.items()
+        if (options.id is None or id in options.id) and options.source in (None, row["source"])
+    ]
+    _of_the_source(options, wanted)
+    kept = judged.recall(wanted)
+    late = [id for id in wanted if id not in kept]
+    if late:
+        tell(f"no stored evidence for {', '.join(late)}, or it is out of date: checked now")
+        kept |= {one["id"]: one for one in _run(late, None, None, options)}
+    return [kept[id] for id in wanted if id in kept and verdict in (None, kept[id]["verdict"])]
+
+
+def _judged(options: argparse.Namespace, verdict: str | None) -> list[Record]:
+    from datetime import date
+
+    from .. import claims
+
+    _of_the_source(options, [row.id for row in claims.select(options.id, options.source)])
+    if options.wrong:
+        wrong = {id for kind in claims.WRONG for id in _ids_of(options, str(kind))}
+        records = _run(sorted(wrong), None, None, options)
+    else:
+        records = _run(options.id, options.source, verdict, options)
+    if options.store:
+        claims.store(_rows(records), date.today().isoformat())
+    return records
+
+
+def _ids_of(options: argparse.Namespace, verdict: str) -> set[str]:
+    """Return the ids of the selected rows that may have a verdict: those without stored evidence may."""
+    from .. import claims
+
+    chosen = {row.id for row in claims.select(options.id, options.source)}
+    other = {row.claim.id for row in claims.recall(chosen) if row.verdict != verdict}
+    return chosen - other
+
+
+def _run(
+    ids: Sequence[str] | None, source: str | None, verdict: str | None, options: argparse.Namespace
+) -> list[Record]:
+    from .. import claims
 
     def progress(row: claims.Checked) -> None:
         status(f"checked {row.claim.id}")
 
-    rows = claims.run(options.id, options.source, verdict, not options.full, options.jobs, progress)
-    if options.json:
-        print_json([claims.as_record(row) for row in rows])
-        return
-    if options.errata:
-        say(page.errata(rows))
-        return
+    jobs = 1 if options.jobs is None else options.jobs
+    rows = claims.run(ids, source, verdict, not options.full, jobs, progress)
+    return [claims.as_record(row) for row in rows]
 
-    def statement(row: claims.Checked) -> str:
-        lines = [row.claim.statement]
-        if row.correction:
-            lines.append(f"-> {row.correction}")
-        if options.evidence:
-            lines.append(row.evidence.text)
-            lines.extend(
-                f"  [{'kept' if f.passed else 'broken'}] {f.about}, {f.label}: {f.text}: {f.value:.6g} "
-                f"{f.relation} {f.limit:g} ({', '.join(filter(None, (f.origin, f.limit_set, f.chance)))})"
-                for f in row.evidence.findings
-            )
-        return "\n".join(lines)
 
-    print_table(
-        f"{len(rows)} claims",
-        ["id", "source", "where", "statement", "verdict"],
-        [[row.claim.id, row.claim.source, row.claim.where, statement(row), str(row.verdict)] for row in rows],
-        right=False,
+def _rows(records: Sequence[Record]) -> list[Any]:
+    from .. import claims
+
+    return [claims.from_record(claims.select([one["id"]])[0], one) for one in records]
+
+
+def _of_the_source(options: argparse.Namespace, chosen: Sequence[str]) -> None:
+    left_out = set(options.id or ()) - set(chosen)
+    if left_out:
+        raise ValueError(f"`id` must be of the source {options.source!r}; got {', '.join(sorted(left_out))}.")
+
+
+def _wrong(record: Record) -> bool:
+    return record["verdict"] in ("wrong as printed, corrected", "fails")
+
+
+def _origin(records: Sequence[Record]) -> str:
+    """Say where the rows come from: stored, and judged when, or checked now."""
+    days = sorted({one["judged"] for one in records if one["judged"]})
+    if not days:
+        return ", checked now" if records else ""
+    span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f", from stored evidence of {span}; --run checks again"
+
+
+def _statement(record: Record, evidence: bool) -> str:
+    lines = [record["statement"]]
+    more = record["correction"] or record["trouble"]
+    if more:
+        lines.append(f"-> {more}")
+    if evidence:
+        lines.append(record["evidence"]["text"])
+        lines.extend(map(_finding, record["evidence"]["findings"]))
+    return "\n".join(lines)
+
+
+def _finding(told: Record) -> str:
+    value, limit = float(told["value"]), float(told["limit"])
+    broken = told["about"] == "printed" and not told["passed"]
+    alarm, resolution = told["alarm_rate"], told["resolution"]
+    facts = [
+        told["origin"],
+        told["limit_in_words"],
+        "" if alarm is None else f"alarm rate {alarm:.1g}",
+        "" if resolution is None else f"resolves {resolution:.2g}",
+    ]
+    return (
+        f"  [{'kept' if told['passed'] else 'broken'}] {told['about']}, "
+        f"{'counterexample' if broken else told['kind']}: {told['text']}: {value:.6g} {told['relation']} "
+        f"{limit:g} ({', '.join(filter(None, facts))})"
     )
+
+
+def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None:
+    """Print each sentence as printed, and what is true instead."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+
+    def filled(head: str, words: str) -> str:
+        return textwrap.fill(
+            words, max(width, 40), initial_indent=f"  {head}", subsequent_indent=" " * 12,
+            break_on_hyphens=False,
+        )  # fmt: skip
+
+    from .. import judged
+
+    of = f" of {options.source}" if options.source else ""
+    whole = sum(options.source in (None, one["source"]) for one in judged.recall(current=False).values())
+    among = f" of {whole}" if options.id is None and whole else ""
+    parts = [f"{len(records)}{among} statements{of} are wrong as printed{_origin(records)}"]
+    for one in records:
+        instead = one["correction"] or "not that; no correction is known"
+        lines = [f"{one['id']}, {one['source']}, {one['where']}", filled("printed   ", one["statement"])]
+        lines.append(filled("true      ", instead))
+        if options.evidence:
+            lines.append(filled("evidence  ", one["evidence"]["text"]))
+            lines.extend(map(_finding, one["evidence"]["findings"]))
+        parts.append("\n".join(lines))
+    say("\n\n".join(parts))

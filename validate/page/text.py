@@ -30,8 +30,8 @@ def slug(text: str) -> str:
 
     Examples
     --------
-    >>> slug("Holds with a correction")
-    'holds-with-a-correction'
+    >>> slug("Wrong as printed, corrected")
+    'wrong-as-printed-corrected'
     """
     return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
 

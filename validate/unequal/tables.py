@@ -74,6 +74,24 @@ def constructive(M: FloatArray, covariance: FloatArray) -> float:
     return float(np.sum(off * covariance) / np.sum(M * covariance))
 
 
+def around(M: FloatArray) -> tuple[float, float]:
+    """Return how far M is from one that knows the distance around the circle alone, and falls with it.
+
+    The first number is the largest difference between an entry and the mean at its distance, the second the
+    largest rise of that mean from one distance to the next; both over the mean of the diagonal.
+
+    Examples
+    --------
+    >>> around(np.array([[2.0, 1, 0, 1], [1, 2, 1, 0], [0, 1, 2, 1], [1, 0, 1, 2]]))
+    (0.0, -0.5)
+    """
+    n = len(M)
+    shifts = (np.arange(n)[:, None] - np.arange(n)) % n
+    means = np.array([M[shifts == d].mean() for d in range(n // 2 + 1)])
+    off = np.abs(M - means[np.minimum(shifts, n - shifts)]).max()
+    return float(off / means[0]), float(np.diff(means).max() / means[0])
+
+
 def _trained(
     law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
@@ -132,7 +150,8 @@ def run_tables(
         Of (strength, n_hidden): ``best``, exact loss of the best model found, and its
         ``best_constructive`` (see `constructive`); ``linear``, loss of the best affine model;
         ``gram`` (…, output, feature), M = W W' of the best. Of (strength, decay, n_hidden, seed):
-        ``trained``, exact loss, ``trained_constructive``; ``trained_gram`` of the first seed.
+        ``trained``, exact loss, ``trained_constructive``, ``trained_spread`` and ``trained_rise`` (see
+        `around`); ``trained_gram`` of the first seed.
         ``covariance`` (strength, …).
 
     Examples
@@ -153,6 +172,7 @@ def run_tables(
         best = minimise(n, m, law, starts=starts, steps=300, first=[vectors[:, n - m :]])
         gram = best.W @ best.W.T
         trained = [_trained(law, m, decay, steps, seeds) for decay in decays]
+        circles = np.array([[around(one) for one in M] for M, _ in trained])
         rows.append(
             {
                 "best": best.loss,
@@ -164,6 +184,8 @@ def run_tables(
                     [[exact_loss(*one, law).loss for one in zip(*models, strict=True)] for models in trained],
                 ),
                 "trained_constructive": (run, [[constructive(one, S) for one in M] for M, _ in trained]),
+                "trained_spread": (run, circles[..., 0]),
+                "trained_rise": (run, circles[..., 1]),
                 "trained_gram": (("decay", *pair), [M[0] for M, _ in trained]),
             }
         )

@@ -1,0 +1,86 @@
+"""Rows of the ledger as they were last judged, read in a moment: neither checks nor their libraries load.
+
+A stored row is used as long as its stamp fits: that of the file with its check and of the stored data that
+it needs. That theory, solvers and training still give the same numbers is what judging again shows, as the
+report and the slow tests do.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["STORED", "recall", "stamp", "store"]
+
+_HERE = Path(__file__).parent
+STORED = _HERE / "reference" / "claims.json"
+
+
+def stamp(module: str, data: Sequence[str]) -> str:
+    """Return a short text that changes with the file of a check and the stored data that it needs.
+
+    Parameters
+    ----------
+    module : str
+        Name of the module in `validate.claims`.
+    data : sequence of str
+        Names of files in ``validate/reference``.
+    """
+    seen = hashlib.sha256()
+    for path in (_HERE / "claims" / f"{module}.py", *(_HERE / "reference" / name for name in data)):
+        seen.update(path.name.encode())
+        seen.update(hashlib.sha256(path.read_bytes()).digest() if path.exists() else b"missing")
+    return seen.hexdigest()[:16]
+
+
+def recall(
+    ids: Iterable[str] | None = None, path: Path = STORED, *, current: bool = True
+) -> dict[str, dict[str, Any]]:
+    """Return stored rows by their ids, as `claims.as_record` makes them.
+
+    Those that are out of date are left out, unless they are asked for with ``current=False``.
+
+    Examples
+    --------
+    >>> recall(["C21"])["C21"]["verdict"]
+    'wrong as printed, corrected'
+    """
+    wanted = None if ids is None else set(ids)
+    rows = {id: row for id, row in _read(path).items() if wanted is None or id in wanted}
+    return {id: row["record"] for id, row in rows.items() if not current or _current(row)}
+
+
+def store(
+    rows: Iterable[tuple[dict[str, Any], str, Sequence[str]]], ids: Sequence[str], path: Path = STORED
+) -> None:
+    """Put rows in the place of those with the same ids; each with the module of its check and its data.
+
+    `ids` are those of the ledger in its order; others are dropped.
+    """
+    from .files import write_text
+
+    kept = _read(path)
+    for record, module, data in rows:
+        kept[record["id"]] = {
+            "module": module, "data": list(data), "stamp": stamp(module, data), "record": record
+        }  # fmt: skip
+    kept = {id: kept[id] for id in ids if id in kept}
+    text = json.dumps(kept, ensure_ascii=False, indent=1, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """Return all rows; a file that is missing or damaged has none."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return rows if isinstance(rows, dict) else {}
+
+
+def _current(row: Any) -> bool:
+    try:
+        return bool(row["stamp"] == stamp(row["module"], row["data"]) and row["record"]["verdict"])
+    except (OSError, KeyError, TypeError):
+        return False
