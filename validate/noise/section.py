@@ -41,7 +41,7 @@ def _show_mechanism(ds: xr.Dataset) -> Shown:
         f"have changed them by {true:.2g}."
     )
     flow = f"flow less this: {found['gap']:.2g}" if "gap" in found else "not computed"
-    alone = f"{float(ds['lone_predicted']):.3g} (second order)"
+    alone = f"{float(ds['lone_predicted'].mean()):.3g} (second order)"
     rows = [
         ("power of the learning rate", found["power"], "0", "1"),
         ("growth at learning rate 0", found["first"], flow, "0"),
