@@ -1,6 +1,8 @@
 """Problems O44, O47, O4 and O51: each step of the proofs in the documentation, by algebra or by examples."""
 
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -273,7 +275,33 @@ def test_superposition_lasts_up_to_these_penalties(p, importance, shares):
     assert exact_total([[w] for w in W], b, chance, [1, second], penalty) < dropped
 
 
+def test_no_penalty_of_the_table_is_below_its_lower_bound():
+    """The page's lambda_c/(I v), as searched, and in brackets the bound of Theorem 7."""
+    page = (Path(__file__).parents[2] / ".docs" / "problem-coherence.rst").read_text("utf-8")
+    chances = [float(x) for x in re.search(r"^I +(p = .*)$", page, re.MULTILINE)[1].split("p = ")[1:]]
+    rows = re.findall(r"^([\d.]+)((?: +[\d.]+ \([\d.]+\)){5})$", page, re.MULTILINE)
+    assert [row[0] for row in rows] == ["1", "0.7", "0.3"]
+    for importance, cells in rows:
+        for p, (searched, bound) in zip(chances, re.findall(r"([\d.]+) \(([\d.]+)\)", cells), strict=True):
+            exact = max(0.0, float(importance) - onset_importance(p, -1)) / (2 * float(importance))
+            assert float(bound) == pytest.approx(exact, abs=5.1e-4)
+            assert float(searched) >= float(bound)
+
+
 # --- A tie -------------------------------------------------------------------------------------------------
+
+
+def test_where_features_are_always_on_a_model_and_its_mirror_image_have_one_loss():
+    """One less its value replaces each feature: (w1, -w2) and biases with w1 w2 more, at p = 1 alone."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        one, other, first, second = (Fraction(int(k), 16) for k in rng.integers(-32, 33, 4))
+        model = [[one], [other]], [first, second]
+        image = [[one], [-other]], [first + one * other, second + one * other]
+        assert exact_total(*model, 1) == exact_total(*image, 1)
+    model = [[1], [1]], [0, 0]
+    assert exact_total(*model, "1/2") != exact_total([[1], [-1]], [1, 1], "1/2")
+
 
 BALANCED, CUT = (0.0, 0.33), 0.33  # of abs(w1^2 - w2^2)
 # Probabilities, and by how much the models at the cut are above the best one.
