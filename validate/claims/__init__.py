@@ -2,6 +2,7 @@
 
 from .catalogue import CLAIMS, judge, judge_or_recall, recall, run, select, store
 from .ledger import (
+    UNDECIDED,
     WRONG,
     Checked,
     Claim,
@@ -16,6 +17,6 @@ from .ledger import (
 )
 
 __all__ = [
-    "CLAIMS", "WRONG", "Checked", "Claim", "Evidence", "Finding", "Statement", "Verdict", "as_record",
-    "from_record", "judge", "judge_or_recall", "recall", "run", "select", "store", "text", "verdict",
+    "CLAIMS", "UNDECIDED", "WRONG", "Checked", "Claim", "Evidence", "Finding", "Statement", "Verdict",
+    "as_record", "from_record", "judge", "judge_or_recall", "recall", "run", "select", "store", "text", "verdict",
 ]  # fmt: skip

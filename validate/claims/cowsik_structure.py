@@ -31,6 +31,7 @@ from .ledger import (
     experiment,
     numeric,
     rounding,
+    runs,
     says,
     shown,
     symbolic,
@@ -199,6 +200,9 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
     at = models.cells["loss"].sel(end=CONVERGED, p=COMMON, ratio=QUARTER)
     fresh = [at.sel(n_features=n).where(at["seed"] >= 3).dropna("seed").values for n in (SMALLEST, LARGEST)]
     affine = (ds["loss"].sel(end=CONVERGED) / ds["linear_loss"]).values[ds["n_features"].values == LARGEST]
+    # A place of the print's figure that is none of these cells: rarer features, fewer neurons.
+    rarest = (ds["p"].values == 0.001) & (ds["ratio"].values < 0.05)
+    worse = ds["excess"].sel(end=CONVERGED).values[rarest] + 1
     return evidence(
         f"Models of {LARGEST} features ({MEDIUM} at p = {RARE}), at the stopping rule of the source and "
         f"after {steps} more; the source went to 8192 features. Loss over the rug's, less 1, at p = "
@@ -225,14 +229,24 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
             models.true(f"{name} there", same, ">=", -SAME),
         ),
         says(
-            f"models are below the rug at p = {RARE} ({rare.value:+.1%} at ratio {LOW}) and at ratios "
-            f"{QUARTER} and {HALF}",
+            f"they are below the rug at p = {RARE} and all three ratios ({rare.value:+.1%} at {LOW}), and at "
+            f"ratios {QUARTER} and {HALF} for all three p",
             models.true(f"{name} there, stopping rule", below, "<", after(0)),
         ),
         says(
-            f"after {steps} they are below it everywhere, at ratio {HALF} (pairs) by {FAR:.0%} and more",
-            models.true(f"{name}, {steps}, all cells", late, "<", after(0)),
+            f"after {steps} they are below it in all nine of these cells, at ratio {HALF} (pairs) by "
+            f"{FAR:.0%} and more; but at p = 0.001 and ratio 0.03 models of {SMALLEST} features have "
+            f"{worse.min():.1f} times its loss or more",
+            models.true(f"{name}, {steps}, all nine cells", late, "<", after(0)),
             models.true(f"{name}, {steps}, ratio {HALF}", pairs, "<=", -FAR),
+            experiment(
+                "corrected",
+                "least loss / rug at p = 0.001, ratio 0.03",
+                worse.min(),
+                ">",
+                after(2),
+                origin=ds,
+            ),
         ),
         says(
             f"at ratio {QUARTER} those of {LARGEST} features are then above copies of smaller ones, by "
@@ -242,40 +256,35 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("C28", SOURCE, "Fig. 3", needs=["codes.fig3", "codes.symmetry"])
-def c28(quick: bool, found: xr.Dataset, ds: xr.Dataset) -> Evidence:
+@claim("C28", SOURCE, "Fig. 3", needs=["codes.fig3"])
+def c28(quick: bool, found: xr.Dataset) -> Evidence:
     """p = 4.5 %, n_s = 512: diagonal 1.29 +- .01, bias -.18 +- .01 (no ratio is named)"""
     steps, ratios = f"{found.attrs['steps']} steps", found["ratio"].values
     scale, bias, error = 1.29, -0.18, 0.01
     a, last = (found[name].sel(end=CONVERGED).values for name in ("diagonal_mean", "bias_mean"))
     first = found["bias_mean"].sel(end=STOP).values
     best = optimum(0.045, np.linspace(0.05, 0.95, 181))
-    highest, limit = float(best.b[np.abs(best.a - scale) <= error].max()), -0.26
-    other = by_cell(ds).sel(end=CONVERGED, p=MIDDLE, ratio=QUARTER, n_features=LARGEST)
-    apart = [float(other[name].std("seed", ddof=1)) for name in ("diagonal_mean", "bias_mean")]
-    gap, low, high = np.abs(a - scale).max(), first.min(), last.max()
+    highest = float(best.b[np.abs(best.a - scale) <= error].max())
+    gap = np.abs(a - scale).max()
     return evidence(
-        f"One model of {LARGEST} features at each ratio, {_list(ratios, '.2f')}: after {steps} diagonals "
-        f"of {_list(a, '.3f')}, biases of {_list(last, '.3f')}, which are {_list(first, '.3f')} at the "
-        f"stopping rule. (At p = {MIDDLE}, ratio {QUARTER} seeds differ by standard deviations of "
-        f"{apart[0]:.1g} and {apart[1]:.1g}.) The print names neither ratio nor steps: no model that we "
-        "trained can reject it.",
-        says(
-            f"the diagonal is that of {steps} of further training at ratios {min(ratios):.1f} to "
-            f"{max(ratios):.1f}, {a.min():.3f} to {a.max():.3f}",
-            experiment(
-                "order", f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found
-            ),
+        f"We trained one model of {LARGEST} features at each ratio of {_list(ratios, '.2f')}. After {steps} "
+        f"the diagonals are {_list(a, '.3f')} and the biases {_list(last, '.3f')}; at the stopping rule the "
+        f"biases are {_list(first, '.3f')}. So the printed diagonal is met after {steps}, and the printed "
+        f"bias lies between the two ends. The rug's own optimum has a bias of {highest:.2f} or less where "
+        f"its diagonal is {scale} +- {error}, at any ratio. The print names neither the ratio nor the number of "
+        "steps, and there is one model of each: whether some training gives both numbers is not settled.",
+        runs("trained models at each ratio", 1, origin=found),
+        experiment(
+            "printed", f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found
         ),
-        says(
-            f"the bias falls from {low:.2f} or more at the stopping rule to {high:.2f} or less, so that "
-            f"{bias} is passed on the way",
-            experiment("order", "stopping rule: lowest bias", low, ">", derived(-0.17), origin=found),
-            experiment("order", f"{steps}: highest bias", high, "<", derived(-0.19), origin=found),
+        # The printed bias with its error is [-0.19, -0.17].
+        experiment(
+            "printed", "stopping rule: lowest bias", first.min(), ">", derived(bias + error), origin=found
         ),
+        experiment("printed", f"{steps}: highest bias", last.max(), "<", derived(bias - error), origin=found),
         says(
-            f"the rug's b is below {limit} where its a is {scale} +- {error}",
-            numeric("order", f"rug's highest b where a = {scale} +- {error}", highest, "<", after(limit)),
+            "the rug's optimum has not both of these numbers at any ratio",
+            numeric("corrected", "rug's highest bias at that diagonal", highest, "<", derived(bias - error)),
         ),
     )
 
@@ -377,15 +386,16 @@ def c31(quick: bool, ds: xr.Dataset) -> Evidence:
     name, steps, least = "lyapunov_max", models.steps, models.least("lyapunov_max", "Lambda", 0.9)
     w = sp.Symbol("w", positive=True)
     one_entry = w**3 / (w**2) ** sp.Rational(3, 2) - 1
-    low = [one for end in ENDS for one in models.change(name, end, _whole(_cells(LOW)))]
+    low = [one.value for end in ENDS for one in models.change(name, end, _whole(_cells(LOW)))]
     stays = [(COMMON, LOW), (MIDDLE, QUARTER)]
     again = models.change(name, CONVERGED, [(*cell, MEDIUM, LARGEST) for cell in stays])
     return evidence(
-        f"Doublings of n_s at which Lambda is shown to fall, by a twentieth or more: {models.tally(name)}; "
-        f"the others are undecided. Gaussian rows of {LARGEST} features have "
-        f"{np.sqrt(8 / np.pi / LARGEST):.3f}; a row with one entry has 1. The family counts limits that "
-        f"decide: with the undecided ones counted too, the fall at ratio {LOW} is not shown, so narrowly "
-        "does it pass.",
+        "Lambda of a row is the sum of its |w|^3 over (the sum of w^2)^(3/2): 1 for a row with one entry, "
+        f"{np.sqrt(8 / np.pi / LARGEST):.3f} for a Gaussian row of {LARGEST} features. When n_s doubles it "
+        f"is shown to fall, by a twentieth or more, in {models.tally(name)} of the cases here; the others "
+        f"are undecided. At ratio {LOW} it is {min(low):.2f} to {max(low):.2f} times as large at the largest n_s "
+        f"as at {SMALLEST} features, at both ends; that this is a fall is not shown at the confidence asked "
+        "for here.",
         *models.falls("Lambda", name),
         says(
             f"in pairs (n_d/n_s = {HALF}, {steps}) it is 1 at every n_s, to {1 - least.value:.1g}",
@@ -393,12 +403,7 @@ def c31(quick: bool, ds: xr.Dataset) -> Evidence:
             least,
         ),
         says(
-            f"at n_d/n_s = {LOW} it falls from {SMALLEST} features to the largest, at both ends, by "
-            f"factors of {_span(low)}",
-            models.true(f"Lambda at ratio {LOW}, both ends: factors", low, "<=", FALLS),
-        ),
-        says(
-            f"but from {MEDIUM} to {LARGEST} features, {steps}, it does not at (p, n_d/n_s) = "
+            f"from {MEDIUM} to {LARGEST} features, {steps}, it does not fall at (p, n_d/n_s) = "
             f"{' and '.join(map(str, stays))}: factors of {_list(again, '.2f')}",
             models.true(f"Lambda there, {steps}: factors", again, ">", FALLS),
         ),

@@ -180,15 +180,16 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
     equal = [shown("printed", f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
     again = partial(replace, about="corrected")  # what holds of the print holds of its correction
     clock = float(end["time"])
-    dead = float((end["dead"].sel(case="small start") / ds.attrs["n_features"]).mean())
+    dead = {case: float((end["dead"].sel(case=case) / ds.attrs["n_features"]).mean()) for case in free}
     return evidence(
         f"Trained by gradient descent, n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, lambda = "
         f"{ds.attrs['lam']:g}, to time {clock:g} in units of 2/lambda, {ds.sizes['run']} runs. A small start "
         f"has s.d. 0.1/sqrt(m). “Almost identical” is taken to mean that {gap} is at most {IDENTICAL:g}. The "
         "feature benefit by itself does what the source says; but the source's loss has the l1 term on "
-        "activations, and so on the encoder alone. Features whose first response is negative may stay dead, "
-        f"{dead:.0%} of all with a small start; what is said is of the others. The limits of the corrections "
-        "were set after such runs had been seen.",
+        "activations, and so on the encoder alone. Features whose first response is negative may stay dead: "
+        f"{dead[free[0]]:.0%} of all with a small start and {dead[free[1]]:.0%} with decay. Their two "
+        "weights stay apart; all that is said, and all findings, are of the features that are learned. The "
+        "limits of the corrections were set after such runs had been seen.",
         *equal,
         *(
             allowed("printed", f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
@@ -197,7 +198,8 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         *same,
         says("orthogonal inputs: exactly the same", *map(again, same)),
         says(
-            "without the l1 term untied weights end up equal, from a small start or with weight decay",
+            "without the l1 term the untied weights of features that are learned end up equal, from a small "
+            f"start or with weight decay; {dead[free[0]]:.0%} and {dead[free[1]]:.0%} are never learned",
             *map(again, equal),
         ),
         says(

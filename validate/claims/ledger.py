@@ -111,8 +111,9 @@ class Verdict(StrEnum):
     NOT_JUDGED = "not judged"
 
 
-# What `claims --wrong` lists.
+# What `claims --wrong` lists, and what is not known to be right or wrong.
 WRONG = (Verdict.CORRECTED, Verdict.FAILS)
+UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ..claims import Checked, Verdict
+from ..claims import UNDECIDED, WRONG, Checked, Verdict
 from .text import formulas
 
 # What a source is called in print, and its letters that the rows use without saying what they are.
@@ -55,8 +55,9 @@ _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 def errata(rows: Iterable[Checked]) -> str:
     """Return what is wrong or left open in print as Markdown, a section to unfold for each source.
 
-    Its summary counts all rows of the source, those that hold included. One table has the rows that hold with
-    a correction or fail, another those where the print leaves a constant open. Formulas have HTML subscripts
+    Its summary counts all rows of the source, those that hold included. One table has the rows that are wrong
+    as printed, another those where the print leaves a constant open; the ids of those that are not decided
+    come last. Formulas have HTML subscripts
     and superscripts.
 
     Examples
@@ -82,12 +83,13 @@ def errata(rows: Iterable[Checked]) -> str:
 
 def _section(source: str, rows: Sequence[Checked]) -> str:
     title, letters = _SOURCES.get(source, (source, ""))
-    wrong = [row for row in rows if row.verdict in (Verdict.CORRECTED, Verdict.FAILS, Verdict.UNSETTLED)]
+    wrong = [row for row in rows if row.verdict in WRONG]
     constants = [row for row in rows if row.verdict is Verdict.ORDER_ONLY]
+    undecided = [row for row in rows if row.verdict in UNDECIDED]
     counts = {
         "wrong or incomplete as printed": len(wrong),
         "right up to a constant": len(constants),
-        "not decided": sum(row.verdict is Verdict.OPEN for row in rows),
+        "not decided": len(undecided),
     }
     found = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "all hold as printed"
     count = f"{len(rows)} statement{'s' * (len(rows) != 1)}"
@@ -98,6 +100,9 @@ def _section(source: str, rows: Sequence[Checked]) -> str:
         parts.append(_table("what is true", wrong))
     if constants:
         parts.append(_table("with the constant that the print leaves open", constants))
+    if undecided:
+        said = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
+        parts.append(_cell(f"Not decided: {said}."))
     return "\n\n".join([*parts, "</details>"])
 
 
