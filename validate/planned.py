@@ -106,7 +106,7 @@ def _jobs() -> Iterator[Job]:
     yield Job("relu_trained", "small models", "relu.trained", relu | {"seeds": 128, "steps": 2000})
     noise = {"runs": 40, "averaged_runs": 40, "lone_runs": 2000}
     yield Job("noise_mechanism", "what hidden noise does", "noise.mechanism", noise)
-    fresh_noise = {"runs": 100, "averaged_runs": 0, "lone_runs": 4000, "seed": 3102}
+    fresh_noise: dict[str, Any] = {"runs": 100, "averaged_runs": 0, "lone_runs": 4000, "seed": 3102}
     fresh_noise |= {"excess_kurtosis": [-2.0, -1.0, -0.3, 0.3, 3.0]}
     yield Job("noise_fresh", "new runs for L31", "noise.mechanism", fresh_noise, 120.0)
     decoders = {"cases": [[0.01, 0.12], [0.01, 0.25], [0.1, 0.12], [0.1, 0.25]], "n_features": 128}

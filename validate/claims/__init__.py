@@ -18,5 +18,6 @@ from .ledger import (
 
 __all__ = [
     "CLAIMS", "UNDECIDED", "WRONG", "Checked", "Claim", "Evidence", "Finding", "Statement", "Verdict",
-    "as_record", "from_record", "judge", "judge_or_recall", "recall", "run", "select", "store", "text", "verdict",
+    "as_record", "from_record", "judge", "judge_or_recall", "recall", "run", "select", "store", "text",
+    "verdict",
 ]  # fmt: skip

@@ -271,8 +271,8 @@ def c28(quick: bool, found: xr.Dataset) -> Evidence:
         f"the diagonals are {_list(a, '.3f')} and the biases {_list(last, '.3f')}; at the stopping rule the "
         f"biases are {_list(first, '.3f')}. So the printed diagonal is met after {steps}, and the printed "
         f"bias lies between the two ends. The rug's own optimum has a bias of {highest:.2f} or less where "
-        f"its diagonal is {scale} +- {error}, at any ratio. The print names neither the ratio nor the number of "
-        "steps, and there is one model of each: whether some training gives both numbers is not settled.",
+        f"its diagonal is {scale} +- {error}, at any ratio. The print names neither the ratio nor the number "
+        "of steps, and there is one model of each: whether some training gives both numbers is not settled.",
         runs("trained models at each ratio", 1, origin=found),
         experiment(
             "printed", f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found
@@ -393,9 +393,9 @@ def c31(quick: bool, ds: xr.Dataset) -> Evidence:
         "Lambda of a row is the sum of its |w|^3 over (the sum of w^2)^(3/2): 1 for a row with one entry, "
         f"{np.sqrt(8 / np.pi / LARGEST):.3f} for a Gaussian row of {LARGEST} features. When n_s doubles it "
         f"is shown to fall, by a twentieth or more, in {models.tally(name)} of the cases here; the others "
-        f"are undecided. At ratio {LOW} it is {min(low):.2f} to {max(low):.2f} times as large at the largest n_s "
-        f"as at {SMALLEST} features, at both ends; that this is a fall is not shown at the confidence asked "
-        "for here.",
+        f"are undecided. At ratio {LOW} it is {min(low):.2f} to {max(low):.2f} times as large at the largest "
+        f"n_s as at {SMALLEST} features, at both ends; that this is a fall is not shown at the confidence "
+        "asked for here.",
         *models.falls("Lambda", name),
         says(
             f"in pairs (n_d/n_s = {HALF}, {steps}) it is 1 at every n_s, to {1 - least.value:.1g}",

@@ -553,9 +553,9 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
     """
 
     def finding(told: Mapping[str, Any]) -> Finding:
-        numbers = {name: float(told[name]) for name in ("value", "limit")}
-        same = {name: told[name] for name in ("about", "kind", "text", "relation", "origin", "resolution")}
-        return Finding(**same, **numbers, alarm=told["alarm_rate"], basis=told["limit_set"])
+        same: dict[str, Any] = {name: told[name] for name in ("about", "kind", "text", "relation", "origin")}
+        same |= {"alarm": told["alarm_rate"], "resolution": told["resolution"], "basis": told["limit_set"]}
+        return Finding(**same, value=float(told["value"]), limit=float(told["limit"]))
 
     kept = record["evidence"]
     found = [finding(one) for one in kept["findings"]]

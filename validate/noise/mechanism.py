@@ -133,13 +133,13 @@ def _lone(alone: FloatArray, time: float, rng: np.random.Generator) -> tuple[Flo
     Noise also turns an encoding at random. Its drift at the start does not last: over the source's time it
     falls by two fifths on average, so it is integrated along the way, by the trapezoidal rule.
     """
-    W, met = alone, []
+    W, met = alone, np.empty((PARTS + 1, len(alone)))
     for part in range(PARTS + 1):
         if part:
             W = descend_from(W, "bipolar", LONE_STD, SOURCE_RATE, time / PARTS, rng).W
         unit = (W / np.linalg.norm(W, axis=-1, keepdims=True))[:, 0]
-        met.append(theory.fourth_norm_drift(unit, "bipolar", LONE_STD, SOURCE_RATE))
-    return W, np.trapezoid(met, dx=time / PARTS / SOURCE_RATE, axis=0)
+        met[part] = theory.fourth_norm_drift(unit, "bipolar", LONE_STD, SOURCE_RATE)
+    return W, np.asarray(np.trapezoid(met, dx=time / PARTS / SOURCE_RATE, axis=0))
 
 
 def _of_several(k: int, n: int, W0: FloatArray, std: float, time: float, seed: int) -> FloatArray:
