@@ -20,7 +20,7 @@ COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 
 
 def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
-    """Draw models, open at the stopping rule and filled at convergence.
+    """Draw models, open at the stopping rule and filled after further steps.
 
     A legend names the `sizes`, also those that this panel does not show.
     """

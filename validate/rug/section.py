@@ -36,9 +36,9 @@ The bound on sigma is a theorem about one choice of weights, not about what trai
 the relative excess of trained models over the rug; negative numbers are models that beat it.
 """
 MARKERS = (
-    "Every seed is shown, at the source's stopping rule (open) and at convergence (filled). Models of this "
-    "run were evaluated exactly, the reference runs on 2^19 samples, with standard errors mostly below the "
-    "marker's size. "
+    "Every seed is shown, at the source's stopping rule (open) and after further steps (filled). Models of "
+    "this run were evaluated exactly, the reference runs on 2^19 samples, with standard errors mostly below "
+    "the marker's size. "
 )
 INTERVALS = "± and bars: Student's 95 % interval of the mean over seeds."
 
@@ -107,12 +107,12 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
     of_ratio = f"{MARKERS}n = {int(here['n_features'][0])} is of this run, other sizes are of reference runs."
     of_p = f"{MARKERS}The dotted line is the closed small-p law, which has no free constant."
     of_onset = (
-        "Lines: macroscopic optimum; bars: where its bias changes sign; dots: trained models at convergence, "
+        "Lines: macroscopic optimum; bars: where its bias changes sign; dots: models after further steps, "
         "all sizes and seeds."
     )
     of_size = (
-        "Means over seeds (open, dotted: stopping rule; filled: convergence). Below 1 the trained model "
-        f"beats the rug. {INTERVALS}"
+        "Means over seeds (open, dotted: stopping rule; filled: after further steps). Below 1 the trained "
+        f"model beats the rug. {INTERVALS}"
     )
     onset, trend = "The drop sets in around ratio = p", "Trained models over the rug, and its trend with size"
     figures = [
