@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -49,3 +50,40 @@ def test_another_loss_of_the_pentagon_is_noticed(monkeypatch):
     right = problems.relu.class_loss
     monkeypatch.setattr(problems.relu, "class_loss", lambda W, b, k: right(W, b, k) * (1 + 1e-8))
     assert str(verdict(_judged("O42"))) == "unsettled: a finding fails"
+
+
+def test_a_model_that_is_no_better_than_dropping_a_feature_ties_nothing(monkeypatch):
+    right = problems.exact_total
+    monkeypatch.setattr(problems, "exact_total", lambda W, b, p: right(W, b, p) * 1001 / 1000)
+    assert str(verdict(_judged("O47"))) == "unsettled: a finding fails"
+
+
+@pytest.mark.parametrize("counts", [(16, 16, 16), (2, 2, 16), (16, 2, 2), (3, 10, 16)])
+def test_flows_answer_only_where_the_share_falls_and_rises_again(monkeypatch, counts):
+    found = dict(zip(problems._FLOWS, counts, strict=True))
+    monkeypatch.setattr(problems, "_ends", found.__getitem__)
+    assert str(verdict(_judged("O50"))) == "unsettled: a finding fails"
+    monkeypatch.setattr(problems, "_ends", dict(zip(problems._FLOWS, (16, 2, 16), strict=True)).__getitem__)
+    assert str(verdict(_judged("O50"))) == "question, answered"
+
+
+def test_a_loss_above_the_bound_of_rare_features_leaves_their_limit_unsettled(monkeypatch):
+    right = problems.exact_loss
+    monkeypatch.setattr(
+        problems, "exact_loss", lambda M, b, law: replace(found := right(M, b, law), loss=found.loss * 1.1)
+    )
+    assert str(verdict(_judged("O51"))) == "unsettled: a finding fails"
+
+
+def test_a_conjecture_that_is_met_is_not_called_wrong(monkeypatch):
+    """Certified losses at the conjectured least, and none that falls with longer encodings."""
+    paths = sorted(problems.CERTIFICATES.glob("wiring-*.json"))
+    met = iter(json.loads(path.read_text("ascii"))["statement"] for path in paths)
+
+    def at(W, b, p):
+        said = next(met)
+        return problems.wiring(said["n_features"], said["n_hidden"], problems.Fraction(p))
+
+    monkeypatch.setattr(problems, "exact_total", at)
+    findings = [f for one in problems._wiring(paths)[1:] for f in one.findings]
+    assert all(f.passed for f in findings)
