@@ -346,8 +346,8 @@ PROBLEMS = {
     ),
     "O49": Problem(
         "conjectured: n features, on with probability p, on m <= n/2 neurons, each wired to one neuron, have "
-        "the least loss min((n - m) v, m p^2/3 + (n - 2m) v), v = p(4 - 3p)/12, that of keeping m features, or "
-        "antipodal pairs, and dropping the others",
+        "the least loss min((n - m) v, m p^2/3 + (n - 2m) v), v = p(4 - 3p)/12, that of keeping m features, "
+        "or antipodal pairs, and dropping the others",
         "Each certificate is a model in fractions, wired like this, whose exact loss is below the "
         "conjectured least one. At every p below 1: two features with the encodings (cos e, -sin e) and "
         "suitable biases cost v without the ReLU, as keeping one and dropping the other does; for small e "
