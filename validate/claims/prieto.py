@@ -89,8 +89,9 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
         f"(in {lone} of {len(wide)} cases at one end a feature whose partner is dropped: it has less than "
         f"{DROPPED:g} of the largest weight): "
         "constructive inside, filtered between, in the same model. That no better codes exist is not proved. "
-        "That weights of partners may be skew was seen in the second place; their product is asked for "
-        "since. The third place was added when its codes had been seen, with the limits as they were.",
+        "In the second place the two weights of a pair were seen to differ, w one way and 1/w the other, so "
+        "the findings are about their product there and in the third place. The third place was added when "
+        "its codes had been seen, with the limits as they were.",
         says(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
             experiment(
