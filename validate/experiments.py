@@ -17,10 +17,12 @@ from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import choice, integer
+from ..theory.arguments import choice, integer, shown
 from .laboratory import LARGEST_SEED, PHENOMENA
 
 __all__ = ["checked", "experiments", "run", "settings"]
+
+_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 
 def experiments() -> dict[str, Callable[..., xr.Dataset]]:
@@ -42,6 +44,11 @@ def experiments() -> dict[str, Callable[..., xr.Dataset]]:
 def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
     """Read settings: JSON where it is JSON, a range of whole numbers without its end, else the text itself.
 
+    Raises
+    ------
+    ValueError
+        If there is a range of other numbers, or an empty one.
+
     Examples
     --------
     >>> settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
@@ -54,6 +61,9 @@ def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             ends = re.fullmatch(r"(-?\d{1,6}):(-?\d{1,6})", text, re.ASCII)
             read[name] = list(range(int(ends[1]), int(ends[2]))) if ends else text
+            if re.fullmatch(rf"{_NUMBER}(:{_NUMBER})+", text, re.ASCII) and not (ends and read[name]):
+                rule = "a range of whole numbers that rise, such as 0:10, or a list, such as [0.1,0.2]"
+                raise ValueError(f"`{name}` must be {rule}; got {shown(text)}.") from None
     return read
 
 

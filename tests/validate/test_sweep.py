@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import xarray as xr
 from zarr.storage import LocalStore
 
 from superposition.solvers import rug
-from superposition.validate import cli, files, sweep
+from superposition.validate import atlas, certificates, cli, files, laboratory, sweep
 from superposition.validate.sweep import points
 from superposition.validate.sweep.store import DONE, FAILED, WAITING, prepared
 from superposition.validate.tasks import cluster
@@ -386,12 +387,87 @@ def test_the_command_sweeps_and_goes_on(tmp_path, capsys):
     ]
     words += ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "x.nc")]
     for _ in range(2):
-        assert cli.main(words) == 0
+        assert cli.main(words) == 1
         captured = capsys.readouterr()
         assert "2 of 4 points failed, as point_error says" in captured.err
     ds = files.read_dataset(tmp_path / "x.nc")
     assert float(ds["loss"].sel(p=0.1, ratio=0.5)) == rug.optimum(0.1, 0.5).loss
     assert "chunk" not in captured.err  # all was there
+
+
+def test_the_command_prints_numbers(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    words = ["sweep", "solvers.rug.optimum", "p=[0.1,0.2]", "ratio=[0.5]", "--jobs", "0", "--store"]
+    assert cli.main([*words, str(tmp_path / "a")]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("│ 0.2"))
+    assert [cell.strip() for cell in row.strip("│").split("│")][:5] == [
+        "0.2", "0.5", *(f"{getattr(rug.optimum(0.2, 0.5), name):.6g}" for name in ("a", "b", "loss"))
+    ]  # fmt: skip
+    words = ["sweep", "theory.rug.sigma", "p=0:102", "ratio=1", "--jobs", "0", "--store"]
+    assert cli.main([*words, str(tmp_path / "b")]) == 1  # 0 and 2 to 101 are no probabilities
+    out = capsys.readouterr().out
+    assert "and 2 more points" in out
+    assert "`p` must" in out
+
+
+def test_cells_of_arrays():
+    from superposition.validate.cli.sweep import _cell
+
+    assert _cell(np.array([0.5, np.nan, 2.0])) == "0.5 to 2, 1 nan"
+    assert [_cell(np.array(one)) for one in (3, [2.0, 2.0], np.nan, [])] == ["3", "2", "nan", "none"]
+    assert _cell(np.array(["a", "b", "a", "c", "d"], dtype=object)) == "a, b, c, ..."
+
+
+def test_a_list_is_an_axis_also_for_arguments_that_are_lists(tmp_path, capsys):
+    words = ["sweep", "collisions.fig3", "n_features=8", "runs=2", "lam=0.02"]
+    store = ["--jobs", "0", "--store"]
+    assert cli.main([*words, "n_hidden=[8,16]", *store, str(tmp_path / "a")]) == 0
+    ds = sweep.open(tmp_path / "a")
+    assert ds["n_hidden"].values.tolist() == [8, 16]
+    # The list of one list is that list at all points, and keeps the labels of the experiment.
+    assert cli.main([*words, "n_hidden=[[8,16]]", "scale=[1.0]", *store, str(tmp_path / "b")]) == 0
+    both = sweep.open(tmp_path / "b")
+    assert both["n_hidden"].values.tolist() == [8, 16]
+    assert (both["polysemantic"].sel(scale=1.0) == ds["polysemantic"]).all()
+    given = points.make_plan("relu.trained", {"cases": [[2, 1, 0.1], [3, 2, 0.5]]}, {}, (), None, None)
+    assert given.axes["cases"] == [[[2, 1, 0.1]], [[3, 2, 0.5]]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("theory.rug.sigma p=0.1:0.2 ratio=1", "`p` must be a range of whole numbers that rise, .*'0.1:0.2'"),
+        ("theory.rug.sigma p=3:3 ratio=1", "`p` must be a range of whole numbers that rise, .*'3:3'"),
+        ("theory.rug.sigma p=0:1:.1 ratio=1", "`p` must be a range of whole numbers that rise, .*'0:1:.1'"),
+        ("theory.rug.sigma p=0.1 ratio=1", "`settings` must hold an axis of the grid, a list such as p="),
+        ('validate.files.write_text path=["x"] text=y', "`work` must be .*got 'validate.files.write_text'"),
+        ("validate.training.train n_features=[4] checkpoint=x", "`checkpoint` must be left out.*got 'x'"),
+        ('rug.reference folder=["x"]', "`folder` must be left out.*got \\['x'\\]"),
+    ],
+)
+def test_a_bad_command_is_one_line(words, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "train" in words:
+        words += " n_hidden=2 p=0.1 seed=0"
+    assert cli.main(["sweep", *words.split(), "--store", "s", "--jobs", "0"]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert re.search(said, line)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("work", [files.write_text, atlas.export, certificates.certify, laboratory.schedule])
+def test_functions_that_may_do_more_than_compute_are_refused(work, tmp_path):
+    named = f"{work.__module__}.{work.__name__}".removeprefix("superposition.")
+    for given in (work, named):
+        with pytest.raises(ValueError, match=r"`work` must be .*got .*" + work.__name__):
+            points.function_of(given)
+
+
+def test_functions_that_compute_are_taken():
+    names = ["theory.rug.sigma", "solvers.rug.optimum", "validate.training.train", "validate.rug.run_theory"]
+    for name in names:
+        assert points.function_of(points.function_of(name)).__name__ == name.rpartition(".")[2]
 
 
 # --- Processes that are killed ------------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-from .text import Add, pairs, say, tell
+from .text import Add, pairs, print_table, say, shown, tell
+
+_ROWS = 100  # points that are printed
 
 
 def add(add_command: Add) -> None:
@@ -16,7 +19,10 @@ def add(add_command: Add) -> None:
         "      --store runs/basins.zarr --keep fraction low high",
         _sweep,
     ).add_argument
-    settings = "arguments, as JSON or text; a list, or a range such as 0:10, is an axis of the grid"
+    settings = (
+        "arguments, as JSON or text; a list, or a range such as 0:10, is an axis of the grid, and [[1,2]] is "
+        "the list [1,2] at all points"
+    )
     option("name", help="an experiment, such as collisions.fig3, or a function, such as solvers.rug.optimum")
     option("settings", nargs="*", metavar="NAME=VALUE", help=settings)
     option("--store", metavar="FOLDER", required=True, help="Zarr store: a folder, or a URL of fsspec")
@@ -32,12 +38,20 @@ def add(add_command: Add) -> None:
     option("--retry", action="store_true", help="try again what failed")
 
 
-def _sweep(options: argparse.Namespace) -> None:
+def _sweep(options: argparse.Namespace) -> bool:
     from .. import experiments, files, sweep
 
     given = experiments.settings(pairs("settings", options.settings))
-    grid = {name: value for name, value in given.items() if isinstance(value, list)}
-    settings = {name: value for name, value in given.items() if name not in grid}
+    # A list of one list is that list, the same at all points.
+    settings = {
+        name: value[0] if isinstance(value, list) else value
+        for name, value in given.items()
+        if not isinstance(value, list) or (len(value) == 1 and isinstance(value[0], list))
+    }
+    grid = {name: value for name, value in given.items() if name not in settings}
+    if not grid:
+        rule = "hold an axis of the grid, a list such as p=[0.1,0.2] or a range such as rng=0:10"
+        raise ValueError(f"`settings` must {rule}; got {' '.join(options.settings) or 'nothing'}.")
     if options.out is not None and Path(options.out).resolve().is_relative_to(Path(options.store).resolve()):
         raise ValueError(f"`out` must be a file outside of `store`; got {options.out!r}.")
     out = None if options.out is None else files.output_file(options.out, "out", make_folder=True)
@@ -46,10 +60,49 @@ def _sweep(options: argparse.Namespace) -> None:
     names = ("keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
     others = {name: getattr(options, name) for name in names}
     ds = sweep.run(options.name, grid, store=options.store, settings=settings, tell=tell, **others)
-    say(ds)
+    _print(ds, options.name)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
-    if failed:
-        tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")
     if out is not None:
         files.write_dataset(out, ds.load())
         say(f"written to {out}")
+    if failed:
+        tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")
+    return failed > 0
+
+
+def _print(ds: Any, name: str) -> None:
+    """Print a row for each point: its place in the grid, and its numbers; of arrays the range of theirs."""
+    import numpy as np
+
+    axes = [str(dim) for dim in ds["point_state"].dims]
+    names = [str(one) for one in ds.data_vars if one not in ("point_state", "point_error")]
+    failed = bool((ds["point_state"] == 2).any())
+    columns = [*axes, *(_heading(ds[one], len(axes)) for one in names), *["point_error"] * failed]
+    rows = []
+    for k in range(min(ds["point_state"].size, _ROWS)):
+        point = ds.isel(dict(zip(axes, np.unravel_index(k, ds["point_state"].shape), strict=True)))
+        done = int(point["point_state"]) == 1
+        cells = [_cell(point[one].values) for one in axes]
+        cells += [_cell(point[one].values) if done else "" for one in names]
+        rows.append([*cells, *[str(point["point_error"].values)] * failed])
+    print_table(f"{name}: {ds['point_state'].size} points", columns, rows)
+    if ds["point_state"].size > _ROWS:
+        say(f"and {ds['point_state'].size - _ROWS} more points; --out FILE writes all of them")
+
+
+def _heading(variable: Any, axes: int) -> str:
+    shape = variable.shape[axes:]
+    return f"{variable.name} ({' x '.join(map(str, shape))})" if shape else str(variable.name)
+
+
+def _cell(values: Any) -> str:
+    """Return a number or text; of several the least and the largest, or what differs among them."""
+    if values.dtype.kind not in "fiu":
+        distinct = list(dict.fromkeys(map(str, values.flat)))
+        return ", ".join(distinct[:3]) + (", ..." if len(distinct) > 3 else "")
+    numbers = values[values == values]
+    absent = values.size - numbers.size
+    if not numbers.size:
+        return "nan" if absent else "none"
+    low, high = (shown(float(one)) for one in (numbers.min(), numbers.max()))
+    return (low if low == high else f"{low} to {high}") + (f", {absent} nan" if absent else "")

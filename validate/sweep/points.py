@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ SECONDS = 1.0
 # Chunks of a sweep are at most about so many, if nothing else is said.
 CHUNKS = 1000
 _LARGEST = 10**8
+_PACKAGES = ("theory", "solvers", "validate")
+# Functions of `validate` that compute and return a result, besides the experiments.
+_COMPUTING = ("superposition.validate.training:train", "superposition.validate.collisions:train_l1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,23 +77,73 @@ def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
     if callable(work):
         named = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
         try:
-            if find(named) is work and work.__module__ != "__main__":
-                return work
+            importable = find(named) is work and work.__module__ != "__main__"
         except (ImportError, AttributeError):
-            pass
-        raise ValueError(f"`work` must be a function that can be imported; got {named}.")
+            importable = False
+        if not importable:
+            raise ValueError(f"`work` must be a function that can be imported; got {named}.")
+        return _computing(work, named)
     room, _, name = str(work).rpartition(".")
-    if room.count(".") == 1 and room.partition(".")[0] in ("theory", "solvers", "validate"):
+    if room.count(".") == 1 and room.partition(".")[0] in _PACKAGES:
         try:
             module = importlib.import_module(f"superposition.{room}")
             if name in module.__all__ and inspect.isfunction(getattr(module, name)):
-                return find(f"superposition.{room}:{name}")
+                return _computing(find(f"superposition.{room}:{name}"), str(work))
         except ModuleNotFoundError:
             pass
     elif work in (known := experiments()):
         return known[work]
     rule = "an experiment, such as collisions.fig3, or a public function, such as solvers.rug.optimum"
     raise ValueError(f"`work` must be {rule}; got {shown(work)}.")
+
+
+def _ours(function: Callable[..., Any]) -> str:
+    """Return the package of a function, one of ours, or nothing."""
+    top, _, rest = function.__module__.partition(".")
+    package = rest.partition(".")[0]
+    return package if top == "superposition" and package in _PACKAGES else ""
+
+
+def _computing(function: Callable[..., Any], named: str) -> Callable[..., Any]:
+    """Return a function unless it is one of `validate` that may do something else than compute a result."""
+    if _ours(function) != "validate":
+        return function
+    known = {*experiments().values(), *(find(one) for one in _COMPUTING)}
+    if function in known:
+        return function
+    also = ", ".join(one.removeprefix("superposition.").replace(":", ".") for one in _COMPUTING)
+    rule = f"an experiment, a public function of theory or solvers, or one of {also}"
+    raise ValueError(f"`work` must be {rule}; got {shown(named)}, which may do more than compute.")
+
+
+def _files(function: Callable[..., Any]) -> set[str]:
+    """Return which arguments of a function of ours name files."""
+    parameters = inspect.signature(function).parameters.items()
+    return {name for name, one in parameters if _ours(function) and "Path" in str(one.annotation)}
+
+
+def _depth(annotation: Any) -> int:
+    """Return how many lists are around the numbers of an argument that takes lists alone."""
+    origin = get_origin(annotation)
+    if not (isinstance(origin, type) and issubclass(origin, Sequence)):
+        return 0
+    return 1 + max(map(_depth, get_args(annotation)), default=0)
+
+
+def _listed(value: Any, depth: int) -> Any:
+    """Return a value within as many lists as an argument wants.
+
+    Examples
+    --------
+    >>> _listed(32, 1), _listed([32], 1), _listed([2, 1, 0.1], 2)
+    ([32], [32], [[2, 1, 0.1]])
+    """
+    have, inner = 0, value
+    while isinstance(inner, list):
+        have, inner = have + 1, inner[0] if inner else None
+    for _ in range(depth - have):
+        value = [value]
+    return value
 
 
 def find(work: str) -> Callable[..., Any]:
@@ -121,7 +174,15 @@ def make_plan(
     if twice := sorted(set(axes).intersection(fixed)):
         raise ValueError(f"`{twice[0]}` must be in the grid or in the settings; got both.")
     checked(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
-    random = inspect.signature(function).parameters.get("rng")
+    parameters = inspect.signature(function).parameters
+    for name in _files(function).intersection(axes | fixed):
+        rule = "left out: it names a file, and all points would have the same"
+        raise ValueError(f"`{name}` must be {rule}; got {shown((axes | fixed)[name])}.")
+    if together is None:
+        depths = {name: _depth(one.annotation) for name, one in parameters.items()}
+        axes = {name: [_listed(one, depths[name]) for one in values] for name, values in axes.items()}
+        fixed = {name: None if one is None else _listed(one, depths[name]) for name, one in fixed.items()}
+    random = parameters.get("rng")
     if random is not None and random.default is None and not {"rng"} & {*axes, *fixed}:
         raise ValueError("`rng` must be given, as a seed or a list of them; got nothing.")
     for name, values in axes.items():
