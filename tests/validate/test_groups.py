@@ -57,11 +57,33 @@ def test_the_line_of_the_smaller_sizes_is_held_against_the_largest():
     """Through 1/32 and 1/64, c/n^2 leaves c (1/128 - 1/32)(1/128 - 1/64) at 128, of both seeds alike."""
     sizes = np.array([128.0, 32, 64])
     line = 2.0 + np.array([[3.0, 3.0]]) / sizes[:, None]
-    assert off_line(unequal_dataset(line, sizes))[0] == pytest.approx((0, 0), abs=1e-14)
+    assert off_line(unequal_dataset(line, sizes))[0].value == pytest.approx(0, abs=1e-14)
     found = off_line(unequal_dataset(line + 64.0 / sizes[:, None] ** 2, sizes))[0]
     steps = (1 / 128 - 1 / 32) * (1 / 128 - 1 / 64)
     at = 2 + 3 / 128 + 64 / 128**2 - 64 * steps
-    assert found == pytest.approx((64 * steps / at, 0), rel=1e-9, abs=1e-14)
+    assert [found.value, found.low, found.high] == pytest.approx([64 * steps / at] * 3, rel=1e-9, abs=1e-13)
+
+
+def test_no_limit_is_read_off_a_line_that_a_third_size_refutes():
+    """A line and a code at its limit, and 1 % more of the loss at the largest size alone."""
+    sizes = np.array([32.0, 64, 128])
+    scatter = 1e-3 * np.array([[-1.0, 0.2, 1.0, 0.1], [0.3, -1, 0, 1], [1, 0.1, -0.4, -1]])
+    bent = np.array([0.0, 0.0, 0.02])[:, None]
+    for off, found in ((0 * bent, "agrees"), (bent, "no limit")):
+        ds = unequal_dataset(1.0 + scatter + 3 / sizes[:, None] + off, sizes)
+        code = (ds["trained"].isel(n_features=0, seed=0, steps=0, drop=True) * 0 + 1).expand_dims("pairs")
+        assert against_code(ds, code.to_dataset(name="predicted"))[0][1] == found
+
+
+def test_a_code_without_loss_is_compared_by_differences():
+    sizes = np.array([32.0, 64])
+    scatter = 0.01 * np.array([[-1.0, 0.2, 1.0, 0.1]])
+    for limit, found in ((0.0, "agrees"), (0.1, "above")):
+        ds = unequal_dataset(limit + scatter + 3 / sizes[:, None], sizes)
+        code = (ds["trained"].isel(n_features=0, seed=0, steps=0, drop=True) * 0).expand_dims("pairs")
+        over, verdict = against_code(ds, code.to_dataset(name="predicted"))[0]
+        assert verdict == found
+        assert over.value == pytest.approx(limit + scatter.mean())
 
 
 def unequal_dataset(values, sizes):
@@ -73,17 +95,17 @@ def unequal_dataset(values, sizes):
 
 @pytest.mark.parametrize(
     ("values", "scale", "found"),
-    [(1.0, 1.0, "holds"), (1.1, 1.0, "above"), (0.9, 1.0, "below"), (1.0, 1.1, "below")],
+    [(1.0, 1.0, "agrees"), (1.1, 1.0, "above"), (0.9, 1.0, "below"), (1.0, 1.1, "below")],
 )
 def test_three_standard_errors_decide_and_a_wrong_code_is_noticed(values, scale, found):
     sizes = np.array([32.0, 64])
     scatter = 0.01 * np.array([[-1.0, 0.2, 1.0, 0.1]])
     ds = unequal_dataset(values + scatter + 3 / sizes[:, None], sizes)
     code = ds["trained"].isel(n_features=0, seed=0, steps=0, drop=True) * 0 + scale
-    mean, error, verdict = against_code(ds, code.expand_dims("pairs").to_dataset(name="predicted"))[0]
+    over, verdict = against_code(ds, code.expand_dims("pairs").to_dataset(name="predicted"))[0]
     assert verdict == found
-    assert error == pytest.approx(scatter.std(ddof=1) / 2 / scale)
-    assert mean == pytest.approx((values + scatter.mean()) / scale)
+    assert over.high - over.value == pytest.approx(3 * scatter.std(ddof=1) / 2 / scale)
+    assert over.value == pytest.approx((values + scatter.mean()) / scale)
 
 
 def test_samples_have_the_covariance_of_their_law():

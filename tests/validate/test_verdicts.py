@@ -18,6 +18,7 @@ ROWS = {
     "liu2025": ["U3", "U4", "U5"],
     "scherlis2022": ["U1", "U2"],
     "prieto2026": ["P1", "P2", "P3"],
+    "superposition": ["P4", "P5"],
     "mais2026": ["O4", "O40", "O42", "O44", "O47", "O49", "O50", "O51"],
 }
 
@@ -71,6 +72,8 @@ EXPECTED = {
     "E4": "wrong as printed, corrected",  # the importance is missing
     "E6": "holds",
     "P2": "question, answered",  # exclusive pairs oppose, synchronous ones share and oppose another pair
+    "P4": "unsettled: too few runs",  # four seeds; 7 of 16 cases agree, and one line is refuted
+    "P5": "fails",  # in 13 of 16 cases
     "O4": "question, answered",  # it jumps; the rest of the problem is not asked here
     "O40": "holds",  # a theorem as features are rare
     "O42": "question, answered",  # boxes, and a theorem

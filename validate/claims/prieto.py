@@ -1,8 +1,9 @@
-"""Prieto et al. (2026), P1-P3: words that are correlated, and interference that helps.
+"""Prieto et al. (2026), P1-P3: words that are correlated, and interference that helps; P4, P5: predictions.
 
 The source trains on words of real text and on small synthetic tables, of which one is words around a circle.
 Here the best model of that table is found by the exact loss, and models are trained with the published code's
-settings. Where interference helps and where the ReLU filters it is decided for pairs of features.
+settings. Where interference helps and where the ReLU filters it is decided for pairs of features. What was
+predicted of trained pairs before they were trained has rows of its own, whatever became of it.
 """
 
 from functools import partial
@@ -15,6 +16,7 @@ from ...theory.features import Features, exclusive, synchronous
 from ..experiment import span
 from ..statistics import Family, mean
 from ..training import DROPPED
+from ..unequal.correlated import AT_CODE, TINY, WITHIN, against_code, off_line, reached, shared
 from ..unequal.tables import around, constructive
 from .ledger import (
     Evidence,
@@ -31,7 +33,7 @@ from .ledger import (
     shown,
 )
 
-SOURCE = "prieto2026"
+SOURCE, OURS = "prieto2026", "superposition"
 
 
 @claim("P1", SOURCE, "abstract", needs=["unequal.tables"])
@@ -190,4 +192,95 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
         ),
         keeps("trained: spread / M_ii", own, "<=", before(0.1)),
         keeps("trained: largest rise / M_ii", climbs, "<", derived(0)),
+    )
+
+
+_PLACES = ("", "_half", "_often", "_dense")
+
+
+def _case(ds: xr.Dataset, i: int) -> str:
+    at = ds.isel(case=i)
+    of = f"{at['kind'].values} pairs of strength {float(at['strength']):g}"
+    return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"
+
+
+@claim(
+    "P4",
+    OURS,
+    "before training",
+    needs=[f"unequal.{runs}{place}" for place in _PLACES for runs in ("groups", "blocks")],
+)
+def p4(quick: bool, *found: xr.Dataset) -> Evidence:
+    """trained losses of exclusive and of synchronous pairs, extrapolated to many features by a line in 1/n,
+    are those of the best code of blocks of one or two pairs; a third size lies on that line
+    """
+    misses, agree, seeds, bent = [], 0, [], 0.0
+    for trained, solved in map(shared, found[::2], found[1::2]):
+        seeds.append(trained.sizes["seed"])
+        if trained.sizes["n_features"] > 2:
+            bent = max(max(one.low, -one.high) for one in off_line(trained))
+        for i, (over, said) in enumerate(against_code(trained, solved)):
+            agree += said == "agrees"
+            if said in ("below", "above"):
+                exact = float(solved["predicted"].isel(case=i).min()) <= TINY
+                misses.append(f"{_case(trained, i)} are {said}" + ("" if exact else f" ({over:.3f} of it)"))
+    cases = sum(ds.sizes["case"] for ds in found[::2])
+    return evidence(
+        f"Sizes, steps, seeds and criterion were fixed before training: {cases} cases at four places, "
+        f"{min(seeds)} seeds each; equal means within {WITHIN} standard errors over the seeds. At the place "
+        "with a third size no limit is read off, as losses are not on the line there. Trained losses above a "
+        "code do not refute it, as matrices with its loss exist. The documentation (correlations) has the "
+        "numbers.",
+        runs("seeds of each case", min(seeds), origin=found),
+        says(
+            f"the limits agree in {agree} of {cases} cases; {'; '.join(misses)}",
+            experiment("printed", "cases that agree", agree, ">=", before(cases), origin=found),
+            experiment(
+                "printed",
+                "largest distance of the line from an interval at the third size",
+                bent,
+                "<=",
+                before(0),
+                origin=found,
+            ),
+        ),
+    )
+
+
+@claim(
+    "P5",
+    OURS,
+    "before training",
+    needs=["unequal.reached_16", "unequal.reached_32", "unequal.blocks_often", "unequal.blocks_dense"],
+)
+def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evidence:
+    """where many features are on, some of eight trained models of 16 and of 32 features end at the best code
+    of blocks of one or two pairs, in each case, and none ends below it
+    """
+    codes = xr.concat([ds[["predicted"]].min("pairs") for ds in (often, dense)], "case")
+    counts, ends, none, origin = [], [], [], (small, large)
+    for ds in origin:
+        trained, code = shared(ds, codes)
+        for i, (count, best, _) in enumerate(reached(trained, code["predicted"])):
+            counts.append(count)
+            ends.append(best)
+            if not count:
+                none.append(f"{_case(trained, i)} with {int(ds['n_features'][0])} features")
+    seeds = min(ds.sizes["seed"] for ds in origin)
+    return evidence(
+        f"Predicted before the models were trained: {len(counts)} cases, {seeds} seeds each. The matrices of "
+        "these codes have their loss at any size, so small models can reach it. At the code means a loss "
+        f"within {AT_CODE:.1%} of the code's, two or three times the error of sampling. The documentation "
+        "(correlations) has the numbers.",
+        runs("seeds of each case", seeds, origin=origin),
+        experiment(
+            "printed", "least loss of a model / code", min(ends), ">=", before(1 - AT_CODE), origin=origin
+        ),
+        says(
+            f"some are at the code in {len(counts) - len(none)} of {len(counts)} cases, and none below it in "
+            f"any; none is at it of {'; of '.join(none)}",
+            experiment(
+                "printed", "least count of models at the code", min(counts), ">=", before(1), origin=origin
+            ),
+        ),
     )

@@ -43,6 +43,11 @@ _SOURCES = {
         "Prieto et al. (2026)",
         "M = W W' of a tied model with a ReLU, S the covariance of the words; a word is on or off.",
     ),
+    "superposition": (
+        "Predictions of this project, made before its runs",
+        "Pairs are exclusive (never on together) or synchronous (on together or not at all); "
+        "p is the probability that a feature is on, and the ratio that of neurons to features.",
+    ),
     "mais2026": (
         "Open problems of mathematics for AI safety (lionellevine/MAIS, 2026)",
         "n features, on with probability p and then uniform on [0, 1], m neurons; a loss is summed over "
