@@ -30,6 +30,7 @@ DATA = (
     "validate/page/*.css",
     "validate/page/*.js",
     "validate/reference/atlas.*",
+    "validate/reference/*.json",
     "validate/reference/certificates/*.json",
 )
 EXTRA = "pip install -e '.[torch]'"

@@ -4,8 +4,11 @@ import fnmatch
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import xarray as xr
 
 from ..theory.arguments import choice, flag, number
 from . import experiments
@@ -20,13 +23,15 @@ from .files import (
     remove,
     write_dataset,
 )
+from .index import commit, libraries, told
 from .planned import JOBS, TRAINED, Job
-from .stored import REFERENCE
+from .stamps import stamp
+from .stored import read_index
 from .training import grid, measure
 from .training.engine import PRECISIONS, choose_device, load_torch
 from .training.speed import flops
 
-__all__ = ["cost", "make", "measured_rate", "select"]
+__all__ = ["cost", "make", "measured_rate", "select", "stored_rate"]
 
 CHECKPOINT = ".checkpoint.npz"
 
@@ -60,10 +65,7 @@ def cost(job: Job, rate: float) -> float:
     """
     given = job.settings
     if job.experiment != TRAINED:
-        try:
-            return float(read_dataset(REFERENCE / f"{job.name}.nc").attrs["wall_seconds"])
-        except (KeyError, ValueError):
-            return job.seconds
+        return float(read_index().get(job.name, {}).get("seconds", job.seconds))
     n = given["n_features"]
     steps = given["steps"]
     if given.get("schedule", "both") == "both":
@@ -73,6 +75,19 @@ def cost(job: Job, rate: float) -> float:
     steps += 2 * 0.4 * (given["evaluation_samples"] or 0) / 1024
     hidden, _, _ = grid(n, given["p"], given["ratio"], given["seeds"])
     return float(sum(flops(n, int(m)) for m in hidden) * steps / number("rate", rate, 0, brackets="()"))
+
+
+def stored_rate() -> float:
+    """Return operations a second in the training of stored runs, each on a core or two of a CPU.
+
+    Examples
+    --------
+    >>> 1e9 < stored_rate() < 1e12
+    True
+    """
+    index = read_index()
+    made = [job for job in JOBS if job.experiment == TRAINED and job.name in index]
+    return sum(cost(job, 1.0) for job in made) / sum(float(index[job.name]["seconds"]) for job in made)
 
 
 def measured_rate(device: str = "auto", precision: str = "float32", captured: bool = False) -> float:
@@ -128,22 +143,39 @@ def make(
     }
     if rate is not None:
         number("rate", rate, 0, brackets="()")
+    if changed:  # a trial is one run
+        chosen = [replace(job, parts=(), along=()) for job in chosen]
     folder, written = output_folder(out), []
     claim(folder)
     plans = [(job, *_planned(job, folder, changed or {}, asked)) for job in chosen]
-    for job, path, given, told in plans:
+    for job, path, given, said in plans:
         if path.exists():
             tell(f"{job.name}: there already")
             continue
         if not changed:  # what a trial costs is not worth finding out
-            rate = measured_rate(**asked) if rate is None and job.experiment == TRAINED else rate
+            if rate is None and job.experiment == TRAINED:
+                tell("measuring how fast this machine trains")
+                rate = measured_rate(**asked)
             tell(f"{job.name}: {cost(job, rate or 1.0) / 3600:.3g} hours to expect")
+        # Both before the run: what is edited meanwhile is not what made the file.
+        facts = {"commit": commit(), "code": stamp(job.experiment), "libraries": json.dumps(libraries())}
         with recorded(folder):
-            ds = experiments.run(job.experiment, given)
-            write_dataset(path, ds.assign_attrs(job=job.name, settings=told))
+            ds = _joined(job, job.parts, job.along, given)
+            write_dataset(path, ds.assign_attrs(job=job.name, settings=said, **facts))
         remove(folder, [path.with_suffix(CHECKPOINT)])
         written.append(path)
     return written
+
+
+def _joined(job: Job, parts: Sequence[Any], along: Sequence[str], given: dict[str, Any]) -> xr.Dataset:
+    """Run the parts of a job, or all of it if it has none, and put them side by side."""
+    if not along:
+        return experiments.run(job.experiment, given | (dict(parts) if isinstance(parts, Mapping) else {}))
+    made = [_joined(job, one, along[1:], given) for one in parts]
+    how: dict[str, Any] = {"data_vars": "minimal", "coords": "different", "compat": "equals"}
+    ds = xr.concat(made, along[0], combine_attrs="drop_conflicts", **how)
+    seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
+    return ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds)
 
 
 def _planned(
@@ -157,13 +189,13 @@ def _planned(
     given = {**job.settings, **changed}
     if "precision" in known and asked["precision"] != "float32":
         given["precision"] = asked["precision"]
-    told = json.dumps(given, sort_keys=True)
+    said = told(job, given)
     if path.exists():
         found = read_dataset(path).attrs
-        if (found.get("experiment"), found.get("settings")) != (job.experiment, told):
+        if (found.get("experiment"), found.get("settings")) != (job.experiment, said):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
             raise ValueError(f"`out` must be {rule}; got {named(folder)}.")
     how = {**asked, "checkpoint": str(path.with_suffix(CHECKPOINT))}
     given = {**{key: value for key, value in how.items() if key in known}, **given}
     another_file(path, given)
-    return path, given, told
+    return path, given, said

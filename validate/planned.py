@@ -1,16 +1,40 @@
 """Reference data: which runs there are, with their settings.
 
-A job is one experiment with settings and the name of its file. A new phenomenon adds an entry to `JOBS` and
-nothing else; files that the report is to read are moved to ``validate/reference`` and named in its README.
+A job is one experiment with settings and the name of its file. A new phenomenon adds an entry to `JOBS`, and
+one to `_parts`; files that the report is to read join ``validate/reference`` by ``superposition reference
+--store``.
 """
 
+import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["JOBS", "TRAINED", "Job", "planned"]
+__all__ = ["JOBS", "TRAINED", "Job", "Part", "planned"]
 
 TRAINED = "training.grid"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a job is made anew to see that the code of today makes the stored numbers; seconds, if it can.
+
+    Parameters
+    ----------
+    settings : mapping from str to object, optional
+        In place of those of the job.
+    only : sequence of str, optional
+        Variables that are compared; all, if none are named.
+    tolerance : float, optional
+        Largest difference allowed, in units of the largest value of the variable.
+    reason : str, optional
+        Why there is a tolerance.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    only: Sequence[str] = ()
+    tolerance: float = 0.0
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -28,6 +52,12 @@ class Job:
     seconds : float, optional
         Of a core of a CPU, where the job does not train a grid and no file in ``validate/reference`` tells
         how long it took.
+    parts : sequence of mapping, or of sequences of them, optional
+        Settings in place of those of the job, of runs that are made apart and put side by side.
+    along : sequence of str, optional
+        Dimensions along which they are: that of the outer sequence first.
+    part : Part, optional
+        What is made anew for ``superposition reference --confirm``; everything, if none is given.
     """
 
     name: str
@@ -35,6 +65,9 @@ class Job:
     experiment: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = float("nan")
+    parts: Sequence[Any] = ()
+    along: Sequence[str] = ()
+    part: Part = field(default_factory=Part)
 
 
 # Of `superposition train`, but for what differs from size to size.
@@ -90,7 +123,15 @@ def _jobs() -> Iterator[Job]:
     for p in PANELS:
         what = "Fig. 2 of Cowsik et al. at its largest size"
         yield _trained(f"rug_n8192_fig2_p{p:g}", what, 8192, [p], RATIOS, [0], **LARGE)
-    yield Job("collisions_printed", "Fig. 3 of Lecomte et al. as printed", "collisions.printed")
+    widths = [256, 512, 1024, 2048]  # of the source's, 4096 would take as long as these together
+    apart = [{"n_hidden": [m]} for m in widths]
+    printed = Job(
+        "collisions_printed",
+        "Fig. 3 of Lecomte et al. as printed",
+        "collisions.printed",
+        {"n_hidden": widths},
+    )
+    yield replace(printed, parts=apart, along=["n_hidden"])
     flow = {"n_features": 256, "n_hidden": [256, 512, 1024, 2048, 4096], "runs": 64}
     yield Job("collisions_fig3", "Fig. 3 of Lecomte et al. by the flow", "collisions.fig3", flow)
     # Seeds that nothing has used: the runs of L18 and L31 had been raised after a look.
@@ -117,8 +158,10 @@ def _jobs() -> Iterator[Job]:
 
 def _unequal() -> Iterator[Job]:
     law = "the width law"
-    yield Job("unequal_width", law, "unequal.width")
-    yield Job("unequal_descended", f"{law}, exact descents", "unequal.descended", {"alpha": [0, 1]})
+    alphas: list[Any] = [{"alpha": [one]} for one in (0, 1, 2)]
+    yield Job("unequal_width", law, "unequal.width", parts=alphas, along=["alpha"])
+    descended = Job("unequal_descended", f"{law}, exact descents", "unequal.descended", {"alpha": [0, 1]})
+    yield replace(descended, parts=alphas[:2], along=["alpha"])
     yield Job("unequal_bracket", f"{law} as a map", "unequal.bracket")
     yield Job("unequal_codes", "what the neurons are spent on", "unequal.codes")
     many = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8, "tied": [0], "steps": [4000]}
@@ -132,12 +175,12 @@ def _unequal() -> Iterator[Job]:
     yield Job("unequal_fresh", f"{law}, seeds that were not seen when U2 was worded", "unequal.width", fresh)
     long = {"n_features": 1000, "steps": [20_000], "batch": 2048, "seeds": [1]}
     public = decay | {"alpha": [0.5, 1, 1.5], "weight_decay": [-1], "n_hidden": [10, 32, 100]} | long
-    yield Job("unequal_public", "Liu et al. from aligned weights", "unequal.width", public, 7200.0)
+    apart: dict[str, Any] = {"parts": [{"alpha": [one]} for one in (0.5, 1, 1.5)], "along": ["alpha"]}
+    yield Job("unequal_public", "Liu et al. from aligned weights", "unequal.width", public, 7200.0, **apart)
     # Seed 1 was seen, at six of these places, when it was frozen what is asked of them.
     published = public | {"recipe": "source", "seeds": [2]}
-    yield Job(
-        "unequal_published", "Liu et al. as published, three widths", "unequal.width", published, 7200.0
-    )
+    what = "Liu et al. as published, three widths"
+    yield Job("unequal_published", what, "unequal.width", published, 7200.0, **apart)
     wide: dict[str, Any] = {"alpha": [1], "n_hidden": [320]}
     unbiased: dict[str, Any] = {"alpha": [1], "n_hidden": [32, 100], "recipe": "unbiased"}
     yield Job("unequal_wide", "and a wider model", "unequal.width", published | wide, 3600.0)
@@ -152,9 +195,9 @@ def _unequal() -> Iterator[Job]:
     pairs = {"cases": cases, "sizes": [32, 64, 128]}
     # Seeds 0 to 3 were seen before: with 6000 steps and smaller rates synchronous pairs had not arrived.
     trained = pairs | {"seeds": [4, 5, 6, 7], "steps": [20_000], "samples": 2**17}
-    yield Job("unequal_groups", "pairs that depend on each other", "unequal.groups", trained)
+    yield _by_case("unequal_groups", "pairs that depend on each other", "unequal.groups", trained)
     solved = pairs | {"seeds": [0], "pairs": [1, 2], "starts": 1}
-    yield Job("unequal_blocks", "their best codes", "unequal.blocks", solved)
+    yield _by_case("unequal_blocks", "their best codes", "unequal.blocks", solved)
     # Seeds 4 to 7 at the first two places; fresh ones at the third, which was chosen after these were seen.
     places = (
         ("half", 0.1, 0.5, [32, 64], [4, 5, 6, 7]),
@@ -164,10 +207,11 @@ def _unequal() -> Iterator[Job]:
     for name, p, ratio, sizes, seeds in places:
         place = {"cases": [[kind, by, p, ratio] for kind, by, *_ in cases], "sizes": sizes}
         what = f"pairs at p = {p:g}, ratio {ratio:g}"
-        yield Job(
-            f"unequal_groups_{name}", what, "unequal.groups", trained | place | {"seeds": seeds}, 2000.0
-        )
-        yield Job(f"unequal_blocks_{name}", f"{what}: codes", "unequal.blocks", solved | place, 900.0)
+        runs = trained | place | {"seeds": seeds}
+        groups = _by_case(f"unequal_groups_{name}", what, "unequal.groups", runs)
+        blocks = _by_case(f"unequal_blocks_{name}", f"{what}: codes", "unequal.blocks", solved | place)
+        for job in (groups, blocks):  # the last were made in one run each
+            yield replace(job, parts=(), along=()) if name == "dense" else job
     longer = {"cases": [["synchronous", 0.5, 0.4, 0.125]], "sizes": [64, 128], "seeds": [8, 9, 10, 11]}
     long_runs = trained | longer | {"steps": [60_000]}
     yield Job("unequal_groups_long", "one case of pairs, three times as long", "unequal.groups", long_runs)
@@ -182,7 +226,69 @@ def _unequal() -> Iterator[Job]:
     yield Job("unequal_tables", "words around a circle", "unequal.tables", words)
 
 
-JOBS = tuple(_jobs())
+def _by_case(name: str, what: str, experiment: str, settings: Mapping[str, Any]) -> Job:
+    """Return a job whose cases are made apart; the best codes of whole pairs need no random starts."""
+    parts: list[dict[str, Any]] = [{"cases": [case]} for case in settings["cases"]]
+    if "starts" in settings:
+        parts = [one | {"starts": int(one["cases"][0][1] < 1)} for one in parts]
+    return Job(name, what, experiment, settings, parts=parts, along=["case"])
+
+
+EXACT = "exact losses are computed to 1e-6, by code that has changed"
+SUMS = "sums are taken in another order"
+
+# By patterns of names, the first that fits. Models of one run do not depend on each other.
+_AT = {"p": [0.1], "ratio": [0.12]}
+_FIRST = Part({"alpha": [0], "n_hidden": [1, 3], "steps": [2000], "seeds": [0]}, (), 1e-6, EXACT)
+_PAIR: dict[str, Any] = {"cases": [["exclusive", 0.5, 0.1, 0.25]], "sizes": [32], "seeds": [4, 5]}
+_CODES = ("constructed", "predicted", "priority", "built", "dropped")
+_WHOLE = Part(tolerance=1e-6, reason=SUMS)
+_PARTS = {
+    "rug_n128": Part({**_AT, "seeds": [0]}),
+    "rug_n256": Part({**_AT, "seeds": [0], "schedule": "paper"}),
+    "rug_n512": Part({**_AT, "seeds": [0], "schedule": "paper"}),
+    "codes_n64": Part({**_AT, "seeds": [0]}),
+    "codes_n64_fresh": Part({**_AT, "seeds": [3]}),
+    "codes_n128_fresh": Part({**_AT, "seeds": [3]}),
+    # The first 200 steps of one model: what is done after these is that of the smaller ones.
+    "codes_n512_new*": Part({"seeds": [6], "most_steps": 200, "evaluation_samples": 2}, ["history"]),
+    "codes_n*": Part({"seeds": [3], "most_steps": 200, "evaluation_samples": 2}, ["history"]),
+    "codes_fig3_n512": Part({"ratio": [0.2], "most_steps": 200, "evaluation_samples": 2}, ["history"]),
+    "codes_long": Part({"seeds": [0], "most_steps": 200, "evaluation_samples": 2}, ["history"]),
+    "codes_polished": Part({"p": [0.4], "ratio": [0.25]}, (), 1e-6, EXACT),
+    "codes_known": _WHOLE,
+    "codes_envelope": _WHOLE,
+    "collisions_printed": Part(
+        {"n_hidden": [256], "seeds": [0, 1], "steps": [1500]}, ["polysemantic", "dead", "loss"], 1e-4, SUMS
+    ),
+    "collisions_fig3": Part(
+        {"n_hidden": [256], "runs": 2}, ["polysemantic", "stayed", "stayed_pairs", "dead"]
+    ),
+    "noise_*": Part(
+        {"excess_kurtosis": [-2.0], "averaged_runs": 0},
+        ["lone", "by_normal", "by_kurtosis", "by_rate"],
+        1e-12,
+        SUMS,
+    ),
+    "relu_phases": Part({"transitions": 2}, ["loss", "phase", "share"], 1e-6, SUMS),
+    "relu_trained": Part({"cases": [[2, 1, 0.1]], "optimisers": ["adam"]}, (), 1e-12, SUMS),
+    "decoders_trained": Part({"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"]),
+    "unequal_bracket": Part(
+        {"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS
+    ),
+    "unequal_codes": Part({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS),
+    "unequal_width": _FIRST,
+    "unequal_blocks*": Part({"pairs": [1]}, _CODES, 1e-6, "codes of one loss are many"),
+    "unequal_groups": Part(_PAIR, (), 1e-12, SUMS),
+}
+
+
+def _with_part(job: Job) -> Job:
+    fits = (part for pattern, part in _PARTS.items() if fnmatch.fnmatchcase(job.name, pattern))
+    return replace(job, part=next(fits, Part()))
+
+
+JOBS = tuple(map(_with_part, _jobs()))
 
 
 def planned(name: str) -> Job:

@@ -1,30 +1,93 @@
 """Results that came with the package, because they take longer than a reader waits."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
-from .files import read_dataset
+from .files import digest, named, read_dataset
+from .planned import JOBS
 
-__all__ = ["REFERENCE", "read_reference", "stored_facts"]
+__all__ = ["INDEX", "REFERENCE", "read_index", "read_jobs", "read_reference", "stored_facts"]
 
 REFERENCE = Path(__file__).parent / "reference"
+INDEX = "index.json"  # in that folder: how each of its files was made, see `index`
+
+
+def read_index() -> dict[str, dict[str, Any]]:
+    """Return what ``validate/reference/index.json`` says of each stored file, by the name of its job.
+
+    Raises
+    ------
+    ValueError
+        If it is missing or damaged.
+    """
+    path = REFERENCE / INDEX
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["files"]
+        if not all(isinstance(entry["sha256"], str) for entry in found.values()):
+            raise ValueError("no checksum")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"`{INDEX}` must be the index of stored files; got {named(path)} ({error})."
+        ) from error
+    return dict(found)
 
 
 def read_reference(name: str) -> xr.Dataset:
-    """Read a file of ``validate/reference``, whose README says how each was made.
+    """Read a file of ``validate/reference``, whose index says how each was made.
 
     The attributes ``stored_file``, ``stored_date`` and ``stored_device`` are added.
 
     Raises
     ------
     ValueError
-        If the file is missing or cannot be read.
+        If the file is missing, is not in the index, or is another one than that in the index.
     """
-    ds = read_dataset(REFERENCE / name)
+    path = REFERENCE / name
+    if digest(path) != read_index().get(name.removesuffix(".nc"), {}).get("sha256"):
+        rule = f"the file that {INDEX} names, unchanged"
+        raise ValueError(f"`{name}` must be {rule}; got {'another' if path.is_file() else 'none'}.")
+    ds = read_dataset(path)
     return ds.assign_attrs(stored_facts(name, [ds.attrs]))
+
+
+def read_jobs(names: Sequence[str], *, folder: str | Path = "") -> dict[str, xr.Dataset]:
+    """Read the files of jobs whose names begin so, in the order of `planned.JOBS`.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the names of jobs begin with.
+    folder : path, optional
+        ``validate/reference`` if not given, where the index says which files there are; of another folder,
+        those that are there.
+
+    Returns
+    -------
+    dict from str to xarray.Dataset
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    index = None if folder else read_index()
+    found = {}
+    for job in JOBS:
+        file = f"{job.name}.nc"
+        if not job.name.startswith(tuple(names)):
+            continue
+        if index is not None and job.name in index:
+            found[file] = read_reference(file)
+        elif index is None and (Path(folder) / file).is_file():
+            found[file] = read_dataset(Path(folder) / file)
+    if not found:
+        rule = f"a folder with a file of a job, such as {names[0]}*.nc"
+        raise ValueError(f"`folder` must be {rule}; got {named(folder or REFERENCE)}.")
+    return found
 
 
 def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, str]:

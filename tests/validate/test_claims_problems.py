@@ -26,9 +26,7 @@ def _judged(id="O49"):
 
 @pytest.mark.parametrize("id", problems.PROBLEMS)
 def test_every_row_that_names_certificates_has_them(id):
-    assert not problems.PROBLEMS[id].certificates or list(
-        problems.CERTIFICATES.glob(problems.PROBLEMS[id].certificates)
-    )
+    assert all((problems.CERTIFICATES / name).is_file() for name in problems.PROBLEMS[id].certificates)
 
 
 def test_a_changed_certificate_leaves_the_row_unsettled(folder):
@@ -43,6 +41,18 @@ def test_a_changed_certificate_leaves_the_row_unsettled(folder):
 def test_without_certificates_nothing_is_settled(folder):
     for path in folder.glob("*.json"):
         path.unlink()
+    assert str(verdict(_judged())) == "unsettled: a finding fails"
+
+
+def test_each_certificate_is_needed_and_no_other_is_read(folder):
+    shutil.copy(folder / NAME, folder / "wiring-n9-m9-p1-4.json")
+    assert (
+        len({path.name for path in folder.glob("wiring-*")}) == len(problems.PROBLEMS["O49"].certificates) + 1
+    )
+    before = _judged()
+    (folder / "wiring-n9-m9-p1-4.json").write_text("{}", "ascii")
+    assert _judged().findings == before.findings
+    (folder / "wiring-n5-m2-p1-20.json").unlink()
     assert str(verdict(_judged())) == "unsettled: a finding fails"
 
 

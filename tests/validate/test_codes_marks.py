@@ -148,9 +148,9 @@ def test_change_compares_seeds_that_both_sizes_have():
 
 
 def test_stored_runs_of_other_steps_are_not_mixed(tmp_path):
-    with pytest.raises(ValueError, match=r"`folder` must hold reference runs.*"):
+    with pytest.raises(ValueError, match=r"`folder` must be a folder with .*, such as rug_n\*\.nc"):
         run_stored(folder=tmp_path)
     with pytest.raises(
-        ValueError, match=r"`files` must hold runs of one number of steps; got \[4000, 40000\]"
+        ValueError, match=r"`names` must be those of runs of one number of steps; got \[4000, 40000\]"
     ):
-        run_stored(["codes_fig3_n512.nc", "codes_long.nc"])
+        run_stored(["codes_fig3_n512", "codes_long"])

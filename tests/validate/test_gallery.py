@@ -147,5 +147,6 @@ def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     lab = laboratory.Lab(tmp_path)
     xr.testing.assert_equal(lab["toy.made"], made)
     (tmp_path / "bad.nc").write_text("no netCDF")
-    with pytest.raises(ValueError, match=r"`path`.*bad\.nc"):
+    (tmp_path / "index.json").write_text('{"files": {}}')
+    with pytest.raises(ValueError, match=r"`bad\.nc` must be the file that index.json names"):
         lab["toy.made"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from superposition import validate
-from superposition.validate import atlas, certificates, jobs, sweep
+from superposition.validate import atlas, certificates, index, jobs, sweep
 
 ROOM = Path(__file__).parents[2] / "validate"
 CLAIMS = sorted(path.stem for path in (ROOM / "claims").glob("*.py"))
@@ -192,6 +192,7 @@ def test_what_reads_writes_nothing(word, tmp_path, monkeypatch):
         lambda: atlas.export("n2-m1-p0.1-equal-tied", "x.npz"),
         lambda: atlas.make("x"),
         lambda: jobs.make([], "x"),
+        lambda: index.store("x"),
         lambda: sweep.run("theory.rug.sigma", {"p": [0.1]}, "x"),
     ],
 )

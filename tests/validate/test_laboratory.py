@@ -1,5 +1,7 @@
 """The lab: each experiment once for its settings, seed and code; what is damaged or foreign is run again."""
 
+import json
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -132,11 +134,18 @@ def test_the_digest_is_that_of_the_data(lab, folder):
     assert lab.digest("toy.apart") != digest
 
 
+def put(folder, made):
+    """Store a file, and enter it in the index."""
+    files.write_dataset(folder / "means.nc", made)
+    entry = {"sha256": files.digest(folder / "means.nc")}
+    (folder / "index.json").write_text(json.dumps({"files": {"means": entry}}))
+
+
 def test_stored_results_are_read_and_say_so(lab, tmp_path):
     assert lab["toy.stored"].sizes["seed"] == 1
     assert ran
     made = xr.Dataset({"mean": 1.0}, attrs={"finished": "2026-01-02T03:04:05+00:00", "device_name": "a GPU"})
-    files.write_dataset(tmp_path / "reference" / "means.nc", made)
+    put(tmp_path / "reference", made)
     ran.clear()
     before = lab.digest("toy.stored")
     facts = lab["toy.stored"].attrs
@@ -146,8 +155,11 @@ def test_stored_results_are_read_and_say_so(lab, tmp_path):
         "2026-01-02",
         "a GPU",
     ]
-    files.write_dataset(tmp_path / "reference" / "means.nc", made * 2)
+    put(tmp_path / "reference", made * 2)
     assert lab.digest("toy.stored") != before
+    files.write_dataset(tmp_path / "reference" / "means.nc", made * 3)
+    with pytest.raises(ValueError, match=r"`means.nc` must be the file that index.json names, unchanged"):
+        lab["toy.stored"]
 
 
 def test_what_needs_torch_is_not_there_without_it(lab, monkeypatch):

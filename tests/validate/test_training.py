@@ -75,6 +75,20 @@ def test_stopping_rule_has_a_step_limit(monkeypatch):
     assert ds.steps.values.tolist() == [[500]]
 
 
+def test_the_first_steps_of_a_run_are_those_of_the_whole():
+    given = {"schedule": "both", "steps": 300, "evaluation_samples": 64, "device": "cpu"}
+    whole = train(8, 4, 0.2, [0, 1], **given)
+    for most in (200, int(whole.steps[0, 0]), int(whole.steps[0, 0]) + 100):
+        first = train(8, 4, 0.2, 0, most_steps=most, **given)
+        assert first.attrs["most_steps"] == most
+        assert int(first.steps[-1, 0]) == min(most, int(whole.steps[-1, 0]))
+        blocks = first.sizes["block"]
+        np.testing.assert_array_equal(first.history[0], whole.history[0, :blocks])
+        assert first.status.values[-1, 0] == "step limit"
+    assert first.status.values[0, 0] == "reached"
+    assert float(first.loss[0, 0]) == float(whole.loss[0, 0])
+
+
 def test_falling_compares_the_last_two_means():
     assert all(falling(history) for history in ([], [1.0], [1.0, 2.0, 1.5]))
     assert not falling([2.0, 1.0, 1.0])
@@ -396,6 +410,7 @@ def test_checkpoint_in_no_folder_is_rejected_at_once(tmp_path):
         ({"init": "zero"}, r"`init` must be one of 'aligned', 'linear', 'normal'; got 'zero'"),
         ({"schedule": "long"}, r"`schedule` must be one of 'paper', 'converged', 'both', 'liu'; got 'long'"),
         ({"steps": 0}, r"`steps` must .* at least 100 .*; got 0"),
+        ({"most_steps": 150}, r"`most_steps` must be a multiple of 100; got 150"),
         ({"steps": 250}, r"`steps` must be a multiple of 100; got 250"),
         ({"batch_size": 0}, r"`batch_size` must .*; got 0"),
         ({"learning_rate": 0.0}, r"`learning_rate` must lie in \(0, inf\); got 0"),

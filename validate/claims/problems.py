@@ -54,8 +54,8 @@ class Problem:
         In our own words.
     text : str
         The argument in words.
-    certificates : str
-        Which files, such as ``"wiring-*.json"``; none where the proof needs none.
+    certificates : sequence of str
+        Names of files; none where the proof needs none.
     sentences : callable
         From the paths of these files, what is true instead or the answer, and its findings. Findings about
         the print make the verdict "fails" or "holds", about an answer "question, answered".
@@ -63,7 +63,7 @@ class Problem:
 
     statement: str
     text: str
-    certificates: str
+    certificates: Sequence[str]
     sentences: Callable[[Sequence[Path]], Sequence[Statement]]
 
 
@@ -307,21 +307,21 @@ PROBLEMS = {
         "The documentation (problem-coherence) proves the jump at every p below 1, and P for 3 features on 2 "
         "neurons to 14 p^3 where p is at most 1/1000. P at other p, its pieces there, and 5 features from "
         "c = 0.707 on are not known.",
-        "",
+        (),
         _frontier,
     ),
     "O40": Problem(
         "five features on two neurons: for p in some interval the regular pentagon is the only minimiser",
         "From the certificate of O42 by compactness, as features are rare: the documentation "
         "(problem-pentagon) has the proof.",
-        "pentagon.json",
+        ["pentagon.json"],
         _best,
     ),
     "O42": Problem(
         "five features on two neurons, exactly one on: is the regular pentagon the model of least loss?",
         "The proof, a theorem of the documentation (problem-pentagon), leaves a finite computation: boxes on "
         "which an inequality holds. The certificate has them.",
-        "pentagon.json",
+        ["pentagon.json"],
         _pentagon,
     ),
     "O44": Problem(
@@ -330,7 +330,7 @@ PROBLEMS = {
         "The proof is a theorem of the documentation (problem-coherence): the limits checked here, and the "
         "terms that p adds. The certificate is the triangle with its penalty. How coherence depends on the "
         "penalty (part 2) is bounded there, not known.",
-        "coherence-n3-*.json",
+        ["coherence-n3-m2-p1-1000.json"],
         _coherence,
     ),
     "O47": Problem(
@@ -341,7 +341,7 @@ PROBLEMS = {
         "has two at a p that is enclosed, not exhibited: by branch and bound in double precision. A penalty "
         "above v leaves orthogonal features only, which switches superposition off; that has a proof "
         "(problem-coherence). Others posted candidate answers to both parts first: that page names them.",
-        "pentagon.json",
+        ["pentagon.json"],
         _unique,
     ),
     "O49": Problem(
@@ -353,7 +353,19 @@ PROBLEMS = {
         "suitable biases cost v without the ReLU, as keeping one and dropping the other does; for small e "
         "the ReLU sets a negative output to 0 where 0 is right, and so takes some of it. The documentation "
         "(problem-wiring) has the proof. What the least loss is, is not known.",
-        "wiring-*.json",
+        [
+            f"wiring-n{n}-m{m}-p{p}.json"
+            for n, m, p in (
+                (2, 1, "1-4"),
+                (2, 1, "3-5"),
+                (2, 1, "9-10"),
+                (2, 1, "99-100"),
+                (3, 1, "1-10"),
+                (3, 1, "1-100"),
+                (4, 1, "1-1000"),
+                (5, 2, "1-20"),
+            )
+        ],
         _wiring,
     ),
     "O50": Problem(
@@ -362,7 +374,7 @@ PROBLEMS = {
         "Flows are followed until the gradient is below 1e-6. The strengths of the penalty were chosen after "
         "24 other starts; the starts and limits of this row were fixed before. The probabilities that part 1 "
         "asks for, and part 3, are open; the documentation (problem-coherence) has shares.",
-        "",
+        (),
         _followed,
     ),
     "O51": Problem(
@@ -370,7 +382,7 @@ PROBLEMS = {
         "feature dropped? (asked is the exact surface at every p; here its limit as p -> 0)",
         "The exact surface is open. Bounds at every p and I, which meet as p -> 0, are proved in the "
         "documentation (problem-coherence); numbers between them are searched there.",
-        "",
+        (),
         _penalised,
     ),
 }
@@ -379,15 +391,19 @@ PROBLEMS = {
 def _judged(problem: Problem) -> Evidence:
     if not problem.certificates:
         return evidence(problem.text, *problem.sentences([]))
-    paths = sorted(CERTIFICATES.glob(problem.certificates))
+    paths = [path for name in problem.certificates if (path := CERTIFICATES / name).is_file()]
     rejected = [path.name for path in paths if not check(path).accepted]
     # About an answer, as it must keep its limit whatever becomes of the statement.
     sound = numeric(
         "answer", f"of {len(paths)} certificates, those rejected", len(rejected), "==", derived(0)
     )
-    if rejected or not paths:
-        said = f"Rejected: {', '.join(rejected)}." if rejected else "The certificates are missing."
-        return evidence(said, sound, numeric("answer", "certificates", len(paths), ">", derived(0)))
+    if rejected or len(paths) < len(problem.certificates):
+        said = f"Rejected: {', '.join(rejected)}." if rejected else "Certificates are missing."
+        return evidence(
+            said,
+            sound,
+            numeric("answer", "certificates", len(paths), "==", derived(len(problem.certificates))),
+        )
     return evidence(problem.text, sound, *problem.sentences(paths))
 
 

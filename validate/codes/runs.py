@@ -19,13 +19,12 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..drawing import finished, size_axis
 from ..experiment import from_rows
-from ..stored import REFERENCE
 from ..training import grid, train
 from .symmetry import run_stored, symmetry
 
 
 @arguments.as_annotated
-def run_known(folder: str | Path = REFERENCE) -> xr.Dataset:
+def run_known(folder: str | Path = "") -> xr.Dataset:
     """Compute the envelope of codes and the lower bound where the models in a folder stand.
 
     Returns

@@ -244,8 +244,8 @@ SECTION = Section(
     # What runs for minutes and depends on nothing of a run is stored.
     {
         "symmetry": Experiment(run_stored),
-        "fig3": Experiment(partial(run_stored, ["codes_fig3_n512.nc"])),
-        "longer": Experiment(partial(run_stored, ["codes_long.nc"])),
+        "fig3": Experiment(partial(run_stored, ["codes_fig3_n512"])),
+        "longer": Experiment(partial(run_stored, ["codes_long"])),
         "known": Experiment.of_job("codes_known", runs.run_known),
         "envelope": Experiment.of_job("codes_envelope", run_envelope),
         "polished": Experiment.of_job("codes_polished", runs.run_polished, torch=True),

@@ -13,15 +13,14 @@ from ...solvers.rug import optimum
 from ...theory import rug
 from ...theory.arguments import as_annotated
 from ..drawing import draw_means, finished, size_axis
-from ..files import read_dataset
 from ..rug.runs import RATIOS, nearest_ratio
 from ..statistics import LEVEL, Estimate, mean, measured
-from ..stored import REFERENCE, stored_facts
+from ..stored import read_jobs, stored_facts
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
-TRAINED = ("rug_n*.nc", "codes_n*.nc")
+TRAINED = ("rug_n", "codes_n")  # what the names of their jobs begin with
 
 # The statistics of Figs. 4-7: name in the dataset, label.
 STATISTICS = {
@@ -57,13 +56,15 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 @as_annotated
-def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -> xr.Dataset:
+def run_stored(names: Sequence[str] = TRAINED, folder: str | Path = "") -> xr.Dataset:
     """Read `symmetry` of stored training runs, all sizes and seeds as one.
 
     Parameters
     ----------
-    files, folder : sequence of str, path, optional
-        Patterns of names, and where the files are.
+    names : sequence of str, optional
+        What the names of their jobs begin with.
+    folder : path, optional
+        Where the files are, if not in ``validate/reference``.
 
     Returns
     -------
@@ -76,15 +77,12 @@ def run_stored(files: Sequence[str] = TRAINED, folder: str | Path = REFERENCE) -
     ValueError
         If there is no such file, or files differ in their steps.
     """
-    paths = [path for pattern in files for path in sorted(Path(folder).glob(pattern))]
-    if not paths:
-        raise ValueError(f"`folder` must hold reference runs {', '.join(files)}; got {str(folder)!r}.")
-    parts = [read_dataset(path) for path in paths]
+    parts = list(read_jobs(names, folder=folder).values())
     steps = {int(part.attrs["steps"]) for part in parts}
     if len(steps) > 1:
-        raise ValueError(f"`files` must hold runs of one number of steps; got {sorted(steps)}.")
+        raise ValueError(f"`names` must be those of runs of one number of steps; got {sorted(steps)}.")
     samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
-    said = stored_facts(", ".join(files), [part.attrs for part in parts])
+    said = stored_facts(", ".join(f"{name}*.nc" for name in names), [part.attrs for part in parts])
     trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
     return trained.assign_attrs(steps=steps.pop(), samples=samples, **said)
 

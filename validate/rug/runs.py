@@ -15,9 +15,8 @@ from ...theory import arguments
 from ...theory import rug as theory
 from ...theory.arguments import FloatArray
 from ..experiment import from_rows
-from ..files import read_dataset
 from ..statistics import student
-from ..stored import REFERENCE, stored_facts
+from ..stored import read_jobs, stored_facts
 from ..training import grid, train
 
 # What is kept of a training run: enough for the figures and tables, without the loss histories.
@@ -199,8 +198,8 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
 
 
 @arguments.as_annotated
-def run_reference(folder: str | Path = REFERENCE) -> xr.Dataset:
-    """Read the reference runs that came with the project, all as one; ValueError if there are none.
+def run_reference(folder: str | Path = "") -> xr.Dataset:
+    """Read the runs ``rug_n*`` among the jobs, all as one, that came with the project or are in a folder.
 
     Returns
     -------
@@ -208,9 +207,7 @@ def run_reference(folder: str | Path = REFERENCE) -> xr.Dataset:
         In the form of `with_theory`. The attribute ``provenance`` (JSON) has for each file its name, sizes,
         device, settings and wall time; ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
     """
-    read = {path.name: read_dataset(path) for path in sorted(Path(folder).glob("rug_n*.nc"))}
-    if not read:
-        raise ValueError(f"`rug_n*.nc` must lie in {str(folder)!r}; got none.")
+    read = read_jobs(["rug_n"], folder=folder)
     facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
     provenance = [
         {"file": name, "n_features": int(ds["n_features"]), "models": ds.sizes["model"]}

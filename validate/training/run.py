@@ -51,6 +51,7 @@ def train(
     init: str = "aligned",
     schedule: str = "both",
     steps: int = 10_000,
+    most_steps: int | None = None,
     batch_size: int = 1024,
     learning_rate: float | None = None,
     peak_learning_rate: float | None = None,
@@ -101,6 +102,9 @@ def train(
         steps and falls to a twentieth of its peak, and Adam's epsilon is as for the mean over the features.
     steps, batch_size : int
         Length of the converging phase, a multiple of 100; samples in a batch.
+    most_steps : int, optional
+        Of all phases together, a multiple of 100: ends that are not reached by then have the status "step
+        limit". The first steps of a longer run, with its numbers.
     learning_rate, peak_learning_rate : float, optional
         Of the phase with the stopping rule, 3e-3 / sqrt(n_features) if not given, as in the published code of
         the source (the paper does not say); and the largest of the converging phase, 1e-2 if not given.
@@ -177,9 +181,8 @@ def train(
     hidden, ps, seeds = points(n_features, n_hidden, plain, seed)
     tied = arguments.flag("tied", tied)
     precision = arguments.choice("precision", precision, tuple(engine.PRECISIONS))
-    steps = arguments.integer("steps", steps, BLOCK, LARGEST_SIZE)
-    if steps % BLOCK:
-        raise ValueError(f"`steps` must be a multiple of {BLOCK}; got {steps}.")
+    steps = _blocks("steps", steps)
+    most_steps = None if most_steps is None else _blocks("most_steps", most_steps)
     batch_size = arguments.integer("batch_size", batch_size, 1, LARGEST_SIZE)
     if evaluation_samples is not None:
         evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
@@ -206,6 +209,8 @@ def train(
     told |= {"precision": precision, "device": place.type}
     if decay:
         told["weight_decay"] = decay
+    if most_steps is not None:
+        told["most_steps"] = most_steps
     settings = columns | told
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     keys = zip(hidden, laws, seeds, strict=True)
@@ -248,6 +253,7 @@ def run_grid(
     *,
     schedule: str = "both",
     steps: int = 10_000,
+    most_steps: int | None = None,
     peak_learning_rate: float | None = None,
     evaluation_samples: int | None = 2**20,
     precision: str = "float32",
@@ -261,7 +267,9 @@ def run_grid(
     ----------
     n_features, p, ratio, seeds
         As in `grid`.
-    schedule, steps, peak_learning_rate, evaluation_samples, precision, captured, device, checkpoint
+    schedule, steps, most_steps, peak_learning_rate, evaluation_samples, precision, captured
+        As in `train`.
+    device, checkpoint
         As in `train`.
 
     Returns
@@ -279,6 +287,7 @@ def run_grid(
         *grid(n_features, p, ratio, seeds),
         schedule=schedule,
         steps=steps,
+        most_steps=most_steps,
         peak_learning_rate=peak_learning_rate,
         evaluation_samples=evaluation_samples,
         precision=precision,
@@ -295,6 +304,13 @@ def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Featur
     law = as_features(p, n_features, "p")
     plain = law.alike and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
     return float(law.p[0]) if plain else law
+
+
+def _blocks(name: str, steps: int) -> int:
+    steps = arguments.integer(name, steps, BLOCK, LARGEST_SIZE)
+    if steps % BLOCK:
+        raise ValueError(f"`{name}` must be a multiple of {BLOCK}; got {steps}.")
+    return steps
 
 
 def _rate(name: str, value: float | None, default: float) -> float:
@@ -430,6 +446,9 @@ def _record(model: Model, loss: float, settings: dict[str, Any]) -> None:
             _reach(model, STOPPING_RULE, "step limit")
     elif model.step - model.end_steps.get(STOPPING_RULE, 0) == settings["steps"]:
         _reach(model, CONVERGED, "reached")
+    if model.step == settings.get("most_steps"):
+        for end in (end for end in ends if end not in model.status):
+            _reach(model, end, "step limit")
     model.finished = len(model.status) == len(ENDS[settings["schedule"]])
 
 

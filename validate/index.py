@@ -1,0 +1,370 @@
+"""The index of stored results: what is known of each file, whether it still holds, and how it is shown.
+
+``index.json`` in ``validate/reference`` is written here alone. `store` enters a file that the command
+``superposition reference`` made, `confirm` makes a part of one anew, and `check` says of each whether its
+data, settings and code are those of the index.
+"""
+
+import hashlib
+import inspect
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from . import experiments, stored
+from .files import difference, digest, named, read_dataset, write_text
+from .laboratory import version
+from .planned import JOBS, Job
+from .stamps import ROOT, stamp
+
+__all__ = [
+    "check",
+    "commit",
+    "confirm",
+    "full_settings",
+    "libraries",
+    "store",
+    "table",
+    "told",
+    "told_of",
+    "write_index",
+]
+
+# Settings that say where and how a run is made, and change no number.
+HOW = ("captured", "checkpoint", "device", "folder", "workers")
+LIBRARIES = ("numpy", "scipy", "numba", "torch")
+BEGIN, END = "<!-- made from index.json: begin -->", "<!-- end -->"
+
+
+def full_settings(job: Job) -> dict[str, Any]:
+    """Return the settings of a job, those that it leaves to the defaults of its experiment included.
+
+    Examples
+    --------
+    >>> full_settings(next(job for job in JOBS if job.name == "relu_phases"))
+    {'gap': 0.01, 'reach': 20.0, 'size': 60, 'transitions': 40}
+    """
+    parameters = inspect.signature(experiments.experiments()[job.experiment]).parameters
+    known = {name: one.default for name, one in parameters.items() if name not in HOW}
+    plain = json.loads(json.dumps(known | dict(job.settings), default=list))
+    return dict(sorted(plain.items()))
+
+
+def commit() -> str:
+    """Return the commit of the working tree that the package lies in, and whether its code has changes."""
+    code = [str(ROOT / floor) for floor in ("theory", "solvers", "validate")]
+    try:
+        told, changed = (
+            subprocess.run(
+                ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True, timeout=20
+            ).stdout.strip()
+            for words in (["rev-parse", "--short=10", "HEAD"], ["diff", "--name-only", "HEAD", "--", *code])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return f"{told}, changed" if ".py" in changed else told
+
+
+def _today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
+def libraries() -> dict[str, str]:
+    """Return the versions of what computes."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def _sum(entry: Mapping[str, Any]) -> str:
+    told = json.dumps({key: value for key, value in entry.items() if key != "sum"}, sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def told_of(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return when a file was made and confirmed, for lists.
+
+    Examples
+    --------
+    >>> told_of("rug_n8192", {})
+    {'made': '', 'confirmed': ''}
+    """
+    entry = files.get(name)
+    return {"made": entry["made"] if entry else "", "confirmed": _confirmed(entry) if entry else ""}
+
+
+def write_index(files: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write ``index.json``, each entry with its checksum, and the table in the README beside it."""
+    order = {job.name: k for k, job in enumerate(JOBS)}
+    summed = {
+        name: {**entry, "sum": _sum(entry)}
+        for name, entry in sorted(files.items(), key=lambda pair: (order.get(pair[0], len(order)), pair[0]))
+    }
+    # A line for each fact, so that a change of the file shows which it is.
+    entries = (
+        f"  {json.dumps(name)}: {{\n"
+        + ",\n".join(f"   {json.dumps(key)}: {json.dumps(value)}" for key, value in entry.items())
+        + "\n  }"
+        for name, entry in summed.items()
+    )
+    write_text(stored.REFERENCE / stored.INDEX, '{\n "files": {\n' + ",\n".join(entries) + "\n }\n}\n")
+    readme = stored.REFERENCE / "README.md"
+    if readme.is_file():
+        before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+        _, found, after = rest.partition(END)
+        if found:
+            write_text(readme, f"{before}{BEGIN}\n{table(summed)}{END}{after}")
+
+
+def table(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what the index says as a table in Markdown."""
+    lines = [
+        "| file | experiment | made | commit | minutes | machine | confirmed |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, entry in files.items():
+        told = (f"`{name}.nc`", f"`{entry['experiment']}`", entry["made"], entry["commit"])
+        lines.append(
+            f"| {' | '.join(told)} | {entry['seconds'] / 60:.1f} | {entry['machine']} | {_confirmed(entry)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _confirmed(entry: Mapping[str, Any]) -> str:
+    found = entry.get("confirmed")
+    if not found:
+        return entry.get("not_repeated") or "as made"
+    off = found["difference"]
+    return f"{found['date']}: {'bit for bit' if off == 0 else f'to {off:.0e}'}"
+
+
+def store(*, path: str | Path) -> str:
+    """Enter a file that ``superposition reference`` made in the index, and copy it beside; return its name.
+
+    Raises
+    ------
+    ValueError
+        If the file does not say how it was made, or has other settings than the job of its name.
+    """
+    path = Path(path)
+    facts = read_dataset(path).attrs
+    job = next((one for one in JOBS if one.name == path.stem), None)
+    needed = {"settings", "code", "commit", "libraries", "made", "machine", "wall_seconds"}
+    if job is None or facts.get("job") != path.stem or not needed <= set(facts):
+        rule = "a file NAME.nc that `superposition reference NAME` wrote"
+        raise ValueError(f"`store` must be {rule}; got {named(path)}.")
+    wrong = difference(json.loads(facts["settings"]), json.loads(told(job, job.settings)))
+    if wrong:
+        raise ValueError(f"`store` must have the settings of its job; got {named(path)} ({wrong}).")
+    entry = described(job) | {
+        "made": facts["made"],
+        "commit": facts["commit"],
+        "machine": f"{facts['machine']}, {facts.get('device_name', 'cpu')}",
+        "libraries": json.loads(facts["libraries"]),
+        "seconds": round(float(facts["wall_seconds"]), 1),
+        "sha256": digest(path),
+        "code": facts["code"],
+        "origin": "recorded by the command",
+    }
+    target = stored.REFERENCE / path.name
+    index = stored.read_index()
+    if target != path:
+        part = target.with_suffix(".part")
+        part.write_bytes(path.read_bytes())
+        part.replace(target)
+    write_index({**index, job.name: entry})
+    return job.name
+
+
+def described(job: Job) -> dict[str, Any]:
+    """Return what the table of jobs says of a file: command, settings and their checksum, seeds, parts."""
+    settings = full_settings(job)
+    parts = {"parts": json.loads(json.dumps(job.parts)), "along": list(job.along)} if job.parts else {}
+    seeds = settings.get("seeds", settings.get("seed"))
+    plain = json.dumps([job.experiment, settings, parts], sort_keys=True)
+    return {
+        "command": f"superposition reference {job.name}",
+        "experiment": job.experiment,
+        "settings": settings,
+        **parts,
+        "settings_sha256": hashlib.sha256(plain.encode()).hexdigest(),
+        "seeds": seeds if isinstance(seeds, list) else [] if seeds is None else [seeds],
+    }
+
+
+def told(job: Job, given: Mapping[str, Any]) -> str:
+    """Return the settings of a run as JSON, as its file tells them."""
+    parts = {"parts": job.parts, "along": job.along} if job.parts else {}
+    return json.dumps({**given, **parts}, sort_keys=True)
+
+
+# --- Whether it still holds ---------------------------------------------------------------------------------
+
+
+def check(
+    names: Sequence[str] = (), *, jobs: Sequence[Job] = JOBS, root: Path = ROOT
+) -> dict[str, list[str]]:
+    """Return what is wrong with each stored file: nothing, if it is accepted.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Of jobs; all files, if none are given.
+    jobs : sequence of Job, optional
+        What is planned.
+    root : Path, optional
+        Folder of the package whose code is compared with that which made the files.
+
+    Examples
+    --------
+    >>> [said for said in check(["relu_phases"])["relu_phases"] if "code" not in said]
+    []
+    """
+    index, planned = stored.read_index(), {job.name: job for job in jobs}
+    here = {path.stem for path in stored.REFERENCE.iterdir() if path.suffix == ".nc"}
+    chosen = names or [*index, *sorted(here - set(index))]
+    stamps: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
+    for name in chosen:
+        if name not in index:
+            found[name] = ["not in the index" if name in here else "not stored"]
+            continue
+        found[name] = list(_faults(name, index[name], planned.get(name), root, stamps))
+    return found
+
+
+def _faults(
+    name: str, entry: Mapping[str, Any], job: Job | None, root: Path, stamps: dict[str, str]
+) -> Iterator[str]:
+    if entry.get("sum") != _sum(entry):
+        yield f"{stored.INDEX} was changed by hand"
+    seen = digest(stored.REFERENCE / f"{name}.nc")
+    if seen != entry.get("sha256"):
+        yield "the file was changed" if seen else "the file is missing"
+    if job is None:
+        yield "no job has this name"
+        return
+    planned = described(job)
+    kept = {key: entry.get(key) for key in planned | ({"parts": 0, "along": 0} if "parts" in entry else {})}
+    if wrong := difference(kept, planned):
+        yield f"other settings than those of its job: {wrong}"
+    if entry.get("not_repeated"):
+        yield f"not repeated: {entry['not_repeated']}"
+    if job.experiment not in stamps:
+        stamps[job.experiment] = stamp(job.experiment, root=root)
+    if entry.get("code") != stamps[job.experiment]:
+        when = (entry.get("confirmed") or entry).get("commit")
+        yield f"code of making changed since {when}: confirm or make anew"
+
+
+def confirm(name: str) -> dict[str, Any]:
+    """Make a part of a stored file anew, compare, and enter the result in the index.
+
+    Returns
+    -------
+    dict
+        ``date``, ``commit``, ``part`` (its settings), ``compared`` (how many numbers), the largest
+        ``difference`` in units of the largest value of its variable and which it is (``variable``),
+        ``tolerance``, ``seconds``, ``libraries``, ``passed``.
+
+    Raises
+    ------
+    ValueError
+        If the file is none of those in the index, or is not the one in the index.
+    """
+    index = stored.read_index()
+    job = next((one for one in JOBS if one.name == name), None)
+    if job is None or name not in index:
+        raise ValueError(f"`confirm` must be a stored file of a job; got {name!r}.")
+    old = stored.read_reference(f"{name}.nc")
+    given = dict(job.settings) | dict(job.part.settings)
+    known = inspect.signature(experiments.experiments()[job.experiment]).parameters
+    if "device" in known:
+        given["device"] = "cpu"
+    began = time.perf_counter()
+    new = experiments.run(job.experiment, given)
+    result = {
+        "date": _today(),
+        "commit": commit(),
+        "part": dict(job.part.settings),
+        **compared(old, new, job.part.only),
+        "tolerance": job.part.tolerance,
+        **({"reason": job.part.reason} if job.part.reason else {}),
+        "seconds": round(time.perf_counter() - began, 1),
+        "libraries": libraries(),
+    }
+    passed = result["compared"] > 0 and result["difference"] <= job.part.tolerance
+    entry = {key: value for key, value in index[name].items() if key not in ("confirmed", "not_repeated")}
+    if passed:
+        entry |= {"confirmed": result, "code": stamp(job.experiment)}
+    else:
+        off = f"{result['difference']:.2g} of {result['variable']}"
+        entry["not_repeated"] = f"code of {result['commit']} gives another part, off by {off}"
+    write_index({**stored.read_index(), name: entry})
+    return {**result, "passed": passed}
+
+
+def compared(old: xr.Dataset, new: xr.Dataset, only: Sequence[str] = ()) -> dict[str, Any]:
+    """Compare a run with the same part of a stored one.
+
+    Places are found by the labels of dimensions, models by p, n_hidden and seed; of dimensions without labels
+    the first are taken.
+
+    Returns
+    -------
+    dict
+        ``compared``, ``difference``, ``variable``, as `confirm`; ``not_made``, variables that are stored, and
+        that the code of today does not make.
+
+    Examples
+    --------
+    >>> old = xr.Dataset({"loss": ("seed", [1.0, 2.0, 4.0])}, {"seed": [0, 1, 2]})
+    >>> compared(old, xr.Dataset({"loss": ("seed", [2.0, 4.1])}, {"seed": [1, 2]}))["difference"]
+    0.024390243902438918
+    """
+    where: dict[str, list[int]] = {}
+    for dim in map(str, new.dims):
+        places: list[Any]
+        labels: list[Any]
+        if dim == "model" and "n_hidden" in new:
+            keys = [[ds[key].values.tolist() for key in ("p", "n_hidden", "seed")] for ds in (old, new)]
+            places, labels = list(zip(*keys[0], strict=True)), list(zip(*keys[1], strict=True))
+        elif dim in new.indexes and dim in old.indexes:
+            places, labels = old[dim].values.tolist(), new[dim].values.tolist()
+        else:
+            places = list(range(old.sizes.get(dim, 0)))
+            labels = places[: new.sizes[dim]]
+        where[dim] = [places.index(label) for label in labels if label in places]
+    count, worst, variable = 0, 0.0, ""
+    for key in only or [str(name) for name in old.data_vars if name in new]:
+        one = old[key].isel({dim: where[dim] for dim in map(str, old[key].dims) if dim in where})
+        off = float("inf")  # also where a place of the new run is none of the stored one
+        if set(one.dims) == set(new[key].dims):
+            off = _off(one.values, new[key].transpose(*one.dims).values)
+        count += one.size
+        if off > worst:
+            worst, variable = off, str(key)
+    missing = [str(name) for name in old.data_vars if name not in new]
+    return {"compared": count, "difference": worst, "variable": variable, "not_made": missing}
+
+
+def _off(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
+    """Return the largest difference over the largest value; infinite, if there is a nan in one only."""
+    if one.shape != other.shape:
+        return float("inf")
+    if one.dtype.kind not in "fiub":
+        return 0.0 if np.array_equal(one.astype(str), other.astype(str)) else float("inf")
+    one, other = one.astype(float), other.astype(float)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    if bool(np.all(same)):
+        return 0.0
+    scale = float(np.max(np.abs(other[np.isfinite(other)]), initial=0.0))
+    worst = float(np.max(np.abs(one - other)[~same])) / (scale or 1.0)
+    return worst if np.isfinite(worst) else float("inf")
