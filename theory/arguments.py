@@ -13,7 +13,9 @@ import functools
 import inspect
 import itertools
 import numbers
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
@@ -382,7 +384,8 @@ def instance(name: str, value: Any, kind: type[C]) -> C:
     TypeError: `law` must be a dict; got 0.5.
     """
     if not isinstance(value, kind):
-        raise TypeError(f"`{name}` must be a {kind.__name__}; got {shown(value)}.")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"`{name}` must be {article} {kind.__name__}; got {shown(value)}.")
     return value
 
 
@@ -523,9 +526,15 @@ def _count(name: str, value: Any) -> int:
     return integer(name, value, 0, _MOST_COUNTED)
 
 
+def _path(name: str, value: Any) -> Any:
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"`{name}` must be a path; got {shown(value)}.")
+    return value
+
+
 def _called(name: str, value: Any) -> Any:
     if not callable(value):
-        raise ValueError(f"`{name}` must be a function; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be callable; got {shown(value)}.")
     return value
 
 
@@ -546,6 +555,8 @@ def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
         return None
     if np.random.Generator in kinds:
         return generator(name, value)
+    if Path in kinds:
+        return _path(name, value)
     array = set(kinds) >= _ARRAY_LIKE
     kinds = [one for one in kinds if one is not NoneType and not (array and one in _ARRAY_LIKE)]
     if array:
@@ -556,8 +567,9 @@ def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
     for one in kinds:
         with contextlib.suppress(TypeError, ValueError):
             return _fitted(name, value, one)
-    words = " or ".join(one.__name__ for one in kinds)
-    raise ValueError(f"`{name}` must be a {words}; got {shown(value)}.")
+    # In the words of the kind that it comes closest to: a list is refused as a list.
+    lists = [one for one in kinds if get_origin(one) in (Sequence, tuple, list)]
+    return _fitted(name, value, lists[0] if lists and isinstance(value, Sequence) else kinds[0])
 
 
 def _fitted(name: str, value: Any, kind: Any) -> Any:
@@ -581,11 +593,15 @@ def _fitted(name: str, value: Any, kind: Any) -> Any:
             raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {shown(value)}.")
         return tuple(_fitted(name, one, own) for one, own in zip(entries, inner, strict=True))
     if origin is Mapping:
-        pairs = instance(name, value, Mapping).items()  # type: ignore[type-abstract]
-        return {_fitted(name, key, inner[0]): _fitted(name, one, inner[1]) for key, one in pairs}
+        if not isinstance(value, Mapping):
+            raise ValueError(f"`{name}` must be a mapping; got {shown(value)}.")
+        return {_fitted(name, key, inner[0]): _fitted(name, one, inner[1]) for key, one in value.items()}
+    if kind is Path:
+        return Path(_path(name, value))
     if origin is Callable:
         return _called(name, value)
-    return instance(name, value, kind) if isinstance(kind, type) and kind is not Any else value
+    known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
+    return instance(name, value, kind) if known else value
 
 
 _SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float: number, str: _text}
@@ -617,7 +633,10 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)  # which refuses them in Python's words
         for name, value in bound.arguments.items():
             one = signature.parameters[name]
             if one.kind is one.VAR_KEYWORD:

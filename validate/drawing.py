@@ -1,11 +1,13 @@
 """Figures: theory beside experiment in one look, and vector graphics that can stand in one HTML page."""
 
+import functools
 import html
+import inspect
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +18,13 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from scipy.ndimage import distance_transform_edt
 
+from ..theory.arguments import as_annotated
 from .experiment import Figure
 from .statistics import LEVEL, Estimate, mean, student
 
 __all__ = [
-    "check_axes", "draw_estimates", "draw_means", "finished", "plot_theory_vs_experiment", "size_axis",
-    "svg", "widest", "with_prefix",
+    "draw_estimates", "draw_means", "draws", "finished", "plot_theory_vs_experiment", "size_axis", "svg",
+    "widest", "with_prefix",
 ]  # fmt: skip
 
 # Markers in a group, each with the same style: it can stand once, at the group.
@@ -50,20 +53,57 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def check_axes(ax: Any) -> None:
-    """Check that a plot was given axes to draw in; anything else is a TypeError."""
-    if not isinstance(ax, Axes):
-        raise TypeError(f"`ax` must be a matplotlib Axes; got {type(ax).__name__}.")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+def draws(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function that draws a dataset refuse what is none, and one without the variables it reads.
+
+    Examples
+    --------
+    >>> @draws
+    ... def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
+    ...     ax.plot(ds["loss"])
+    ...     return ax
+    >>> plot_losses(xr.Dataset({"p": 0.1}), Canvas().subplots())
+    Traceback (most recent call last):
+        ...
+    ValueError: `ds` must be a dataset with 'loss'; got one of p.
+    """
+    checked = as_annotated(function)
+
+    @functools.wraps(function)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return checked(*args, **kwargs)
+        except (AttributeError, KeyError) as error:
+            given = inspect.signature(function).bind(*args, **kwargs).arguments.items()
+            sets = {name: one for name, one in given if isinstance(one, xr.Dataset)}
+            names = {str(name) for ds in sets.values() for name in (*ds.variables, *ds.dims, *ds.attrs)}
+            lacking = _LACKING.search(str(error.args[0]))
+            if not sets or lacking is None or lacking[1] in names:  # another fault
+                raise
+            which, held = " or ".join(f"`{name}`" for name in sets), ", ".join(sorted(names)) or "nothing"
+            raise ValueError(f"{which} must be a dataset with {lacking[1]!r}; got one of {held}.") from error
+
+    return drawn
+
+
+# How xarray, and dictionaries such as those of sizes and attributes, name what is not there.
+_LACKING = re.compile(r"(?:No variable named|no attribute|^) ?'?(\w+)'?(?:$|\.| is not a valid dimension)")
+
+
+@as_annotated
 def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
     """Give a logarithmic horizontal axis the points that were run, sizes by default, as its only ticks."""
     ticks = np.unique(points)
     ax.set(**{"xscale": "log", "xlabel": "n_features", **settings})
-    ax.set_xticks(ticks, [f"{x:g}" if ticks.dtype.kind == "f" else str(x) for x in ticks])
+    ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
     ax.minorticks_off()
 
 
+@as_annotated
 def finished(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
     """Return axes with these settings and a legend at a place, or by its options; None is none."""
     ax.set(**settings)
@@ -72,6 +112,7 @@ def finished(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settin
     return ax
 
 
+@as_annotated
 def widest(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
     """Return where a region of a grid is widest, a place for its name, and how far its border is from there.
 
@@ -85,6 +126,7 @@ def widest(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
     return int(i), int(j), float(depth[i, j])
 
 
+@as_annotated
 def plot_theory_vs_experiment(
     theory: xr.DataArray | tuple[Any, ...] | list[xr.DataArray | tuple[Any, ...]],
     experiment: xr.DataArray,
@@ -126,9 +168,6 @@ def plot_theory_vs_experiment(
     >>> ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)
     ('x', 'loss', 3)
     """
-    check_axes(ax)
-    if not isinstance(experiment, xr.DataArray):
-        raise TypeError(f"`experiment` must be an xarray.DataArray; got {type(experiment).__name__}.")
     chance = next((str(name) for name in ("run", "seed") if name in experiment.dims), "")
     others = [str(name) for name in experiment.dims if name != chance]
     if not chance or len(others) != 1 or experiment.sizes[chance] < 2:
@@ -174,6 +213,7 @@ def _label(values: xr.DataArray) -> str:
     return f"{name} ({values.attrs['units']})" if values.attrs.get("units") else name
 
 
+@as_annotated
 def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Sequence[Estimate], **style: Any) -> None:
     """Draw estimates as markers with their limits as bars."""
     middle, *ends = np.array([(one.value, one.low, one.high) for one in estimates]).reshape(-1, 3).T
@@ -182,13 +222,15 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Sequence[Estimate], **
     ax.errorbar(x, middle, sides, **{"fmt": "o", "capsize": 2, **style})
 
 
-def draw_means(ax: Axes, x: npt.ArrayLike, samples: npt.ArrayLike, **style: Any) -> None:
+@as_annotated
+def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
     """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
     kept = [row[np.isfinite(row)] for row in np.asarray(samples, dtype=float)]
     some = [row.size > 1 for row in kept]
     draw_estimates(ax, np.asarray(x)[some], [mean(row) for row in kept if row.size > 1], **style)
 
 
+@as_annotated
 def svg(figure: Figure) -> str:
     """Draw a figure as an SVG element that can stand inside HTML.
 
@@ -224,6 +266,7 @@ def _style_once(found: re.Match[str]) -> str:
     return f'<g{found[1]} style="{found[3]}">{found[2]}</g>'.replace(f' style="{found[3]}"/>', "/>")
 
 
+@as_annotated
 def with_prefix(drawing: str, prefix: str) -> str:
     """Put a prefix before all ids of a drawing, so that several can share a page.
 

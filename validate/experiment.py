@@ -18,7 +18,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..theory.arguments import choice
+from ..theory.arguments import as_annotated, choice, integer, shown
 from .planned import planned
 
 __all__ = [
@@ -190,9 +190,8 @@ class Section:
     topics: Sequence[Topic]
 
 
-def from_rows(
-    rows: Sequence[Mapping[str, Any]], **along: int | Sequence[Any] | npt.NDArray[Any]
-) -> xr.Dataset:
+@as_annotated
+def from_rows(rows: Sequence[Mapping[str, Any]], **along: Any) -> xr.Dataset:
     """Return a dataset of the columns of rows.
 
     Parameters
@@ -210,15 +209,26 @@ def from_rows(
     >>> ds["loss"].sel(p=0.2).values, ds["bias"].dims
     (array([0.5 , 0.75]), ('p', 'seed', 'feature'))
     """
-    sizes = [one if isinstance(one, int) else len(one) for one in along.values()]
+    places = {
+        dim: list(one)
+        for dim, one in along.items()
+        if np.ndim(one) == 1 or isinstance(one, list | tuple | range)
+    }
+    sizes = [len(places[dim]) if dim in places else integer(dim, one, -1) for dim, one in along.items()]
     columns = {}
     for name in rows[0]:
-        cells = [xr.as_variable(row[name]) for row in rows]
-        values = np.reshape([cell.values for cell in cells], (*sizes, *cells[0].shape))
+        try:
+            cells = [xr.as_variable(row[name]) for row in rows]
+            values = np.reshape([cell.values for cell in cells], (*sizes, *cells[0].shape))
+        except (KeyError, TypeError, ValueError) as error:
+            shape = ", ".join(f"{dim}={size}" for dim, size in zip(along, sizes, strict=True))
+            rule = f"have {name!r} everywhere, of one shape, and fill the dimensions {shape}"
+            raise ValueError(f"`rows` must {rule}; got {len(rows)} of them ({error}).") from error
         columns[name] = ((*along, *cells[0].dims), values)
-    return xr.Dataset(columns, {dim: list(one) for dim, one in along.items() if not isinstance(one, int)})
+    return xr.Dataset(columns, places)
 
 
+@as_annotated
 def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     """Return the smallest and the largest value as text, or one of them if they read the same.
 
@@ -227,5 +237,10 @@ def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     >>> span([1.0, 2.0]), span([1.0, 1.0004])
     ('1 to 2', '1')
     """
-    low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
+    try:
+        low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
+    except ValueError as error:
+        raise ValueError(
+            f"`digits` must be a format of floats, such as '.3g'; got {shown(digits)}."
+        ) from error
     return low if low == high else f"{low} to {high}"

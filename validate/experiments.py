@@ -17,7 +17,7 @@ from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import choice, integer, shown
+from ..theory.arguments import as_annotated, choice, integer, shown
 from .laboratory import LARGEST_SEED, PHENOMENA
 
 __all__ = ["checked", "experiments", "run", "settings"]
@@ -41,6 +41,7 @@ def experiments() -> dict[str, Callable[..., xr.Dataset]]:
     return found
 
 
+@as_annotated
 def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
     """Read settings: JSON where it is JSON, a range of whole numbers without its end, else the text itself.
 
@@ -67,6 +68,7 @@ def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
     return read
 
 
+@as_annotated
 def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Check that a function has all given arguments, is given all that it must have, and seeds in range."""
     parameters = inspect.signature(function).parameters
@@ -81,6 +83,7 @@ def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
             integer(key, one, 0, LARGEST_SEED)
 
 
+@as_annotated
 def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
     """Run an experiment and note in the attributes how it was made.
 

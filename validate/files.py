@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..theory.arguments import shown
+from ..theory.arguments import as_annotated, shown
 
 __all__ = [
     "MANIFEST", "another_file", "claim", "difference", "digest", "locked", "named", "output_file",
@@ -39,6 +39,7 @@ MANIFEST = ".superposition-files"
 _RECORDED: ContextVar[Path | None] = ContextVar("folder", default=None)
 
 
+@as_annotated
 def named(path: str | os.PathLike[str]) -> str:
     r"""Return a path in quotes for a message: what cannot be printed is escaped, the middle of long ones cut.
 
@@ -52,6 +53,7 @@ def named(path: str | os.PathLike[str]) -> str:
 
 
 @contextmanager
+@as_annotated
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give a temporary name beside `path`; rename it to `path` if the block ends well.
 
@@ -82,6 +84,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+@as_annotated
 def claim(folder: Path, names: Iterable[str] = (), option: str = "out") -> None:
     """Give a folder a manifest, so that what is not ours in it stays as it is.
 
@@ -119,6 +122,7 @@ def claim(folder: Path, names: Iterable[str] = (), option: str = "out") -> None:
 
 
 @contextmanager
+@as_annotated
 def recorded(folder: Path) -> Iterator[None]:
     """Note in a folder's manifest, if it has one, what the block writes there, and replace nothing else.
 
@@ -132,6 +136,7 @@ def recorded(folder: Path) -> Iterator[None]:
         _RECORDED.reset(before)
 
 
+@as_annotated
 def remove(folder: Path, paths: Iterable[Path]) -> None:
     """Remove those of the files that the manifest of their folder lists and that are as they were written.
 
@@ -192,6 +197,7 @@ def _why(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or shown(str(error), 200)
 
 
+@as_annotated
 def another_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
     """Check that an output is none of the inputs, by whatever name or link.
 
@@ -231,6 +237,7 @@ def _same(one: Path, other: Path) -> bool:
         return os.path.realpath(one) == os.path.realpath(other) if "\0" not in f"{one}{other}" else False
 
 
+@as_annotated
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
     """Check that a file can be written at a path: there is none yet, or an ordinary one.
 
@@ -263,6 +270,7 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 
 @contextmanager
+@as_annotated
 def locked(folder: Path, name: str = "out", file: str = ".lock") -> Iterator[None]:
     """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it.
 
@@ -282,6 +290,7 @@ def locked(folder: Path, name: str = "out", file: str = ".lock") -> Iterator[Non
         yield
 
 
+@as_annotated
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Say in which setting two runs differ first; nothing if they are the same.
 
@@ -298,6 +307,7 @@ def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return ""
 
 
+@as_annotated
 def digest(path: Path) -> str:
     """Return a checksum of a file's bytes; of a file that is missing, nothing."""
     try:
@@ -306,12 +316,14 @@ def digest(path: Path) -> str:
         return ""
 
 
+@as_annotated
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file in UTF-8, whole or not at all; what UTF-8 lacks is escaped."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
+@as_annotated
 def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     """Write a dataset as a netCDF-3 file, which SciPy reads and writes without further libraries.
 
@@ -329,6 +341,7 @@ def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
         part.write_bytes(content)
 
 
+@as_annotated
 def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays as a NumPy archive (npz) that reads without pickles."""
     content = io.BytesIO()
@@ -337,6 +350,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
         part.write_bytes(content.getbuffer())
 
 
+@as_annotated
 def read_arrays(path: str | Path, what: str = "a whole file written by this project") -> dict[str, Any]:
     """Read a NumPy archive; pickles are refused, so that a file of unknown origin is safe to read.
 
@@ -349,6 +363,7 @@ def read_arrays(path: str | Path, what: str = "a whole file written by this proj
         raise ValueError(f"`path` must be {what}; got {named(path)} ({_why(error)}).") from error
 
 
+@as_annotated
 def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
     """Write a dataset as tidy CSV: a row for each point, a column for each coordinate and variable.
 
@@ -380,6 +395,7 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
     return written
 
 
+@as_annotated
 def read_dataset(path: str | Path) -> xr.Dataset:
     """Read a dataset into memory; a file that is missing, truncated or not netCDF is a ValueError."""
     try:
@@ -390,6 +406,7 @@ def read_dataset(path: str | Path) -> xr.Dataset:
         raise ValueError(f"{said}; got {named(path)} ({_why(error)}).") from error
 
 
+@as_annotated
 def output_folder(path: str | Path, name: str = "out") -> Path:
     """Make a folder, with its parents, and check that files can be written in it: a ValueError if not."""
     folder = Path(path)

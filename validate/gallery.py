@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..theory.arguments import choice
+from ..theory.arguments import as_annotated, choice
 from . import files
 from .drawing import svg
 from .laboratory import Lab, section
@@ -16,6 +16,7 @@ __all__ = ["GALLERY", "write_gallery"]
 GALLERY = ("rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal")
 
 
+@as_annotated
 def write_gallery(
     out: str | Path,
     only: Iterable[str] | None = None,

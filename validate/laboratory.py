@@ -7,13 +7,14 @@ import importlib.metadata
 import importlib.util
 import json
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import choice, integer
+from ..theory.arguments import as_annotated, choice, integer, shown
 from . import files
 from .experiment import PROFILES, Experiment, Section
 from .stored import REFERENCE, read_reference
@@ -33,6 +34,7 @@ PARTS = "parts"  # what is kept of the finished topics and rows of a report, in 
 LARGEST_SEED = 2**30
 
 
+@as_annotated
 def section(name: str) -> Section:
     """Return a phenomenon's part of the report."""
     module = importlib.import_module(f".{choice('name', name, PHENOMENA)}.section", __package__)
@@ -40,6 +42,7 @@ def section(name: str) -> Section:
     return found
 
 
+@as_annotated
 def experiment(name: str) -> Experiment:
     """Return an experiment by its full name, such as ``"collisions.fig3"``; a ValueError if there is none."""
     room, _, own = name.partition(".")
@@ -50,6 +53,7 @@ def experiment(name: str) -> Experiment:
 
 
 @functools.cache
+@as_annotated
 def version(package: str) -> str:
     """Return the version of an installed package, or that it is missing."""
     try:
@@ -59,6 +63,7 @@ def version(package: str) -> str:
 
 
 @functools.cache
+@as_annotated
 def code(root: Path = Path(__file__).parents[1]) -> str:
     """Return a short text that changes with any file of the package and any version of its libraries."""
     seen = hashlib.sha256("\n".join((platform.python_version(), *map(version, PACKAGES))).encode())
@@ -93,6 +98,7 @@ class Lab:
     100
     """
 
+    @as_annotated
     def __init__(
         self,
         folder: Path,
@@ -105,6 +111,7 @@ class Lab:
         self.seed = integer("seed", seed, 0, LARGEST_SEED)
         self._changed = changed or {}
 
+    @as_annotated
     def settings(self, name: str) -> list[dict[str, Any]]:
         """Return the settings of each piece of an experiment."""
         return experiment(name).settings(self.profile, self.seed, self._changed.get(name))
@@ -115,12 +122,14 @@ class Lab:
         made = experiment(name)
         return _is_stored(made) or not made.torch or _has_torch()
 
+    @as_annotated
     def pieces(self, name: str) -> list[int]:
         """Return the numbers of the pieces of an experiment that are still to be run."""
         if _is_stored(experiment(name)):
             return []
         return [k for k in range(len(self.settings(name))) if self._read(name, k) is None]
 
+    @as_annotated
     def run(self, name: str, piece: int) -> xr.Dataset:
         """Run a piece of an experiment, keep its data and return them."""
         path, note = self._paths(name, piece)
@@ -146,6 +155,7 @@ class Lab:
         how: dict[str, Any] = {"data_vars": "minimal", "coords": "different", "compat": "equals"}
         return xr.concat(found, made.apart[1], combine_attrs="drop_conflicts", **how)
 
+    @as_annotated
     def digest(self, name: str) -> str:
         """Return a short text that changes with the data of an experiment."""
         made = experiment(name)
@@ -153,16 +163,24 @@ class Lab:
         paths = [REFERENCE / made.stored, *(self._paths(name, piece)[0] for piece in pieces)]
         return hashlib.sha256("".join(map(files.digest, paths)).encode()).hexdigest()
 
-    def keep(self, name: str, needs: Sequence[str], content: Any) -> None:
+    @as_annotated
+    def keep(self, name: str, needs: Collection[str], content: Any) -> None:
         """Keep plain data that follow from those of some experiments, which have to be there."""
         with files.recorded(self.folder):
-            _write_note(self.folder / PARTS / f"{name}.json", self._key(name, needs), content)
+            _write_note(self._place(name), self._key(name, needs), content)
 
-    def kept(self, name: str, needs: Sequence[str]) -> Any:
+    @as_annotated
+    def kept(self, name: str, needs: Collection[str]) -> Any:
         """Return what is kept of that name; None if it is missing, damaged, or something has changed."""
-        return _read_note(self.folder / PARTS / f"{name}.json", self._key(name, needs))
+        return _read_note(self._place(name), self._key(name, needs))
 
-    def _key(self, name: str, needs: Sequence[str]) -> list[Any]:
+    def _place(self, name: str) -> Path:
+        if not re.fullmatch(r"[\w.-]{1,200}", name):
+            rule = "at most 200 letters, digits, underscores, dots and hyphens"
+            raise ValueError(f"`name` must be {rule}; got {shown(name)}.")
+        return self.folder / PARTS / f"{name}.json"
+
+    def _key(self, name: str, needs: Collection[str]) -> list[Any]:
         data = [self.digest(one) if self.available(one) else "missing" for one in needs]
         return [code(), name, self.profile, self.seed, *data]
 
@@ -219,7 +237,8 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
-def schedule(lab: Lab, works: Iterable[tuple[str, Callable[..., Any], Sequence[str], Any]]) -> list[Task]:
+@as_annotated
+def schedule(lab: Lab, works: Iterable[tuple[str, Callable[..., Any], Collection[str], Any]]) -> list[Task]:
     """List the tasks that run what is missing of experiments, and after them those that work on their data.
 
     Each of `works` is its name, a function of a module, the experiments that it needs, and what the function

@@ -8,13 +8,13 @@ import html
 import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..theory.arguments import choice, integer
+from ..theory.arguments import as_annotated, choice, integer
 from . import claims, files, page, tasks
 from .drawing import svg
 from .experiment import Figure, Shown, Topic
@@ -92,6 +92,7 @@ def _show(folder: Path, profile: str, seed: int, place: str, room: str, topic_na
     return part
 
 
+@as_annotated
 def write_report(
     out: str | Path,
     profile: str = "quick",
@@ -207,6 +208,7 @@ def _clear(folder: Path, everything: bool) -> None:
     files.remove(folder, halves + (finished if everything else []))
 
 
+@as_annotated
 def write_topic(folder: Path, room: str, topic: str, shown: Shown, place: str = "") -> Part:
     """Write the data and drawings of a topic's figures; return it as a part of the page.
 
@@ -246,6 +248,7 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+@as_annotated
 def provenance(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple[str, str]]:
     """Return what a reader needs to repeat the run: machine, versions, seed, profile, wall time."""
     return [
@@ -272,12 +275,13 @@ def _schedule(
     ]
 
 
+@as_annotated
 def render(
-    done: Sequence[Part],
-    ledger: Sequence[claims.Checked],
+    done: Collection[Part],
+    ledger: Collection[claims.Checked],
     facts: Sequence[tuple[str, str]],
-    missing: Sequence[str] = (),
-    failed: Sequence[str] = (),
+    missing: Collection[str] = (),
+    failed: Collection[str] = (),
 ) -> str:
     """Return the page: what was found, a part for each section, the ledger, and how it was made.
 
@@ -309,7 +313,10 @@ def render(
 
 
 def _found(
-    done: Sequence[Part], ledger: Sequence[claims.Checked], missing: Sequence[str], failed: Sequence[str]
+    done: Collection[Part],
+    ledger: Collection[claims.Checked],
+    missing: Collection[str],
+    failed: Collection[str],
 ) -> str:
     """Return the first screen: the results that matter with small pictures, and the count of verdicts."""
     judged = Counter(row.verdict for row in ledger)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from ..theory.arguments import FloatArray, integer, number, vector
+from ..theory.arguments import FloatArray, as_annotated, integer, number, vector
 
 __all__ = [
     "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "lower_pairs",
@@ -104,6 +104,7 @@ class Family:
         return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
 
 
+@as_annotated
 def student(values: npt.ArrayLike, level: float = LEVEL, axis: int = -1) -> tuple[FloatArray, FloatArray]:
     """Return means and half the widths of their two-sided Student intervals.
 
@@ -130,6 +131,7 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: int = -1) -> tupl
     return sample.mean(axis=axis), np.asarray(half)
 
 
+@as_annotated
 def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
     """Return the mean of independent runs with Student's interval.
 
@@ -143,6 +145,7 @@ def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
     return _around(float(middle), float(half), level, sample.size)
 
 
+@as_annotated
 def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
     """Return a number that was measured with a known standard error, with its normal interval.
 
@@ -154,6 +157,7 @@ def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
     return _around(float(value), float(stats.norm.isf((1 - level) / 2) * error), level, 1)
 
 
+@as_annotated
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
     """Return a share with its exact interval (Clopper and Pearson); without trials it is anything.
 
@@ -168,6 +172,7 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
     return Estimate(hits / trials, float(interval.low), float(interval.high), level, int(trials))
 
 
+@as_annotated
 def lower_pairs(some: npt.ArrayLike, others: npt.ArrayLike) -> float:
     """Return the share of pairs in which the one of `some` is below the one of `others`; equal ones are half.
 
@@ -183,12 +188,14 @@ def lower_pairs(some: npt.ArrayLike, others: npt.ArrayLike) -> float:
     return float(stats.mannwhitneyu(two, one).statistic / pairs) if pairs else float("nan")
 
 
+@as_annotated
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
     """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
     logarithm = np.log(x)
     return lambda some: float(np.polyfit(logarithm, np.log(np.maximum(some.mean(axis=0), 1e-9)), 1)[0])
 
 
+@as_annotated
 def jackknife(
     samples: FloatArray, statistic: Callable[[FloatArray], float], level: float = LEVEL
 ) -> Estimate:
@@ -214,6 +221,7 @@ def jackknife(
     return _around(whole, half, level, runs)
 
 
+@as_annotated
 def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
     """Return where values first reach a level from below, linear between the points; nan if nowhere.
 
@@ -233,6 +241,7 @@ def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
     return float(x[k - 1] + part * (x[k] - x[k - 1]))
 
 
+@as_annotated
 def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Estimate:
     """Return where means over runs, from (runs, n) values at ascending x, fall through 0; nan if nowhere.
 

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from ..theory.arguments import integer, shown
+from ..theory.arguments import as_annotated, integer, shown
 
 __all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "simulated", "spread"]
 
@@ -58,8 +58,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@as_annotated
 def perform(
-    tasks: Sequence[Task],
+    tasks: Collection[Task],
     jobs: int,
     reached: Callable[[Task, Any, float], None],
     pool: Pool | None = None,
@@ -91,7 +92,8 @@ def perform(
     spread(lambda _: queue.following(), finish, pool or local)
 
 
-def simulated(tasks: Sequence[Task], seconds: Mapping[str, float], jobs: int) -> float:
+@as_annotated
+def simulated(tasks: Collection[Task], seconds: Mapping[str, float], jobs: int) -> float:
     """Return how long `perform` would take with so many cores, if each task takes these seconds.
 
     Those that are not named take none. Nothing is counted for starting the processes.
@@ -116,7 +118,7 @@ def simulated(tasks: Sequence[Task], seconds: Mapping[str, float], jobs: int) ->
 class _Queue:
     """What is to be done, the longest way to the end first, and not before what it waits for."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Collection[Task]) -> None:
         weight = _ways(tasks)
         self._waiting = sorted(tasks, key=lambda task: -weight[task.name])
         self._open = {task.name for task in tasks}
@@ -136,6 +138,7 @@ class Lost(Exception):
     """A process ended before its task did."""
 
 
+@as_annotated
 def spread(
     following: Callable[[int], Task | None], finish: Callable[[Task, Any, float], None], pool: Pool
 ) -> None:
@@ -186,7 +189,7 @@ def spread(
             again += running.values()
 
 
-def _ways(tasks: Sequence[Task]) -> dict[str, float]:
+def _ways(tasks: Collection[Task]) -> dict[str, float]:
     """Return the seconds from the start of each task to the end of the last that waits for it."""
     followers = {task.name: [one for one in tasks if task.name in one.after] for task in tasks}
     found: dict[str, float] = {}
@@ -224,6 +227,7 @@ def here() -> Iterator[tuple[Executor, Callable[[], int]]]:
     yield _Here(), lambda: 1
 
 
+@as_annotated
 def processes(jobs: int) -> Pool:
     """Return what does so many tasks at a time, each in a process of its own with one thread."""
 
@@ -247,6 +251,7 @@ def processes(jobs: int) -> Pool:
     return pool
 
 
+@as_annotated
 def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
     """Return what does tasks on a Dask cluster.
 
@@ -313,7 +318,7 @@ class Clock:
     said of it before a tenth of all is finished.
     """
 
-    def __init__(self, tasks: Sequence[Task], tell: Callable[[str], None]) -> None:
+    def __init__(self, tasks: Collection[Task], tell: Callable[[str], None]) -> None:
         self._left = {task.name: task.seconds for task in tasks}
         self._whole = sum(self._left.values())
         self._count, self._tell = len(self._left), tell

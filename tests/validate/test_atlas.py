@@ -310,7 +310,7 @@ def test_exports_run_in_the_public_classes(tmp_path):
     ("call", "message"),
     [
         (lambda: atlas.load("n1"), "`name` must be the name of a solved model.*; got 'n1'"),
-        (lambda: atlas.load(3), "`name` must be the name of a solved model.*; got 3"),
+        (lambda: atlas.load(3), "`name` must be text; got 3"),
         (lambda: atlas.entries(n_features=0), "`n_features`.*got 0"),
         (lambda: atlas.entries(n_hidden=1.5), "`n_hidden`.*got 1.5"),
         (lambda: atlas.entries(p=2.0), "`p`.*got 2"),
@@ -352,7 +352,11 @@ def test_the_command_lists_and_exports(tmp_path, capsys):
 
 
 def test_the_command_makes(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(atlas.make, "__kwdefaults__", {**atlas.make.__kwdefaults__, "problems": SMALL[:2]})
+    monkeypatch.setattr(
+        atlas.make.__wrapped__,
+        "__kwdefaults__",
+        {**atlas.make.__wrapped__.__kwdefaults__, "problems": SMALL[:2]},
+    )
     assert main(["atlas", "--make", str(tmp_path), "--starts", "1"]) == 0
     told = capsys.readouterr()
     assert told.out.strip() == str(tmp_path / "atlas.json")

@@ -146,7 +146,7 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("train --n-features 8 --p 0.1 --ratio 1.5 --out OUT/x.nc", "`ratio`", "got 1.5"),
         ("train --n-features 8 --p 0.1 --ratio 0.5 --out OUT", "`out`", "folder"),
         (f"train --n-features {2**31} --p 0.1 --ratio 0.5 --out OUT/x.nc", "`n_features`", f"got {2**31}"),
-        (f"train --n-features 8 --p 0.1 --ratio 0.5 --seeds {10**30} --out OUT/x.nc", "`seed`", f"{10**30}"),
+        (f"train --n-features 8 --p 0.1 --ratio 0.5 --seeds {10**30} --out OUT/x.nc", "`seed`", "1e+30"),
         ("train --n-features 10000000 --p 0.1 --ratio 0.5 --out OUT/x.nc", "`n_features`", "smaller"),
         (
             "train --n-features 8 --p 0.1 --ratio 0.5 --batch-size 2147483647 --out OUT/x.nc",

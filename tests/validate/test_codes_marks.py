@@ -67,7 +67,7 @@ def test_a_point_without_its_codes_is_named():
 
 
 def test_no_axes_no_plot():
-    with pytest.raises(TypeError, match=r"`ax`.*got NoneType"):
+    with pytest.raises(TypeError, match=r"`ax` must be an Axes; got None"):
         plot_marks(run_marks(_trained([1.0, 2.0, 3.0]), _known()), None)
 
 

@@ -47,7 +47,7 @@ def test_ratio_figure_shows_the_data():
     np.testing.assert_allclose(drawn, (ds["polysemantic"].mean("run") / ds["quoted"]).values)
     fine = ax.lines[1].get_xdata()
     np.testing.assert_allclose(ax.lines[1].get_ydata(), expected_polysemantic(8, fine) * fine / 16)
-    with pytest.raises(TypeError, match="`ax` must be a matplotlib Axes; got str"):
+    with pytest.raises(TypeError, match="`ax` must be an Axes; got "):
         collisions.plot_ratio(ds, "ax")
 
 

@@ -77,7 +77,7 @@ def test_axes_are_labelled_from_names_or_attributes(ax):
 @pytest.mark.parametrize(
     ("theory", "experiment", "error", "message"),
     [
-        ((X, X), RUNS, TypeError, "`experiment` must be an xarray.DataArray; got ndarray"),
+        ((X, X), RUNS, TypeError, "`experiment` must be a DataArray; got array"),
         (
             (X, X),
             runs().rename(run="model"),
@@ -127,7 +127,7 @@ def test_finished_sets_and_has_a_legend_where_one_is_asked_for(ax):
 
 
 def test_axes_must_be_axes():
-    with pytest.raises(TypeError, match="`ax` must be a matplotlib Axes; got int"):
+    with pytest.raises(TypeError, match="`ax` must be an Axes; got "):
         drawing.plot_theory_vs_experiment((X, X), runs(), 1)
 
 

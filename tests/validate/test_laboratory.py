@@ -187,7 +187,7 @@ def test_integers_that_netcdf_has_no_place_for_become_floats(tmp_path):
     [
         (lambda place: Lab(place, "huge"), "`profile` must be one of .*; got 'huge'"),
         (lambda place: Lab(place, seed=-1), "`seed` must be an integer of at least 0 .*; got -1"),
-        (lambda place: Lab(place, seed=2**31), "`seed` must be .* at most 1073741824; got 2147483648"),
+        (lambda place: Lab(place, seed=2**31), "`seed` must be .*; got 2147483648"),
         (lambda place: Lab(place)["toy.no"], "`name` must be an experiment.*; got 'toy.no'"),
         (lambda place: Lab(place)["weather"], "`name` must be an experiment.*; got 'weather'"),
     ],

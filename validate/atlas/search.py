@@ -107,6 +107,7 @@ def improve(problem: Problem, known: Found, others: Sequence[Found], seed: int, 
     return best
 
 
+@arguments.as_annotated
 def make(
     *,
     folder: str | Path,

@@ -182,6 +182,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
+@arguments.as_annotated
 def entries(
     *,
     n_features: int | None = None,
@@ -227,6 +228,7 @@ def entries(
     )
 
 
+@arguments.as_annotated
 def names(**properties: Any) -> tuple[str, ...]:
     """Return the names of the solved models with the given properties, as for `entries`.
 
@@ -238,6 +240,7 @@ def names(**properties: Any) -> tuple[str, ...]:
     return tuple(one.name for one in entries(**properties))
 
 
+@arguments.as_annotated
 def load(name: str) -> Entry:
     """Return a solved model.
 
@@ -267,6 +270,7 @@ def load(name: str) -> Entry:
     return found[name]
 
 
+@arguments.as_annotated
 def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -> None:
     """Write a solved model as the state dict of public code.
 

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from .. import page
-from ..drawing import check_axes, svg
+from ..drawing import svg
 from ..experiment import Figure, span
 from .results import COLUMNS, Audit, Audited
 
@@ -34,7 +34,6 @@ _BESIDE = (
 
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw W_out W_in, red where it is positive and blue where it is negative; of an audited model's data."""
-    check_axes(ax)
     M = ds["W_out"].values @ ds["W_in"].values
     top = np.abs(M).max() or 1.0
     drawn = ax.imshow(M, cmap="RdBu_r", vmin=-top, vmax=top, interpolation="auto")
@@ -46,7 +45,6 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw encodings and decoders in the plane of two hidden neurons, or else features' dimensionalities."""
-    check_axes(ax)
     W_out, W_in = ds["W_out"].values, ds["W_in"].values
     if len(W_in) != 2:
         ax.plot(ds["dimensionality"], "o", markersize=3)
@@ -67,7 +65,6 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss beside bounds and other models on a logarithmic axis; of an audited model's data."""
-    check_axes(ax)
     found = {label: float(ds[name]) for name, label in _LOSSES.items()}
     found = {label: loss for label, loss in found.items() if 0.0 < loss < np.inf}
     for k, (label, loss) in enumerate(reversed(found.items())):

@@ -6,6 +6,7 @@ from itertools import product
 from math import factorial, lcm, prod
 from pathlib import Path
 
+from ...theory.arguments import as_annotated
 from ..files import named
 from .check import Rejected, proved, wiring
 
@@ -44,6 +45,7 @@ def _output(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]
     return found + _ramps(3, b, others, p, two / w**2)
 
 
+@as_annotated
 def lean_goal(path: str | Path) -> str:
     """Return a file for Lean 4 whose theorem is the inequality of a certificate that a loss is below a bound.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scipy.optimize import brentq
 
+from ...theory.arguments import as_annotated
 from .check_pentagon import FORMAT, KIND
 from .make import save
 
@@ -17,6 +18,7 @@ REGION = [Fraction(49, 64), Fraction(7, 8), Fraction(39, 32), Fraction(165, 128)
 FINEST = Fraction(1, 512)  # side along u of boxes in there
 
 
+@as_annotated
 def pentagon_certificate(*, path: str | Path) -> float:
     """Write the certificate that five features on two neurons are best a regular pentagon (problem MAIS-O42).
 

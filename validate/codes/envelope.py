@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from ...solvers.codes import MODELS, envelopes
 from ...theory import arguments
 from ...theory.codes import CODES
-from ..drawing import finished, widest
+from ..drawing import draws, finished, widest
 from ..experiment import Figure
 
 # Codes are drawn by kind: names beginning with the same word.
@@ -118,6 +118,7 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
             ax.text(*place, text, ha=side, va="center", fontsize=7, bbox=LABEL)
 
 
+@draws
 def plot_envelope(
     ds: xr.Dataset, ax: Axes, models: str = "balanced", *, taken: Sequence[tuple[float, float]] = ()
 ) -> Axes:
@@ -138,6 +139,7 @@ def plot_envelope(
     return finished(ax, None, xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
 
 
+@draws
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
     """Draw rug, envelopes and the lower bound over p/3 against p, at the ratio nearest to one."""
     line = ds.sel(ratio=arguments.number("ratio", ratio, 0, 1), method="nearest")
@@ -153,6 +155,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
     return finished(ax, xlabel="feature probability p", ylabel="loss / (p/3)")
 
 
+@arguments.as_annotated
 def envelope_figure(ds: xr.Dataset) -> Figure:
     """Return the map for each kind of model, and the bracket at ratio 1/4; `ds` is from `run_envelope`."""
     return Figure(

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from ...solvers.codes.structure import SHARES
 from ...theory.arguments import as_annotated
-from ..drawing import check_axes, finished
+from ..drawing import draws, finished
 from ..experiment import Figure
 from ..statistics import LEVEL, student
 from ..training import models_at
@@ -68,9 +68,9 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     return ds.assign_coords(end=trained["end"], n_features=sizes).assign_attrs(level=LEVEL)
 
 
+@draws
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses over the rug's with intervals, the best known code and the bound; of `run_marks`."""
-    check_axes(ax)
     place = np.arange(ds.sizes["point"])
     width = 0.8 / ds.sizes["n_features"]
     ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")
@@ -103,13 +103,13 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, above, xlabel="ratio n_hidden/n_features", ylabel="loss / loss of the rug")
 
 
+@draws
 def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """Draw the map of the best known balanced codes and the points at which models were trained.
 
     At each point stands the mean loss of converged models of the largest size trained there over that of the
     best known balanced code, in per cent, with Student's interval; of `run_envelope` and `run_marks`.
     """
-    check_axes(ax)
     points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
     plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
     for point, at in enumerate(points):
@@ -125,6 +125,7 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, None, title="best balanced code; trained models in % of it")
 
 
+@draws
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
     at = ds.isel(end=-1)
@@ -140,6 +141,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, above, xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
 
 
+@as_annotated
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
     """Return the map with trained models on it, and their losses; of `run_envelope` and `run_marks`."""
     sizes = ", ".join(str(n) for n in marks["n_features"].values)

@@ -17,7 +17,7 @@ from ...solvers.codes.structure import SHARES, excess_kurtosis, structure
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ..drawing import finished, size_axis
+from ..drawing import draws, finished, size_axis
 from ..experiment import from_rows
 from ..training import grid, train
 from .symmetry import run_stored, symmetry
@@ -264,6 +264,7 @@ def run_departure(
     return from_rows(rows, case=-1).assign_attrs(n_features=n_features, kick=kick, seed=seed)
 
 
+@draws
 def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the least curvature at the rug against n_features; of `run_hessian`."""
     for c in range(ds.sizes["case"]):

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from ...solvers.rug import optimum
 from ...theory import rug
 from ...theory.arguments import as_annotated
-from ..drawing import draw_means, finished, size_axis
+from ..drawing import draw_means, draws, finished, size_axis
 from ..rug.runs import RATIOS, nearest_ratio
 from ..statistics import LEVEL, Estimate, mean, measured
 from ..stored import read_jobs, stored_facts
@@ -139,6 +139,7 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
 
 
+@draws
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
     """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
     cells = by_cell(ds)[name]

@@ -9,7 +9,7 @@ from ...solvers.collisions.counts import ZERO
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.collisions.untied import untied_length_ratio
-from ..drawing import check_axes, draw_estimates, draw_means, finished, size_axis
+from ..drawing import draw_estimates, draw_means, draws, finished, size_axis
 from ..statistics import share
 from .trained import NAMES
 
@@ -23,7 +23,6 @@ def _means(ax: Axes, x: npt.ArrayLike, samples: npt.ArrayLike, k: int, label: st
 
 def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
     """Draw counts or their ratio to n^2/(4m), of the flow or several optimisers; return the least drawn."""
-    check_axes(ax)
     n, m = ds.attrs["n_features"], ds["n_hidden"].values
     fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
     quoted = theory.quoted_polysemantic(n, fine)
@@ -52,6 +51,7 @@ def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
     return ax, min(least)
 
 
+@draws
 def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw counts against m: runs as dots, means with their intervals, predictions as lines.
 
@@ -64,6 +64,7 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, "lower left", ylabel="polysemantic neurons")
 
 
+@draws
 def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw mean counts over n^2/(4m) against m, and the predictions over the same; data as in `plot_fig3`."""
     ax, _ = _against_m(ds, ax, ratio=True)
@@ -72,9 +73,9 @@ def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, {"loc": "lower right", "ncols": 2}, ylabel="polysemantic neurons / (n²/4m)")
 
 
+@draws
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the count over the chance value against time, and the share of overlaps that are held down."""
-    check_axes(ax)
     ax.axhline(1.0, color="0.5", linestyle="--", label="chance alone")
     ratio = (ds["count"] / ds.attrs["expected"]).transpose("time", "run")
     _means(ax, ds["time"], ratio, 0, f"count at that time, {ds.sizes['run']} runs", "-")
@@ -89,12 +90,12 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, "upper left", xlim=(-0.01, 1.2 * float(ds["time"].max())))
 
 
+@draws
 def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
     """Draw the count over its mean for one feature at a time, against p over lam_normal.
 
     Of `run_cooccurrence`; `name` is the variable to draw, such as "polysemantic_0.8" or "after".
     """
-    check_axes(ax)
     name = arguments.choice("name", name, tuple(str(key) for key in ds.data_vars))
     level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"
     inside = ds.isel(p=ds["p"].values > 0)
@@ -109,9 +110,9 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
     return finished(ax, "lower left", title=title, ylim=(-0.03, max(1.2, ax.get_ylim()[1])))
 
 
+@draws
 def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
     """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted."""
-    check_axes(ax)
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):
         line, _ = theory.separated_share(fine, 1.0, size, correlation=ds.attrs["correlation"], left=ZERO)
@@ -127,9 +128,9 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
     return finished(ax, "upper left", title=title, ylim=(-0.03, 1.2))  # no share is above 1: there is room
 
 
+@draws
 def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw |D|/|E| of learned features against time, and the drift of one neuron from equal lengths."""
-    check_axes(ax)
     fine = np.geomspace(float(ds["time"].min()), float(ds["time"].max()), 100)
     ax.plot(fine, untied_length_ratio(fine), color="C0", label="one neuron, l1 on activations")
     for k, case in enumerate(ds["case"].values):

@@ -29,6 +29,7 @@ DECAYS = {"gd": 0.0, "sign": 0.0, "adamw": 0.01}  # AdamW: PyTorch's default, wh
 STACK_CPU, STACK_CUDA = 2**18, 2**29
 
 
+@arguments.as_annotated
 def train_l1(
     n_features: int,
     n_hidden: int,

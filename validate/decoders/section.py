@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import check_axes, draw_means, finished, size_axis
+from ..drawing import draw_means, draws, finished, size_axis
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
 from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
@@ -25,9 +25,9 @@ interference that a linear projection can have.
 """
 
 
+@draws
 def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
     """Draw the losses of decoders over that of Bayes against p, at one ratio; of `run_map`."""
-    check_axes(ax)
     at = ds.sel(ratio=ratio, method="nearest")
     least = at["loss"].sel(decoder="bayes")
     for name in ("soft", "hard", "relu", "jumprelu"):
@@ -37,9 +37,9 @@ def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
     return finished(ax, title=f"ratio {float(at['ratio']):g}")
 
 
+@draws
 def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the ratio from which on iteration recovers all features, and the least possible; of `run_map`."""
-    check_axes(ax)
     p, line = ds["p"].values, ds["recovery"].values
     ax.fill_between(p, line, 1, color="C3", alpha=0.15, linewidth=0, label="all recovered by iteration")
     ax.plot(p, line, ".-", color="C3", label="message passing")
@@ -48,9 +48,9 @@ def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, "lower right", xlabel="p", ylabel="neurons per feature")
 
 
+@draws
 def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the errors of message passing after each step beside state evolution; of `run_passing`."""
-    check_axes(ax)
     for i in range(ds.sizes["case"]):
         at = ds.isel(case=i)
         label = f"p = {float(at['p']):g}, ratio {float(at['ratio']):g}"
@@ -59,9 +59,9 @@ def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, yscale="log", xlabel="step", ylabel="loss per feature")
 
 
+@draws
 def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of runs that recover all features around the line; of `run_recovery`."""
-    check_axes(ax)
     for n in ds["n_features"].values:
         share = ds["recovered"].sel(n_features=n).mean("run")
         ax.plot(ds["around"], share, ".-", label=f"n = {n}")
@@ -69,9 +69,9 @@ def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, xlabel="ratio / ratio of the line", ylabel="share of runs that recover all")
 
 
+@draws
 def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the losses of the predicted decoders on rugs over the predicted ones; of `run_rugs`."""
-    check_axes(ax)
     ratio = (ds["on_rug"] / ds["predicted"]).transpose("case", "decoder", "n_features", "seed")
     for i in range(ds.sizes["case"]):
         for marker, name in zip("os", ds["decoder"].values, strict=True):

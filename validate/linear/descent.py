@@ -41,6 +41,7 @@ class Trained:
     """Output biases, shape (n_times, n_runs, n_features)."""
 
 
+@arguments.as_annotated
 def descend(
     A0: npt.ArrayLike,
     C0: npt.ArrayLike,

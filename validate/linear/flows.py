@@ -11,7 +11,7 @@ from ...solvers.linear.weights import expected_losses, first_modes, largest_angl
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
-from ..drawing import finished
+from ..drawing import draws, finished
 from ..statistics import first_level
 from .descent import LABELS, MODELS, ROUTES, RULES, courses, falling
 
@@ -96,6 +96,7 @@ def _curves(values: xr.DataArray, ax: Axes) -> Axes:
     return finished(ax, xlabel="time t")
 
 
+@draws
 def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
     """Draw how far the loss is above its minimum under each flow from one start; of `run_flows`."""
     height = (ds["loss"] - ds["optimum"]).isel(run=run)
@@ -103,6 +104,7 @@ def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
     return _curves(height, ax)
 
 
+@draws
 def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
     """Draw the angle between the span and the leading eigenvectors from one start; of `run_flows`."""
     ax.set(ylabel="angle to the leading subspace (degrees)", ylim=(0, 90))
@@ -221,6 +223,7 @@ def run_plateaus(
     return ds.assign_attrs(sizes, initial=initial, learning_rate=rate)
 
 
+@draws
 def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0) -> Axes:
     """Draw losses of one start, those of the saddles, and the escapes predicted; of `run_plateaus`."""
     levels = ds["level"].sel(data=data).values
@@ -241,6 +244,7 @@ def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0
     return finished(ax, xlabel="time t of the flow", ylabel="loss per feature")
 
 
+@draws
 def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw measured against predicted escape times, as ratios, of all runs; of `run_plateaus`."""
     measured = ds["escape"].isel(route=-1)

@@ -11,7 +11,7 @@ from ...solvers.linear.weights import moment_points
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import reconstruction_loss, spectrum, weighted_optimum
-from ..drawing import finished
+from ..drawing import draws, finished
 from .descent import LABELS, MODELS, descend
 
 BIASES = ("bias", "no bias")
@@ -99,6 +99,7 @@ def run_representation(
     return xr.Dataset(columns, coords, {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps})
 
 
+@draws
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
     """Draw how much of each feature models keep, at falling importance; of `run_representation`."""
     one = ds.sel(importance="falling")
@@ -116,6 +117,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
     return finished(ax, title=f"{LABELS[model]} weights")
 
 
+@draws
 def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses over that of dedicated features, at falling importance; of `run_representation`."""
     for j, bias in enumerate(BIASES):

@@ -10,7 +10,7 @@ from ...solvers.linear import weights
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
-from ..drawing import finished
+from ..drawing import draws, finished
 from ..experiment import from_rows
 from . import descent
 from .descent import MODELS, ROUTES, courses, falling
@@ -178,6 +178,7 @@ def run_subspaces(
     )
 
 
+@draws
 def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
     """Draw the angles to the two candidate subspaces; of `run_subspaces`, trained on one of its data."""
     for k, (name, label) in enumerate((("start", "predicted from the start"), ("samples", "of the samples"))):

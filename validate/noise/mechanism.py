@@ -150,6 +150,7 @@ def _of_several(k: int, n: int, W0: FloatArray, std: float, time: float, seed: i
     return np.asarray((shape(made) - shape(still)).reshape(-1, n).mean(axis=1))
 
 
+@arguments.as_annotated
 def judged(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
     """Estimate what tells the mechanisms apart, in the data of :func:`run_mechanism`.
 

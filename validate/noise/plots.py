@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import draw_estimates, draw_means, finished
+from ..drawing import draw_estimates, draw_means, draws, finished
 from ..statistics import share
 from .mechanism import judged
 
@@ -25,6 +25,7 @@ def _means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> Non
     draw_means(ax, x, values.transpose(..., "run"), **{"color": "C1", "markersize": 3.5} | style)
 
 
+@draws
 def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw mean fourth norms against time under bipolar and normal noise (Fig. 4); of `run_fig4`."""
     t = ds["t"].values
@@ -60,17 +61,20 @@ def _fig5(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple
     return finished(ax, "upper left", xscale="log", xlabel=labels[1], ylabel=_FOURTH, ylim=(0, 1.8))
 
 
+@draws
 def plot_fig5_lam(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw last fourth norms against the l1 strength (Fig. 5a); of `run_fig5`."""
     return _fig5(ds, ax, "lam", "by_lam", 1, ("one-hot encodings", "λ of the printed loss"))
 
 
+@draws
 def plot_fig5_noise(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw last fourth norms against bipolar noise (Fig. 5b); of `run_fig5`."""
     ax.axvline(ds.attrs["silent_std"], ymax=0.6, color="C4", linewidth=1, label="can be silent below")
     return _fig5(ds, ax, "noise_std", "by_noise", 4, ("one-hot, orthogonal", _SIGMA))
 
 
+@draws
 def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw shapes and squared lengths under strong noise, by learning rate; of `run_drop`."""
     names = (("shape", "o-", "$|W_i|_4^4/|W_i|_2^4$"), ("square", "s--", "$|W_i|_2^2$"))
@@ -82,6 +86,7 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, "lower left", xlabel=_SIGMA, ylabel="mean over encodings")
 
 
+@draws
 def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the fourth norm of each encoding of one run against time (Fig. 6a); of `run_fig6`."""
     styles: list[dict[str, Any]] = [{"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6}]
@@ -95,6 +100,7 @@ def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, "upper left", ylim=(0, 1.6))
 
 
+@draws
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the last weights of that run (Fig. 6b); of `run_fig6`."""
     n, m = ds["W"].shape
@@ -105,6 +111,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, None, xlabel="neuron, sorted", ylabel="feature, sorted by fourth norm")
 
 
+@draws
 def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw shares of runs with a stuck encoding, and of runs that sparsified, against n/m; of `run_stuck`."""
     ratio = ds["n_features"] / ds.attrs["n_hidden"]
@@ -116,6 +123,7 @@ def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, "upper left", xlabel="n/m", ylabel=label, ylim=(-0.05, 1.3))
 
 
+@draws
 def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth at fixed learning rate × steps against the learning rate; of `run_mechanism`."""
     rates = ds["learning_rate"].values
@@ -132,6 +140,7 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, "upper right", xlabel="learning rate", ylabel=_GROWTH, ylim=ends)
 
 
+@draws
 def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth against the number of encodings; of `run_mechanism`."""
     ax.axhline(0, color=_RESTING, linewidth=0.8)
@@ -141,6 +150,7 @@ def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, None, xlabel="encodings n", ylabel=_GROWTH)
 
 
+@draws
 def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth beyond normal noise's against the excess kurtosis; of `run_mechanism`."""
     ax.axhline(0, color=_RESTING, linewidth=0.8)

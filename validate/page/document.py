@@ -4,6 +4,7 @@ import html
 from collections.abc import Sequence
 from importlib import resources
 
+from ...theory.arguments import as_annotated
 from ..drawing import with_prefix
 from ..experiment import Figure
 from .text import formulas, paragraphs, slug
@@ -13,6 +14,7 @@ def _resource(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
+@as_annotated
 def page(title: str, lead: str, parts: Sequence[tuple[str, str]], *, script: bool = True) -> str:
     """Return the page with these parts, each a heading and its HTML, and links to them at the top.
 
@@ -37,6 +39,7 @@ def page(title: str, lead: str, parts: Sequence[tuple[str, str]], *, script: boo
     )
 
 
+@as_annotated
 def drawn(figure: Figure, anchor: str, picture: str, below: str = "") -> str:
     """Return a figure's SVG `picture` under its title, over its caption and what HTML stands `below` that.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from ...theory.arguments import as_annotated
 from ..claims import UNDECIDED, WRONG, Checked, Verdict
 from .text import formulas
 
@@ -57,6 +58,7 @@ _SOURCES = {
 _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 
 
+@as_annotated
 def errata(rows: Iterable[Checked]) -> str:
     """Return what is wrong or left open in print as Markdown, a section to unfold for each source.
 

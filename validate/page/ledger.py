@@ -3,15 +3,17 @@
 import html
 import inspect
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 
+from ...theory.arguments import as_annotated
 from ..claims import Checked, Finding, Verdict
 from .text import formulas, paragraphs, slug, table
 
 _COLUMNS = ("id", "where", "statement as printed", "verdict")
 
 
-def ledger(rows: Sequence[Checked]) -> str:
+@as_annotated
+def ledger(rows: Collection[Checked]) -> str:
     """Return the ledger as a table with filters; each row opens to its evidence and its check."""
 
     def options(values: Iterable[str]) -> str:
@@ -34,7 +36,8 @@ def ledger(rows: Sequence[Checked]) -> str:
     )
 
 
-def judged(rows: Sequence[Checked]) -> str:
+@as_annotated
+def judged(rows: Collection[Checked]) -> str:
     """Return the verdicts of some rows in one paragraph, each a link into the ledger."""
     if not rows:
         return ""

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ...theory.arguments import as_annotated
 from ..claims import Verdict
 
 _NUMBER = " class='number'"
@@ -25,6 +26,7 @@ _BELOW = re.compile(r"((?<![A-Za-z_])d?[A-Za-zα-ωΔΘΣ∑∫]|[|)\]])_(\{[^{}
 _ABOVE = re.compile(r"\^(\{[^{}]*\}|\([^()]*\)|-?1/2(?!\d)|-?\d+(?:\.\d+)?|-?[A-Za-zα-ω]+|\+)")
 
 
+@as_annotated
 def slug(text: str) -> str:
     """Return a name that can be a CSS class, an anchor and a file name.
 
@@ -36,6 +38,7 @@ def slug(text: str) -> str:
     return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
 
 
+@as_annotated
 def formulas(text: str) -> str:
     """Return plain text as HTML, its formulas with Greek letters, signs, subscripts and superscripts.
 
@@ -72,12 +75,14 @@ def _cell(value: Any) -> tuple[str, bool]:
     return (str(value) if isinstance(value, int) else f"{value:.4g}"), True
 
 
+@as_annotated
 def paragraphs(text: str) -> str:
     """Return plain text as HTML, a paragraph for each block between empty lines."""
     blocks = [" ".join(block.split()) for block in textwrap.dedent(text).split("\n\n")]
     return "\n".join(f"<p>{formulas(block)}</p>" for block in blocks if block)
 
 
+@as_annotated
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
     """Return a table; numbers are aligned right and shown with four digits.
 
@@ -102,6 +107,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
     )
 
 
+@as_annotated
 def badges(counts: Mapping[Verdict, int]) -> str:
     """Return the numbers of claims by verdict; a click on one shows these claims in the ledger."""
     items = "".join(
@@ -112,6 +118,7 @@ def badges(counts: Mapping[Verdict, int]) -> str:
     return f"<ul class='counts'>{items}</ul>"
 
 
+@as_annotated
 def card(sentence: str, anchor: str = "", drawing: str = "") -> str:
     """Return a result for the first screen: a sentence over a small copy of the figure that it links to.
 

@@ -99,6 +99,7 @@ class _Slack:
         return found
 
 
+@arguments.as_annotated
 def refute(
     inequality: Callable[..., Any],
     *,

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from ...solvers.relu import PHASES
 from ...theory import arguments
-from ..drawing import check_axes, draw_estimates, finished, widest
+from ..drawing import draw_estimates, draws, finished, widest
 from ..statistics import share
 from .phases import MODELS
 from .sphere import LOSSES
@@ -50,10 +50,10 @@ def _set(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: 
 
 
 def _model(ds: xr.Dataset, ax: Axes, model: int) -> xr.Dataset:
-    check_axes(ax)
     return ds.isel(model=arguments.integer("model", model, 0, len(MODELS) - 1))
 
 
+@draws
 def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     """Draw the phases of one of `MODELS`, the paler the smaller an encoding is, and transitions as dots.
 
@@ -83,6 +83,7 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     return _set(ax, legend, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=MODELS[model])
 
 
+@draws
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     """Draw by how much the best of the four patterns picked by hand misses the best; of `run_phases`."""
     one = _model(ds, ax, model)
@@ -97,9 +98,9 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     return _set(ax, None, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=title)
 
 
+@draws
 def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what each arrangement saves, and the best models found as markers; of `run_polygons`."""
-    check_axes(ax)
     for i, name in enumerate(ds["arrangement"].values):
         ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
     for i, n in enumerate(ds["n_features"].values):
@@ -111,9 +112,9 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
     return _set(ax, beside, xscale="log", xlabel=DENSITY, ylabel="features' worth of loss saved")
 
 
+@draws
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of two or more features on in loss and inputs; of `run_truncation`."""
-    check_axes(ax)
     ax.plot(ds["on"], ds["given_on"][-1], color="C0", label="share of the inputs that are not 0")
     for i, kind in enumerate(ds["kind"].values):
         for j, n in enumerate(ds["n_features"].values):
@@ -123,9 +124,9 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     return _set(ax, {"loc": "lower right", "fontsize": 7}, xscale="log", yscale="log")
 
 
+@draws
 def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what it costs to choose models without two or more on; of `run_truncation`."""
-    check_axes(ax)
     for i, name in enumerate(ds["small"].values):
         # Differences below 1e-9 are rounding.
         _curve(ax, ds["small_p"], np.maximum(ds["regret"][i], 1e-9), i, label=str(name))
@@ -133,9 +134,9 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
     return _set(ax, xscale="log", yscale="log", xlabel=DENSITY)
 
 
+@draws
 def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
     """Draw the four losses over that of the model that represents nothing; of `run_thomson`."""
-    check_axes(ax)
     known = np.unique(ds["n_hidden"].values).tolist()
     if n_hidden not in known:
         raise ValueError(f"`n_hidden` must be one of {known}; got {n_hidden!r}.")
@@ -153,9 +154,9 @@ def _cases(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
     return _set(ax, **settings)
 
 
+@draws
 def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
     """Draw each trained model's exact loss over the least, and where gradient flow ends; of `run_trained`."""
-    check_axes(ax)
     optimiser = arguments.choice("optimiser", optimiser, tuple(map(str, ds["optimiser"].values)))
     one = ds.sel(optimiser=optimiser)
     spread = np.linspace(-0.15, 0.15, ds.sizes["run"])
@@ -168,9 +169,9 @@ def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
     return _cases(ds, ax, yscale="log", ylabel="loss / least loss")
 
 
+@draws
 def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of seeds that end in the global minimum with exact 95 % intervals; of `run_trained`."""
-    check_axes(ax)
     settled = reached(ds, "settled")
     kinds = {"gradient flow": reached(ds, "flow")}
     kinds |= {str(name): settled.sel(optimiser=name) for name in ds["optimiser"].values}

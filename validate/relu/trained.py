@@ -122,6 +122,7 @@ def run_trained(
     return ds.assign_attrs(steps=steps, batch=batch, init_std=std, seed=seed)
 
 
+@arguments.as_annotated
 def reached(ds: xr.Dataset, name: str) -> xr.DataArray:
     """Return which models of `run_trained` end in the least minimum; `name` is "settled" or "flow"."""
     return ds[name] <= ds["least"] * (1.0 + SAME)

@@ -25,6 +25,7 @@ def _map(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[np.ndarr
     return best.a * matrix.todense(), np.broadcast_to(bias, n).copy()
 
 
+@arguments.as_annotated
 def dropping_table(
     n_features: int,
     n_hidden: int,

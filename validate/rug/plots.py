@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import finished, size_axis
+from ..drawing import draws, finished, size_axis
 from ..statistics import student
 
 __all__ = [
@@ -37,6 +37,7 @@ def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None
         ax.plot([], [], marker, color=colour, markersize=3.6, label=f"n = {n}")
 
 
+@draws
 def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the matrix as an image (Fig. 1)."""
     reach = float(abs(ds["rug"]).quantile(0.999))
@@ -54,6 +55,7 @@ def _lines(ax: Axes, line: xr.Dataset, x: str) -> None:
     ax.set(yscale="log", ylabel="loss / loss at ratio 0")
 
 
+@draws
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
     """Draw the loss against the ratio at one p (Fig. 2): theory, affine optimum, trained models."""
     line = ds.sel(p=p)
@@ -67,6 +69,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
     return finished(ax, "lower left" if legend else None, title=f"p = {p:g}")
 
 
+@draws
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
     line = ds.sel(ratio=ratio, method="nearest")
@@ -79,6 +82,7 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
     return finished(ax, place, xscale="log", xlabel="feature probability p", title=title)
 
 
+@draws
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
     """Zoom on ratio ≈ p, where the loss drops: loss at ratio/p, with the ratio where the bias vanishes."""
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
@@ -97,6 +101,7 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, xlabel="ratio / p", ylabel="loss / loss at ratio 0")
 
 
+@draws
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     """Draw loss/theory against n_features near one ratio: means over seeds with their intervals."""
     sizes = np.unique(ds["n_features"])
@@ -117,6 +122,7 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     return finished(ax, ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
 
 
+@draws
 def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
     """Draw the finite-size rug over the macroscopic loss: exact per draw, simulated with its error."""
     ds = ds.isel(case=case)
@@ -134,6 +140,7 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
     return finished(ax, title=f"p = {float(ds['p']):g}, ratio = {float(ds['ratio']):g}")
 
 
+@draws
 def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss over the shift b/(a sigma), the scale optimal: one minimum, which moves through 0."""
     for k, ratio in enumerate(ds["ratio"].values):
@@ -146,6 +153,7 @@ def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, xlabel="shift b / (a σ)", ylabel="loss / loss at ratio 0")
 
 
+@draws
 def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the optimal shift b/(a sigma) over the plane, and the line where the bias changes sign."""
     shift = (ds["b"] / (ds["a"] * ds["sigma"])).where(ds["sigma"] > 0)

@@ -162,6 +162,7 @@ def run_trained(
     return with_theory(found, "this run")
 
 
+@arguments.as_annotated
 def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
     """Reduce a training run to what the figures need, and add the macroscopic optimum.
 

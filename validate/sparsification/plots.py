@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import draw_means, finished, plot_theory_vs_experiment
+from ..drawing import draw_means, draws, finished, plot_theory_vs_experiment
 from ..statistics import LEVEL
 
 NAMES = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
@@ -19,16 +19,19 @@ def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
     return finished(ax, None, xlabel="time t")
 
 
+@draws
 def plot_nonzeros(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the number of nonzero weights against time (Fig. 2); of `run_fig2`."""
     return _curves(ds, ax, "nonzeros")
 
 
+@draws
 def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the l1 norm against time (Fig. 2); of `run_fig2`."""
     return _curves(ds, ax, "l1_norm")
 
 
+@draws
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     """Draw the ratio of curves ("nonzeros" or "l1_norm") to the limit law with the interval of single runs.
 
@@ -50,6 +53,7 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     return finished(ax, "upper right")
 
 
+@draws
 def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the relative variance of the survivors between its bounds (Fig. 7); of `run_fig7`."""
     t = ds["time"].values

@@ -36,6 +36,7 @@ def _function() -> Any:
     return ExactLoss
 
 
+@arguments.as_annotated
 def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) -> Any:
     r"""Exact expected loss per feature of ReLU(W_out W_in x + b), differentiable by PyTorch.
 

@@ -41,6 +41,7 @@ CHECKPOINT_SECONDS = 60.0
 PEAK_LEARNING_RATE = 1e-2
 
 
+@arguments.as_annotated
 def train(
     n_features: int,
     n_hidden: npt.ArrayLike,

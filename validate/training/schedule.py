@@ -40,12 +40,14 @@ def falling(history: Sequence[float]) -> bool:
     >>> falling([0.30, 0.20]), falling([0.30, 0.20, 0.20])
     (True, False)
     """
-    if len(history) < 2:
+    losses = arguments.real("history", history)
+    if losses.shape in ((0,), (1,)):
         return True
-    before, last = arguments.vector("history", history[-2:])
+    before, last = arguments.vector("history", losses)[-2:]
     return bool(last < before)
 
 
+@arguments.as_annotated
 def learning_rates(
     first: int, count: int, steps: int, peak: float, *, warm_up: float = WARM_UP, last: float = 0.0
 ) -> np.ndarray:

@@ -99,6 +99,7 @@ def seconds(torch: Any, device: Any, steps: Callable[[int], None], count: int, r
     return float(np.median(lengths[1:]))
 
 
+@arguments.as_annotated
 def measure(
     n_features: int = 512,
     *,

@@ -12,7 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 
 from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
-from ..drawing import finished
+from ..drawing import draws, finished
 from ..experiment import Experiment, Figure, Shown, Topic, from_rows, span
 
 NARROW = 2.0  # a bracket that is at most so wide says what the loss is
@@ -85,6 +85,7 @@ def run_bracket(
     return ds.assign_coords(between=between).assign_attrs(n_features=n_features)
 
 
+@draws
 def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     """Draw the local exponents of the code, and where it is at most twice the bound; of `run_bracket`."""
     at, n = ds.sel(number_on=number_on), ds.attrs["n_features"]

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from ...solvers.unequal import envelope, optimum
 from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
-from ..drawing import finished
+from ..drawing import draws, finished
 from ..experiment import Experiment, Figure, Shown, Topic, from_rows, span
 from .bracket import whole_widths
 
@@ -77,6 +77,7 @@ def run_codes(
     return ds.assign_coords(kind=list(KINDS)).assign_attrs(n_features=n_features)
 
 
+@draws
 def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
     """Draw the share of the neurons that each code has, against the ratio; of `run_codes`."""
     at = ds.sel(number_on=number_on, alpha=alpha)

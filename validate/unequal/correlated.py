@@ -6,7 +6,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from scipy import stats
 
-from ..drawing import check_axes, draw_means, size_axis
+from ..drawing import draw_means, draws, size_axis
 from ..experiment import Experiment, Figure, Shown, Table, Topic, span
 from ..statistics import LEVEL, Estimate, mean, student
 from .groups import run_blocks, run_groups, run_polished
@@ -30,9 +30,9 @@ def _label(ds: xr.Dataset, i: int) -> str:
     return f"{ds['kind'].values[i]}, strength {float(ds['strength'][i]):g}"
 
 
+@draws
 def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw trained losses over the best predicted ones by size; of `run_groups` and `run_blocks`, merged."""
-    check_axes(ax)
     least = ds["predicted"].min("pairs")
     for i in range(ds.sizes["case"]):
         last = ds["trained"].isel(case=i, steps=-1).dropna("n_features").transpose("n_features", "seed")
@@ -47,9 +47,9 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
+@draws
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the best Gram matrix of words around a circle at the smallest n_hidden; of `run_tables`."""
-    check_axes(ax)
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
     most = np.abs(gram).max()
     ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
@@ -57,9 +57,9 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
+@draws
 def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of words around a circle: best, principal components, trained; of `run_tables`."""
-    check_axes(ax)
     at, m = ds.sel(strength=1.0), ds["n_hidden"].values
     ax.plot(m, at["linear"], "k--", label="principal components")
     for k, decay in enumerate(ds["decay"].values):

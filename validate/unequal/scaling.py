@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...theory.arguments import FloatArray
-from ..drawing import plot_theory_vs_experiment
+from ..drawing import draws, plot_theory_vs_experiment
 from ..experiment import Experiment, Figure, Shown, Table, Topic, span
 from ..planned import planned
 from ..statistics import LEVEL, student
@@ -53,6 +53,7 @@ def _cell(value: Any, digits: str = ".3g") -> str:
     return f"{float(value):{digits}}" if np.isfinite(float(value)) else "-"
 
 
+@draws
 def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
     """Draw trained losses beside the bound, the code and the split, at one alpha; of both runs, merged."""
     at = ds.sel(alpha=alpha)
