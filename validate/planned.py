@@ -239,10 +239,27 @@ SUMS = "sums are taken in another order"
 
 # By patterns of names, the first that fits. Models of one run do not depend on each other.
 _AT = {"p": [0.1], "ratio": [0.12]}
-_FIRST = Part({"alpha": [0], "n_hidden": [1, 3], "steps": [2000], "seeds": [0]}, (), 1e-6, EXACT)
-_PAIR: dict[str, Any] = {"cases": [["exclusive", 0.5, 0.1, 0.25]], "sizes": [32], "seeds": [4, 5]}
-_CODES = ("constructed", "predicted", "priority", "built", "dropped")
+
+
+def _width(n_hidden: int, **settings: Any) -> Part:
+    return Part({"n_hidden": [n_hidden], **settings}, (), 1e-6, EXACT)
+
+
+def _pair(
+    p: float, ratio: float, size: int, first: int, strength: float = 0.5, kind: str = "exclusive"
+) -> Part:
+    settings = {"cases": [[kind, strength, p, ratio]], "sizes": [size], "seeds": [first, first + 1]}
+    return Part(settings, (), 1e-12, SUMS)
+
+
 _WHOLE = Part(tolerance=1e-6, reason=SUMS)
+
+
+def _block(p: float, ratio: float) -> Part:
+    settings = {"cases": [["exclusive", 0.5, p, ratio]], "pairs": [1]}
+    return Part(settings, ["predicted", "dropped"], 1e-6, SUMS)
+
+
 _PARTS = {
     "rug_n128": Part({**_AT, "seeds": [0]}),
     "rug_n256": Part({**_AT, "seeds": [0], "schedule": "paper"}),
@@ -277,9 +294,29 @@ _PARTS = {
         {"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS
     ),
     "unequal_codes": Part({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS),
-    "unequal_width": _FIRST,
-    "unequal_blocks*": Part({"pairs": [1]}, _CODES, 1e-6, "codes of one loss are many"),
-    "unequal_groups": Part(_PAIR, (), 1e-12, SUMS),
+    "unequal_width": _width(3, tied=[0], steps=[2000], seeds=[0]),
+    "unequal_often": _width(3, steps=[2000], seeds=[0]),
+    "unequal_many": _width(3, seeds=[0]),
+    "unequal_decay": _width(3, weight_decay=[-1]),
+    "unequal_fresh": _width(10, seeds=[6]),
+    "unequal_publi*": _width(10, alpha=[1]),
+    "unequal_wide": _width(320),
+    "unequal_unbiased": _width(32),
+    "unequal_weak*": _width(10),
+    "unequal_descended": Part({"alpha": [0], "n_hidden": [1]}, (), 1e-6, SUMS),
+    "unequal_tables": Part({"seeds": [2]}, (), 1e-6, SUMS),
+    "unequal_polished": Part({"cases": [["exclusive", 0.5, 0.1, 0.25]], "seeds": [0]}, (), 1e-6, EXACT),
+    "unequal_blocks": _block(0.1, 0.25),
+    "unequal_blocks_half": _block(0.1, 0.5),
+    "unequal_blocks_often": _block(0.4, 0.125),
+    "unequal_blocks_dense": _block(0.5, 0.25),
+    "unequal_groups": _pair(0.1, 0.25, 32, 4),
+    "unequal_groups_half": _pair(0.1, 0.5, 32, 4),
+    "unequal_groups_often": _pair(0.4, 0.125, 64, 4),
+    "unequal_groups_dense": _pair(0.5, 0.25, 64, 12),
+    "unequal_groups_long": _pair(0.4, 0.125, 64, 8, kind="synchronous"),
+    "unequal_reached_16": _pair(0.4, 0.125, 16, 16),
+    "unequal_reached_32": _pair(0.4, 0.125, 32, 24),
 }
 
 
