@@ -233,7 +233,7 @@ def p4(quick: bool, *found: xr.Dataset) -> Evidence:
         "numbers.",
         runs("seeds of each case", min(seeds), origin=found),
         says(
-            f"the limits agree in {agree} of {cases} cases; {'; '.join(misses)}",
+            "; ".join([f"the limits agree in {agree} of {cases} cases", *misses]),
             experiment("printed", "cases that agree", agree, ">=", before(cases), origin=found),
             experiment(
                 "printed",

@@ -173,19 +173,20 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
                 f"{int(largest['n_features'])}",
                 f"{float(largest['constructed'].mean()):.3g}",
                 f"{own[0]:.3g} ± {own[1]:.1g}",
-                f"{middle:.3g} ± {half:.1g}",
+                "-" if verdict == "no limit" else f"{middle:.3g} ± {half:.1g}",
                 f"{float(largest['partner'].mean()):+.2f}",
                 f"{float(largest['opposed'].mean()):.0%}",
             ]
         )
-        said.append(f"{over:.3f} ({_label(ds, i)}: {verdict})")
+        told = verdict if verdict == "no limit" else f"{over:.3f}, {verdict}"
+        said.append(f"{told} ({_label(ds, i)})")
     bend = ""
     if ds.sizes["n_features"] > 2:
         off = "; ".join(f"{one:+.3f}" for one in off_line(trained))
         bend = (
             f"Losses at {int(trained['n_features'].max())} features differ from the line through the smaller "
-            f"sizes by {off}, relative to it and in the same order: where one of these intervals is without "
-            "0, no limit is read off the line. "
+            f"sizes by {off}, relative to it and in the same order: if any interval is without 0, no "
+            "limit is read off a line. "
         )
     least = ds["predicted"].min("pairs").values
     last = ds["trained"].isel(n_features=-1, steps=-1).mean("seed").values
