@@ -313,14 +313,15 @@ PROBLEMS = {
     "O40": Problem(
         "five features on two neurons: for p in some interval the regular pentagon is the only minimiser",
         "From the certificate of O42 by compactness, as features are rare: the documentation "
-        "(problem-pentagon) has the proof.",
+        "(problem-pentagon) has the proof, and names a candidate proof that was posted before.",
         ["pentagon.json"],
         _best,
     ),
     "O42": Problem(
         "five features on two neurons, exactly one on: is the regular pentagon the model of least loss?",
         "The proof, a theorem of the documentation (problem-pentagon), leaves a finite computation: boxes on "
-        "which an inequality holds. The certificate has them.",
+        "which an inequality holds. The certificate has them. That page names a candidate proof that was "
+        "posted before.",
         ["pentagon.json"],
         _pentagon,
     ),
