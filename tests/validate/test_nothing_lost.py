@@ -14,6 +14,8 @@ import pytest
 
 from superposition.validate import atlas, cli, files
 from superposition.validate.cli.parser import make_parser
+from superposition.validate.sweep.points import make_plan
+from superposition.validate.sweep.store import prepared
 
 TRAIN = "train --n-features 4 --p 0.1 --n-hidden 2 --seeds 0 --steps 100 --device cpu --out {}/t.nc"
 GRID = "theory.rug.sigma p=[0.1,0.2] ratio=[0.1,1]"
@@ -226,12 +228,18 @@ def test_a_store_leaves_what_is_not_of_its_sweep(tmp_path, capsys):
     mine.write_text("mine", encoding="utf-8")
     assert cli.main(command.split()) == 0
     assert mine.read_text(encoding="utf-8") == "mine"
-    (tmp_path / "point_state" / "zarr.json").unlink()  # now it looks like a folder of somebody else
-    before = seen(tmp_path)
-    capsys.readouterr()
-    assert cli.main(command.split()) == 2
-    assert "`store` must be without a folder 'point_state' that is no array; got" in capsys.readouterr().err
-    assert unchanged(before, tmp_path)
+
+
+def test_a_store_takes_no_folder_of_somebody_else(tmp_path, capsys):
+    grid = {"p": [0.1, 0.2], "ratio": [0.1, 1]}
+    with prepared(str(tmp_path), make_plan("theory.rug.sigma", grid, {}, (), None, None)):
+        pass  # a run that was stopped before its first point
+    (tmp_path / "value").mkdir()
+    (tmp_path / "value" / "thesis.txt").write_text("mine", encoding="utf-8")
+    before = seen(tmp_path / "value")
+    assert cli.main(f"sweep {GRID} --jobs 1 --store {tmp_path}".split()) == 2
+    assert "`store` must be without a folder 'value' that is no array; got" in capsys.readouterr().err
+    assert unchanged(before, tmp_path / "value")
 
 
 def test_a_folder_with_a_manifest(tmp_path):

@@ -1,5 +1,6 @@
 """Sweeps: what is stored is what was returned, once, whatever was stopped, and however many processes ran."""
 
+import collections
 import errno
 import itertools
 import json
@@ -8,10 +9,12 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from enum import Enum
 
 import numpy as np
@@ -159,7 +162,7 @@ def test_what_was_stopped_goes_on_and_nothing_is_done_twice(whole, tmp_path):
 
 def test_a_disk_that_is_full_at_any_write_spoils_nothing(tmp_path, monkeypatch):
     """Every write in turn is the first that fails; as after a kill, what follows it is missing."""
-    few = {"grid": {"x": [0.5], "k": [1, 2]}, "keep": ["product"], "batch": 1}
+    few = {"grid": {"x": [0.5], "k": [1, 2]}, "keep": ["product"], "batch": 1, "tell": lambda line: None}
     write, left = LocalStore.set, math.inf
 
     async def limited(self, key, value, *given):
@@ -182,7 +185,7 @@ def test_a_disk_that_is_full_at_any_write_spoils_nothing(tmp_path, monkeypatch):
             if error.errno != errno.ENOSPC:
                 raise
         left = math.inf
-        kept = {name: one for name, one in content(folder).items() if name.startswith("point_state/c")}
+        kept = {name: one for name, one in content(folder).items() if name.startswith("point_sum/c")}
         calls.clear()
         swept(folder, **few)
         assert len(calls) == 2 - len(kept)
@@ -468,6 +471,135 @@ def test_functions_that_compute_are_taken():
     names = ["theory.rug.sigma", "solvers.rug.optimum", "validate.training.train", "validate.rug.run_theory"]
     for name in names:
         assert points.function_of(points.function_of(name)).__name__ == name.rpartition(".")[2]
+
+
+# --- Files that are damaged ---------------------------------------------------------------------------------
+
+
+def various(x, k):
+    """Return numbers, text and labels, or fail."""
+    if k == 7:
+        raise ArithmeticError(f"no {k}")
+    data = {"loss": ((), x * k), "row": ("rank", x * np.arange(3.0)), "word": ((), f"k = {k}")}
+    return xr.Dataset(data, {"rank": [1, 2, 4]})
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("several") / "store"
+    swept(folder, various)
+    return folder, sweep.open(folder).load()
+
+
+def damage(path, how, rng):
+    content = path.read_bytes()
+    if how == "delete":
+        path.unlink()
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "cut":
+        path.write_bytes(content[: rng.randrange(len(content))])
+    else:
+        place = rng.randrange(len(content))
+        flipped = content[place] ^ (1 << rng.randrange(8))
+        path.write_bytes(content[:place] + bytes([flipped]) + content[place + 1 :])
+
+
+def tried(act):
+    """Return what a function returns, and what it is refused with."""
+    try:
+        return act(), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def survives(several, folder, name, how, rng):
+    """Damage a file of a copy: each reader says so, and the numbers are right in the end, or refused."""
+    whole, expected = several
+    shutil.copytree(whole, folder)
+    damage(folder / name, how, rng)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found, refusal = tried(lambda: sweep.open(folder).load())
+    if found is None:
+        assert re.match("`store` must be .* got ", refusal), refusal
+    else:
+        xr.testing.assert_identical(found, expected)
+        if name != "provenance/zarr.json":  # which no reader needs
+            assert {"not written, or lost" in str(one.message) for one in told} == {True}
+    lines = []
+    found, refusal = tried(lambda: swept(folder, various, tell=lines.append))
+    if found is None:
+        assert name == "zarr.json", refusal
+        assert re.match("`store` must be .* got ", refusal)
+        return "refused"
+    xr.testing.assert_identical(found, expected)
+    assert re.search("damaged|lost", lines[0]), lines
+    assert content(folder) == content(whole)
+    again = []
+    xr.testing.assert_identical(swept(folder, various, tell=again.append), expected)
+    assert again == []
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "said"),
+    [
+        ("loss/c/0/0", "cut", "3 damaged points: x 0.5, k 3; x 0.5, k 1; x 0.5, k 2; computed anew"),
+        ("loss/c/1/1", "flip", "2 damaged points: x 1.5, k 7; x 1.5, k 5; computed anew"),
+        ("row/c/1/1/0", "empty", "2 damaged points"),
+        ("word/c/0/1", "delete", "1 damaged point: x 0.5, k 5; computed anew"),
+        ("point_state/c/0/1", "delete", "2 states that were not written, or lost: x 0.5, k 7; x 0.5, k 5"),
+        ("point_state/c/1/0", "empty", "3 states that were not written, or lost"),
+        ("point_error/c/1/1", "delete", "1 damaged point: x 1.5, k 7"),
+        ("point_sum/c/0/0", "delete", "3 damaged points"),
+        ("loss/zarr.json", "delete", "loss/zarr.json was damaged or is missing; written anew"),
+        ("point_state/zarr.json", "flip", "point_state/zarr.json was damaged or is missing; written anew"),
+        ("rank/c/0", "delete", "the labels of rank were damaged; written anew"),
+        ("k/c/0", "cut", "the labels of k were damaged; written anew"),
+        ("provenance/zarr.json", "flip", "provenance/zarr.json, which tells of earlier runs, was damaged"),
+        ("zarr.json", "flip", "refused"),
+        ("zarr.json", "delete", "refused"),
+    ],
+)
+def test_a_damaged_file_is_noticed(several, tmp_path, name, how, said):
+    assert said in survives(several, tmp_path / "store", name, how, random.Random(1))
+
+
+@pytest.mark.slow
+def test_two_hundred_damaged_files(several, tmp_path):
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    rng, names = random.Random(seed), sorted([*content(several[0]), "provenance/zarr.json"])
+    ways = collections.Counter()
+    for k in range(200):
+        name, how = rng.choice(names), rng.choice(["cut", "flip", "empty", "delete"])
+        print(k, name, how)
+        ways[how, survives(several, tmp_path / str(k), name, how, rng) == "refused"] += 1
+        shutil.rmtree(tmp_path / str(k))
+    print(ways)
+
+
+def test_the_command_tells_of_damage_in_a_line(tmp_path, capsys):
+    store = tmp_path / "store"
+    words = ["sweep", "theory.rug.sigma", "p=[0.1,0.2]", "ratio=1", "--jobs", "0", "--store", str(store)]
+    assert cli.main(words) == 0
+    (store / "value" / "zarr.json").unlink()
+    with pytest.raises(ValueError, match=r"`store` must be a whole sweep; got .*, where zarr.json of value"):
+        sweep.open(store)
+    (store / "value" / "c" / "0").write_bytes(b"")
+    capsys.readouterr()
+    assert cli.main(words) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "value/zarr.json was damaged or is missing; written anew" in lines[0]
+    assert "1 damaged point: p 0.1; computed anew" in lines[1]
+    (store / "zarr.json").write_text((store / "zarr.json").read_text().replace("0.2", "0.3"))
+    assert cli.main(words) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "`store` must be a whole sweep; got" in line
+    with pytest.raises(ValueError, match=r"whose zarr\.json was damaged"):
+        sweep.open(store)
 
 
 # --- Processes that are killed ------------------------------------------------------------------------------

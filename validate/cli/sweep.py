@@ -85,7 +85,8 @@ def _print(ds: Any, name: str) -> None:
         cells = [_cell(point[one].values) for one in axes]
         cells += [_cell(point[one].values) if done else "" for one in names]
         rows.append([*cells, *[str(point["point_error"].values)] * failed])
-    print_table(f"{name}: {ds['point_state'].size} points", columns, rows)
+    say(f"{name}, points: {ds['point_state'].size}")
+    print_table("", columns, rows)
     if ds["point_state"].size > _ROWS:
         say(f"and {ds['point_state'].size - _ROWS} more points; --out FILE writes all of them")
 

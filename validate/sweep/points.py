@@ -25,7 +25,7 @@ Index = tuple[int, ...]
 Found = dict[Index, Arrays | str]
 
 # What is in a store besides results.
-STATE, ERROR, RUNS = RESERVED = ("point_state", "point_error", "provenance")
+STATE, ERROR, SUM, RUNS = RESERVED = ("point_state", "point_error", "point_sum", "provenance")
 # A worker goes on with further chunks until so many seconds have passed.
 SECONDS = 1.0
 # Chunks of a sweep are at most about so many, if nothing else is said.

@@ -1,5 +1,6 @@
 """A sweep from the grid to the dataset: what is not stored yet is done."""
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import xarray as xr
 
 from ...theory.arguments import flag, integer
+from ..files import named
 from ..tasks import Clock, Task, cluster, cores, here, processes, spread
 from .points import do, make_plan
 from .store import machine, prepared
@@ -30,7 +32,7 @@ def run(
     scheduler: str | None = None,
     gpu: bool = False,
     retry: bool = False,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], None] | None = None,
 ) -> xr.Dataset:
     """Call a function at each point of a grid, and store what it returns.
 
@@ -70,7 +72,8 @@ def run(
     retry : bool, optional
         Try again what failed in earlier runs.
     tell : callable, optional
-        Gets a line for each chunk, with the time left.
+        Gets a line for each chunk, with the time left, and for what was damaged in the store. Without it the
+        latter are warnings.
 
     Returns
     -------
@@ -113,11 +116,11 @@ def run(
         jobs = cores() if jobs is None else jobs
         pool = processes(jobs) if jobs else here
     url = str(store).removeprefix("file://")
-    with prepared(url, plan) as place:
+    with prepared(url, plan, lambda line: _damaged(f"{named(url)}: {line}", tell)) as place:
         todo = place.todo(retry)
         waiting = deque(todo)
         sizes = {number: Task(f"chunk {number}", do, seconds=count) for number, count in todo.items()}
-        clock = Clock([*sizes.values()], tell)
+        clock = Clock([*sizes.values()], tell or (lambda line: None))
 
         def following(size: int) -> Task | None:
             most = 1 if place.waits else _MOST
@@ -141,3 +144,10 @@ def run(
             spread(following, finish, pool)
             place.note(**facts, seconds=round(clock.elapsed, 3), failed_points=place.failures())
     return open_store(url)
+
+
+def _damaged(line: str, tell: Callable[[str], None] | None) -> None:
+    if tell is None:
+        warnings.warn(line, RuntimeWarning, stacklevel=2)
+    else:
+        tell(line)
