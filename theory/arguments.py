@@ -15,7 +15,6 @@ import itertools
 import numbers
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
@@ -526,6 +525,11 @@ def _count(name: str, value: Any) -> int:
     return integer(name, value, 0, _MOST_COUNTED)
 
 
+def _of_a_file(kind: Any) -> bool:
+    """Tell whether an annotation is a class of paths; no module of this floor handles files itself."""
+    return isinstance(kind, type) and issubclass(kind, os.PathLike)
+
+
 def _path(name: str, value: Any) -> Any:
     if not isinstance(value, str | os.PathLike):
         raise ValueError(f"`{name}` must be a path; got {shown(value)}.")
@@ -555,7 +559,7 @@ def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
         return None
     if np.random.Generator in kinds:
         return generator(name, value)
-    if Path in kinds:
+    if any(map(_of_a_file, kinds)):
         return _path(name, value)
     array = set(kinds) >= _ARRAY_LIKE
     kinds = [one for one in kinds if one is not NoneType and not (array and one in _ARRAY_LIKE)]
@@ -596,8 +600,8 @@ def _fitted(name: str, value: Any, kind: Any) -> Any:
         if not isinstance(value, Mapping):
             raise ValueError(f"`{name}` must be a mapping; got {shown(value)}.")
         return {_fitted(name, key, inner[0]): _fitted(name, one, inner[1]) for key, one in value.items()}
-    if kind is Path:
-        return Path(_path(name, value))
+    if _of_a_file(kind):
+        return kind(_path(name, value))
     if origin is Callable:
         return _called(name, value)
     known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)

@@ -19,8 +19,8 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import result
-from ..audit import LAYOUTS, Weights
 from ..files import another_file, named, output_file, replacing, write_arrays, write_text
+from ..layouts import LAYOUTS, Weights
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
 

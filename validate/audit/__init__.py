@@ -1,6 +1,6 @@
 """Audits of trained toy models: what they are, how good they could be, and whether training found it."""
 
-from .layouts import LAYOUTS, Layout, Weights, recognise
+from ..layouts import LAYOUTS, Layout, Weights, recognise
 from .models import audit
 from .read import state_of
 from .results import COLUMNS, VERDICTS, Audit, Audited

@@ -18,7 +18,8 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.relu import feature_dimensionality
 from ...theory.unequal import priority_loss
-from .layouts import Weights, recognise
+from .. import atlas
+from ..layouts import Weights, recognise
 from .read import answers, hidden_activation, state_of
 from .results import SAME, Audit, Audited
 
@@ -140,8 +141,6 @@ def _known(
 
 def _solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:
     """Return the entries of the atlas that solve this very problem."""
-    from .. import atlas  # it writes files in the layouts of this package
-
     return [one for one in atlas.entries(n_features=n, n_hidden=m, tied=tied) if one.law == law]
 
 

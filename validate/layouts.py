@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, shown
+from ..theory import arguments
+from ..theory.arguments import FloatArray, shown
 
 __all__ = ["LAYOUTS", "Layout", "Weights", "recognise"]
 
