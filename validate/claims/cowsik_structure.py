@@ -168,7 +168,7 @@ def c26(quick: bool) -> Evidence:
         says(
             "as p -> 0 the drop starts at r = (2/3) p log(1/p)",
             symbolic("corrected", "share lost, less (1 - k)(2 + k)^2/4", 3 * slope**2 / square - lost),
-            symbolic("corrected", "it starts from 0 at k = 1", lost.subs(k, 1)),
+            symbolic("corrected", "it starts from 0 at k = 1", sp.limit(3 * slope**2 / square, k, 1)),
             numeric(
                 "corrected", "r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", after(0.01)
             ),
@@ -384,8 +384,6 @@ def c31(quick: bool, ds: xr.Dataset) -> Evidence:
     """the Lyapunov ratio Lambda falls as n_s grows, so that nu becomes Gaussian"""
     models = _Models(ds, changes=1)
     name, steps, least = "lyapunov_max", models.steps, models.least("lyapunov_max", "Lambda", 0.9)
-    w = sp.Symbol("w", positive=True)
-    one_entry = w**3 / (w**2) ** sp.Rational(3, 2) - 1
     low = [one.value for end in ENDS for one in models.change(name, end, _whole(_cells(LOW)))]
     stays = [(COMMON, LOW), (MIDDLE, QUARTER)]
     again = models.change(name, CONVERGED, [(*cell, MEDIUM, LARGEST) for cell in stays])
@@ -399,7 +397,6 @@ def c31(quick: bool, ds: xr.Dataset) -> Evidence:
         *models.falls("Lambda", name),
         says(
             f"in pairs (n_d/n_s = {HALF}, {steps}) it is 1 at every n_s, to {1 - least.value:.1g}",
-            symbolic("corrected", "Lambda of one entry, less 1", one_entry),
             least,
         ),
         says(

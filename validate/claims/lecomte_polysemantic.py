@@ -251,7 +251,7 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
         value(splitting.separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK)
     )
     rest, difference, _ = derive_split().expression
-    w, w1, w2, v1, v2 = sp.symbols("w w1 w2 v1 v2", positive=True)
+    w = sp.Symbol("w", positive=True)
     still = int(free["apart"].sum() + free["together"].sum())
     part, by_then = "share that parts", "share parted by then, over that at"
     return evidence(
@@ -266,7 +266,6 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
             "it takes luck: each feature falls to a copy by itself, so half of the pairs part "
             f"({tied.value:.2f} of {tied.runs} with tied weights; {decided.value:.2f} of the {decided.runs} "
             f"decided with outgoing weights halved, {both.value:.2f} if the l1 term acts on the decoder too)",
-            symbolic("answer", "interference of the two features", sp.Max(0, -w1 * v1 - w2 * v2)),
             *between(allowed, "answer", f"tied weights: {part}", tied, after(0.5), after(0.5)),
             *between(
                 allowed,
