@@ -8,7 +8,9 @@ import importlib.util
 import json
 import platform
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +84,8 @@ class Lab:
     ----------
     folder : Path
         Where the data are kept. What other code, libraries, settings or another seed made is not used: a note
-        beside each file has a checksum of all that it depends on.
+        beside each file has a checksum of all that it depends on. What is damaged is made anew, with a
+        warning.
     profile : {"quick", "full"}, optional
     seed : int, optional
         Seed of everything random.
@@ -195,31 +198,49 @@ class Lab:
     def _read(self, name: str, piece: int) -> xr.Dataset | None:
         """Return what is kept of a piece; None if it is missing, damaged or made otherwise."""
         path, note = self._paths(name, piece)
-        same = _read_note(note, self._made_with(name, piece)) == files.digest(path)
-        try:
-            return files.read_dataset(path) if same else None
-        except ValueError:
-            return None
+        if note.exists() or path.exists():
+            kept = _read_note(note, self._made_with(name, piece), path.exists())
+            if kept is not None and kept == files.digest(path):
+                with suppress(ValueError):
+                    return files.read_dataset(path)
+            if kept is not None:
+                _warn(path)
+        return None
 
 
-def _sum(key: Sequence[Any], content: Any) -> str:
-    text = json.dumps([key, content], default=_plain, sort_keys=True)
+def _warn(path: Path) -> None:
+    said = f"{files.named(path)} was damaged, or is missing; made anew"
+    warnings.warn(said, RuntimeWarning, stacklevel=3)
+
+
+def _sum(content: Any) -> str:
+    text = json.dumps(content, default=_plain, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _write_note(path: Path, key: Sequence[Any], content: Any) -> None:
     content = json.loads(json.dumps(content, default=_plain))  # lists for tuples, as it will be read
     path.parent.mkdir(exist_ok=True)
-    files.write_text(path, json.dumps({"content": content, "sum": _sum(key, content)}))
+    note = {"key": _sum(key), "content": content}
+    files.write_text(path, json.dumps({**note, "sum": _sum(note)}))
 
 
-def _read_note(path: Path, key: Sequence[Any]) -> Any:
-    """Return the content of a note; None if it is missing or damaged, or made with something else."""
+def _read_note(path: Path, key: Sequence[Any], needed: bool = False) -> Any:
+    """Return the content of a note; None if it was made with something else, or is damaged, with a warning.
+
+    It is damaged also if it is missing, but `needed`.
+    """
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
-        return note["content"] if note["sum"] == _sum(key, note["content"]) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        if note.pop("sum") == _sum(note):
+            return note["content"] if note["key"] == _sum(key) else None
+    except FileNotFoundError:
+        if not needed:
+            return None
+    except (AttributeError, KeyError, OSError, TypeError, ValueError):
+        pass
+    _warn(path)
+    return None
 
 
 def _has_torch() -> bool:

@@ -209,6 +209,27 @@ def test_a_damaged_atlas_is_refused(small, tmp_path):
         store.read(tmp_path)
 
 
+@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_damaged_file_of_an_atlas_is_refused(small, tmp_path, count):
+    rng = random.Random(count)
+    files_of = dict(zip(("atlas.json", "atlas.safetensors"), small[1], strict=True))
+    for k in range(count):
+        name = rng.choice(list(files_of))
+        for one, content in files_of.items():
+            (tmp_path / one).write_bytes(content)
+        content, path = files_of[name], tmp_path / name
+        place = rng.randrange(len(content))
+        flipped = bytes([content[place] ^ 1 << rng.randrange(8)])
+        new = (content[:place], content[:place] + flipped + content[place + 1 :], b"", None)[k % 4]
+        path.unlink() if new is None else path.write_bytes(new)
+        store.read.cache_clear()
+        if name == "atlas.json" and new is not None and new.strip() == content.strip():
+            continue  # a blank at its end
+        with pytest.raises(ValueError, match=r"`folder` must hold a whole atlas; got .*"):
+            store.read(tmp_path)
+    store.read.cache_clear()
+
+
 # --- Layouts ------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,8 @@
 """The lab: each experiment once for its settings, seed and code; what is damaged or foreign is run again."""
 
 import json
+import random
+import warnings
 
 import numpy as np
 import pytest
@@ -120,10 +122,47 @@ def test_damaged_data_are_run_again(lab, folder, kind, change):
     path = folder / "data" / f"toy-plain-0.{kind}"
     before = path.read_bytes()
     path.write_bytes(change(before))
-    assert lab.pieces("toy.plain") == [0]
-    xr.testing.assert_identical(lab["toy.plain"], whole)
+    said = rf"toy-plain-0\.{kind}' was damaged, or is missing; made anew"
+    with pytest.warns(RuntimeWarning, match=said):
+        assert lab.pieces("toy.plain") == [0]
+    with pytest.warns(RuntimeWarning, match=said):
+        xr.testing.assert_identical(lab["toy.plain"], whole)
     assert len(ran) == 2
     assert path.read_bytes() == before
+
+
+def damaged(content, how, rng):
+    """Return a file's content after a mishap; None if the file is gone."""
+    place = rng.randrange(len(content))
+    flipped = content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :]
+    return {"cut": content[:place], "flip": flipped, "empty": b"", "delete": None}[how]
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
+def test_damaged_files_are_told_of(lab, folder, count):
+    """Of data and of what follows from them: each is told of, and made again as it was."""
+    rng = random.Random(5)
+    lab["toy.plain"]
+    lab.keep("note", ["toy.plain"], {"number": 0.5})
+    whole = {path: path.read_bytes() for path in sorted(folder.rglob("*.*")) if path.is_file()}
+    assert [path.suffix for path in whole] == [".json", ".nc", ".json"]
+    for k in range(count):
+        path, how = rng.choice(list(whole)), ("cut", "flip", "empty", "delete")[k % 4]
+        if (content := damaged(whole[path], how, rng)) is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            again = Lab(folder)
+            xr.testing.assert_identical(again["toy.plain"], lab["toy.plain"])
+            if (kept := again.kept("note", ["toy.plain"])) is None:
+                again.keep("note", ["toy.plain"], {"number": 0.5})
+            else:
+                assert kept == {"number": 0.5}
+        gone = how == "delete" and path.parent.name == "parts"  # as if it had never been there
+        assert gone or "was damaged, or is missing; made anew" in str(told[0].message), (path, how)
+        assert {one: one.read_bytes() for one in whole} == whole
 
 
 def test_the_digest_is_that_of_the_data(lab, folder):
@@ -139,6 +178,18 @@ def put(folder, made):
     files.write_dataset(folder / "means.nc", made)
     entry = {"sha256": files.digest(folder / "means.nc")}
     (folder / "index.json").write_text(json.dumps({"files": {"means": entry}}))
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
+def test_damaged_stored_results_are_refused(lab, tmp_path, count):
+    put(tmp_path / "reference", xr.Dataset({"mean": ("x", [1.0, 2.0])}))
+    path, rng = tmp_path / "reference" / "means.nc", random.Random(count)
+    whole = path.read_bytes()
+    for k in range(count):
+        content = damaged(whole, ("cut", "flip", "empty", "delete")[k % 4], rng)
+        path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"`means.nc` must be .* got "):
+            stored.read_reference("means.nc")
 
 
 def test_stored_results_are_read_and_say_so(lab, tmp_path):

@@ -1,5 +1,6 @@
 """Training as a whole: ends, resuming, independence, honesty of the final losses, rejections."""
 
+import random
 import sys
 
 import numba
@@ -366,7 +367,7 @@ def test_checkpoint_of_other_models_is_rejected(finished, models):
         train(4, *models, checkpoint=finished, schedule="converged", steps=100, **SMALL)
 
 
-@pytest.mark.parametrize("what", ["cut", "empty", "text", "other npz", "pickle", "folder", "changed"])
+@pytest.mark.parametrize("what", ["cut", "empty", "text", "other npz", "pickle", "folder", "changed", "part"])
 def test_checkpoint_that_is_not_ours_or_not_whole_is_rejected(finished, tmp_path, what):
     path, whole = tmp_path / "bad.npz", finished.read_bytes()
     if what == "other npz":
@@ -375,6 +376,8 @@ def test_checkpoint_that_is_not_ours_or_not_whole_is_rejected(finished, tmp_path
         np.savez(path, head=np.array([{}], dtype=object))
     elif what == "folder":
         path.mkdir()
+    elif what == "part":  # as a flipped bit in the archive's table leaves it
+        np.savez(path, **{name: one for name, one in np.load(finished).items() if name != "0 first_moment"})
     elif what == "changed":
         middle = len(whole) // 2
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
@@ -382,6 +385,28 @@ def test_checkpoint_that_is_not_ours_or_not_whole_is_rejected(finished, tmp_path
         path.write_bytes({"cut": whole[:-100], "empty": b"", "text": b"loss 0.1\n"}[what])
     with pytest.raises(ValueError, match=r"`checkpoint` must .*bad\.npz"):
         train(4, 2, 0.3, 0, checkpoint=path, schedule="converged", steps=100, **SMALL)
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
+def test_damaged_checkpoints_are_refused_or_whole(finished, tmp_path, count):
+    """A bit of the archive's own, such as of a date, changes nothing; a file that is gone is made again."""
+    rng, path = random.Random(count), tmp_path / "run.npz"
+    settings = {"schedule": "converged", "steps": 100, **SMALL}
+    content, whole = finished.read_bytes(), train(4, 2, 0.3, 0, checkpoint=finished, **settings)
+    refused = 0
+    for k in range(count):
+        place = rng.randrange(len(content))
+        flipped = bytes([content[place] ^ 1 << rng.randrange(8)])
+        new = (content[:place], content[:place] + flipped + content[place + 1 :], b"", None)[k % 4]
+        path.unlink(missing_ok=True) if new is None else path.write_bytes(new)
+        try:
+            assert_same(train(4, 2, 0.3, 0, checkpoint=path, **settings), whole)
+        except ValueError as error:
+            said, refused = str(error), refused + 1
+            assert said.startswith("`checkpoint` must "), said
+            assert "run.npz" in said
+            assert path.read_bytes() == new
+    assert refused >= 0.6 * count
 
 
 def test_checkpoint_in_no_folder_is_rejected_at_once(tmp_path):

@@ -137,13 +137,21 @@ def write(
         "settings": dict(settings),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    lines = [json.dumps(_told(*pair), allow_nan=False) for pair in found]
+    told = [_told(*pair) for pair in found]
+    manifest["sum"] = _sum({**manifest, "entries": told})
+    lines = [json.dumps(one, allow_nan=False) for one in told]
     head = json.dumps(manifest)[:-1]
     with replacing(folder / "atlas.safetensors") as part:
         part.write_bytes(content)
     path = folder / "atlas.json"
     write_text(path, head + ', "entries": [\n' + ",\n".join(lines) + "\n]}\n")
     return path
+
+
+def _sum(manifest: Mapping[str, Any]) -> str:
+    """Return a checksum of all else that a manifest says."""
+    rest = {name: value for name, value in manifest.items() if name != "sum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 # --- Reading ------------------------------------------------------------------------------------------------
@@ -160,6 +168,8 @@ def read(folder: Path = REFERENCE) -> dict[str, Entry]:
     """
     try:
         manifest = json.loads((folder / "atlas.json").read_text(encoding="utf-8"))
+        if manifest["sum"] != _sum(manifest):
+            raise ValueError("the manifest is not as it was written")
         content = (folder / "atlas.safetensors").read_bytes()
         if hashlib.sha256(content).hexdigest() != manifest["sha256"]:
             raise ValueError("the tensors are not those of the manifest")

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -53,7 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 2
         command += f" {options.command}"
-        with text.ticking(command):
+        with text.ticking(command), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: text.tell(
+                text.complaint(f"{command}: {message}")
+            )
             negative = options.act(options)  # a command returns whether its result is negative, or nothing
         sys.stdout.flush()
         return int(bool(negative))

@@ -1,5 +1,6 @@
 """Checkpoints of training: NumPy archives without pickles, written whole or not at all."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from ..files import named, read_arrays, write_arrays
 from .engine import Model
 
-FORMAT = "superposition training checkpoint 1"
+FORMAT = "superposition training checkpoint 2"
 # What a model is besides its ends, history and random state: tensors, and what JSON holds.
 TENSORS = ("parameters", "first_moment", "second_moment")
 NOTED = ("step", "end_steps", "status", "finished")
@@ -28,7 +29,14 @@ def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds:
         notes.append({"ends": list(model.ends)} | {name: getattr(model, name) for name in NOTED})
     head = {"format": FORMAT, "settings": settings, "models": notes, "seconds": seconds}
     arrays["head"] = np.array(json.dumps(head))
-    write_arrays(path, arrays)
+    write_arrays(path, {**arrays, "sum": np.array(_sum(arrays))})
+
+
+def _sum(arrays: dict[str, np.ndarray]) -> str:
+    seen = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        seen.update(json.dumps([name, array.dtype.str, array.shape]).encode() + array.tobytes())
+    return seen.hexdigest()
 
 
 def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Model]) -> float:
@@ -43,6 +51,8 @@ def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Mode
         arrays = read_arrays(path)
         head = json.loads(str(arrays["head"]))
         known, made_with = head["format"] == FORMAT, head["settings"]
+        if known and str(arrays.pop("sum")) != _sum(arrays):
+            raise ValueError("its content is not as it was written")
     except (ValueError, KeyError, TypeError) as error:
         rule = "`checkpoint` must be a file written by this project, and whole"
         raise ValueError(f"{rule}; got {named(path)} ({error}).") from error
