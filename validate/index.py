@@ -7,9 +7,12 @@ data, settings and code are those of the index.
 
 import hashlib
 import inspect
+import io
 import json
 import platform
 import subprocess
+import tarfile
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,7 +27,7 @@ from . import experiments, stored
 from .files import difference, digest, named, read_dataset, write_text
 from .laboratory import version
 from .planned import JOBS, Job
-from .stamps import ROOT, stamp
+from .stamps import ROOT, reached, stamp
 
 __all__ = [
     "check",
@@ -260,8 +263,34 @@ def _faults(
     if job.experiment not in stamps:
         stamps[job.experiment] = stamp(job.experiment, root=root)
     if entry.get("code") != stamps[job.experiment]:
-        when = (entry.get("confirmed") or entry).get("commit")
-        yield f"code of making changed since {when}: confirm or make anew"
+        when = str((entry.get("confirmed") or entry).get("commit"))
+        names = _changed(job.experiment, when, root)
+        which = f" ({', '.join(names[:3])}{' and more' if len(names) > 3 else ''})" if names else ""
+        yield f"code of making changed since {when}{which}: confirm or make anew"
+
+
+def _changed(experiment: str, since: str, root: Path) -> list[str]:
+    """Return the definitions that are not as they were in a commit; none, if it cannot be had."""
+    command = [
+        "git",
+        "-C",
+        str(ROOT),
+        "archive",
+        since,
+        "theory",
+        "solvers",
+        "validate",
+        ":!validate/reference",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            found = subprocess.run(command, capture_output=True, check=True, timeout=60)
+            with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
+                archive.extractall(folder, filter="data")
+        except (OSError, subprocess.SubprocessError, tarfile.TarError):
+            return []
+        before, now = reached(experiment, root=Path(folder)), reached(experiment, root=root)
+    return sorted(name for name in before.keys() | now if before.get(name) != now.get(name))
 
 
 def confirm(name: str) -> dict[str, Any]:

@@ -17,12 +17,12 @@ __all__ = ["LEFT_OUT", "reached", "stamp"]
 
 ROOT = Path(__file__).parents[1]
 
-# Checks of arguments, symbols, classes of results, threads, files, drawing, the tables of jobs and how
+# Checks of arguments, symbols, classes and tables of results, threads, files, drawing, jobs and how
 # training is kept: they change no number.
 LEFT_OUT = (
-    "theory.arguments", "theory.derivation", "theory.rooms", "validate.drawing", "validate.experiments",
-    "validate.files", "validate.planned", "validate.stored", "validate.training.checkpoint", "theory.results",
-    "solvers.threads",
+    "solvers.threads", "theory.arguments", "theory.derivation", "theory.results", "theory.rooms",
+    "validate.drawing", "validate.experiment", "validate.experiments", "validate.files", "validate.planned",
+    "validate.stored", "validate.training.checkpoint",
 )  # fmt: skip
 
 _Use = tuple[str, str]  # a name, and the attribute that is taken of it, or nothing

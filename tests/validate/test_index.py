@@ -275,6 +275,18 @@ def test_a_part_is_made_anew_and_entered(toy, copy):
         index.confirm("nothing")
 
 
+def test_changed_definitions_are_named(code, tmp_path):
+    path = code / "solvers" / "collisions" / "flow.py"
+    before = path.read_text(encoding="utf-8")
+    assert index._changed("collisions.fig3", "no commit", code) == []
+    path.write_text(f"{before}\nflow = None\n", encoding="utf-8")
+    try:
+        found = index._changed("collisions.fig3", "HEAD", code)
+    finally:
+        path.write_text(before, encoding="utf-8")
+    assert found == [] or "solvers.collisions.flow:flow" in found, "none where there is no repository"
+
+
 def test_parts_are_compared_where_their_labels_are():
     one = {"n_hidden": ("model", [1, 2, 3]), "p": ("model", [0.1] * 3), "seed": ("model", [0, 0, 1])}
     old = xr.Dataset({"loss": ("model", [1.0, np.nan, 3.0]), "name": ("case", ["a", "b"]), **one})
