@@ -25,8 +25,10 @@ __all__ = [
     "FloatArray",
     "Real",
     "as_annotated",
+    "called",
     "choice",
     "choices",
+    "doubles",
     "each",
     "finite",
     "fits",
@@ -130,6 +132,17 @@ def _floats(name: str, value: Any) -> FloatArray:
     except _REFUSED as error:
         hint = " Detach it from its gradient first." if getattr(value, "requires_grad", False) is True else ""
         raise ValueError(f"`{name}` must be real numbers; got {shown(value)}.{hint}") from error
+
+
+def doubles(name: str, value: npt.ArrayLike) -> FloatArray:
+    """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
+
+    Examples
+    --------
+    >>> doubles("W", [1, np.nan])
+    array([ 1., nan])
+    """
+    return _floats(name, value)
 
 
 def real(
@@ -531,12 +544,21 @@ def _of_a_file(kind: Any) -> bool:
 
 
 def _path(name: str, value: Any) -> Any:
-    if not isinstance(value, str | os.PathLike):
+    if not isinstance(value, str | os.PathLike) or "\0" in str(value):
         raise ValueError(f"`{name}` must be a path; got {shown(value)}.")
     return value
 
 
-def _called(name: str, value: Any) -> Any:
+def called(name: str, value: Any) -> Any:
+    """Return a function after checking that it is one.
+
+    Examples
+    --------
+    >>> called("tell", "abc")
+    Traceback (most recent call last):
+        ...
+    ValueError: `tell` must be callable; got 'abc'.
+    """
     if not callable(value):
         raise ValueError(f"`{name}` must be callable; got {shown(value)}.")
     return value
@@ -603,7 +625,7 @@ def _fitted(name: str, value: Any, kind: Any) -> Any:
     if _of_a_file(kind):
         return kind(_path(name, value))
     if origin is Callable:
-        return _called(name, value)
+        return called(name, value)
     known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
     return instance(name, value, kind) if known else value
 
@@ -619,7 +641,8 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
     finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as 3.0; a ``Sequence``
     is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number, and what is neither
     tuple nor range becomes a list; arrays become doubles, all finite; an object must be of its class.
-    Narrower ranges are for the function to check, and whatever has the annotation ``Any``.
+    Narrower ranges are for the function to check, and whatever has the annotation ``Any``. Of a class it is
+    what makes one that is checked.
 
     Examples
     --------
@@ -633,6 +656,9 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
         ...
     ValueError: `sizes` must be a list of one entry or more; got [].
     """
+    if inspect.isclass(function):
+        function.__init__ = as_annotated(function.__init__)  # type: ignore[method-assign]
+        return function  # type: ignore[return-value]
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -643,6 +669,8 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)  # which refuses them in Python's words
         for name, value in bound.arguments.items():
             one = signature.parameters[name]
+            if value is one.default:
+                continue
             if one.kind is one.VAR_KEYWORD:
                 fitted: Any = {key: _fitted(key, given, one.annotation) for key, given in value.items()}
             elif one.kind is one.VAR_POSITIONAL:
@@ -650,6 +678,11 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
             else:
                 fitted = _fitted(name, value, one.annotation)
             bound.arguments[name] = fitted
-        return function(*bound.args, **bound.kwargs)
+        try:
+            return function(*bound.args, **bound.kwargs)
+        except MemoryError as error:
+            sizes = [name for name, value in bound.arguments.items() if isinstance(value, int | list | tuple)]
+            which = ", ".join(f"`{name}`" for name in sizes or bound.arguments)
+            raise ValueError(f"{which} must be smaller: memory is short ({error}).") from error
 
     return checked

@@ -5,7 +5,7 @@ import html
 import inspect
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from itertools import cycle
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,7 +18,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from scipy.ndimage import distance_transform_edt
 
-from ..theory.arguments import as_annotated
+from ..theory.arguments import as_annotated, called, doubles, shown
 from .experiment import Figure
 from .statistics import LEVEL, Estimate, mean, student
 
@@ -71,13 +71,14 @@ def draws(function: Callable[P, R]) -> Callable[P, R]:
         ...
     ValueError: `ds` must be a dataset with 'loss'; got one of p.
     """
+    called("function", function)
     checked = as_annotated(function)
 
     @functools.wraps(function)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return checked(*args, **kwargs)
-        except (AttributeError, KeyError) as error:
+        except (AttributeError, KeyError, ValueError) as error:
             given = inspect.signature(function).bind(*args, **kwargs).arguments.items()
             sets = {name: one for name, one in given if isinstance(one, xr.Dataset)}
             names = {str(name) for ds in sets.values() for name in (*ds.variables, *ds.dims, *ds.attrs)}
@@ -91,7 +92,9 @@ def draws(function: Callable[P, R]) -> Callable[P, R]:
 
 
 # How xarray, and dictionaries such as those of sizes and attributes, name what is not there.
-_LACKING = re.compile(r"(?:No variable named|no attribute|^) ?'?(\w+)'?(?:$|\.| is not a valid dimension)")
+_LACKING = re.compile(
+    r"(?:No variable named |no attribute |Dimensions \{|^)'?(\w+)'?(?:$|[.}]| is not a valid dim)"
+)
 
 
 @as_annotated
@@ -174,6 +177,10 @@ def plot_theory_vs_experiment(
         said = "`experiment` must be over x and two or more of `run` or `seed`"
         raise ValueError(f"{said}; got {dict(experiment.sizes)}.")
     curves = theory if isinstance(theory, list) else [theory]
+    for curve in curves:
+        if not isinstance(curve, xr.DataArray | tuple):
+            rule = "a DataArray, a tuple of arrays, or a list of these"
+            raise ValueError(f"`theory` must be {rule}; got {shown(curve)}.")
     for curve, line in zip(curves, cycle(_coloured()), strict=False):
         _plot_curve(curve, line, ax)
     x = experiment[others[0]]
@@ -214,8 +221,12 @@ def _label(values: xr.DataArray) -> str:
 
 
 @as_annotated
-def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Sequence[Estimate], **style: Any) -> None:
+def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], **style: Any) -> None:
     """Draw estimates as markers with their limits as bars."""
+    if np.size(x) != len(estimates):
+        raise ValueError(
+            f"`estimates` must be one for each of {np.size(x)} points `x`; got {len(estimates)}."
+        )
     middle, *ends = np.array([(one.value, one.low, one.high) for one in estimates]).reshape(-1, 3).T
     # An exact limit may lie a rounding error inside the estimate itself.
     sides = np.maximum([middle - ends[0], ends[1] - middle], 0)
@@ -225,7 +236,9 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Sequence[Estimate], **
 @as_annotated
 def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
     """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
-    kept = [row[np.isfinite(row)] for row in np.asarray(samples, dtype=float)]
+    kept = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
+    if len(kept) != np.size(x):
+        raise ValueError(f"`samples` must have a row for each of {np.size(x)} points `x`; got {len(kept)}.")
     some = [row.size > 1 for row in kept]
     draw_estimates(ax, np.asarray(x)[some], [mean(row) for row in kept if row.size > 1], **style)
 

@@ -30,6 +30,7 @@ PROFILES = ("quick", "full")
 Draw = Callable[[xr.Dataset, Axes], Axes]
 
 
+@as_annotated
 @dataclass(frozen=True)
 class Experiment:
     """What is run, with which settings.
@@ -68,11 +69,13 @@ class Experiment:
     seconds: float = 1.0
 
     @classmethod
+    @as_annotated
     def of_job(cls, name: str, run: Callable[..., xr.Dataset], *, torch: bool = False) -> "Experiment":
         """Return the experiment that reads the file of a job of `planned.JOBS`, and has its settings."""
         given = planned(name).settings  # if the file is missing, this is long and starts first
         return cls(run, given, given, stored=f"{name}.nc", torch=torch, seconds=1000.0)
 
+    @as_annotated
     def settings(
         self, profile: str, seed: int, changed: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:

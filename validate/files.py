@@ -103,6 +103,7 @@ def claim(folder: Path, names: Iterable[str] = (), option: str = "out") -> None:
     ValueError
         If one of `names` is there without a manifest, or something else has the manifest's name.
     """
+    output_folder(folder, option)
     manifest = folder / MANIFEST
     if manifest.is_symlink() or (manifest.exists() and _listed(folder) is None):
         raise ValueError(

@@ -7,12 +7,13 @@ stated rate. Where several limits decide one question they form a `Family`, whic
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from ..theory.arguments import FloatArray, as_annotated, integer, number, vector
+from ..theory.arguments import FloatArray, as_annotated, integer, number, real, vector
 
 __all__ = [
     "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "lower_pairs",
@@ -63,6 +64,10 @@ class Estimate:
         return replace(self, value=self.value / scale, low=self.low / scale, high=self.high / scale)
 
 
+def _level(level: float) -> float:
+    return number("level", level, 0.0, 1.0, brackets="()")
+
+
 def _around(value: float, half: float, level: float, runs: int) -> Estimate:
     return Estimate(value, value - half, value + half, level, runs)
 
@@ -105,7 +110,7 @@ class Family:
 
 
 @as_annotated
-def student(values: npt.ArrayLike, level: float = LEVEL, axis: int = -1) -> tuple[FloatArray, FloatArray]:
+def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tuple[FloatArray, FloatArray]:
     """Return means and half the widths of their two-sided Student intervals.
 
     Parameters
@@ -126,7 +131,8 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: int = -1) -> tupl
     >>> round(float(mean), 3), round(float(half), 3)
     (2.0, 2.484)
     """
-    sample = np.asarray(values, dtype=np.float64)
+    sample, level = real("values", values), _level(level)
+    axis = integer("axis", axis, -sample.ndim, sample.ndim - 1)
     half = stats.t.isf((1 - level) / 2, sample.shape[axis] - 1) * stats.sem(sample, axis=axis)
     return sample.mean(axis=axis), np.asarray(half)
 
@@ -154,6 +160,7 @@ def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
     >>> f"{measured(1.0, 0.1):.2f}"
     '1.00 [0.80, 1.20]'
     """
+    level, error = _level(level), number("error", error, 0.0)
     return _around(float(value), float(stats.norm.isf((1 - level) / 2) * error), level, 1)
 
 
@@ -166,6 +173,7 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
     >>> f"{share(5, 10):.3f}"
     '0.500 [0.187, 0.813]'
     """
+    hits, level = integer("hits", hits, 0, trials), _level(level)
     if trials == 0:
         return Estimate(float("nan"), 0.0, 1.0, level, 0)
     interval = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
@@ -191,7 +199,7 @@ def lower_pairs(some: npt.ArrayLike, others: npt.ArrayLike) -> float:
 @as_annotated
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
     """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
-    logarithm = np.log(x)
+    logarithm = np.log(real("x", vector("x", x), 0, brackets="(]"))
     return lambda some: float(np.polyfit(logarithm, np.log(np.maximum(some.mean(axis=0), 1e-9)), 1)[0])
 
 
@@ -215,6 +223,9 @@ def jackknife(
     >>> f"{found:.2f}"  # of a mean, Student's interval itself
     '2.00 [-0.48, 4.48]'
     """
+    level = _level(level)
+    if samples.ndim == 0 or len(samples) < 2:
+        raise ValueError(f"`samples` must have two runs or more; got shape {samples.shape}.")
     runs, whole = len(samples), float(statistic(samples))
     without = [statistic(np.delete(samples, run, axis=0)) for run in range(runs)]
     half = float(stats.t.isf((1 - level) / 2, runs - 1) * np.std(without) * np.sqrt(runs - 1))
@@ -230,7 +241,8 @@ def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
     >>> first_level([0.0, 1.0, 2.0], [0.0, 0.4, 0.8], 0.5)
     1.25
     """
-    x, values = np.asarray(x, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    x = vector("x", x)
+    values = vector("values", values, x.size)
     reached = np.flatnonzero(values >= level)
     if not reached.size:
         return float("nan")
@@ -247,7 +259,9 @@ def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Est
 
     The interval is the jackknife's.
     """
-    at = np.asarray(x, dtype=np.float64)
+    at = vector("x", x)
+    if samples.ndim != 2 or samples.shape[1] != at.size:
+        raise ValueError(f"`samples` must have shape (any, {at.size}), as `x` has; got {samples.shape}.")
 
     def place(chosen: FloatArray) -> float:
         means = chosen.mean(axis=0)

@@ -81,6 +81,7 @@ def structure(M: npt.ArrayLike) -> Structure:
     (0.5, 0.25, 0.25, 3.0)
     """
     M = square(M)
+    M = np.asarray(np.ldexp(M, -np.frexp(np.abs(M).max())[1]))  # exact, and no square overflows
     diagonal = np.diagonal(M)
     size = np.abs(diagonal)
     kept = size >= DROPPED * size.max()
@@ -105,6 +106,7 @@ def structure(M: npt.ArrayLike) -> Structure:
     return Structure(**shares, skew=skew, labels=labels)
 
 
+@arguments.finite
 def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     r"""Return the excess kurtosis of the interference :math:`\sum_{j \ne i} M_{ij} x_j` of each output.
 

@@ -60,9 +60,9 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
     >>> found["polysemantic"], found["benign"], found["dead"], found["nonzeros"]
     (array(1.), array(1.), array(0.), array(1.33333333))
     """
-    W = np.asarray(W, dtype=np.float64)
-    if W.ndim < 2:
-        raise ValueError(f"`W` must have at least two dimensions; got shape {W.shape}.")
+    W = arguments.doubles("W", W)
+    if W.ndim < 2 or W.size == 0:
+        raise ValueError(f"`W` must have at least two dimensions, none of them empty; got shape {W.shape}.")
     threshold = arguments.number("threshold", threshold, 0, 1, brackets="()")
     size = np.abs(W)
     holds = size > threshold

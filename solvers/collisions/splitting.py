@@ -94,6 +94,14 @@ def split_neurons(
     return Split(encoder, encoder if protocol == "tied" else decoder, pairs, copies)
 
 
+def _twos(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
+    """Return (any, 2) integers from 0 to `size` - 1; there may be none."""
+    array = arguments.whole(name, value, 0, size - 1)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"`{name}` must have shape (any, 2); got {array.shape}.")
+    return array.astype(np.int64)
+
+
 def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> dict[str, int]:
     """Count what became of split neurons in encodings.
 
@@ -118,8 +126,14 @@ def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> d
     >>> outcomes([[1.0, 0.0], [0.0, -1.0]], [[0, 1]], [[0, 1]])
     {'apart': 1, 'together': 0, 'undecided': 0, 'lost': 0}
     """
-    features, columns = np.asarray(pairs)[:, :, None], np.asarray(copies)[:, None, :]
-    size = np.abs(np.asarray(W, dtype=np.float64))[features, columns]  # (pair, feature, copy)
+    weights = arguments.doubles("W", W)  # a run that has diverged has nan
+    if weights.ndim != 2:
+        raise ValueError(f"`W` must have shape (any, any); got {weights.shape}.")
+    features = _twos("pairs", pairs, weights.shape[0])[:, :, None]
+    columns = _twos("copies", copies, weights.shape[1])[:, None, :]
+    if len(features) != len(columns):
+        raise ValueError(f"`pairs`, `copies` must be as many; got {len(features)}, {len(columns)}.")
+    size = np.abs(weights)[features, columns]  # (pair, feature, copy)
     undecided = np.any(size.min(axis=2) >= ZERO, axis=1)
     decided = ~undecided & np.all(size.max(axis=2) > ON, axis=1)
     differ = np.ptp(size.argmax(axis=2), axis=1) > 0

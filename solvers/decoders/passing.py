@@ -109,14 +109,20 @@ def message_passing(
     if m > n:
         raise ValueError(f"`A` must have at most as many rows as columns; got shape {A.shape}.")
     if m < n:
-        return _gaussian(aslinearoperator(A), h, p, values, steps, tol)
+        with np.errstate(over="ignore", invalid="ignore"):  # it diverges, which its status says
+            return _gaussian(aslinearoperator(A), h, p, values, steps, tol)
     if isinstance(A, RugMatrix):
         ratio = A.rows.size / n
     elif isinstance(A, np.ndarray):
-        ratio = n / float(np.sum(A * A))  # of a projector over its ratio
+        with np.errstate(over="ignore"):
+            size = float(np.sum(A * A))
+        if not 0.0 < size < np.inf:
+            raise ValueError(f"`A` must have squares whose sum is positive and finite; got {size:g}.")
+        ratio = n / size  # of a projector over its ratio
     else:
         raise ValueError(f"`A` must be an array or a RugMatrix if it is square; got {arguments.shown(A)}.")
-    return _orthogonal(aslinearoperator(A), h, ratio, p, values, steps, tol)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _orthogonal(aslinearoperator(A), h, ratio, p, values, steps, tol)
 
 
 class _Progress:

@@ -40,7 +40,13 @@ def shape(W: npt.ArrayLike) -> FloatArray:
     >>> float(shape([0.5, -0.5]))
     0.5
     """
-    weights = np.asarray(W, dtype=np.float64)
+    weights = arguments.real("W", W)
+    largest = np.abs(weights).max(axis=-1, keepdims=True, initial=0.0) if weights.ndim else weights
+    if weights.ndim == 0 or not np.all(largest > 0.0):
+        raise ValueError(
+            f"`W` must have encodings along its last axis, none of them 0; got {arguments.shown(W)}."
+        )
+    weights = weights / largest
     return np.asarray(np.sum(weights**4, axis=-1) / np.sum(weights**2, axis=-1) ** 2)
 
 
@@ -55,6 +61,8 @@ def stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     >>> stuck([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
     array([False, False,  True])
     """
+    if np.ndim(W) < 2:
+        raise ValueError(f"`W` must be matrices of encodings; got {arguments.shown(W)}.")
     sparse = shape(W) >= LEVEL
     return np.asarray(~sparse & (sparse.mean(axis=-1, keepdims=True) > 0.5))
 
@@ -81,6 +89,8 @@ def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> Flo
     neurons would stay empty.
     """
     n = arguments.integer("n_features", n_features, 3)
+    arguments.fits("n_features", n_features, 8.0 * n * n)
+    noise_std, spread = arguments.number("noise_std", noise_std, 0.0), arguments.flag("spread", spread)
     W = (1 + noise_std / 2) * np.eye(n) - noise_std / 2
     if spread:
         W[-1], W[:, -1] = -1 / np.sqrt(n - 1), 0.0

@@ -102,7 +102,9 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
 
 
 def _size(n_features: int) -> int:
-    return arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
+    n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
+    arguments.fits("n_features", n, n / 8)  # a byte for each feature, as the least that is kept
+    return n
 
 
 class RugMatrix(LinearOperator):

@@ -43,6 +43,9 @@ class RowStatistics:
     interference_variance: Real
 
 
+_LARGEST = 5e102  # of a row's length times its largest entry: the cube is a finite double
+
+
 def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatistics:
     r"""Statistics of the rows of M and of the interference they make, exact up to rounding.
 
@@ -96,12 +99,17 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
         diagonal = np.diagonal(off).copy()
         np.fill_diagonal(off, 0.0)
         p = p[..., np.newaxis]
+    largest = np.abs(off).max()
+    if not off.shape[-1] * largest < _LARGEST:
+        raise ValueError(
+            f"`M` must have rows whose cubes have a finite sum; got entries up to {largest:.3g}."
+        )
     total = off.sum(axis=-1)
     np.abs(off, out=off)
     squares = np.square(off).sum(axis=-1)
     cubes = (np.square(off) * off).sum(axis=-1)
     features = SparseUniform(p)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return RowStatistics(
             diagonal=diagonal / scale,
             mean=total / (off.shape[-1] - 1) / scale,

@@ -57,9 +57,14 @@ def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
     n, diagonal = len(off), off.diagonal().copy()
     b = arguments.vector("b", b, n)
     np.fill_diagonal(off, 0)
-    row_mean = off.sum(axis=1) / (n - 1)
-    # The zero put on the diagonal adds row_mean² to the sum of squared deviations: take it out.
-    row_variance = (((off - row_mean[:, None]) ** 2).sum(axis=1) - row_mean**2) / (n - 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        row_mean = off.sum(axis=1) / (n - 1)
+        # The zero put on the diagonal adds row_mean² to the sum of squared deviations: take it out.
+        row_variance = (((off - row_mean[:, None]) ** 2).sum(axis=1) - row_mean**2) / (n - 1)
+        spread = (*(one.std() for one in (diagonal, b, row_mean)), row_variance.var())
+    if not np.all(np.isfinite(spread)):
+        largest = max(np.abs(M).max(), np.abs(b).max())
+        raise ValueError(f"`M`, `b` must have finite variances; got entries up to {largest:.3g}.")
     np.abs(off, out=off)
     # Divide by the largest element first, so that tiny rows do not underflow in the cubes.
     largest = off.max(axis=1, keepdims=True)

@@ -190,6 +190,7 @@ def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
     return np.where(left, np.copysign(stretch * ((np.abs(w0) - smallest) + gap), w0), 0.0)
 
 
+@arguments.finite
 def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
     """Return `count` times from long before the first of m weights drop to long after the last but one.
 
@@ -202,4 +203,6 @@ def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
     """
     m = arguments.integer("m", m, 8)
     lam = arguments.number("lam", lam, 0, brackets="()")
-    return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, arguments.integer("count", count, 2))
+    times = arguments.integer("count", count, 2)
+    arguments.fits("count", count, times)
+    return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, times)

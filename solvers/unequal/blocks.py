@@ -33,8 +33,8 @@ _CORNER = 1e-9
 _SLOPE = 1e-6
 # Steps of a descent at most, those of the first one from each start, and how many of these go on.
 _STEPS, _FIRST, _POOL = 500, 60, 5
-# Prices that are tried at most.
-_PRICES = 60
+# Prices that are tried at most; starts, each of a tenth of a second or more.
+_PRICES, _MOST_STARTS = 60, 10_000
 
 # Capacity per feature, loss, and the variables of a descent.
 State = tuple[float, float, FloatArray]
@@ -387,7 +387,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     """
     law = block_law("law", law)
     ratio = arguments.number("ratio", ratio, 0, 1, brackets="()")
-    count, generator = arguments.integer("starts", starts, 0), arguments.generator("rng", rng)
+    count, generator = arguments.integer("starts", starts, 0, _MOST_STARTS), arguments.generator("rng", rng)
     problem = _Problem(law)
     most = problem.q / problem.k
     if ratio >= most:

@@ -1,9 +1,11 @@
 """Certificates: two exact losses that share no code, what is accepted, and what is not."""
 
 import hashlib
+import importlib
 import json
 import subprocess
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from superposition.solvers.minimise import minimise
 from superposition.theory.features import Features
 from superposition.validate import certificates
 from superposition.validate.cli import main
+
+checker = importlib.import_module("superposition.validate.certificates.check")
 
 STORED = sorted((Path(certificates.__file__).parents[1] / "reference" / "certificates").glob("*.json"))
 CHECKERS = [Path(certificates.__file__).with_name(name) for name in ("check.py", "check_pentagon.py")]
@@ -223,3 +227,35 @@ def test_the_command(pair, tmp_path, capsys):
     assert "it was changed" in capsys.readouterr().err
     assert main(["check", str(tmp_path / "none.json")]) == 2
     assert "`path` must be the file of a certificate" in capsys.readouterr().err
+
+
+def test_a_certificate_that_takes_minutes_is_refused_before_any_sum(tmp_path):
+    digits = Fraction(int("7" * 27), int("9" * 26 + "1"))
+    W, b = [[digits + k] for k in range(10)], [-digits] * 10
+    begun = time.process_time()
+    with pytest.raises(ValueError, match=r"`W`, `b` and `p` must have fractions of at most 585 characters"):
+        certificates.exact_total(W, b, "1/10")
+    content = {
+        "format": checker.FORMAT, "made": {},
+        "proof": {"W": [[str(x) for x in row] for row in W], "b": [str(x) for x in b]},
+        "statement": {
+            "bound": "9", "constraint": "none", "importance": ["1"] * 10, "kind": checker.KIND,
+            "n_features": 10, "n_hidden": 1, "p": "1/10", "penalty": "0",
+        },
+    }  # fmt: skip
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n", "ascii")
+    assert "would take minutes to check" in certificates.check(path).text
+    assert time.process_time() - begun < 1.0
+
+
+@pytest.mark.parametrize("bad", [True, 1j, None, "1e999999999", np.nan, np.timedelta64(1, "ns")])
+@pytest.mark.parametrize("name", ["W", "b", "p", "importance", "penalty"])
+def test_what_is_no_fraction_is_refused_by_name(name, bad):
+    given = {"W": [[1]], "b": [0], "p": "1/10", "importance": [1], "penalty": 0}
+    given[name] = [[bad]] if name == "W" else [bad] if name in ("b", "importance") else bad
+    if name == "importance" and bad is None:
+        return
+    with pytest.raises(ValueError, match=f"`{name}` must be made of finite numbers or fractions; got "):
+        certificates.exact_total(**given)

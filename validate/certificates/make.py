@@ -13,13 +13,16 @@ import numpy as np
 
 from ...solvers.minimise import minimise
 from ...theory import arguments
-from ...theory.arguments import shown
+from ...theory.arguments import number, shown
 from ...theory.results import result
 from ..files import replacing
 from . import check_pentagon
-from .check import FORMAT, MOST_FEATURES, WIRED, WIRING, Rejected, proved, wiring
+from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
+
+
+_LONGEST_TEXT = 1000  # characters of a fraction
 
 
 @result
@@ -69,11 +72,39 @@ def _proved(path: str | Path) -> str:
 
 
 def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    # as in check.py: of a text like 1e999999999 the fraction would take for ever
+    short = isinstance(value, str) and len(value) <= _LONGEST_TEXT and "e" not in value.lower()
     try:
-        found = Fraction(value if isinstance(value, str | int | Fraction) else float(value))
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
-        raise ValueError(f"`{name}` must be made of finite numbers or fractions; got {value!r}.") from error
+        found = Fraction(value if whole or short or isinstance(value, Fraction) else number(name, value))
+    except (ValueError, ZeroDivisionError) as error:
+        rule = "be made of finite numbers or fractions"
+        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
     return found if most is None else found.limit_denominator(most)
+
+
+def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
+        raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {shown(value)}.")
+    return [_fraction(name, one, most) for one in value]
+
+
+def _checked(
+    W: Any, b: Any, p: Any, importance: Any, most: int | None = None
+) -> tuple[list[list[Fraction]], list[Fraction], Fraction, list[Fraction]]:
+    if isinstance(W, str) or not isinstance(W, Sequence | np.ndarray) or np.ndim(W) == 0:
+        raise ValueError(f"`W` must be a list of rows; got {shown(W)}.")
+    rows, bias, chance = (
+        [_fractions("W", row, most) for row in W],
+        _fractions("b", b, most),
+        _fraction("p", p),
+    )
+    weight = [Fraction(1)] * len(rows) if importance is None else _fractions("importance", importance)
+    characters = sum(len(str(x)) for x in (chance, *bias, *(x for row in rows for x in row)))
+    if len(rows) <= MOST_FEATURES and 2 ** len(rows) * characters > MOST_WORK:
+        rule = f"have fractions of at most {MOST_WORK // 2 ** len(rows)} characters at {len(rows)} features"
+        raise ValueError(f"`W`, `b` and `p` must {rule}, as the sum takes minutes; got {characters}.")
+    return rows, bias, chance, weight
 
 
 def _over_cube(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fraction:
@@ -123,11 +154,7 @@ def exact_total(
     >>> exact_total([[1], [-1]], [0, 0], "1/10")  # an antipodal pair: p^2/3
     Fraction(1, 300)
     """
-    rows = [[_fraction("W", x) for x in row] for row in W]
-    bias, chance = [_fraction("b", x) for x in b], _fraction("p", p)
-    weight = (
-        [Fraction(1)] * len(rows) if importance is None else [_fraction("importance", x) for x in importance]
-    )
+    rows, bias, chance, weight = _checked(W, b, p, importance)
     n = len(rows)
     if not (
         1 <= n <= MOST_FEATURES and n == len(bias) == len(weight) and len({len(row) for row in rows}) == 1
@@ -137,7 +164,7 @@ def exact_total(
             f"{n} rows, {len(bias)} biases and {len(weight)} importances."
         )
     if not 0 < chance <= 1:
-        raise ValueError(f"`p` must be in (0, 1]; got {p!r}.")
+        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
     gram = [
         [sum((x * y for x, y in zip(one, other, strict=True)), Fraction(0)) for other in rows] for one in rows
     ]
@@ -211,9 +238,7 @@ def certify(
     True
     """
     most = arguments.integer("denominator", denominator, 1)
-    rows = [[_fraction("W", x, most) for x in row] for row in W]
-    bias, chance = [_fraction("b", x, most) for x in b], _fraction("p", p)
-    weight = [_fraction("importance", x) for x in (importance if importance is not None else [1] * len(rows))]
+    rows, bias, chance, weight = _checked(W, b, p, importance, most)
     value = exact_total(rows, bias, chance, weight, penalty)
     n, m = len(rows), len(rows[0])
     if wired and any(sum(x != 0 for x in row) > 1 for row in rows):
@@ -291,6 +316,8 @@ def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Pa
     m = arguments.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = arguments.integer("n_features", n_features, 2 * m, MOST_FEATURES)
     chance, generator = _fraction("p", p), arguments.generator("rng", rng)
+    if not 0 < chance <= 1:
+        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
     W, b, at = np.zeros((n, m)), np.zeros(n), 0
     for k in range(m):
         size = n // m + (k < n % m)

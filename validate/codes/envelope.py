@@ -155,7 +155,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
     return finished(ax, xlabel="feature probability p", ylabel="loss / (p/3)")
 
 
-@arguments.as_annotated
+@draws
 def envelope_figure(ds: xr.Dataset) -> Figure:
     """Return the map for each kind of model, and the bracket at ratio 1/4; `ds` is from `run_envelope`."""
     return Figure(

@@ -8,7 +8,6 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...solvers.codes.structure import SHARES
-from ...theory.arguments import as_annotated
 from ..drawing import draws, finished
 from ..experiment import Figure
 from ..statistics import LEVEL, student
@@ -21,7 +20,7 @@ HIGHEST = 1.25
 LOWEST = 2e-3
 
 
-@as_annotated
+@draws
 def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     """Set trained models beside the rug, the best known code and the lower bound of `theory.codes`.
 
@@ -141,7 +140,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, above, xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
 
 
-@as_annotated
+@draws
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
     """Return the map with trained models on it, and their losses; of `run_envelope` and `run_marks`."""
     sizes = ", ".join(str(n) for n in marks["n_features"].values)

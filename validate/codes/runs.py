@@ -239,7 +239,8 @@ def run_departure(
     """
     rows = []
     for p, ratio in cases:
-        m = max(1, round(ratio * n_features))
+        arguments.probability("cases", p)
+        m = max(1, round(arguments.number("cases", ratio, 0, 1, brackets="()") * n_features))
         point = rug_point(n_features, m, p, rng=seed, frequencies=2048)
         rng = np.random.default_rng([seed, n_features, m])
         basis = solvers.walsh_hadamard(np.eye(n_features))[:, point.rows] / np.sqrt(n_features)

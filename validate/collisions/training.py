@@ -113,6 +113,7 @@ def train_l1(
     (True, 0, 0)
     """
     n, m = arguments.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
+    arguments.fits("n_features", n_features, 4.0 * n * (m + n))  # weights, inputs and the steps of one run
     lams, seed_row = map(np.array, broadcast(lam=arguments.real("lam", lam, 0), seeds=seeds))
     seed_list = [arguments.integer("seeds", item, 0) for item in seed_row]
     optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)

@@ -9,6 +9,7 @@ from ...solvers.noise.stuck import descend_from, overlaps, settled, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
+from ..drawing import draws
 from ..statistics import Estimate, Family, crossing, growth_power, jackknife, mean
 from .runs import positive, starts
 
@@ -150,7 +151,7 @@ def _of_several(k: int, n: int, W0: FloatArray, std: float, time: float, seed: i
     return np.asarray((shape(made) - shape(still)).reshape(-1, n).mean(axis=1))
 
 
-@arguments.as_annotated
+@draws
 def judged(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
     """Estimate what tells the mechanisms apart, in the data of :func:`run_mechanism`.
 

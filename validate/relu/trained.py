@@ -10,6 +10,7 @@ from ...solvers.minimise import minimise
 from ...solvers.relu.ends import ExactLoss
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..drawing import draws
 from ..training.engine import load_torch
 from ..training.loop import descend
 
@@ -122,7 +123,7 @@ def run_trained(
     return ds.assign_attrs(steps=steps, batch=batch, init_std=std, seed=seed)
 
 
-@arguments.as_annotated
+@draws
 def reached(ds: xr.Dataset, name: str) -> xr.DataArray:
     """Return which models of `run_trained` end in the least minimum; `name` is "settled" or "flow"."""
     return ds[name] <= ds["least"] * (1.0 + SAME)

@@ -14,6 +14,7 @@ from ...solvers.rug.rows import drawn_rug
 from ...theory import arguments
 from ...theory import rug as theory
 from ...theory.arguments import FloatArray
+from ..drawing import draws
 from ..experiment import from_rows
 from ..statistics import student
 from ..stored import read_jobs, stored_facts
@@ -162,7 +163,7 @@ def run_trained(
     return with_theory(found, "this run")
 
 
-@arguments.as_annotated
+@draws
 def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
     """Reduce a training run to what the figures need, and add the macroscopic optimum.
 

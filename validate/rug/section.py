@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from ...theory.arguments import as_annotated
+from ..drawing import draws
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import student
 from ..training.schedule import CONVERGED
@@ -44,7 +44,7 @@ MARKERS = (
 INTERVALS = "± and bars: Student's 95 % interval of the mean over seeds."
 
 
-@as_annotated
+@draws
 def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dataset:
     """Put all trained losses, relative to the loss at ratio 0, beside theory on a fine grid.
 
