@@ -11,11 +11,11 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray, integer, matrix, number, real, vector
 from ...theory.features import Features, as_features
 from ...theory.features.counts import Block
-from ...theory.results import result
+from ...theory.results import frozen, result
 from ...theory.special import VALUES, value_moment
 from ..threads import each, together
 from . import lattice, wedge
-from .folds import by_folds
+from .folds import ASIDE, by_folds
 from .patterns import blocks, by_patterns, chances, masks
 from .sweep import Others, independent, sweep
 from .uniform import NEGLIGIBLE, rows_uniform
@@ -23,6 +23,7 @@ from .uniform import NEGLIGIBLE, rows_uniform
 __all__ = [
     "FOLDED",
     "LARGEST",
+    "Gradient",
     "Loss",
     "exact_gradient",
     "exact_loss",
@@ -39,13 +40,16 @@ LARGEST = 1e50
 LEAST = 1e-290
 # Values with bounds; up to so many features, all patterns are summed.
 FEW = {"uniform": 6, "symmetric": 4, "binary": 14}
+# Values without bounds.
+UNBOUNDED = ("half-normal", "exponential", "normal")
 # Independent uniform features up to which derivatives are folded: 0.2 ms for 9.
 FOLDED = 9
 # Factors that a row's lattice sum may take: a second or two.
 WORK = 2.0**26
 # Values without bounds, b > 0: E (x - y)^2 is taken away, not E x^2, while it is at most so many E x^2.
 NEAR = 4.0
-# An error estimate above this share of the loss and of the largest E x^2 means that digits are lost.
+# An error estimate above this share of the loss, or of a row's derivatives, and of the largest E x^2 means
+# that digits are lost.
 LOST = 0.01
 
 
@@ -71,14 +75,44 @@ class Loss:
     per_feature_error: FloatArray
 
 
+@result
+class Gradient:
+    """Expected loss of a model with its derivatives, and how far from the truth they may be.
+
+    Unpacks as ``loss, by_M, by_b``.
+
+    Attributes
+    ----------
+    loss : float
+        Loss per feature, from the same sum as the derivatives.
+    error_estimate : float
+        What `loss` is off by.
+    by_M : (n, n) ndarray of float64
+        Derivatives of the loss, one row for each output asked for.
+    by_b : (n,) ndarray of float64
+    gradient_error : (n,) ndarray of float64
+        What each derivative by an output's row and bias is off by.
+    """
+
+    loss: float
+    error_estimate: float
+    by_M: FloatArray
+    by_b: FloatArray
+    gradient_error: FloatArray
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.loss, self.by_M, self.by_b))
+
+
 @dataclass(frozen=True)
 class Outputs:
-    """Losses of outputs, their errors, and the derivatives of each by its own row and bias."""
+    """Losses of outputs, derivatives of each by its own row and bias, and errors of both."""
 
     losses: FloatArray
     errors: FloatArray
     by_M: FloatArray
     by_b: FloatArray
+    slope_errors: FloatArray
 
 
 def _packed(units: list[Block], heard: npt.NDArray[np.bool_], total: int | None) -> Others:
@@ -123,14 +157,17 @@ def _by_transforms(
     allowed: FloatArray,
     work: float,
     near: npt.NDArray[np.bool_],
+    few: bool,
 ) -> Outputs:
     """Integrate the transform of each output, for each state of its own feature where that is needed.
 
-    For values without bounds E x^2, or E (x - y)^2 where y is `near` x, is to be added.
+    For values without bounds E x^2, or E (x - y)^2 where y is `near` x, is to be added. With `few`
+    frequencies the error of the loss is what half of them change, if that is less than the bound.
     """
     count, n = M.shape
     kind, bounded, mean = VALUES.index(law.values), law.values in FEW, value_moment(law.values, 1)
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
+    slope_errors = np.zeros(count)
     plain, share = law.independent, 1.0
     units = [] if plain else blocks(law)
     if law.exactly is not None:
@@ -140,7 +177,8 @@ def _by_transforms(
     def solve(k: int) -> None:
         i = int(features[k])
         kept, own = np.arange(n) != i, float(law.p[i])
-        heard = np.abs(M[k]) > (lattice.SILENT if bounded else 0.0)
+        largest = min(max(abs(b[k]), float(np.abs(M[k]).max())), 1.0)
+        heard = np.abs(M[k]) > (lattice.SILENT * largest if bounded else 0.0)
         if plain:  # a feature of weight 0 is independent of the output: E x_j d/db is its derivative
             kept &= heard
         m, a, p = M[k, kept], float(M[k, i]), law.p[kept]
@@ -160,13 +198,19 @@ def _by_transforms(
             by_b[k] += chance * found[1]
             by_M[k, i] += chance * found[2]
             slope += chance * by_m
-            errors[k] += chance * error
+            rounding, cut, change, slope_error = error
+            errors[k] += chance * (rounding + (min(cut, change) if few else cut))
+            slope_errors[k] += chance * slope_error
+        left = np.abs(M[k, ~heard & (np.arange(n) != i)])
+        if left.any():  # Cauchy and Schwarz: E (2 e d + d^2) for the error e and what is left out, d
+            length = float(left @ np.sqrt(law.on_probability()[~heard & (np.arange(n) != i)]))
+            errors[k] += length * (2.0 * np.sqrt(abs(losses[k]) + errors[k]) + length)
         rest = ~kept
         rest[i] = False
         by_M[k, kept], by_M[k, rest] = slope, mean * law.p[rest] * by_b[k]
 
     each(solve, count)
-    return Outputs(losses, errors, by_M, by_b)
+    return Outputs(losses, errors, by_M, by_b, slope_errors)
 
 
 def _without_relu(law: Features, M: FloatArray, features: IntArray, b: FloatArray) -> Outputs:
@@ -175,12 +219,15 @@ def _without_relu(law: Features, M: FloatArray, features: IntArray, b: FloatArra
     left = np.eye(law.n_features)[features] - M
     along, shift = left @ second, left @ mean
     sizes, far = np.abs(left), np.abs(b)
-    terms = np.sum(sizes @ np.abs(second) * sizes, axis=1) + 2.0 * far * (sizes @ np.abs(mean)) + far**2
+    pairs, steps = sizes @ np.abs(second), sizes @ np.abs(mean)
+    terms = np.sum(pairs * sizes, axis=1) + 2.0 * far * steps + far**2
+    slopes = np.maximum(pairs.max(axis=1) + far * np.abs(mean).max(), far + steps)
     return Outputs(
         np.sum(along * left, axis=1) - 2.0 * b * shift + b * b,
         _rounding(law) * terms,
         2.0 * (b[:, None] * mean - along),
         2.0 * (b - shift),
+        2.0 * _rounding(law) * slopes,
     )
 
 
@@ -196,6 +243,7 @@ def _silenced(law: Features, features: IntArray, found: Outputs, near: npt.NDArr
         np.where(near, found.errors, _rounding(law) * own),
         np.where(near[:, None], found.by_M, 0.0),
         np.where(near, found.by_b, 0.0),
+        np.where(near, found.slope_errors, 0.0),
     )
 
 
@@ -203,21 +251,25 @@ def _without_bounds(law: Features, M: FloatArray, features: IntArray, b: FloatAr
     """Return the outputs for values without bounds: what `wedge` integrates and what it leaves out."""
     own, found = law.second_moment[features] / law.scale[features] ** 2, _without_relu(law, M, features, b)
     near = (b > 0.0) & (found.losses <= NEAR * own)
-    part, rest = _by_transforms(law, M, features, b, own, 0.0, near), _silenced(law, features, found, near)
+    part, rest = (
+        _by_transforms(law, M, features, b, own, 0.0, near, False),
+        _silenced(law, features, found, near),
+    )
     return Outputs(*(getattr(part, name) + getattr(rest, name) for name in part.__dataclass_fields__))
 
 
 def _with_bounds(
-    law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray, work: float
+    law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray, most: int | None
 ) -> Outputs:
     """Return the outputs for bounded values: by moments where the ReLU never bends, else by transforms."""
     low = -1.0 if law.values == "symmetric" else 0.0
-    least, most = b + np.minimum(low * M, M).sum(axis=1), b + np.maximum(low * M, M).sum(axis=1)
-    bent, near = (least < 0.0) & (most > 0.0), least >= 0.0
+    least, highest = b + np.minimum(low * M, M).sum(axis=1), b + np.maximum(low * M, M).sum(axis=1)
+    bent, near = (least < 0.0) & (highest > 0.0), least >= 0.0
+    work, few = WORK if most is None else float(most) * law.n_features, most is not None
     if bent.all():  # no second moments, n^2 of them
-        return _by_transforms(law, M, features, b, allowed, work, near)
+        return _by_transforms(law, M, features, b, allowed, work, near, few)
     found = _silenced(law, features, _without_relu(law, M, features, b), near)
-    part = _by_transforms(law, M[bent], features[bent], b[bent], allowed[bent], work, near[bent])
+    part = _by_transforms(law, M[bent], features[bent], b[bent], allowed[bent], work, near[bent], few)
     for name in found.__dataclass_fields__:
         getattr(found, name)[bent] = getattr(part, name)
     return found
@@ -231,10 +283,12 @@ def outputs(
     tol: float,
     slopes: bool,
     most: int | None = None,
+    refuse: bool = True,
 ) -> Outputs:
     """Return the outputs asked for; row k of `M` and b[k] make the output that wants features[k].
 
-    Everything is in units of the features' scales: y_i/scale_i has the weights M_ij scale_j/scale_i.
+    Everything is in units of the features' scales: y_i/scale_i has the weights M_ij scale_j/scale_i. A sum
+    over a lattice has `most` frequencies at most. Without `refuse`, lost digits are seen in the errors alone.
     """
     units = law.scale[features]
     rows = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
@@ -247,34 +301,75 @@ def outputs(
             law = Features(int(heard.sum()), law.p[heard], law.values, law.scale[heard])
             places = np.cumsum(heard) - 1
             rows, features, p = np.ascontiguousarray(rows[:, heard]), places[features], p[heard]
-    kind = VALUES.index(law.values)
     allowed = np.maximum(tol * p[features] * value_moment(law.values, 2), np.finfo(np.float64).tiny)
-    uniform = law.independent and law.values == "uniform"
+    found = _outputs(law, rows, features, bias, p, allowed, tol, slopes, most)
+    kink = (bias == 0.0) & (rows[np.arange(bias.size), features] == 0.0)
+    if slopes and kink.any():  # y is 0 where no other feature is on that has a weight: the mean of both sides
+        places = np.flatnonzero(kink)
+        on, off = (
+            _outputs(
+                law, rows[places], features[places], bias[places] + side, p, allowed[places], tol, True, most
+            )
+            for side in (ASIDE, -ASIDE)
+        )
+        found.by_M[places], found.by_b[places] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
+        found.slope_errors[places] = np.maximum(on.slope_errors, off.slope_errors)
+    losses, errors = found.losses * units**2, found.errors * units**2
+    least = max(LOST, 2.0 * tol)
+    if refuse:
+        _refuse_lost("loss of", losses, errors, law, least, most)
+    if not slopes:
+        return Outputs(losses, errors, found.by_M, found.by_b, found.slope_errors)
+    scales = np.outer(units, law.scale)
+    by_M, slope_errors = found.by_M * scales, found.slope_errors * scales.max(axis=1)
+    if refuse:
+        _refuse_lost("derivatives by", np.abs(by_M).max(axis=1), slope_errors, law, least, most)
+    slope_errors = np.maximum(slope_errors, found.slope_errors * units)
+    return Outputs(losses, errors, by_M, found.by_b * units, slope_errors)
+
+
+def _refuse_lost(
+    name: str, sizes: FloatArray, errors: FloatArray, law: Features, least: float, most: int | None
+) -> None:
+    """Refuse errors above the share `least` of what they belong to and of the largest E x^2."""
+    lost = ~(errors <= least * (np.abs(sizes) + law.second_moment.max()))
+    if np.any(lost):
+        k = int(np.flatnonzero(lost)[0])
+        more = "" if most is None else f", or more `frequencies` than {most}"
+        raise ValueError(
+            f"`M` must have entries that double precision can tell apart{more}; the {name} row {k}, "
+            f"{sizes[k]:.3g}, would be off by up to {errors[k]:.3g}."
+        )
+
+
+def _outputs(
+    law: Features,
+    rows: FloatArray,
+    features: IntArray,
+    bias: FloatArray,
+    p: FloatArray,
+    allowed: FloatArray,
+    tol: float,
+    slopes: bool,
+    most: int | None,
+) -> Outputs:
+    """Return the outputs in units of scale, by the method that suits their law."""
+    if law.values not in FEW and law.values not in UNBOUNDED:
+        kinds = ", ".join(map(repr, (*FEW, *UNBOUNDED)))
+        raise ValueError(f"`law` must have values of one of the kinds {kinds}; got {law.values!r}.")
+    kind, uniform = VALUES.index(law.values), law.independent and law.values == "uniform"
     if uniform and slopes and law.n_features <= FOLDED:
-        found = Outputs(*by_folds(rows, features, bias, p))
-    elif law.n_features <= FEW.get(law.values, 0):
-        found = Outputs(*by_patterns(rows, features, bias, np.array(chances(law)), kind))
-    elif uniform and not slopes:
+        return Outputs(*by_folds(rows, features, bias, p))
+    if law.n_features <= FEW.get(law.values, 0):
+        return Outputs(*by_patterns(rows, features, bias, np.array(chances(law)), kind))
+    if uniform and not slopes:
         losses, errors = together(
             lambda part: rows_uniform(rows[part], features[part], bias[part], p, tol), bias.size
         )
-        found = Outputs(losses, errors, np.empty((0, 0)), np.empty(0))
-    elif law.values not in FEW:
-        found = _without_bounds(law, rows, features, bias)
-    else:
-        work = WORK if most is None else float(most) * law.n_features
-        found = _with_bounds(law, rows, features, bias, allowed, work)
-    losses, errors = found.losses * units**2, found.errors * units**2
-    lost = ~(errors <= max(LOST, 2.0 * tol) * (np.abs(losses) + law.second_moment.max()))
-    if most is None and np.any(lost):
-        k = int(np.flatnonzero(lost)[0])
-        raise ValueError(
-            f"`M` must have entries that double precision can tell apart; the loss of row {k}, "
-            f"{losses[k]:.3g}, would be off by up to {errors[k]:.3g}."
-        )
-    if not slopes:
-        return Outputs(losses, errors, found.by_M, found.by_b)
-    return Outputs(losses, errors, found.by_M * np.outer(units, law.scale), found.by_b * units)
+        return Outputs(losses, errors, np.empty((0, 0)), np.empty(0), np.empty(0))
+    if law.values not in FEW:
+        return _without_bounds(law, rows, features, bias)
+    return _with_bounds(law, rows, features, bias, allowed, most)
 
 
 def _law(law: Any, n: int) -> Features:
@@ -286,7 +381,14 @@ def _law(law: Any, n: int) -> Features:
 
 
 def _asked(
-    M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any, tol: float, slopes: bool, most: int | None = None
+    M: npt.ArrayLike,
+    b: npt.ArrayLike,
+    law: Any,
+    rows: Any,
+    tol: float,
+    slopes: bool,
+    most: int | None = None,
+    refuse: bool = True,
 ) -> tuple[FloatArray, Outputs]:
     """Return the outputs asked for, all by default, and their importances."""
     M = real("M", matrix("M", M), -LARGEST, LARGEST)
@@ -296,7 +398,7 @@ def _asked(
     bias, features = real("b", arguments.each("b", b, n), -LARGEST, LARGEST), _law(law, n)
     picked = np.arange(n) if rows is None else arguments.indices("rows", rows, n)
     tol = number("tol", tol, 0.0, 1.0, brackets="()")
-    found = outputs(features, M[picked], picked, bias[picked], tol, slopes, most)
+    found = outputs(features, M[picked], picked, bias[picked], tol, slopes, most, refuse)
     return features.importance[picked], found
 
 
@@ -408,7 +510,7 @@ def value_and_gradient(
     tol: float = 1e-7,
     rows: npt.ArrayLike | None = None,
     frequencies: int | None = None,
-) -> tuple[float, FloatArray, FloatArray]:
+) -> Gradient:
     """Return the exact loss with its derivatives by M and by b, for descents.
 
     Parameters
@@ -422,21 +524,28 @@ def value_and_gradient(
     rows : sequence of int, optional
         Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
     frequencies : int, optional
-        Terms of a lattice sum at most, whatever the bound; by default some 2^26/n_features.
+        Terms of a lattice sum at most, whatever the bound; by default some 2^26/n_features. With it the error
+        of the loss is an estimate as that of the gradient is.
 
     Returns
     -------
-    loss : float
-        The exact loss per feature, importance included, from the same sum as the gradient.
-    by_M : (n, n) ndarray of float64
-        Derivatives of the loss, one row for each output asked for. Where an output is 0 with positive
-        probability, at a kink, they are those of the output that stays off.
-    by_b : (n,) ndarray of float64
+    Gradient
+        Where an output is exactly 0 with positive probability while its feature is on, as that of a zero row
+        with bias 0, the loss has a kink. Each derivative is then the mean of those to both sides, for every
+        law: the derivative itself along directions where there is one. (PyTorch takes such outputs as off.)
 
     Raises
     ------
     ValueError
-        As in `exact_loss`.
+        As in `exact_loss`, and if no more than two digits of a row's derivatives would be left, next to the
+        largest of them and the largest E x_j^2.
+
+    Notes
+    -----
+    `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j). The derivatives may be far
+    below that where they cancel: by M_ii of the model M = 1 - 1e-15 alone it is 2e-15 p/3, and off by
+    1e-16 p. Where a sum over frequencies is cut off, it also has what the upper half of them changes.
+    Both are estimates; brute force in exact arithmetic has not exceeded them.
 
     Examples
     --------
@@ -444,10 +553,30 @@ def value_and_gradient(
     >>> round(loss, 6), by_b.round(4)
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
+    return gradient_of(M, b, law, tol=tol, rows=rows, frequencies=frequencies, refuse=True)
+
+
+def gradient_of(
+    M: npt.ArrayLike,
+    b: npt.ArrayLike,
+    law: Any,
+    *,
+    tol: float,
+    rows: npt.ArrayLike | None = None,
+    frequencies: int | None,
+    refuse: bool,
+) -> Gradient:
+    """Return `value_and_gradient`; without `refuse` also where its errors say that digits are lost."""
     most = None if frequencies is None else integer("frequencies", frequencies, 1, 2**24)
-    importance, found = _asked(M, b, law, rows, tol, True, most)
+    importance, found = _asked(M, b, law, rows, tol, True, most, refuse)
     weights = importance / importance.size
-    return float(weights @ found.losses), weights[:, None] * found.by_M, weights * found.by_b
+    return Gradient(
+        float(weights @ found.losses),
+        float(weights @ found.errors),
+        frozen(weights[:, None] * found.by_M),
+        frozen(weights * found.by_b),
+        frozen(weights * found.slope_errors),
+    )
 
 
 def exact_gradient(
@@ -455,7 +584,9 @@ def exact_gradient(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the derivatives of the exact loss per feature by M and by b.
 
-    Brute force agrees to 1e-10 of the largest entry of a row, with weights that differ by twelve decades.
+    Brute force agrees to 1e-10 of the largest entry of a row, with weights that differ by twelve decades, but
+    where the derivatives themselves cancel: `value_and_gradient` returns them with their errors, and tells
+    in which units these are.
 
     Parameters
     ----------
@@ -470,7 +601,7 @@ def exact_gradient(
     Raises
     ------
     ValueError
-        As in `exact_loss`.
+        As in `exact_loss` and `value_and_gradient`.
 
     Examples
     --------
@@ -478,4 +609,5 @@ def exact_gradient(
     >>> by_M.round(4)[0], by_b.round(4)
     (array([-0.0033, -0.0003, -0.0003]), array([-0.006, -0.006, -0.006]))
     """
-    return value_and_gradient(M, b, law, tol=tol)[1:]
+    found = value_and_gradient(M, b, law, tol=tol)
+    return found.by_M.copy(), found.by_b.copy()

@@ -11,7 +11,7 @@ import numpy as np
 from ...theory.kernels import kernel
 from ...theory.special import VALUES
 
-__all__ = ["BINARY", "SYMMETRIC", "UNIFORM", "one_on", "pointwise"]
+__all__ = ["BINARY", "SYMMETRIC", "UNIFORM", "known", "one_on", "pointwise"]
 
 Six = tuple[float, float, float, float, float, float]
 
@@ -21,6 +21,13 @@ UNIFORM, BINARY, SYMMETRIC = VALUES.index("uniform"), VALUES.index("binary"), VA
 # Gauss-Legendre nodes and weights on [0, 1]. Three points are exact up to degree 5, which occurs.
 NODES = np.array([0.5 - np.sqrt(0.15), 0.5, 0.5 + np.sqrt(0.15)])
 WEIGHTS = np.array([5.0, 8.0, 5.0]) / 18.0
+
+
+@kernel
+def known(kind: int) -> None:
+    """Refuse laws that these kernels do not have, which would pass for uniform ones."""
+    if kind != UNIFORM and kind != BINARY and kind != SYMMETRIC:
+        raise ValueError("`kind` must be the number of a law of values with bounds.")
 
 
 @kernel
@@ -46,13 +53,15 @@ def _off(t: float) -> Six:
 def _point(a: float, t: float) -> Six:
     """Return (1 - ReLU(a + t))^2 and its derivatives by t, a, tt, ta, aa."""
     y = a + t
-    error, step = 1.0 - max(y, 0.0), 2.0 if y > 0.0 else 0.0
+    error, step = 1.0 - max(y, 0.0), 2.0 if y > 0.0 else 1.0 if y == 0.0 else 0.0
     return error * error, -error * step, -error * step, step, step, step
 
 
 @kernel
 def _spread(a: float, t: float, sign: float) -> Six:
     """Return E (x - ReLU(a x + t))^2, x = sign * u and u uniform on [0, 1], and its derivatives.
+
+    Those of an output that is 0 are the mean of on and off.
 
     The loss itself is a sum of squares, exact by two Gauss points.
     """
@@ -73,6 +82,8 @@ def _spread(a: float, t: float, sign: float) -> Six:
     right = (1.0 - a) * (middle + node) - sign * t
     value += half * (left * left + right * right)
     m0, m1, m2 = high - low, (high**2 - low**2) / 2.0, (high**3 - low**3) / 3.0
+    if slope == 0.0 and t == 0.0:  # half on
+        m0, m1, m2 = 0.5, 0.25, 1.0 / 6.0
     return (
         value,
         2.0 * (sign * (a - 1.0) * m1 + t * m0),

@@ -19,10 +19,13 @@ from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel, plain
 from ...theory.special.order import ascending
 
-__all__ = ["by_folds"]
+__all__ = ["ASIDE", "by_folds"]
 
 # Smaller weights count as 0: they move the output by less than rounding, and their powers would underflow.
 _NONE = 1e-25
+
+# Bias to both sides of a kink: it moves no output that is not 0.
+ASIDE = 1e-250
 
 Integers = npt.NDArray[np.int64]
 Tree = tuple[FloatArray, Integers, Integers, Integers]
@@ -249,9 +252,10 @@ def _row(
 @kernel
 def _by_folds(
     M: FloatArray, features: Integers, b: FloatArray, chances: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
+    slope_errors = np.empty(count)
     nodes, orders = 2 ** (n + 1), n + 4
     work = (
         np.empty((nodes, orders)),
@@ -261,17 +265,24 @@ def _by_folds(
     )
     for k in range(count):
         found, by_b[k] = _row(M[k], features[k], b[k], chances, work, by_M[k])
+        if b[k] == 0.0 and M[k, features[k]] == 0.0:  # at a kink the mean of both sides
+            other = np.empty(n)
+            _, above = _row(M[k], features[k], ASIDE, chances, work, other)
+            _, below = _row(M[k], features[k], -ASIDE, chances, work, by_M[k])
+            by_M[k], by_b[k] = 0.5 * (by_M[k] + other), 0.5 * (above + below)
         losses[k] = chances[features[k]] / 3.0 + found
-        mean, variance = abs(b[k]), 0.0
+        mean, variance, ramp = abs(b[k]), 0.0, max(b[k], 0.0)
         for j in range(n):
+            ramp += 0.5 * chances[j] * max(M[k, j], 0.0)
             mean += 0.5 * chances[j] * abs(M[k, j])
             variance += chances[j] * M[k, j] * M[k, j] / 3.0
         errors[k] = _ROUNDING * (mean * mean + variance + chances[features[k]])
-    return losses, errors, by_M, by_b
+        slope_errors[k] = 2.0 * _ROUNDING * (ramp + chances[features[k]])
+    return losses, errors, by_M, by_b, slope_errors
 
 
 def by_folds(
     M: FloatArray, features: Integers, b: FloatArray, chances: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return losses of outputs for values on [0, 1], their errors, and the derivatives by rows and biases."""
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the losses of outputs, their errors, derivatives by rows and biases, and their errors."""
     return _by_folds(M, features, b, chances.copy())  # a law's own are read-only

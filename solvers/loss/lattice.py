@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel, plain
 from ...theory.special.values import transforms
-from .few import BINARY, SYMMETRIC, one_on, pointwise
+from .few import BINARY, SYMMETRIC, known, one_on, pointwise
 from .sweep import Others, add_nodes, sweep
 
 __all__ = ["SILENT", "case", "lattice"]
@@ -60,6 +60,7 @@ def lattice(
     kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
 ) -> tuple[float, float, int, float]:
     """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
+    known(kind)
     phi, top = np.empty(m.size, np.complex128), plain(2)
     start = abs(b) + (abs(a) if own > 0.0 else 0.0)
     reach = np.sum(np.abs(m) if kind == SYMMETRIC else np.maximum(m, 0.0))
@@ -96,7 +97,8 @@ def _few_on(
     kind: int, m: FloatArray, a: float, b: float, own: float, others: Others
 ) -> tuple[FloatArray, FloatArray]:
     """Return the part of patterns with at most one other feature on and heard: `found` and `by_m`."""
-    found, by_m = np.zeros(4), np.zeros(m.size)
+    found, by_m = np.zeros(5), np.zeros(m.size)
+    start = 2.0 * own * (1.0 + abs(a) + abs(b))
     phi, top = np.ones(m.size, np.complex128), plain(2)
     mean = 1.0 if kind == BINARY else (0.0 if kind == SYMMETRIC else 0.5)
     here = pointwise(b, a, own, kind)
@@ -104,11 +106,13 @@ def _few_on(
     shares = sweep(others, top, top - 1, phi)[1].real
     for k in range(3):
         found[k] = none.real * here[k]
+    found[4] = none.real * (start + abs(here[1]))
     for j in range(m.size):
         if others.heard[j] and shares[j] > 0.0:
             whole, push = one_on(b, m[j], a, own, kind)
             for k in range(3):
                 found[k] += shares[j] * whole[k]
+            found[4] += shares[j] * (start + 2.0 * own * abs(m[j]) + abs(whole[1]))
             by_m[j] = shares[j] * push[0]
             phi[j] = whole[1]
     of_one = sweep(others, top, top - 1, phi)[1]
@@ -121,25 +125,37 @@ def _few_on(
 @kernel
 def case(
     kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, work: float
-) -> tuple[FloatArray, FloatArray, float]:
-    """Return [loss, by b, by a, sizes], the derivatives by m, and the error of the loss.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and the errors.
 
     The output's own feature is on with probability `own`. `allowed` is the error of the loss to aim at,
-    `work` the number of factors at most.
+    `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of the
+    loss, what the upper half of the frequencies changes in the loss, and an estimate for the derivatives.
     """
+    known(kind)
     found, by_m = _few_on(kind, m, a, b, own, others)
-    size, start, top = found[0], abs(a) + abs(b), plain(2)
+    size, slopes, start, top = found[0], found[4], abs(a) + abs(b), plain(2)
     share = sweep(others, top, top, np.ones(m.size, np.complex128))[0].real
     if share * (1.0 + start + np.sum(np.abs(m))) ** 2 < 1e-300:
-        return found, by_m, 16.0 * UNIT * size
+        return found, by_m, np.array([16.0 * UNIT * size, 0.0, 0.0, 16.0 * UNIT * slopes])
     found[0] += own * share * (1.0 if kind == BINARY else 1.0 / 3.0)
     most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
     c, h, count, cut = lattice(kind, m, a, b, own, others, allowed, most)
     s = (c + 1j * h * np.arange(count)).astype(np.complex128)
     weights = np.full(count, h / np.pi + 0.0j)
     weights[0] *= 0.5
-    add_nodes(kind, s, weights, m, a, b, own, 1.0, top, others, found, by_m)
+    found[4] = 0.0
+    half = count // 2
+    add_nodes(kind, s[:half], weights[:half], m, a, b, own, 1.0, top, others, found, by_m)
+    before, by_m_before = found.copy(), by_m.copy()
+    add_nodes(kind, s[half:], weights[half:], m, a, b, own, 1.0, top, others, found, by_m)
     far = 4.0 * np.pi / h + start  # twice the period
-    images = 4.0 * np.exp(-KAPPA) * share * far * (far + 1.0)
-    rounding = UNIT * (16.0 * size + (16.0 + 4.0 * np.sqrt(m.size)) * found[3])
-    return found, by_m, cut + images + rounding
+    images = 4.0 * np.exp(-KAPPA) * share * (far + 1.0)
+    noise = 16.0 + 4.0 * np.sqrt(m.size)
+    changes = np.abs(found - before)
+    slope = max(changes[1], changes[2], np.max(np.abs(by_m - by_m_before)))
+    errors = np.empty(4)
+    errors[0] = images * far + UNIT * (16.0 * size + noise * found[3])
+    errors[1], errors[2] = cut, 4.0 * changes[0]  # atoms have exceeded the change itself by 2.8
+    errors[3] = 2.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * found[4])
+    return found, by_m, errors

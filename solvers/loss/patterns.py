@@ -13,7 +13,7 @@ from ...theory.features import Features
 from ...theory.features.counts import Block, blocks_given
 from ...theory.kernels import kernel, plain
 from ...theory.loss.cube import pattern_gradient, pattern_loss
-from .few import BINARY, SYMMETRIC
+from .few import BINARY, SYMMETRIC, known
 
 __all__ = ["blocks", "by_patterns", "chances", "masks"]
 
@@ -44,9 +44,14 @@ def chances(law: Features) -> FloatArray:
 @kernel
 def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float, float]:
     """Return (x - ReLU(b + sum g))^2 and its derivative by b; write those by g to `slope`."""
-    z = b + np.sum(g)
+    z, lost = b, 0.0
+    for x in g:  # compensated: at z = 0 the derivative jumps
+        new = z + x
+        lost += (z - new) + x if abs(z) >= abs(x) else (x - new) + z
+        z = new
+    z += lost
     error = (1.0 if own >= 0 else 0.0) - max(z, 0.0)
-    by_b = -2.0 * error if z > 0.0 else 0.0
+    by_b = -2.0 * error if z > 0.0 else -error if z == 0.0 else 0.0
     slope[:] = by_b
     return error * error, by_b
 
@@ -82,11 +87,11 @@ def _cube(
 @kernel
 def _row(
     row: FloatArray, i: int, b: float, weights: FloatArray, kind: int, by: FloatArray
-) -> tuple[float, float, float]:
-    """Return loss, derivative by b, and what rounding errors are units of; write those by the row to `by`."""
+) -> tuple[float, float, float, float]:
+    """Return loss, derivative by b, what rounding errors are units of, for both; write those by the row."""
     n = row.size
     on = np.empty(n, np.int64)
-    loss, by_b, size = 0.0, 0.0, 0.0
+    loss, by_b, size, steep = 0.0, 0.0, 0.0, 0.0
     by[:] = 0.0
     deepest = n if kind != BINARY else 0
     faces = 3**deepest
@@ -104,6 +109,7 @@ def _row(
         g, slope, sign = row[on[:k]], np.zeros(k), np.ones(k)
         reach = max(b, 0.0) if k == 0 else abs(b) + (1.0 if own >= 0 else 0.0) + np.sum(np.abs(g))
         size += weights[q] * reach * reach
+        steep += weights[q] * 2.0 * reach
         signs = 2**k if kind == SYMMETRIC else 1
         for r in range(signs):
             if kind == BINARY or k == 0:
@@ -116,17 +122,19 @@ def _row(
             by_b += weights[q] / signs * push
             for j in range(k):
                 by[on[j]] += weights[q] / signs * slope[j]
-    return loss, by_b, size
+    return loss, by_b, size, steep
 
 
 @kernel
 def by_patterns(
     M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, kind: int
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the losses of the outputs, their errors, and the derivatives by the rows and the biases."""
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the losses of the outputs, their errors, derivatives by rows and biases, and their errors."""
+    known(kind)
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
+    slope_errors = np.empty(count)
     for i in range(count):
-        losses[i], by_b[i], size = _row(M[i], features[i], b[i], weights, kind, by_M[i])
-        errors[i] = 2.0**-50 * size
-    return losses, errors, by_M, by_b
+        losses[i], by_b[i], size, steep = _row(M[i], features[i], b[i], weights, kind, by_M[i])
+        errors[i], slope_errors[i] = 2.0**-50 * size, 2.0**-50 * steep
+    return losses, errors, by_M, by_b, slope_errors

@@ -172,10 +172,10 @@ def add_nodes(
     found: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the integral over the nodes s to `found` = [loss, by b, by a, sizes] and to `by_m`.
+    """Add the integral over the nodes s to `found` = [loss, by b, by a, sizes, slopes' sizes] and to `by_m`.
 
     The output's own feature is on with probability `own`. With side = -1 it is the loss less E (x - y)^2 for
-    the output -y. The sizes are sums of absolute values.
+    the output -y. The sizes are sums of absolute values, of derivatives the largest of all.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     for k in range(nodes.size):
@@ -183,17 +183,23 @@ def add_nodes(
         for j in range(m.size):
             phi[j], first[j], _ = transforms(kind, s * m[j])
         D, slope = sweep(others, top, top, phi)
-        inverse = 1.0 / s
+        inverse, largest = 1.0 / s, 0.0
         wave = weights[k] * np.exp(s * b)
         K = 2.0 * side * (1.0 - own) * wave * inverse * inverse * inverse
         if own > 0.0:
             zero, one, two = transforms(kind, s * a)
             factor = 2.0 * own * wave * inverse
             K += factor * inverse * (side * zero * inverse - one)
-            found[2] += (factor * (side * one * inverse - two) * D).real
+            by_a = factor * (side * one * inverse - two) * D
+            found[2] += by_a.real
+            largest = abs(by_a.real) + abs(by_a.imag)
         factor = s * K
         found[0] += (K * D).real
         found[1] += (factor * D).real
         found[3] += abs(K * D) + abs(factor * D)
+        largest = max(largest, abs(factor * D))
         for j in range(m.size):
-            by_m[j] += (factor * first[j] * slope[j]).real
+            by = factor * first[j] * slope[j]
+            by_m[j] += by.real
+            largest = max(largest, abs(by.real) + abs(by.imag))
+        found[4] += largest

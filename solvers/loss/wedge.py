@@ -26,6 +26,7 @@ from .sweep import ComplexArray, Others, add_nodes
 
 __all__ = ["case"]
 
+HALF_NORMAL, EXPONENTIAL = VALUES.index("half-normal"), VALUES.index("exponential")
 NORMAL = VALUES.index("normal")
 ANGLE = 0.375 * np.pi
 LEFT = 0.125 * np.pi
@@ -48,12 +49,14 @@ def _path(u: ComplexArray, c: complex, left: bool) -> tuple[ComplexArray, Comple
 @kernel
 def case(
     kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, marginal: FloatArray, near: bool
-) -> tuple[FloatArray, FloatArray, float]:
-    """Return [loss, by b, by a, sizes], the derivatives by m, and the error of the loss.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and errors as `lattice.case`.
 
     It is the loss less E x^2; with `near`, for b > 0 only, less E (x - y)^2. The output's own feature is on
     for own = 1, off for own = 0. `marginal` has the probabilities of the others.
     """
+    if kind != HALF_NORMAL and kind != EXPONENTIAL and kind != NORMAL:
+        raise ValueError("`kind` must be the number of a law of values without bounds.")
     side = -1.0 if near else 1.0
     turned, a, b = side * m, side * a, side * b
     left = b > 0.0
@@ -61,16 +64,16 @@ def case(
     if kind != NORMAL:  # only what makes y larger bounds c: the transforms of negative weights decay
         rises = np.maximum(rises, 0.0)
     longest, square = np.max(np.abs(rises)), np.sum(np.append(marginal, 1.0) * rises * rises)
-    found, by_m = np.zeros(4), np.zeros(m.size)
+    found, by_m, errors = np.zeros(5), np.zeros(m.size), np.zeros(4)
     if not left and not longest > 0.0:  # y is never positive
-        return found, by_m, 0.0
+        return found, by_m, errors
     c = 1.0 / max(2.0 * longest, 2.0 * np.sqrt(square), b)
     falls = 45.0 / (abs(b) * c + 1e-300)
     if left:
         falls = (falls + 1.0) / np.sin(LEFT)
     end = min(FAR, np.arccosh(max(falls, 1.0)) + STEP)
-    top = 1 if b <= 0.0 and not near and own == 0.0 else 0
-    edges, unused = np.zeros(4), np.zeros(m.size)
+    top = 1 if b <= 0.0 and (own == 0.0 or a == 0.0) else 0  # without others y is never positive
+    edges, last, unused = np.zeros(5), np.zeros(5), np.zeros(m.size)
     for turn in range(3):  # the integral itself, and its size along both edges of the strip
         step = STEP if turn == 0 else 8.0 * STEP
         sums, slopes = (found, by_m) if turn == 0 else (edges, unused)
@@ -78,8 +81,11 @@ def case(
         s, slope = _path(u.astype(np.complex128), c, left)
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
+        if turn == 0:  # the last node shows what is left beyond it
+            add_nodes(kind, s[-1:], weights[-1:], turned, a, b, own, side, top, others, last, unused)
         add_nodes(kind, s, weights, turned, a, b, own, side, top, others, sums, slopes)
-    error = 2.0 * edges[3] / np.expm1(2.0 * np.pi * WIDTH / STEP)
-    error += (UNIT * (16.0 + 4.0 * np.sqrt(m.size)) + np.exp(-FAR)) * found[3]
+    spacing, rounding = 2.0 / np.expm1(2.0 * np.pi * WIDTH / STEP), UNIT * (16.0 + 4.0 * np.sqrt(m.size))
+    errors[0] = spacing * edges[3] + (rounding + np.exp(-FAR)) * found[3]
+    errors[3] = spacing * edges[4] + rounding * found[4] + last[4] / STEP
     found[1:3] *= side
-    return found, side * by_m, error
+    return found, side * by_m, errors

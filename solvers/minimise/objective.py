@@ -15,7 +15,8 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
 from ...theory.special import VALUES
-from ..loss import exact_loss, value_and_gradient
+from ..loss import exact_loss
+from ..loss.exact import Gradient, gradient_of
 from ..loss.folds import by_folds
 from ..loss.patterns import by_patterns, chances
 
@@ -68,6 +69,13 @@ class _Classes:
         chance = float(np.dot(patterns, self.chances[self.first :]))
         return self(M, b)[0], _ROUNDING * chance * float(self.share @ size**2)
 
+    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
+        """Return what rounding may have done to the derivatives of each row and its bias."""
+        size = np.abs(b) / self.scale + np.abs(M).sum(axis=1) + 1.0
+        patterns = [comb(b.size, k) for k in range(self.first, self.chances.size)]
+        chance = float(np.dot(patterns, self.chances[self.first :]))
+        return np.asarray(2.0 * _ROUNDING * chance * self.share * max(1.0, 1.0 / self.scale) * size)
+
 
 class _Patterns:
     """The loss of few features, summed over all patterns of up to so many features on."""
@@ -83,14 +91,18 @@ class _Patterns:
         return by_patterns(M * self.stretch, rows, b / self.law.scale, self.chances, values)
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        losses, _, by_M, by_b = self._parts(M, b)
+        losses, _, by_M, by_b, _ = self._parts(M, b)
         by_M *= self.share[:, None] * self.stretch
         return float(self.share @ losses), by_M, self.share * by_b / self.law.scale
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what it is off by."""
-        losses, errors, _, _ = self._parts(M, b)
+        losses, errors, *_ = self._parts(M, b)
         return float(self.share @ losses), float(self.share @ errors)
+
+    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
+        """Return what the derivatives of each row and its bias are off by."""
+        return _stretched(self, self._parts(M, b)[4])
 
 
 class _Folds:
@@ -101,8 +113,11 @@ class _Folds:
         self.stretch = law.scale / law.scale[:, None]
         self.share = law.importance * law.scale**2 / law.n_features
 
+    def _parts(self, M: FloatArray, b: FloatArray) -> tuple[FloatArray, ...]:
+        return by_folds(M * self.stretch, self.rows, b / self.law.scale, self.law.p)
+
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        losses, _, by_M, by_b = by_folds(M * self.stretch, self.rows, b / self.law.scale, self.law.p)
+        losses, _, by_M, by_b, _ = self._parts(M, b)
         by_M *= self.share[:, None] * self.stretch
         return float(self.share @ losses), by_M, self.share * by_b / self.law.scale
 
@@ -111,15 +126,32 @@ class _Folds:
         found = exact_loss(M, b, self.law)
         return found.loss, found.error_estimate
 
+    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
+        """Return what the derivatives of each row and its bias are off by."""
+        return _stretched(self, self._parts(M, b)[4])
+
+
+def _stretched(loss: _Patterns | _Folds, errors: FloatArray) -> FloatArray:
+    """Return errors of derivatives in units of the features' scales as those of the loss per feature."""
+    return np.asarray(loss.share * np.maximum(loss.stretch.max(axis=1), 1.0 / loss.law.scale) * errors)
+
 
 class _Transform:
-    """The loss of many features. Descents do without its error: near weights of 0 that takes long."""
+    """The loss of many features, by few frequencies; descents go on whatever error that leaves."""
 
     def __init__(self, law: Features):
-        self.law, self.frequencies = law, _FREQUENCIES
+        self.law, self.frequencies, self.tol = law, _FREQUENCIES, _DESCENT
+
+    def _found(self, M: FloatArray, b: FloatArray) -> Gradient:
+        return gradient_of(M, b, self.law, tol=self.tol, frequencies=self.frequencies, refuse=False)
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        return value_and_gradient(M, b, self.law, tol=_DESCENT, frequencies=self.frequencies)
+        found = self._found(M, b)
+        return found.loss, found.by_M, found.by_b
+
+    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
+        """Return what the derivatives of each row and its bias are off by."""
+        return self._found(M, b).gradient_error
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what it is off by."""
@@ -218,6 +250,10 @@ class Objective:
             if before is not None:
                 self.loss.frequencies = before
 
+    def refine(self) -> None:
+        """Take four times as long for each gradient of many features from here on."""
+        self.loss.frequencies, self.loss.tol = 4 * self.loss.frequencies, _END
+
     @property
     def size(self) -> int:
         """Length of the vector."""
@@ -278,6 +314,13 @@ class Objective:
             tail[(x[-self.biases :] >= 0.0) & (tail < 0.0)] = 0.0
         by[self.held(x) & (by * x < 0.0)] = 0.0
         return by
+
+    def slope_error(self, x: FloatArray) -> float:
+        """Return what the length of `slope` may be off by."""
+        W_out, W_in, b = self.split(x)
+        errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b)
+        reach = np.sqrt(self.n) * (np.linalg.norm(W_out, 2) + np.linalg.norm(W_in, 2)) + 1.0
+        return float(reach * np.linalg.norm(errors / self.unit))
 
     def held(self, x: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which entries of the vector are weights at their bound."""

@@ -73,6 +73,9 @@ class Minimum:
     gradient_norm : float
         Length of the gradient of the objective by all free weights and biases, divided by the loss of the
         model that always answers 0. With an l1 penalty that of the shortest subgradient.
+    gradient_error : float
+        What it may be off by, without a penalty's share: by rounding, and by what the sums over frequencies
+        leave out for many features.
     curvature : float or None
         Least eigenvalue of the objective's Hessian, divided in the same way, without the zeros of symmetries.
         None at kinks, or where it is expensive (from 15 features on): see `solvers.codes.curvatures`.
@@ -106,6 +109,7 @@ class Minimum:
     error_estimate: float
     objective: float
     gradient_norm: float
+    gradient_error: float
     curvature: float | None
     minima: tuple[Local, ...]
     losses: FloatArray

@@ -337,3 +337,65 @@ def test_outputs_whose_relu_never_bends_hear_what_they_hear_alone(values, size):
     by_M, by_b = exact_gradient(wide, [*b, *rest], law)
     for part, whole in zip(exact_gradient(M, b, alone), (by_M[:4, :4], by_b[:4]), strict=True):
         np.testing.assert_allclose(20 * whole, 4 * part, rtol=1e-12, atol=1e-14)
+
+
+# --- Errors at corners ------------------------------------------------------------------------------------
+
+
+def corner(seed):
+    """Return a law, a row, its feature and its bias that differ by many decades; p falls to 1e-120."""
+    rng = np.random.default_rng(seed)
+    while True:
+        values = ("uniform", "binary", "symmetric", "exponential", "normal")[rng.integers(5)]
+        n, kind = int(rng.integers(2, 6)), rng.integers(4)
+        p = 10 ** rng.uniform(-rng.choice([1, 5, 120]), 0, n)
+        scale = 10 ** rng.uniform(-3, 3, n) if rng.random() < 0.5 else np.ones(n)
+        given = {"exactly": int(rng.integers(1, n))} if kind < 2 else {}
+        if kind == 2:
+            members = rng.permutation(n)[: max(2, n - 1)]
+            table = np.unique(rng.integers(0, 2, (3, members.size)), axis=0)
+            given = {"groups": [(members, table, np.full(len(table), 1 / len(table)))]}
+        i, decades = int(rng.integers(n)), rng.choice([0, 1, 3, 17])
+        row = rng.choice([-1, 1], n) * 10 ** rng.uniform(-decades, 0, n)
+        if rng.random() < 0.5:
+            row *= 10.0 ** -rng.integers(0, 20, n)
+            row[i] = 1.0
+        b = float(rng.choice([0, 1, -1]) * 10 ** rng.uniform(-decades, 1))
+        try:
+            law = Features(n, p, values, scale, **given)
+        except ValueError:  # a feature that is never on
+            continue
+        if values != "exponential" or np.unique(row * scale).size == n:  # what brute force divides by
+            return law, row, i, b
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(25), *(pytest.param(k, marks=pytest.mark.slow) for k in range(25, 1000))]
+)
+def test_losses_of_corners_are_within_their_errors(seed):
+    law, row, i, b = corner(seed)
+    found = row_loss(row, i, b, law)
+    true, _ = brute_force(row, i, b, law, False)
+    assert found.loss < 1e-290 or abs(mpf(found.loss) - true) <= found.error_estimate
+
+
+@pytest.mark.parametrize(("seed", "i"), [(seed, i) for seed in range(8) for i in range(2)])
+def test_rare_features_of_which_one_is_on(seed, i):
+    """Ratios of 1e-17 between weights of 1e-110: their logarithms would lose two digits."""
+    p = [7.5e-110, 7.2e-127 * (1 + seed / 7)]
+    law = Features(2, p, ("uniform", "binary", "symmetric")[seed % 3], [172, 0.053], exactly=1)
+    found = exact_loss(np.zeros((2, 2)), 0.0, law, rows=[i])
+    true, _ = brute_force(np.full(2, 1e-200), i, 0.0, law, False)  # weights that brute force can divide by
+    assert abs(found.loss - true) <= 1e-15 * true
+    assert abs(found.loss - true) <= found.error_estimate
+
+
+@pytest.mark.parametrize("values", ["uniform", "binary", "symmetric"])
+def test_entries_too_small_for_the_sum_are_in_the_error(values):
+    n = 16
+    row = np.r_[1.0, [1e-15, -1e-15, 1e-15, -1e-15], np.zeros(n - 5)]
+    group = ([0, 1, 2, 3, 4], [[0] * 5, [1] * 5, [1, 0, 1, 0, 1], [0, 1, 0, 0, 1]], [0.4, 0.3, 0.2, 0.1])
+    found = row_loss(row, 0, 0.0, Features(n, 0.1, values, groups=[group]))
+    alone = Features(5, 0.1, values, groups=[group])
+    true, _ = brute_force(row[:5], 0, 0.0, alone, False)
+    assert 0 < abs(found.loss - true) <= found.error_estimate < 1e-11

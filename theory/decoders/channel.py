@@ -31,12 +31,21 @@ WIDE = 0.06
 # Shifts below which the ramp moments leave the range of doubles, and steps of the fraction that serves there.
 DEEP, STEPS = -30.0, 24
 FAR = 1e9  # from here on the noise is below rounding
+SUPPORT = {
+    "uniform": (0.0, 1.0),
+    "binary": (0.0, 1.0),
+    "half-normal": (0.0, 10.0),
+    "exponential": (0.0, 60.0),
+    "symmetric": (-1.0, 1.0),
+    "normal": (-10.0, 10.0),
+}
 
 
 def support(values: str) -> tuple[float, float]:
     """Return the interval that holds the values, up to probability e^-50."""
-    ends = {"exponential": (0.0, 60.0), "half-normal": (0.0, 10.0), "normal": (-10.0, 10.0)}
-    return ends.get(values, (-1.0 if values == "symmetric" else 0.0, 1.0))
+    if values not in SUPPORT:
+        raise ValueError(f"`values` must be one of {', '.join(map(repr, SUPPORT))}; got {values!r}.")
+    return SUPPORT[values]
 
 
 def panels(places: FloatArray) -> tuple[FloatArray, FloatArray]:

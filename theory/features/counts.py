@@ -6,7 +6,9 @@ block, whose coefficients are all positive: nothing cancels.
 
 Given that exactly k are on, the weights of a pattern with c features on may be multiplied by
 :math:`e^{sc}`: the law given k stays what it is. With the s at which k is the expected number, no
-probability that is needed underflows.
+probability that is needed underflows. Weights of 1e-100 and less would lose two digits by their logarithms,
+and each pattern others. So the factor that multiplies them is the same power of one double, times powers of
+two.
 """
 
 from functools import reduce
@@ -71,19 +73,25 @@ def blocks_given(blocks: list[Block], k: int) -> list[Block]:
     low = np.minimum.reduceat(np.where(weights > 0, counts, counts.max()), starts)
     high = np.maximum.reduceat(np.where(weights > 0, counts, 0), starts)
 
-    def tilted(s: float) -> FloatArray:
-        if np.isinf(s):
-            new = np.where(counts == np.repeat(high if s > 0 else low, sizes), weights, 0.0)
-        else:
-            heights = logs + s * counts
-            new = np.exp(heights - np.repeat(np.maximum.reduceat(heights, starts), sizes))
+    def shares(new: FloatArray) -> FloatArray:
         return np.asarray(new / np.repeat(np.add.reduceat(new, starts), sizes))
 
+    def expected(s: float) -> float:
+        heights = logs + s * counts
+        new = np.exp(heights - np.repeat(np.maximum.reduceat(heights, starts), sizes))
+        return float(shares(new) @ counts)
+
     if low.sum() < k < high.sum():
-        s = float(brentq(lambda s: tilted(s) @ counts - k, -_STEEPEST, _STEEPEST, xtol=1e-6))
+        s = float(brentq(lambda s: expected(s) - k, -_STEEPEST, _STEEPEST, xtol=1e-6)) / np.log(2.0)
+        twos = np.round(s)
+        digits, powers = np.frexp(weights)
+        powers = powers + (twos * counts).astype(np.int64)
+        tops = np.maximum.reduceat(np.where(weights > 0.0, powers, -(2**40)), starts)
+        new = np.ldexp(digits, np.maximum(powers - np.repeat(tops, sizes), -2000))
+        new *= (2.0 ** (s - twos)) ** counts
     else:
-        s = -np.inf if k <= low.sum() else np.inf
-    fresh = np.split(tilted(s), starts[1:])
+        new = np.where(counts == np.repeat(low if k <= low.sum() else high, sizes), weights, 0.0)
+    fresh = np.split(shares(new), starts[1:])
     return [Block(b.members, b.patterns, w) for b, w in zip(blocks, fresh, strict=True)]
 
 

@@ -214,7 +214,9 @@ def pattern_gradient(g: FloatArray, b: float, own: int, work: FloatArray, slope:
         (k + 2) E e u_j = t_j E e + t_own E 1 u_j + means over faces,     (k + 1) E e = t_own E 1 + ...,
         (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
 
-    where 1 stands for z > 0. `work`, (2 k + 4, 3^k) or larger, holds weights: of E e u_j and of E 1 u_j, the
+    where 1 stands for z > 0, and for 1/2 if z is 0 all over the cube.
+
+    `work`, (2 k + 4, 3^k) or larger, holds weights: of E e u_j and of E 1 u_j, the
     same for all j; of E e for each j and, in one more line, for E e itself; of E 1 likewise. It is zero, and
     left zero.
     """
@@ -229,6 +231,8 @@ def pattern_gradient(g: FloatArray, b: float, own: int, work: FloatArray, slope:
             continue
         free, low, high = _decode(face, g, b, digit)
         if low >= 0.0:
+            if low == high == 0.0 and face == last:  # half on
+                work[:, face] *= 0.5
             error += _leaf_gradient(work, face, g, own, digit, 0.5 * (low + high), slope)
         elif high > 0.0:
             _cross(g, low, digit, t, rest)

@@ -127,7 +127,9 @@ def transforms(kind: int, z: complex) -> Three:
         return value, value**2, 2.0 * value**3
     if kind == 4:
         return _symmetric(z)
-    return _normal(z)
+    if kind == 5:
+        return _normal(z)
+    raise ValueError("`kind` must be the number of a law in `VALUES` that has a transform.")
 
 
 @kernel
@@ -225,4 +227,8 @@ def value_moment(values: str, k: int) -> float:
         return 1 / (k + 1)
     if values == "binary":
         return 1.0
-    return float(math.factorial(k)) if values == "exponential" else _normal_moment(k)
+    if values == "exponential":
+        return float(math.factorial(k))
+    if values in ("normal", "half-normal"):
+        return _normal_moment(k)
+    raise ValueError(f"`values` must be a law whose moments are known; got {values!r}.")

@@ -1,0 +1,205 @@
+"""What errors say of gradients: at kinks, where they cancel, by few frequencies; unknown laws."""
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+from superposition.solvers.loss import (
+    exact,
+    exact_gradient,
+    exact_loss,
+    few,
+    lattice,
+    value_and_gradient,
+    wedge,
+)
+from superposition.solvers.loss.patterns import by_patterns
+from superposition.solvers.loss.sweep import independent
+from superposition.solvers.minimise import descend
+from superposition.theory import special
+from superposition.theory.decoders import channel
+from superposition.theory.features import VALUES, Features
+from superposition.theory.relu import class_loss_gradient_of_map
+
+
+def one_row(row, i, b):
+    """Return a model whose other outputs are dead."""
+    M, bias = np.zeros((row.size, row.size)), np.zeros(row.size)
+    M[i], bias[i] = row, b
+    return M, bias
+
+
+# --- Kinks -------------------------------------------------------------------------------------------------
+
+ROWS = {
+    "dead": [0.0, 0.0, 0.0, 0.0],
+    "all signs": [0.0, 0.5, -0.3, 0.2],
+    "positive": [0.0, 0.5, 0.3, 0.2],
+    "negative": [0.0, -0.5, -0.3, -0.2],
+}
+CHANCES = [0.1, 0.3, 0.2, 0.4]
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("others", [0, 12])
+def test_a_dead_output_has_half_of_the_derivatives_when_it_is_on(values, others):
+    """The mean of both sides, -E x_i x_j and -E x_i, for every law and by every method."""
+    law = Features(4 + others, CHANCES + [0.3] * others, values, 2.0)
+    by_M, by_b = exact_gradient(np.zeros((law.n_features, law.n_features)), 0.0, law)
+    n = law.n_features
+    np.testing.assert_allclose(n * by_M, -law.second_moment_matrix(), rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(n * by_b, -law.mean, rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    ("values", "others"),
+    [
+        pytest.param(values, others, marks=[pytest.mark.slow] * (values == "binary" and others > 0))
+        for values in VALUES
+        for others in (0, 12)
+    ],
+)
+def test_derivatives_at_a_kink_are_the_mean_of_both_sides(values, name, others):
+    """An output that is 0 unless others are on, by central differences of the exact loss."""
+    n, h = 4 + others, 1e-5
+    law = Features(n, CHANCES + [0.3] * others, values)
+    M, bias = one_row(np.r_[ROWS[name], np.zeros(others)], 0, 0.0)
+    found = value_and_gradient(M, bias, law, rows=[0], tol=1e-11)
+    for j in (0, 1, 2, n):
+        ends = []
+        for step in (-h, h):
+            at, moved = M.copy(), bias.copy()
+            if j < n:
+                at[0, j] += step
+            else:
+                moved[0] += step
+            ends.append(exact_loss(at, moved, law, rows=[0]).loss)
+        slope = (ends[1] - ends[0]) / (2 * h)
+        # atoms of 16 binary features: an estimate of 1e-5, and losses as good as 1e-9
+        got, loose = np.append(found.by_M[0], found.by_b[0])[j], values == "binary" and others
+        assert abs(got - slope) < (2e-3 if loose else 1e-4)
+
+
+def test_binary_outputs_that_are_exactly_0_count_half():
+    law = Features(2, [0.3, 0.6], "binary")
+    found = value_and_gradient(
+        [[1.0, 0.1], [0.0, 1.0]], [-1.1, -1.0], law
+    )  # 1 + 0.1 - 1.1 is not 0 in doubles
+    exactly = value_and_gradient([[1.0, 0.5], [0.0, 1.0]], [-1.5, -1.0], law)
+    assert 2 * exactly.by_b[0] == pytest.approx(-0.3 * 0.6)
+    assert 2 * exactly.by_b[1] == pytest.approx(-0.6)
+    assert 2 * found.by_b[0] in (pytest.approx(0.0), pytest.approx(-2 * 0.3 * 0.6))
+
+
+def test_class_gradients_at_a_dead_output_are_the_same_mean():
+    by_M, by_b = class_loss_gradient_of_map(np.zeros((3, 3)), 0.0, 1)
+    np.testing.assert_allclose(by_M, -np.eye(3) / 3, rtol=1e-14)
+    np.testing.assert_allclose(by_b, -0.5, rtol=1e-14)
+
+
+# --- Errors of gradients -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0.3, 1e-6])
+@pytest.mark.parametrize("values", ["uniform", "symmetric", "binary", "exponential"])
+def test_a_gradient_that_cancels_is_within_its_error(values, p):
+    """M = 1 - 1e-15: the derivative is 1e-15 of its parts, which the error is in units of."""
+    law, a = Features(1, p, values), 1.0 - 1e-15
+    found = value_and_gradient([[a]], [0.0], law)
+    with mp.workdps(40):
+        half = mpf(1) / 2 if values == "symmetric" else 1  # below 0 the output is off
+        second = mpf(special.value_moment(values, 2)) * mpf(p)
+        true = 2 * (mpf(a) - 1) * half * second
+    assert abs(found.by_M[0, 0] - true) <= found.gradient_error[0] <= 1e-12 * p
+
+
+def model(values):
+    rng = np.random.default_rng(3)
+    W = rng.normal(size=(16, 4)) / 2
+    return W @ W.T, np.full(16, -0.1), Features(16, 0.1, values)
+
+
+@pytest.mark.parametrize(
+    ("values", "frequencies"), [("uniform", 128), ("uniform", 512), ("symmetric", 64), ("symmetric", 256)]
+)
+def test_few_frequencies_are_seen_in_the_error(values, frequencies):
+    true = value_and_gradient(*model(values), tol=1e-10, rows=range(4))
+    found = value_and_gradient(*model(values), frequencies=frequencies, rows=range(4))
+    apart = np.maximum(np.abs(found.by_M - true.by_M).max(axis=1), np.abs(found.by_b - true.by_b))
+    assert np.all(apart <= found.gradient_error)
+    assert abs(found.loss - true.loss) <= found.error_estimate
+    assert np.all(true.gradient_error < 0.1 * found.gradient_error)
+
+
+@pytest.mark.parametrize("frequencies", [32, 64])
+def test_too_few_frequencies_are_refused(frequencies):
+    with pytest.raises(ValueError, match=f"more `frequencies` than {frequencies}; .* would be off"):
+        value_and_gradient(*model("uniform"), frequencies=frequencies, rows=range(4))
+
+
+def test_frequencies_do_not_switch_a_refusal_off():
+    M, bias = one_row(np.r_[1.0, np.full(59, 1e9)], 0, -5.8e10)
+    for frequencies in (None, 32, 64):
+        with pytest.raises(ValueError, match="`M` must have entries that double precision can tell apart"):
+            value_and_gradient(M, bias, 0.5, rows=[0], frequencies=frequencies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("values", ["symmetric", "exponential"])
+def test_descents_converge_by_gradients_that_are_good_enough(values):
+    rng, law = np.random.default_rng(0), Features(16, 0.1, values)
+    W = rng.normal(size=(16, 4)) / 2
+    found = descend(W, W.T, np.zeros(16), law, tied=True, steps=2000)
+    assert found.status.name != "CONVERGED" or found.gradient_norm + found.gradient_error <= 1e-6
+    M = np.ascontiguousarray(found.W_out @ found.W_in)
+    fine = value_and_gradient(M, found.b, law, tol=1e-12)
+    by_W, unit = (fine.by_M + fine.by_M.T) @ found.W_out, law.second_moment[0]
+    slope = np.sqrt(np.sum(by_W**2) + np.sum(fine.by_b**2)) / unit
+    assert abs(slope - found.gradient_norm) <= found.gradient_error
+
+
+def test_no_convergence_below_the_gradients_error():
+    law = Features(5, 0.1)
+    W = np.eye(5)[:, :2]
+    found = descend(W, W.T, np.zeros(5), law, tied=True, tol=1e-14)
+    assert found.gradient_error > 1e-14
+    assert found.status.name != "CONVERGED"
+
+
+# --- Laws --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 20])
+def test_an_unknown_law_is_refused_by_name(n, monkeypatch):
+    """As a law would be that somebody adds to `VALUES` and nowhere else."""
+    law = Features(n, 0.1)
+    object.__setattr__(law, "values", "triangular")
+    for module in (special.values, exact):
+        monkeypatch.setattr(module, "VALUES", (*VALUES, "triangular"))
+    for call in (
+        lambda: special.values.value_moment("triangular", 2),
+        lambda: exact.outputs(law, np.eye(n), np.arange(n), np.zeros(n), 1e-9, False),
+        lambda: channel.support("triangular"),
+        lambda: channel.posterior("triangular", np.zeros(1), 0.1),
+    ):
+        with pytest.raises(ValueError, match=r"`(values|law)` must .*'triangular'"):
+            call()
+
+
+def test_kernels_refuse_laws_they_do_not_have():
+    m, others = np.array([0.3, 0.4]), independent(np.array([0.1, 0.2]))
+    new, normal, uniform = len(VALUES), VALUES.index("normal"), VALUES.index("uniform")
+    for kind in (new, normal):
+        for call in (
+            lambda kind=kind: lattice.case(kind, m, 0.5, -0.1, 0.1, others, 1e-9, 2.0**20),
+            lambda kind=kind: by_patterns(m[None], np.array([0]), m[:1], np.full(4, 0.25), kind),
+            lambda kind=kind: few.known(kind),
+        ):
+            with pytest.raises(ValueError, match="`kind` must be the number of a law"):
+                call()
+    for kind in (new, uniform):
+        with pytest.raises(ValueError, match="`kind` must be the number of a law"):
+            wedge.case(kind, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)
+    with pytest.raises(ValueError, match="`kind` must be the number of a law"):
+        special.values._all_transforms(new, np.ones(1, complex), np.empty((3, 1), complex))
