@@ -1,9 +1,10 @@
-"""Bad input to every public function of the lower floors: each call refuses it by name, or answers well.
+"""Bad input to every public function: each call refuses it by name, or answers well.
 
-A valid call of each function is taken from its docstring, or from the table below. One argument after the
+A valid call of each function is taken from its docstring, or from the tables below. One argument after the
 other is then replaced by something absurd. What may happen: a `ValueError` or `TypeError` that names an
 argument in backquotes, finite numbers, or a result whose status says what went wrong. A warning, another
-exception, nan or inf that no docstring mentions, and more than ten seconds of processor time are faults.
+exception, nan or inf that no docstring mentions, more than ten seconds of processor time, a file outside of
+the working folder, and a number made of what is none are faults.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import importlib
 import inspect
 import io
 import itertools
+import os
 import pkgutil
 import random
 import re
@@ -24,25 +26,37 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sympy
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
 
-from superposition import solvers, theory
+from superposition import solvers, theory, validate
+from superposition.validate import atlas, claims, experiment, laboratory, statistics
+from superposition.validate.stored import REFERENCE
 
 SECONDS = 10
-ORDINARY, MANY = 1000, 10_000
+# Calls of the two lower floors, and of the upper one.
+ORDINARY, MANY = (1000, 250), (10_000, 10_000)
 # What a call may take beside what is there: sizes without memory must be refused before they are made.
 SPARE_BYTES = 8 * 2**30
 
-ROOMS = {
+LOWER = {
     f"{floor.__name__.partition('.')[2]}.{name}": importlib.import_module(f"{floor.__name__}.{name}")
     for floor in (theory, solvers)
     for _, name, is_room in pkgutil.iter_modules(floor.__path__)
     if is_room
 }
+UPPER = {
+    f"validate.{name}": importlib.import_module(f"superposition.validate.{name}")
+    for _, name, _ in pkgutil.iter_modules(validate.__path__)
+}
+ROOMS = LOWER | UPPER
 
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what
 # the function's own module sees, and `np`.
@@ -60,6 +74,142 @@ CALLS: dict[str, str] = {
     "solvers.sparsification.limit_law": "limit_law([1.0], 0.1, 100, 0.9)",
 }
 
+# Calls in validate see `A`, axes, too, and write to the working folder. Experiments are small ones.
+_ONE_CLAIM = "Checked(CLAIMS[0], Evidence('x', [], {}), 0.0)"
+_FIGURE = "Figure('a', 'b', 'c', xr.Dataset(), lambda ds, ax: ax)"
+CALLS |= {
+    f"validate.{key}": call
+    for key, call in {
+        "atlas.export": "export('n2-m1-p0.1-equal-tied', path='model.npz')",
+        "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], tell=len)",
+        "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
+        "audit.state_of": "state_of(dict(W=np.eye(2)))",
+        "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
+        "certificates.check": "check(CERTIFICATE)",
+        "certificates.lean_goal": "lean_goal(CERTIFICATE)",
+        "certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
+        "certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",
+        "claims.as_record": f"as_record({_ONE_CLAIM})",
+        "claims.judge": "judge(CLAIMS[0], Lab(HERE))",
+        "claims.judge_or_recall": "judge_or_recall(HERE, 'quick', 0, 'E4')",
+        "claims.run": "run(['E4'])",
+        "claims.text": f"text([{_ONE_CLAIM}], width=72)",
+        "cli.main": "main(['predict', 'rug', '--p', '0.1', '--ratio', '0.5'])",
+        "codes.run_departure": "run_departure(8, [(0.1, 0.5)], steps=3)",
+        "codes.run_hessian": "run_hessian([(0.1, 0.5)], [8], frequencies=64)",
+        "codes.run_pair": "run_pair([0.05], starts=1)",
+        "codes.run_polished": "run_polished(4, [0.2], [0.5], [0], train_steps=5, steps=2)",
+        "codes.run_structure": "run_structure(8, [0.2], [0.5], [0], steps=5, device='cpu')",
+        "codes.run_envelope": "run_envelope(size=2, codes=['pair'])",
+        "codes.run_known": "run_known(HERE)",
+        "collisions.run_cooccurrence": "run_cooccurrence(4, 4, [0.16], [0.1], [0], time=0.1, device='cpu')",
+        "collisions.run_printed": "run_printed([8], [0], n_features=4, steps=[5], device='cpu')",
+        "relu.run_phases": "run_phases(2, 2)",
+        "relu.run_polygons": "run_polygons([0.1], [3], [3], starts=1)",
+        "sparsification.run_agreement": "run_agreement(8, 0.02, runs=2)",
+        "linear.run_representation": "run_representation(3, 1, [0.3], runs=1, steps=5)",
+        "unequal.run_blocks": "run_blocks(sizes=[8], seeds=[0, 1], starts=1)",
+        "unequal.run_bracket": "run_bracket([1.0], [0.5], [1.0], n_features=20)",
+        "unequal.run_codes": "run_codes([1.0], [0.5], [1.0], n_features=20)",
+        "drawing.draw_estimates": "draw_estimates(A, [1.0, 2.0], [Estimate(0.1, 0.0, 0.2, 0.95, 3)] * 2)",
+        "drawing.draw_means": "draw_means(A, [1.0, 2.0], np.array([[1.0, 2.0], [2.0, 3.0]]))",
+        "drawing.draws": "draws(len)",
+        "drawing.finished": "finished(A, legend=None)",
+        "drawing.plot_theory_vs_experiment": "plot_theory_vs_experiment(LINE, LINES, A)",
+        "drawing.size_axis": "size_axis(A, [8, 16])",
+        "drawing.svg": f"svg({_FIGURE})",
+        "experiments.checked": "checked(len, dict(obj=[]))",
+        "experiments.run": "run('rug.theory', dict(p=[0.1], ratio=[0.5]))",
+        "files.claim": "claim(HERE, [])",
+        "files.digest": "digest(HERE / 'x')",
+        "files.locked": "locked(HERE)",
+        "files.output_file": "output_file('x')",
+        "files.output_folder": "output_folder(HERE)",
+        "files.read_arrays": "read_arrays(ARRAYS)",
+        "files.read_dataset": "read_dataset(STORED)",
+        "files.recorded": "recorded(HERE)",
+        "files.remove": "remove(HERE, [])",
+        "files.replacing": "replacing('x')",
+        "files.write_arrays": "write_arrays('x.npz', dict(a=np.eye(2)))",
+        "files.write_dataset": "write_dataset('x.nc', xr.Dataset(dict(a=1.0)))",
+        "files.write_tables": "write_tables('x.csv', xr.Dataset(dict(a=1.0)))",
+        "files.write_text": "write_text('x.txt', 'text')",
+        "gallery.write_gallery": "write_gallery('gallery', ['rug'])",
+        "jobs.make": "make([], out='jobs')",
+        "jobs.measured_rate": "measured_rate('cpu')",
+        "laboratory.Lab": "Lab(HERE)",
+        "laboratory.Lab.settings": "('rug.theory')",
+        "laboratory.Lab.pieces": "('rug.theory')",
+        "laboratory.Lab.run": "('rug.theory', 0)",
+        "laboratory.Lab.digest": "('rug.theory')",
+        "laboratory.Lab.keep": "('x', ['rug.theory'], 1)",
+        "laboratory.Lab.kept": "('x', ['rug.theory'])",
+        "experiment.Experiment.of_job": "('rug_n128', len)",
+        "experiment.Experiment.settings": "('quick', 0)",
+        "statistics.Family.of": "(mean, [1.0, 2.0])",
+        "laboratory.experiment": "experiment('rug.theory')",
+        "laboratory.schedule": "schedule(Lab(HERE), [])",
+        "laboratory.section": "section('rug')",
+        "linear.descend": "descend([[0.5]], [[0.5]], [[1.0]], 0.1, [1, 2])",
+        "noise.curvature": "curvature(np.eye(2), 'normal', 0.1)",
+        "noise.symmetric_minimum": "symmetric_minimum(3, 0.1, spread=True)",
+        "page.badges": "badges({})",
+        "page.drawn": f"drawn({_FIGURE}, 'a', '<svg></svg>')",
+        "page.errata": f"errata([{_ONE_CLAIM}])",
+        "page.judged": f"judged([{_ONE_CLAIM}])",
+        "page.ledger": f"ledger([{_ONE_CLAIM}])",
+        "page.page": "page('a', 'b', [('c', 'd')], script=False)",
+        "page.paragraphs": "paragraphs('a')",
+        "report.provenance": "provenance('quick', 0, 1.0, 1)",
+        "report.render": "render([], [], [('a', 'b')])",
+        "report.write_report": "write_report('report', only='rug.theory')",
+        "report.write_topic": "write_topic(HERE, 'rug', 'theory', Shown('a'))",
+        "rug.run_bias": "run_bias(0.1, [0.25], [0.0])",
+        "rug.run_checked": "run_checked(8, [0.1], [0.5], [0], steps=2, samples=64)",
+        "rug.run_finite_size": "run_finite_size(0.1, 0.25, [16], draws=2, samples=8)",
+        "rug.run_theory": "run_theory([0.1], [0.25])",
+        "rug.run_trained": "run_trained(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
+        "statistics.crossing": "crossing([0.0, 1.0], np.array([[1.0, -1.0], [0.5, -1.0]]))",
+        "statistics.growth_power": "growth_power([1.0, 2.0])",
+        "stored.read_reference": "read_reference('rug_n128.nc')",
+        "sweep.open": "open('no.zarr')",
+        "sweep.run": "run(abs, dict(x=[1.0]), store='sweep.zarr', jobs=1)",
+        "tasks.cluster": "cluster('127.0.0.1:1')",
+        "tasks.perform": "perform([], 1, len)",
+        "tasks.processes": "processes(1)",
+        "tasks.spread": "spread(lambda k: None, len, processes(1))",
+        "training.exact_loss": "exact_loss(np.eye(2), np.eye(2), np.zeros(2), 0.3)",
+        "training.models_at": "models_at(TRAINED, 0.05, 0.25)",
+        "rug.with_theory": "with_theory(TRAINED, 'trained')",
+        "training.grid": "grid(8, [0.1], [0.5], [0])",
+        "training.measure": "measure(8, batch_size=8, steps=1, device='cpu')",
+        "training.run_grid": "run_grid(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
+        "training.train": "train(8, [4], [0.1], [0], steps=2, evaluation_samples=64, device='cpu')",
+    }.items()
+}
+# Where the valid call takes minutes, or needs data that takes as long: it is made by other tests alone.
+LONG = {
+    "atlas.make",
+    "gallery.write_gallery",
+    "report.write_report",
+    "claims.judge",
+    "sweep.open",
+    "tasks.cluster",
+}
+
+# What the command line, or a function that is handed on, calls an argument.
+OPTIONS = {
+    "claims.judge_or_recall": ("name",),
+    "claims.run": ("id",),
+    "claims.select": ("id",),
+    "experiments.run": ("experiment", "p", "ratio"),
+    "files.output_folder": ("out",),
+    "jobs.select": ("names",),
+    "statistics.Family.of": ("values",),
+    "tasks.cluster": ("scheduler",),
+    "unequal.run_width": ("checkpoint",),
+}
+
 # --- Valid calls --------------------------------------------------------------------------------------------
 
 
@@ -73,8 +223,26 @@ class Case:
     documents: str
 
 
+AXES = Canvas().subplots()
+
+
 class _Seen(BaseException):
     pass
+
+
+def _around(module: Any) -> dict[str, Any]:
+    """Return what the calls of a module see."""
+    line = xr.DataArray([1.0, 2.0], {"x": [1.0, 2.0]}, name="loss")
+    scope: dict[str, Any] = dict(vars(module), np=np, sympy=sympy)
+    if module.__name__.startswith("superposition.validate"):
+        scope |= {name: getattr(claims, name) for name in ("CLAIMS", "Checked", "Evidence")}
+        scope |= {name: getattr(experiment, name) for name in ("Figure", "Shown")}
+        scope |= {"A": AXES, "Lab": laboratory.Lab, "HERE": Path.cwd(), "xr": xr}
+        scope |= {"TRAINED": xr.Dataset()}
+        scope |= {"LINE": line, "LINES": xr.concat([line, line], "run"), "Estimate": statistics.Estimate}
+        scope |= {"STORED": REFERENCE / "rug_n128.nc", "ARRAYS": Path("arrays.npz"), "Problem": atlas.Problem}
+        scope |= {"CERTIFICATE": REFERENCE / "certificates" / "wiring-n2-m1-p1-4.json"}
+    return scope
 
 
 def _first_call(key: str, name: str, around: Any, function: Any) -> inspect.BoundArguments | None:
@@ -83,7 +251,7 @@ def _first_call(key: str, name: str, around: Any, function: Any) -> inspect.Boun
     def seen(*args: Any, **kwargs: Any) -> Any:
         raise _Seen(args, kwargs)
 
-    scope = dict(vars(importlib.import_module(around.__module__)), np=np, sympy=sympy)
+    scope = _around(importlib.import_module(around.__module__))
     if inspect.isfunction(function) or inspect.isclass(function):
         scope[name] = seen
     examples = doctest.DocTestParser().get_examples(inspect.getdoc(around) or "")
@@ -96,6 +264,24 @@ def _first_call(key: str, name: str, around: Any, function: Any) -> inspect.Boun
             bound.apply_defaults()
             return bound
     return None
+
+
+def _with_a_dataset(function: Any) -> inspect.BoundArguments | None:
+    """Return likely arguments of a function of a dataset: other tests call it with its own."""
+    signature = inspect.signature(function)
+    likely = {xr.Dataset: xr.Dataset(), Axes: AXES, float: 0.25, str: "loss", Path: Path.cwd()}
+    kinds = {one.name: one.annotation for one in signature.parameters.values() if one.default is one.empty}
+    if xr.Dataset not in kinds.values() or not likely.keys() >= set(kinds.values()):
+        return None
+    bound = signature.bind(**{name: likely[kind] for name, kind in kinds.items()})
+    bound.apply_defaults()
+    return bound
+
+
+def _made_elsewhere(case: Case) -> bool:
+    """Whether other tests alone make the valid call."""
+    empty = [isinstance(one, xr.Dataset) and not one for one in case.bound.arguments.values()]
+    return case.key.removeprefix("validate.") in LONG or any(empty)
 
 
 def cases(room_name: str) -> Iterator[Case]:
@@ -111,6 +297,8 @@ def cases(room_name: str) -> Iterator[Case]:
             if all(one.default is not one.empty for one in parameters):
                 bound = inspect.signature(public).bind()
                 bound.apply_defaults()
+        if bound is None and inspect.isfunction(public):
+            bound = _with_a_dataset(public)
         if bound is not None or inspect.isfunction(public):
             yield Case(key, public, bound, _documents(public))
         if inspect.isclass(public) and bound is not None:
@@ -122,7 +310,8 @@ def cases(room_name: str) -> Iterator[Case]:
                     text = CALLS.get(f"{key}.{method}", f"({words[1]})" if words else None)
                     given = None
                     if text is not None:
-                        given = eval(f"bind{text}", {"bind": inspect.signature(function).bind, "np": np})
+                        scope = _around(importlib.import_module(public.__module__))
+                        given = eval(f"bind{text}", scope | {"bind": inspect.signature(function).bind})
                         given.apply_defaults()
                     yield Case(f"{key}.{method}", function, given, _documents(public) + _documents(function))
 
@@ -158,6 +347,9 @@ ANYWHERE: dict[str, Any] = {
     "True": True,
     "complex": 1j,
     "a date": np.datetime64("2020-01-01"),
+    "a span of time": np.timedelta64(3, "ns"),
+    "bytes": b"abc",
+    "a view of bytes": memoryview(b"abc"),
     "nan": np.nan,
     "inf": np.inf,
     "-inf": -np.inf,
@@ -185,6 +377,22 @@ ANYWHERE: dict[str, Any] = {
     "[-1.0]": [-1.0],
 }
 SIZES: dict[str, Any] = {"10**9": 10**9, "10**12": 10**12, "-10**9": -(10**9)}
+# What NumPy or Python would turn into numbers: where a number is wanted, no answer may come.
+NO_NUMBERS = {
+    "text", "a number as text", "True", "complex", "a date", "a span of time", "bytes", "a view of bytes",
+    "nan", "a dict", "objects", "masked", "a function", "[None]", "['a']", "[True]", "[nan]",
+    "complex entries", "text entries", "flags", "masked of it", "dates of it", "with nan",
+}  # fmt: skip
+PATHS: dict[str, Any] = {
+    "no name": "",
+    "a folder": ".",
+    "in no folder": "no/such/folder.nc",
+    "a null character": "a\0b",
+    "a long name": "x" * 10**6,
+    "no UTF-8": "\udcff.nc",
+    "a device": "/dev/full",
+}
+SETS: dict[str, Any] = {"another dataset": xr.Dataset({"a": ("x", [1.0])}), "no dataset": xr.DataArray([1.0])}
 WORDS: dict[str, Any] = {
     "no word": "",
     "another word": "nonsense",
@@ -221,6 +429,10 @@ def _arrays(value: np.ndarray) -> dict[str, Any]:
     }
 
 
+# Arguments of the upper floor that ask for work, or are a seed: many of them are no bad input.
+WORK = {"draws", "descents", "examples", "runs", "samples", "seed", "starts", "steps", "train_steps", "reach"}
+
+
 def mutations(value: Any) -> Iterator[tuple[str, Any]]:
     """Values that are absurd in place of the valid one, each with its name."""
     pools = [ANYWHERE]
@@ -228,6 +440,10 @@ def mutations(value: Any) -> Iterator[tuple[str, Any]]:
         pools.append(SIZES)
     if isinstance(value, str):
         pools.append(WORDS)
+    if isinstance(value, str | Path):
+        pools.append(PATHS)
+    if isinstance(value, xr.Dataset):
+        pools.append(SETS)
     if isinstance(value, list | tuple | np.ndarray):
         with contextlib.suppress(TypeError, ValueError):
             array = np.asarray(value, dtype=np.float64)
@@ -252,24 +468,49 @@ def _ring(*_: Any) -> None:
     raise _Late
 
 
-def outcome(case: Case, argument: str | None = None, bad: Any = None) -> str:
+def wants_numbers(case: Case, argument: str) -> bool:
+    """Whether an argument is made of numbers alone."""
+    value = case.bound.arguments[argument]
+    kind = str(case.bound.signature.parameters[argument].annotation)
+    if isinstance(value, str | bool) or re.search(r"\b(Features|None|Any|str\]|tuple|Model|dict)\b", kind):
+        return False
+    if isinstance(value, int | float | np.ndarray):
+        return True
+    return (
+        isinstance(value, list | tuple)
+        and bool(_leaves(value))
+        and all(isinstance(one, int | float) and not isinstance(one, bool) for one in _leaves(value))
+    )
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [leaf for one in value for leaf in _leaves(one)] if isinstance(value, list | tuple) else [value]
+
+
+def outcome(case: Case, argument: str | None = None, name: str = "", bad: Any = None) -> str:
     """Call, with one bad argument if one is named; return what is wrong with what happens, or nothing."""
     given = dict(case.bound.arguments)
     if argument is not None:
         several = case.bound.signature.parameters[argument].kind is inspect.Parameter.VAR_POSITIONAL
         given[argument] = (bad,) if several else bad
     bound = inspect.BoundArguments(case.bound.signature, given)  # type: ignore[arg-type]
-    names = "|".join(case.bound.signature.parameters)
+    names = "|".join((*case.bound.signature.parameters, *OPTIONS.get(case.key.removeprefix("validate."), ())))
     signal.signal(signal.SIGPROF, _ring)
+    signal.signal(signal.SIGALRM, _ring)
     # Processor time, which other work on the machine does not lengthen. A valid call may take longer.
     signal.setitimer(signal.ITIMER_PROF, SECONDS if argument else 0)
+    signal.setitimer(signal.ITIMER_REAL, 10 * SECONDS if argument else 0)  # for what waits
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = case.function(*bound.args, **bound.kwargs)
+        if argument is not None and name in NO_NUMBERS and wants_numbers(case, argument):
+            return f"makes a number of it: {found!r}"[:200]
         return _trouble(found, case.documents)
     except _Late:
         return f"takes more than {SECONDS} s"
+    except SystemExit as end:  # of a command, which has said why
+        return "" if end.code == 2 else f"ends with {end.code!r}"
     except Exception as error:
         # what a function of the user raises is passed on, with a note that names its argument
         notes = "\n".join(getattr(error, "__notes__", ()))
@@ -279,6 +520,7 @@ def outcome(case: Case, argument: str | None = None, bad: Any = None) -> str:
         return f"does not name an argument: {type(error).__name__}: {error}"[:200].replace("\n", " ")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _trouble(found: Any, documents: str) -> str:
@@ -332,17 +574,20 @@ def all_calls(room: str) -> list[list[tuple[Case, str, str, Any]]]:
         [
             (case, argument, name, bad)
             for argument, value in case.bound.arguments.items()
+            if case.bound.signature.parameters[argument].kind is not inspect.Parameter.VAR_KEYWORD
             for name, bad in mutations(value)
+            if not (room in UPPER and name in SIZES and argument in WORK)
         ]
         for case in cases(room)
         if case.bound is not None and case.bound.arguments
     ]
 
 
-def chosen(room: str, calls: int, seed: int) -> Iterator[tuple[Case, str, str, Any]]:
-    """Draw the room's share of so many calls, spread evenly over its functions."""
-    sizes = {name: len(getattr(one, "__all__", ())) for name, one in ROOMS.items()}
-    share = -(-calls * sizes[room] // sum(sizes.values()))
+def chosen(room: str, calls: tuple[int, int], seed: int) -> Iterator[tuple[Case, str, str, Any]]:
+    """Draw the room's share of so many calls of its part of the house, spread evenly over its functions."""
+    rooms, all_of_them = (LOWER, calls[0]) if room in LOWER else (UPPER, calls[1])
+    sizes = {name: len(getattr(one, "__all__", ())) for name, one in rooms.items()}
+    share = -(-all_of_them * sizes[room] // sum(sizes.values()))
     draw = random.Random(f"{room} {seed}")
     functions = [draw.sample(one, len(one)) for one in all_calls(room)]
     turns = itertools.zip_longest(*functions)
@@ -355,36 +600,112 @@ def at_first(room: str) -> dict[str, str]:
 
     Those take seconds, and `theory/test_derivations.py` makes all of them.
     """
-    called = [one for one in cases(room) if one.bound and "derive_" not in one.key]
+    called = [
+        one for one in cases(room) if one.bound and "derive_" not in one.key and not _made_elsewhere(one)
+    ]
     return {one.key: outcome(one) for one in called}
 
 
-def _faults(room: str, calls: int, seed: int) -> list[str]:
+def _faults(room: str, calls: tuple[int, int], seed: int) -> list[str]:
     drawn = list(chosen(room, calls, seed))
     with _limits():
-        at_first(room)  # compiles what the others use
+        if room in LOWER:
+            at_first(room)  # compiles what the others use
         return [
             f"{case.key}({argument}={name}): {wrong}"
             for case, argument, name, bad in drawn
-            if (wrong := outcome(case, argument, bad))
+            if (wrong := outcome(case, argument, name, bad))
         ]
+
+
+def _around_the_folder(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return the size and the time of each file of the package and beside the working folder."""
+    found = {}
+    for root in (folder.parent, Path(theory.__file__).parents[1]):
+        for at, below, files in os.walk(root):
+            below[:] = [one for one in below if one[0] not in "._" and Path(at, one) != folder]
+            found |= {f"{at}/{one}": os.stat(f"{at}/{one}") for one in files}
+    return {name: (one.st_size, one.st_mtime_ns) for name, one in found.items()}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Work in a folder of one's own; nothing outside of it may change."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    np.savez(inside / "arrays.npz", a=np.eye(2))
+    monkeypatch.chdir(inside)
+    monkeypatch.setattr("sys.argv", ["superposition"])
+    before = _around_the_folder(inside)
+    yield inside
+    assert _around_the_folder(inside) == before
+
+
+# Functions of the index of stored files, newer than the tables above: their own tests give them bad input.
+NEWER = {
+    "validate.claims.from_record",
+    "validate.claims.store",
+    "validate.index.confirm",
+    "validate.index.store",
+    "validate.index.table",
+    "validate.index.told",
+    "validate.index.write_index",
+    "validate.judged.stamp",
+    "validate.judged.store",
+    "validate.stored.read_jobs",
+}
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_function_has_a_valid_call(room):
-    wrong = [case.key for case in cases(room) if case.bound is None]
+    assert [case.key for case in cases(room) if case.bound is None and case.key not in NEWER] == []
+
+
+@pytest.mark.parametrize("room", LOWER)
+def test_the_valid_calls_are_answered(room):
     with _limits():
-        wrong += [f"{key}: {trouble}" for key, trouble in at_first(room).items() if trouble]
-    assert wrong == []
+        assert [f"{key}: {trouble}" for key, trouble in at_first(room).items() if trouble] == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.slow
+@pytest.mark.parametrize("room", UPPER)
+def test_the_valid_calls_of_the_upper_floor_are_answered(room):
+    with _limits():
+        assert [f"{key}: {trouble}" for key, trouble in at_first(room).items() if trouble] == []
+
+
+@pytest.mark.parametrize("room", LOWER)
 def test_bad_input_is_refused_by_name_or_answered_well(room):
     assert _faults(room, ORDINARY, seed=0) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", LOWER)
 def test_much_bad_input_is_refused_by_name_or_answered_well(room):
     seed = random.SystemRandom().randrange(2**32)
     assert (seed, _faults(room, MANY, seed)) == (seed, [])
+
+
+def _above(calls: tuple[int, int], seed: int) -> list[str]:
+    """Return the faults of the upper floor; none is a call without end, or a number made of what is none."""
+    found = [fault for room in UPPER for fault in _faults(room, calls, seed)]
+    assert (
+        seed,
+        [fault for fault in found if " takes more than " in fault or " makes a number " in fault],
+    ) == (
+        seed,
+        [],
+    )
+    return found
+
+
+def test_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
+    found = _above(ORDINARY, seed=0)
+    assert len(found) < 0.01 * ORDINARY[1], found
+
+
+@pytest.mark.slow
+def test_much_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
+    seed = random.SystemRandom().randrange(2**32)
+    found = _above(MANY, seed)
+    assert len(found) < 0.01 * MANY[1], (seed, found)

@@ -14,7 +14,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ..theory.arguments import as_annotated
 from . import experiments, stored
 from .files import difference, digest, named, read_dataset, write_text
 from .laboratory import version
@@ -48,6 +49,7 @@ LIBRARIES = ("numpy", "scipy", "numba", "torch")
 BEGIN, END = "<!-- made from index.json: begin -->", "<!-- end -->"
 
 
+@as_annotated
 def full_settings(job: Job) -> dict[str, Any]:
     """Return the settings of a job, those that it leaves to the defaults of its experiment included.
 
@@ -91,6 +93,7 @@ def _sum(entry: Mapping[str, Any]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
+@as_annotated
 def told_of(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return when a file was made and confirmed, for lists.
 
@@ -211,8 +214,9 @@ def told(job: Job, given: Mapping[str, Any]) -> str:
 # --- Whether it still holds ---------------------------------------------------------------------------------
 
 
+@as_annotated
 def check(
-    names: Sequence[str] = (), *, jobs: Sequence[Job] = JOBS, root: Path = ROOT
+    names: Collection[str] = (), *, jobs: Collection[Job] = JOBS, root: Path = ROOT
 ) -> dict[str, list[str]]:
     """Return what is wrong with each stored file: nothing, if it is accepted.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import choice, flag, number
+from ..theory.arguments import as_annotated, choice, flag, number
 from . import experiments
 from .files import (
     another_file,
@@ -36,6 +36,7 @@ __all__ = ["cost", "make", "measured_rate", "select", "stored_rate"]
 CHECKPOINT = ".checkpoint.npz"
 
 
+@as_annotated
 def select(patterns: Sequence[str]) -> list[Job]:
     """Return the jobs whose names fit one of the patterns, such as ``rug_n8192*``; all if there are none.
 
@@ -52,6 +53,7 @@ def select(patterns: Sequence[str]) -> list[Job]:
     return [job for job in JOBS if not patterns or any(fnmatch.fnmatchcase(job.name, p) for p in patterns)]
 
 
+@as_annotated
 def cost(job: Job, rate: float) -> float:
     """Seconds to expect, at a rate of operations a second in training; nan if nothing is known.
 
@@ -90,6 +92,7 @@ def stored_rate() -> float:
     return sum(cost(job, 1.0) for job in made) / sum(float(index[job.name]["seconds"]) for job in made)
 
 
+@as_annotated
 def measured_rate(device: str = "auto", precision: str = "float32", captured: bool = False) -> float:
     """Operations a second in the products of training, measured in a few seconds; on a CPU of one core."""
     large = choose_device(load_torch(), device).type == "cuda"

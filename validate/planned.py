@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..theory.arguments import as_annotated, shown
+
 __all__ = ["JOBS", "TRAINED", "Job", "Part", "planned"]
 
 TRAINED = "training.grid"
@@ -330,6 +332,7 @@ def _with_part(job: Job) -> Job:
 JOBS = tuple(map(_with_part, _jobs()))
 
 
+@as_annotated
 def planned(name: str) -> Job:
     """Return the job of that name.
 
@@ -338,4 +341,7 @@ def planned(name: str) -> Job:
     >>> planned("relu_phases").settings
     {'size': 60, 'transitions': 40}
     """
-    return {job.name: job for job in JOBS}[name]
+    known = {job.name: job for job in JOBS}
+    if name not in known:
+        raise ValueError(f"`name` must be that of a job, such as rug_n128; got {shown(name)}.")
+    return known[name]

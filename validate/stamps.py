@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..theory.arguments import as_annotated
+
 __all__ = ["LEFT_OUT", "reached", "stamp"]
 
 ROOT = Path(__file__).parents[1]
@@ -109,6 +111,7 @@ def _read(text: str) -> _Module:
     return _Module(text)
 
 
+@as_annotated
 def reached(experiment: str, *, root: Path = ROOT) -> dict[str, str]:
     """Return the definitions that an experiment reaches, as ``module:name``, each with its checksum.
 
@@ -184,6 +187,7 @@ class _Package:
         return (*base, name), attribute
 
 
+@as_annotated
 def stamp(experiment: str, *, root: Path = ROOT) -> str:
     """Return a checksum of all that `reached` gives.
 

@@ -104,6 +104,7 @@ class Family:
         """Confidence of the two-sided interval whose ends are limits of the family."""
         return 1 - 2 * self.alarm / self.limits
 
+    @as_annotated
     def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
         """Return an estimate by one of the functions of this room, at the level of the family."""
         return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)

@@ -7,6 +7,7 @@ from typing import Any
 
 import xarray as xr
 
+from ..theory.arguments import as_annotated
 from .files import digest, named, read_dataset
 from .planned import JOBS
 
@@ -36,6 +37,7 @@ def read_index() -> dict[str, dict[str, Any]]:
     return dict(found)
 
 
+@as_annotated
 def read_reference(name: str) -> xr.Dataset:
     """Read a file of ``validate/reference``, whose index says how each was made.
 
@@ -90,6 +92,7 @@ def read_jobs(names: Sequence[str], *, folder: str | Path = "") -> dict[str, xr.
     return found
 
 
+@as_annotated
 def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
     """Return what is said of stored files, from the attributes of each: when and on what they were made.
 

@@ -243,7 +243,7 @@ def certify(
     n, m = len(rows), len(rows[0])
     if wired and any(sum(x != 0 for x in row) > 1 for row in rows):
         raise ValueError(f"`W` must have {WIRED}; got {shown(str(np.array(rows, float).tolist()))}.")
-    if bound == WIRING:
+    if isinstance(bound, str) and bound == WIRING:
         limit, name = wiring(n, m, chance), WIRING
     else:
         limit = _rounded_up(value) if bound is None else _fraction("bound", bound)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...theory.arguments import choice, shown
+from ...theory.arguments import as_annotated, choice, shown
 from .. import judged
 from ..laboratory import Lab, experiment, schedule
 from ..tasks import Task, perform
@@ -56,6 +56,7 @@ def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple
     return tuple(c for c in CLAIMS if c.id in wanted and source in (None, c.source))
 
 
+@as_annotated
 def judge(claim: Claim, lab: Lab) -> Checked:
     """Run the check of one claim, with the datasets that it needs.
 
@@ -152,6 +153,7 @@ def _known_verdict(verdict: str | None) -> None:
         choice("verdict", verdict, [str(v) for v in Verdict])
 
 
+@as_annotated
 def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> dict[str, Any]:
     """Return a row as `as_record` makes it, from an earlier run if it is kept."""
     (claim,), lab, name = select([id]), Lab(folder, profile, seed), f"claim-{id}"
@@ -164,6 +166,7 @@ def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> dict[str,
     return record
 
 
+@as_annotated
 def run(
     ids: Iterable[str] | None = None,
     source: str | None = None,

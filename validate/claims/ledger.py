@@ -20,7 +20,7 @@ from typing import Any
 
 import xarray as xr
 
-from ...theory.arguments import choice, integer
+from ...theory.arguments import as_annotated, choice, integer
 from ...theory.derivation import sp
 from ..statistics import Estimate
 
@@ -317,6 +317,7 @@ def claim(
     return decorate
 
 
+@as_annotated
 def verdict(evidence: Evidence) -> Verdict:
     """Return what the evidence says; no other thing than its findings is looked at.
 
@@ -509,6 +510,7 @@ def _origin(origin: Origin) -> str:
     return "run now" if file is None else f"stored: {', '.join(filter(None, (str(file), *facts)))}"
 
 
+@as_annotated
 def as_record(checked: Checked) -> dict[str, Any]:
     """Return a row of the ledger as plain data that JSON can hold (a number that is not finite as text)."""
 
@@ -566,6 +568,7 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
     return Checked(claim, Evidence(kept["text"], found, numbers, said), record["seconds"], **about)
 
 
+@as_annotated
 def text(rows: Iterable[Checked], width: int = 100) -> str:
     """Return rows as plain text to read: the statement, then indented the verdict and what is true instead.
 

@@ -237,6 +237,7 @@ def run_departure(
         ``end``; ``moved`` (change of M over its size), ``slope``, the shares and ``skew`` of `structure`,
         ``largest`` (the largest |M_ij| beside the diagonal).
     """
+    kick = arguments.number("kick", kick, 0, 1)
     rows = []
     for p, ratio in cases:
         arguments.probability("cases", p)

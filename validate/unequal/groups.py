@@ -126,6 +126,7 @@ def run_groups(
     seeds = list(seeds)
     lengths = [arguments.integer("steps", one, 1) for one in steps]
     batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 2)
+    arguments.fits("batch", batch, 8.0 * batch * max(sizes))
     laws = [pair_law(kind, strength, p) for kind, strength, p, _ in cases]
     rows = []
     for (case, law), n, seed in itertools.product(zip(cases, laws, strict=True), sizes, seeds):
