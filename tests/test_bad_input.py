@@ -641,7 +641,7 @@ def folder(tmp_path, monkeypatch):
     assert _around_the_folder(inside) == before
 
 
-# Functions of the index of stored files, newer than the tables above: their own tests give them bad input.
+# Functions newer than the tables above, without a valid call here yet: they are not part of these tests.
 NEWER = {
     "validate.claims.from_record",
     "validate.claims.store",
