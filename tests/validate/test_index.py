@@ -96,13 +96,13 @@ def flipped(rng, copy, name):
 
 
 def other_value(rng, value):
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         key = rng.choice(sorted(value))
         return {**value, key: other_value(rng, value[key])}
     if isinstance(value, list) and value:
         k = rng.randrange(len(value))
         return [*value[:k], other_value(rng, value[k]), *value[k + 1 :]]
-    if isinstance(value, bool) or value is None or value == []:
+    if isinstance(value, bool) or value is None or not isinstance(value, str | int | float):
         return 1.25
     return value + "x" if isinstance(value, str) else value + rng.choice([1, 0.5, -3])
 
@@ -126,6 +126,8 @@ def replanned(rng, copy, name):
     """Change a setting of the job, or the experiment's name for one of them."""
     job = planned(name)
     settings = index.full_settings(job)
+    if not settings:
+        return lambda: None, {"jobs": [dataclasses.replace(job, experiment="codes.envelope")]}
     key = rng.choice(sorted(settings))
     changed = dataclasses.replace(job, settings={**job.settings, key: other_value(rng, settings[key])})
     if job.parts and rng.random() < 0.3:
