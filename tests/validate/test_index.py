@@ -177,7 +177,7 @@ def another_text(rng, text, definition):
                 if isinstance(child, ast.AST):
                     pending.append(child)
             if isinstance(one, ast.Constant) and type(value) in (int, float):
-                places.append((one, field, value + 1))
+                places.append((one, field, 2 * value + 1))
             if isinstance(one, ast.BinOp) and type(value) in OTHERS:
                 places.append((one, field, OTHERS[type(value)]()))
     if not places:
