@@ -3,7 +3,7 @@
 import fnmatch
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ CHECKPOINT = ".checkpoint.npz"
 
 
 @as_annotated
-def select(patterns: Sequence[str]) -> list[Job]:
+def select(patterns: Collection[str]) -> list[Job]:
     """Return the jobs whose names fit one of the patterns, such as ``rug_n8192*``; all if there are none.
 
     Each pattern has to fit one.
