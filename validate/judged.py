@@ -38,7 +38,7 @@ def stamp(module: str, data: Sequence[str]) -> str:
 
 @as_annotated
 def recall(
-    ids: Iterable[str] | None = None, path: Path = STORED, *, current: bool = True
+    ids: Iterable[str] | None = None, *, path: Path = STORED, current: bool = True
 ) -> dict[str, dict[str, Any]]:
     """Return stored rows by their ids, as `claims.as_record` makes them.
 
@@ -55,7 +55,7 @@ def recall(
 
 
 def store(
-    rows: Iterable[tuple[dict[str, Any], str, Sequence[str]]], ids: Sequence[str], path: Path = STORED
+    rows: Iterable[tuple[dict[str, Any], str, Sequence[str]]], ids: Sequence[str], *, path: Path = STORED
 ) -> None:
     """Put rows in the place of those with the same ids; each with the module of its check and its data.
 

@@ -279,7 +279,7 @@ def _schedule(
 def render(
     done: Collection[Part],
     ledger: Collection[claims.Checked],
-    facts: Sequence[tuple[str, str]],
+    facts: Collection[tuple[str, str]],
     missing: Collection[str] = (),
     failed: Collection[str] = (),
 ) -> str:

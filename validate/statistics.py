@@ -17,7 +17,7 @@ from ..theory.arguments import FloatArray, as_annotated, integer, number, real, 
 
 __all__ = [
     "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "lower_pairs",
-    "mean", "measured", "share", "student",
+    "mean", "mean_within", "measured", "more_often", "share", "student",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -136,6 +136,34 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tupl
     axis = integer("axis", axis, -sample.ndim, sample.ndim - 1)
     half = stats.t.isf((1 - level) / 2, sample.shape[axis] - 1) * stats.sem(sample, axis=axis)
     return sample.mean(axis=axis), np.asarray(half)
+
+
+@as_annotated
+def more_often(first: int, second: int, runs: int) -> float:
+    """Return Fisher's p-value that `first` of some runs are more than `second` of as many by chance alone.
+
+    Examples
+    --------
+    >>> round(more_often(3, 0, 3), 4)  # one of the 20 ways to choose three of six
+    0.05
+    """
+    runs = integer("runs", runs, 1)
+    counts = [integer(name, one, 0, runs) for name, one in (("first", first), ("second", second))]
+    table = [[one, runs - one] for one in counts]
+    return float(stats.fisher_exact(table, alternative="greater").pvalue)
+
+
+@as_annotated
+def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
+    """Return the mean of independent runs with an interval of so many standard errors to either side.
+
+    Examples
+    --------
+    >>> f"{mean_within([1.0, 2.0, 3.0], 3.0):.3f}"  # the standard error is 1/sqrt 3
+    '2.000 [0.268, 3.732]'
+    """
+    errors = number("errors", errors, 0.0, brackets="()")
+    return mean(values, level=1 - 2 * float(stats.t.sf(errors, np.size(values) - 1)))
 
 
 @as_annotated

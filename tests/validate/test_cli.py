@@ -137,7 +137,7 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("claims --id C99", "`id`", "got 'C99'"),
         ("claims --source nobody2000", "`source`", "got 'nobody2000'"),
         ("claims --verdict maybe", "`verdict`", "got 'maybe'"),
-        ("claims --jobs 0", "`jobs`", "got 0"),
+        ("claims --run --jobs 0", "`jobs`", "got 0"),
         ("report --profile huge", "`profile`", "got 'huge'"),
         ("report --only weather", "`only`", "got 'weather'"),
         ("report --seed -1", "`seed`", "got -1"),
@@ -243,7 +243,16 @@ def test_claims_as_json(capsys):
 
 def test_claims_as_a_table(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    words = ["claims", "--id", "C8", "C9", "--source", "cowsik2024", "--verdict", "holds-with-a-correction"]
+    words = [
+        "claims",
+        "--id",
+        "C8",
+        "C9",
+        "--source",
+        "cowsik2024",
+        "--verdict",
+        "wrong-as-printed,-corrected",
+    ]
     assert cli.main([*words, "--evidence"]) == 0
     text = capsys.readouterr().out
     assert "1 claims" in text
@@ -317,7 +326,7 @@ def test_standard_error_may_be_closed():
 
 def test_a_fault_of_the_program_is_one_line_too(capsys, monkeypatch):
     monkeypatch.setattr(claims, "run", lambda *_: {}["a key"])
-    assert cli.main(["claims"]) == cli.FAULT
+    assert cli.main(["claims", "--run"]) == cli.FAULT
     captured = capsys.readouterr()
     assert captured.err == "superposition claims: a fault of the program, KeyError: 'a key'\n"
 
@@ -327,7 +336,7 @@ def test_ctrl_c_while_the_program_loads(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(parser, "make_parser", interrupted)
-    assert cli.main(["claims"]) == 130
+    assert cli.main(["claims", "--run"]) == 130
     assert capsys.readouterr().err == "\nsuperposition: interrupted\n"
     # Before `main` runs, hardly anything is imported.
     script = "import sys, superposition.validate.cli; print('argparse' in sys.modules)"
@@ -375,7 +384,7 @@ def test_interruption(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(claims, "run", interrupted)
-    assert cli.main(["claims"]) == 130
+    assert cli.main(["claims", "--run"]) == 130
     assert "interrupted" in capsys.readouterr().err
 
 

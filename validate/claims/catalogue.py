@@ -129,7 +129,7 @@ def recall(
     return tuple(row for row in rows if verdict in (None, row.verdict))
 
 
-def store(rows: Iterable[Checked], day: str, path: Path = judged.STORED) -> None:
+def store(rows: Iterable[Checked], day: str, *, path: Path = judged.STORED) -> None:
     """Keep rows, judged on a day such as ``"2026-11-24"``, in place of those that were stored.
 
     Raises
@@ -144,7 +144,7 @@ def store(rows: Iterable[Checked], day: str, path: Path = judged.STORED) -> None
         data = [made.stored for made in map(experiment, row.claim.needs) if made.stored]
         module = row.claim.check.__module__.rpartition(".")[2]
         records.append((as_record(replace(row, judged=day)), module, data))
-    judged.store(records, [claim.id for claim in CLAIMS], path)
+    judged.store(records, [claim.id for claim in CLAIMS], path=path)
 
 
 def _known_verdict(verdict: str | None) -> None:

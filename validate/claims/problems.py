@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.integrate import solve_ivp
 
 from ...solvers.loss import exact_loss
@@ -24,6 +23,7 @@ from ...theory.derivation import sp
 from ...theory.features import Features
 from ..certificates import check, exact_total
 from ..certificates.check import wiring
+from ..statistics import more_often
 from ..stored import REFERENCE
 from .ledger import (
     Claim,
@@ -287,15 +287,14 @@ def _followed(paths: Sequence[Path]) -> list[Statement]:
     none, some, strong = (_ends(strength) for strength in _FLOWS)
     decided, alarm = [], 1e-4  # of either of two tests
     for more, at in ((none, _FLOWS[0]), (strong, _FLOWS[2])):
-        table = np.array([[more, _STARTS - more], [some, _STARTS - some]])
-        chance = float(stats.fisher_exact(table, alternative="greater").pvalue)
+        chance = more_often(more, some, _STARTS)
         text = f"more flows there at {at:g} v than at {_FLOWS[1]:g} v: Fisher's p-value"
         decided.append(Finding("answer", "experiment", text, chance, "<", before(alarm), alarm=2 * alarm))
     return [
         says(
             f"not always: of {_STARTS} flows from the same random starts {none} end there at lambda = 0, "
             f"{some} at {_FLOWS[1]:g} v, and {strong} at {_FLOWS[2]:g} v (five features on two neurons, "
-            f"p = 0.01, weights from N(0, 0.09), c = {_COHERENCE:g}); an experiment, not a proof",
+            f"p = 0.01, normal first weights, c = {_COHERENCE:g}); an experiment, not a proof",
             *decided,
         )
     ]

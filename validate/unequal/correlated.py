@@ -4,11 +4,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
-from scipy import stats
 
 from ..drawing import draw_means, draws, size_axis
 from ..experiment import Experiment, Figure, Shown, Table, Topic, span
-from ..statistics import LEVEL, Estimate, mean, student
+from ..statistics import LEVEL, Estimate, mean, mean_within, student
 from .groups import run_blocks, run_groups, run_polished
 from .tables import run_tables
 
@@ -104,7 +103,7 @@ def extrapolated(ds: xr.Dataset) -> xr.DataArray:
 
 def _seeds(values: npt.NDArray[np.float64]) -> Estimate:
     """Return the mean over seeds, with `WITHIN` standard errors to either side."""
-    return mean(values, level=1 - 2 * float(stats.t.sf(WITHIN, len(values) - 1)))
+    return mean_within(values, WITHIN)
 
 
 def off_line(trained: xr.Dataset) -> list[Estimate]:
