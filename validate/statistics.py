@@ -149,7 +149,7 @@ def more_often(first: int, second: int, runs: int) -> float:
     """
     runs = integer("runs", runs, 1)
     counts = [integer(name, one, 0, runs) for name, one in (("first", first), ("second", second))]
-    table = [[one, runs - one] for one in counts]
+    table = np.array([[one, runs - one] for one in counts])
     return float(stats.fisher_exact(table, alternative="greater").pvalue)
 
 

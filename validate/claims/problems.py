@@ -264,12 +264,12 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
 
 
 _FLOWS = (0.0, 0.6, 1.1)  # penalties over v
-_STARTS, _COHERENCE = 16, 0.85
+_STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
 
 
 def _ends(strength: float) -> int:
     """Return how many gradient flows from fixed random starts end at a coherence of `_COHERENCE` or less."""
-    n, m, p, low = 5, 2, 0.01, 0
+    n, m, p, low = 5, 2, _RARE, 0
     aim = Objective(n, m, p, penalty=("interference", strength * p * (4 - 3 * p) / 12))
     for W in 0.3 * np.random.default_rng(20261122).standard_normal((_STARTS, n, m)):
         at, time = np.concatenate([W.ravel(), np.zeros(n)]), 1.0
@@ -294,7 +294,7 @@ def _followed(paths: Sequence[Path]) -> list[Statement]:
         says(
             f"not always: of {_STARTS} flows from the same random starts {none} end there at lambda = 0, "
             f"{some} at {_FLOWS[1]:g} v, and {strong} at {_FLOWS[2]:g} v (five features on two neurons, "
-            f"p = 0.01, normal first weights, c = {_COHERENCE:g}); an experiment, not a proof",
+            f"p = {_RARE:g}, normal first weights, c = {_COHERENCE:g}); an experiment, not a proof",
             *decided,
         )
     ]
