@@ -200,6 +200,7 @@ LONG = {
 # What the command line, or a function that is handed on, calls an argument.
 OPTIONS = {
     "claims.judge_or_recall": ("name",),
+    "claims.recall": ("id",),
     "claims.run": ("id",),
     "claims.select": ("id",),
     "experiments.run": ("experiment", "p", "ratio"),

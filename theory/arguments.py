@@ -544,7 +544,7 @@ def _of_a_file(kind: Any) -> bool:
 
 
 def _path(name: str, value: Any) -> Any:
-    if not isinstance(value, str | os.PathLike) or "\0" in str(value):
+    if not isinstance(value, str | os.PathLike):
         raise ValueError(f"`{name}` must be a path; got {shown(value)}.")
     return value
 

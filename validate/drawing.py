@@ -124,6 +124,8 @@ def widest(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
     >>> widest(np.array([[True, True, True, False]] * 3))
     (1, 1, 2.0)
     """
+    if region.ndim != 2 or region.size == 0 or region.dtype != np.bool_:
+        raise ValueError(f"`region` must be a matrix of True and False; got {shown(region)}.")
     depth = distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]  # the edge of the grid is a border too
     i, j = np.unravel_index(np.argmax(depth), depth.shape)
     return int(i), int(j), float(depth[i, j])

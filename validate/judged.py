@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..theory.arguments import as_annotated
-
 __all__ = ["STORED", "recall", "stamp", "store"]
 
 _HERE = Path(__file__).parent
@@ -36,7 +34,6 @@ def stamp(module: str, data: Sequence[str]) -> str:
     return seen.hexdigest()[:16]
 
 
-@as_annotated
 def recall(
     ids: Iterable[str] | None = None, *, path: Path = STORED, current: bool = True
 ) -> dict[str, dict[str, Any]]:

@@ -134,6 +134,8 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tupl
     """
     sample, level = real("values", values), _level(level)
     axis = integer("axis", axis, -sample.ndim, sample.ndim - 1)
+    if sample.shape[axis] < 2:
+        raise ValueError(f"`values` must have two runs or more; got shape {sample.shape}.")
     half = stats.t.isf((1 - level) / 2, sample.shape[axis] - 1) * stats.sem(sample, axis=axis)
     return sample.mean(axis=axis), np.asarray(half)
 

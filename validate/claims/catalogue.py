@@ -30,6 +30,7 @@ CLAIMS: tuple[Claim, ...] = tuple(
 )
 
 
+@as_annotated
 def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple[Claim, ...]:
     """Return the claims with these ids, or of this source, in the order of the ledger; all if not given.
 
@@ -103,6 +104,7 @@ def _ranges() -> str:
     return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in found.items())
 
 
+@as_annotated
 def recall(
     ids: Iterable[str] | None = None, source: str | None = None, verdict: str | None = None
 ) -> tuple[Checked, ...]:

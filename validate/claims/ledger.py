@@ -568,7 +568,6 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
     return Checked(claim, Evidence(kept["text"], found, numbers, said), record["seconds"], **about)
 
 
-@as_annotated
 def text(rows: Iterable[Checked], width: int = 100) -> str:
     """Return rows as plain text to read: the statement, then indented the verdict and what is true instead.
 

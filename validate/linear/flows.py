@@ -21,6 +21,7 @@ NAMES = {
     "decoder": "decoder alone (Oja)",
     "tied": "tied loss",
 }
+_MOST_POINTS = 100_000  # of a course that is drawn
 _LENGTH = 0.6  # singular values of the starts
 EIGENVALUES = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
 DATA = ("expected", "samples")  # trained on the expected loss, or on drawn inputs
@@ -68,7 +69,7 @@ def run_flows(
     n, sigma = values.size, np.diag(values)
     d = arguments.integer("n_hidden", n_hidden, 1, n - 1)
     end = arguments.number("end", end, 0, brackets="()")
-    runs, points, seed = arguments.integers(runs=(runs, 1), points=(points, 2), seed=(seed, 0))
+    runs, points, seed = arguments.integers(runs=(runs, 1), points=(points, 2, _MOST_POINTS), seed=(seed, 0))
     rate = arguments.number("rate", rate, 0, 0.2 / values[0], brackets="(]")
     steps = np.rint(np.linspace(0, end, points) / (2 * rate)).astype(int)
     t, rng = 2 * rate * steps, np.random.default_rng([seed, n, d])

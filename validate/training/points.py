@@ -69,6 +69,9 @@ def models_at(ds: xr.Dataset, p: float, ratio: float, n_features: int | None = N
     `ds` has ``p``, ``ratio`` and ``n_features`` of each model. Ratios within 5 % count as near, as numbers of
     neurons are whole.
     """
+    lacking = [name for name in ("p", "ratio", "n_features") if name not in ds]
+    if lacking:
+        raise ValueError(f"`ds` must be a dataset of models with {lacking[0]!r}; got {list(ds.variables)}.")
     mine = (ds["p"].values == p) & (np.abs(ds["ratio"].values / ratio - 1) < 0.05)
     if n_features is not None:
         mine &= ds["n_features"].values == n_features
