@@ -43,7 +43,7 @@ def add(add_command: Add) -> None:
 
 
 def _reference(options: argparse.Namespace) -> bool:
-    from .. import experiments, index, jobs, planned, stored, training
+    from .. import experiments, index, jobs, stored, training
 
     how = {name: getattr(options, name) for name in ("device", "precision", "captured")}
     if options.measure is not None:
@@ -54,7 +54,7 @@ def _reference(options: argparse.Namespace) -> bool:
         say(f"stored as {index.store(path=path)}")
     if options.store:
         return False
-    chosen = jobs.select(options.names) if options.names else list(planned.JOBS)
+    chosen = jobs.select(options.names)
     if options.confirm:
         passed = [_confirmed(job.name) for job in chosen if job.name in stored.read_index()]
         return not all(passed)
