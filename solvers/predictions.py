@@ -40,15 +40,15 @@ class Prediction:
     compute: Callable[..., Columns]
 
 
-def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
+def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
     """Predict for every combination of the parameters.
 
     Parameters
     ----------
     phenomenon : str
         A key of `PREDICTIONS`.
-    **grids : sequence of float
-        Values of each parameter; one that has a default may be left out.
+    **grids : float or sequence of float
+        Value or values of each parameter; one that has a default may be left out.
 
     Returns
     -------
@@ -60,6 +60,8 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
     >>> table = predict("rug", p=[0.05], ratio=[0.25, 1.0])
     >>> table["loss"].round(5)
     array([0.00579, 0.     ])
+    >>> predict("rug", p=0.05, ratio=0.25)["loss"].round(5)
+    array([0.00579])
     """
     import numpy as np
 
@@ -70,9 +72,10 @@ def predict(phenomenon: str, **grids: Sequence[float]) -> Columns:
         arguments.choice("parameter", name, names)
     axes = []
     for one in found.parameters:
-        values = grids.get(one.name, None if one.default is None else [one.default])
+        values = grids.get(one.name, one.default)
         if values is None:
             raise ValueError(f"`{one.name}` must be given ({one.help}); got nothing.")
+        values = values if np.ndim(values) else [values]
         whole = [arguments.integer(one.name, v, one.least, 10**15) for v in values] if one.whole else None
         axes.append(arguments.vector(one.name, values) if whole is None else np.array(whole))
     given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}

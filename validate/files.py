@@ -1,5 +1,6 @@
 """Results on disk: written whole or not at all, as netCDF, CSV, JSON, NumPy arrays or text; never pickles."""
 
+import errno
 import hashlib
 import io
 import itertools
@@ -400,6 +401,8 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
 def read_dataset(path: str | Path) -> xr.Dataset:
     """Read a dataset into memory; a file that is missing, truncated or not netCDF is a ValueError."""
     try:
+        if not os.path.isfile(path):  # a pipe would be waited for
+            raise FileNotFoundError(errno.ENOENT, "there is no ordinary file")
         with xr.open_dataset(path, engine="scipy", decode_times=False) as dataset:
             return dataset.load()
     except Exception as error:  # the netCDF reader raises many types on a foreign or cut file

@@ -81,7 +81,8 @@ def structure(M: npt.ArrayLike) -> Structure:
     (0.5, 0.25, 0.25, 3.0)
     """
     M = square(M)
-    M = np.asarray(np.ldexp(M, -np.frexp(np.abs(M).max())[1]))  # exact, and no square overflows
+    power = np.frexp(np.abs(M).max())[1]
+    M = np.asarray(np.ldexp(M, -power))  # exact, and no square overflows
     diagonal = np.diagonal(M)
     size = np.abs(diagonal)
     kept = size >= DROPPED * size.max()
@@ -101,7 +102,7 @@ def structure(M: npt.ArrayLike) -> Structure:
     labels[(members == 1) & (total < ALONE * diagonal**2)] = "alone"
     labels[~kept] = "dropped"
     pairs = coupled & (labels == "paired")[:, None]
-    skew = float(np.median(np.maximum(-M, -M.T)[pairs])) if pairs.any() else np.nan
+    skew = float(np.ldexp(np.median(np.maximum(-M, -M.T)[pairs]), power)) if pairs.any() else np.nan
     shares = {name: float(np.mean(labels == name)) for name in SHARES}
     return Structure(**shares, skew=skew, labels=labels)
 

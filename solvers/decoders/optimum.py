@@ -91,6 +91,8 @@ def optimum(
     (2.005, 1.082)
     """
     on, s, values = channel(p, sigma, values)
+    if decoder == "topk":
+        raise ValueError("`decoder` must act on each output alone; got 'topk', which `topk_optimum` solves.")
     decoder = arguments.choice("decoder", decoder, DECODERS)
     on, s = arguments.together(p=on, sigma=s)
     found = each(lambda p, sigma: _best(values, decoder, p, sigma), on, s, parts=4)

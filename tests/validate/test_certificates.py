@@ -223,8 +223,8 @@ def test_the_command(pair, tmp_path, capsys):
     main(["check", str(path)])
     assert "accepted" in capsys.readouterr().out
     path.write_text("{}")
-    assert main(["check", str(path)]) == 2
-    assert "it was changed" in capsys.readouterr().err
+    assert main(["check", str(path)]) == 1
+    assert "rejected: it is no certificate" in capsys.readouterr().out
     assert main(["check", str(tmp_path / "none.json")]) == 2
     assert "`path` must be the file of a certificate" in capsys.readouterr().err
 

@@ -203,7 +203,7 @@ def test_the_program_shows_it_and_leaves_a_pipe_alone(monkeypatch, capsys):
 
     monkeypatch.setattr(claims, "run", judged)
     monkeypatch.setattr(sys, "stderr", terminal)
-    assert cli.main(["claims"]) == 0
+    assert cli.main(["claims", "--run"]) == 0
     assert "\r\x1b[Ksuperposition claims: " in terminal.written
     monkeypatch.undo()
     assert cli.main(["predict", "collisions", "--n-features", "8", "--n-hidden", "8"]) == 0

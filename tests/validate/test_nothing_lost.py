@@ -34,6 +34,7 @@ FILLED = {
     ("train", "--out"): TRAIN,
     ("train", "--checkpoint"): TRAIN + " --checkpoint {}/t.npz",
 }
+INPUTS = [("reference", "--store")]  # the file that it names is read
 LONG = [("gallery", "--out")]  # half a minute and more
 ENDLESS = [("atlas", "--make")]  # an hour: what a stopped one ends at is seen in its own tests
 NAMES = ["data/{}.nc", "parts/{}.json", "rug/{}.svg", "{}.partial", ".{}.superposition-part", "{}.npz", "{}"]
@@ -55,7 +56,7 @@ def outputs():
 
 
 def test_each_option_that_names_an_output_is_tried():
-    assert sorted(FILLED) == sorted(outputs())
+    assert sorted([*FILLED, *INPUTS]) == sorted(outputs())
 
 
 def planted(folder, seed, names=NAMES):

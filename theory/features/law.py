@@ -330,4 +330,7 @@ def as_features(law: Any, n_features: int, name: str = "law") -> Features:
             raise ValueError(f"`{name}` must be for {n_features} features; got one for {law.n_features}.")
         return law
     p = law.p if isinstance(law, SparseUniform) else law
+    if np.ndim(p):
+        rule = f"one probability, or a law such as Features({n_features}, p=[...]) if features differ"
+        raise ValueError(f"`{name}` must be {rule}; got shape {np.shape(p)}.")
     return Features(n_features, arguments.number(name, p, 0, 1, brackets="(]"))

@@ -162,5 +162,9 @@ def state_of(model: Any) -> Mapping[Any, Any]:
     else:
         found = _plain(model)
     if not isinstance(found, Mapping):
-        raise ValueError(f"`model` must be a torch module, a state dict or a path; got {shown(found)}.")
+        what = (
+            f"{type(model).__name__} of shape {np.shape(found)}" if hasattr(found, "shape") else shown(found)
+        )
+        rule = "a torch module, a state dict, a path or `Weights(W_out, W_in, b)`"
+        raise ValueError(f"`model` must be {rule}; got {what}.")
     return found

@@ -100,6 +100,7 @@ def proved(path: Any) -> str:
         canonical = json.dumps(found, sort_keys=True, indent=1)
     except (ValueError, RecursionError):
         raise Rejected("it is not whole, or no JSON") from None
+    need(digest is not None, "it is no certificate: it has no sha256")
     need(digest == hashlib.sha256(canonical.encode()).hexdigest(), "it was changed: its checksum is another")
     whole = json.dumps({**found, "sha256": digest}, sort_keys=True, indent=1) + "\n"
     need(content == whole.encode(), "it was changed: it is not written as certificates are")

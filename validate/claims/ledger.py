@@ -11,6 +11,7 @@ findings, and one that fails always shows.
 
 import inspect
 import math
+import numbers
 import operator
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from ...theory.arguments import as_annotated, choice, integer
@@ -163,6 +165,8 @@ class Finding:
     basis: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(self.value, bool | np.bool_) or not isinstance(self.value, numbers.Real):
+            raise ValueError(f"`value` must be a number; got {self.value!r}.")
         choice("about", self.about, ABOUT)
         choice("kind", self.kind, tuple(ORIGINS))
         choice("relation", self.relation, tuple(RELATIONS))

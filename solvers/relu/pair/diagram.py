@@ -135,9 +135,9 @@ def phase_diagram(
 
     Parameters
     ----------
-    p : (n_p,) array_like of float
+    p : (n_p,) array_like of float, or one number
         Probabilities that a feature is on, in [1e-4, 1].
-    importance : (n_r,) array_like of float
+    importance : (n_r,) array_like of float, or one number
         Importances of the second feature, in [1e-4, 1e4], in order of size; the first one's is 1.
     bias : bool, optional
         Whether the two biases are free. Otherwise they are zero.
@@ -175,8 +175,9 @@ def phase_diagram(
     >>> found.W[0, 1].ravel().round(6)
     array([ 1.005795, -1.005795])
     """
-    on = arguments.real("p", arguments.vector("p", p), 1e-4, 1)
-    r = arguments.real("importance", arguments.vector("importance", importance), 1e-4, 1e4)
+    on = np.atleast_1d(arguments.real("p", p, 1e-4, 1))
+    r = np.atleast_1d(arguments.real("importance", importance, 1e-4, 1e4))
+    on, r = arguments.vector("p", on), arguments.vector("importance", r)
     if np.any(np.diff(r) <= 0):
         at = int(np.argmax(np.diff(r) <= 0)) + 1
         raise ValueError(f"`importance` must increase; got {r[at]:g} after {r[at - 1]:g}.")
