@@ -266,7 +266,7 @@ def test_attainable():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: decoders.optimum(0.1, 0.1, "topk"), "`decoder` must be"),
+        (lambda: decoders.optimum(0.1, 0.1, "topk"), "`decoder` must act on each output alone; got 'topk'"),
         (lambda: decoders.topk_optimum(8, 0.1, 0.1, k=9), "`k` must"),
         (lambda: decoders.topk_optimum(0, 0.1, 0.1), "`n_features` must"),
         (lambda: decoders.state_evolution(0.1, 0.0), "`ratio` must"),

@@ -330,7 +330,7 @@ GOOD = {"M": np.eye(3), "b": 0.0, "law": 0.5}
         ({"law": 0.0}, r"`law` must lie in \(0, 1\]; got 0\."),
         ({"law": 1.5}, r"`law` must lie in \(0, 1\]; got 1\.5\."),
         ({"law": np.nan}, r"`law` must lie in \(0, 1\]; got nan\."),
-        ({"law": [0.1, 0.2, 0.3]}, r"`law` must be one number; got shape \(3,\)\."),
+        ({"law": [0.1, 0.2, 0.3]}, r"`law` must be one probability, or a law such as .*; got shape \(3,\)\."),
         ({"M": np.diag([1, np.nan, 1])}, r"`M` must be finite; got nan at index \(1, 1\)\."),
         ({"M": np.full((3, 3), 1e60)}, r"`M` must lie in \[-1e\+50, 1e\+50\]; got 1e\+60\."),
         ({"M": np.eye(3)[:2]}, r"`M` must be square; got shape \(2, 3\)\."),

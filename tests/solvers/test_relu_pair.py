@@ -318,7 +318,7 @@ def test_the_whole_diagram_is_certified():
         (lambda: phase_diagram([0.5], [-1.0]), r"`importance` must lie in \[0.0001, 10000\]; got -1\."),
         (lambda: phase_diagram([0.5], [1.0, 0.5]), r"`importance` must increase; got 0.5 after 1\."),
         (lambda: phase_diagram([0.5], [1.0], workers=0), r"`workers` must .*; got 0\."),
-        (lambda: phase_diagram(0.5, [1.0]), r"`p` must have shape \(any\); got \(\)\."),
+        (lambda: phase_diagram([[0.5]], [1.0]), r"`p` must have shape \(any\); got \(1, 1\)\."),
         (lambda: certify(0.5, 0.5), r"`loss` must lie in \(0, 0.052.*\]; got 0.5\."),
         (lambda: certify(0.01, 2.0), r"`p` must lie in \[0.0001, 1\]; got 2\."),
         (lambda: certify(0.01, 0.5, -1.0), r"`importance` must lie .*; got -1\."),

@@ -422,7 +422,10 @@ def test_laws_are_checked(arguments, message):
         ),
         (lambda: Features(3, 0.1, "normal").transform(1e3), "`s` must be smaller: the transform overflows"),
         (lambda: as_features(Features(3, 0.1), 4), "`law` must be for 4 features; got one for 3"),
-        (lambda: as_features([0.1, 0.2], 2), r"`law` must be one number; got shape \(2,\)"),
+        (
+            lambda: as_features([0.1, 0.2], 2),
+            r"`law` must be one probability, or a law such as .*; got shape \(2,\)",
+        ),
         (lambda: as_features("x", 2), "`law` must be real numbers; got 'x'"),
         (lambda: exclusive([0, 1], 0.6), r"`p` must sum to at most 1; got 1\.2"),
         (lambda: synchronous([0, 1], 0), r"`p` must lie in \(0, 1\]; got 0"),

@@ -365,8 +365,9 @@ def wrong_data(data, apart):
     changes["shuffled"] = lambda x: rng.permutation(x.ravel()).reshape(x.shape)
     changes["noisy"] = lambda x: x + np.nanstd(x) * rng.standard_normal(x.shape)
     for k, ds in enumerate(data):
-        few = {dim: slice(1) for dim in ("seed", "run") if dim in ds.dims and not apart}
-        yield f"one run of data {k}", [*data[:k], ds.isel(few), *data[k + 1 :]]
+        for runs in () if apart else (1, 3):  # of one run alone there is no interval
+            few = {dim: slice(runs) for dim in ("seed", "run") if dim in ds.dims}
+            yield f"few runs of data {k}", [*data[:k], ds.isel(few), *data[k + 1 :]]
     for how, change in changes.items():
         for k, ds in enumerate(data):
             names = [name for name in ds.data_vars if ds[name].dtype.kind in "iuf"]
