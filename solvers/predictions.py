@@ -72,10 +72,10 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
         arguments.choice("parameter", name, names)
     axes = []
     for one in found.parameters:
-        values = grids.get(one.name, one.default)
-        if values is None:
+        given_values: Any = grids.get(one.name, one.default)
+        if given_values is None:
             raise ValueError(f"`{one.name}` must be given ({one.help}); got nothing.")
-        values = values if np.ndim(values) else [values]
+        values = given_values if np.ndim(given_values) else [given_values]
         whole = [arguments.integer(one.name, v, one.least, 10**15) for v in values] if one.whole else None
         axes.append(arguments.vector(one.name, values) if whole is None else np.array(whole))
     given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
