@@ -25,7 +25,7 @@ import xarray as xr
 
 from ..theory.arguments import as_annotated
 from . import experiments, stored
-from .files import difference, digest, named, read_dataset, write_text
+from .files import difference, digest, named, read_dataset, replacing, write_text
 from .laboratory import version
 from .planned import JOBS, Job
 from .stamps import ROOT, reached, stamp
@@ -182,9 +182,8 @@ def store(*, path: str | Path) -> str:
     target = stored.REFERENCE / path.name
     index = stored.read_index()
     if target != path:
-        part = target.with_suffix(".part")
-        part.write_bytes(path.read_bytes())
-        part.replace(target)
+        with replacing(target) as part:
+            part.write_bytes(path.read_bytes())
     write_index({**index, job.name: entry})
     return job.name
 
