@@ -145,8 +145,8 @@ def test_the_codes_page_has_the_constants_right():
     p, r = 0.1, 0.04
     bound = (p - r) / (2 * np.pi * np.e) * (6 / (np.pi * np.e)) ** (r / (p - r))
     assert codes.decoder_bound(p, r) == pytest.approx(bound, rel=1e-9)
-    assert codes.loss_bound(1e-12, 0.7) / 1e-24 == pytest.approx(25 / 81 * 0.3, rel=1e-9)
-    assert codes.loss_bound(1e-12, 0.01) / (1e-24 / 0.01) == pytest.approx(5 / 19 / np.e, rel=1e-9)
+    assert codes.relu_bound(1e-12, 0.7) / 1e-24 == pytest.approx(25 / 81 * 0.3, rel=1e-9)
+    assert codes.relu_bound(1e-12, 0.01) / (1e-24 / 0.01) == pytest.approx(5 / 19 / np.e, rel=1e-9)
     assert codes.antipodal_loss(1e-3) == pytest.approx(1e-6 / 6 - 1e-9 / 192, rel=1e-6)
 
 

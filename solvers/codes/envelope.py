@@ -98,7 +98,7 @@ def points(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[s
         codes += [("cut polygon", 3.0 / k, np.asarray(theory.collision_loss(p, k))) for k in _SIZES]
     if models == "free":
         codes += [("skew pair", 0.5, np.asarray(theory.skew_pair_loss(p)))]
-        codes += [("priority", 2.0 / k, np.asarray(theory.priority_loss(p, k))) for k in _SIZES]
+        codes += [("priority", 2.0 / k, np.asarray(theory.priority_plane_loss(p, k))) for k in _SIZES]
     return codes
 
 
@@ -194,7 +194,7 @@ def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: s
         "structured": structured,
         "rug": alone,
         "linear": linear_loss(on, r),
-        "lower_bound": np.maximum(theory.loss_bound(on, r), theory.decoder_bound(on, r)),
+        "lower_bound": np.maximum(theory.relu_bound(on, r), theory.decoder_bound(on, r)),
         "first": first,
         "second": second,
         "share": np.where(first == second, 0.0, share),

@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.decoders import bayes_loss
-from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, each
+from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, pointwise
 from ...theory.results import result
 from ...theory.special import VALUES, value_moment
 from ..results import Status
@@ -181,4 +181,4 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str = "uniform") -> Any:
         ends = scan[max(k - 1, 0)], scan[min(k + 1, scan.size - 1)]
         return -float(minimize_scalar(ratio, bounds=ends, method="bounded", options={"xatol": 1e-6}).fun)
 
-    return each(line, on)
+    return pointwise(line)(on)[()]

@@ -1,6 +1,6 @@
 """The best decoder of each kind on the same noise, and what each can attain at a law of the data."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -8,10 +8,10 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from ...theory import arguments
-from ...theory.decoders import bayes_loss, kept_share
+from ...theory.decoders import active_fraction, bayes_loss
 from ...theory.decoders.channel import support
 from ...theory.decoders.line import best_line, line_losses
-from ...theory.decoders.loss import LARGEST_K, channel, each, topk_lost, topk_nodes
+from ...theory.decoders.loss import LARGEST_K, channel, topk_lost, topk_nodes
 from ...theory.results import result
 from ...theory.special import value_moment
 from .evolution import variance_of
@@ -95,7 +95,7 @@ def optimum(
         raise ValueError("`decoder` must act on each output alone; got 'topk', which `topk_optimum` solves.")
     decoder = arguments.choice("decoder", decoder, DECODERS)
     on, s = arguments.together(p=on, sigma=s)
-    found = each(lambda p, sigma: _best(values, decoder, p, sigma), on, s, parts=4)
+    found = np.vectorize(partial(_best, values, decoder), otypes=[np.float64] * 4)(on, s)
     return Decoder(*(part[()] for part in found))
 
 
@@ -216,7 +216,7 @@ def topk_optimum(
         return best(arguments.integer("k", k, 1, n))
     # As n grows, the best k tends to what the best threshold keeps; of few features it is another one.
     theta = _best(values, "jumprelu", q, noise)[0]
-    share = float(kept_share(max(theta, -BELOW * noise), q, noise, values=values))
+    share = float(active_fraction(max(theta, -BELOW * noise), q, noise, values=values))
     limit = share * n * np.array([0.7, 0.9, 0.97, 0.99, 1.0, 1.01, 1.03, 1.1, 1.4])
     tried = np.concatenate([np.arange(1, 17), np.geomspace(16, max(n, 16), 24), limit])
     tried = np.unique(np.clip(np.round(tried), 1, n))

@@ -78,7 +78,7 @@ class Minimum:
         leave out for many features.
     curvature : float or None
         Least eigenvalue of the objective's Hessian, divided in the same way, without the zeros of symmetries.
-        None at kinks, or where it is expensive (from 15 features on): see `solvers.codes.curvatures`.
+        None at kinks, or where it is expensive (from 15 features on): see `validate.codes.curvatures`.
     minima : tuple of Local
         The distinct minima of all starts, best first. Two are the same if their objectives are and their
         matrices W_out W_in and biases are, up to the order of features that the law leaves alike. From 10

@@ -12,8 +12,7 @@ from scipy import linalg, optimize
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.codes import decoder_bound
-from ...theory.codes import loss_bound as code_bound
+from ...theory.codes import decoder_bound, relu_bound
 from ...theory.features import as_features
 from ...theory.unequal import loss_bound
 from ..results import Status
@@ -271,7 +270,7 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     -------
     float
         For any ReLU(M x + b) with rank(M) <= n_hidden: the largest of `theory.codes.decoder_bound` and
-        `theory.codes.loss_bound`, of features that are alike, and `theory.unequal.loss_bound`, of uniform
+        `theory.codes.relu_bound`, of features that are alike, and `theory.unequal.loss_bound`, of uniform
         values. 0 where none holds.
 
     Raises
@@ -294,7 +293,7 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     if features.alike:
         found = float(decoder_bound(float(p[0]), m / n))
         if p[0] < 1.0:
-            found = max(found, float(code_bound(float(p[0]), m / n)))
+            found = max(found, float(relu_bound(float(p[0]), m / n)))
         found *= float(weight.min())
     if uniform and np.all((weight == 0.0) | (p >= _LEAST_P)):
         found = max(found, loss_bound(features, m))

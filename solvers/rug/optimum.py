@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq, elementwise
+from scipy.optimize import elementwise
 
 from ...theory import arguments
 from ...theory import rug as theory
@@ -13,7 +13,7 @@ from ...theory.kernels import kernel
 from ...theory.results import result
 from ...theory.rug.closed import best_scale, profile, slope_kernel
 
-__all__ = ["Optimum", "crossover_ratio", "drop_ratio", "optimum"]
+__all__ = ["Optimum", "crossover_ratio", "optimum"]
 
 # At a shift b/(a sigma) of 9 the ReLU clips with probability 1e-19, and the affine optimum is exact to
 # rounding.
@@ -154,23 +154,6 @@ def _minima(
         z[k] = _shift(low[k], high[k], sigma[k], p[k])
         a[k], loss[k] = profile(z[k], sigma[k], p[k])
     return z, a, loss
-
-
-def drop_ratio(p: float, lost: float) -> float:
-    """Return the ratio at which the optimal loss is less by a share than at ratio 0, for p from 1e-80 on.
-
-    Examples
-    --------
-    >>> ratio = drop_ratio(0.05, 0.5)
-    >>> round(optimum(0.05, ratio).loss / theory.zero_ratio_loss(0.05), 9)
-    0.5
-    """
-    zero = float(theory.zero_ratio_loss(p))
-
-    def gap(log_ratio: float) -> float:
-        return 1 - float(optimum(p, np.exp(log_ratio)).loss) / zero - lost
-
-    return float(np.exp(brentq(gap, np.log(p) - 6, 0.0, xtol=1e-10)))
 
 
 def crossover_ratio(p: npt.ArrayLike) -> Any:

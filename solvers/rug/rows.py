@@ -27,7 +27,7 @@ class RowStatistics:
     mean : float or ndarray
         Mean of the n_features - 1 entries.
     sum_of_squares, sum_of_absolute_cubes : float or ndarray
-        Of m² and |m|³ over the entries m. `theory.rug.finite_size_correction` needs the sum of m³, signed.
+        Of m² and |m|³ over the entries m. `theory.rug.edgeworth_correction` needs the sum of m³, signed.
     lyapunov_ratio : float or ndarray
         sum_of_absolute_cubes / sum_of_squares^(3/2); Eq. 3 takes its maximum over the rows.
     interference_mean, interference_variance : float or ndarray

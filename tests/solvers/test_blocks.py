@@ -8,7 +8,7 @@ from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.solvers.unequal import block_optimum, realise_blocks
 from superposition.solvers.unequal.blocks import _chord, _Problem
-from superposition.theory.codes import antipodal_loss, antipodal_optimum, loss_bound
+from superposition.theory.codes import antipodal_loss, antipodal_optimum, relu_bound
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 from superposition.theory.unequal import block_capacities, block_losses, repeated, weakened
 
@@ -44,7 +44,7 @@ def test_antipodal_pairs_are_blocks_and_skew_ones_are_better():
     np.testing.assert_allclose(even, antipodal_loss(P), rtol=1e-12)
     found = block_optimum(Features(2, P), 0.5, starts=0)
     # 25/162 p^2 as p -> 0, where the proved bound meets it
-    assert loss_bound(P, 0.5) < found.loss < 25 / 162 * P**2 < antipodal_loss(P)
+    assert relu_bound(P, 0.5) < found.loss < 25 / 162 * P**2 < antipodal_loss(P)
     (part,) = found.parts
     assert sorted(-part.coefficients[[0, 1], [1, 0]]) == pytest.approx([1 / 3, 3], rel=0.05)
 

@@ -278,7 +278,7 @@ def test_one_bound_of_one_law():
     assert bound == unequal.loss_bound(law, 5) > 2e-4
     one = minimise(6, 2, Features(6, 0.1, importance=0.9 ** np.arange(6)), starts=2)
     assert one.certificate.lower_bound == lower_bound(6, 2, Features(6, 0.1, importance=0.9 ** np.arange(6)))
-    assert lower_bound(4, 1, 0.9) == max(codes.loss_bound(0.9, 0.25), codes.decoder_bound(0.9, 0.25))
+    assert lower_bound(4, 1, 0.9) == max(codes.relu_bound(0.9, 0.25), codes.decoder_bound(0.9, 0.25))
     assert lower_bound(4, 4, 0.9) == 0.0
     assert lower_bound(3, 1, Features(3, 1.0)) == codes.decoder_bound(1.0, 1 / 3)
 
@@ -334,7 +334,7 @@ def test_an_output_that_is_never_positive_is_revived():
 def test_the_certificate_is_a_proved_bound():
     for p, m in ((0.01, 1), (0.9, 1)):
         found = minimise(4, m, p, starts=2)
-        bound = max(codes.loss_bound(p, m / 4), codes.decoder_bound(p, m / 4))
+        bound = max(codes.relu_bound(p, m / 4), codes.decoder_bound(p, m / 4))
         assert found.certificate.lower_bound == pytest.approx(bound)
         assert 0 < bound < found.loss
         assert found.certificate.gap == pytest.approx(found.loss - bound)
@@ -348,7 +348,7 @@ def test_no_minimum_is_below_the_proved_bound(n):
     for m in range(1, n):
         for p in (1e-3, 0.03, 0.2, 0.6, 0.95):
             found = minimise(n, m, p, tied=False, starts=12, rng=0)
-            assert found.loss > codes.loss_bound(p, m / n)
+            assert found.loss > codes.relu_bound(p, m / n)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from superposition.solvers.rug import crossover_ratio, optimum
-from superposition.solvers.rug.optimum import drop_ratio
 from superposition.theory import rug
 from superposition.theory.rug.closed import slope_kernel
 
@@ -138,12 +137,6 @@ def test_shapes():
 def test_bad_input_is_named(p, ratio, message):
     with pytest.raises(ValueError, match=message):
         optimum(p, ratio)
-
-
-@pytest.mark.parametrize("lost", [0.05, 0.5])
-def test_drop_ratio_is_where_the_loss_has_dropped(lost):
-    ratio = drop_ratio(0.01, lost)
-    assert 1 - optimum(0.01, ratio).loss / rug.zero_ratio_loss(0.01) == pytest.approx(lost, rel=1e-6)
 
 
 def test_crossover_names_bad_input():

@@ -11,7 +11,7 @@ from scipy import linalg, stats
 
 from superposition.solvers.rug.hadamard import RugMatrix, random_projector, rug_matrix
 from superposition.solvers.rug.rows import row_statistics
-from superposition.theory.rug import finite_size_correction
+from superposition.theory.rug import edgeworth_correction
 from superposition.validate.properties import models
 
 P = 0.1
@@ -191,7 +191,7 @@ def test_signed_and_absolute_cubes_have_names_of_their_own():
     M = np.eye(32) + 0.1 * rng.choice([-1, 1], (32, 32)) * rng.random((32, 32))
     found, m = row_statistics(M, P), np.delete(M[0], 0)
     names = {field.name for field in dataclasses.fields(found)}
-    asked = set(signature(finite_size_correction).parameters)
+    asked = set(signature(edgeworth_correction).parameters)
     assert not names & {name for name in asked if "cubes" in name}
     assert found.sum_of_absolute_cubes[0] == pytest.approx(np.sum(np.abs(m) ** 3))
     assert found.sum_of_absolute_cubes[0] > 2 * abs(np.sum(m**3))

@@ -9,7 +9,7 @@ from superposition.solvers.results import Status
 from superposition.solvers.unequal import curve, width
 from superposition.solvers.unequal.realise import tight_frame
 from superposition.theory import unequal as theory
-from superposition.theory.codes import collision_loss, priority_loss
+from superposition.theory.codes import collision_loss, priority_plane_loss
 from superposition.theory.features import Features
 
 TWO = Features(2000, np.repeat([0.1, 0.02], 1000))
@@ -93,7 +93,7 @@ def test_the_envelope_of_two_classes_against_a_linear_programme(m, models):
             points["s"] = (0.6, codes.block("pentagon", p, shift=True).loss)
         if models == "free":
             points["x"] = (0.5, 25 * p**2 / 162)
-            points |= {f"q{k}": (2 / k, float(priority_loss(p, k))) for k in range(5, 200)}
+            points |= {f"q{k}": (2 / k, float(priority_plane_loss(p, k))) for k in range(5, 200)}
         if models == "balanced":
             points |= {f"c{k}": (3 / k, float(collision_loss(p, k))) for k in range(5, 200)}
         width.append([*(one[0] for one in points.values()), *c])

@@ -346,7 +346,7 @@ def test_an_error_that_speaks_of_broadcasting_is_passed_on_where_the_shapes_agre
 
 
 def test_arrays_of_other_shapes_are_refused_by_name():
-    loss_bound = codes_theory.loss_bound
+    loss_bound = codes_theory.relu_bound
     for call in (rug_solvers.optimum, decoders_solvers.optimum, codes_solvers.envelope, loss_bound):
         with pytest.raises(ValueError, match=r"`p`, .* must .* broadcast together; got "):
             call(np.full(2, 0.1), np.full(3, 0.2))

@@ -141,7 +141,7 @@ def test_collision_loss_at_ratio_proportional_to_p():
 @pytest.mark.parametrize("n", [4, 5, 6])
 def test_priority_code_approaches_its_infimum(n):
     p = 0.1
-    limit = codes.priority_loss(p, n)
+    limit = codes.priority_plane_loss(p, n)
     excess = []
     for spread in (3.0, 10.0, 30.0):
         M = codes.priority_map(n, spread)
@@ -151,26 +151,26 @@ def test_priority_code_approaches_its_infimum(n):
     assert abs(excess[2]) < abs(excess[1]) < abs(excess[0])
 
 
-def test_priority_loss_counts_silencing_features():
+def test_priority_plane_loss_counts_silencing_features():
     p, n = 0.2, 6
     larger = np.array([0, 0, 1, 2, 3, 3])
-    assert codes.priority_loss(p, n) == pytest.approx(p / 3 * np.mean(1 - (1 - p) ** larger), rel=1e-14)
+    assert codes.priority_plane_loss(p, n) == pytest.approx(p / 3 * np.mean(1 - (1 - p) ** larger), rel=1e-14)
     assert codes.priority_constant(n) == pytest.approx(larger.sum() / (3 * n), rel=1e-14)
-    assert codes.priority_loss(1e-7, n) / 1e-14 == pytest.approx(codes.priority_constant(n), rel=1e-5)
+    assert codes.priority_plane_loss(1e-7, n) / 1e-14 == pytest.approx(codes.priority_constant(n), rel=1e-5)
 
 
 @pytest.mark.parametrize("p", P)
-def test_priority_loss_is_the_derived_sum(p):
-    derived = codes.derive_priority_loss()
+def test_priority_plane_loss_is_the_derived_sum(p):
+    derived = codes.derive_priority_plane_loss()
     for n in (4, 5, 37, 2000):
         exact = derived.evaluate({"p": p, "n": n})
-        assert codes.priority_loss(p, n) == pytest.approx(float(exact), rel=1e-12)
+        assert codes.priority_plane_loss(p, n) == pytest.approx(float(exact), rel=1e-12)
 
 
-def test_priority_loss_at_ratio_proportional_to_p():
+def test_priority_plane_loss_at_ratio_proportional_to_p():
     p, c = 1e-4, 0.8
     limit = p / 3 * (1 - c / 2 * (1 - np.exp(-2 / c)))
-    assert codes.priority_loss(p, round(2 / (c * p))) == pytest.approx(limit, rel=1e-3)
+    assert codes.priority_plane_loss(p, round(2 / (c * p))) == pytest.approx(limit, rel=1e-3)
 
 
 # --- Overlaps -----------------------------------------------------------------------------------------------
@@ -336,34 +336,34 @@ def test_no_row_loses_less_than_its_interference_costs(p, a, b, c):
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.003, 0.9), st.integers(1, 7))
-def test_loss_bounds_hold_for_models(seed, p, m):
+def test_relu_bounds_hold_for_models(seed, p, m):
     n = 8
     rng = np.random.default_rng(seed)
     W = rng.standard_normal((n, m)) / np.sqrt(m)
     M = W @ (W.T + 0.5 * rng.standard_normal((m, n))) * rng.uniform(0.2, 1.2)
     loss = rug.exact_loss(M, rng.uniform(-0.5, 0.3, n), p, tol=1e-8).loss
-    assert loss >= codes.loss_bound(p, m / n)
+    assert loss >= codes.relu_bound(p, m / n)
     assert loss >= codes.decoder_bound(p, m / n)
 
 
-def test_loss_bound_lies_below_every_code_and_reaches_its_limits():
+def test_relu_bound_lies_below_every_code_and_reaches_its_limits():
     p = np.geomspace(1e-8, 0.9, 30)
-    assert np.all(codes.loss_bound(p, 0.5) < codes.skew_pair_loss(p))
+    assert np.all(codes.relu_bound(p, 0.5) < codes.skew_pair_loss(p))
     for n in (5, 8, 40, 400):
-        assert np.all(codes.loss_bound(p, 2 / n) < codes.priority_loss(p, n))
-        assert np.all(codes.decoder_bound(p, 2 / n) < codes.priority_loss(p, n))
+        assert np.all(codes.relu_bound(p, 2 / n) < codes.priority_plane_loss(p, n))
+        assert np.all(codes.decoder_bound(p, 2 / n) < codes.priority_plane_loss(p, n))
     tiny = 1e-13
     for ratio, limit in ((0.5, 25 / 162), (0.8, 5 / 81), (1e-6, 5e6 / 19 / np.e)):
-        assert codes.loss_bound(tiny, ratio) / tiny**2 == pytest.approx(limit, rel=1e-5)
-    assert codes.loss_bound(0.3, 1.0) == 0.0
+        assert codes.relu_bound(tiny, ratio) / tiny**2 == pytest.approx(limit, rel=1e-5)
+    assert codes.relu_bound(0.3, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("p", [1e-6, 1e-3, 0.01, 0.03, 0.05, 0.1])
-def test_the_best_codes_are_less_than_three_times_the_loss_bound(p):
+def test_the_best_codes_are_less_than_three_times_the_relu_bound(p):
     n = np.arange(5, 30)  # priority codes, neighbours mixed, then skew pairs, then features kept exactly
-    ratios, losses = [1.0, 0.5, *(2 / n)], [0.0, codes.skew_pair_loss(p), *codes.priority_loss(p, n)]
+    ratios, losses = [1.0, 0.5, *(2 / n)], [0.0, codes.skew_pair_loss(p), *codes.priority_plane_loss(p, n)]
     ratio = np.linspace(0.1, 0.99, 200)
-    apart = np.interp(ratio, ratios[::-1], losses[::-1]) / codes.loss_bound(p, ratio)
+    apart = np.interp(ratio, ratios[::-1], losses[::-1]) / codes.relu_bound(p, ratio)
     assert apart.min() > 1
     assert apart.max() < 3
     assert apart[ratio >= 0.5].max() < 1.5
@@ -392,13 +392,13 @@ def test_decoder_bound_at_no_measurement():
         (lambda: codes.cut_polygon(2), r"`n_features`.*got 2"),
         (lambda: codes.collision_loss(0.1, 1.5), r"`n_features` must be whole; got 1.5"),
         (lambda: codes.priority_constant(3), r"`n_features` must lie in \[4, .*got 3"),
-        (lambda: codes.priority_loss(0.1, [5, 2]), r"`n_features` must lie in \[4, .*got 2"),
-        (lambda: codes.priority_loss(0.1, 1e9), r"`n_features`.*got 1e\+09"),
+        (lambda: codes.priority_plane_loss(0.1, [5, 2]), r"`n_features` must lie in \[4, .*got 2"),
+        (lambda: codes.priority_plane_loss(0.1, 1e9), r"`n_features`.*got 1e\+09"),
         (lambda: codes.cut_polygon(10**6), r"`n_features` must be smaller.*got 1000000"),
         (lambda: codes.quadrangle(10**6), r"`q`.*got 1000000"),
         (lambda: codes.priority_map(5, 0.5), r"`spread`.*got 0.5"),
         (lambda: codes.interference_bound(0.0), r"`ratio`.*got 0"),
-        (lambda: codes.loss_bound(1.0, 0.5), r"`p`.*got 1"),
+        (lambda: codes.relu_bound(1.0, 0.5), r"`p`.*got 1"),
         (lambda: codes.decoder_bound(0.1, 1.5), r"`ratio`.*got 1.5"),
         (lambda: codes.overlaps("sphere"), r"`name` must be one of.*got 'sphere'"),
         (lambda: codes.quadrangle(1), r"`q`.*got 1"),

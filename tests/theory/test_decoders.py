@@ -141,7 +141,7 @@ def test_thresholds_against_the_definition(values, drawn_points):
         own_off, own = line_losses(values, theta, a, 1 - a, b, s, p)
         assert own + own_off == pytest.approx(found, rel=1e-15)
         assert abs(own_off - off) <= 1e-10 * off + 1e-300
-        got = weights[picked] @ line._given(v[picked], theta, a, 1 - a, b, s)
+        got = weights[picked] @ line.line_errors(v[picked], theta, a, 1 - a, b, s)
         assert abs(got - on) <= 1e-10 * on
 
 
@@ -223,7 +223,7 @@ def test_topk_against_samples(k, n, p):
 def test_topk_of_many_is_a_threshold():
     for theta, p, s in [(0.3, 0.05, 0.1), (0.05, 0.2, 0.3), (0.5, 1e-3, 0.1)]:
         n = 2**50
-        k = round(n * decoders.kept_share(theta, p, s))
+        k = round(n * decoders.active_fraction(theta, p, s))
         jump = decoders.jumprelu_loss(theta, 1.1, -0.02, s, p)
         assert decoders.topk_loss(k, n, 1.1, -0.02, s, p) == pytest.approx(jump, rel=1e-6)
 

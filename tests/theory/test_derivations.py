@@ -74,9 +74,9 @@ def codes_antipodal_loss(draw):
     return {"p": p, "a": a, "beta": mp.mpf(b) / mp.mpf(a)}, theory.codes.antipodal_loss(p)
 
 
-def codes_priority_loss(draw):
+def codes_priority_plane_loss(draw):
     p, n = _logarithmic(draw, 1e-12, 1.0), int(draw.integers(4, 400))
-    return {"p": p, "n": n}, theory.codes.priority_loss(p, n)
+    return {"p": p, "n": n}, theory.codes.priority_plane_loss(p, n)
 
 
 def codes_collision_loss(draw):
@@ -91,11 +91,11 @@ def codes_decoder_bound(draw):
     return {"p": p, "r": r}, theory.codes.decoder_bound(p, r)
 
 
-def codes_loss_bound(draw):
+def codes_relu_bound(draw):
     """Take the largest of the three bounds, at the theta of each."""
     p, r = _logarithmic(draw, 1e-9, 0.99), float(np.exp(draw.uniform(np.log(1e-3), 0)))
-    value = theory.codes.loss_bound(p, r)
-    numeric = _derivation("codes.derive_loss_bound").numeric()
+    value = theory.codes.relu_bound(p, r)
+    numeric = _derivation("codes.derive_relu_bound").numeric()
     theta = [min(r + np.sqrt(r * r + r * k_over_d / C), 1.0) for C, k_over_d in _families(p)]
     C, k_over_d = _families(p)[0]
     s = max(min(np.e * r, np.sqrt(r), 0.9), 1 - np.exp(-7 / 3 * k_over_d / C))
@@ -336,10 +336,10 @@ def rug_asymptotic_loss(draw):
     return values, theory.rug.asymptotic_loss(p, ratio)
 
 
-def rug_finite_size_correction(draw):
+def rug_edgeworth_correction(draw):
     sums = {"sum_of_cubes": float(draw.normal()), "sum_of_fourths": float(draw.exponential())}
     at = _rug_optimum(draw) | sums
-    return at, theory.rug.finite_size_correction(**at)
+    return at, theory.rug.edgeworth_correction(**at)
 
 
 def unequal_interference_variance(draw):
@@ -400,11 +400,11 @@ def special_value_transform(draw, values):
 TIES: dict[str, tuple[Any, float]] = {
     "codes.derive_pair_cost": (codes_pair_cost, 1e-14),
     "codes.derive_antipodal_loss": (codes_antipodal_loss, 1e-12),
-    "codes.derive_priority_loss": (codes_priority_loss, 1e-12),
+    "codes.derive_priority_plane_loss": (codes_priority_plane_loss, 1e-12),
     "codes.derive_skew_pair": (codes_skew_pair, 1e-13),
     "codes.derive_collision_loss": (codes_collision_loss, 1e-14),
     "codes.derive_decoder_bound": (codes_decoder_bound, 1e-12),
-    "codes.derive_loss_bound": (codes_loss_bound, 1e-12),
+    "codes.derive_relu_bound": (codes_relu_bound, 1e-12),
     "collisions.derive_initial_moments": (collisions_initial_moments, 1e-14),
     "collisions.derive_overlap": (collisions_overlap, 1e-13),
     "collisions.derive_split": (collisions_split, 1e-12),
@@ -431,7 +431,7 @@ TIES: dict[str, tuple[Any, float]] = {
     "relu.derive_steep_bound": (relu_steep_bound, 1e-12),
     "relu.derive_thomson_bound": (relu_thomson_bound, 1e-12),
     "rug.derive_asymptotic_loss": (rug_asymptotic_loss, 1e-12),
-    "rug.derive_finite_size_correction": (rug_finite_size_correction, 1e-12),
+    "rug.derive_edgeworth_correction": (rug_edgeworth_correction, 1e-12),
     "rug.derive_linear_optimum": (rug_linear_optimum, 1e-14),
     "rug.derive_loss": (rug_loss, 1e-12),
     "rug.derive_optimal_scale": (rug_optimal_scale, 1e-12),

@@ -279,7 +279,7 @@ def test_no_matrix_beats_the_variance_bound(seed, n, p):
     assert mean >= rug.sigma(p, n_hidden / n) ** 2 - 1e-12 * variance * np.sum(M**2)
 
 
-def test_finite_size_correction_is_the_first_edgeworth_term():
+def test_edgeworth_correction_is_the_first_edgeworth_term():
     """Its derivatives by the bias against those of the derived loss at 60 digits."""
     names = derive.symbols()
     loss = derive.derive_loss().expression
@@ -299,7 +299,7 @@ def test_finite_size_correction_is_the_first_edgeworth_term():
     expected = a**3 * central3 * 0.7 / 6 * float(third) + a**4 * (
         central4 - 3 * variance**2
     ) * 0.2 / 24 * float(fourth)
-    assert rug.finite_size_correction(a, b, sigma, p, 0.7, 0.2) == pytest.approx(expected, rel=1e-11)
+    assert rug.edgeworth_correction(a, b, sigma, p, 0.7, 0.2) == pytest.approx(expected, rel=1e-11)
 
 
 def test_asymptotic_law_has_its_rate():
@@ -359,8 +359,8 @@ def test_asymptotic_laws_are_the_derived_ones(p):
             assert 0 <= rug.asymptotic_loss(p, ratio) < 1e-289
 
 
-def test_finite_size_correction_is_the_derived_one():
-    derived = derive.derive_finite_size_correction()
+def test_edgeworth_correction_is_the_derived_one():
+    derived = derive.derive_edgeworth_correction()
     names = [str(symbol) for symbol in derived.symbols]
     for values in (
         (1.2, -0.3, 0.25, 0.1, 0.7, 0.2),
@@ -368,7 +368,7 @@ def test_finite_size_correction_is_the_derived_one():
         (3.0, -2.0, 0.5, 1e-6, 1, 0),
     ):
         exact = derived.evaluate(dict(zip(names, values, strict=True)))
-        assert relative_error(rug.finite_size_correction(*values), exact) < 1e-12
+        assert relative_error(rug.edgeworth_correction(*values), exact) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_finite_size_correction_is_the_derived_one():
             r"`a`, `b`, `sigma` must be such that the result is a finite double; got a = 1e\+300",
         ),
         (
-            lambda: rug.finite_size_correction(1e300, 0, 1, 0.5, 1, 1),
+            lambda: rug.edgeworth_correction(1e300, 0, 1, 0.5, 1, 1),
             r"`a`, .*, `sum_of_fourths` must be such that the result is a finite double; got a = 1e\+300",
         ),
         (
@@ -402,7 +402,7 @@ def test_finite_size_correction_is_the_derived_one():
         (lambda: rug.optimal_scale(0.0, 0.0, 0.5), r"`sigma` must lie in \(0, inf\); got 0"),
         (lambda: rug.optimal_scale(-37.0, 1.0, 0.5), r"`beta` must be at least -36 sigma; got -37 sigma"),
         (
-            lambda: rug.finite_size_correction(1, 0, 1, 0.5, 0, -1),
+            lambda: rug.edgeworth_correction(1, 0, 1, 0.5, 0, -1),
             r"`sum_of_fourths` must lie in \[0, inf\); got -1",
         ),
         (lambda: rug.asymptotic_shift(2.0), r"`p` must lie in \(0, 1\]; got 2"),

@@ -60,7 +60,7 @@ def test_finite_size_correction_of_features_alike_is_that_of_the_rug():
     a, bias = np.diag(M), b + np.diag(M) * off.sum(axis=1) * p / 2
     sigma = np.sqrt((off**2).sum(axis=1) * (p / 3 - p * p / 4))
     sums = (off**3).sum(axis=1), (off**4).sum(axis=1)
-    expected = rug.finite_size_correction(a, bias, sigma, p, *sums)
+    expected = rug.edgeworth_correction(a, bias, sigma, p, *sums)
     np.testing.assert_allclose(unequal.finite_size_correction(M, b, p), expected, rtol=1e-12)
     # in other units
     law = Features(30, p, scale=2.0)
@@ -134,7 +134,7 @@ def test_the_tail_has_the_exponent_of_its_integral():
 @pytest.mark.parametrize("p", [1e-6, 0.05, 0.8])
 def test_alike_the_bound_is_that_of_codes_or_better(p):
     for n, m in [(400, 4), (400, 130), (7, 7)]:
-        assert unequal.loss_bound(Features(n, p), m) >= codes.loss_bound(p, m / n) * (1 - 1e-7)
+        assert unequal.loss_bound(Features(n, p), m) >= codes.relu_bound(p, m / n) * (1 - 1e-7)
     far = unequal.loss_bound(Features(400, p, scale=3.0, importance=2.0), 100)
     assert far == pytest.approx(18 * unequal.loss_bound(Features(400, p), 100), rel=1e-9)
 
@@ -294,7 +294,7 @@ def test_the_bound_is_below_the_priority_code_however_rare_features_are(decades)
 
 def test_the_bound_of_rare_features_alike_goes_with_p_squared():
     """By the closed form of like features, whose mu has an optimum of its own."""
-    limit = float(codes.loss_bound(1e-12, 0.01)) / 1e-24
+    limit = float(codes.relu_bound(1e-12, 0.01)) / 1e-24
     for p in (1e-12, 1e-17, 1e-40, 1e-90):
         assert unequal.loss_bound(Features(1000, p), 10) / p**2 == pytest.approx(limit, rel=1e-9)
 
@@ -314,7 +314,7 @@ def test_the_priority_loss_is_that_of_a_wide_spread():
     assert 0 < near < far / 2 < 0.1
     for k in (5, 8, 40):
         alike = Features(5 * k, 0.01)
-        best = min(codes.priority_loss(0.01, k), 1)
+        best = min(codes.priority_plane_loss(0.01, k), 1)
         assert unequal.priority_loss(alike, 10) <= best * (1 + 1e-12)
 
 

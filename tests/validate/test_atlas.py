@@ -65,7 +65,7 @@ def test_every_model_is_a_minimum():
             assert one.gradient_norm**2 / (2 * one.curvature) < CONVERGED, one.name
         assert 0 <= one.lower_bound < one.loss < one.zero_loss
         ratio = one.n_hidden / one.n_features
-        bound = max(codes.loss_bound(one.p, ratio), codes.decoder_bound(one.p, ratio))
+        bound = max(codes.relu_bound(one.p, ratio), codes.decoder_bound(one.p, ratio))
         assert one.lower_bound == pytest.approx(bound * one.law.importance.min(), rel=1e-12)
 
 

@@ -14,8 +14,8 @@ import xarray as xr
 from scipy import integrate
 from scipy.special import ndtr, xlogy
 
-from superposition.theory.decoders.chain import chain_constant
-from superposition.theory.rug.asymptotics import small_law
+from superposition.solvers.rug import optimum
+from superposition.theory import rug
 from superposition.validate import claims, cli, judged, laboratory, page, report
 from superposition.validate.claims import (
     Claim,
@@ -28,7 +28,8 @@ from superposition.validate.claims import (
     select,
     verdict,
 )
-from superposition.validate.claims.cowsik_scaling import posterior_loss
+from superposition.validate.claims.cowsik_scaling import chain_constant, posterior_loss, small_law
+from superposition.validate.claims.cowsik_structure import drop_ratio
 from superposition.validate.claims.ledger import (
     ABOUT,
     Limit,
@@ -291,6 +292,12 @@ def wrong_exponent(quick):
 @pytest.mark.parametrize("check", [wrong_bound, wrong_variance, wrong_constant, wrong_exponent])
 def test_canary_a_wrong_statement_fails(check, lab):
     assert judge(Claim("X1", "nobody2000", "1", "wrong", check), lab).verdict is Verdict.FAILS
+
+
+@pytest.mark.parametrize("lost", [0.05, 0.5])
+def test_drop_ratio_is_where_the_loss_has_dropped(lost):
+    ratio = drop_ratio(0.01, lost)
+    assert 1 - optimum(0.01, ratio).loss / rug.zero_ratio_loss(0.01) == pytest.approx(lost, rel=1e-6)
 
 
 def test_the_numbers_in_a_correction_are_the_computed_ones():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from superposition.solvers.codes.structure import excess_kurtosis, structure
 from superposition.solvers.rug import rug_matrix
 from superposition.theory import codes as theory
+from superposition.validate.codes import code_structure, interference_kurtosis
 from superposition.validate.codes.runs import (
     run_departure,
     run_hessian,
@@ -40,7 +40,7 @@ def test_each_code_is_recognised_in_any_order_and_scale(noise):
     M += noise * rng.standard_normal(M.shape)
     order, scale = rng.permutation(12), np.exp(0.3 * rng.standard_normal(12))
     M = (scale[:, None] * M / scale)[np.ix_(order, order)]
-    found = structure(M)
+    found = code_structure(M)
     shares = (found.paired, found.blocked, found.alone, found.dropped, found.remainder)
     assert np.allclose(shares, np.array([4, 3, 2, 3, 0]) / 12)
 
@@ -49,8 +49,8 @@ def test_a_rug_is_remainder_and_its_interference_normal_in_the_limit():
     kurtosis = []
     for n in (64, 256, 1024):
         R = rug_matrix(n, n // 4, rng=0).todense()
-        assert structure(R).remainder == 1.0
-        kurtosis.append(excess_kurtosis(R, 0.4)[0])
+        assert code_structure(R).remainder == 1.0
+        kurtosis.append(interference_kurtosis(R, 0.4)[0])
     assert kurtosis[0] > 3 * kurtosis[1] > 9 * kurtosis[2] > 0
 
 
@@ -61,9 +61,9 @@ def test_exact_kurtosis_agrees_with_samples():
     nu = (M - np.eye(3)) @ x
     z = (nu - nu.mean(axis=1, keepdims=True)) / nu.std(axis=1, keepdims=True)
     # six standard errors: sampled means and variances add to the error of the fourth powers
-    off = (z**4).mean(axis=1) - 3 - excess_kurtosis(M, 0.3)
+    off = (z**4).mean(axis=1) - 3 - interference_kurtosis(M, 0.3)
     assert np.all(np.abs(off) < 6 * (z**4).std(axis=1) / 1000)
-    assert np.all(excess_kurtosis(np.eye(3), 0.3) == 0.0)
+    assert np.all(interference_kurtosis(np.eye(3), 0.3) == 0.0)
 
 
 def test_two_features_on_one_neuron_are_nearly_the_uneven_pair():
@@ -112,10 +112,10 @@ def test_a_kick_at_the_rug_grows(n):
 @pytest.mark.parametrize(
     ("call", "name", "value"),
     [
-        (lambda: structure(np.eye(3)[:2]), "M", "(2, 3)"),
+        (lambda: code_structure(np.eye(3)[:2]), "M", "(2, 3)"),
         (lambda: run_polished(256, [0.1], [0.5], [0]), "n_features", "256"),
-        (lambda: excess_kurtosis(np.eye(3)[:2], 0.1), "M", "(2, 3)"),
-        (lambda: excess_kurtosis(np.eye(3), 0.0), "p", "0"),
+        (lambda: interference_kurtosis(np.eye(3)[:2], 0.1), "M", "(2, 3)"),
+        (lambda: interference_kurtosis(np.eye(3), 0.0), "p", "0"),
     ],
 )
 def test_bad_input_is_named(call, name, value):

@@ -8,9 +8,9 @@ __all__ = [
     "derive_antipodal_loss",
     "derive_collision_loss",
     "derive_decoder_bound",
-    "derive_loss_bound",
     "derive_pair_cost",
-    "derive_priority_loss",
+    "derive_priority_plane_loss",
+    "derive_relu_bound",
     "derive_row_weights",
     "derive_skew_pair",
 ]
@@ -91,7 +91,7 @@ def derive_antipodal_loss() -> Derivation:
 
 
 @once
-def derive_priority_loss() -> Derivation:
+def derive_priority_plane_loss() -> Derivation:
     """Sum the loss of a priority code over its outputs, for the loss per feature.
 
     An output is lost, at p/3, when a larger feature is on that silences it: i - 1 features silence output
@@ -100,7 +100,7 @@ def derive_priority_loss() -> Derivation:
     Examples
     --------
     >>> import sympy as sp
-    >>> found = derive_priority_loss()
+    >>> found = derive_priority_plane_loss()
     >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)
     p**2/2 + O(p**3)
     """
@@ -157,7 +157,7 @@ def derive_decoder_bound() -> Derivation:
 
 @once
 def derive_row_weights() -> Derivation:
-    r"""Integrate the weights Z of the proof of `bounds.loss_bound`: psi(c), K(0) and ∫ K'².
+    r"""Integrate the weights Z of the proof of `bounds.relu_bound`: psi(c), K(0) and ∫ K'².
 
     A row for each range of c: [0, 1] and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝
     y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝ min(u, c y).
@@ -207,15 +207,15 @@ def derive_row_weights() -> Derivation:
 
 
 @once
-def derive_loss_bound() -> Derivation:
-    """Put together the bounds of the proof of `bounds.loss_bound`: the logarithm, and a line for each family.
+def derive_relu_bound() -> Derivation:
+    """Put together the bounds of the proof of `bounds.relu_bound`: the logarithm, and a line for each family.
 
     Free are the ratio r, the theta of each line, at most 1, and that of the logarithm, s here.
 
     Examples
     --------
     >>> values = {"p": 0.1, "r": 0.25, "s": 0.5, "theta": 0.6}
-    >>> [round(float(value), 6) for value in derive_loss_bound().evaluate(values)]
+    >>> [round(float(value), 6) for value in derive_relu_bound().evaluate(values)]
     [0.002493, 0.001994, 0.001446]
     """
     import sympy as sp

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray, Real, plain
-from ..kernels import ufunc
+from ..unequal.priority import planes_alike
 
-__all__ = ["priority_constant", "priority_loss", "priority_map", "skew_pair_loss"]
+__all__ = ["priority_constant", "priority_map", "priority_plane_loss", "skew_pair_loss"]
 
 # Most features of a code whose loss is summed.
 _MOST = 1e6
@@ -25,7 +25,7 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
 
     The outputs are ReLU(x_1 - x_2/3) and ReLU(x_2 - 3 x_1), without bias. It is 7 % below the p²/6 of
     antipodal pairs of equal lengths, which are a saddle for models whose decoder is free. Exact at every p
-    for these weights; bias and scale would lower it a little. `p` is as for `priority_loss`.
+    for these weights; bias and scale would lower it a little. `p` is as for `priority_plane_loss`.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
 def priority_constant(n_features: npt.ArrayLike) -> Real:
     r"""Return F of the law L = F p² + O(p³) of a priority code, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
-    At ratio 2/n it is about 1/(3 ratio) - 1/2. `n_features` is as for `priority_loss`.
+    At ratio 2/n it is about 1/(3 ratio) - 1/2. `n_features` is as for `priority_plane_loss`.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
 
 
 @arguments.finite
-def priority_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
+def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     r"""Loss per feature of a priority code, in the limit of an infinite spread of sizes.
 
     .. math:: L = \frac{p}{3n} \sum_i \left(1 - (1 - p)^{k_i}\right), \quad k = 0, 0, 1, \dots, n - 3, n - 3
@@ -80,20 +80,12 @@ def priority_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 
     Examples
     --------
-    >>> round(priority_loss(0.01, 8) / 0.01**2, 6)
+    >>> round(priority_plane_loss(0.01, 8) / 0.01**2, 6)
     0.820937
     """
-    on, n = arguments.probability("p", p), arguments.whole("n_features", n_features, 4, _MOST)
-    return plain(np.asarray(_priority(on, n)))
-
-
-@ufunc
-def _priority(p: float, n: float) -> float:
-    """Return the loss, term by term: its closed form cancels for small p."""
-    stay, total = np.log1p(-min(p, 1.0 - 2.0**-53)), 0.0
-    for k in range(1, int(n) - 2):
-        total -= np.expm1(k * stay)
-    return float(p / (3.0 * n) * (total - np.expm1((n - 3.0) * stay)))
+    n = arguments.whole("n_features", n_features, 4, _MOST)
+    on, n = arguments.together(p=arguments.probability("p", p), n_features=n)
+    return plain(planes_alike(on.flatten(), n.flatten()).reshape(on.shape))
 
 
 @arguments.finite
@@ -107,9 +99,9 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
     Parameters
     ----------
     n_features : int
-        n, as for `priority_loss`.
+        n, as for `priority_plane_loss`.
     spread : float
-        At least 1; the loss approaches `priority_loss` as it grows.
+        At least 1; the loss approaches `priority_plane_loss` as it grows.
 
     Examples
     --------

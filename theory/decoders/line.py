@@ -3,28 +3,19 @@ r"""Moments of the decoder D(y) = a y + b where y > theta, else 0, at y = v + si
 Given v, with d = a theta + b and x = (v - theta)/sigma, the part above the threshold is a ramp moment,
 
 .. math:: E (v - D)^2 = v^2 P(Z \le -x) + (v - d)^2 H_0(x) - 2 (v - d) a\sigma H_1(x) + a^2\sigma^2 H_2(x),
-          \qquad H_r(x) = E (Z + x)_+^r.
+          \qquad H_r(x) = E (Z + x)_+^r,
 
-For x > 0 the moments are polynomials less those at -x, which are expanded around the affine output.
+the channel's kernel `theory.rug.closed.squared_error`.
 """
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from ..arguments import FloatArray
+from ..rug.closed import line_errors
 from .channel import LOG_ROOT, on_nodes, posterior, ramps, support
 
 __all__ = ["best_line", "line_losses", "line_slopes", "share_above", "threshold"]
-
-
-def _given(v: FloatArray, theta: float, a: float, shrink: float, b: float, sigma: float) -> FloatArray:
-    """E (v - D(v + sigma Z))^2; `shrink` is 1 - a, which matters where a rounds to 1."""
-    s, d = a * sigma, a * theta + b
-    x = (v - theta) / sigma
-    t0, t1, t2 = ramps(-np.abs(x))
-    below = v * v * (1.0 - t0) + (v - d) ** 2 * t0 - 2.0 * (v - d) * s * t1 + s * s * t2
-    above = (shrink * v - b) ** 2 + s * s * (1.0 - t2) + d * (2.0 * v - d) * t0 - 2.0 * (v - d) * s * t1
-    return np.asarray(np.where(x > 0.0, above, below))
 
 
 def line_losses(
@@ -32,7 +23,7 @@ def line_losses(
 ) -> tuple[float, float]:
     """Return the parts of the loss of features that are off and on: (1 - p) E D^2 and p E (v - D)^2."""
     v, weights = on_nodes(values, theta, sigma)
-    errors = _given(np.append(v, 0.0), theta, a, shrink, b, sigma)
+    errors = line_errors(np.append(v, 0.0), theta, a, shrink, b, sigma)
     return float((1.0 - p) * errors[-1]), float(p * weights @ errors[:-1])
 
 
@@ -84,22 +75,17 @@ def best_line(values: str, theta: float, sigma: float, p: float, through: bool) 
     return 1.0 - shrink, shrink, shrink * theta - sigma * (e0 - shrink * m1) / m0
 
 
-def share_above(values: str, theta: FloatArray, sigma: float, p: float) -> FloatArray:
+def share_above(values: str, theta: float, sigma: float, p: float) -> float:
     """P(y > theta)."""
-    found = np.empty(theta.size)
-    for k, at in enumerate(theta):
-        v, weights = on_nodes(values, at, sigma)
-        found[k] = (1.0 - p) * ndtr(-at / sigma) + p * (weights @ ndtr((v - at) / sigma))
-    return found
+    v, weights = on_nodes(values, theta, sigma)
+    return float((1.0 - p) * ndtr(-theta / sigma) + p * (weights @ ndtr((v - theta) / sigma)))
 
 
 def threshold(values: str, share: float, sigma: float, p: float) -> float:
     """Return the threshold that a share of the outputs exceeds."""
-    from scipy.optimize import brentq
-
     low, high = support(values)
 
     def gap(theta: float) -> float:
-        return float(share_above(values, np.array([theta]), sigma, p)[0] / share - 1.0)
+        return share_above(values, theta, sigma, p) / share - 1.0
 
     return float(brentq(gap, low - 9.0 * sigma, high + 37.0 * sigma, xtol=1e-14 * sigma, rtol=1e-14))

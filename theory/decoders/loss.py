@@ -5,6 +5,7 @@ the limit of many features each output of a linear projection is such a channel,
 `superposition.theory.rug.sigma`, in units of the diagonal.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,20 @@ from ..special import VALUES
 from .channel import denoised, output_nodes, sums_above
 from .line import line_losses, line_slopes, share_above, threshold
 
-__all__ = ["bayes_decoder", "bayes_loss", "jumprelu_gradient", "jumprelu_loss", "kept_share", "topk_loss"]
+__all__ = [
+    "active_fraction",
+    "bayes_decoder",
+    "bayes_loss",
+    "jumprelu_gradient",
+    "jumprelu_loss",
+    "topk_loss",
+]
 
 LEAST_P, LEAST_SIGMA, LARGEST_SIGMA = 1e-100, 1e-100, 1e3
 LARGEST_K = 2**53
+
+# Calls a function of scalars at each place of arrays that broadcast.
+pointwise = partial(np.vectorize, otypes=[np.float64])
 
 
 def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: str) -> tuple[FloatArray, FloatArray, str]:
@@ -28,16 +39,6 @@ def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: str) -> tuple[FloatA
     values = arguments.choice("values", values, VALUES)
     on = arguments.probability("p", p, low=LEAST_P)
     return on, arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), values
-
-
-def each(function: Any, *columns: npt.ArrayLike, parts: int | None = None) -> Any:
-    """Call a function of scalars at each place of arrays that broadcast; each of its `parts` is a row."""
-    arrays = np.broadcast_arrays(*columns)
-    rows = zip(*(one.ravel().tolist() for one in arrays), strict=True)
-    found = np.array([function(*row) for row in rows], np.float64)
-    if parts is None:
-        return found.reshape(arrays[0].shape)[()]
-    return found.reshape(-1, parts).T.reshape(parts, *arrays[0].shape)
 
 
 def _coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
@@ -94,7 +95,11 @@ def bayes_decoder(
     on, s, values = channel(p, sigma, values)
     at = arguments.real("y", y)
     _near("y", at, s, values)
-    return each(lambda y, p, sigma: denoised(values, np.array([y]), sigma, p)[0][0], at, on, s)
+
+    def mean(y: float, p: float, sigma: float) -> float:
+        return float(denoised(values, np.array([y]), sigma, p)[0][0])
+
+    return pointwise(mean)(at, on, s)[()]
 
 
 @arguments.finite
@@ -133,7 +138,7 @@ def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform
         _, _, on, mean, variance, silent = output_nodes(values, sigma, p)
         return float(on @ (variance + silent * mean**2))
 
-    return each(loss, on, s)
+    return pointwise(loss)(on, s)[()]
 
 
 @arguments.finite
@@ -182,7 +187,7 @@ def jumprelu_loss(
     def loss(theta: float, a: float, b: float, sigma: float, p: float) -> float:
         return sum(line_losses(values, theta, a, 1.0 - a, b, sigma, p))
 
-    return each(loss, *line, s, on)
+    return pointwise(loss)(*line, s, on)[()]
 
 
 @arguments.finite
@@ -222,11 +227,11 @@ def jumprelu_gradient(
     on, s, values = channel(p, sigma, values)
     line = _coefficients(theta=theta, a=a, b=b)
     _near("theta", line[0], s, values)
-    return each(lambda *row: line_slopes(values, *row), *line, s, on, parts=3)
+    return np.stack(np.vectorize(partial(line_slopes, values), otypes=[np.float64] * 3)(*line, s, on))
 
 
 @arguments.finite
-def kept_share(
+def active_fraction(
     theta: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform"
 ) -> Any:
     r"""Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
@@ -250,12 +255,12 @@ def kept_share(
 
     Examples
     --------
-    >>> round(kept_share(0.3, 0.05, 0.1), 6)
+    >>> round(active_fraction(0.3, 0.05, 0.1), 6)
     0.03628
     """
     on, s, values = channel(p, sigma, values)
     (at,) = _coefficients(theta=theta)
-    return each(lambda theta, p, sigma: share_above(values, np.array([theta]), sigma, p)[0], at, on, s)
+    return pointwise(partial(share_above, values))(at, s, on)[()]
 
 
 @arguments.finite
@@ -273,7 +278,7 @@ def topk_loss(
 
     The outputs are independent channels. Given one's y, the number of the others above it is binomial with
     the probability P(Y > y), so that the loss is an integral over y, exact at every k and n_features. As both
-    grow in proportion it becomes `jumprelu_loss` at the threshold where `kept_share` is k/n_features.
+    grow in proportion it becomes `jumprelu_loss` at the threshold where `active_fraction` is k/n_features.
 
     Parameters
     ----------
@@ -309,7 +314,7 @@ def topk_loss(
     def loss(k: float, n: float, a: float, b: float, sigma: float, p: float) -> float:
         return topk_lost(topk_nodes(values, k, n, sigma, p), a, b)
 
-    return each(loss, number, n, *line, s, on)
+    return pointwise(loss)(number, n, *line, s, on)[()]
 
 
 def topk_nodes(values: str, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
@@ -319,8 +324,8 @@ def topk_nodes(values: str, k: float, n: float, sigma: float, p: float) -> tuple
         return (*nodes, np.ones(nodes[0].size))
     # whether y is kept changes within a few of these widths of the threshold
     theta, step = threshold(values, k / n, sigma, p), 1e-4 * sigma
-    ends = share_above(values, theta + step * np.array([-1.0, 1.0]), sigma, p)
-    density = max((ends[0] - ends[1]) / (2.0 * step), 1e-300)
+    below, above = (share_above(values, theta + side * step, sigma, p) for side in (-1.0, 1.0))
+    density = max((below - above) / (2.0 * step), 1e-300)
     width = min(np.sqrt(k / n * (1.0 - k / n) / n) / density, sigma)
     nodes = output_nodes(values, sigma, p, theta + width * np.arange(-15.0, 16.0))
     return (*nodes, betaincc(k, n - k, np.clip(sums_above(nodes[1] + nodes[2]), 0.0, 1.0)))

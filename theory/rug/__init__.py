@@ -7,13 +7,13 @@ those of values uniform on [0, 1]. `superposition.solvers.loss` has the loss at 
 from .asymptotics import asymptotic_loss, asymptotic_shift
 from .derive import *  # noqa: F403  # its `__all__` says what
 from .derive import __all__ as _derivations
-from .finite import finite_size_correction
+from .finite import edgeworth_correction
 from .loss import linear_loss, loss, off_loss, on_loss, optimal_scale, sigma, zero_ratio_loss
 
 __all__ = [
     "asymptotic_loss",
     "asymptotic_shift",
-    "finite_size_correction",
+    "edgeworth_correction",
     "linear_loss",
     "loss",
     "off_loss",

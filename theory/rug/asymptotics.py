@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize
-from scipy.special import erfcx
+from scipy.special import erfcx, lambertw
 
 from .. import arguments
 from ..special import ramp_moments
@@ -60,8 +59,6 @@ def asymptotic_shift(p: ArrayLike) -> Any:
     >>> round(asymptotic_shift(1e-6), 4)
     4.4049
     """
-    from scipy.special import erfcx, lambertw
-
     on = arguments.probability("p", p)
     constant = 4.0 / np.sqrt(2.0 * np.pi)
     # Large shifts solve t³ exp(t²/2) = constant/p; two steps of Newton's method follow.
@@ -109,27 +106,3 @@ def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     on_loss = 1.0 + t * t / 4.0 + s * t * (1.0 + t * t / 12.0)
     off_loss = ramp_moments(-t, 2)[..., 2] * (1.0 + 3.0 * t * s)
     return (s * s * (on * on_loss + (1.0 - on) * off_loss))[()]
-
-
-def best_shift(log_inverse_p: float) -> float:
-    """Return the root t of 4 E ReLU(Z - t) = p t."""
-
-    def slope(t: float) -> float:
-        mills = np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2))
-        # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
-        log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * mills)
-        return float(np.log(4 / t) + log_ramp + log_inverse_p)
-
-    return float(optimize.brentq(slope, 1e-3, np.sqrt(2 * log_inverse_p) + 1, xtol=1e-13))
-
-
-def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return the best shift t, L/(p sigma^2) and its derivative by log(1/p), for sigma -> 0.
-
-    L/(p sigma^2) = 1 + t^2/4 + E ReLU(Z - t)^2 / p; at the best t the derivative is the last term.
-    """
-    t = best_shift(log_inverse_p)
-    mills = np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2))
-    ratio = mills / (1 - t * mills)  # P(Z > t) over E ReLU(Z - t)
-    growth = (ratio - t) * t / 4  # with p = 4 E ReLU(Z - t) / t
-    return t, 1 + t * t / 4 + growth, growth

@@ -1,14 +1,16 @@
-r"""Kernels of the macroscopic loss, accurate where the textbook form cancels.
+r"""Kernels of the Gaussian channel y = v + sigma Z, accurate where the textbook form cancels.
 
-Everything is built from the ramp moments H_n and tails T_n of `theory.special.normal`. The kernels
-assume valid input: a > 0, sigma >= 0, p in (0, 1].
+`squared_error` is the loss of a thresholded line at one value v: ReLU, JumpReLU (`line_errors`), outputs of
+blocks. The other kernels integrate it over v uniform on [0, 1], for the macroscopic loss. All use the ramp
+moments H_n and tails T_n of `theory.special.normal`, and assume valid input: a > 0, sigma >= 0, p in (0, 1].
 """
 
 import math
 
 import numpy as np
 
-from ..kernels import kernel, ufunc
+from ..arguments import FloatArray
+from ..kernels import kernel, shared, ufunc
 from ..special.normal import ramps, tails
 
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
@@ -23,15 +25,27 @@ _WEIGHTS = 0.5 * _WEIGHTS
 Four = tuple[float, float, float, float]
 
 
+@shared
+def squared_error(v: float, missing: float, x: float, s: float, jump: float, at: Four) -> float:
+    """E (v - D)^2 where D = Y if Z > -x, else 0, and Y = v - missing + s Z, which is `jump` at Z = -x.
+
+    `at` is tails(|x|). For x <= 0 the loss v^2 of the output 0 is expanded, for x > 0 that of D = Y; each
+    remainder is a tail, and no sum loses more than a digit.
+    """
+    t0, t1, t2, _ = at
+    if x <= 0.0:
+        return v * v + jump * (jump - 2.0 * v) * t0 - 2.0 * (v - jump) * s * t1 + 2.0 * s * s * t2
+    affine = missing * missing + s * s * (1.0 - 2.0 * t2)
+    return affine + jump * (2.0 * v - jump) * t0 - 2.0 * (v - jump) * s * t1
+
+
 @kernel
 def _off(a: float, b: float, sigma: float) -> float:
-    """E ReLU(a nu + b)^2 = 2 s^2 H_2(b / s) with s = a sigma."""
+    """E ReLU(a nu + b)^2."""
     s = a * sigma
     if s == 0.0:
         return b * b if b > 0.0 else 0.0
-    z = b / s
-    _, _, t2, _ = tails(abs(z))
-    return 2.0 * s * s * t2 if z <= 0.0 else b * b + s * s * (1.0 - 2.0 * t2)
+    return squared_error(0.0, -b, b / s, s, 0.0, tails(abs(b / s)))
 
 
 @kernel
@@ -77,20 +91,23 @@ def _on(a: float, shrink: float, b: float, sigma: float) -> float:
 
 @kernel
 def _on_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
-    """E (u - ReLU(a (u + nu) + b))^2 by Gauss-Legendre in u, from the same two expansions."""
-    s = a * sigma
-    total = 0.0
+    """E (u - ReLU(a (u + nu) + b))^2 by Gauss-Legendre in u."""
+    s, total = a * sigma, 0.0
     for k in range(_NODES.size):
         u = _NODES[k]
         x = (a * u + b) / s
-        _, t1, t2, _ = tails(abs(x))
-        if x <= 0.0:
-            value = u * u - 2.0 * u * s * t1 + 2.0 * s * s * t2
-        else:
-            d = shrink * u - b
-            value = d * d + s * s * (1.0 - 2.0 * t2) - 2.0 * u * s * t1
-        total += _WEIGHTS[k] * value
+        total += _WEIGHTS[k] * squared_error(u, shrink * u - b, x, s, 0.0, tails(abs(x)))
     return total
+
+
+@kernel
+def line_errors(v: FloatArray, theta: float, a: float, shrink: float, b: float, sigma: float) -> FloatArray:
+    """E (v - D(v + sigma Z))^2 at each v, D(y) = a y + b where y > theta, else 0; `shrink` is 1 - a."""
+    s, jump, found = a * sigma, a * theta + b, np.empty(v.size)
+    for k in range(v.size):
+        x = (v[k] - theta) / sigma
+        found[k] = squared_error(v[k], shrink * v[k] - b, x, s, jump, tails(abs(x)))
+    return found
 
 
 @ufunc

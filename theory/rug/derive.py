@@ -12,7 +12,7 @@ from ..derivation import Derivation, once, sp
 __all__ = [
     "derive_asymptotic_loss",
     "derive_asymptotic_shift",
-    "derive_finite_size_correction",
+    "derive_edgeworth_correction",
     "derive_gradient",
     "derive_linear_optimum",
     "derive_loss",
@@ -290,7 +290,7 @@ def derive_asymptotic_shift() -> Derivation:
 
 
 @once
-def derive_finite_size_correction() -> Derivation:
+def derive_edgeworth_correction() -> Derivation:
     r"""Add the first terms of Edgeworth's expansion of the interference to the loss.
 
     If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by :math:`\kappa_3/6\; E f''' +
@@ -303,7 +303,7 @@ def derive_finite_size_correction() -> Derivation:
 
     Examples
     --------
-    >>> [str(symbol) for symbol in derive_finite_size_correction().symbols]
+    >>> [str(symbol) for symbol in derive_edgeworth_correction().symbols]
     ['a', 'b', 'sigma', 'p', 'sum_of_cubes', 'sum_of_fourths']
     """
     a, b, _, p = symbols()

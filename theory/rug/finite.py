@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 from .. import arguments
 from ..arguments import FloatArray
 
-__all__ = ["finite_size_correction"]
+__all__ = ["edgeworth_correction"]
 
 
 @arguments.finite
-def finite_size_correction(
+def edgeworth_correction(
     a: ArrayLike,
     b: ArrayLike,
     sigma: ArrayLike,
@@ -56,7 +56,7 @@ def finite_size_correction(
     --------
     >>> row = np.full(1000, 0.05) * np.where(np.arange(1000) % 2, 1, -1)
     >>> s = np.sqrt((0.1 / 3 - 0.1**2 / 4) * np.sum(row**2))
-    >>> round(float(finite_size_correction(1.2, -0.3, s, 0.1, np.sum(row**3), np.sum(row**4))), 7)
+    >>> round(float(edgeworth_correction(1.2, -0.3, s, 0.1, np.sum(row**3), np.sum(row**4))), 7)
     2.52e-05
     """
     a, b = arguments.real("a", a, 0, brackets="()"), arguments.real("b", b)

@@ -46,7 +46,8 @@ from ..features import Features
 from ..features.groups import Group, group
 from ..kernels import kernel
 from ..results import result
-from ..special.normal import POINTS, WEIGHTS, ramps
+from ..rug.closed import squared_error
+from ..special.normal import POINTS, WEIGHTS, tails
 
 __all__ = ["MOST", "BlockLoss", "block_capacities", "block_losses", "least_noise", "repeated", "weakened"]
 
@@ -127,8 +128,9 @@ def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: Flo
 def _add(t: float, s: float, own: float, x: FloatArray, weight: float, out: FloatArray) -> None:
     """Add one point: loss, derivatives by variance and bias, and by the coefficients."""
     at = t / s
-    h0, h1, h2, _ = ramps(at)
-    out[0] += weight * (own * own - 2.0 * own * s * h1 + 2.0 * s * s * h2)
+    far = tails(abs(at))
+    h0, h1 = (far[0], far[1]) if at <= 0.0 else (1.0 - far[0], at + far[1])
+    out[0] += weight * squared_error(own, own - t, at, s, 0.0, far)
     slope = 2.0 * weight * (s * h1 - own * h0)
     density = _INV_SQRT_2PI * math.exp(-0.5 * at * at) if abs(at) < 39.0 else 0.0
     out[1] += weight * (h0 - own * density / s)

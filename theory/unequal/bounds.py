@@ -1,8 +1,9 @@
 r"""A lower bound of the loss of features that differ, for every choice of weights and every n_features.
 
 The model is ReLU(M x + b) with a matrix of rank m at most; features are independent, feature i is on with
-probability p_i and then uniform on [0, s_i]. What follows is the proof of `theory.codes.bounds` with p, the
-scales and theta of each feature its own; numbers of steps are those there.
+probability p_i and then uniform on [0, s_i]. What follows is the proof of `theory.codes.relu_bound` (page
+`codes` of the documentation) with p, the scales and theta of each feature its own; numbers of steps are those
+there.
 
 **Rows (steps 1 to 5).** Write w_i = I_i s_i², kappa_j = p_j (1 - p_j), c_ij = M_ij s_j/(M_ii s_i) and 1/D_i =
 h/p_i + 9/(4 (1 - p_i)). In units of s_i the output is that of features on [0, 1] with the weights c_ij.
@@ -62,12 +63,14 @@ import numpy as np
 
 from .. import arguments
 from ..arguments import FloatArray
-from ..codes.bounds import FIRST, SECOND
 from ..features import Features
 from .blocks import unconditioned
 from .capacity import uniform
 
 __all__ = ["loss_bound"]
+
+# Step 5 of the proof: C and h of the two families. C of the second one leaves room for rounding.
+FIRST, SECOND = (19.0 / 5.0, 11.0 / 3.0), (81.0 / 25.0 * (1.0 + 1e-12), 37.0 / 2.0)
 
 # Classes of features with which mu and lambda are looked for, and values of mu that are tried.
 _CLASSES, _TRIED = 400, 25
@@ -87,7 +90,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     -------
     float
         Mean of importance times the loss of each feature. Proved, see the module, at every n_features and for
-        all biases; rounding is 1e-12 of it. For features that are alike `theory.codes.loss_bound` or more.
+        all biases; rounding is 1e-12 of it. For features that are alike `theory.codes.relu_bound` or more.
         0 for groups that are on together or not at all.
 
     Raises
@@ -197,13 +200,31 @@ def _best(total: Callable[..., float], rows: FloatArray, m: int, family: tuple[f
     return float(np.exp(max(found, key=lambda one: found[one])))
 
 
+def _dead(p: FloatArray, h: float) -> FloatArray:
+    """Return D, the loss that no row exceeds in the bound."""
+    return p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p)
+
+
+def line_terms(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> tuple[Any, Any]:
+    """Return theta of step 7, and R(mu/C), the least loss of a row whose interference is mu/C."""
+    C, h = family
+    dead, push = _dead(p, h), p * mu / C
+    return np.minimum(p * (1.0 - p) / mu, 1.0), dead * push / (dead + push)
+
+
+def logarithm_terms(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> tuple[Any, ...]:
+    """Return D, theta and beta of step 8: a row at z loses D x/(1 + x) or more, x = beta log(theta/z)."""
+    C, h = family
+    dead, kappa = _dead(p, h), p * (1.0 - p) / mu
+    theta = np.minimum(np.minimum(kappa, -np.expm1(-7.0 / 6.0 * kappa)), 1.0 - 1e-9)
+    return dead, theta, p * mu / (C * dead)
+
+
 def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 7 on the total loss."""
-    (p, w, counts), (C, h) = rows, family
-    dead = p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p)
-    theta = np.minimum(p * (1.0 - p) / mu, 1.0)
-    push = p * mu / C
-    loss = w * dead * push / (dead + push)
+    p, w, counts = rows
+    theta, row = line_terms(p, mu, family)
+    loss = w * row
     order = np.argsort(-loss / theta)
     spent = np.cumsum((counts * theta)[order])
     taken = np.clip((m - spent) / (counts * theta)[order] + 1.0, 0.0, 1.0)
@@ -212,13 +233,10 @@ def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> f
 
 def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 8 on the total loss, at a good lambda."""
-    (p, w, counts), (C, h) = rows, family
-    dead = p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p)
-    kappa = p * (1.0 - p) / mu
-    theta = np.minimum(np.minimum(kappa, -np.expm1(-7.0 / 6.0 * kappa)), 1.0 - 1e-9)
+    p, w, counts = rows
+    dead, theta, beta = logarithm_terms(p, mu, family)
     if counts @ theta <= m:
         return 0.0
-    beta = p * mu / (C * dead)
     scarce = np.log(w * dead * beta / theta)
 
     def at(log_price: float) -> Any:

@@ -151,7 +151,7 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
 def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
 
-    Edgeworth's expansion, as in `theory.rug.finite_size_correction`, with the cumulants :math:`\kappa_k =
+    Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, with the cumulants :math:`\kappa_k =
     \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i. The macroscopic loss is
     `theory.rug.loss` at a = M_ii, at the standard deviation of this interference, and at the bias with a
     times the mean of the interference.

@@ -74,7 +74,7 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     Examples
     --------
     >>> from superposition.theory import codes
-    >>> round(priority_loss(Features(80, 0.01), 20), 9), round(codes.priority_loss(0.01, 8), 9)
+    >>> round(priority_loss(Features(80, 0.01), 20), 9), round(codes.priority_plane_loss(0.01, 8), 9)
     (8.2094e-05, 8.2094e-05)
 
     One feature of four is on, or none, in each of two planes:
@@ -281,6 +281,21 @@ def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Tabl
                 others += (1.0 - others) * some[one]
         total += min(weight[plane[i]] * (lost + own * others) / 3.0, dropped[plane[i]])
     return total
+
+
+@kernel
+def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
+    """Return the loss per feature of single planes of n features of one p, none of which is dropped."""
+    plane, found = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)
+    # Each feature is feature 0.
+    first, none, chances = np.zeros(1, np.int64), np.empty((0, 0), np.int64), np.empty(0)
+    weight, dropped = np.empty(1), np.full(1, np.inf)
+    work = np.empty(0, np.bool_), np.empty(1), np.empty(1, np.int64)
+    for k in range(p.size):
+        weight[0] = 1.0 / n[k]
+        table = p[k : k + 1], first - 1, first, first, none, chances
+        found[k] = _plane(plane[: int(n[k])], weight, dropped, table, work)
+    return found
 
 
 @kernel

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import integrate
-from scipy.special import log_ndtr, ndtr
+from scipy import integrate, optimize
+from scipy.special import erf, erfcx, log_ndtr, ndtr
 
 from ...solvers.decoders import optimum as best_decoder
 from ...solvers.decoders import state_evolution
@@ -13,15 +13,62 @@ from ...solvers.loss import exact_loss
 from ...solvers.rug import optimum
 from ...theory import decoders, rug
 from ...theory.arguments import FloatArray
-from ...theory.decoders.chain import WITHIN_ONE, chain_constant, interior_probability
 from ...theory.derivation import sp
-from ...theory.rug.asymptotics import best_shift, small_law
 from .ledger import Evidence, after, bound, claim, derived, evidence, numeric, rounding, says, symbolic
 
 SOURCE = "cowsik2024"
 TEN = np.log(10)
 _INV_SQRT_2PI = 1 / np.sqrt(2 * np.pi)
 SAME = rounding(1e-7)  # relative: losses of one decoder, found in two ways
+WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
+
+
+def best_shift(log_inverse_p: float) -> float:
+    """Return the root t of 4 E ReLU(Z - t) = p t, also for p below the doubles."""
+
+    def slope(t: float) -> float:
+        # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
+        log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * _mills(t))
+        return float(np.log(4 / t) + log_ramp + log_inverse_p)
+
+    return float(optimize.brentq(slope, 1e-3, np.sqrt(2 * log_inverse_p) + 1, xtol=1e-13))
+
+
+def small_law(log_inverse_p: float) -> tuple[float, float, float]:
+    """Return the best shift t, L/(p sigma^2) and its derivative by log(1/p), for sigma -> 0.
+
+    L/(p sigma^2) = 1 + t^2/4 + E ReLU(Z - t)^2 / p; at the best t the derivative is the last term.
+    """
+    t = best_shift(log_inverse_p)
+    ratio = _mills(t) / (1 - t * _mills(t))  # P(Z > t) over E ReLU(Z - t)
+    growth = (ratio - t) * t / 4  # with p = 4 E ReLU(Z - t) / t
+    return t, 1 + t * t / 4 + growth, growth
+
+
+def _mills(t: float) -> float:
+    return float(np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2)))
+
+
+def interior_probability(sigma: float) -> float:
+    """Return P(sigma <= u + nu <= 1 - sigma)."""
+
+    def antiderivative(x: float) -> float:
+        return float(x * ndtr(x) + _density(x))
+
+    # The density of y is Phi(y/sigma) - Phi((y - 1)/sigma).
+    high, low = (1 - sigma) / sigma, 1.0
+    return sigma * (
+        antiderivative(high)
+        - antiderivative(low)
+        - antiderivative(high - 1 / sigma)
+        + antiderivative(low - 1 / sigma)
+    )
+
+
+def chain_constant() -> float:
+    """Return C' of the source's chain (App. D): P(R), times Var[Z | |Z| <= 1], times P(y inside) at 1/4."""
+    variance = 1 - 2 * float(_density(1.0)) / WITHIN_ONE
+    return WITHIN_ONE * variance * interior_probability(0.25)
 
 
 @claim("C18", SOURCE, "Eq. 12")

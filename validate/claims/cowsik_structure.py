@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.optimize import brentq
 
-from ...solvers.rug.optimum import drop_ratio, optimum
+from ...solvers.rug import optimum
 from ...theory import rug
 from ...theory.derivation import sp
 from ..codes.symmetry import above_copies, by_cell, change
@@ -129,6 +130,16 @@ def _span(found: Sequence[Estimate]) -> str:
 
 def _list(values: Iterable[Any], digits: str = "g") -> str:
     return ", ".join(f"{value:{digits}}" for value in values)
+
+
+def drop_ratio(p: float, lost: float) -> float:
+    """Return the ratio at which the optimal loss is less by a share than at ratio 0, for p from 1e-80 on."""
+    zero = float(rug.zero_ratio_loss(p))
+
+    def gap(log_ratio: float) -> float:
+        return 1 - float(optimum(p, np.exp(log_ratio)).loss) / zero - lost
+
+    return float(np.exp(brentq(gap, np.log(p) - 6, 0.0, xtol=1e-10)))
 
 
 @claim("C26", SOURCE, "3.1, 4.3")

@@ -7,12 +7,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.codes.structure import SHARES
 from ..drawing import draws, finished
 from ..experiment import Figure
 from ..statistics import LEVEL, student
 from ..training import models_at
 from .envelope import LABEL, plot_envelope
+from .structure import SHARES
 from .symmetry import CELLS
 
 LEAST_SEEDS = 3

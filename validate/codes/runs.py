@@ -11,15 +11,14 @@ from matplotlib.axes import Axes
 
 from ...solvers import rug as solvers
 from ...solvers.codes import envelopes
-from ...solvers.codes.hessian_model import curvatures
-from ...solvers.codes.hessian_rug import rug_hessian, rug_point
-from ...solvers.codes.structure import SHARES, excess_kurtosis, structure
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..drawing import draws, finished, size_axis
 from ..experiment import from_rows
 from ..training import grid, train
+from .hessian import curvatures, rug_hessian, rug_point
+from .structure import SHARES, code_structure, interference_kurtosis
 from .symmetry import run_stored, symmetry
 
 
@@ -44,7 +43,7 @@ def run_known(folder: str | Path = "") -> xr.Dataset:
 
 def _shares(M: FloatArray) -> dict[str, float]:
     """Return the shares of the codes that a matrix uses, and the skew of its pairs."""
-    found = structure(M)
+    found = code_structure(M)
     return {name: getattr(found, name) for name in (*SHARES, "skew")}
 
 
@@ -113,7 +112,7 @@ def run_structure(
         M = one["W_out"].values @ one["W_in"].values
         exact = solvers.exact_loss(M, one["bias"].values, on, tol=1e-6)
         losses = {"loss": exact.loss, "loss_se": exact.error_estimate}
-        rows.append({**_shares(M), "kurtosis": np.median(excess_kurtosis(M, on)), **losses})
+        rows.append({**_shares(M), "kurtosis": np.median(interference_kurtosis(M, on)), **losses})
     found = from_rows(rows, end=trained.sizes["end"], model=-1)
     return xr.merge([symmetry(trained.assign(found)), trained[list(weights)]]).assign(found)
 
@@ -144,7 +143,7 @@ def run_polished(
     xarray.Dataset
         Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``before``, ``after`` (exact
         losses), ``slope``, ``lowest`` (least curvature over p), ``lowest_error``, ``negative``, ``rank``, and
-        the shares of `structure`.
+        the shares of `code_structure`.
     """
     n = arguments.integer("n_features", n_features, 3, 64)
     trained = run_structure(n, p, ratio, seeds, schedule="converged", steps=train_steps)
@@ -175,7 +174,7 @@ def run_hessian(
     cases, n_features : sequence of (p, ratio), of int
         All combinations; powers of two.
     seed, frequencies : int, optional
-        Of the Hadamard rows; as for `solvers.codes.rug_hessian`.
+        Of the Hadamard rows; as for `rug_hessian`.
 
     Returns
     -------
@@ -234,8 +233,8 @@ def run_departure(
     -------
     xarray.Dataset
         Of (case): ``p``, ``ratio``, and in units of the macroscopic rug's loss ``start`` (before the kick),
-        ``end``; ``moved`` (change of M over its size), ``slope``, the shares and ``skew`` of `structure`,
-        ``largest`` (the largest |M_ij| beside the diagonal).
+        ``end``; ``moved`` (change of M over its size), ``slope``, the shares and ``skew`` of
+        `code_structure`, ``largest`` (the largest |M_ij| beside the diagonal).
     """
     kick = arguments.number("kick", kick, 0, 1)
     rows = []

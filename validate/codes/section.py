@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.codes.structure import SHARES
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import LEVEL, mean
 from . import runs
 from .envelope import envelope_figure, run_envelope
 from .marks import map_figure, plot_shares, run_marks
+from .structure import SHARES
 from .symmetry import CELLS, STATISTICS, above_copies, by_cell, change, plot_symmetry, run_stored
 
 TEXT = """

@@ -113,7 +113,7 @@ def run_finite_size(
         row = matrix.row(0)
         exact = solvers.row_loss(best.a * row, 0, bias, p)
         cubes, fourths = (float(np.sum(row[1:] ** k)) for k in (3, 4))
-        correction = theory.finite_size_correction(best.a, best.b, best.sigma, p, cubes, fourths)
+        correction = theory.edgeworth_correction(best.a, best.b, best.sigma, p, cubes, fourths)
         x = rng.random((n, samples))
         x = np.where(x < p, x / p, 0.0)
         errors = np.mean((x - np.maximum(best.a * (matrix @ x) + bias, 0.0)) ** 2, axis=0)

@@ -1,11 +1,11 @@
 """Reference training of the autoencoder ReLU(W_out W_in x + b), many models at once, on CPU or CUDA."""
 
-from ...solvers.rug.weights import DROPPED, weight_statistics
 from .exact import exact_loss
 from .points import grid, models_at
 from .run import run_grid, train
 from .schedule import falling, learning_rates
 from .speed import measure
+from .weights import DROPPED, weight_statistics
 
 __all__ = [
     "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "measure", "models_at", "run_grid", "train",

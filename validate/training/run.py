@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ...solvers.rug.weights import weight_statistics
 from ...theory import arguments
 from ...theory.features import Features, as_features
 from ..files import output_file
@@ -25,6 +24,7 @@ from .data import Law
 from .engine import Model
 from .points import LARGEST_SIZE, grid, points
 from .schedule import BLOCK, CONVERGED, ENDS, LIU, STOPPING_RULE, falling, learning_rates
+from .weights import weight_statistics
 
 INITS = ("aligned", "linear", "normal")
 

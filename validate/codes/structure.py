@@ -10,10 +10,10 @@ from scipy.sparse import csgraph
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import SparseUniform
-from ..results import result
-from ..rug.weights import DROPPED, square
+from ...theory.results import result
+from ..training.weights import DROPPED, square
 
-__all__ = ["Structure", "excess_kurtosis", "structure"]
+__all__ = ["CodeStructure", "code_structure", "interference_kurtosis"]
 
 SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
 
@@ -28,7 +28,7 @@ LARGEST_BLOCK = 8
 
 
 @result
-class Structure:
+class CodeStructure:
     """Shares of the features, which add up to 1, and how uneven the pairs are.
 
     Attributes
@@ -52,7 +52,7 @@ class Structure:
     labels: npt.NDArray[np.str_]
 
 
-def structure(M: npt.ArrayLike) -> Structure:
+def code_structure(M: npt.ArrayLike) -> CodeStructure:
     """Identify the code of the model ReLU(M x + b) from M.
 
     Couplings M_ij M_ji / (M_ii M_jj) do not change if hidden space or the features are rescaled (M -> D M
@@ -65,7 +65,7 @@ def structure(M: npt.ArrayLike) -> Structure:
 
     Returns
     -------
-    Structure
+    CodeStructure
 
     Raises
     ------
@@ -76,7 +76,7 @@ def structure(M: npt.ArrayLike) -> Structure:
     --------
     >>> M = np.diag([1.0, 1.0, 1.0, 0.0])
     >>> M[0, 1], M[1, 0] = -3.0, -0.33
-    >>> found = structure(M)
+    >>> found = code_structure(M)
     >>> found.paired, found.alone, found.dropped, found.skew
     (0.5, 0.25, 0.25, 3.0)
     """
@@ -104,11 +104,11 @@ def structure(M: npt.ArrayLike) -> Structure:
     pairs = coupled & (labels == "paired")[:, None]
     skew = float(np.ldexp(np.median(np.maximum(-M, -M.T)[pairs]), power)) if pairs.any() else np.nan
     shares = {name: float(np.mean(labels == name)) for name in SHARES}
-    return Structure(**shares, skew=skew, labels=labels)
+    return CodeStructure(**shares, skew=skew, labels=labels)
 
 
 @arguments.finite
-def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
+def interference_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     r"""Return the excess kurtosis of the interference :math:`\sum_{j \ne i} M_{ij} x_j` of each output.
 
     Exact; 0 for a normal law, and for rows without interference.
@@ -129,7 +129,7 @@ def excess_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
 
     Examples
     --------
-    >>> excess_kurtosis([[1.0, -1.0], [-1.0, 1.0]], 1.0).round(12)  # of a uniform variable
+    >>> interference_kurtosis([[1.0, -1.0], [-1.0, 1.0]], 1.0).round(12)  # of a uniform variable
     array([-1.2, -1.2])
     """
     off = square(M)

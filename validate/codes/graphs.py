@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...solvers.codes import Block
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import overlaps
 from ...theory.codes.overlaps import code_points
-from .blocks import Block
 
 __all__ = ["adjacency", "block_model"]
 
