@@ -186,6 +186,13 @@ def test_overlaps_belong_to_a_tight_set_of_unit_vectors(name):
     assert squares == pytest.approx(code.n_features / code.n_hidden, rel=1e-9) or name == "square antiprism"
 
 
+def shifted(code):
+    """Return the dimensions and F of a code whose positive interference is subtracted."""
+    mu = max(0.0, *code.values)
+    strength = np.maximum(mu - np.array(code.values), 0.0) / (1.0 - mu)
+    return code.n_hidden + (mu > 0.0), np.dot(code.counts, codes.pair_cost(strength))
+
+
 @pytest.mark.parametrize("name", ["pentagon", "icosahedron", "24-cell", "tetrahedron"])
 def test_shifted_constant_is_that_of_the_matrix(name):
     from superposition.theory.relu import polygon, polytope
@@ -195,7 +202,7 @@ def test_shifted_constant_is_that_of_the_matrix(name):
     code = codes.overlaps(name)
     mu = max(0.0, *code.values)
     M = (G - mu) / (1 - mu)
-    m, constant = codes.shifted(code)
+    m, constant = shifted(code)
     assert np.linalg.matrix_rank(M, tol=1e-9) == m
     assert codes.small_p_constant(M) == pytest.approx(constant, rel=1e-12)
 
@@ -203,8 +210,8 @@ def test_shifted_constant_is_that_of_the_matrix(name):
 def test_quadrangles_tend_to_a_third():
     shares = []
     for q in (3, 9, 81, 729):
-        code = codes.quadrangle(q)
-        m, constant = codes.shifted(code)
+        code = codes.overlaps(f"quadrangle {q}")
+        m, constant = shifted(code)
         shares.append(constant * m / code.n_features)
     assert shares[-1] == pytest.approx(1 / 3, rel=2e-3)
 
@@ -395,13 +402,13 @@ def test_decoder_bound_at_no_measurement():
         (lambda: codes.priority_plane_loss(0.1, [5, 2]), r"`n_features` must lie in \[4, .*got 2"),
         (lambda: codes.priority_plane_loss(0.1, 1e9), r"`n_features`.*got 1e\+09"),
         (lambda: codes.cut_polygon(10**6), r"`n_features` must be smaller.*got 1000000"),
-        (lambda: codes.quadrangle(10**6), r"`q`.*got 1000000"),
+        (lambda: codes.overlaps(f"quadrangle {10**6}"), r"`q`.*got 1000000"),
         (lambda: codes.priority_map(5, 0.5), r"`spread`.*got 0.5"),
         (lambda: codes.interference_bound(0.0), r"`ratio`.*got 0"),
         (lambda: codes.relu_bound(1.0, 0.5), r"`p`.*got 1"),
         (lambda: codes.decoder_bound(0.1, 1.5), r"`ratio`.*got 1.5"),
         (lambda: codes.overlaps("sphere"), r"`name` must be one of.*got 'sphere'"),
-        (lambda: codes.quadrangle(1), r"`q`.*got 1"),
+        (lambda: codes.overlaps("quadrangle 1"), r"`q`.*got 1"),
         (lambda: codes.strongly_regular("x", 10, 3, 0, 2), r"`apart` must satisfy.*got 2"),
         (lambda: codes.strongly_regular("x", 9, 4, 4, 1), r"`common`.*got 4"),
         (lambda: codes.strongly_regular("x", 9, 4, 2, 1), r"`n` must give.*got 9"),

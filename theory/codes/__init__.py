@@ -1,19 +1,10 @@
 """Structured codes beside the Persian rug: blocks, pairs, dropping, mixtures; lower bounds, with proofs."""
 
-from . import derive
 from .bounds import decoder_bound, interference_bound, relu_bound
-from .derive import (
-    derive_antipodal_loss,
-    derive_collision_loss,
-    derive_decoder_bound,
-    derive_pair_cost,
-    derive_priority_plane_loss,
-    derive_relu_bound,
-    derive_row_weights,
-    derive_skew_pair,
-)
+from .derive import *  # noqa: F403  # its `__all__` says what
+from .derive import __all__ as _derivations
 from .interference import collision_loss, cut_polygon, pair_cost, small_p_constant
-from .overlaps import CODES, Overlaps, overlaps, quadrangle, shifted, strongly_regular
+from .overlaps import CODES, Overlaps, overlaps, strongly_regular
 from .pairs import antipodal_loss, antipodal_optimum, dropped_loss
 from .priority import priority_constant, priority_map, priority_plane_loss, skew_pair_loss
 
@@ -25,15 +16,6 @@ __all__ = [
     "collision_loss",
     "cut_polygon",
     "decoder_bound",
-    "derive",
-    "derive_antipodal_loss",
-    "derive_collision_loss",
-    "derive_decoder_bound",
-    "derive_pair_cost",
-    "derive_priority_plane_loss",
-    "derive_relu_bound",
-    "derive_row_weights",
-    "derive_skew_pair",
     "dropped_loss",
     "interference_bound",
     "overlaps",
@@ -41,10 +23,9 @@ __all__ = [
     "priority_constant",
     "priority_map",
     "priority_plane_loss",
-    "quadrangle",
     "relu_bound",
-    "shifted",
     "skew_pair_loss",
     "small_p_constant",
     "strongly_regular",
+    *_derivations,
 ]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray, Real, plain
-from ..unequal.bounds import FIRST, SECOND, line_terms, logarithm_terms
+from ..unequal.bounds import FIRST, SECOND, row_logarithm, row_loss
 
 __all__ = ["decoder_bound", "interference_bound", "relu_bound"]
 
@@ -76,7 +76,9 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     (0.1543, 0.1543)
     """
     on = arguments.real("p", p, 0, 1, brackets="()")
-    on, r = arguments.together(p=on, ratio=arguments.real("ratio", ratio, 0, 1, brackets="(]"))
+    r = arguments.real("ratio", ratio, 0, 1, brackets="(]")
+    arguments.together(p=on, ratio=r)
+    on = np.maximum(on, 1e-200)  # of rarer features the bound is below the doubles
     kappa = on * (1.0 - on)
 
     def saturation(h: float) -> FloatArray:
@@ -86,13 +88,13 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     # 8. The best theta depends on r alone, but for what is allowed. This one is within 4 % of the best.
     allowed = -np.expm1(-7.0 / 3.0 * saturation(FIRST[1]) / FIRST[0])
     theta = np.maximum(np.minimum(np.minimum(np.e * r, np.sqrt(r)), 0.9), allowed)
-    dead, _, beta = logarithm_terms(on, kappa / np.maximum(theta, -6.0 / 7.0 * np.log1p(-theta)), FIRST)
+    dead, beta = row_logarithm(on, kappa / np.maximum(theta, -6.0 / 7.0 * np.log1p(-theta)), FIRST)
     x = beta * (np.log(theta) - np.log(r))  # theta/r may leave the doubles
     found = dead * x / (1.0 + x)
     for family in (FIRST, SECOND):  # 7.
         C, h = family
         theta = np.minimum(r + np.sqrt(r * (r + saturation(h) / C)), 1.0)
-        found = np.maximum(found, (1.0 - r / theta) * line_terms(on, kappa / theta, family)[1])
+        found = np.maximum(found, (1.0 - r / theta) * row_loss(on, kappa / theta, family))
     return plain(found)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..derivation import Derivation, once
+from ..derivation import Derivation, once, sp
 
 __all__ = [
     "derive_antipodal_loss",
@@ -27,8 +27,6 @@ def derive_pair_cost() -> Derivation:
     >>> derive_pair_cost().expression
     Piecewise((-c**3/6 + c**2/3, c <= 1), (1/3 - 1/(6*c), True))
     """
-    import sympy as sp
-
     x, y, c = sp.symbols("x y c", positive=True)
     # The output is 0 for x < c y, and x - c y above.
     given_y = sp.integrate(x**2, (x, 0, c * y)) + sp.integrate((c * y) ** 2, (x, c * y, 1))
@@ -48,8 +46,6 @@ def derive_skew_pair() -> Derivation:
     >>> list(derive_skew_pair().expression)
     [1/3, 25/162]
     """
-    import sympy as sp
-
     cost = derive_pair_cost()
     (c,) = cost.symbols
     (weak, _), (strong, _) = cost.expression.args
@@ -70,8 +66,6 @@ def derive_antipodal_loss() -> Derivation:
     >>> unit.expand()
     p**2/6
     """
-    import sympy as sp
-
     u, v = sp.symbols("u v", positive=True)
     p, a, beta = sp.symbols("p a beta")
     q = 1 - p
@@ -99,17 +93,16 @@ def derive_priority_plane_loss() -> Derivation:
 
     Examples
     --------
-    >>> import sympy as sp
     >>> found = derive_priority_plane_loss()
     >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)
     p**2/2 + O(p**3)
     """
-    import sympy as sp
-
-    p, n = sp.symbols("p n")
-    geometric = (1 - (1 - p) ** (n - 2)) / p  # the sum of (1 - p)^k over k = 0, ..., n - 3
-    lost = (n - 2) - geometric + 1 - (1 - p) ** (n - 3)
-    return Derivation(p / (3 * n) * lost, (p, n), ("An infinite spread of lengths, and n >= 4.",))
+    p, n, k, u = sp.symbols("p n k u")
+    on = sp.Symbol("q")  # a chance 1 - p for which SymPy sums
+    exact = sp.summation(on**k, (k, 0, n - 3)).args[-1][0].subs(on, 1 - p)  # of 1 or more outputs
+    lost = (n - 2) - exact + 1 - (1 - p) ** (n - 3)
+    loss = p / n * sp.integrate(u**2, (u, 0, 1)) * lost
+    return Derivation(loss, (p, n), ("An infinite spread of lengths, and n >= 4.",))
 
 
 @once
@@ -121,8 +114,6 @@ def derive_collision_loss() -> Derivation:
     >>> derive_collision_loss().expression
     p*(1 - (1 - p)**(n - 1))/3
     """
-    import sympy as sp
-
     p, n, u = sp.symbols("p n u")
     return Derivation(p * sp.integrate(u**2, (u, 0, 1)) * (1 - (1 - p) ** (n - 1)), (p, n))
 
@@ -143,8 +134,6 @@ def derive_decoder_bound() -> Derivation:
     >>> round(float(derive_decoder_bound().evaluate({"p": 0.1, "r": 0.05})), 6)
     0.002057
     """
-    import sympy as sp
-
     p, r, v = sp.symbols("p r v", positive=True)
     x = sp.Symbol("x", real=True)
     density = sp.exp(-(x**2) / (2 * v)) / sp.sqrt(2 * sp.pi * v)
@@ -167,8 +156,6 @@ def derive_row_weights() -> Derivation:
     >>> derive_row_weights().expression[5, 0]
     (2*c - 1)/(6*c)
     """
-    import sympy as sp
-
     c, t, u, y = sp.symbols("c t u y", positive=True)
 
     def integral(what: Any, symbol: Any, low: Any, high: Any) -> Any:
@@ -218,8 +205,6 @@ def derive_relu_bound() -> Derivation:
     >>> [round(float(value), 6) for value in derive_relu_bound().evaluate(values)]
     [0.002493, 0.001994, 0.001446]
     """
-    import sympy as sp
-
     p, r, s, theta, q, a, C, h = sp.symbols("p r s theta q a C h", positive=True)
     k, dead = p**2 * (1 - p), 1 / (h / p + sp.Rational(3, 2) ** 2 / (1 - p))
     # 4. What a row loses whose interference is q, with a for a A_j.

@@ -3,8 +3,13 @@ r"""Codes whose features are all alike: the overlaps of one with the others, and
 Two features of a code overlap by one of a few inner products. Around a feature of a strongly regular graph
 with n corners of degree d and an eigenvalue tau of multiplicity m there are two: tau/d with the d neighbours
 and -(1 + tau)/(n - 1 - d) with the others, in m dimensions. With tau < 0 few neighbours are far away and all
-others are near a right angle. Subtracting the small positive overlap (one more dimension, see `shifted`)
-leaves a model without positive interference.
+others are near a right angle.
+
+Subtracting the largest overlap mu > 0 of all, in one more dimension, leaves the model (G - mu)/(1 - mu)
+without positive interference, whose loss is F p² + O(p³) without bias (`small_p_constant`). The generalised
+quadrangles GQ(q, q²) have (q + 1)(q³ + 1) features in q (q² - q + 1) dimensions and the overlaps -1/q, 1/q².
+For large q their F ratio → 1/3, so that the loss tends to p sigma², what rank alone leaves of the
+interference, without a logarithm.
 """
 
 import math
@@ -15,9 +20,8 @@ from .. import arguments
 from ..arguments import FloatArray
 from ..relu import polygon, polytope, simplex
 from ..results import result
-from .interference import pair_cost
 
-__all__ = ["CODES", "Overlaps", "overlaps", "quadrangle", "shifted", "strongly_regular"]
+__all__ = ["CODES", "Overlaps", "overlaps", "strongly_regular"]
 
 
 @result
@@ -92,24 +96,8 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     return Overlaps(name, n, round(m), (tau / d, -(1.0 + tau) / (n - 1 - d)), (d, n - 1 - d))
 
 
-def quadrangle(q: int) -> Overlaps:
-    r"""Return the points of the generalised quadrangle GQ(q, q²): overlaps -1/q and 1/q².
-
-    It has (q + 1)(q³ + 1) points in q (q² - q + 1) dimensions; they exist for every prime power q (an
-    elliptic quadric in five dimensions over the field of q elements). Shifted, with one dimension more, F
-    ratio → 1/3 for large q: the loss tends to p sigma², what rank alone leaves of the interference, without
-    a logarithm. The rest is as for `overlaps`.
-
-    Parameters
-    ----------
-    q : int
-        From 2 to 1000.
-
-    Examples
-    --------
-    >>> quadrangle(2).n_features, quadrangle(2).n_hidden
-    (27, 6)
-    """
+def _quadrangle(q: int) -> Overlaps:
+    """Return the points of the generalised quadrangle GQ(q, q²), which exist for every prime power q."""
     q = arguments.integer("q", q, 2, 1000)
     return strongly_regular(f"quadrangle {q}", (q + 1) * (q**3 + 1), q * (q * q + 1), q - 1, q * q + 1)
 
@@ -160,18 +148,18 @@ def overlaps(name: str) -> Overlaps:
     Parameters
     ----------
     name : str
-        One of :data:`CODES`, or ``"simplex m"``, ``"polygon n"``, ``"quadrangle q"`` with a number.
+        One of :data:`CODES`, or ``"simplex m"``, ``"polygon n"``, ``"quadrangle q"`` with a number,
+        for quadrangles from 2 to 1000.
 
     Returns
     -------
     Overlaps
-
         "Petersen" is the rectified 5-cell, "Clebsch" the demipenteract, "quadrangle 2" the polytope 2_21.
 
     Raises
     ------
     ValueError
-        If the name is not known.
+        If the name is not known, or its number is out of range.
 
     Examples
     --------
@@ -181,30 +169,7 @@ def overlaps(name: str) -> Overlaps:
     kind, _, number = name.rpartition(" ") if isinstance(name, str) else ("", "", "")
     numbered = kind in ("simplex", "polygon", "quadrangle") and number.isdecimal()
     if numbered and kind == "quadrangle":
-        return quadrangle(int(number))
+        return _quadrangle(int(number))
     if not numbered:
         arguments.choice("name", name, CODES)
     return strongly_regular(name, *_GRAPHS[name]) if name in _GRAPHS else _of_points(name, code_points(name))
-
-
-def shifted(code: Overlaps) -> tuple[int, float]:
-    r"""Return the dimensions and the constant F of a code whose positive interference is subtracted.
-
-    With mu the largest overlap, the matrix (G - mu)/(1 - mu) has unit diagonal, no positive entry and rank
-    n_hidden + 1 at most (n_hidden if mu = 0), so the model without bias has the loss F p² + O(p³); see
-    `small_p_constant`. The rest is as for `overlaps`.
-
-    Parameters
-    ----------
-    code : Overlaps
-
-    Examples
-    --------
-    >>> m, constant = shifted(overlaps("Higman-Sims"))
-    >>> m, round(constant, 9)
-    (23, 1.375)
-    """
-    arguments.instance("code", code, Overlaps)
-    mu = max(0.0, *code.values)
-    strength = np.maximum(mu - np.asarray(code.values), 0.0) / (1.0 - mu)
-    return code.n_hidden + (mu > 0.0), float(np.dot(code.counts, pair_cost(strength)))

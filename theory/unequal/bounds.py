@@ -205,26 +205,24 @@ def _dead(p: FloatArray, h: float) -> FloatArray:
     return p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p)
 
 
-def line_terms(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> tuple[Any, Any]:
-    """Return theta of step 7, and R(mu/C), the least loss of a row whose interference is mu/C."""
+def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> Any:
+    """Return R(mu/C), the least loss of a row whose interference is mu/C; see step 7."""
     C, h = family
     dead, push = _dead(p, h), p * mu / C
-    return np.minimum(p * (1.0 - p) / mu, 1.0), dead * push / (dead + push)
+    return dead * push / (dead + push)
 
 
-def logarithm_terms(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> tuple[Any, ...]:
-    """Return D, theta and beta of step 8: a row at z loses D x/(1 + x) or more, x = beta log(theta/z)."""
+def row_logarithm(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> tuple[Any, Any]:
+    """Return D and beta of step 8: a row at z loses D x/(1 + x) or more, x = beta log(theta/z)."""
     C, h = family
-    dead, kappa = _dead(p, h), p * (1.0 - p) / mu
-    theta = np.minimum(np.minimum(kappa, -np.expm1(-7.0 / 6.0 * kappa)), 1.0 - 1e-9)
-    return dead, theta, p * mu / (C * dead)
+    dead = _dead(p, h)
+    return dead, p / (C * dead) * mu
 
 
 def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 7 on the total loss."""
     p, w, counts = rows
-    theta, row = line_terms(p, mu, family)
-    loss = w * row
+    theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
     order = np.argsort(-loss / theta)
     spent = np.cumsum((counts * theta)[order])
     taken = np.clip((m - spent) / (counts * theta)[order] + 1.0, 0.0, 1.0)
@@ -234,9 +232,11 @@ def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> f
 def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 8 on the total loss, at a good lambda."""
     p, w, counts = rows
-    dead, theta, beta = logarithm_terms(p, mu, family)
+    kappa = p * (1.0 - p) / mu
+    theta = np.minimum(np.minimum(kappa, -np.expm1(-7.0 / 6.0 * kappa)), 1.0 - 1e-9)
     if counts @ theta <= m:
         return 0.0
+    dead, beta = row_logarithm(p, mu, family)
     scarce = np.log(w * dead * beta / theta)
 
     def at(log_price: float) -> Any:
