@@ -13,6 +13,7 @@ Square matrices M that are a projector over its ratio, such as rugs, with e the 
 whose error is independent of that of y.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -108,9 +109,9 @@ def message_passing(
     h = arguments.vector("h", h, m)
     if m > n:
         raise ValueError(f"`A` must have at most as many rows as columns; got shape {A.shape}.")
+    mean = np.full(n, p * value_moment(values, 1))
     if m < n:
-        with np.errstate(over="ignore", invalid="ignore"):  # it diverges, which its status says
-            return _gaussian(aslinearoperator(A), h, p, values, steps, tol)
+        return _passed(_gaussian(aslinearoperator(A), h, mean), mean, p, values, steps, tol)
     if isinstance(A, RugMatrix):
         ratio = A.rows.size / n
     elif isinstance(A, np.ndarray):
@@ -121,67 +122,50 @@ def message_passing(
         ratio = n / size  # of a projector over its ratio
     else:
         raise ValueError(f"`A` must be an array or a RugMatrix if it is square; got {arguments.shown(A)}.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _orthogonal(aslinearoperator(A), h, ratio, p, values, steps, tol)
+    return _passed(_orthogonal(aslinearoperator(A), h, mean, ratio), mean, p, values, steps, tol)
 
 
-class _Progress:
-    """What was measured on the way, and when to stop."""
-
-    def __init__(self, first: FloatArray, steps: int, tol: float) -> None:
-        self.best, self.steps, self.tol = first, steps, tol
-        self.sigma: list[float] = []
-        self.path: list[float] = []
-        self.status: Status | None = None
-
-    def goes_on(self, sigma: float) -> bool:
-        """Note the interference; say whether it is to be decoded."""
-        if not np.isfinite(sigma) or (self.sigma and sigma > 10.0 * self.sigma[0]):
-            self.status = Status.DIVERGED
-        elif sigma < RECOVERED or (self.sigma and abs(sigma - self.sigma[-1]) <= self.tol * sigma):
-            self.status = Status.CONVERGED
-        elif len(self.path) >= self.steps:
-            self.status = Status.STEPS
-        if self.status is None:
-            self.sigma.append(sigma)
-        return self.status is None
-
-    def took(self, x: FloatArray, loss: float) -> None:
-        if self.sigma[-1] <= min(self.sigma):
-            self.best = x
-        self.path.append(loss)
-
-    def result(self) -> Passing:
-        assert self.status is not None
-        sigma, path = np.array(self.sigma), np.array(self.path)
-        return Passing(self.best, sigma, path, path.size, self.status)
+# Yields the interference and the input of the decoder, and takes its output and loss.
+Channel = Generator[tuple[float, FloatArray], tuple[FloatArray, float], None]
 
 
-def _gaussian(A: Any, h: FloatArray, p: float, values: str, steps: int, tol: float) -> Passing:
+def _gaussian(A: Any, h: FloatArray, x: FloatArray) -> Channel:
     m, n = A.shape
-    x = np.full(n, p * value_moment(values, 1))
-    z, progress = h - A.matvec(x), _Progress(x, steps, tol)
-    sigma = float(np.sqrt(np.mean(z * z)))
-    while progress.goes_on(sigma):
-        x, loss = _decode(values, x + A.rmatvec(z), sigma, p)
-        progress.took(x, loss)
-        z = h - A.matvec(x) + z * (n / m * loss / sigma**2)
+    z = h - A.matvec(x)
+    while True:
         sigma = float(np.sqrt(np.mean(z * z)))
-    return progress.result()
+        x, loss = yield sigma, x + A.rmatvec(z)
+        z = h - A.matvec(x) + z * (n / m * loss / sigma**2)
 
 
-def _orthogonal(
-    M: Any, h: FloatArray, ratio: float, p: float, values: str, steps: int, tol: float
-) -> Passing:
-    s = np.full(h.size, p * value_moment(values, 1))
-    progress = _Progress(s, steps, tol)
+def _orthogonal(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average
         sigma = float(np.sqrt((1.0 - ratio) * np.mean(error * error)))
-        if not progress.goes_on(sigma):
-            return progress.result()
         y = s + error
-        x, loss = _decode(values, y, sigma, p)
-        progress.took(x, loss)
+        x, loss = yield sigma, y
         share = loss / sigma**2
         s = (x - share * y) / (1.0 - share)
+
+
+def _passed(channel: Channel, x: FloatArray, p: float, values: str, steps: int, tol: float) -> Passing:
+    """Decode from the mean x of the features on, until the interference says to stop."""
+    sigmas: list[float] = []
+    path: list[float] = []
+    with np.errstate(over="ignore", invalid="ignore"):  # it may diverge, which its status says
+        sigma, y = next(channel)
+        while True:
+            if not np.isfinite(sigma) or (sigmas and sigma > 10.0 * sigmas[0]):
+                status = Status.DIVERGED
+            elif sigma < RECOVERED or (sigmas and abs(sigma - sigmas[-1]) <= tol * sigma):
+                status = Status.CONVERGED
+            elif len(path) >= steps:
+                status = Status.STEPS
+            else:
+                found, loss = _decode(values, y, sigma, p)
+                sigmas.append(sigma)
+                path.append(loss)
+                x = found if sigma <= min(sigmas) else x
+                sigma, y = channel.send((found, loss))
+                continue
+            return Passing(x, np.array(sigmas), np.array(path), len(path), status)

@@ -1,4 +1,4 @@
-"""Structured codes beside the Persian rug: blocks, pairs, dropping, mixtures; lower bounds, with proofs."""
+"""Structured codes of like features: pairs, blocks, priority codes, dropping; proved lower bounds."""
 
 from .bounds import decoder_bound, interference_bound, relu_bound
 from .derive import *  # noqa: F403  # its `__all__` says what

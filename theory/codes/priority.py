@@ -53,7 +53,7 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
 
 @arguments.finite
 def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
-    r"""Loss per feature of a priority code, in the limit of an infinite spread of sizes.
+    r"""Loss per feature of a priority code of n like features on two dimensions, of infinite spread of sizes.
 
     .. math:: L = \frac{p}{3n} \sum_i \left(1 - (1 - p)^{k_i}\right), \quad k = 0, 0, 1, \dots, n - 3, n - 3
 
@@ -66,7 +66,7 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     p : array_like of float
         Probability that a feature is on, in (0, 1].
     n_features : array_like of int
-        n, the features on two dimensions, from 4 to 1e6. Broadcasts with `p`.
+        n, from 4 to 1e6. Broadcasts with `p`.
 
     Returns
     -------
@@ -77,6 +77,10 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     ------
     ValueError
         If an argument is out of range.
+
+    See Also
+    --------
+    superposition.theory.unequal.priority_loss : Of features that differ, on any number of dimensions.
 
     Examples
     --------
