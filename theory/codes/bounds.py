@@ -52,7 +52,7 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Per feature, at every n_features. Proved, see the module; to 1e-14 relative. As p → 0, 25 (1 -
+        Per feature, at every n_features. Proved, see the module; rounding is 1e-12 of it. As p → 0, 25 (1 -
         ratio)/81 p² for ratio >= 1/2, which skew pairs mixed with features kept reach, and 25/(324 ratio) p²
         or more below; for small ratio 5/(19 e ratio) p².
 

@@ -66,7 +66,7 @@ class Entry:
     grade: str
     """How sure it is that no model is better: "many starts" is a search, not a proof."""
     lower_bound: float
-    """What no model of this size can beat, proved in `theory.codes.bounds`; 0 where no bound is known."""
+    """What no model of this size can beat, proved in `theory.codes.relu_bound`; 0 where no bound is known."""
     starts: int
     """Starts of all searches, random and ordered."""
     hits: int
