@@ -8,10 +8,11 @@ import pytest
 from mpmath import mpf
 from scipy import integrate, special, stats
 
-from superposition.theory import decoders, rug
+from superposition.theory import decoders, rug, unequal
 from superposition.theory.decoders import line
 from superposition.theory.decoders.channel import on_nodes, output_nodes
 from superposition.theory.decoders.line import line_losses
+from superposition.theory.features import Features
 from superposition.theory.special import VALUES, value_moment
 
 
@@ -183,11 +184,15 @@ def test_the_gradient_by_differences(values):
             assert abs(found[k] - slope) <= 1e-8 * np.abs(found).max()
 
 
-def test_a_relu_is_that_of_the_rug():
+def test_a_relu_is_that_of_the_rug_and_of_a_block_of_one_feature():
     for p, s in drawn(5, 20):
         a, z = 10 ** np.random.default_rng(int(1e6 * s)).uniform(-0.3, 0.3), -1.5
         b = a * s * z
-        assert decoders.jumprelu_loss(-b / a, a, b, s, p) == pytest.approx(rug.loss(a, b, s, p), rel=1e-10)
+        loss = rug.loss(a, b, s, p)
+        assert decoders.jumprelu_loss(-b / a, a, b, s, p) == pytest.approx(loss, rel=1e-10)
+        one = unequal.block_losses([[a]], b, (a * s) ** 2, Features(1, p))
+        # the integral over values is to rounding of E x^2, or of the noise where it is larger
+        assert one.per_feature[0] == pytest.approx(loss, rel=1e-12, abs=1e-14 * p)
 
 
 def test_no_decoder_is_below_that_of_bayes():

@@ -148,7 +148,7 @@ def decoders_line_loss(draw):
     s, a, v = _logarithmic(draw, 1e-3, 10.0), _logarithmic(draw, 0.1, 10.0), float(draw.uniform(0, 1))
     theta = float(draw.uniform(-s, 1))
     b = float(draw.uniform(-1, 0)) * a * theta
-    found = theory.decoders.line._given(np.array([v]), theta, a, 1 - a, b, s)[0]
+    found = theory.decoders.line.line_errors(np.array([v]), theta, a, 1 - a, b, s)[0]
     return {"a": a, "b": b, "sigma": s, "theta": theta, "v": v}, float(found)
 
 
