@@ -11,7 +11,7 @@ from ...theory import arguments
 from ...theory import codes as theory
 from ...theory.arguments import FloatArray
 from ...theory.codes import CODES
-from ...theory.rug import linear_loss
+from ...theory.rug import linear_loss, zero_ratio_loss
 from .. import rug
 from ..results import result
 from .blocks import LEAST_P, Block, blocks
@@ -90,7 +90,7 @@ def _mix(
 
 def points(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[str, float, FloatArray]]:
     """Return names, ratios and losses at each p of what does not depend on the ratio asked for."""
-    codes = [("dropped", 0.0, np.asarray(theory.dropped_loss(p))), ("identity", 1.0, np.zeros(p.size))]
+    codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     for one in found:
         if models != "tied" or not one[0].shifted:
             codes.append((one[0].name, one[0].ratio, np.array([block.loss for block in one])))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from superposition.solvers import codes, rug
 from superposition.solvers.minimise import minimise
 from superposition.theory import codes as theory
+from superposition.theory.rug import zero_ratio_loss
 
 SMALL = ("pair", "triangle", "pentagon", "Petersen")
 
@@ -80,9 +81,7 @@ def test_envelope_lies_below_everything_and_above_the_bound(maps, models):
     assert np.all(one.loss <= one.rug * (1 + 1e-12))
     assert np.all(one.rug <= one.linear * (1 + 1e-9))
     assert np.all(one.loss >= one.lower_bound)
-    mixture = (1 - 2 * ratio) * theory.dropped_loss(p[:, None]) + 2 * ratio * theory.antipodal_loss(
-        p[:, None]
-    )
+    mixture = (1 - 2 * ratio) * zero_ratio_loss(p[:, None]) + 2 * ratio * theory.antipodal_loss(p[:, None])
     below = ratio <= 0.5
     assert np.all(one.loss[:, below] <= mixture[:, below] * (1 + 1e-12))
     above = 2 * (1 - ratio) * theory.antipodal_loss(p[:, None])
@@ -119,7 +118,7 @@ def test_more_models_have_a_lower_envelope(maps):
 def test_mixture_has_the_loss_of_its_parts(p, ratio):
     one = codes.envelope(p, ratio, ["pair"], models="tied")
     at = {
-        "dropped": (0.0, theory.dropped_loss(p)),
+        "dropped": (0.0, zero_ratio_loss(p)),
         "identity": (1.0, 0.0),
         "pair": (0.5, theory.antipodal_loss(p)),
     }
@@ -135,7 +134,7 @@ def test_crossings_are_where_both_losses_agree():
     found = codes.crossings(0.25, models="tied")
     assert found.size == 2
     for p in found:
-        mixture = 0.5 * theory.dropped_loss(p) + 0.5 * theory.antipodal_loss(p)
+        mixture = 0.5 * zero_ratio_loss(p) + 0.5 * theory.antipodal_loss(p)
         assert mixture == pytest.approx(rug.optimum(p, 0.25).loss, rel=1e-8)
     inside = np.sqrt(found.prod())
     assert codes.envelope(inside, 0.25, ["pair"], models="tied").loss < rug.optimum(inside, 0.25).loss

@@ -10,7 +10,7 @@ from superposition.solvers.minimise import Minimum, descend, lower_bound, minimi
 from superposition.solvers.minimise.objective import Objective
 from superposition.solvers.relu import solve_pair
 from superposition.solvers.results import Status
-from superposition.theory import codes, unequal
+from superposition.theory import codes, rug, unequal
 from superposition.theory.features import Features
 
 GROUP = Features(
@@ -175,13 +175,13 @@ def test_interference_drives_the_antipodal_pair_away():
     assert (kept.W_out @ kept.W_in)[0, 1] < -0.9
     assert kept.objective > kept.loss > codes.antipodal_loss(0.1)
     assert abs((lost.W_out @ lost.W_in)[0, 1]) < 1e-8
-    assert lost.loss == pytest.approx(codes.dropped_loss(0.1) / 2, rel=1e-9)
+    assert lost.loss == pytest.approx(rug.zero_ratio_loss(0.1) / 2, rel=1e-9)
 
 
 def test_strong_l1_drops_all_features_exactly():
     found = minimise(3, 2, 0.2, penalty=("l1", 0.2), starts=3)
     assert np.all(found.W_in == 0)
-    assert found.loss == pytest.approx(codes.dropped_loss(0.2), rel=1e-9)
+    assert found.loss == pytest.approx(rug.zero_ratio_loss(0.2), rel=1e-9)
     assert found.curvature is None
     weak = minimise(3, 2, 0.2, penalty=("l1", 1e-3), starts=3)
     assert weak.gradient_norm < 1e-5

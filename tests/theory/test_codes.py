@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from superposition.solvers import rug
 from superposition.theory import codes
+from superposition.theory import rug as rug_theory
 
 PAIR = np.array([[1.0, -1.0], [-1.0, 1.0]])
 P = (1e-8, 1e-4, 0.01, 0.1, 0.4, 0.7, 0.95, 0.99999, 1.0)
@@ -94,7 +95,8 @@ def test_antipodal_series():
 
 def test_dropped_loss_is_the_exact_loss_of_a_constant():
     for p in (0.01, 0.3, 1.0):
-        assert rug.exact_loss([[0.0]], p / 2, p).loss == pytest.approx(codes.dropped_loss(p), rel=1e-12)
+        dropped = rug_theory.zero_ratio_loss(p)
+        assert rug.exact_loss([[0.0]], p / 2, p).loss == pytest.approx(dropped, rel=1e-12)
 
 
 def test_skew_pair_beats_the_antipodal_pair():
@@ -390,7 +392,6 @@ def test_decoder_bound_at_no_measurement():
     [
         (lambda: codes.antipodal_loss(0.0), r"`p` must lie in \(0, 1\]; got 0"),
         (lambda: codes.antipodal_optimum(1.5), r"`p`.*got 1.5"),
-        (lambda: codes.dropped_loss(-1.0), r"`p`.*got -1"),
         (lambda: codes.skew_pair_loss(2.0), r"`p`.*got 2"),
         (lambda: codes.pair_cost(-0.5), r"`c`.*got -0.5"),
         (lambda: codes.small_p_constant([[1.0, 2.0]]), r"`M` must be square; got shape \(1, 2\)"),

@@ -5,7 +5,7 @@ from .derive import *  # noqa: F403  # its `__all__` says what
 from .derive import __all__ as _derivations
 from .interference import collision_loss, cut_polygon, pair_cost, small_p_constant
 from .overlaps import CODES, Overlaps, overlaps, strongly_regular
-from .pairs import antipodal_loss, antipodal_optimum, dropped_loss
+from .pairs import antipodal_loss, antipodal_optimum
 from .priority import priority_constant, priority_map, priority_plane_loss, skew_pair_loss
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "collision_loss",
     "cut_polygon",
     "decoder_bound",
-    "dropped_loss",
     "interference_bound",
     "overlaps",
     "pair_cost",

@@ -1,4 +1,4 @@
-r"""Antipodal pairs and dropped features, in closed form, at every p.
+r"""Antipodal pairs in closed form, at every p.
 
 A pair keeps two features at opposite ends of one direction: outputs :math:`\mathrm{ReLU}(a(x_1 - x_2) + b)`
 and the mirror image. With the shift beta = b/a in [0, 1] the loss is a polynomial in beta once the best
@@ -13,9 +13,8 @@ from scipy.optimize import elementwise
 
 from .. import arguments
 from ..arguments import FloatArray, Real, plain
-from ..rug import zero_ratio_loss
 
-__all__ = ["antipodal_loss", "antipodal_optimum", "dropped_loss"]
+__all__ = ["antipodal_loss", "antipodal_optimum"]
 
 _TINY = 5e-324  # the least double above 0
 
@@ -125,16 +124,3 @@ def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real
     own, silent = (b**2 + b * (b + s) + (b + s) ** 2) / 3.0, a**2 * beta**3 / 3.0
     both = 1.0 / 3.0 - 2.0 * a * cross + a**2 * square
     return plain(q * r * b**2 + on * r * own + q * beside * silent + on * beside * both)
-
-
-def dropped_loss(p: npt.ArrayLike) -> Any:
-    """Loss of a feature that is not represented, p/3 - p²/4: the best output is the constant p/2.
-
-    `p` is as for `antipodal_optimum`.
-
-    Examples
-    --------
-    >>> round(dropped_loss(0.3), 6)
-    0.0775
-    """
-    return zero_ratio_loss(p)

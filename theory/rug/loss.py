@@ -184,7 +184,7 @@ def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
 
 
 def zero_ratio_loss(p: ArrayLike) -> Any:
-    r"""Least loss per feature when nothing is transmitted (ratio → 0): Var(x) = p/3 - p²/4.
+    r"""Least loss of a feature of which nothing is transmitted (ratio → 0, or dropped): Var(x) = p/3 - p²/4.
 
     The best output is then the constant p/2. The source prints (§4.3.1) the bound p/3 - p²/9, which takes
     1/3 for the mean of u; the mean is 1/2. The argument is that of `sigma`.
