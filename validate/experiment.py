@@ -8,7 +8,8 @@ the topic names, from the same datasets.
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,6 +192,24 @@ class Section:
     text: str
     experiments: Mapping[str, Experiment]
     topics: Sequence[Topic]
+
+
+@contextmanager
+def entry_of(name: str) -> Iterator[None]:
+    """Name the argument of which an entry is refused, where a check calls the entry something else.
+
+    Examples
+    --------
+    >>> with entry_of("cases"):
+    ...     integer("n_hidden", 0, 1)
+    Traceback (most recent call last):
+        ...
+    ValueError: `n_hidden` must be an integer of at least 1; got 0. It is an entry of `cases`.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error} It is an entry of `{name}`.") from error
 
 
 @as_annotated

@@ -164,7 +164,7 @@ def run_agreement(
         What `run_fig2` returns, and over (run, time) the flow (`flow_nonzeros`, `flow_l1_norm`) and the
         training (`trained_nonzeros`, `trained_l1_norm`).
     """
-    rate = number("learning_rate", learning_rate, 0, 1, brackets="(]")
+    rate = number("learning_rate", learning_rate, 1e-9, 1)
     choice("optimizer", optimizer, ("sgd", "adamw"))
     load_torch()  # before the other routes, not after
     ds = run_fig2(m, lam, scale, times, runs, seed)
