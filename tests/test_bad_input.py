@@ -24,6 +24,7 @@ import resource
 import shutil
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -38,7 +39,24 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from superposition import solvers, theory, validate
-from superposition.validate import atlas, claims, experiment, laboratory, statistics, stored
+from superposition.solvers import codes, decoders, rug, unequal
+from superposition.solvers.rug.weights import weight_statistics
+from superposition.theory import arguments
+from superposition.theory.features import Features
+from superposition.validate import (
+    atlas,
+    audit,
+    certificates,
+    claims,
+    collisions,
+    experiment,
+    files,
+    laboratory,
+    layouts,
+    planned,
+    statistics,
+    stored,
+)
 from superposition.validate.stored import REFERENCE
 
 SECONDS = 10
@@ -482,10 +500,14 @@ def mutations(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 class _Late(BaseException):
-    rung = False
+    rung, spent = False, 0.0
 
 
-def _ring(*_: Any) -> None:
+def _ring(number: int, _: Any) -> None:
+    spent = time.process_time()
+    if number == signal.SIGALRM and spent > _Late.spent + 1:  # it works, on a busy machine
+        _Late.spent = spent
+        return
     _Late.rung = True  # also where compiled code makes another error of it
     raise _Late
 
@@ -517,12 +539,13 @@ def outcome(case: Case, argument: str | None = None, name: str = "", bad: Any = 
         given[argument] = (bad,) if several else bad
     bound = inspect.BoundArguments(case.bound.signature, given)  # type: ignore[arg-type]
     names = "|".join((*case.bound.signature.parameters, *OPTIONS.get(case.key.removeprefix("validate."), ())))
-    _Late.rung = False
+    _Late.rung, _Late.spent = False, time.process_time()
     signal.signal(signal.SIGPROF, _ring)
     signal.signal(signal.SIGALRM, _ring)
     # Processor time, which other work on the machine does not lengthen. A valid call may take longer.
     signal.setitimer(signal.ITIMER_PROF, SECONDS if argument else 0)
-    signal.setitimer(signal.ITIMER_REAL, 10 * SECONDS if argument else 0)  # for what waits
+    waits = 10 * SECONDS if argument else 0
+    signal.setitimer(signal.ITIMER_REAL, waits, waits)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -662,9 +685,9 @@ def _around_the_folder(folder: Path) -> dict[str, tuple[int, int]]:
     """Return the size and the time of each file of the package and beside the working folder."""
     found = {}
     for root in (folder.parent, Path(theory.__file__).parents[1]):
-        for at, below, files in os.walk(root):
+        for at, below, names in os.walk(root):
             below[:] = [one for one in below if one[0] not in "._" and Path(at, one) != folder]
-            found |= {f"{at}/{one}": os.stat(f"{at}/{one}") for one in files}
+            found |= {f"{at}/{one}": os.stat(f"{at}/{one}") for one in names}
     return {name: (one.st_size, one.st_mtime_ns) for name, one in found.items()}
 
 
@@ -747,3 +770,56 @@ def test_much_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
     found = _above(MANY, seed)
     print(f"seed {seed}: {len(found)} faults in {MANY[1]} calls or more", *found, sep="\n")
     assert len(found) < 0.01 * MANY[1], (seed, found)
+
+
+# --- Single calls -------------------------------------------------------------------------------------------
+
+# Each of these once was a warning beside a number, an error of Python's or NumPy's, or had no end.
+FAR = np.array([[1.0, 1e160], [1e160, 1.0]])
+PAIR = [[1], [-1]], [0, 0], "1/10", "1/299"
+RUNS = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])
+REFUSED = {
+    "M, sum of cubes": ("M", lambda: rug.row_statistics(FAR, 0.1)),
+    "A, sum of squares": ("A", lambda: decoders.message_passing(np.eye(4) * 1e200, np.ones(4), 0.1)),
+    "M, variances": ("M", lambda: weight_statistics(np.diag([1e308, -1e308]), np.zeros(2))),
+    "starts without end": ("starts", lambda: unequal.block_optimum(Features(2, 0.1), 0.5, starts=1e308)),
+    "codes": ("codes", lambda: arguments.choices("codes", range(10**9), ("a",))),
+    "n_features of a rug": ("n_features", lambda: rug.RugMatrix(2**63, [1])),
+    "keys": ("keys", lambda: audit.audit({"W": np.eye(2)}, 0.3, keys=[])),
+    "instances": (
+        "instances",
+        lambda: audit.audit({"W": np.eye(2), "b_final": np.zeros(2)}, 0.3, instances=5),
+    ),
+    "arrays": ("arrays", lambda: layouts.recognise([1j])),
+    "importance": ("importance", lambda: certificates.certify(*PAIR, importance=1, path="c.json")),
+    "b": ("b", lambda: certificates.exact_total(PAIR[0], 5, "1/10")),
+    "path, none": ("path", lambda: certificates.lean_goal("no.json")),
+    "path, number": ("path", lambda: certificates.lean_goal(3.5)),
+    "name": ("name", lambda: planned.planned("abc")),
+    "level": ("level", lambda: statistics.jackknife(RUNS, np.mean, 3.0)),
+    "values": ("values", lambda: statistics.mean("abc")),
+    "hits": ("hits", lambda: statistics.share(5, 3)),
+    "x": ("x", lambda: statistics.growth_power([1.0, -1.0])),
+    "values, none": ("values", lambda: experiment.span([])),
+    "before": ("before", lambda: files.difference(5, {})),
+    "n_features of runs": (
+        "n_features",
+        lambda: collisions.run_printed([8], [0, 1], n_features=10**6, steps=[5], device="cpu"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_too_large_or_of_another_kind_is_refused_by_name(name):
+    argument, call = REFUSED[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=rf"^`{argument}`.* must "):
+            call()
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200, 1e308])
+def test_the_structure_of_a_matrix_has_no_scale(size):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert codes.structure(np.eye(4) * size) == codes.structure(np.eye(4))

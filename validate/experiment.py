@@ -259,6 +259,8 @@ def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     >>> span([1.0, 2.0]), span([1.0, 1.0004])
     ('1 to 2', '1')
     """
+    if np.size(values) == 0:
+        raise ValueError(f"`values` must not be empty; got {shown(values)}.")
     try:
         low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
     except ValueError as error:
