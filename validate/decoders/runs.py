@@ -14,7 +14,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.rug import sigma
-from ..experiment import from_rows
+from ..experiment import entry_of, from_rows
 
 SUCCESS = 1e-6  # largest error of a feature that counts as recovered
 
@@ -227,9 +227,10 @@ def run_rugs(
     (1, 1, 2, 2)
     """
     sizes = [arguments.power_of_two("sizes", n) for n in sizes]
-    for p, ratio in cases:
-        arguments.probability("cases", p)
-        arguments.number("cases", ratio, 1 / min(sizes), 1.0)
+    with entry_of("cases"):
+        for p, ratio in cases:
+            arguments.probability("p", p)
+            arguments.number("ratio", ratio, 1 / min(sizes), 1.0)
     samples = arguments.integer("samples", samples, max(sizes))
     kinds, rows = ["relu", "jumprelu"], []
     for (i, (p, ratio)), n in itertools.product(enumerate(cases), sizes):

@@ -355,7 +355,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def place_of(store: str | Path) -> str:
+def place_of(store: Any) -> str:
     """Return the path or URL of a store as text."""
     if not isinstance(store, str | os.PathLike):
         raise ValueError(f"`store` must be a path or URL; got {shown(store)}.")
