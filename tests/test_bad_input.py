@@ -601,6 +601,11 @@ def _trouble(found: Any, documents: str) -> str:
 # --- The tests ----------------------------------------------------------------------------------------------
 
 
+def _end_at_last() -> None:
+    """End the process in ten minutes, should a compiled loop never come back; each call begins them anew."""
+    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)
+
+
 @contextlib.contextmanager
 def _limits() -> Iterator[None]:
     """Bound the memory, and end the process should a compiled loop never come back."""
@@ -608,7 +613,7 @@ def _limits() -> Iterator[None]:
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_BYTES, hard))
-    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)
+    _end_at_last()
     try:
         yield
     finally:
@@ -677,6 +682,7 @@ def _faults(room: str, calls: tuple[int, int], seed: int) -> list[str]:
 
 def _twice(case: Case, argument: str, name: str, bad: Any) -> str:
     """Return what is wrong with a call; one that is late is made again, as it may have compiled kernels."""
+    _end_at_last()
     found = outcome(case, argument, name, bad)
     return outcome(case, argument, name, bad) if found == LATE else found
 
