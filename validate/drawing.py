@@ -18,7 +18,8 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from scipy.ndimage import distance_transform_edt
 
-from ..theory.arguments import as_annotated, called, doubles, shown
+from ..theory.arguments import doubles, shown
+from .annotations import as_annotated, called
 from .experiment import Figure
 from .statistics import LEVEL, Estimate, mean, student
 

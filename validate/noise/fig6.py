@@ -9,11 +9,12 @@ from ...solvers import noise as solvers
 from ...solvers.noise.stuck import LEVEL, curvature, descend_from, settled, shape, stuck, symmetric_minimum
 from ...theory import arguments
 from ...theory import noise as theory
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from .runs import starts
 
 
-@arguments.as_annotated
+@as_annotated
 def run_fig6(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -93,7 +94,7 @@ def run_fig6(
     )
 
 
-@arguments.as_annotated
+@as_annotated
 def run_stuck(
     n_features: Sequence[int] = (3, 4, 5, 6, 7, 8, 9, 10, 12),
     n_hidden: int = 8,

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...theory.arguments import as_annotated
+from ..annotations import as_annotated
 from ..claims import Verdict
 
 _NUMBER = " class='number'"

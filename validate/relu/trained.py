@@ -10,6 +10,7 @@ from ...solvers.minimise import minimise
 from ...solvers.relu.ends import ExactLoss
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..drawing import draws
 from ..training.engine import load_torch
 from ..training.loop import descend
@@ -49,7 +50,7 @@ def _train(
     return list(found)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_trained(
     cases: Sequence[Sequence[float]] = ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.05)),
     optimisers: Sequence[str] = OPTIMISERS,

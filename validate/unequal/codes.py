@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from ...solvers.unequal import envelope, optimum
 from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
+from ..annotations import as_annotated
 from ..drawing import draws, finished
 from ..experiment import Experiment, Figure, Shown, Topic, from_rows, span
 from .bracket import whole_widths
@@ -26,7 +27,7 @@ KINDS = {
 COLOURS = ("#D55E00", "#9467BD", "#56B4E9", "#0072B2")
 
 
-@arguments.as_annotated
+@as_annotated
 def run_codes(
     alpha: Sequence[float] = (0.0, 1.0, 2.0),
     ratio: Sequence[float] = tuple(np.geomspace(0.003, 0.8, 12)),

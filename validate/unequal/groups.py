@@ -14,6 +14,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, exclusive, synchronous
 from ...theory.unequal import block_capacities, priority_loss, priority_weights, repeated, weakened
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from ..training import DROPPED
 from ..training.engine import Model, evaluate, load_torch, new_model, product, run_block
@@ -79,7 +80,7 @@ def geometry(M: FloatArray, law: Features) -> dict[str, float]:
     }
 
 
-@arguments.as_annotated
+@as_annotated
 def run_groups(
     cases: Sequence[Case] = (("exclusive", 1.0, 0.1, 0.25),),
     sizes: Sequence[int] = (32, 64),
@@ -141,7 +142,7 @@ def run_groups(
     return ds.assign_attrs(batch=batch, samples=samples)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_polished(
     cases: Sequence[Case] = (("synchronous", 1.0, 0.1, 0.25),),
     seeds: Sequence[int] = range(2),
@@ -207,7 +208,7 @@ def _coefficients(code: BlockOptimum, size: int) -> FloatArray:
     return np.pad(main.coefficients, (0, size - len(main.b)))
 
 
-@arguments.as_annotated
+@as_annotated
 def run_blocks(
     cases: Sequence[Case] = (("exclusive", 1.0, 0.1, 0.25),),
     sizes: Sequence[int] = (32, 64),

@@ -18,6 +18,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.unequal import weakened
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from ..training.data import sampler
 from ..training.engine import load_torch
@@ -116,7 +117,7 @@ def _trained(
     return found @ found.transpose(0, 2, 1), b.detach().double().numpy()[:, 0]
 
 
-@arguments.as_annotated
+@as_annotated
 def run_tables(
     n_hidden: Sequence[int] = (2, 4),
     decays: Sequence[float] = (0.0, 6.0),

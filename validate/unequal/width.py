@@ -11,9 +11,10 @@ import xarray as xr
 from ...solvers import rug
 from ...solvers.loss import exact_loss
 from ...solvers.unequal import KINDS, envelope, optimum, realise
-from ...theory.arguments import FloatArray, as_annotated, integer, number
+from ...theory.arguments import FloatArray, integer, number
 from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from ..statistics import lower_pairs
 from ..training import train

@@ -1,7 +1,7 @@
 """Predictions from parameters: what theory says of a phenomenon, each number with the place it comes from.
 
-A phenomenon joins by an entry in `PREDICTIONS`. The floors load a room when it is first asked for, and NumPy
-is imported where a prediction is computed, so that the help of the command line is quick.
+A phenomenon joins by an entry in `PREDICTIONS`. Packages below load their modules on demand, and NumPy is
+imported where a prediction is computed, so that the help of the command line is quick.
 """
 
 from collections.abc import Callable, Mapping, Sequence
