@@ -349,6 +349,15 @@ def unequal_interference_variance(draw):
     return values, float(theory.unequal.interference_variance(c, law)[0])
 
 
+def unequal_chord_loss(draw):
+    """Compute the chord at a tangent point u, whose beta is the strength over the draw."""
+    bounds = theory.unequal.bounds
+    u, strength = _logarithmic(draw, 0.3, 30), _logarithmic(draw, 1e-6, 1.0)
+    theta = float(bounds._drawn(strength * u * u / (np.expm1(u) - u)))
+    r = theta * float(draw.uniform(0.01, 0.9))
+    return {"u": u, "r": r, "theta": theta}, [None, -float(bounds._negative_chord(u, strength, r))]
+
+
 def unequal_row_loss(draw):
     """One row of the line of the bound, where nothing is left out: mu = C q and w = 1."""
     bounds = theory.unequal.bounds
@@ -441,6 +450,7 @@ TIES: dict[str, tuple[Any, float]] = {
     "special.derive_ramp_moment": (special_ramp_moment, 1e-12),
     "special.derive_value_moment": (special_value_moment, 1e-14),
     "special.derive_value_transform": (special_value_transform, 1e-13),
+    "unequal.derive_chord_loss": (unequal_chord_loss, 1e-11),
     "unequal.derive_interference_variance": (unequal_interference_variance, 1e-14),
     "unequal.derive_row_loss": (unequal_row_loss, 1e-13),
     "unequal.derive_tail_loss": (unequal_tail_loss, 1e-12),

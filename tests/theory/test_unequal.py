@@ -139,6 +139,31 @@ def test_alike_the_bound_is_that_of_codes_or_better(p):
     assert far == pytest.approx(18 * unequal.loss_bound(Features(400, p), 100), rel=1e-9)
 
 
+def test_the_bound_of_features_alike_is_the_best_over_all_mu():
+    """The closed form against the search for mu, on both sides of each of its cases."""
+    rng = np.random.default_rng(1)
+    p = np.exp(rng.uniform(np.log(1e-8), np.log(0.99), 12))
+    ratio = np.append(np.exp(rng.uniform(np.log(1e-4), 0, 10)), [0.103, 0.118])
+    found = bounds.alike_bound(p, ratio)
+    for p_i, r, value in zip(p, ratio, found, strict=True):
+        rows = np.array([[p_i], [1.0], [1.0]])
+        families = [
+            (bounds._line, bounds.FIRST),
+            (bounds._line, bounds.SECOND),
+            (bounds._logarithm, bounds.FIRST),
+        ]
+        best = max(one(rows, r, bounds._best_mu(one, rows, r, family), family) for one, family in families)
+        assert value == pytest.approx(best, rel=1e-7)
+        assert value >= best * (1 - 1e-12)
+    assert np.all(np.diff(bounds.alike_bound(0.1, np.linspace(1e-3, 1, 200))) < 0)
+    assert bounds.alike_bound(0.3, 1.0) == 0
+
+
+def test_the_bound_of_features_alike_is_that_of_any_decoder_where_that_is_larger():
+    law = Features(100, 0.9, scale=2.0, importance=np.linspace(3, 5, 100))
+    assert unequal.loss_bound(law, 5) == 12 * codes.decoder_bound(0.9, 0.05)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_line_is_the_linear_programme_of_the_proof(seed):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,13 @@ from typing import Any
 
 from ..derivation import Derivation, once, sp
 
-__all__ = ["derive_interference_variance", "derive_row_loss", "derive_tail_loss", "derive_window_loss"]
+__all__ = [
+    "derive_chord_loss",
+    "derive_interference_variance",
+    "derive_row_loss",
+    "derive_tail_loss",
+    "derive_window_loss",
+]
 
 
 @once
@@ -36,6 +42,27 @@ def derive_row_loss() -> Derivation:
     loss = D * s**2 + p * q * (1 - s) ** 2
     (best,) = sp.solve(sp.diff(loss, s), s)
     return Derivation(sp.factor(sp.simplify(loss.subs(s, best))), (D, p, q))
+
+
+@once
+def derive_chord_loss() -> Derivation:
+    r"""Find the chord from z = theta to the loss of a row in z that touches it, over D: beta and value there.
+
+    The loss is x/(1 + x) with x = beta u, u = log(theta/z); the first row is the beta for which the chord
+    touches at u, the second the chord at z = r.
+
+    Examples
+    --------
+    >>> derive_chord_loss().expression[0]
+    (exp(u) - u - 1)/u**2
+    """
+    beta, theta, r, u, z = sp.symbols("beta theta r u z", positive=True)
+    loss = 1 - 1 / (1 + beta * sp.log(theta / z))
+    touch = theta * sp.exp(-u)
+    height, slope = (sp.simplify(one.subs(z, touch)) for one in (loss, sp.diff(loss, z)))
+    (found,) = sp.solve(sp.Eq(height, slope * (touch - theta)), beta)
+    chord = sp.simplify(height.subs(beta, found) * (theta - r) / (theta - touch))
+    return Derivation(sp.Matrix([sp.factor(found), chord]), (u, r, theta), ("0 < r < theta, u > 0.",))
 
 
 @once
