@@ -102,8 +102,14 @@ def _one(value: Any) -> float:
     return float(value)
 
 
-def _floats(name: str, value: Any) -> FloatArray:
-    """Return an array of doubles, which may still be inf or nan."""
+def doubles(name: str, value: npt.ArrayLike) -> FloatArray:
+    """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
+
+    Examples
+    --------
+    >>> doubles("W", [1, np.nan])
+    array([ 1., nan])
+    """
     if type(value) in (float, int):  # as quickly as can be
         try:
             return np.asarray(float(value))
@@ -126,17 +132,6 @@ def _floats(name: str, value: Any) -> FloatArray:
     except _REFUSED as error:
         hint = " Detach it from its gradient first." if getattr(value, "requires_grad", False) is True else ""
         raise ValueError(f"`{name}` must be real numbers; got {shown(value)}.{hint}") from error
-
-
-def doubles(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
-
-    Examples
-    --------
-    >>> doubles("W", [1, np.nan])
-    array([ 1., nan])
-    """
-    return _floats(name, value)
 
 
 def real(
@@ -178,7 +173,7 @@ def real(
         ...
     ValueError: `p` must lie in (0, 1]; got 1.2.
     """
-    array = _floats(name, value)
+    array = doubles(name, value)
     above = array >= low if brackets[0] == "[" else array > low
     below = array <= high if brackets[1] == "]" else array < high
     good = above & below & np.isfinite(array)
@@ -204,7 +199,7 @@ def number(
     hint: str = "",
 ) -> float:
     """Return one float after checking that it is one number, finite and in the interval; as `real`."""
-    array = _floats(name, value)
+    array = doubles(name, value)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number; got shape {array.shape}.")
     return float(real(name, array, low, high, brackets=brackets, hint=hint))
@@ -286,7 +281,7 @@ def power_of_two(name: str, value: Any) -> int:
 
 
 def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> FloatArray:
-    array = _floats(name, value)
+    array = doubles(name, value)
     fits = array.ndim == len(shape) and all(
         want is None or have == want for have, want in zip(array.shape, shape, strict=True)
     )
@@ -334,7 +329,7 @@ def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray
     >>> each("b", 0.5, 3)
     array([0.5, 0.5, 0.5])
     """
-    array = _floats(name, value)
+    array = doubles(name, value)
     return vector(name, array if array.ndim else np.full(1 if size is None else size, array), size)
 
 
@@ -431,8 +426,8 @@ def generator(name: str, value: Any) -> np.random.Generator:
         raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
 
 
-def fits(name: str, value: Any, doubles: float) -> None:
-    """Check that the arrays which an argument asks for fit into memory: so many doubles, at most 2 GiB.
+def fits(name: str, value: Any, size: float) -> None:
+    """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB.
 
     Examples
     --------
@@ -441,9 +436,9 @@ def fits(name: str, value: Any, doubles: float) -> None:
         ...
     ValueError: `n_features` must be smaller: arrays of 7.5e+03 GiB would be needed; got 1000000.
     """
-    if not doubles <= _MOST_MADE:
-        size = f"{doubles / 2**27:.2g}" if doubles < 2**1000 else "more than 1e290"
-        rule = f"be smaller: arrays of {size} GiB would be needed"
+    if not size <= _MOST_MADE:
+        gigabytes = f"{size / 2**27:.2g}" if size < 2**1000 else "more than 1e290"
+        rule = f"be smaller: arrays of {gigabytes} GiB would be needed"
         raise ValueError(f"`{name}` must {rule}; got {shown(value)}.")
 
 

@@ -11,11 +11,11 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.rug import closed
-from ...theory.unequal import loss_bound, power_law, priority_loss, window_split
+from ...theory.unequal import loss_bound, power_law, priority_loss, weak_interference
 from ...theory.unequal.capacity import independent_uniform
 from ..results import result
+from .allocation import allocate
 from .curve import DROPPED, KEPT
-from .split import optimum
 
 __all__ = ["MeanField", "WidthLaw", "mean_field", "width_law"]
 
@@ -33,24 +33,24 @@ class WidthLaw:
     ----------
     n_hidden : ndarray of int64
     loss : ndarray of float64
-        Of the best split of many features, `optimum`.
+        Of the best allocation to many features, `allocate`.
     priority : ndarray of float64
         Of `theory.unequal.priority_loss`, an upper bound at every n_features.
     lower_bound : ndarray of float64
         Of `theory.unequal.loss_bound`, proved at every n_features.
-    window : ndarray of float64
-        The leading order of weak interference, `theory.unequal.window_split`.
+    weak_interference : ndarray of float64
+        To leading order of weak interference, `theory.unequal.weak_interference`.
     exponent : ndarray of float64
         - d log loss/d log n_hidden, by central differences of the values given; nan if there is one.
     kept, dropped : ndarray of int64
-        Features that the best split keeps exactly, and drops.
+        Numbers of features that this allocation keeps exactly, and drops.
     """
 
     n_hidden: Any
     loss: Any
     priority: Any
     lower_bound: Any
-    window: Any
+    weak_interference: Any
     exponent: Any
     kept: Any
     dropped: Any
@@ -76,7 +76,7 @@ def width_law(
     number_on : float, optional
         Mean number of features that are on.
     codes : sequence of str, optional
-        As for `optimum`.
+        As for `allocate`.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def width_law(
     widths = arguments.indices("n_hidden", n_hidden, law.n_features, distinct=True)
     if np.any(widths < 1) or np.any(np.diff(widths) <= 0):
         raise ValueError(f"`n_hidden` must ascend from at least 1; got {arguments.shown(n_hidden)}.")
-    splits = [optimum(law, int(m), codes) for m in widths]
+    splits = [allocate(law, int(m), codes) for m in widths]
     loss = np.array([one.loss for one in splits])
     exponent = np.full(loss.shape, np.nan)
     if loss.size > 1:
@@ -113,7 +113,7 @@ def width_law(
         loss=loss,
         priority=np.array([priority_loss(law, int(m)) for m in widths]),
         lower_bound=np.array([loss_bound(law, int(m)) for m in widths]),
-        window=np.array([window_split(law, int(m))[1] for m in widths]),
+        weak_interference=np.array([weak_interference(law, int(m))[1] for m in widths]),
         exponent=exponent,
         kept=np.array([np.count_nonzero(one.kind == KEPT) for one in splits]),
         dropped=np.array([np.count_nonzero(one.kind == DROPPED) for one in splits]),
@@ -233,7 +233,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     Tied models W W' have encodings of one squared length a in m - k dimensions, of equal noise in all of
     them, and k features with a direction of their own: tau_j = 1 and c_i = (m - k) v_i/sum_j v_j over the
     rest. a, k and each bias are the best ones, nothing is fitted. Untied ones have the capacities of
-    `optimum`, tau_j = c_j/v_j, and the best scale and bias of each output.
+    `allocate`, tau_j = c_j/v_j, and the best scale and bias of each output.
 
     Parameters
     ----------
@@ -266,15 +266,14 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     m = arguments.integer("n_hidden", n_hidden, 1, n - 1)
     if arguments.flag("tied", tied):
         return _tied(features, m)
-    split = optimum(features, m)
-    heard = split.kind > DROPPED
-    heard &= split.kind < KEPT
+    split = allocate(features, m)
+    shared = (split.kind > DROPPED) & (split.kind < KEPT)
     a, b, losses = split.a.copy(), split.b.copy(), split.per_feature.copy()
-    if np.any(heard):
-        scale = features.scale[heard]
-        nodes = _noise_law(features.p[heard], split.capacity[heard] / features.variance[heard] * scale**2)
-        found = _each(features.p[heard], split.sigma[heard] / scale, scale, nodes, None)
-        a[heard], b[heard], losses[heard] = found[0], found[1] * scale, found[2] * scale**2
+    if np.any(shared):
+        scale = features.scale[shared]
+        nodes = _noise_law(features.p[shared], split.capacity[shared] / features.variance[shared] * scale**2)
+        found = _each(features.p[shared], split.sigma[shared] / scale, scale, nodes, None)
+        a[shared], b[shared], losses[shared] = found[0], found[1] * scale, found[2] * scale**2
     losses = np.minimum(losses, features.variance)
     total = float(np.mean(features.importance * losses))
     return MeanField(total, losses, int(np.sum(split.kind == KEPT)), a, b, split.capacity)

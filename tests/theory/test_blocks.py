@@ -18,7 +18,7 @@ TABLES = {
 
 
 def _law(kind, strength=0.7, **other):
-    return Features(2, 0.1, groups=[unequal.weakened(TABLES[kind], strength)], **other)
+    return Features(2, 0.1, groups=[unequal.partial_dependence(TABLES[kind], strength)], **other)
 
 
 def _coefficients(k, seed):
@@ -139,7 +139,7 @@ def test_a_weakened_table_keeps_its_probabilities():
 
 
 def test_copies_are_independent():
-    law = unequal.repeated(_law("exclusive", scale=[1.0, 3.0], importance=[2.0, 1.0]), 3)
+    law = unequal.independent_copies(_law("exclusive", scale=[1.0, 3.0], importance=[2.0, 1.0]), 3)
     assert law.scale.tolist() == [1, 3] * 3
     assert law.importance.tolist() == [2, 1] * 3
     assert np.abs(law.covariance()[:2, 2:]).max() == 0 < abs(law.covariance()[2, 3])
@@ -161,10 +161,13 @@ def test_copies_are_independent():
         (lambda: unequal.block_losses(1e200 * np.eye(2), 0, 0, Features(2, 0.1)), "`coefficients`.*1e\\+200"),
         (lambda: unequal.block_losses(np.eye(3), 0, 0, Features(2, 0.1)), "`coefficients`.*3"),
         (lambda: unequal.least_noise([[1.5]], [[1]], [[1]]), r"`capacity` must have eigenvalues.*got 1\.5"),
-        (lambda: unequal.weakened(TABLES["parent"], 1.5), r"`strength`.*1\.5"),
-        (lambda: unequal.weakened(synchronous(range(17), 0.1), 0.5), "`table` must have at most 16.*got 17"),
-        (lambda: unequal.repeated(Features(1, 0.1), 0), "`copies`.*0"),
-        (lambda: unequal.repeated(_law("exclusive"), 10**400), "`copies` must be smaller"),
+        (lambda: unequal.partial_dependence(TABLES["parent"], 1.5), r"`strength`.*1\.5"),
+        (
+            lambda: unequal.partial_dependence(synchronous(range(17), 0.1), 0.5),
+            "`table` must have at most 16.*got 17",
+        ),
+        (lambda: unequal.independent_copies(Features(1, 0.1), 0), "`copies`.*0"),
+        (lambda: unequal.independent_copies(_law("exclusive"), 10**400), "`copies` must be smaller"),
         (lambda: unequal.block_capacities(np.eye(3), Features(2, 0.1)), "`M`.*3"),
     ],
 )

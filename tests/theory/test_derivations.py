@@ -367,10 +367,10 @@ def unequal_row_loss(draw):
     return {"D": D, "p": p, "q": q}, bounds._line(rows, 0, C * q, bounds.FIRST)
 
 
-def unequal_window_loss(draw):
+def unequal_weak_interference_loss(draw):
     """Two rare features that differ in importance; kappa is read off the split at two widths."""
     law = theory.features.Features(3, 1e-3, importance=[1.0, float(draw.uniform(1, 3)), 0.0])
-    capacity, loss = theory.unequal.window_split(law, 1)
+    capacity, loss = theory.unequal.weak_interference(law, 1)
     # loss = (sum of roots)² - sum of squares, and the roots are in proportion to the capacities
     square = 3 * loss / (1 - capacity[0] ** 2 - capacity[1] ** 2)
     values = {"kappa_1": capacity[0] ** 2 * square, "kappa_2": capacity[1] ** 2 * square, "m": 1}
@@ -454,7 +454,7 @@ TIES: dict[str, tuple[Any, float]] = {
     "unequal.derive_interference_variance": (unequal_interference_variance, 1e-14),
     "unequal.derive_row_loss": (unequal_row_loss, 1e-13),
     "unequal.derive_tail_loss": (unequal_tail_loss, 1e-12),
-    "unequal.derive_window_loss": (unequal_window_loss, 1e-12),
+    "unequal.derive_weak_interference_loss": (unequal_weak_interference_loss, 1e-12),
 }
 
 # What shows something that no function computes, and the test of what it shows.
