@@ -3,8 +3,8 @@
 from .allocation import KINDS, Allocation, allocate
 from .blocks import BlockOptimum, BlockPart, block_optimum, realise_blocks
 from .codes import CodeAllocation, allocate_codes
+from .directions import MeanField, mean_field
 from .realise import realise
-from .width import MeanField, WidthLaw, mean_field, width_law
 
 __all__ = [
     "KINDS",
@@ -13,12 +13,10 @@ __all__ = [
     "BlockPart",
     "CodeAllocation",
     "MeanField",
-    "WidthLaw",
     "allocate",
     "allocate_codes",
     "block_optimum",
     "mean_field",
     "realise",
     "realise_blocks",
-    "width_law",
 ]

@@ -12,7 +12,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import antipodal_loss, antipodal_optimum
 from ...theory.features import Features
-from ...theory.unequal.capacity import independent
+from ...theory.unequal.capacity import independent, interference_variance
 from ..results import Status, result
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, ends, pair_losses
 
@@ -340,8 +340,7 @@ def finished(
     high = capacity[skew] > 0.5
     loss[skew] = p[skew] * p[partner[skew]] * np.where(high, *_SKEW)
     b[skew] = -p[partner[skew]] / 2.0 * np.where(high, 1.0 / 3.0, 3.0)
-    with np.errstate(divide="ignore"):
-        sigma = np.sqrt(law.variance * (1.0 - capacity) / capacity)
+    sigma = np.sqrt(interference_variance(capacity, law))
     for one, size in ((skew, np.where(high, 1.0 / 3.0, 3.0)), (two, np.ones(two.size))):
         # the interference from the partner, in units of the feature's own scale
         sigma[one] = size * scale[one] * np.sqrt(law.variance[partner[one]]) / scale[partner[one]]

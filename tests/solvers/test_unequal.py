@@ -6,7 +6,7 @@ from scipy import optimize
 
 from superposition.solvers import codes, loss, rug, unequal
 from superposition.solvers.results import Status
-from superposition.solvers.unequal import curve, width
+from superposition.solvers.unequal import curve, directions
 from superposition.solvers.unequal.realise import tight_frame
 from superposition.theory import unequal as theory
 from superposition.theory.codes import collision_loss, priority_loss
@@ -254,7 +254,7 @@ def test_the_exact_loss_is_the_macroscopic_one_and_its_correction():
     exact = loss.exact_loss(M, model[2], law, rows=rows).per_feature
     missed, correction = (
         exact - split.per_feature[rows],
-        theory.edgeworth_correction(M, model[2], law)[rows],
+        theory.finite_size_correction(M, model[2], law)[rows],
     )
     np.testing.assert_allclose(missed, correction, rtol=0.1)
     assert np.all(np.abs(missed) < 0.05 * split.per_feature[rows])
@@ -290,22 +290,20 @@ def _row_correction(row, b, p):
     return cumulant_correction(a, b + a * off @ mean, sigma, p[0], off**3 @ third, off**4 @ fourth)
 
 
-# --- Widths -------------------------------------------------------------------------------------------------
+# --- Random directions --------------------------------------------------------------------------------------
 
 
-def test_width_law_brackets_and_exponents():
-    found = unequal.width_law(0.5, 40, [3, 6, 12], 0.5)
-    assert np.all(found.lower_bound < found.priority)
-    assert np.all(found.lower_bound < found.loss)
-    assert np.all(np.diff(found.loss) < 0)
-    ends = -np.log(found.loss[2] / found.loss[0]) / np.log(4)
-    assert found.exponent[1] == pytest.approx(ends)
-    assert np.isnan(unequal.width_law(0.5, 20, [6]).exponent[0])
+def test_wider_models_lose_less_and_no_allocation_is_below_the_bound():
+    law = theory.power_law(0.5, 40, 0.5)
+    losses = [unequal.allocate(law, m).loss for m in (3, 6, 12)]
+    assert np.all(np.diff(losses) < 0)
+    for m, value in zip((3, 6, 12), losses, strict=True):
+        assert theory.loss_bound(law, m) < min(value, theory.priority_loss(law, m))
 
 
 def test_the_law_of_the_noise_has_its_moments():
     p, strength = theory.power_law(1.0, 200, 3.0).p, np.linspace(1, 2, 200)
-    nodes, weights = width._noise_law(p, strength)
+    nodes, weights = directions._noise_law(p, strength)
     mean = p @ strength / 3
     variance = (strength**2 @ (p / 5 - p**2 / 9)) / mean**2
     assert weights.sum() == pytest.approx(1)
@@ -363,7 +361,6 @@ LAW = Features(4, 0.1)
             lambda: unequal.realise(unequal.allocate(TWO, 5), LAW),
             r"`split` must be for 4 features.*2000",
         ),
-        (lambda: unequal.width_law(1.0, 10, [3, 2]), r"`n_hidden` must ascend.*\[3, 2\]"),
         (lambda: unequal.mean_field(LAW, 4), r"`n_hidden`.*got 4"),
         (lambda: unequal.allocate_codes(LAW, 4), r"`n_hidden`.*got 4"),
         (lambda: unequal.allocate_codes(LAW, 2, ["cube"]), r"`codes`.*'cube'"),
@@ -381,7 +378,7 @@ def test_curves_know_their_ends():
     found = curve.curve("uniform", 0.1, ("rug",))
     assert found.kinds == (0, 1, 4)
     assert found.kind(np.array([1.0, 0.03, 1e-6])).tolist() == [0, 1, 4]
-    assert np.all(np.diff(found.prices) < 0)
+    assert np.all(np.diff(found.multipliers) < 0)
 
 
 def test_steep_laws_are_split_to_the_optimum() -> None:

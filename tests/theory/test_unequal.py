@@ -51,7 +51,7 @@ def test_capacities_of_a_projection_are_its_diagonal():
     assert unequal.capacities(M, Features(12, 0.1)).sum() < 4.9  # of another law they are not
 
 
-def test_edgeworth_correction_of_features_alike_is_that_of_the_rug():
+def test_finite_size_correction_of_features_alike_is_that_of_the_rug():
     rng = np.random.default_rng(2)
     M = np.eye(30) * 1.2 + 0.02 * rng.standard_normal((30, 30))
     b, p = -0.1, 0.2
@@ -61,13 +61,13 @@ def test_edgeworth_correction_of_features_alike_is_that_of_the_rug():
     sigma = np.sqrt((off**2).sum(axis=1) * (p / 3 - p * p / 4))
     sums = (off**3).sum(axis=1), (off**4).sum(axis=1)
     expected = rug.finite_size_correction(a, bias, sigma, p, *sums)
-    np.testing.assert_allclose(unequal.edgeworth_correction(M, b, p), expected, rtol=1e-12)
+    np.testing.assert_allclose(unequal.finite_size_correction(M, b, p), expected, rtol=1e-12)
     # in other units
     law = Features(30, p, scale=2.0)
-    np.testing.assert_allclose(unequal.edgeworth_correction(M, 2 * b, law), 4 * expected, rtol=1e-12)
+    np.testing.assert_allclose(unequal.finite_size_correction(M, 2 * b, law), 4 * expected, rtol=1e-12)
 
 
-def test_edgeworth_correction_is_what_normal_noise_misses():
+def test_finite_size_correction_is_what_normal_noise_misses():
     rng = np.random.default_rng(3)
     p = np.repeat([0.5, 0.2], 60)
     law = Features(120, p)
@@ -79,7 +79,7 @@ def test_edgeworth_correction_is_what_normal_noise_misses():
     bias, sigma = -0.2 + off @ law.mean, np.sqrt(off**2 @ law.variance)
     normal = rug.loss(1.0, bias[rows], sigma[rows], p[rows])
     missed = exact - normal
-    correction = unequal.edgeworth_correction(M, -0.2, law)[rows]
+    correction = unequal.finite_size_correction(M, -0.2, law)[rows]
     # the next terms are a tenth of it at this size
     np.testing.assert_allclose(missed, correction, rtol=0.15)
 
@@ -452,10 +452,10 @@ GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
         (lambda: unequal.capacities(np.eye(4), GROUPED), r"`law` must be a Features of independent"),
         (lambda: unequal.capacities(np.eye(3), GROUPED), r"`law` must be for 3 features; got one for 4"),
         (lambda: unequal.interference_variance(1.5, Features(2, 0.1)), r"`capacity`.*got 1.5"),
-        (lambda: unequal.edgeworth_correction(-np.eye(2), 0, 0.1), r"`M` must have a positive.*got -1"),
-        (lambda: unequal.edgeworth_correction(np.eye(2), 0, 0.1), r"`M` must have interference.*row 0"),
+        (lambda: unequal.finite_size_correction(-np.eye(2), 0, 0.1), r"`M` must have a positive.*got -1"),
+        (lambda: unequal.finite_size_correction(np.eye(2), 0, 0.1), r"`M` must have interference.*row 0"),
         (
-            lambda: unequal.edgeworth_correction(np.ones((2, 2)), 0, Features(2, 0.1, "binary")),
+            lambda: unequal.finite_size_correction(np.ones((2, 2)), 0, Features(2, 0.1, "binary")),
             r"`law` must have uniform values; got 'binary'",
         ),
         (lambda: unequal.power_law(-1, 3), r"`alpha`.*got -1"),

@@ -10,7 +10,7 @@ from .blocks import (
     partial_dependence,
 )
 from .bounds import loss_bound
-from .capacity import capacities, edgeworth_correction, interference_variance
+from .capacity import capacities, finite_size_correction, interference_variance
 from .derive import (
     derive_interference_variance,
     derive_row_loss,
@@ -30,7 +30,7 @@ __all__ = [
     "derive_row_loss",
     "derive_tail_loss",
     "derive_weak_interference_loss",
-    "edgeworth_correction",
+    "finite_size_correction",
     "independent_copies",
     "interference_variance",
     "least_noise",

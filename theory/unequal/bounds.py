@@ -24,6 +24,9 @@ __all__ = ["loss_bound"]
 
 # Step 5 of the proof: C and h of its two families of weights. C of the second one leaves room for rounding.
 FIRST, SECOND = (19.0 / 5.0, 11.0 / 3.0), (81.0 / 25.0 * (1.0 + 1e-12), 37.0 / 2.0)
+# Step 8 of the proof: up to this draw theta is the draw itself.
+_RATE = 7.0 / 6.0
+_TURN = brentq(lambda draw: draw + np.expm1(-_RATE * draw), 0.1, 0.5, xtol=1e-15)
 # Classes of features with which mu is searched for, and values of mu that are tried first.
 _CLASSES, _TRIED = 400, 25
 
@@ -91,48 +94,44 @@ def alike_bound(p: FloatArray, ratio: FloatArray) -> FloatArray:
     """
     shape = np.broadcast(p, ratio).shape
     p, r = np.atleast_1d(*np.broadcast_arrays(p, ratio))
-    k = p * p * (1.0 - p)
-    found = np.zeros(p.shape)
+    p = np.maximum(p, 1e-200)  # of rarer features the bound is below the doubles
+    kappa, found = p * (1.0 - p), np.zeros(p.shape)
     for C, h in (FIRST, SECOND):
-        k_over_d = p * (h * (1.0 - p) + 2.25 * p)
-        theta = np.minimum(r + np.sqrt(r * (r + k_over_d / C)), 1.0)
-        found = np.maximum(found, (1.0 - r / theta) * k / (C * theta + k_over_d))
-    C, h = FIRST
-    k_over_d = p * (h * (1.0 - p) + 2.25 * p)
-    # The page's u = log(theta/z) at z = ratio, and beta u = x.
+        theta = np.minimum(r + np.sqrt(r * (r + p * kappa / (C * _dead(p, h)))), 1.0)
+        found = np.maximum(found, (1.0 - r / theta) * row_loss(p, kappa / theta, (C, h)))
+    # The page's v = log(theta/z) at z = ratio, and beta v = x; strength is beta at a draw of 1.
     draw = _best_draw(r)
-    beta, u = k_over_d / (C * draw), np.log(_drawn(draw)) - np.log(r)
-    inner = (u > 0.0) & (beta * u * u <= np.expm1(u) - u)
-    found = np.maximum(found, np.where(inner, k / k_over_d * beta * u / (1.0 + beta * u), 0.0))
-    # Elsewhere some rows are drawn and lose nothing, and the others all have one u, which decides on mu.
-    chord = ~inner & (u > 0.0)
+    dead, strength = row_logarithm(p, kappa, FIRST)
+    beta, v = strength / draw, np.log(_drawn(draw)) - np.log(r)
+    inner = (v > 0.0) & (beta * v * v <= np.expm1(v) - v)
+    found = np.maximum(found, np.where(inner, dead * beta * v / (1.0 + beta * v), 0.0))
+    # Elsewhere some rows are drawn and lose nothing, and the others all have one v, which decides on mu.
+    chord = ~inner & (v > 0.0)
     if np.any(chord):
-        args = (k_over_d[chord] / C, r[chord])
-        tried = np.geomspace(0.3, 700.0, 30)[:, None]
-        at = np.clip(np.argmin(_negative_chord(tried, *args), axis=0), 1, 28)
-        best = elementwise.find_minimum(
-            _negative_chord, tuple(tried[at + i, 0] for i in (-1, 0, 1)), args=args
-        )
-        found[chord] = np.maximum(found[chord], (k / k_over_d)[chord] * np.maximum(-best.f_x, 0.0))
+        args = (strength[chord], r[chord])
+        tried = np.geomspace(0.3, 60.0, 20)
+        at = np.clip(np.argmin(_negative_chord(tried[:, None], *args), axis=0), 1, 18)
+        bracket = tuple(tried[at + i] for i in (-1, 0, 1))
+        best = elementwise.find_minimum(_negative_chord, bracket, args=args)
+        found[chord] = np.maximum(found[chord], dead[chord] * np.maximum(-best.f_x, 0.0))
     return found.reshape(shape)
 
 
 def _drawn(draw: FloatArray) -> FloatArray:
     """Return theta, the probability with which a feature is drawn, of draw = p (1 - p)/mu."""
-    return np.minimum(np.minimum(draw, -np.expm1(-7.0 / 6.0 * draw)), 1.0 - 1e-9)
+    return np.minimum(np.minimum(draw, -np.expm1(-_RATE * draw)), 1.0 - 1e-9)
 
 
 def _best_draw(ratio: FloatArray) -> FloatArray:
     """Return the draw at which log(theta/ratio)/draw is largest: e ratio while theta is the draw."""
-    a = 7.0 / 6.0
     rare = np.e * ratio
-    turn = brentq(lambda draw: draw + np.expm1(-a * draw), 0.1, 0.5, xtol=1e-15)
-    draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / a, turn)
-    for _ in range(4):  # Newton's steps; what is missed in the draw counts by its square
-        stay = np.exp(-a * draw)
-        slope = np.log1p(-stay) - np.log(ratio) - a * draw * stay / (1.0 - stay)
-        draw = np.maximum(draw - slope * (1.0 - stay) ** 2 / (a * a * draw * stay), turn)
-    return np.where(rare <= turn, rare, draw)
+    draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / _RATE, _TURN)
+    for _ in range(4):  # Newton's steps on the slope: a root finder of SciPy takes milliseconds a call
+        x = _RATE * draw
+        stay = np.exp(-x)
+        slope = np.log1p(-stay) - np.log(ratio) - x * stay / (1.0 - stay)
+        draw = np.maximum(draw - slope * (1.0 - stay) ** 2 / (_RATE * x * stay), _TURN)
+    return np.where(rare <= _TURN, rare, draw)
 
 
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
@@ -213,13 +212,31 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
     return float(np.exp(max(found, key=lambda one: found[one])))
 
 
+def _dead(p: FloatArray, h: float) -> FloatArray:
+    """Return D, the loss that no row exceeds in the bound."""
+    return np.asarray(p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p))
+
+
+def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> FloatArray:
+    """Return R(mu/C) of step 7, the least loss of a row whose interference is mu/C."""
+    C, h = family
+    dead, push = _dead(p, h), p * mu / C
+    return np.asarray(dead * push / (dead + push))
+
+
+def row_logarithm(
+    p: FloatArray, mu: FloatArray | float, family: tuple[float, float]
+) -> tuple[FloatArray, FloatArray]:
+    """Return D and beta of step 8: a row at z loses D x/(1 + x) or more, x = beta log(theta/z)."""
+    C, h = family
+    dead = _dead(p, h)
+    return dead, np.asarray(p / (C * dead) * mu)
+
+
 def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 7 on the total loss."""
-    (p, w, counts), (C, h) = rows, family
-    dead = p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p)
-    theta = np.minimum(p * (1.0 - p) / mu, 1.0)
-    push = p * mu / C
-    loss = w * dead * push / (dead + push)
+    p, w, counts = rows
+    theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
     order = np.argsort(-loss / theta)
     spent = np.cumsum((counts * theta)[order])
     taken = np.clip((m - spent) / (counts * theta)[order] + 1.0, 0.0, 1.0)
@@ -228,12 +245,11 @@ def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> f
 
 def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 8 on the total loss, at a good lambda."""
-    (p, w, counts), (C, h) = rows, family
-    dead = p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p)
+    p, w, counts = rows
     theta = _drawn(p * (1.0 - p) / mu)
     if counts @ theta <= m:
         return 0.0
-    beta = p * mu / (C * dead)
+    dead, beta = row_logarithm(p, mu, family)
     scarce = np.log(w * dead * beta / theta)
 
     def at(log_multiplier: float) -> tuple[float, float]:

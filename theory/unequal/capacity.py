@@ -25,7 +25,7 @@ from ..rug.finite import cumulant_correction
 
 __all__ = [
     "capacities",
-    "edgeworth_correction",
+    "finite_size_correction",
     "independent",
     "independent_uniform",
     "interference_variance",
@@ -136,7 +136,7 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
 
 
 @arguments.finite
-def edgeworth_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
+def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
 
     Edgeworth's expansion, as in `theory.rug.finite_size_correction`, with the cumulants :math:`\kappa_k =
@@ -167,7 +167,7 @@ def edgeworth_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatA
     Examples
     --------
     >>> M = np.eye(200) + 0.05 * np.sign(np.sin(np.arange(200)[:, None] + 3.0 * np.arange(200)))
-    >>> edgeworth_correction(M, -0.1, 0.1)[:1].round(9)
+    >>> finite_size_correction(M, -0.1, 0.1)[:1].round(9)
     array([1.5534e-05])
     """
     square = _square(M)

@@ -280,6 +280,35 @@ def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Tabl
 
 
 @kernel
+def _lone_plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: FloatArray) -> float:
+    """Return what `_plane` does of independent features, to rounding also of a million of them."""
+    k, total, lost = plane.size, 0.0, 0.0
+    later, missed = 0.0, 0.0  # chance that one is on that silences output i, but for the first of the plane
+    for i in range(2, k):
+        if i > 2:
+            before, more = later, (1.0 - later) * p[plane[i - 2]] + missed
+            later = before + more
+            missed = more - (later - before)  # what rounding takes
+        # the last one is orthogonal to the first as well
+        others = later if i > 2 and i == k - 1 else later + (1.0 - later) * p[plane[0]]
+        one = plane[i]
+        before, more = total, min(weight[one] * p[one] * others / 3.0, dropped[one])
+        total = before + more
+        lost += more - (total - before)
+    return total + lost
+
+
+@kernel
+def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
+    """Return the loss per feature of single planes of n features of one p, none of which is dropped."""
+    plane, found = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)  # all are feature 0
+    weight, dropped = np.ones(1), np.full(1, np.inf)
+    for k in range(p.size):
+        found[k] = _lone_plane(plane[: int(n[k])], weight, dropped, p[k : k + 1]) / n[k]
+    return found
+
+
+@kernel
 def _total(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
@@ -289,6 +318,9 @@ def _total(
     total = 0.0
     for one in range(starts.size - 1):
         plane = flat[starts[one] : starts[one + 1]]
+        if rows.size == 1:
+            total += _lone_plane(plane, weight, dropped, table[0])
+            continue
         best = _plane(plane, weight, dropped, table, work)
         better = plane.size <= swapped
         while better:
