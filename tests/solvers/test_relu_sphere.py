@@ -235,7 +235,7 @@ def test_dimensionalities_add_up_to_the_rank_at_most(W):
 
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 14), st.floats(-0.9, 0.0), st.integers(1, 10))
-def test_programmed_bound_holds(seed, m, n, bias, degree):
+def test_linear_programming_bound_holds(seed, m, n, bias, degree):
     rng = np.random.default_rng(seed)
     W = random_points(rng, n, m)[rng.integers(0, n, n)]
     bound = linear_programming_bound(n, m, bias, degree=degree)

@@ -84,7 +84,7 @@ def test_finite_size_correction_is_what_normal_noise_misses():
     np.testing.assert_allclose(missed, correction, rtol=0.15)
 
 
-# --- The window ---------------------------------------------------------------------------------------------
+# --- Weak interference --------------------------------------------------------------------------------------
 
 
 def test_power_laws_sum_to_the_number_on():
@@ -98,7 +98,7 @@ def test_power_laws_sum_to_the_number_on():
 
 
 @pytest.mark.parametrize("m", [3, 17, 60])
-def test_the_window_split_is_the_best_one_of_its_loss(m):
+def test_the_weak_interference_allocation_is_the_best_one_of_its_loss(m):
     law = Features(80, np.geomspace(1e-5, 0.02, 80), scale=np.linspace(1, 2, 80))
     capacity, value = unequal.weak_interference(law, m)
     assert capacity.sum() == pytest.approx(m, rel=1e-12)

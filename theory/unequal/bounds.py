@@ -273,7 +273,7 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
         high += 2.0
     if low == high:
         return at(low)[0]
-    return at(brentq(lambda x: at(x)[1], low, high, xtol=1e-7))[0]  # what is missed goes with the square
+    return at(brentq(lambda x: at(x)[1], low, high, xtol=1e-11))[0]
 
 
 def _larger_root(beta: FloatArray, g: FloatArray) -> FloatArray:
