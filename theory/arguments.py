@@ -102,7 +102,7 @@ def _one(value: Any) -> float:
     return float(value)
 
 
-def doubles(name: str, value: npt.ArrayLike) -> FloatArray:
+def doubles(name: str, value: Any) -> FloatArray:
     """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
 
     Examples

@@ -39,7 +39,7 @@ def test_alike_it_is_the_envelope_of_codes(p, m, names):
 
 
 def test_where_all_are_pairs_price_and_gap_are_those_of_pairs():
-    """No price between two is left to mix at: the capacities asked for are exactly those there are."""
+    """At one multiplier the capacities sum to n_hidden exactly, so nothing is left to mix."""
     law = Features(16, 0.125)
     found, best = (
         unequal.allocate(law, 8, ("rug", "pairs")),

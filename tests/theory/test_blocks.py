@@ -103,7 +103,7 @@ def test_derivatives_are_those_of_the_losses(k):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 7))
-def test_no_row_hears_less_than_the_least_noise(seed, rank):
+def test_no_row_receives_less_than_the_least_noise(seed, rank):
     rng = np.random.default_rng(seed)
     law = Features(8, 0.2, groups=[synchronous([0, 5], 0.2), parent_child(2, [1, 7], 0.4, 0.3)])
     M = rng.normal(size=(8, rank)) @ rng.normal(size=(rank, 8))
@@ -112,9 +112,9 @@ def test_no_row_hears_less_than_the_least_noise(seed, rank):
     for block, C in zip(law.blocks, capacities, strict=True):
         own = block.members
         others = np.setdiff1d(np.arange(8), own)
-        heard = np.einsum("ij,jk,ik->i", M[:, others], S[np.ix_(others, others)], M[:, others])
+        received = np.einsum("ij,jk,ik->i", M[:, others], S[np.ix_(others, others)], M[:, others])
         least = unequal.least_noise(C, M[:, own], S[np.ix_(own, own)])
-        assert np.all(least <= heard * (1 + 1e-6) + 1e-9)
+        assert np.all(least <= received * (1 + 1e-6) + 1e-9)
 
 
 def test_the_least_noise_is_that_of_the_row_in_the_proof():

@@ -12,6 +12,7 @@ from .blocks import (
 from .bounds import loss_bound
 from .capacity import capacities, finite_size_correction, interference_variance
 from .derive import (
+    derive_chord_loss,
     derive_interference_variance,
     derive_row_loss,
     derive_tail_loss,
@@ -26,6 +27,7 @@ __all__ = [
     "block_losses",
     "capacities",
     "derive",
+    "derive_chord_loss",
     "derive_interference_variance",
     "derive_row_loss",
     "derive_tail_loss",

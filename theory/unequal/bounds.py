@@ -9,13 +9,14 @@ Each mu of the proof gives two bounds on the total loss, `_line` and `_logarithm
 the best mu is known in closed form (`alike_bound`); for others it is searched for.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq, elementwise, minimize_scalar
 
 from .. import arguments
-from ..arguments import FloatArray
+from ..arguments import FloatArray, Real
 from ..features import Features
 from .blocks import unconditioned
 from .capacity import uniform
@@ -76,18 +77,18 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     found = sum(_total(rows, m) for rows in _selections(features)) / n
     if features.alike and m < n:
         least = float(np.min(features.importance * features.scale**2))
-        found = max(found, least * float(any_decoder_bound(features.p[0], m / n)))
+        found = max(found, least * float(any_decoder_bound(float(features.p[0]), m / n)))
     return found
 
 
-def any_decoder_bound(p: FloatArray, ratio: FloatArray) -> FloatArray:
+def any_decoder_bound(p: Real, ratio: Real) -> FloatArray:
     """Return the bound of `theory.codes.decoder_bound`, per feature; arrays broadcast and are not checked."""
-    left = np.maximum(p - ratio, 0.0)
-    shrink = np.where(left > 0.0, np.exp(-np.log(np.pi * np.e / 6.0) * ratio / np.maximum(left, 1e-300)), 0.0)
-    return np.asarray(left / (2.0 * np.pi * np.e) * shrink)
+    left, rate = np.maximum(p - ratio, 0.0), math.log(math.pi * math.e / 6.0)
+    shrink = np.where(left > 0.0, np.exp(-rate * ratio / np.maximum(left, 1e-300)), 0.0)
+    return np.asarray(left / (2.0 * math.pi * math.e) * shrink)
 
 
-def alike_bound(p: FloatArray, ratio: FloatArray) -> FloatArray:
+def alike_bound(p: Real, ratio: Real) -> FloatArray:
     """Return the bound for features that are alike, per feature, at the best mu of `_line` and `_logarithm`.
 
     Arrays broadcast and are not checked: p in (0, 1), ratio = n_hidden/n_features in (0, 1].
@@ -124,7 +125,7 @@ def _drawn(draw: FloatArray) -> FloatArray:
 
 def _best_draw(ratio: FloatArray) -> FloatArray:
     """Return the draw at which log(theta/ratio)/draw is largest: e ratio while theta is the draw."""
-    rare = np.e * ratio
+    rare = math.e * ratio
     draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / _RATE, _TURN)
     for _ in range(4):  # Newton's steps on the slope: a root finder of SciPy takes milliseconds a call
         x = _RATE * draw
@@ -172,7 +173,7 @@ def _total(rows: FloatArray, m: int) -> float:
     coarse = _classes(rows)
     if np.all(rows[:2] == rows[:2, :1]):
         number = rows[2].sum()
-        return float(number * rows[1, 0] * alike_bound(rows[0, 0], m / number))
+        return float(number * rows[1, 0] * alike_bound(float(rows[0, 0]), m / number))
     found = 0.0
     for bound, family in ((_line, FIRST), (_line, SECOND), (_logarithm, FIRST)):
         found = max(found, bound(rows, m, _best_mu(bound, coarse, m, family), family))
@@ -279,8 +280,9 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
 def _larger_root(beta: FloatArray, g: FloatArray) -> FloatArray:
     """Return the larger root of u = 2 log(1 + beta u) + g; 0 where there is none.
 
-    With y = (1 + beta u)/(2 beta) it is the root above 1 of y - log y = s, and Newton's steps fall to it
-    from y = 1 + sqrt(2 (s - 1)) + s - 1. They are taken in u, which y loses in rounding where beta is small.
+    With y = (1 + beta u)/(2 beta) it is the root above 1 of y - log y = s, a branch of Lambert's W, and
+    Newton's steps fall to it from y = 1 + sqrt(2 (s - 1)) + s - 1. They are taken in u, as rounding of y, and
+    so SciPy's function, loses u where beta is small.
     """
     over = 0.5 / beta + np.log(2.0 * beta) + 0.5 * g - 1.0  # s - 1
     u = 2.0 * np.log(2.0 * beta) + g + 2.0 * np.sqrt(2.0 * np.maximum(over, 0.0))
