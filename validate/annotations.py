@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..theory.arguments import choice, flag, generator, instance, integer, number, real, shown
 
-__all__ = ["as_annotated", "called"]
+__all__ = ["as_annotated"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
