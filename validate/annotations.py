@@ -151,6 +151,7 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
         ...
     ValueError: `sizes` must be a list of one entry or more; got [].
     """
+    called("function", function)
     if inspect.isclass(function):
         function.__init__ = as_annotated(function.__init__)  # type: ignore[method-assign]
         return function  # type: ignore[return-value]

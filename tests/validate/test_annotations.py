@@ -63,3 +63,8 @@ def test_arguments_come_in_the_form_of_their_annotations():
     for name, value in wrong:
         with pytest.raises((TypeError, ValueError), match=f"^`{name}` must "):
             take(**{name: value})
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(ValueError, match="`function` must be callable; got 3"):
+        as_annotated(3)
