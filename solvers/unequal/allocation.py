@@ -1,6 +1,7 @@
 """The best allocation of the hidden neurons to features that differ, by one Lagrange multiplier."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -166,13 +167,14 @@ def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float,
     The menu has the method `at`, of kinds and capacities at a multiplier, and `highest`, which is above all.
     """
 
+    @cache
     def excess(log_multiplier: float) -> float:
         return float(counts @ menu.at(float(np.exp(log_multiplier)))[1]) - n_hidden
 
     low = high = float(np.log(menu.highest()))
     step = 1.0
     while excess(low) < 0.0 and low > -600.0:
-        low, step = low - step, 2.0 * step
+        high, low, step = low, low - step, 2.0 * step
     if low == high or excess(low) <= 0.0:
         return float(np.exp(low)), float(np.exp(low))
     root = float(brentq(excess, low, high, xtol=1e-13))

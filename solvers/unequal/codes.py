@@ -83,9 +83,8 @@ class _Codes:
         """Return code and capacity of each class at a multiplier."""
         inside = self.menu.rug(multiplier)
         rug = best_rug("uniform", self.p, inside)[2]
-        values = self.weight * np.vstack([self.losses, rug])
-        values += multiplier * np.vstack([np.repeat(self.ratio[:, None], rug.size, axis=1), inside])
-        best = np.argmin(values, axis=0)
+        fixed = self.weight * self.losses + multiplier * self.ratio[:, None]
+        best = np.argmin(np.vstack([fixed, self.weight * rug + multiplier * inside]), axis=0)
         return best, np.append(self.ratio, 0.0)[best] + np.where(best == self.ratio.size, inside, 0.0)
 
     def total(self, code: IntArray, capacity: FloatArray) -> FloatArray:
