@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from superposition.solvers import decoders, predictions, relu
+from superposition.solvers import decoders, relu
 from superposition.solvers.loss import exact_loss
-from superposition.validate import cli
+from superposition.validate import cli, predictions
 from superposition.validate.claims import Finding
 
 

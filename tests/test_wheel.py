@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import superposition
-from superposition.solvers.predictions import PREDICTIONS
+from superposition.validate.predictions import PREDICTIONS
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="builds from a checkout")

@@ -8,15 +8,11 @@ A number is what Python or NumPy counts as a real number. Text, flags, dates, co
 entries are none, also where NumPy would turn them into numbers.
 """
 
-import contextlib
 import functools
 import inspect
-import itertools
 import numbers
-import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import NoneType, UnionType
-from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +20,6 @@ import numpy.typing as npt
 __all__ = [
     "FloatArray",
     "Real",
-    "as_annotated",
-    "called",
     "choice",
     "choices",
     "doubles",
@@ -84,7 +78,7 @@ def shown(value: Any, width: int = 80) -> str:
 
 _REFUSED = (ArithmeticError, AttributeError, MemoryError, RuntimeError, TypeError, ValueError)
 # Numbers in the largest array that is taken, and doubles in the largest that is made: 2 GiB.
-_MOST_TAKEN, _MOST_MADE, _MOST_COUNTED = 2**30, 2**28, 2**31 - 1
+_MOST_TAKEN, _MOST_MADE = 2**30, 2**28
 _MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
 
 
@@ -108,8 +102,14 @@ def _one(value: Any) -> float:
     return float(value)
 
 
-def _floats(name: str, value: Any) -> FloatArray:
-    """Return an array of doubles, which may still be inf or nan."""
+def doubles(name: str, value: Any) -> FloatArray:
+    """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
+
+    Examples
+    --------
+    >>> doubles("W", [1, np.nan])
+    array([ 1., nan])
+    """
     if type(value) in (float, int):  # as quickly as can be
         try:
             return np.asarray(float(value))
@@ -132,17 +132,6 @@ def _floats(name: str, value: Any) -> FloatArray:
     except _REFUSED as error:
         hint = " Detach it from its gradient first." if getattr(value, "requires_grad", False) is True else ""
         raise ValueError(f"`{name}` must be real numbers; got {shown(value)}.{hint}") from error
-
-
-def doubles(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
-
-    Examples
-    --------
-    >>> doubles("W", [1, np.nan])
-    array([ 1., nan])
-    """
-    return _floats(name, value)
 
 
 def real(
@@ -184,7 +173,7 @@ def real(
         ...
     ValueError: `p` must lie in (0, 1]; got 1.2.
     """
-    array = _floats(name, value)
+    array = doubles(name, value)
     above = array >= low if brackets[0] == "[" else array > low
     below = array <= high if brackets[1] == "]" else array < high
     good = above & below & np.isfinite(array)
@@ -210,7 +199,7 @@ def number(
     hint: str = "",
 ) -> float:
     """Return one float after checking that it is one number, finite and in the interval; as `real`."""
-    array = _floats(name, value)
+    array = doubles(name, value)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number; got shape {array.shape}.")
     return float(real(name, array, low, high, brackets=brackets, hint=hint))
@@ -292,7 +281,7 @@ def power_of_two(name: str, value: Any) -> int:
 
 
 def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> FloatArray:
-    array = _floats(name, value)
+    array = doubles(name, value)
     fits = array.ndim == len(shape) and all(
         want is None or have == want for have, want in zip(array.shape, shape, strict=True)
     )
@@ -340,7 +329,7 @@ def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray
     >>> each("b", 0.5, 3)
     array([0.5, 0.5, 0.5])
     """
-    array = _floats(name, value)
+    array = doubles(name, value)
     return vector(name, array if array.ndim else np.full(1 if size is None else size, array), size)
 
 
@@ -437,8 +426,8 @@ def generator(name: str, value: Any) -> np.random.Generator:
         raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
 
 
-def fits(name: str, value: Any, doubles: float) -> None:
-    """Check that the arrays which an argument asks for fit into memory: so many doubles, at most 2 GiB.
+def fits(name: str, value: Any, size: float) -> None:
+    """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB.
 
     Examples
     --------
@@ -447,9 +436,9 @@ def fits(name: str, value: Any, doubles: float) -> None:
         ...
     ValueError: `n_features` must be smaller: arrays of 7.5e+03 GiB would be needed; got 1000000.
     """
-    if not doubles <= _MOST_MADE:
-        size = f"{doubles / 2**27:.2g}" if doubles < 2**1000 else "more than 1e290"
-        rule = f"be smaller: arrays of {size} GiB would be needed"
+    if not size <= _MOST_MADE:
+        gigabytes = f"{size / 2**27:.2g}" if size < 2**1000 else "more than 1e290"
+        rule = f"be smaller: arrays of {gigabytes} GiB would be needed"
         raise ValueError(f"`{name}` must {rule}; got {shown(value)}.")
 
 
@@ -524,165 +513,5 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
         which = ", ".join(f"`{name}`" for name in given)
         values = ", ".join(f"{name} = {shown(value, 40)}" for name, value in given.items())
         raise ValueError(f"{which} must be {rule}; got {values}.") from cause
-
-    return checked
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"`{name}` must be text; got {shown(value)}.")
-    return str(value)
-
-
-def _count(name: str, value: Any) -> int:
-    return integer(name, value, 0, _MOST_COUNTED)
-
-
-def _of_a_file(kind: Any) -> bool:
-    """Tell whether an annotation is a class of paths; no module of this floor handles files itself."""
-    return isinstance(kind, type) and issubclass(kind, os.PathLike)
-
-
-def _path(name: str, value: Any) -> Any:
-    if not isinstance(value, str | os.PathLike):
-        raise ValueError(f"`{name}` must be a path; got {shown(value)}.")
-    return value
-
-
-def called(name: str, value: Any) -> Any:
-    """Return a function after checking that it is one.
-
-    Examples
-    --------
-    >>> called("tell", "abc")
-    Traceback (most recent call last):
-        ...
-    ValueError: `tell` must be callable; got 'abc'.
-    """
-    if not callable(value):
-        raise ValueError(f"`{name}` must be callable; got {shown(value)}.")
-    return value
-
-
-def _entries(name: str, value: Any, kind: Any) -> list[Any]:
-    """Return the entries of what an annotation calls a Sequence (one or more), a Collection or Iterable."""
-    array = isinstance(value, np.ndarray) and value.ndim > 0
-    none = isinstance(value, str | bytes | bytearray | memoryview) or np.ma.is_masked(value)
-    listed = (array or isinstance(value, kind)) and not none
-    found = list(itertools.islice(value, _MOST_LISTED + 1)) if listed else []
-    if not (listed and (found or kind is not Sequence)) or len(found) > _MOST_LISTED:
-        rule = "a list of one entry or more" if kind is Sequence else "a list"
-        raise ValueError(f"`{name}` must be {rule}; got {shown(value)}.")
-    return found
-
-
-def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
-    if value is None and NoneType in kinds:
-        return None
-    if np.random.Generator in kinds:
-        return generator(name, value)
-    if any(map(_of_a_file, kinds)):
-        return _path(name, value)
-    array = set(kinds) >= _ARRAY_LIKE
-    kinds = [one for one in kinds if one is not NoneType and not (array and one in _ARRAY_LIKE)]
-    if array:
-        objects = tuple(one for one in kinds if isinstance(one, type))
-        return value if isinstance(value, objects) else real(name, value)
-    if len(kinds) == 1:
-        return _fitted(name, value, kinds[0])
-    for one in kinds:
-        with contextlib.suppress(TypeError, ValueError):
-            return _fitted(name, value, one)
-    # In the words of the kind that it comes closest to: a list is refused as a list.
-    lists = [one for one in kinds if get_origin(one) in (Sequence, tuple, list)]
-    return _fitted(name, value, lists[0] if lists and isinstance(value, Sequence) else kinds[0])
-
-
-def _fitted(name: str, value: Any, kind: Any) -> Any:
-    """Return a value in the form that an annotation names, as far as `as_annotated` knows it."""
-    origin, inner = get_origin(kind) or kind, get_args(kind)
-    if kind in _SINGLE:
-        return _SINGLE[kind](name, value)
-    if origin in (UnionType, Union):
-        return _either(name, value, inner)
-    if origin is Literal:
-        return choice(name, value, inner)
-    if origin is np.ndarray:
-        numbers_wanted = get_args(inner[-1])[:1] == (np.float64,)
-        return real(name, value) if numbers_wanted else instance(name, value, np.ndarray)
-    if origin in (Sequence, Collection, Iterable):
-        fitted = [_fitted(name, one, inner[0]) for one in _entries(name, value, origin)]
-        return value if isinstance(value, range) else tuple(fitted) if isinstance(value, tuple) else fitted
-    if origin is tuple and Ellipsis not in inner:
-        entries = _entries(name, value, Sequence)
-        if len(entries) != len(inner):
-            raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {shown(value)}.")
-        return tuple(_fitted(name, one, own) for one, own in zip(entries, inner, strict=True))
-    if origin is Mapping:
-        if not isinstance(value, Mapping):
-            raise ValueError(f"`{name}` must be a mapping; got {shown(value)}.")
-        return {_fitted(name, key, inner[0]): _fitted(name, one, inner[1]) for key, one in value.items()}
-    if _of_a_file(kind):
-        return kind(_path(name, value))
-    if origin is Callable:
-        return called(name, value)
-    known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
-    return instance(name, value, kind) if known else value
-
-
-_SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float: number, str: _text}
-_ARRAY_LIKE = set(get_args(npt.ArrayLike))
-
-
-def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function take its arguments in the form that its annotations say, and refuse what has none.
-
-    It is for functions whose arguments may come from files, command lines and notebooks. A ``float`` must be
-    finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as 3.0; a ``Sequence``
-    is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number, and what is neither
-    tuple nor range becomes a list; arrays become doubles, all finite; an object must be of its class.
-    Narrower ranges are for the function to check, and whatever has the annotation ``Any``. Of a class it is
-    what makes one that is checked.
-
-    Examples
-    --------
-    >>> @as_annotated
-    ... def run(sizes: Sequence[int], rate: float = 1.0) -> float:
-    ...     return len(sizes) * rate
-    >>> run([1, 2.0], rate=3), run(range(3))
-    (6.0, 3.0)
-    >>> run([])
-    Traceback (most recent call last):
-        ...
-    ValueError: `sizes` must be a list of one entry or more; got [].
-    """
-    if inspect.isclass(function):
-        function.__init__ = as_annotated(function.__init__)  # type: ignore[method-assign]
-        return function  # type: ignore[return-value]
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError:
-            return function(*args, **kwargs)  # which refuses them in Python's words
-        for name, value in bound.arguments.items():
-            one = signature.parameters[name]
-            if value is one.default:
-                continue
-            if one.kind is one.VAR_KEYWORD:
-                fitted: Any = {key: _fitted(key, given, one.annotation) for key, given in value.items()}
-            elif one.kind is one.VAR_POSITIONAL:
-                fitted = tuple(_fitted(name, given, one.annotation) for given in value)
-            else:
-                fitted = _fitted(name, value, one.annotation)
-            bound.arguments[name] = fitted
-        try:
-            return function(*bound.args, **bound.kwargs)
-        except MemoryError as error:
-            sizes = [name for name, value in bound.arguments.items() if isinstance(value, int | list | tuple)]
-            which = ", ".join(f"`{name}`" for name in sizes or bound.arguments)
-            raise ValueError(f"{which} must be smaller: memory is short ({error}).") from error
 
     return checked

@@ -1,4 +1,7 @@
-"""How a floor gives its rooms: each is imported when its name is first asked for (PEP 562)."""
+"""Packages that import a module when its name is first asked for (PEP 562).
+
+`lazy_loader` needs a list or a stub of the modules of each package; here the folders are that list.
+"""
 
 import importlib
 import pkgutil
@@ -20,7 +23,7 @@ def lazily(
     path : iterable of str
         The folders that hold its modules, its `__path__`.
     only : tuple of str, optional
-        The modules it gives. Without it, all that lie in the folders.
+        The modules it gives. Without it, all in the folders.
     """
 
     def names() -> list[str]:

@@ -19,7 +19,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.legend import Legend
 from scipy.ndimage import distance_transform_edt
 
-from ..theory.arguments import as_annotated, called, choice, doubles, each, shown
+from ..theory.arguments import choice, doubles, each, shown
+from .annotations import as_annotated, called
 from .experiment import Figure
 from .statistics import LEVEL, Estimate, mean, student
 

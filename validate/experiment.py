@@ -19,7 +19,8 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..theory.arguments import as_annotated, choice, integer, shown
+from ..theory.arguments import choice, integer, shown
+from .annotations import as_annotated
 from .planned import planned
 
 __all__ = [

@@ -17,7 +17,8 @@ from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import as_annotated, choice, integer, shown
+from ..theory.arguments import choice, integer, shown
+from .annotations import as_annotated
 from .laboratory import LARGEST_SEED, PHENOMENA
 
 __all__ = ["checked", "experiments", "run", "settings"]

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..theory.arguments import as_annotated, shown
+from ..theory.arguments import shown
+from .annotations import as_annotated
 
 __all__ = [
     "MANIFEST", "another_file", "claim", "difference", "digest", "locked", "named", "output_file",

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..theory.arguments import as_annotated, choice
+from ..theory.arguments import choice
 from . import files
+from .annotations import as_annotated
 from .drawing import svg
 from .laboratory import Lab, section
 from .report import full_names

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ..theory.arguments import as_annotated
 from . import experiments, stored
+from .annotations import as_annotated
 from .files import difference, digest, named, read_dataset, replacing, write_text
 from .laboratory import version
 from .planned import JOBS, Job

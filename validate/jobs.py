@@ -10,8 +10,9 @@ from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import as_annotated, choice, flag, number
+from ..theory.arguments import choice, flag, number
 from . import experiments
+from .annotations import as_annotated
 from .files import (
     another_file,
     claim,

@@ -16,8 +16,9 @@ from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import as_annotated, choice, integer, shown
+from ..theory.arguments import choice, integer, shown
 from . import files
+from .annotations import as_annotated
 from .experiment import PROFILES, Experiment, Section
 from .stored import REFERENCE, read_reference
 from .tasks import Task

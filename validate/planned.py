@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..theory.arguments import as_annotated, shown
+from ..theory.arguments import shown
+from .annotations import as_annotated
 
 __all__ = ["JOBS", "TRAINED", "Job", "Part", "planned"]
 

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..theory.arguments import as_annotated, choice, integer
+from ..theory.arguments import choice, integer
 from . import claims, files, page, tasks
+from .annotations import as_annotated
 from .drawing import svg
 from .experiment import Figure, Shown, Topic
 from .laboratory import PACKAGES, PARTS, PHENOMENA, Lab, schedule, section, version

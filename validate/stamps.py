@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..theory.arguments import as_annotated, shown
+from ..theory.arguments import shown
+from .annotations import as_annotated
 
 __all__ = ["LEFT_OUT", "reached", "stamp"]
 
@@ -25,8 +26,8 @@ ROOT = Path(__file__).parents[1]
 # training is kept: they change no number.
 LEFT_OUT = (
     "solvers.threads", "theory.arguments", "theory.derivation", "theory.results", "theory.rooms",
-    "validate.drawing", "validate.experiment", "validate.experiments", "validate.files", "validate.planned",
-    "validate.stored", "validate.training.checkpoint",
+    "validate.annotations", "validate.drawing", "validate.experiment", "validate.experiments",
+    "validate.files", "validate.planned", "validate.stored", "validate.training.checkpoint",
 )  # fmt: skip
 
 _Use = tuple[str, str]  # a name, and the attribute that is taken of it, or nothing

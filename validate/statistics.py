@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from ..theory.arguments import FloatArray, as_annotated, integer, number, real, vector
+from ..theory.arguments import FloatArray, integer, number, real, vector
+from .annotations import as_annotated
 
 __all__ = [
     "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "lower_pairs",

@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from ..theory.arguments import as_annotated
+from .annotations import as_annotated
 from .files import digest, named, read_dataset
 from .planned import JOBS
 

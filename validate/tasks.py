@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from ..theory.arguments import as_annotated, integer, shown
+from ..theory.arguments import integer, shown
+from .annotations import as_annotated
 
 __all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "simulated", "spread"]
 

@@ -14,7 +14,7 @@ from .pair.diagram import PHASES, PhaseDiagram, phase_diagram
 from .pair.transitions import Transitions, pair_transitions
 from .polygons import Polygon, polygon
 from .sphere.arrange import Curvature, Thomson, curvature, thomson
-from .sphere.bounds import capacity_limit, programmed_bound
+from .sphere.bounds import capacity_limit, linear_programming_bound
 
 __all__ = [
     "PHASES",
@@ -34,11 +34,11 @@ __all__ = [
     "cost_of_dropping",
     "curvature",
     "geometry",
+    "linear_programming_bound",
     "pair_basins",
     "pair_transitions",
     "phase_diagram",
     "polygon",
-    "programmed_bound",
     "represented",
     "solve_pair",
     "structure",

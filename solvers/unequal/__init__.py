@@ -1,25 +1,22 @@
 """Features that differ or depend on each other, in the large: the best codes, matrices that realise them."""
 
+from .allocation import KINDS, Allocation, allocate
 from .blocks import BlockOptimum, BlockPart, block_optimum, realise_blocks
-from .codes import LawEnvelope, envelope
+from .codes import CodeAllocation, allocate_codes
+from .directions import MeanField, mean_field
 from .realise import realise
-from .split import CODES, KINDS, Split, optimum
-from .width import MeanField, WidthLaw, mean_field, width_law
 
 __all__ = [
-    "CODES",
     "KINDS",
+    "Allocation",
     "BlockOptimum",
     "BlockPart",
-    "LawEnvelope",
+    "CodeAllocation",
     "MeanField",
-    "Split",
-    "WidthLaw",
+    "allocate",
+    "allocate_codes",
     "block_optimum",
-    "envelope",
     "mean_field",
-    "optimum",
     "realise",
     "realise_blocks",
-    "width_law",
 ]

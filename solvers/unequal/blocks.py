@@ -1,10 +1,10 @@
 r"""The best capacity matrix and coefficients of blocks of features that depend on each other.
 
 With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of
-(1 - g_a²) t_ia², smooth in V, g and t up to g = 0 (a direction dropped) and g = 1 (kept exactly). At a price
-lambda of capacity each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and biases:
-L-BFGS-B with the exact gradient, from many starts. The least over mixtures of blocks at a ratio is the lower
-convex hull of loss over capacity, which the slopes of chords find.
+(1 - g_a²) t_ia², smooth in V, g and t up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a
+Lagrange multiplier lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and
+biases: L-BFGS-B with the exact gradient, from many starts. The least over mixtures of blocks at a ratio is
+the lower convex hull of loss over capacity, which the slopes of chords find.
 """
 
 from itertools import combinations, product
@@ -17,7 +17,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import frozen
-from ...theory.unequal.blocks import block_law, block_losses, losses, root, table
+from ...theory.unequal.blocks import block_law, block_losses, losses, symmetric_root, table
 from ..results import Status, result
 from .realise import tight_frame
 
@@ -51,10 +51,10 @@ class BlockPart:
     capacity : (k, k) ndarray of float64
         Capacity matrix C, in the coordinates of the symmetric root of the covariance.
     coefficients : (k, k) ndarray of float64
-        Row i is what output i writes on the features of its block: positive entries beside the diagonal share
-        a direction, negative ones are opposite.
+        Row i has the weights of output i on the features of its block: positive entries off the diagonal
+        share a direction, negative ones are opposite.
     b, noise : (k,) ndarray of float64
-        Biases, the means of what is heard included; standard deviations of what is heard of other blocks.
+        Biases, with the means of the interference; standard deviations of that from other blocks.
     per_feature : (k,) ndarray of float64
         Expected squared errors, without importance.
     loss : float
@@ -87,11 +87,11 @@ class BlockOptimum:
         One, or two where a mixture is better than any one kind.
     loss : float
         Per feature: the mean of importance times squared error.
-    price : float
-        What a neuron per feature more would take off the loss.
+    multiplier : float
+        Lagrange multiplier: by how much one more neuron per feature lowers the loss.
     gap : float
-        `loss` less the least Lagrangian found at this price: 0 to rounding if the search is finished. It is a
-        certificate as far as the starts found the least one; that they did is not proved.
+        `loss` less the least Lagrangian found at this multiplier: 0 to rounding if the search is finished. It
+        is a certificate as far as the starts found the least one; that they did is not proved.
     starts, steps : int
         Random starts, steps of all descents.
     status : Status
@@ -100,11 +100,18 @@ class BlockOptimum:
 
     parts: tuple[BlockPart, ...]
     loss: float
-    price: float
+    multiplier: float
     gap: float
     starts: int
     steps: int
     status: Status
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Return a root of a covariance, (k, rank): the symmetric one if it has full rank."""
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > 1e-12 * values[-1]
+    return symmetric_root(covariance) if kept.all() else np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
 
 
 class _Problem:
@@ -116,7 +123,7 @@ class _Problem:
         self.uniform = law.values == "uniform"
         self.weights = law.importance * law.scale**2 / self.k
         self.covariance = law.covariance() / np.outer(law.scale, law.scale)
-        self.root = root(self.covariance)
+        self.root = _root(self.covariance)
         self.q = self.root.shape[1]
         # the coefficients that write z: exact where the covariance has full rank, else the shortest
         self.unroot = np.linalg.pinv(self.root).T
@@ -326,9 +333,7 @@ def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
     per = problem.losses(alpha, b, variance)[:, 0]
     units = problem.law.scale
     # in the coordinates of the symmetric root, also where the covariance has no full rank
-    values, vectors = np.linalg.eigh(problem.law.covariance())
-    symmetric = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    whitened = np.linalg.pinv(symmetric) @ (problem.root * units[:, None])
+    whitened = np.linalg.pinv(symmetric_root(problem.law.covariance())) @ (problem.root * units[:, None])
     axes = whitened @ V
     return BlockPart(
         share,
@@ -347,9 +352,9 @@ def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
     """Find the best macroscopic code of independent copies of a block, at a ratio of neurons to features.
 
-    The limit of many blocks: `theory.unequal.blocks` has what a block pays for its noise. Codes that keep
-    blocks' insides exact (antipodal pairs, polygons of exclusive features) are included, and so are dropped
-    features and mixtures of two kinds of blocks.
+    In the limit of many blocks, `theory.unequal.block_losses`. Codes that keep the inside of a block exact
+    (antipodal pairs, polygons of exclusive features) are included, and so are dropped features and mixtures
+    of two kinds of blocks.
 
     Parameters
     ----------
@@ -358,15 +363,15 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     ratio : float
         n_hidden/n_features, in (0, 1).
     starts : int, optional
-        Random starts, beside those that are given.
+        Random starts, in addition to fixed ones.
     rng : Generator or int, optional
-        Of these.
+        Source of randomness of the starts, or its seed.
 
     Returns
     -------
     BlockOptimum
-        Its loss is that of a code, to the error of `theory.unequal.block_losses`. Below, the gap closes the
-        search; that no better code exists is not proved.
+        Its loss is that of a code, to the error of `theory.unequal.block_losses`. That no better code exists
+        is not proved; see `gap`.
 
     Raises
     ------
@@ -412,7 +417,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
 
 
 def _is_of(part: BlockPart, law: Features) -> bool:
-    """Tell whether a kind of block has the losses under a law that it was found with."""
+    """Tell whether a kind of block has its losses under a law."""
     if part.b.shape != (law.n_features,):
         return False
     found = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature
@@ -433,14 +438,14 @@ def realise_blocks(
         Enough for one neuron. Capacities are rounded to whole neurons: the ratio is met to within
         (directions)/(2 n_blocks k).
     rng : Generator or int, optional
-        Of the frames.
+        Source of randomness of the frames, or its seed.
 
     Returns
     -------
     W_out : (n, m) ndarray of float64
     W_in : (m, n) ndarray of float64
     b : (n,) ndarray of float64
-        Of the law `theory.unequal.repeated(law, n_blocks)`.
+        Of the law `theory.unequal.independent_copies(law, n_blocks)`.
 
     Raises
     ------
@@ -460,11 +465,10 @@ def realise_blocks(
     k = law.n_features
     if not all(_is_of(part, law) for part in best.parts):
         raise ValueError(f"`law` must be the one that `best` was found for; got {arguments.shown(law)}.")
-    values, vectors = np.linalg.eigh(law.covariance())
-    symmetric = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    symmetric = symmetric_root(law.covariance())
     inverse = np.linalg.pinv(symmetric)
     ends = np.round(np.cumsum([0.0] + [part.share for part in best.parts]) * count).astype(int)
-    W_out: list[tuple[int, FloatArray]] = []
+    W_out: list[FloatArray] = []
     W_in: list[FloatArray] = []
     b = np.empty((count, k))
     for part, first, last in zip(best.parts, ends[:-1], ends[1:], strict=True):
@@ -483,13 +487,12 @@ def realise_blocks(
             read = np.zeros((count, k, rank))
             write[first:last] = F[:, None, :] * (z[:, a] * size / rank)[None, :, None]
             read[first:last] = F[:, None, :] * (inverse @ part.directions[:, a])[None, :, None]
-            W_out.append((rank, write.reshape(-1, rank)))
+            W_out.append(write.reshape(-1, rank))
             W_in.append(read.reshape(-1, rank).T)
     if not W_out:
         raise ValueError(f"`n_blocks` must be so large that there is a neuron; got {count}.")
-    out, into = np.concatenate([one for _, one in W_out], axis=1), np.concatenate(W_in)
-    M = out @ into
-    means = law.mean
-    heard = (M @ np.tile(means, count)).reshape(count, k)
-    inside = np.stack([M[k * g : k * g + k, k * g : k * g + k] @ means for g in range(count)])
-    return out, into, (b - heard + inside).ravel()
+    out, into = np.concatenate(W_out, axis=1), np.concatenate(W_in)
+    M = (out @ into).reshape(count, k, count, k)
+    # The mean of the interference from other blocks is in the bias of a part.
+    inside = np.einsum("gigj->gij", M) @ law.mean
+    return out, into, (b - M.sum(axis=2) @ law.mean + inside).ravel()

@@ -1,4 +1,4 @@
-"""The envelope of codes for features that differ: each p takes the code that is best at one common price."""
+"""The best codes of features that differ: at one Lagrange multiplier each p takes the code best for it."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ from ...theory.unequal.capacity import independent_uniform
 from ..codes import MODELS, blocks
 from ..codes.envelope import points
 from ..results import result
+from .allocation import Menu, find_multipliers
 from .curve import best_rug
-from .split import Menu, find_prices
 
-__all__ = ["LawEnvelope", "envelope"]
+__all__ = ["CodeAllocation", "allocate_codes"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -26,19 +26,19 @@ _NODES = 64
 
 
 @result
-class LawEnvelope:
-    """The least loss of codes of like features; arrays of features have the shape (n_features,).
+class CodeAllocation:
+    """The best codes of features that differ; arrays of features have the shape (n_features,).
 
     Attributes
     ----------
     loss : float
         Loss per feature: the mean of importance times that of each.
-    price : float
-        What one more hidden neuron would take from n_features times the loss.
+    multiplier : float
+        Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss.
     names : tuple of str
-        What `code` counts; one for all sizes of cut polygons and of priority codes.
+        Names of codes, which `code` counts; one for all sizes of cut polygons and of priority codes.
     code : ndarray of int64
-        Code that each feature has, where two are equally good the one that takes less.
+        Code of each feature; where two are equally good, the one of less capacity.
     capacity : ndarray of float64
         n_hidden/n_features of this code.
     share, neurons : (len(names),) ndarray of float64
@@ -47,7 +47,7 @@ class LawEnvelope:
     """
 
     loss: float
-    price: float
+    multiplier: float
     names: tuple[str, ...]
     code: IntArray
     capacity: FloatArray
@@ -79,14 +79,12 @@ class _Codes:
         line = PchipInterpolator(np.log(nodes), np.log(np.maximum(losses, 1e-300)), axis=1)
         self.losses = np.where(losses[:, :1] > 0.0, np.exp(line(np.log(p))) * p**2, 0.0)
 
-    def at(self, price: float) -> tuple[IntArray, FloatArray]:
-        """Return code and capacity of each class at a price."""
-        inside = self.menu.rug(price)
+    def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
+        """Return code and capacity of each class at a multiplier."""
+        inside = self.menu.rug(multiplier)
         rug = best_rug("uniform", self.p, inside)[2]
-        values = np.vstack(
-            [self.weight * self.losses + price * self.ratio[:, None], self.weight * rug + price * inside]
-        )
-        best = np.argmin(values, axis=0)
+        fixed = self.weight * self.losses + multiplier * self.ratio[:, None]
+        best = np.argmin(np.vstack([fixed, self.weight * rug + multiplier * inside]), axis=0)
         return best, np.append(self.ratio, 0.0)[best] + np.where(best == self.ratio.size, inside, 0.0)
 
     def total(self, code: IntArray, capacity: FloatArray) -> FloatArray:
@@ -98,21 +96,21 @@ class _Codes:
         return self.weight * found
 
     def highest(self) -> float:
-        """Return a price at which all features are dropped."""
+        """Return a multiplier at which all features are dropped."""
         some = self.ratio > 0.0
         worth = self.weight * (self.losses[~some] - self.losses[some]) / self.ratio[some, None]
         return 2.0 * max(float(worth.max()), self.menu.highest())
 
 
-def envelope(
+def allocate_codes(
     law: Features, n_hidden: int, codes: Sequence[str] = ("pair",), *, models: str = "free"
-) -> LawEnvelope:
+) -> CodeAllocation:
     r"""Least loss of structured codes, the rug, and dropping, for features that differ.
 
-    Of many features with each p and importance, those alike may form blocks, so all codes of
-    `solvers.codes.envelope` are points (capacity, loss) for each of them. At one price lambda each takes the
-    point of least :math:`I_i s_i^2 L(p_i) + \lambda c`, and lambda is such that the capacities sum to
-    n_hidden.
+    Of many features with each p and importance, those that are alike may form blocks, so all codes of
+    `solvers.codes.envelope` are points (capacity, loss) for each of them. With a Lagrange multiplier lambda
+    each takes the point of least :math:`I_i s_i^2 L(p_i) + \lambda c`, and lambda is such that the capacities
+    sum to n_hidden.
 
     Parameters
     ----------
@@ -129,7 +127,7 @@ def envelope(
 
     Returns
     -------
-    LawEnvelope
+    CodeAllocation
         Sizes of priority codes and cut polygons above 40 are on a grid: up to 1e-3 more than the least.
         Else exact to 1e-9 for up to 64 different p; from there on losses of codes are interpolated between
         64 of them, to 1e-4 for codes in closed form.
@@ -141,13 +139,13 @@ def envelope(
 
     See Also
     --------
-    optimum : The best split of these features, not of copies, with their weights.
+    allocate : The best split of these features, not of copies, with their weights.
     superposition.theory.unequal.priority_loss : A code of features that differ.
 
     Examples
     --------
     >>> law = Features(3000, np.repeat([0.1, 0.01], [1000, 2000]))
-    >>> best = envelope(law, 600)
+    >>> best = allocate_codes(law, 600)
     >>> [best.names[k] for k in best.code[[0, -1]]], round(best.loss, 7)
     (['skew pair', 'priority'], 0.0008801)
     """
@@ -158,16 +156,16 @@ def envelope(
     models = arguments.choice("models", models, MODELS)
     p = arguments.probability("p", features.p, low=1e-100)
     rows = np.stack([p, features.importance * features.scale**2])
-    heard = rows[1] > 0.0  # the others are dropped
-    if m >= np.count_nonzero(heard):
-        kept = heard.astype(np.float64)
+    live = rows[1] > 0.0  # the others are dropped
+    if m >= np.count_nonzero(live):
+        kept = live.astype(np.float64)
         parts = np.array([1.0 - kept.mean(), kept.mean()])
-        ends = ("dropped", "identity"), heard.astype(np.int64), kept, parts, parts * [0.0, 1.0]
-        return LawEnvelope(0.0, 0.0, *ends)
-    classes, back, counts = np.unique(rows[:, heard], axis=1, return_inverse=True, return_counts=True)
+        ends = ("dropped", "identity"), live.astype(np.int64), kept, parts, parts * [0.0, 1.0]
+        return CodeAllocation(0.0, 0.0, *ends)
+    classes, back, counts = np.unique(rows[:, live], axis=1, return_inverse=True, return_counts=True)
     menu = _Codes(classes[0], classes[1], names, models)
-    prices = find_prices(menu, counts, m)
-    (more, wide), (code, capacity) = (menu.at(price) for price in prices)
+    multipliers = find_multipliers(menu, counts, m)
+    (more, wide), (code, capacity) = (menu.at(multiplier) for multiplier in multipliers)
     left, right = float(counts @ capacity), float(counts @ wide)
     mixed = (m - left) / (right - left) if right > left else 0.0
     losses = [float(counts @ menu.total(*one)) for one in ((code, capacity), (more, wide))]
@@ -176,7 +174,7 @@ def envelope(
     number = np.array([kinds.index(name) for name in menu.names])
 
     def counted(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
-        """Return what each code has, of both sides of the price as they are mixed."""
+        """Return what each code has, of both sides of the multiplier as they are mixed."""
         left, right = (
             np.bincount(number[one], counts * each, len(kinds)) / n
             for one, each in ((code, of_code), (more, of_more))
@@ -184,12 +182,12 @@ def envelope(
         return (1.0 - mixed) * left + mixed * right
 
     share = counted(np.ones(counts.size), np.ones(counts.size))
-    share[0] += 1.0 - np.mean(heard)
+    share[0] += 1.0 - np.mean(live)
     own, size = np.zeros(n, np.int64), np.zeros(n)
-    own[heard], size[heard] = number[code][back.ravel()], capacity[back.ravel()]
-    return LawEnvelope(
+    own[live], size[live] = number[code][back.ravel()], capacity[back.ravel()]
+    return CodeAllocation(
         loss=((1.0 - mixed) * losses[0] + mixed * losses[1]) / n,
-        price=prices[1],
+        multiplier=multipliers[1],
         names=kinds,
         code=own,
         capacity=size,

@@ -1,10 +1,10 @@
 """The macroscopic loss of one feature as a function of its capacity, and its convex envelope.
 
 Everything is at scale 1 and importance 1. A curve belongs to one probability p and one law of values. The
-loss f(c) is concave up to about three quarters of the capacity at which a feature begins to be worth its
-place, convex from there on, and for p >= 0.85 concave again near c = 1 (signs of second differences on grids
-of 4500 points). So the envelope has a straight piece at its beginning, often one at its end, and one on each
-side of a pair.
+loss f(c) is concave up to about three quarters of the least capacity of a feature that is not dropped,
+convex from there on, and for p >= 0.85 concave again near c = 1 (signs of second differences on grids of 4500
+points). So the envelope has a straight piece at its beginning, often one at its end, and one on each side of
+a pair.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def ends(values: str, p: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the loss of a feature that is dropped, and that of one that is kept exactly."""
     first, second = value_moment(values, 1), value_moment(values, 2)
     variance = p * (second - first**2 + (1.0 - p) * first**2)
-    # The half of the values that is negative is lost to a ReLU whatever it hears.
+    # A ReLU loses the negative half of the values at any interference.
     return variance, 0.5 * variance if support(values)[0] < 0.0 else np.zeros_like(p)
 
 
@@ -65,25 +65,25 @@ def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
 class Curve:
     """Lower convex envelope of the loss over the capacity.
 
-    `kinds` are those of its pieces by growing capacity. Piece k + 1 is better than piece k below prices[k],
-    which fall. Within the rug the capacity is a smooth function of the price.
+    `kinds` are those of its pieces by growing capacity. Piece k + 1 is better than piece k below
+    multipliers[k], which fall. Within the rug the capacity is a smooth function of the multiplier.
     """
 
     kinds: tuple[int, ...]
-    prices: FloatArray
+    multipliers: FloatArray
     low: float
     high: float
     along: Any
 
-    def kind(self, price: FloatArray) -> Any:
-        """Return the kind of piece at each price."""
-        return np.asarray(self.kinds)[np.searchsorted(-self.prices, -price)]
+    def kind(self, multiplier: FloatArray) -> Any:
+        """Return the kind of piece at each multiplier."""
+        return np.asarray(self.kinds)[np.searchsorted(-self.multipliers, -multiplier)]
 
-    def inside(self, price: FloatArray) -> FloatArray:
-        """Return the capacity of the rug at each price, within the part of the envelope that is smooth."""
+    def inside(self, multiplier: FloatArray) -> FloatArray:
+        """Return the capacity of the rug at each multiplier, in the smooth part of the envelope."""
         if self.along is None:
-            return np.full(price.shape, self.low)
-        at = np.clip(np.log(np.maximum(price, _LEAST)), self.along.x[0], self.along.x[-1])
+            return np.full(multiplier.shape, self.low)
+        at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.along.x[0], self.along.x[-1])
         return np.asarray(np.clip(np.exp(self.along(at)), self.low, self.high))
 
 
@@ -116,8 +116,8 @@ def curve(values: str, p: float, codes: tuple[str, ...]) -> Curve:
     """Tabulate the loss of a feature, and return its envelope with the points of the codes that are allowed.
 
     Losses are exact at the grid's points. The slope between them is that of a spline of the logarithm of the
-    loss, which spans many decades, in an angle in which it is smooth up to c = 1; the price of a straight
-    piece is off by the square of a step.
+    loss, which spans many decades, in an angle in which it is smooth up to c = 1. The multiplier of a
+    straight piece is off by the square of a step.
     """
     on = np.array([p])
     dropped, kept = (float(one[0]) for one in ends(values, on))
@@ -159,9 +159,9 @@ def curve(values: str, p: float, codes: tuple[str, ...]) -> Curve:
     x, y = (np.array([point[k] for point in points]) for k in (0, 1))
     corners = hull(x, y)
     kinds = np.array([points[k][2] for k in corners])
-    price = -np.diff(y[corners]) / np.diff(x[corners])
+    multiplier = -np.diff(y[corners]) / np.diff(x[corners])
     if not ahead and x[corners[-2]] == c[-2]:
-        price[-1] = slope[-1]
+        multiplier[-1] = slope[-1]
     new = np.flatnonzero(kinds[1:] != kinds[:-1])
     pieces = tuple(kinds[np.append(new, kinds.size - 1)].tolist())
-    return Curve(pieces, price[new], float(low), float(c[part[-1]]), along)
+    return Curve(pieces, multiplier[new], float(low), float(c[part[-1]]), along)

@@ -7,8 +7,8 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.unequal.capacity import independent
+from .allocation import Allocation, finished
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW
-from .split import Split, finished
 
 __all__ = ["realise", "tight_frame"]
 
@@ -43,7 +43,7 @@ def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator) -> Flo
 
 
 def realise(
-    split: Split | npt.ArrayLike,
+    split: Allocation | npt.ArrayLike,
     law: Features,
     *,
     rng: np.random.Generator | int | None = None,
@@ -57,8 +57,8 @@ def realise(
 
     Parameters
     ----------
-    split : Split, or (n,) array_like of float
-        What `optimum` found, or capacities in [0, 1] that sum to a whole number: 0 drops a feature, 1 keeps
+    split : Allocation, or (n,) array_like of float
+        What `allocate` found, or capacities in [0, 1] that sum to a whole number: 0 drops a feature, 1 keeps
         it exactly, all others share one projection. Scales and biases are then the best ones.
     law : Features
         The law of independent features that the split is for.
@@ -98,7 +98,7 @@ def realise(
     n = features.n_features
     rng = arguments.generator("rng", rng)
     name = "split"
-    if not isinstance(split, Split):
+    if not isinstance(split, Allocation):
         share = arguments.real(name, arguments.vector(name, split, n), 0, 1).copy()
         kind = np.where(share == 0.0, DROPPED, np.where(share == 1.0, KEPT, RUG))
         split = finished(features, kind, share, np.full(n, -1), (0.0, 0.0), 0.5)
@@ -115,10 +115,10 @@ def realise(
         at += 1
     for one in np.flatnonzero(np.isin(split.kind, (PAIR, SKEW)) & (split.partner > np.arange(n))):
         other = int(split.partner[one])
-        # output one hears -sigma_one/sd(x_other) of the other, and the reverse is its inverse in scale
-        heard = split.sigma[one] / np.sqrt(features.variance[other])
-        W_in[at, one], W_in[at, other] = 1.0, -heard
-        W_out[one, at], W_out[other, at] = split.a[one], -split.a[other] / heard
+        # output one weighs the other feature by -sigma_one/sd(x_other), and the reverse is the inverse
+        weight = split.sigma[one] / np.sqrt(features.variance[other])
+        W_in[at, one], W_in[at, other] = 1.0, -weight
+        W_out[one, at], W_out[other, at] = split.a[one], -split.a[other] / weight
         at += 1
     rug = np.flatnonzero(split.kind == RUG)
     if rug.size:

@@ -10,13 +10,18 @@ from superposition.solvers.unequal import block_optimum, realise_blocks
 from superposition.solvers.unequal.blocks import _chord, _Problem
 from superposition.theory.codes import antipodal_loss, antipodal_optimum, relu_bound
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
-from superposition.theory.unequal import block_capacities, block_losses, repeated, weakened
+from superposition.theory.unequal import (
+    block_capacities,
+    block_losses,
+    independent_copies,
+    partial_dependence,
+)
 
 P = 0.1
 
 
 def _pair(table, strength=1.0):
-    return Features(2, P, groups=[weakened(table, strength)])
+    return Features(2, P, groups=[partial_dependence(table, strength)])
 
 
 def test_one_feature_is_the_rug_where_no_mixture_is_better():
@@ -68,7 +73,7 @@ def test_who_shares_a_direction():
 
 def test_the_price_is_the_slope_and_the_gap_is_closed():
     low, middle, high = (block_optimum(Features(1, P), ratio) for ratio in (0.48, 0.5, 0.52))
-    assert (low.loss - high.loss) / 0.04 == pytest.approx(middle.price, rel=2e-3)  # curvature: (0.02)²
+    assert (low.loss - high.loss) / 0.04 == pytest.approx(middle.multiplier, rel=2e-3)  # curvature: (0.02)²
     assert all(abs(one.gap) < 1e-12 and one.status.good for one in (low, middle, high))
 
 
@@ -79,13 +84,13 @@ def test_at_a_corner_the_price_lies_between_the_slopes_and_the_gap_is_closed():
     )
     (part,) = best.parts
     np.testing.assert_allclose(np.sort(part.capacities), [0, 1], atol=1e-9)
-    assert (best.loss - above.loss) / 0.01 <= best.price <= (below.loss - best.loss) / 0.01
+    assert (best.loss - above.loss) / 0.01 <= best.multiplier <= (below.loss - best.loss) / 0.01
     assert abs(best.gap) < 1e-12
 
 
 @pytest.mark.slow
 def test_the_gap_is_closed_at_a_corner_of_two_pairs_whose_weights_grow():
-    best = block_optimum(repeated(_pair(synchronous([0, 1], P)), 2), 0.25, starts=0)
+    best = block_optimum(independent_copies(_pair(synchronous([0, 1], P)), 2), 0.25, starts=0)
     assert abs(best.gap) < 1e-8 * best.loss
 
 
@@ -125,7 +130,7 @@ def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
     (part,) = found.parts
     n_blocks = 64
     W_out, W_in, b = realise_blocks(found, block, n_blocks, rng=0)
-    law, M = repeated(block, n_blocks), W_out @ W_in
+    law, M = independent_copies(block, n_blocks), W_out @ W_in
     assert abs(W_out.shape[1] - 64) <= 1
     rounding = 1 / n_blocks  # ranks are whole numbers
     np.testing.assert_allclose(block_capacities(M, law), [part.capacity] * n_blocks, atol=rounding)
@@ -142,7 +147,7 @@ def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
 @pytest.mark.slow
 def test_pairs_of_synchronous_pairs_are_the_best_small_model():
     # one direction for four features, no noise: the exact loss of a model of four features and one neuron
-    pairs = repeated(_pair(synchronous([0, 1], P)), 2)
+    pairs = independent_copies(_pair(synchronous([0, 1], P)), 2)
     small = minimise(4, 1, pairs, tied=False, starts=10)
     assert block_optimum(pairs, 0.25, starts=0).loss == pytest.approx(small.loss, rel=1e-4)
 
@@ -156,7 +161,7 @@ def test_exact_losses_approach_the_limit_like_one_over_n(table):
     for n_blocks in (64, 256):
         W_out, W_in, b = realise_blocks(found, block, n_blocks, rng=0)
         rows = np.arange(0, 2 * n_blocks, n_blocks // 16 + 1)
-        part = exact_loss(W_out @ W_in, b, repeated(block, n_blocks), tol=1e-6, rows=rows)
+        part = exact_loss(W_out @ W_in, b, independent_copies(block, n_blocks), tol=1e-6, rows=rows)
         gaps.append(part.loss / found.loss - 1)
     # 3 % at 128 features; four times as many features leave a quarter, rows and rounded ranks scatter by less
     assert abs(gaps[0]) < 0.06

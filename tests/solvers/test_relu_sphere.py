@@ -12,7 +12,7 @@ from superposition.solvers import rug, threads
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import curvature, geometry, represented, thomson
 from superposition.solvers.relu.sphere import bounds
-from superposition.solvers.relu.sphere.bounds import capacity_limit, programmed_bound
+from superposition.solvers.relu.sphere.bounds import capacity_limit, linear_programming_bound
 from superposition.solvers.relu.sphere.check import sphere_check
 from superposition.solvers.relu.sphere.kernels import energy_and_gradient, hessian, project
 from superposition.theory.loss import class_loss
@@ -137,8 +137,8 @@ def test_known_minima(n, m):
     assert thomson_energy(found.W) == pytest.approx(found.energy, abs=1e-13 * n * n)
     assert found.energies.min() >= found.energy - 1e-6 * (1 + energy)
     assert found.gradient_norms.shape == found.energies.shape == (24,)
-    assert thomson_bound(n, m) <= programmed_bound(n, m) + 1e-7 * n * n
-    assert programmed_bound(n, m) <= energy + 1e-9
+    assert thomson_bound(n, m) <= linear_programming_bound(n, m) + 1e-7 * n * n
+    assert linear_programming_bound(n, m) <= energy + 1e-9
 
 
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (4, 3), (5, 3), (7, 4)])
@@ -235,10 +235,10 @@ def test_dimensionalities_add_up_to_the_rank_at_most(W):
 
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 14), st.floats(-0.9, 0.0), st.integers(1, 10))
-def test_programmed_bound_holds(seed, m, n, bias, degree):
+def test_linear_programming_bound_holds(seed, m, n, bias, degree):
     rng = np.random.default_rng(seed)
     W = random_points(rng, n, m)[rng.integers(0, n, n)]
-    bound = programmed_bound(n, m, bias, degree=degree)
+    bound = linear_programming_bound(n, m, bias, degree=degree)
     assert 0 <= bound <= thomson_energy(W, bias) + 1e-11 * n * n
     if degree >= 2:
         assert bound >= thomson_bound(n, m, bias) - 1e-6 * n * n
@@ -249,7 +249,7 @@ def test_pentagons_are_optimal():
         exact = q * q * (5 + PENTAGON) - 5 * q
         W = np.repeat(polytopes.polygon(5), q, axis=0)
         assert thomson_energy(W) == pytest.approx(exact, rel=1e-13)
-        assert exact - 1e-6 * q * q <= programmed_bound(5 * q, 2) <= exact + 1e-9
+        assert exact - 1e-6 * q * q <= linear_programming_bound(5 * q, 2) <= exact + 1e-9
 
 
 @pytest.mark.slow
@@ -269,7 +269,7 @@ def test_a_program_that_is_not_solved_is_no_bound(monkeypatch):
     failed = bounds.optimize.OptimizeResult(x=None, message="out of time")
     monkeypatch.setattr(bounds.optimize, "linprog", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="the linear program was not solved: out of time"):
-        programmed_bound(5, 2)
+        linear_programming_bound(5, 2)
 
 
 # --- True minimisers ---------------------------------------------------------------------------------------
@@ -370,12 +370,15 @@ def test_gap_is_undefined_when_features_are_dropped():
         (lambda: curvature([[1.0]], 1.0), r"`bias` must lie in \[-1, 0\]; got 1"),
         (lambda: geometry([[np.inf]]), "`W` must be finite; got inf"),
         (lambda: geometry([[0.0], [0.0]]), "`W` must have a row that is not zero; got 2 zero rows"),
-        (lambda: programmed_bound(2, 0), "`n_hidden` must be an integer of at least 1 .*; got 0"),
-        (lambda: programmed_bound(2, 2, -2), r"`bias` must lie in \[-1, 0\]; got -2"),
-        (lambda: programmed_bound(2, 2, degree=40), "`degree` must be .* at most 30; got 40"),
+        (lambda: linear_programming_bound(2, 0), "`n_hidden` must be an integer of at least 1 .*; got 0"),
+        (lambda: linear_programming_bound(2, 2, -2), r"`bias` must lie in \[-1, 0\]; got -2"),
+        (lambda: linear_programming_bound(2, 2, degree=40), "`degree` must be .* at most 30; got 40"),
         (lambda: capacity_limit(0), "`n_hidden` must be an integer of at least 1 .*; got 0"),
         (lambda: capacity_limit(10**9), "`n_hidden` must be .* at most 100000; got 1000000000"),
-        (lambda: programmed_bound(10**18, 2), "`n_features` must be .* at most 1000000000; got 10{18}"),
+        (
+            lambda: linear_programming_bound(10**18, 2),
+            "`n_features` must be .* at most 1000000000; got 10{18}",
+        ),
         (lambda: thomson(10**6, 2), "`n_features` must be smaller: .* got 1000000 with 2 hidden neurons"),
         (lambda: thomson(5, 2, rng="abc"), "`rng` must be .*; got 'abc'"),
         (lambda: geometry(np.ones((10**5, 1))), r"`W` must be smaller: .*; got 'shape \(100000, 1\)'"),

@@ -6,7 +6,7 @@ from scipy import optimize
 
 from superposition.solvers import codes, loss, rug, unequal
 from superposition.solvers.results import Status
-from superposition.solvers.unequal import curve, width
+from superposition.solvers.unequal import curve, directions
 from superposition.solvers.unequal.realise import tight_frame
 from superposition.theory import unequal as theory
 from superposition.theory.codes import collision_loss, priority_plane_loss
@@ -20,7 +20,7 @@ TWO = Features(2000, np.repeat([0.1, 0.02], 1000))
 
 @pytest.mark.parametrize(("p", "m"), [(0.05, 64), (0.3, 150), (0.01, 30), (0.7, 200), (0.01, 255)])
 def test_alike_it_is_the_rug(p, m):
-    found, best = unequal.optimum(Features(256, p), m), rug.optimum(p, m / 256)
+    found, best = unequal.allocate(Features(256, p), m), rug.optimum(p, m / 256)
     assert found.loss == pytest.approx(best.loss, rel=1e-12)
     np.testing.assert_allclose(found.capacity, m / 256, rtol=1e-13)
     np.testing.assert_allclose(found.a, best.a, rtol=1e-8)
@@ -32,32 +32,35 @@ def test_alike_it_is_the_rug(p, m):
     ("p", "m", "names"), [(0.3, 150, {"pairs", "kept"}), (0.3, 64, {"pairs", "dropped"})]
 )
 def test_alike_it_is_the_envelope_of_codes(p, m, names):
-    found = unequal.optimum(Features(256, p), m, ("rug", "pairs"))
+    found = unequal.allocate(Features(256, p), m, ("rug", "pairs"))
     assert {unequal.KINDS[k] for k in np.unique(found.kind)} == names
     best = codes.envelope(p, m / 256, ["pair"], models="tied")
     assert found.loss == pytest.approx(best.loss, rel=1e-12)
 
 
 def test_where_all_are_pairs_price_and_gap_are_those_of_pairs():
-    """No price between two is left to mix at: the capacities asked for are exactly those there are."""
+    """At one multiplier the capacities sum to n_hidden exactly, so nothing is left to mix."""
     law = Features(16, 0.125)
-    found, best = unequal.optimum(law, 8, ("rug", "pairs")), unequal.envelope(law, 8, models="tied")
+    found, best = (
+        unequal.allocate(law, 8, ("rug", "pairs")),
+        unequal.allocate_codes(law, 8, models="tied"),
+    )
     assert found.gap <= 1e-12 * found.loss
     assert found.loss == pytest.approx(best.loss, rel=1e-12)
     assert {best.names[k] for k in best.code} == {"pair"}
     # between the slopes to features kept, and to dropped ones
-    assert 2 * best.loss < best.price < 2 * (0.125 / 3 - 0.125**2 / 4 - best.loss)
+    assert 2 * best.loss < best.multiplier < 2 * (0.125 / 3 - 0.125**2 / 4 - best.loss)
 
 
 @pytest.mark.parametrize("m", [2, 3, 20])
 def test_features_of_no_importance_are_dropped(m):
     """What is left is the envelope of the others, over more features; warnings are errors."""
     some = Features(40, 0.1, importance=np.repeat([0.0, 1.0], 20))
-    found = unequal.envelope(some, m)
+    found = unequal.allocate_codes(some, m)
     assert np.all(found.code[:20] == found.names.index("dropped"))
     assert np.all(np.isfinite(found.share))
     assert found.share.sum() == pytest.approx(1.0)
-    loss = unequal.envelope(Features(20, 0.1), m).loss / 2 if m < 20 else 0.0
+    loss = unequal.allocate_codes(Features(20, 0.1), m).loss / 2 if m < 20 else 0.0
     assert found.loss == pytest.approx(loss, rel=1e-12)
 
 
@@ -67,7 +70,7 @@ def test_features_of_no_importance_are_dropped(m):
     ("p", "m"), [(0.05, 64), (0.3, 150), (0.7, 200), (0.01, 255), (0.001, 10), (0.2, 40)]
 )
 def test_the_envelope_of_like_features_is_that_of_codes(p, m, models):
-    found = unequal.envelope(Features(256, p), m, models=models)
+    found = unequal.allocate_codes(Features(256, p), m, models=models)
     best = codes.envelope(p, m / 256, ["pair"], models=models)
     if "rug" in (best.names[best.first], best.names[best.second]) and best.share > 0.0:
         # a mixture with a rug takes that from a grid there
@@ -83,7 +86,7 @@ def test_the_envelope_of_like_features_is_that_of_codes(p, m, models):
 def test_the_envelope_of_two_classes_against_a_linear_programme(m, models):
     """Its variables are the shares of each class in each code; on grids are rugs here, large codes there."""
     law = Features(2000, TWO.p, importance=np.repeat([1.0, 4.0], 1000))
-    found = unequal.envelope(law, m, ["pair", "pentagon"], models=models)
+    found = unequal.allocate_codes(law, m, ["pair", "pentagon"], models=models)
     c = np.geomspace(1e-3, 1, 400)
     cost, width = [], []
     for p, w in ((0.1, 1.0), (0.02, 4.0)):
@@ -107,7 +110,7 @@ def test_the_envelope_of_two_classes_against_a_linear_programme(m, models):
 
 
 def test_below_a_capacity_features_are_dropped():
-    found = unequal.optimum(Features(1000, 0.05), 100)  # alone worth a place from a ratio of 0.17 on
+    found = unequal.allocate(Features(1000, 0.05), 100)  # alone worth a place from a ratio of 0.17 on
     assert found.loss < rug.optimum(0.05, 0.1).loss
     assert set(np.unique(found.kind)) == {0, 1}
     # the tangent from a dropped feature, by a search of its own
@@ -124,7 +127,7 @@ def test_below_a_capacity_features_are_dropped():
 def test_two_classes_against_a_linear_programme(m):
     """Shares of each class on a grid of capacities: from above by the grid's step, never below."""
     law = Features(2000, TWO.p, importance=np.repeat([1.0, 4.0], 1000), scale=np.repeat([1.0, 1.5], 1000))
-    found = unequal.optimum(law, m)
+    found = unequal.allocate(law, m)
     c = np.concatenate([[0.0], np.geomspace(1e-3, 1, 800)])
     cost = []
     for p, w in ((0.1, 1.0), (0.02, 9.0)):
@@ -136,7 +139,7 @@ def test_two_classes_against_a_linear_programme(m):
     by_grid = solved.fun / 2
     assert found.loss - found.gap <= by_grid * (1 + 1e-9)
     assert found.loss == pytest.approx(by_grid, rel=1e-3)
-    assert found.price == pytest.approx(-1000 * solved.ineqlin.marginals[0] * 1000 / 1000, rel=0.02)
+    assert found.multiplier == pytest.approx(-1000 * solved.ineqlin.marginals[0] * 1000 / 1000, rel=0.02)
     assert found.capacity.sum() == pytest.approx(m, rel=1e-12)
     assert found.gap < 1e-3 * found.loss
     assert found.status.good
@@ -144,7 +147,7 @@ def test_two_classes_against_a_linear_programme(m):
 
 def test_no_exchange_between_features_lowers_the_loss():
     law = theory.power_law(1.2, 60, 3.0)
-    best, rng = unequal.optimum(law, 25), np.random.default_rng(0)
+    best, rng = unequal.allocate(law, 25), np.random.default_rng(0)
     free = np.flatnonzero(best.kind == 1)
     for size in (1e-3, 1e-2, 0.1):
         for _ in range(10):
@@ -155,13 +158,13 @@ def test_no_exchange_between_features_lowers_the_loss():
             other = best.per_feature.copy()
             other[[i, j]] = rug.optimum(law.p[[i, j]], c[[i, j]]).loss
             assert other.mean() >= best.loss * (1 - 1e-12)
-    worse = unequal.optimum(law, 24)
-    assert (worse.loss - best.loss) * 60 == pytest.approx((worse.price + best.price) / 2, rel=0.02)
+    worse = unequal.allocate(law, 24)
+    assert (worse.loss - best.loss) * 60 == pytest.approx((worse.multiplier + best.multiplier) / 2, rel=0.02)
 
 
 def test_features_of_many_different_p_share_curves():
     law = theory.power_law(0.8, 400, 5.0)
-    found = unequal.optimum(law, 50)
+    found = unequal.allocate(law, 50)
     assert np.unique(law.p).size > 256
     assert found.gap < 1e-5 * found.loss
     assert found.capacity.sum() == pytest.approx(50, rel=1e-12)
@@ -174,7 +177,7 @@ def test_other_values_have_the_optimum_of_the_decoder(values):
     from superposition.solvers import decoders
 
     law = Features(100, 0.2, values)
-    found = unequal.optimum(law, 60)
+    found = unequal.allocate(law, 60)
     sigma = np.sqrt(theory.interference_variance(0.6, law))[0]
     alone = decoders.optimum(0.2, sigma, "relu", values=values).loss
     assert found.loss <= alone * (1 + 1e-9)
@@ -189,12 +192,12 @@ def test_few_features_are_counted_and_nothing_is_left_over():
         for n, m in ((5, 1), (4, 3), (9, 4), (3, 3), (2, 5)):
             importance = np.r_[0.0, rng.exponential(1, n - 1)]
             law = Features(n, rng.uniform(0.01, 1, n), scale=rng.uniform(0.1, 3, n), importance=importance)
-            found = unequal.optimum(law, m, codes_used)
+            found = unequal.allocate(law, m, codes_used)
             assert found.capacity.sum() == pytest.approx(min(m, n), rel=1e-9)
             assert np.all(found.per_feature <= law.variance * (1 + 1e-9))
             if m >= n - 1:  # all that matter are kept
                 assert (found.loss, found.gap) == (0.0, 0.0)
-    two_sided = unequal.optimum(Features(3, 0.1, "symmetric"), 3)
+    two_sided = unequal.allocate(Features(3, 0.1, "symmetric"), 3)
     assert two_sided.loss == pytest.approx(0.1 / 6)  # a ReLU loses the negative values
     assert two_sided.gap == pytest.approx(0, abs=1e-15)
 
@@ -205,7 +208,7 @@ def test_few_features_are_counted_and_nothing_is_left_over():
 def test_the_split_of_values_of_both_signs_is_what_a_model_loses():
     law = Features(64, 0.5, "symmetric")
     for m in (8, 58):
-        split = unequal.optimum(law, m)
+        split = unequal.allocate(law, m)
         W_out, W_in, b = unequal.realise(split, law, rng=0)
         assert loss.exact_loss(W_out @ W_in, b, law, tol=1e-5).loss == pytest.approx(split.loss, rel=1e-3)
 
@@ -218,7 +221,7 @@ def test_matrices_have_the_capacities_and_the_losses():
         importance=np.linspace(2, 1, 60),
     )
     for names in (("rug", "pairs"), ("skew pairs",)):
-        split = unequal.optimum(law, 36, names)
+        split = unequal.allocate(law, 36, names)
         W_out, W_in, b = unequal.realise(split, law, rng=0)
         assert (W_out.shape, W_in.shape) == ((60, 36), (36, 60))
         M = W_out @ W_in
@@ -244,7 +247,7 @@ def test_capacities_alone_are_realised(capacity):
 
 def test_the_exact_loss_is_the_macroscopic_one_and_its_correction():
     law = Features(512, np.repeat([0.3, 0.15], 256))
-    split = unequal.optimum(law, 300)
+    split = unequal.allocate(law, 300)
     M = np.matmul(*(model := unequal.realise(split, law, rng=0))[:2])
     assert np.all(split.kind == 1)
     rows = [0, 1, 2, 509, 510, 511]
@@ -263,7 +266,7 @@ def test_two_classes_of_16384_features(importance):
     """Done-when of the theory: what is missed is the correction, within a tenth of it, at n = 2^14."""
     n, m = 2**14, 512
     law = Features(n, np.repeat([0.005, 0.0025], n // 2), importance=np.repeat([1.0, importance], n // 2))
-    split = unequal.optimum(law, m)
+    split = unequal.allocate(law, m)
     assert np.all(split.kind[[0, -1]] == 1)
     W_out, W_in, b = unequal.realise(split, law, rng=0)
     for i in (0, 1, 2, n - 3, n - 2, n - 1):
@@ -287,22 +290,20 @@ def _row_correction(row, b, p):
     return cumulant_correction(a, b + a * off @ mean, sigma, p[0], off**3 @ third, off**4 @ fourth)
 
 
-# --- Widths -------------------------------------------------------------------------------------------------
+# --- Random directions --------------------------------------------------------------------------------------
 
 
-def test_width_law_brackets_and_exponents():
-    found = unequal.width_law(0.5, 40, [3, 6, 12], 0.5)
-    assert np.all(found.lower_bound < found.priority)
-    assert np.all(found.lower_bound < found.loss)
-    assert np.all(np.diff(found.loss) < 0)
-    ends = -np.log(found.loss[2] / found.loss[0]) / np.log(4)
-    assert found.exponent[1] == pytest.approx(ends)
-    assert np.isnan(unequal.width_law(0.5, 20, [6]).exponent[0])
+def test_wider_models_lose_less_and_no_allocation_is_below_the_bound():
+    law = theory.power_law(0.5, 40, 0.5)
+    losses = [unequal.allocate(law, m).loss for m in (3, 6, 12)]
+    assert np.all(np.diff(losses) < 0)
+    for m, value in zip((3, 6, 12), losses, strict=True):
+        assert theory.loss_bound(law, m) < min(value, theory.priority_loss(law, m))
 
 
 def test_the_law_of_the_noise_has_its_moments():
     p, strength = theory.power_law(1.0, 200, 3.0).p, np.linspace(1, 2, 200)
-    nodes, weights = width._noise_law(p, strength)
+    nodes, weights = directions._noise_law(p, strength)
     mean = p @ strength / 3
     variance = (strength**2 @ (p / 5 - p**2 / 9)) / mean**2
     assert weights.sum() == pytest.approx(1)
@@ -313,7 +314,7 @@ def test_the_law_of_the_noise_has_its_moments():
 
 def test_with_many_on_the_mean_field_is_the_macroscopic_loss():
     law = Features(4000, 0.1)
-    split, found = unequal.optimum(law, 1500), unequal.mean_field(law, 1500, tied=False)
+    split, found = unequal.allocate(law, 1500), unequal.mean_field(law, 1500, tied=False)
     assert found.loss == pytest.approx(split.loss, rel=0.01)
     # and tied models lose nothing where features are alike
     assert unequal.mean_field(law, 1500).loss == pytest.approx(split.loss, rel=0.02)
@@ -346,19 +347,24 @@ LAW = Features(4, 0.1)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: unequal.optimum(GROUPED, 2), r"`law` must be a Features of independent"),
-        (lambda: unequal.optimum(LAW, 0), r"`n_hidden`.*got 0"),
-        (lambda: unequal.optimum(LAW, 2, ("rugs",)), r"`codes`.*'rugs'"),
-        (lambda: unequal.optimum(Features(4, 0.1, "binary"), 2, ("pairs",)), r"`codes` must be \['rug'\]"),
-        (lambda: unequal.optimum(LAW, 2, tol=0), r"`tol`.*got 0"),
+        (lambda: unequal.allocate(GROUPED, 2), r"`law` must be a Features of independent"),
+        (lambda: unequal.allocate(LAW, 0), r"`n_hidden`.*got 0"),
+        (lambda: unequal.allocate(LAW, 2, ("rugs",)), r"`codes`.*'rugs'"),
+        (
+            lambda: unequal.allocate(Features(4, 0.1, "binary"), 2, ("pairs",)),
+            r"`codes` must be \['rug'\]",
+        ),
+        (lambda: unequal.allocate(LAW, 2, tol=0), r"`tol`.*got 0"),
         (lambda: unequal.realise([0.5, 0.5, 0.5], LAW), r"`split` must have shape \(4\)"),
         (lambda: unequal.realise([0.5, 0.5, 0.5, 0.2], LAW), r"`split`.*whole number.*1.7"),
-        (lambda: unequal.realise(unequal.optimum(TWO, 5), LAW), r"`split` must be for 4 features.*2000"),
-        (lambda: unequal.width_law(1.0, 10, [3, 2]), r"`n_hidden` must ascend.*\[3, 2\]"),
+        (
+            lambda: unequal.realise(unequal.allocate(TWO, 5), LAW),
+            r"`split` must be for 4 features.*2000",
+        ),
         (lambda: unequal.mean_field(LAW, 4), r"`n_hidden`.*got 4"),
-        (lambda: unequal.envelope(LAW, 4), r"`n_hidden`.*got 4"),
-        (lambda: unequal.envelope(LAW, 2, ["cube"]), r"`codes`.*'cube'"),
-        (lambda: unequal.envelope(LAW, 2, models="all"), r"`models`.*'all'"),
+        (lambda: unequal.allocate_codes(LAW, 4), r"`n_hidden`.*got 4"),
+        (lambda: unequal.allocate_codes(LAW, 2, ["cube"]), r"`codes`.*'cube'"),
+        (lambda: unequal.allocate_codes(LAW, 2, models="all"), r"`models`.*'all'"),
         (lambda: unequal.mean_field(Features(4, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
         (lambda: unequal.mean_field(LAW, 2, tied="no"), r"`tied`.*'no'"),
     ],
@@ -372,13 +378,13 @@ def test_curves_know_their_ends():
     found = curve.curve("uniform", 0.1, ("rug",))
     assert found.kinds == (0, 1, 4)
     assert found.kind(np.array([1.0, 0.03, 1e-6])).tolist() == [0, 1, 4]
-    assert np.all(np.diff(found.prices) < 0)
+    assert np.all(np.diff(found.multipliers) < 0)
 
 
 def test_steep_laws_are_split_to_the_optimum() -> None:
     """Probabilities over 46 decades: curves of rare features once ended where they begin."""
     p = np.arange(1, 201) ** -20.0
-    best = unequal.optimum(Features(200, p / p.sum()), 10)
+    best = unequal.allocate(Features(200, p / p.sum()), 10)
     assert best.gap <= 1e-9 * best.loss
     assert best.status is Status.REACHED
     # Features alone: what a rare feature asks for at the price of another is where its loss falls as fast.
@@ -386,4 +392,4 @@ def test_steep_laws_are_split_to_the_optimum() -> None:
     for k in inside:
         c, step = best.capacity[k], 1e-4 * best.capacity[k]
         falls = rug.optimum(p[k] / p.sum(), np.array([c - step, c + step])).loss
-        assert (falls[0] - falls[1]) / (2.0 * step) == pytest.approx(best.price, rel=1e-3)
+        assert (falls[0] - falls[1]) / (2.0 * step) == pytest.approx(best.multiplier, rel=1e-3)

@@ -3,13 +3,9 @@
 import datetime
 import decimal
 import fractions
-import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
 
 import mpmath
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from superposition.solvers import codes as codes_solvers
@@ -61,57 +57,14 @@ WHOLE = [
 
 @pytest.mark.parametrize("value", WHOLE, ids=lambda one: type(one).__name__ + str(one))
 def test_whole_numbers_of_all_kinds_become_integers(value):
-    @arguments.as_annotated
-    def experiment(n: int, sizes: Sequence[int], cases: Sequence[tuple[int, float]], most: int | None = None):
-        return n, sizes, cases, most
-
     assert arguments.integer("n", value, 1) == 3
     assert type(arguments.integer("n", value, 1)) is int
     assert arguments.power_of_two("n", np.longdouble(4)) == 4
     assert arguments.generator("rng", value).random() == np.random.default_rng(3).random()
-    assert repr(experiment(value, (value, value), [(value, value)], value)) == "(3, (3, 3), [(3, 3.0)], 3)"
 
 
 def test_masked_arrays_without_a_masked_entry_are_arrays():
     assert arguments.vector("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]
-
-
-def test_arguments_come_in_the_form_of_their_annotations():
-    class Law:
-        pass
-
-    @arguments.as_annotated
-    def take(
-        x: npt.ArrayLike | None = None,
-        law: npt.ArrayLike | Law = 1.0,
-        each: Iterable[float] = (),
-        kinds: Mapping[str, int] = {},
-        size: int | Sequence[int] = 1,
-        word: Literal["a", "b"] = "a",
-        rng: np.random.Generator | int | None = 0,
-        tell: Callable[[str], None] = print,
-        *more: float,
-        **others: bool,
-    ):
-        return x, law, each, kinds, size, word, rng, tell, more, others
-
-    law = Law()
-    found = take([1, 2], law, (one for one in (1, 2)), {"a": 2.0}, (1, 2.0), "b", 7, len, 1, 2, flag=np.True_)
-    assert found[0].dtype == np.float64
-    assert found[1] is law
-    assert repr(found[2:6]) == "([1.0, 2.0], {'a': 2}, (1, 2), 'b')"
-    assert isinstance(found[6], np.random.Generator)
-    assert found[7:] == (len, (1.0, 2.0), {"flag": True})
-    assert take(None, 0.5, [], {}, 3.0)[:5] == (None, 0.5, [], {}, 3)
-    masked = np.ma.array([1.0, 2.0], mask=[0, 1])
-    wrong = [
-        ("x", "abc"), ("law", None), ("law", [1j]), ("each", "12"), ("each", [None]), ("each", masked),
-        ("each", itertools.count()), ("kinds", {"a": "b"}), ("kinds", {1: 1}), ("kinds", [1]), ("size", []),
-        ("size", "1"), ("word", "c"), ("rng", -1), ("tell", 3), ("flag", 1),
-    ]  # fmt: skip
-    for name, value in wrong:
-        with pytest.raises((TypeError, ValueError), match=f"^`{name}` must "):
-            take(**{name: value})
 
 
 def test_a_long_range_is_refused_before_it_is_made():

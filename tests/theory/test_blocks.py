@@ -18,7 +18,7 @@ TABLES = {
 
 
 def _law(kind, strength=0.7, **other):
-    return Features(2, 0.1, groups=[unequal.weakened(TABLES[kind], strength)], **other)
+    return Features(2, 0.1, groups=[unequal.partial_dependence(TABLES[kind], strength)], **other)
 
 
 def _coefficients(k, seed):
@@ -103,7 +103,7 @@ def test_derivatives_are_those_of_the_losses(k):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 7))
-def test_no_row_hears_less_than_the_least_noise(seed, rank):
+def test_no_row_receives_less_than_the_least_noise(seed, rank):
     rng = np.random.default_rng(seed)
     law = Features(8, 0.2, groups=[synchronous([0, 5], 0.2), parent_child(2, [1, 7], 0.4, 0.3)])
     M = rng.normal(size=(8, rank)) @ rng.normal(size=(rank, 8))
@@ -112,9 +112,9 @@ def test_no_row_hears_less_than_the_least_noise(seed, rank):
     for block, C in zip(law.blocks, capacities, strict=True):
         own = block.members
         others = np.setdiff1d(np.arange(8), own)
-        heard = np.einsum("ij,jk,ik->i", M[:, others], S[np.ix_(others, others)], M[:, others])
+        received = np.einsum("ij,jk,ik->i", M[:, others], S[np.ix_(others, others)], M[:, others])
         least = unequal.least_noise(C, M[:, own], S[np.ix_(own, own)])
-        assert np.all(least <= heard * (1 + 1e-6) + 1e-9)
+        assert np.all(least <= received * (1 + 1e-6) + 1e-9)
 
 
 def test_the_least_noise_is_that_of_the_row_in_the_proof():
@@ -139,7 +139,7 @@ def test_a_weakened_table_keeps_its_probabilities():
 
 
 def test_copies_are_independent():
-    law = unequal.repeated(_law("exclusive", scale=[1.0, 3.0], importance=[2.0, 1.0]), 3)
+    law = unequal.independent_copies(_law("exclusive", scale=[1.0, 3.0], importance=[2.0, 1.0]), 3)
     assert law.scale.tolist() == [1, 3] * 3
     assert law.importance.tolist() == [2, 1] * 3
     assert np.abs(law.covariance()[:2, 2:]).max() == 0 < abs(law.covariance()[2, 3])
@@ -161,10 +161,13 @@ def test_copies_are_independent():
         (lambda: unequal.block_losses(1e200 * np.eye(2), 0, 0, Features(2, 0.1)), "`coefficients`.*1e\\+200"),
         (lambda: unequal.block_losses(np.eye(3), 0, 0, Features(2, 0.1)), "`coefficients`.*3"),
         (lambda: unequal.least_noise([[1.5]], [[1]], [[1]]), r"`capacity` must have eigenvalues.*got 1\.5"),
-        (lambda: unequal.weakened(TABLES["parent"], 1.5), r"`strength`.*1\.5"),
-        (lambda: unequal.weakened(synchronous(range(17), 0.1), 0.5), "`table` must have at most 16.*got 17"),
-        (lambda: unequal.repeated(Features(1, 0.1), 0), "`copies`.*0"),
-        (lambda: unequal.repeated(_law("exclusive"), 10**400), "`copies` must be smaller"),
+        (lambda: unequal.partial_dependence(TABLES["parent"], 1.5), r"`strength`.*1\.5"),
+        (
+            lambda: unequal.partial_dependence(synchronous(range(17), 0.1), 0.5),
+            "`table` must have at most 16.*got 17",
+        ),
+        (lambda: unequal.independent_copies(Features(1, 0.1), 0), "`copies`.*0"),
+        (lambda: unequal.independent_copies(_law("exclusive"), 10**400), "`copies` must be smaller"),
         (lambda: unequal.block_capacities(np.eye(3), Features(2, 0.1)), "`M`.*3"),
     ],
 )

@@ -93,12 +93,16 @@ def codes_decoder_bound(draw):
 
 def codes_relu_bound(draw):
     """Take the largest of the three bounds, at the theta of each."""
-    p, r = _logarithmic(draw, 1e-9, 0.99), float(np.exp(draw.uniform(np.log(1e-3), 0)))
+    bounds, u, beta = theory.unequal.bounds, 0.0, 1.0
+    while beta * u * u > np.expm1(u) - u or u <= 0.0:  # elsewhere the bound is the chord of derive_chord_loss
+        p, r = _logarithmic(draw, 1e-9, 0.99), float(np.exp(draw.uniform(np.log(1e-3), 0)))
+        C, k_over_d = _families(p)[0]
+        drawn = bounds._best_draw(np.array(r))
+        s = float(bounds._drawn(drawn))
+        u, beta = np.log(s / r), k_over_d / (C * float(drawn))
     value = theory.codes.relu_bound(p, r)
     numeric = _derivation("codes.derive_relu_bound").numeric()
     theta = [min(r + np.sqrt(r * r + r * k_over_d / C), 1.0) for C, k_over_d in _families(p)]
-    C, k_over_d = _families(p)[0]
-    s = max(min(np.e * r, np.sqrt(r), 0.9), 1 - np.exp(-7 / 3 * k_over_d / C))
     found = [float(numeric(p, r, s, theta[max(k - 1, 0)])[k, 0]) for k in range(3)]
     best = int(np.argmax(found))
     if best == 2:  # computed with a C that is 1e-12 larger, which lowers the bound to first order by
@@ -352,6 +356,15 @@ def unequal_interference_variance(draw):
     return values, float(theory.unequal.interference_variance(c, law)[0])
 
 
+def unequal_chord_loss(draw):
+    """Compute the chord at a tangent point u, whose beta is the strength over the draw."""
+    bounds = theory.unequal.bounds
+    u, strength = _logarithmic(draw, 0.3, 30), _logarithmic(draw, 1e-6, 1.0)
+    theta = float(bounds._drawn(strength * u * u / (np.expm1(u) - u)))
+    r = theta * float(draw.uniform(0.01, 0.9))
+    return {"u": u, "r": r, "theta": theta}, [None, -float(bounds._negative_chord(u, strength, r))]
+
+
 def unequal_row_loss(draw):
     """One row of the line of the bound, where nothing is left out: mu = C q and w = 1."""
     bounds = theory.unequal.bounds
@@ -361,10 +374,10 @@ def unequal_row_loss(draw):
     return {"D": D, "p": p, "q": q}, bounds._line(rows, 0, C * q, bounds.FIRST)
 
 
-def unequal_window_loss(draw):
+def unequal_weak_interference_loss(draw):
     """Two rare features that differ in importance; kappa is read off the split at two widths."""
     law = theory.features.Features(3, 1e-3, importance=[1.0, float(draw.uniform(1, 3)), 0.0])
-    capacity, loss = theory.unequal.window_split(law, 1)
+    capacity, loss = theory.unequal.weak_interference(law, 1)
     # loss = (sum of roots)² - sum of squares, and the roots are in proportion to the capacities
     square = 3 * loss / (1 - capacity[0] ** 2 - capacity[1] ** 2)
     values = {"kappa_1": capacity[0] ** 2 * square, "kappa_2": capacity[1] ** 2 * square, "m": 1}
@@ -444,10 +457,11 @@ TIES: dict[str, tuple[Any, float]] = {
     "special.derive_ramp_moment": (special_ramp_moment, 1e-12),
     "special.derive_value_moment": (special_value_moment, 1e-14),
     "special.derive_value_transform": (special_value_transform, 1e-13),
+    "unequal.derive_chord_loss": (unequal_chord_loss, 1e-11),
     "unequal.derive_interference_variance": (unequal_interference_variance, 1e-14),
     "unequal.derive_row_loss": (unequal_row_loss, 1e-13),
     "unequal.derive_tail_loss": (unequal_tail_loss, 1e-12),
-    "unequal.derive_window_loss": (unequal_window_loss, 1e-12),
+    "unequal.derive_weak_interference_loss": (unequal_weak_interference_loss, 1e-12),
 }
 
 # What shows something that no function computes, and the test of what it shows.

@@ -84,7 +84,7 @@ def test_finite_size_correction_is_what_normal_noise_misses():
     np.testing.assert_allclose(missed, correction, rtol=0.15)
 
 
-# --- The window ---------------------------------------------------------------------------------------------
+# --- Weak interference --------------------------------------------------------------------------------------
 
 
 def test_power_laws_sum_to_the_number_on():
@@ -98,9 +98,9 @@ def test_power_laws_sum_to_the_number_on():
 
 
 @pytest.mark.parametrize("m", [3, 17, 60])
-def test_the_window_split_is_the_best_one_of_its_loss(m):
+def test_the_weak_interference_allocation_is_the_best_one_of_its_loss(m):
     law = Features(80, np.geomspace(1e-5, 0.02, 80), scale=np.linspace(1, 2, 80))
-    capacity, value = unequal.window_split(law, m)
+    capacity, value = unequal.weak_interference(law, m)
     assert capacity.sum() == pytest.approx(m, rel=1e-12)
     assert capacity.max() <= 1
     t = rug.asymptotic_shift(law.p)
@@ -137,6 +137,31 @@ def test_alike_the_bound_is_that_of_codes_or_better(p):
         assert unequal.loss_bound(Features(n, p), m) >= codes.relu_bound(p, m / n) * (1 - 1e-7)
     far = unequal.loss_bound(Features(400, p, scale=3.0, importance=2.0), 100)
     assert far == pytest.approx(18 * unequal.loss_bound(Features(400, p), 100), rel=1e-9)
+
+
+def test_the_bound_of_features_alike_is_the_best_over_all_mu():
+    """The closed form against the search for mu, on both sides of each of its cases."""
+    rng = np.random.default_rng(1)
+    p = np.exp(rng.uniform(np.log(1e-8), np.log(0.99), 12))
+    ratio = np.append(np.exp(rng.uniform(np.log(1e-4), 0, 10)), [0.103, 0.118])
+    found = bounds.alike_bound(p, ratio)
+    for p_i, r, value in zip(p, ratio, found, strict=True):
+        rows = np.array([[p_i], [1.0], [1.0]])
+        families = [
+            (bounds._line, bounds.FIRST),
+            (bounds._line, bounds.SECOND),
+            (bounds._logarithm, bounds.FIRST),
+        ]
+        best = max(one(rows, r, bounds._best_mu(one, rows, r, family), family) for one, family in families)
+        assert value == pytest.approx(best, rel=1e-7)
+        assert value >= best * (1 - 1e-12)
+    assert np.all(np.diff(bounds.alike_bound(0.1, np.linspace(1e-3, 1, 200))) < 0)
+    assert bounds.alike_bound(0.3, 1.0) == 0
+
+
+def test_the_bound_of_features_alike_is_that_of_any_decoder_where_that_is_larger():
+    law = Features(100, 0.9, scale=2.0, importance=np.linspace(3, 5, 100))
+    assert unequal.loss_bound(law, 5) == 12 * codes.decoder_bound(0.9, 0.05)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -365,7 +390,9 @@ def groups_of_eight():
         8, p, scale=scale, importance=importance, groups=[parent_child(4, [5, 7], 0.3, [0.4, 0.1])]
     )
     for kind in (exclusive, synchronous):
-        yield unequal.repeated(Features(2, 0.1, groups=[unequal.weakened(kind([0, 1], 0.1), 0.5)]), 4)
+        yield unequal.independent_copies(
+            Features(2, 0.1, groups=[unequal.partial_dependence(kind([0, 1], 0.1), 0.5)]), 4
+        )
 
 
 @pytest.mark.parametrize("m", [2, 3, 4])
@@ -386,8 +413,8 @@ def test_no_order_of_a_plane_is_better_for_pairs_alike():
     """All 720 orders of three pairs; with an independent table pairs are as if there were none."""
     for kind in (exclusive, synchronous):
         for strength in (0.0, 0.5, 1.0):
-            law = unequal.repeated(
-                Features(2, 0.1, groups=[unequal.weakened(kind([0, 1], 0.1), strength)]), 3
+            law = unequal.independent_copies(
+                Features(2, 0.1, groups=[unequal.partial_dependence(kind([0, 1], 0.1), strength)]), 3
             )
             best = min(silenced(law, [list(order)]) for order in itertools.permutations(range(6)))
             assert unequal.priority_loss(law, 2) == pytest.approx(best, rel=1e-13)
@@ -433,8 +460,11 @@ GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
         ),
         (lambda: unequal.power_law(-1, 3), r"`alpha`.*got -1"),
         (lambda: unequal.power_law(1, 3, 4), r"`number_on`.*got 4"),
-        (lambda: unequal.window_split(Features(3, 0.1), 4), r"`n_hidden`.*got 4"),
-        (lambda: unequal.window_split(Features(3, 0.1, "normal"), 2), r"`law` must have uniform.*'normal'"),
+        (lambda: unequal.weak_interference(Features(3, 0.1), 4), r"`n_hidden`.*got 4"),
+        (
+            lambda: unequal.weak_interference(Features(3, 0.1, "normal"), 2),
+            r"`law` must have uniform.*'normal'",
+        ),
         (lambda: unequal.tail_loss(1.0, 10), r"`alpha`.*got 1"),
         (lambda: unequal.tail_loss(1.1, 5), r"`n_hidden` must be at least.*got 5"),
         (

@@ -482,7 +482,7 @@ def test_features_that_differ_are_set_beside_priority_codes_and_their_bound(tied
 
 
 def test_pairs_that_are_on_together_are_set_beside_a_code_of_theirs():
-    law = unequal.repeated(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 4)
+    law = unequal.independent_copies(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 4)
     near = audit.Weights(*unequal.priority_weights(law, 2, 1e5))
     (found,) = audit.audit(near, law, steps=0, starts=0).models
     assert found.limit == unequal.priority_loss(law, 2) < found.loss == found.best_known < 2 * found.limit

@@ -12,11 +12,11 @@ import pytest
 import xarray as xr
 
 from superposition.solvers import rug as solver
-from superposition.solvers.predictions import PREDICTIONS
 from superposition.theory import rug
 from superposition.validate import claims, cli, experiments, files, training
 from superposition.validate.cli import parser
 from superposition.validate.cli.text import number, print_json
+from superposition.validate.predictions import PREDICTIONS
 
 
 def complaint(capsys, *arguments):

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 import xarray as xr
 
-from superposition.theory import arguments
 from superposition.validate import cli, collisions, experiments, files
+from superposition.validate.annotations import as_annotated
 
 SMALL = {"n_features": 8, "n_hidden": [8, 16], "runs": 2, "lam": 0.02}
 
@@ -85,7 +85,7 @@ def test_settings_of_another_kind_are_refused_by_name(name):
     parameters = inspect.signature(function).parameters.values()
     given = {one.name: VALID.get(one.annotation) for one in parameters if one.default is one.empty}
     defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
-    checked = arguments.as_annotated(record := create_autospec(function))
+    checked = as_annotated(record := create_autospec(function))
     checked(**given | defaults)
     record.assert_called_once_with(**given | defaults)
     for one in parameters:

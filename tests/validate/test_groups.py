@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from superposition.theory.features import Features, exclusive, synchronous
-from superposition.theory.unequal import repeated
+from superposition.theory.unequal import independent_copies
 from superposition.validate import unequal
 from superposition.validate.training.data import sampler
 from superposition.validate.unequal.correlated import (
@@ -113,7 +113,7 @@ def test_samples_have_the_covariance_of_their_law():
     size = 2**16
     for kind, values in (("exclusive", "uniform"), ("synchronous", "binary")):
         pair = pair_law(kind, 0.7, 0.2)
-        law = repeated(Features(2, 0.2, values, groups=pair.groups), 2)
+        law = independent_copies(Features(2, 0.2, values, groups=pair.groups), 2)
         x = torch.empty(size, 4)
         sampler(torch, law, x.device)(x, torch.Generator().manual_seed(0))
         products = (x[:, :, None] * x[:, None]).double().numpy()
@@ -136,7 +136,7 @@ def test_samples_of_groups_with_two_tables():
 
 def test_geometry_of_pairs_of_pairs():
     ends = np.array([1.0, 1.0, -1.0, -1.0])
-    law = repeated(pair_law("synchronous", 1.0, 0.1), 2)
+    law = independent_copies(pair_law("synchronous", 1.0, 0.1), 2)
     found = geometry(np.outer(ends, ends) / 2, law)
     assert found["partner"] == pytest.approx(1)
     assert found["opposed"] == 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.solvers.unequal import optimum
+from superposition.solvers.unequal import allocate
 from superposition.theory.codes import antipodal_loss
 from superposition.theory.features import Features
 from superposition.theory.unequal import power_law
@@ -52,7 +52,7 @@ def test_trained_models_lie_above_the_proved_bound(tmp_path):
 
 def test_normal_losses_are_those_of_the_split():
     law = power_law(1.0, 12, 0.5, scale=2.0)
-    best = optimum(law, 4, codes=("rug",))
+    best = allocate(law, 4, codes=("rug",))
     np.testing.assert_allclose(normal_losses(best.capacity, law), best.per_feature, rtol=1e-6, atol=1e-12)
 
 

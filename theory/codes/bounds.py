@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..arguments import FloatArray, Real, plain
-from ..unequal.bounds import FIRST, SECOND, row_logarithm, row_loss
+from ..arguments import Real, plain
+from ..unequal.bounds import alike_bound
 
 __all__ = ["decoder_bound", "interference_bound", "relu_bound"]
 
@@ -78,24 +78,7 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     on = arguments.real("p", p, 0, 1, brackets="()")
     r = arguments.real("ratio", ratio, 0, 1, brackets="(]")
     arguments.together(p=on, ratio=r)
-    on = np.maximum(on, 1e-200)  # of rarer features the bound is below the doubles
-    kappa = on * (1.0 - on)
-
-    def saturation(h: float) -> FloatArray:
-        """Return k/D, which says where the loss of a row levels off."""
-        return on * (h * (1.0 - on) + 2.25 * on)
-
-    # 8. The best theta depends on r alone, but for what is allowed. This one is within 4 % of the best.
-    allowed = -np.expm1(-7.0 / 3.0 * saturation(FIRST[1]) / FIRST[0])
-    theta = np.maximum(np.minimum(np.minimum(np.e * r, np.sqrt(r)), 0.9), allowed)
-    dead, beta = row_logarithm(on, kappa / np.maximum(theta, -6.0 / 7.0 * np.log1p(-theta)), FIRST)
-    x = beta * (np.log(theta) - np.log(r))  # theta/r may leave the doubles
-    found = dead * x / (1.0 + x)
-    for family in (FIRST, SECOND):  # 7.
-        C, h = family
-        theta = np.minimum(r + np.sqrt(r * (r + saturation(h) / C)), 1.0)
-        found = np.maximum(found, (1.0 - r / theta) * row_loss(on, kappa / theta, family))
-    return plain(found)
+    return plain(alike_bound(on, r))
 
 
 @arguments.finite

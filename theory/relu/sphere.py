@@ -100,8 +100,8 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     2m (1 - t)/(1 - m t) points with inner products up to t, which a bias -t makes free of interference.
 
     Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
-    n^2/(2m). :func:`superposition.solvers.relu.programmed_bound` is sharper. Proof in `derive_thomson_bound`;
-    the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
+    n^2/(2m). :func:`superposition.solvers.relu.linear_programming_bound` is sharper. Proof in
+    `derive_thomson_bound`; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
 
     Examples
     --------

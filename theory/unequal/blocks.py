@@ -1,37 +1,10 @@
-r"""Blocks of features that depend on each other, and blocks on each other no more: what a row pays.
+r"""Blocks of features that depend on each other, independent of other blocks: the noise and loss of a block.
 
-Let the features form blocks g, independent of each other, each with the covariance :math:`S_g` and any joint
-law inside. Write :math:`x_g = \bar x_g + S_g^{1/2} w_g`, so that w is white, and :math:`r_i` for row i of
-:math:`M S^{1/2}`. With the projection P on the span of the rows and the embedding :math:`E_g` of the block,
-
-.. math:: C_g = E_g' P E_g, \qquad 0 \le C_g \le 1, \qquad
-          \sum_g \operatorname{tr} C_g = \operatorname{tr} P = \operatorname{rank} M \le m,
-
-the *capacity matrix* of the block: for a block of one feature it is the capacity of Scherlis et al. (2022).
-
-**What a row pays.** Row i writes the coefficients alpha (k,) on its own block and so has there
-:math:`z = E_g' r_i = S_g^{1/2} \alpha`. What it hears of all other blocks has the variance :math:`|r_i|^2 -
-|z|^2`. As :math:`r_i = P r_i`, z = E_g' P r_i lies in the range of E_g' P, which is that of C_g. Among all r
-in the range of P with E_g' r = z the shortest is :math:`P E_g \mu` with :math:`C_g \mu = z`: any other
-differs from it by some d = P d with E_g' d = 0, and d' P E_g mu = (E_g' d)' mu = 0. So
-
-.. math:: s^2 = |r_i|^2 - |z|^2 \ge z' (C_g^{-1} - 1) z,
-
-with equality iff r_i = P E_g mu (`least_noise`).
-
-**When it is attained.** Let q blocks have the capacity matrix V diag(c) V', and all q c_a be whole. With
-projections P_a (q, q) of rank q c_a and constant diagonal (tight frames; they exist for every size and rank)
-the sum over a of P_a in the coordinates V' w is a projection, and V diag(c) V' is its part in every block. So
-any list of capacity matrices with the right traces is attained, up to the rounding of the ranks.
-
-**The loss.** With many other blocks, none of them large, what a row hears is normal (Lindeberg), so that the
-block has the loss
-
-.. math:: \sum_i I_i\, E\,(x_i - (\alpha_i \cdot x_g + b_i + s_i Z)_+)^2,
-
-with the expectation over its joint law and Z ~ N(0, 1) (`block_losses`). Where an eigenvalue of C is 1 the
-direction is kept exactly, and one that is 0 is dropped: an antipodal pair has C of rank one along (1, -1) and
-no noise. A block of independent features is one of these, so codes and correlations are one theory.
+The *capacity matrix* C of a block of features with the covariance S is its block of the projection on the
+rows of M S^(1/2), 0 <= C <= 1. It says how much interference from all other blocks the outputs of the block
+must receive (`least_noise`), and for one feature it is the capacity of Scherlis et al. (2022). With many
+other blocks that interference is normal, which gives the loss of the block (`block_losses`). The theorem, its
+proof and when it is attained are in the section "Capacity matrices" of the page "Correlations".
 """
 
 import math
@@ -49,7 +22,15 @@ from ..results import result
 from ..rug.closed import squared_error
 from ..special.normal import POINTS, WEIGHTS, tails
 
-__all__ = ["MOST", "BlockLoss", "block_capacities", "block_losses", "least_noise", "repeated", "weakened"]
+__all__ = [
+    "MOST",
+    "BlockLoss",
+    "block_capacities",
+    "block_losses",
+    "independent_copies",
+    "least_noise",
+    "partial_dependence",
+]
 
 MOST = 4  # features of a block whose losses are integrated
 VALUES = ("uniform", "binary")
@@ -59,7 +40,7 @@ IntArray = npt.NDArray[np.int64]
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 # The normal law is cut where its density is below the rounding of 1.
 _REACH = 8.6
-# No noise is this much, in units of the scale: the rule stays the same, and the loss changes by its square.
+# Noise of 0 is replaced by this much, in units of the scale, so that the rule stays the same.
 _LEAST = 1e-13
 _SHORT, _PLAIN = 4, 8
 _SHORT_RULE, _PLAIN_RULE = (np.polynomial.legendre.leggauss(count) for count in (_SHORT, _PLAIN))
@@ -258,18 +239,18 @@ def unconditioned(name: str, law: Features) -> Features:
 def block_losses(
     coefficients: npt.ArrayLike, b: npt.ArrayLike, variance: npt.ArrayLike, law: Features
 ) -> BlockLoss:
-    r"""Losses of the outputs of a block that hears normal noise of the others.
+    r"""Losses of the outputs of a block that receives normal interference from all other blocks.
 
     .. math:: E\,(x_i - (\alpha_i \cdot x + b_i + s_i Z)_+)^2
 
     Parameters
     ----------
     coefficients : (k, k) array_like of float
-        Row i is alpha_i: what output i writes on the features of its own block; of size 1e50 at most.
+        Row i is alpha_i, the weights of output i on the features of its own block; of size 1e50 at most.
     b : float or (k,) array_like of float
-        Biases, the means of what is heard included; of size 1e50 at most.
+        Biases, with the means of the interference; of size 1e50 at most.
     variance : float or (k,) array_like of float
-        Variances s_i^2 of the noise, from 0 to 1e100.
+        Variances s_i^2 of the interference, from 0 to 1e100.
     law : Features
         Of the block: at most 4 features, uniform or binary.
 
@@ -311,19 +292,20 @@ def block_losses(
     )
 
 
-def root(covariance: FloatArray) -> FloatArray:
-    """Return the symmetric root of a covariance, its columns cut to the range: (k, rank)."""
+def symmetric_root(covariance: FloatArray) -> FloatArray:
+    """Return the symmetric root of a covariance."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > 1e-12 * values[-1]
-    if kept.all():
-        return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def least_noise(
     capacity: npt.ArrayLike, coefficients: npt.ArrayLike, covariance: npt.ArrayLike
 ) -> FloatArray:
-    r"""Least variance of what rows hear of other blocks, :math:`z'(C^{-1} - 1)z`, :math:`z = S^{1/2}\alpha`.
+    r"""Least variance of the interference that outputs of a block receive from other blocks.
+
+    .. math:: z'(C^{-1} - 1)z, \qquad z = S^{1/2}\alpha
+
+    That holds for every model with this capacity matrix; the page "Correlations" has the proof.
 
     Parameters
     ----------
@@ -349,11 +331,10 @@ def least_noise(
     >>> least_noise([[0.5, -0.5], [-0.5, 0.5]], [[1, -1], [1, 0]], 0.1 * np.eye(2))
     array([ 0., inf])
     """
-    C = arguments.matrix("capacity", capacity)
-    k = len(C)
-    C = arguments.real("capacity", arguments.matrix("capacity", C, (k, k)))
-    S = arguments.real("covariance", arguments.matrix("covariance", covariance, (k, k)))
-    alpha = arguments.real("coefficients", arguments.matrix("coefficients", coefficients, (None, k)))
+    k = len(arguments.matrix("capacity", capacity))
+    C = arguments.matrix("capacity", capacity, (k, k))
+    S = arguments.matrix("covariance", covariance, (k, k))
+    alpha = arguments.matrix("coefficients", coefficients, (None, k))
     for name, one in (("capacity", C), ("covariance", S)):
         if np.abs(one - one.T).max() > 1e-9 * np.abs(one).max():
             raise ValueError(f"`{name}` must be symmetric; got {arguments.shown(one)}.")
@@ -364,7 +345,7 @@ def least_noise(
     if values[0] < -1e-12 or values[-1] > 1 + 1e-12:
         worst = values[0] if values[0] < -1e-12 else values[-1]
         raise ValueError(f"`capacity` must have eigenvalues in [0, 1]; got {worst:g}.")
-    z = alpha @ root(S) @ V
+    z = alpha @ symmetric_root(S) @ V
     kept = values > 1e-12
     lost = np.abs(z[:, ~kept]).max(axis=1, initial=0.0) > 1e-9 * np.abs(z).max(axis=1)
     noise = z[:, kept] ** 2 @ (1.0 / values[kept] - 1.0)
@@ -400,22 +381,17 @@ def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
     """
     arguments.instance("law", law, Features)
     n = law.n_features
-    A = arguments.real("M", arguments.matrix("M", M, (n, n))).copy()
+    A = arguments.matrix("M", M, (n, n)).copy()
     members = [one.members for one in law.blocks]
     covariance = law.covariance()
     for one in members:
-        A[:, one] = A[:, one] @ _square(covariance[np.ix_(one, one)])
+        A[:, one] = A[:, one] @ symmetric_root(covariance[np.ix_(one, one)])
     _, values, rows = np.linalg.svd(A)
     rows = rows[: int(np.sum(values > 1e-10 * values[0]))]
     return [np.asarray(rows[:, one].T @ rows[:, one]) for one in members]
 
 
-def _square(covariance: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-
-
-def weakened(table: Group, strength: float) -> Group:
+def partial_dependence(table: Group, strength: float) -> Group:
     """Mix a group with independent features of the same probabilities.
 
     Parameters
@@ -438,7 +414,7 @@ def weakened(table: Group, strength: float) -> Group:
     Examples
     --------
     >>> from superposition.theory.features import exclusive
-    >>> weakened(exclusive([0, 1], 0.1), 0.5)[2].round(4)
+    >>> partial_dependence(exclusive([0, 1], 0.1), 0.5)[2].round(4)
     array([0.805, 0.095, 0.095, 0.005])
     """
     members, patterns, chances = group("table", table, 2**31)
@@ -454,7 +430,7 @@ def weakened(table: Group, strength: float) -> Group:
     return members, every[kept], mixed[kept] / mixed.sum()
 
 
-def repeated(law: Features, copies: int) -> Features:
+def independent_copies(law: Features, copies: int) -> Features:
     """Return the law of so many independent copies of a block, one after the other.
 
     Parameters
@@ -476,12 +452,12 @@ def repeated(law: Features, copies: int) -> Features:
     Examples
     --------
     >>> from superposition.theory.features import exclusive
-    >>> repeated(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 3).n_features
+    >>> independent_copies(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 3).n_features
     6
     """
     unconditioned("law", arguments.instance("law", law, Features))
     count, k = arguments.integer("copies", copies, 1), law.n_features
-    # Refused before the work begins. A group costs 0.3 ms, as much as ten thousand doubles.
+    # Refused before the work begins. A group takes 0.3 ms, as long as ten thousand doubles.
     arguments.fits("copies", count, float(min(count, 2**62)) * (12.0 * k + 10_000.0 * len(law.groups)))
     groups: Sequence[Group] = [
         (members + k * c, patterns, chances)

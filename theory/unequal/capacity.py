@@ -1,28 +1,16 @@
-r"""Capacities: what each output gets of the m dimensions of a matrix of rank m.
+r"""Capacities: the share of the m dimensions of a matrix of rank m that each output has.
 
-The model is ReLU(M x + b), features are independent with variances v_j. Output i reads its own feature with
-the weight M_ii, and all others are interference. Its *capacity* is the share of the variance of (M x)_i that
+The model is ReLU(M x + b), features are independent with variances v_j. Output i has its own feature with
+the weight M_ii, and interference from all others. Its *capacity* is the share of the variance of (M x)_i that
 is its own feature's,
 
 .. math:: c_i = \frac{M_{ii}^2 v_i}{\sum_j M_{ij}^2 v_j} \in [0, 1], \qquad
           \operatorname{Var} \nu_i = v_i \frac{1 - c_i}{c_i}, \qquad
           \nu_i = \sum_{j \ne i} \frac{M_{ij}}{M_{ii}} x_j .
 
-**The capacities of a matrix of rank m sum to m at most.** Let A = M diag(v)^{1/2} with the rows r_i, and P
-the orthogonal projection on their span, of trace m at most. As r_i = P r_i, A_ii = r_i · e_i = r_i · P e_i,
-so that c_i = (r_i · P e_i)²/\|r_i\|² <= \|P e_i\|² = P_ii (Cauchy-Schwarz). Sum over i. Equality holds just
-where every r_i is a multiple of P e_i.
-
-**Every split is attained.** By Schur and Horn each c in [0, 1]^n that sums to m is the diagonal of a
-projection P of rank m, and M = diag(k) P diag(v)^{-1/2} has r_i = k_i P e_i and c_i = P_ii, whatever k_i ≠ 0
-is.
-
-**Tied models** pay for their symmetry. If M = M' then k_i v_i^{1/2} is the same for all features that are
-connected by entries of P, and M = k diag(v)^{-1/2} P diag(v)^{-1/2} there, so that M_ii = k c_i/v_i: equality
-asks for capacities in proportion to M_ii v_i. Where the best scales are alike and the best capacities are in
-proportion to the variances a tied model loses nothing; a feature that is kept exactly must be alone.
-
-For features that are alike c_i is Cowsik's ratio and the variance that of his Eq. 6.
+The capacities of a matrix of rank m sum to m at most, and every allocation is attained; both are proved in
+the section "Capacities" of the page "Features that differ". For features that are alike c_i is Cowsik's ratio
+and the variance that of his Eq. 6.
 """
 
 from typing import Any
@@ -77,7 +65,7 @@ def _square(M: npt.ArrayLike) -> FloatArray:
 def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Share of each output's variance that is its own feature's, :math:`M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j`.
 
-    Their sum is at most the rank of M; see the module.
+    Their sum is at most the rank of M.
 
     Parameters
     ----------

@@ -4,7 +4,13 @@ from typing import Any
 
 from ..derivation import Derivation, once, sp
 
-__all__ = ["derive_interference_variance", "derive_row_loss", "derive_tail_loss", "derive_window_loss"]
+__all__ = [
+    "derive_chord_loss",
+    "derive_interference_variance",
+    "derive_row_loss",
+    "derive_tail_loss",
+    "derive_weak_interference_loss",
+]
 
 
 @once
@@ -25,7 +31,7 @@ def derive_interference_variance() -> Derivation:
 def derive_row_loss() -> Derivation:
     r"""Minimise D s² + p q (1 - s)² over s, the least loss of a row whose interference is q.
 
-    s² is the share of D that is lost by the mean of the output; see `bounds`.
+    s² is the share of D that is lost by the mean of the output; see the page "Features that differ".
 
     Examples
     --------
@@ -39,20 +45,40 @@ def derive_row_loss() -> Derivation:
 
 
 @once
-def derive_window_loss() -> Derivation:
-    """Split m between two features of losses kappa (1/c - 1), neither of which is kept.
+def derive_chord_loss() -> Derivation:
+    r"""Find the chord from z = theta to the loss of a row in z that touches it, over D: beta and value there.
+
+    The loss is x/(1 + x) with x = beta u, u = log(theta/z); the first row is the beta for which the chord
+    touches at u, the second the chord at z = r.
 
     Examples
     --------
-    >>> found = derive_window_loss()
+    >>> derive_chord_loss().expression[0]
+    -(u - exp(u) + 1)/u**2
+    """
+    beta, theta, r, u, z = sp.symbols("beta theta r u z", positive=True)
+    loss = 1 - 1 / (1 + beta * sp.log(theta / z))
+    touch = theta * sp.exp(-u)
+    height, slope = (sp.simplify(one.subs(z, touch)) for one in (loss, sp.diff(loss, z)))
+    (found,) = sp.solve(sp.Eq(height, slope * (touch - theta)), beta)
+    chord = sp.simplify(height.subs(beta, found) * (theta - r) / (theta - touch))
+    return Derivation(sp.Matrix([sp.factor(found), chord]), (u, r, theta), ("0 < r < theta, u > 0.",))
+
+
+@once
+def derive_weak_interference_loss() -> Derivation:
+    """Allocate m to two features of losses kappa (1/c - 1), at equal slopes, neither of which is kept.
+
+    Examples
+    --------
+    >>> found = derive_weak_interference_loss()
     >>> sp.expand(found.expression.subs(dict(zip(found.symbols, [1, 4]))))
     -5 + 9/m
     """
     first, second, m, c = sp.symbols("kappa_1 kappa_2 m c", positive=True)
     loss = first * (1 / c - 1) + second * (1 / (m - c) - 1)
-    best = m * sp.sqrt(first) / (sp.sqrt(first) + sp.sqrt(second))
-    if sp.simplify(sp.diff(loss, c).subs(c, best)) != 0:
-        raise ArithmeticError("the capacities are not in proportion to the roots of kappa")
+    one, other = (sp.sqrt(-sp.diff(kappa / c, c)) for kappa in (first, second))
+    (best,) = sp.solve(sp.Eq(one, other.subs(c, m - c)), c)
     return Derivation(sp.simplify(loss.subs(c, best)), (first, second, m), ("c_1 < 1 and c_2 < 1.",))
 
 

@@ -1,20 +1,16 @@
 r"""Priority codes of features that differ, or depend on each other: an upper bound at every n_features.
 
-Two dimensions hold any number of features, sorted by priority (`theory.codes.priority`): in the limit of a
-wide spread of lengths an output is exact unless a feature before it is on that it is not orthogonal to, which
-are all but the one before it, for the last one of four or more also the first. It then loses x_i² at most.
-So output i of a plane loses
+Two dimensions, a *plane*, hold any number of features, sorted by priority (`theory.codes.priority`). In the
+limit of a wide spread of lengths an output is exact unless a feature before it is on that it is not
+orthogonal to: any but the one before it, and for the last one of four or more also the first. Such a feature
+*silences* the output, which then loses x_i² at most. So output i of a plane loses
 
 .. math:: I_i s_i^2 \frac13 P(\text{i is on, and so is a feature that silences it}),
 
-for independent features :math:`I_i s_i^2 \frac{p_i}{3} (1 - \prod_j (1 - p_j))`. With P the sum of p in a
-plane the sum over the plane is about P²/6 for rare features of one weight. For m/2 planes of one load that is
-(number on)²/(3 m): the window's law without its logarithm.
-
-**Groups.** That formula takes any joint law of on and off. Features that exclude each other do not silence
-each other, so that a plane that holds all of them loses nothing; pairs that are on together silence the rest
-once where two others do so twice, and are next to each other, where they do not silence each other. So a
-plane holds groups rather than features, and the order inside it is searched for.
+for any joint law of on and off; :math:`I_i s_i^2 \frac{p_i}{3} (1 - \prod_j (1 - p_j))` if independent.
+Exclusive features never silence each other. A synchronous pair fires together, so it silences later features
+in one event instead of two; next to each other its members do not silence each other. So a plane holds whole
+groups, and the order inside it is searched for. The pages "Features that differ" and "Correlations" say more.
 """
 
 from itertools import pairwise
@@ -44,10 +40,10 @@ _NONE = -1
 def priority_loss(law: Features, n_hidden: int) -> float:
     """Loss of a code of features kept exactly and priority codes of two dimensions, of one load.
 
-    Features are sorted by p times the root of importance times scale². The first ones are kept, the rest is
-    dealt to the planes in turn and back; how many are kept is searched for. Groups are dealt as a whole, or
-    feature by feature, which is better; in planes of up to 64 features neighbours are swapped while the loss
-    falls.
+    Features are sorted by p times the root of importance times scale². The first ones are kept, the others
+    are dealt to the planes in turn and back; how many are kept is searched for. Groups are dealt as a whole
+    or feature by feature, whichever is better; in planes of up to 64 features neighbours are swapped while
+    the loss falls.
 
     Parameters
     ----------
@@ -139,7 +135,7 @@ def priority_weights(
 
 
 class _Dealer:
-    """Deals the features of a law to planes, and takes what they lose there."""
+    """Deals the features of a law to planes, and evaluates their loss there."""
 
     def __init__(self, law: Features) -> None:
         n, p = unconditioned("law", uniform(law)).n_features, np.ascontiguousarray(law.p)
@@ -224,13 +220,13 @@ def _silence(j: int, count: int, table: Table, work: Work) -> int:
 
     The last entry of `some` is the chance that one of those without a group is on.
     """
-    (p, group, column, rows, patterns, chances), (marked, some, heard) = table, work
+    (p, group, column, rows, patterns, chances), (marked, some, silencing) = table, work
     g = group[j]
     if g == _NONE:
         some[-1] += (1.0 - some[-1]) * p[j]
         return count
     if some[g] < 0.0:
-        heard[count] = g
+        silencing[count] = g
         count += 1
     some[g] = 0.0
     for row in range(rows[g], rows[g + 1]):
@@ -256,7 +252,7 @@ def _clear(plane: IntArray, table: Table, work: Work) -> int:
 @kernel
 def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
     """Return the total loss of the features of a plane, by priority."""
-    (p, group, column, rows, patterns, chances), (marked, some, heard) = table, work
+    (p, group, column, rows, patterns, chances), (marked, some, silencing) = table, work
     k, total = plane.size, 0.0
     count = _clear(plane, table, work)
     for i in range(k):
@@ -276,7 +272,7 @@ def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Tabl
                         lost += chances[row]
                     else:
                         own += chances[row]
-        for one in heard[:count]:
+        for one in silencing[:count]:
             if one != g:
                 others += (1.0 - others) * some[one]
         total += min(weight[plane[i]] * (lost + own * others) / 3.0, dropped[plane[i]])

@@ -11,6 +11,7 @@ import numpy as np
 from ...solvers.minimise import Minimum, descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..files import (
     claim,
     difference,
@@ -107,7 +108,7 @@ def improve(problem: Problem, known: Found, others: Sequence[Found], seed: int, 
     return best
 
 
-@arguments.as_annotated
+@as_annotated
 def make(
     *,
     folder: str | Path,

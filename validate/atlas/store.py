@@ -19,6 +19,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import result
+from ..annotations import as_annotated
 from ..files import another_file, named, output_file, replacing, write_arrays, write_text
 from ..layouts import LAYOUTS, Weights
 from ..stored import REFERENCE
@@ -192,7 +193,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
-@arguments.as_annotated
+@as_annotated
 def entries(
     *,
     n_features: int | None = None,
@@ -238,7 +239,7 @@ def entries(
     )
 
 
-@arguments.as_annotated
+@as_annotated
 def names(**properties: Any) -> tuple[str, ...]:
     """Return the names of the solved models with the given properties, as for `entries`.
 
@@ -250,7 +251,7 @@ def names(**properties: Any) -> tuple[str, ...]:
     return tuple(one.name for one in entries(**properties))
 
 
-@arguments.as_annotated
+@as_annotated
 def load(name: str) -> Entry:
     """Return a solved model.
 
@@ -280,7 +281,7 @@ def load(name: str) -> Entry:
     return found[name]
 
 
-@arguments.as_annotated
+@as_annotated
 def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -> None:
     """Write a solved model as the state dict of public code.
 

@@ -6,7 +6,7 @@ from itertools import product
 from math import factorial, lcm, prod
 from pathlib import Path
 
-from ...theory.arguments import as_annotated
+from ..annotations import as_annotated
 from ..files import named
 from .check import proved, wiring
 

@@ -15,6 +15,7 @@ from ...solvers.minimise import minimise
 from ...theory import arguments
 from ...theory.arguments import number, shown
 from ...theory.results import result
+from ..annotations import as_annotated
 from ..files import replacing
 from . import check_pentagon
 from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
@@ -34,7 +35,7 @@ class Checked:
     """What is proved, or why the file proves nothing."""
 
 
-@arguments.as_annotated
+@as_annotated
 def check(path: str | Path) -> Checked:
     """Check a certificate, by ``check.py`` or ``check_pentagon.py``, files that need nothing of this package.
 
@@ -117,7 +118,7 @@ def _over_cube(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fraction:
     return total / (factorial(order) * prod(weights, start=Fraction(1)))
 
 
-@arguments.as_annotated
+@as_annotated
 def exact_total(
     W: Sequence[Sequence[Any]],
     b: Sequence[Any],
@@ -191,7 +192,7 @@ def exact_total(
     return total + _fraction("penalty", penalty) * overlaps
 
 
-@arguments.as_annotated
+@as_annotated
 def certify(
     W: Any,
     b: Any,
@@ -286,7 +287,7 @@ def _rounded_up(value: Fraction) -> Fraction:
     return (value // step + 1) * step
 
 
-@arguments.as_annotated
+@as_annotated
 def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
     """Write a certificate that the conjecture of problem MAIS-O49 is wrong at a size and a probability.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scipy.optimize import brentq
 
-from ...theory.arguments import as_annotated
+from ..annotations import as_annotated
 from .check_pentagon import FORMAT, KIND
 from .make import save
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...theory.arguments import as_annotated, choice, shown
+from ...theory.arguments import choice, shown
 from .. import judged
+from ..annotations import as_annotated
 from ..files import output_folder
 from ..laboratory import Lab, experiment, schedule
 from ..tasks import Task, perform

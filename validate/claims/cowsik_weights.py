@@ -21,7 +21,7 @@ from ...solvers.unequal import block_optimum, realise_blocks
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import Features, SparseUniform, exclusive, synchronous
-from ...theory.unequal import priority_loss, priority_weights, repeated
+from ...theory.unequal import independent_copies, priority_loss, priority_weights
 from ..statistics import Family, growth_power, jackknife, mean
 from .ledger import (
     Evidence,
@@ -392,8 +392,8 @@ def c32(quick: bool) -> Evidence:
     W_out, W_in, b = realise_blocks(best, pairs, 128, rng=0)
     codes = (
         best,
-        exact_loss(W_out @ W_in, b, repeated(pairs, 128), tol=1e-5, rows=range(0, 256, 15)),
-        exact_loss(np.outer(four, four) / 2, 0.0, repeated(pairs, 2)),
+        exact_loss(W_out @ W_in, b, independent_copies(pairs, 128), tol=1e-5, rows=range(0, 256, 15)),
+        exact_loss(np.outer(four, four) / 2, 0.0, independent_copies(pairs, 2)),
         block_optimum(Features(2, P, groups=[exclusive([0, 1], P)]), RATIO, starts=1),
     )
     rug = optimum(P, RATIO).loss

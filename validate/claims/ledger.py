@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...theory.arguments import as_annotated, choice, integer
+from ...theory.arguments import choice, integer
 from ...theory.derivation import sp
+from ..annotations import as_annotated
 from ..statistics import Estimate
 
 ABOUT = ("printed", "corrected", "order", "answer", "runs")

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ...solvers.predictions import PREDICTIONS, predict
+from ..predictions import PREDICTIONS, predict
 from .text import Add, number, print_json, print_table, say, shown
 
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from ...solvers.codes import MODELS, envelopes
 from ...theory import arguments
 from ...theory.codes import CODES
+from ..annotations import as_annotated
 from ..drawing import draws, finished, widest
 from ..experiment import Figure
 
@@ -57,7 +58,7 @@ def _winner(first: str, second: str) -> str:
     return name if name in WINNERS else "other"
 
 
-@arguments.as_annotated
+@as_annotated
 def run_envelope(
     size: int = 32, *, lowest: float = 1e-4, highest: float = 0.9, codes: Sequence[str] = CODES
 ) -> xr.Dataset:

@@ -14,6 +14,7 @@ from ...solvers.codes import envelopes
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..drawing import draws, finished, size_axis
 from ..experiment import from_rows
 from ..training import grid, train
@@ -22,7 +23,7 @@ from .structure import SHARES, code_structure, interference_kurtosis
 from .symmetry import run_stored, symmetry
 
 
-@arguments.as_annotated
+@as_annotated
 def run_known(folder: str | Path = "") -> xr.Dataset:
     """Compute the envelope of codes and the lower bound where the models in a folder stand.
 
@@ -47,7 +48,7 @@ def _shares(M: FloatArray) -> dict[str, float]:
     return {name: getattr(found, name) for name in (*SHARES, "skew")}
 
 
-@arguments.as_annotated
+@as_annotated
 def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Dataset:
     """Minimise the exact loss of two features on one neuron, with a free decoder and biases.
 
@@ -79,7 +80,7 @@ def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Datas
     return from_rows(rows, p=-1)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_structure(
     n_features: int,
     p: Sequence[float],
@@ -118,7 +119,7 @@ def run_structure(
     return xr.merge([symmetry(trained.assign(found)), trained[list(weights)]]).assign(found)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_polished(
     n_features: int,
     p: Sequence[float],
@@ -164,7 +165,7 @@ def run_polished(
     return from_rows(rows, model=-1)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_hessian(
     cases: Sequence[tuple[float, float]], n_features: Sequence[int], seed: int = 0, *, frequencies: int = 2048
 ) -> xr.Dataset:
@@ -212,7 +213,7 @@ def run_hessian(
     return from_rows(rows, case=len(cases), n_features=n_features).assign_attrs(seed=seed)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_departure(
     n_features: int,
     cases: Sequence[tuple[float, float]],

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from ...solvers.rug import optimum
 from ...theory import rug
-from ...theory.arguments import as_annotated
+from ..annotations import as_annotated
 from ..drawing import draw_means, draws, finished, size_axis
 from ..rug.runs import RATIOS, nearest_ratio
 from ..statistics import LEVEL, Estimate, mean, measured

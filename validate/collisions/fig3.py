@@ -12,6 +12,7 @@ from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
 from ...theory.collisions.counts import fitted_preference
+from ..annotations import as_annotated
 from ..experiment import from_rows
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
@@ -26,7 +27,7 @@ RANKS = 8
 TIMES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 6.0)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_fig3(
     n_features: int = 32,
     n_hidden: Sequence[int] = (32, 64, 128, 256),
@@ -107,7 +108,7 @@ def _counted(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     )
 
 
-@arguments.as_annotated
+@as_annotated
 def run_course(
     n_features: int = 32,
     n_hidden: int = 64,

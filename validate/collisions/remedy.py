@@ -12,6 +12,7 @@ from ...solvers.collisions.splitting import OUTCOMES, PROTOCOLS, Split, outcomes
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.collisions.splitting import separated_share
+from ..annotations import as_annotated
 from .training import merged, train_l1
 
 # Ways to split, as options of `run_remedy`. The source's loss has the l1 term on activations: after an untied
@@ -28,7 +29,7 @@ RATE = 0.05
 MOST_STEPS = 10**9
 
 
-@arguments.as_annotated
+@as_annotated
 def run_remedy(
     n_features: int = 16,
     n_hidden: int = 16,
@@ -117,7 +118,7 @@ def run_remedy(
     return merged(rows, lam=lams).assign_attrs(facts)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_variants(
     variants: Sequence[str] = tuple(VARIANTS), *, lam: float = 0.16, eps: float = 1e-2, **options: Any
 ) -> xr.Dataset:

@@ -10,6 +10,7 @@ from ...solvers import collisions as solvers
 from ...solvers.collisions.counts import ON
 from ...theory import arguments
 from ...theory.collisions import quoted_polysemantic
+from ..annotations import as_annotated
 from .fig3 import RTOL
 from .training import RATES, merged, train_l1, with_shifted
 
@@ -18,7 +19,7 @@ WINDOW, SCALE = (0.8, 1.2), 1.0
 NAMES = {"flow": "flow", "gd": "gradient descent", "sign": "gradient descent with sign(W)", "adamw": "AdamW"}
 
 
-@arguments.as_annotated
+@as_annotated
 def run_trained(
     n_features: int = 32,
     n_hidden: Sequence[int] = (32, 64, 128),
@@ -90,7 +91,7 @@ def _checked(n_hidden: Sequence[int], lam: float, seeds: Sequence[int]) -> tuple
     return sizes, arguments.number("lam", lam, 0, brackets="()"), list(seeds)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_printed(
     n_hidden: Sequence[int] = (256, 512, 1024, 2048, 4096),
     seeds: Sequence[int] = tuple(range(16)),
@@ -168,7 +169,7 @@ UNTIED_RATE = 0.05
 MOST_STEPS = 10**9
 
 
-@arguments.as_annotated
+@as_annotated
 def run_untied(
     n_features: int = 16,
     n_hidden: int = 32,
@@ -230,7 +231,7 @@ def run_untied(
 TOGETHER_RATE = 0.05
 
 
-@arguments.as_annotated
+@as_annotated
 def run_cooccurrence(
     n_features: int = 16,
     n_hidden: int = 16,

@@ -13,6 +13,7 @@ import xarray as xr
 from ...solvers.collisions.counts import ON, SHIFTED, agreement, collision_counts, printed_loss, signed_root
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..training.engine import choose_device, load_torch, provenance
 from ..training.points import broadcast
 from .engine import Rule, batch_of, train_stack
@@ -29,7 +30,7 @@ DECAYS = {"gd": 0.0, "sign": 0.0, "adamw": 0.01}  # AdamW: PyTorch's default, wh
 STACK_CPU, STACK_CUDA = 2**18, 2**29
 
 
-@arguments.as_annotated
+@as_annotated
 def train_l1(
     n_features: int,
     n_hidden: int,

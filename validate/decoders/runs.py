@@ -14,6 +14,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.rug import sigma
+from ..annotations import as_annotated
 from ..experiment import entry_of, from_rows
 
 SUCCESS = 1e-6  # largest error of a feature that counts as recovered
@@ -48,7 +49,7 @@ def losses_on_rug(
     ]
 
 
-@arguments.as_annotated
+@as_annotated
 def run_map(
     p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5), ratio: Sequence[float] = (0.05, 0.12, 0.25, 0.5)
 ) -> xr.Dataset:
@@ -95,7 +96,7 @@ def _projections(n: int, m: int, projection: str, rng: np.random.Generator) -> r
     return rug.rug_matrix(n, m, rng) if projection == "orthogonal" else rng.normal(size=(m, n)) / np.sqrt(m)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_passing(
     cases: Sequence[Case] = ((0.05, 0.25), (0.05, 0.09), (0.2, 0.25)),
     *,
@@ -147,7 +148,7 @@ def run_passing(
     return ds.assign_attrs(n_features=n, projection=projection)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_recovery(
     p: float = 0.1,
     sizes: Sequence[int] = (512, 2048, 8192),
@@ -195,7 +196,7 @@ def run_recovery(
     return from_rows(rows, n_features=sizes, around=around, run=range(runs)).assign_attrs(p=p, line=line)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_rugs(
     cases: Sequence[Case] = ((0.01, 0.25), (0.1, 0.25)),
     sizes: Sequence[int] = (128, 1024, 8192),

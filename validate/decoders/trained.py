@@ -10,6 +10,7 @@ from ...solvers.decoders import optimum, topk_optimum
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.rug import sigma
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from ..training.engine import load_torch
 from ..training.loop import descend
@@ -98,7 +99,7 @@ def refitted(x: FloatArray, y: FloatArray) -> FloatArray:
     return np.array([np.mean(rest - np.max(one, axis=0)) / len(x) for one in (relu, jump)])
 
 
-@arguments.as_annotated
+@as_annotated
 def run_trained(
     cases: Sequence[Case] = ((0.01, 0.25),),
     *,

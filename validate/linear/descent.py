@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ...solvers.linear import flow, flow_pair
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..training import loop
 from ..training.engine import load_torch
 
@@ -41,7 +42,7 @@ class Trained:
     """Output biases, shape (n_times, n_runs, n_features)."""
 
 
-@arguments.as_annotated
+@as_annotated
 def descend(
     A0: npt.ArrayLike,
     C0: npt.ArrayLike,

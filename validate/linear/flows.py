@@ -11,6 +11,7 @@ from ...solvers.linear.weights import expected_losses, first_modes, largest_angl
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
+from ..annotations import as_annotated
 from ..drawing import draws, finished
 from ..statistics import first_level
 from .descent import LABELS, MODELS, ROUTES, RULES, courses, falling
@@ -31,7 +32,7 @@ _LAW = {"tied": "tied", "pair": "encoder"}
 _HALF = 1 - np.sqrt(0.5)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_flows(
     eigenvalues: Sequence[float] = (3.0, 2.0, 1.0, 0.5),
     n_hidden: int = 2,
@@ -124,7 +125,7 @@ def lags(ds: xr.Dataset) -> xr.DataArray:
     return late
 
 
-@arguments.as_annotated
+@as_annotated
 def run_plateaus(
     eigenvalues: Sequence[float] = EIGENVALUES,
     n_hidden: int = 3,

@@ -11,6 +11,7 @@ from ...solvers.linear.weights import moment_points
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import reconstruction_loss, spectrum, weighted_optimum
+from ..annotations import as_annotated
 from ..drawing import draws, finished
 from .descent import LABELS, MODELS, descend
 
@@ -20,7 +21,7 @@ IMPORTANCES = ("equal", "falling")
 _RATE, _MOMENTUM = 0.1, 0.9
 
 
-@arguments.as_annotated
+@as_annotated
 def run_representation(
     n_features: int = 6,
     n_hidden: int = 3,

@@ -10,6 +10,7 @@ from ...solvers.linear import weights
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
+from ..annotations import as_annotated
 from ..drawing import draws, finished
 from ..experiment import from_rows
 from . import descent
@@ -23,7 +24,7 @@ _WINDOW = (1e-9, 1e-5)
 _FOLDS = 32.0
 
 
-@arguments.as_annotated
+@as_annotated
 def run_saddles(
     eigenvalues: Sequence[float] = (3.0, 2.0, 1.0, 0.5),
     n_hidden: int = 2,
@@ -97,7 +98,7 @@ def run_saddles(
     return ds.assign_attrs(n_hidden=d, eigenvalues=values, deviation=_DEVIATION, learning_rate=rate)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_subspaces(
     n_features: int = 6,
     n_hidden: int = 3,

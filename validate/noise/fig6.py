@@ -18,11 +18,12 @@ from ...solvers.noise.stuck import (
 )
 from ...theory import arguments
 from ...theory import noise as theory
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from .runs import MOST_STEPS, starts
 
 
-@arguments.as_annotated
+@as_annotated
 def run_fig6(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -102,7 +103,7 @@ def run_fig6(
     )
 
 
-@arguments.as_annotated
+@as_annotated
 def run_stuck(
     n_features: Sequence[int] = (3, 4, 5, 6, 7, 8, 9, 10, 12),
     n_hidden: int = 8,

@@ -9,6 +9,7 @@ from ...solvers.noise.stuck import descend_from, overlaps, settled, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..drawing import draws
 from ..statistics import Estimate, Family, crossing, growth_power, jackknife, mean
 from .runs import MOST_STEPS, positive, starts
@@ -19,7 +20,7 @@ LONE_STD = 0.15  # noise of single encodings, stronger, as their drift is small
 PARTS = 20  # of the way of a lone encoding, at whose ends theory's drift is read
 
 
-@arguments.as_annotated
+@as_annotated
 def run_mechanism(
     n_features: int = 8,
     n_hidden: int = 16,

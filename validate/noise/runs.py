@@ -16,6 +16,7 @@ from ...solvers.noise.stuck import LARGE_STEP, LEVEL, descend_from, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from ..statistics import first_level
 from ..training.engine import load_torch
@@ -55,7 +56,7 @@ def growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
     return np.asarray(grown.transpose("run", ...).values)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_fig4(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -146,7 +147,7 @@ def run_fig4(
     )
 
 
-@arguments.as_annotated
+@as_annotated
 def run_fig5(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -222,7 +223,7 @@ def _one_hot(lam: float) -> float:
     return float(optimize.brentq(lambda w: (1 - w * w) * w - lam, lowest, 1.0))
 
 
-@arguments.as_annotated
+@as_annotated
 def run_drop(
     n_features: int = 8,
     n_hidden: int = 16,
@@ -270,7 +271,7 @@ def run_drop(
     return ds.assign_attrs(n_features=n, n_hidden=m, time=time, seed=seed)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_agreement(
     n_features: int = 8,
     n_hidden: int = 16,

@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from importlib import resources
 
-from ...theory.arguments import as_annotated
+from ..annotations import as_annotated
 from ..drawing import with_prefix
 from ..experiment import Figure
 from .text import formulas, paragraphs, slug

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ...theory.arguments import as_annotated
+from ..annotations import as_annotated
 from ..claims import UNDECIDED, WRONG, Checked, Verdict
 from .text import formulas
 

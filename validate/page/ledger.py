@@ -5,7 +5,7 @@ import inspect
 import textwrap
 from collections.abc import Collection, Iterable
 
-from ...theory.arguments import as_annotated
+from ..annotations import as_annotated
 from ..claims import Checked, Finding, Verdict
 from .text import formulas, paragraphs, slug, table
 

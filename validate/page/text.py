@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...theory.arguments import as_annotated, shown
+from ...theory.arguments import shown
+from ..annotations import as_annotated
 from ..claims import Verdict
 
 _NUMBER = " class='number'"

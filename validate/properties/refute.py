@@ -13,6 +13,7 @@ from scipy import optimize
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.results import result
+from ..annotations import as_annotated
 from . import strategies
 from .moves import Example, code, coordinates, length, moved, simpler, sizes
 
@@ -99,7 +100,7 @@ class _Slack:
         return found
 
 
-@arguments.as_annotated
+@as_annotated
 def refute(
     inequality: Callable[..., Any],
     *,

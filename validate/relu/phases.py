@@ -10,6 +10,7 @@ from ...solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
 from ...solvers.relu.pair.diagram import symmetric_until
 from ...theory import arguments
 from ...theory.relu import mixture_loss
+from ..annotations import as_annotated
 from ..experiment import from_rows
 
 MODELS = ("free biases", "zero biases")
@@ -59,7 +60,7 @@ def _certificates(gap: float) -> xr.Dataset:
     return ds.assign(point_p=("point", list(p)), point_importance=("point", list(importances)))
 
 
-@arguments.as_annotated
+@as_annotated
 def run_phases(
     size: int = 30, transitions: int = 12, *, reach: float = 20.0, gap: float = 1e-2
 ) -> xr.Dataset:

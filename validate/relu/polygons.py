@@ -9,9 +9,10 @@ from ...solvers.minimise import minimise
 from ...solvers.relu.arrangement import shapes
 from ...solvers.relu.polygons import ARRANGEMENTS, arrangement_name, crossings, saved_by
 from ...theory import arguments
+from ..annotations import as_annotated
 
 
-@arguments.as_annotated
+@as_annotated
 def run_polygons(
     p: Sequence[float] = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.9),
     k: Sequence[int] = (3, 5, 6, 7),

@@ -9,6 +9,7 @@ from ...solvers.minimise import Minimum
 from ...solvers.relu import geometry, represented
 from ...solvers.relu.sphere.check import sphere_check
 from ...theory import arguments
+from ..annotations import as_annotated
 from ..experiment import from_rows
 
 # The losses of `run_thomson`, and how figures name them.
@@ -26,7 +27,7 @@ def _shape(model: Minimum) -> tuple[str, int]:
     return geometry(model.W[kept]).name if kept.any() else "nothing", int(kept.sum())
 
 
-@arguments.as_annotated
+@as_annotated
 def run_thomson(
     sizes: Sequence[Sequence[int]] = tuple((n, m) for m in (2, 3) for n in range(m + 1, 11)),
     *,

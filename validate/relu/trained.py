@@ -10,6 +10,7 @@ from ...solvers.minimise import minimise
 from ...solvers.relu.ends import ExactLoss
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..drawing import draws
 from ..experiment import entry_of
 from ..training.engine import load_torch
@@ -50,7 +51,7 @@ def _train(
     return list(found)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_trained(
     cases: Sequence[Sequence[float]] = ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.05)),
     optimisers: Sequence[str] = OPTIMISERS,

@@ -12,6 +12,7 @@ from ...solvers.rug.rows import drawn_rug
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.relu import worst_dropped_bound
+from ..annotations import as_annotated
 from ..experiment import entry_of, from_rows
 
 MODELS = ("antipodal pairs", "Persian rug")
@@ -25,7 +26,7 @@ def _map(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[np.ndarr
     return best.a * matrix.todense(), np.broadcast_to(bias, n).copy()
 
 
-@arguments.as_annotated
+@as_annotated
 def dropping_table(
     n_features: int,
     n_hidden: int,
@@ -84,7 +85,7 @@ def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
     )
 
 
-@arguments.as_annotated
+@as_annotated
 def run_truncation(
     n_features: Sequence[int] = (16, 64),
     on: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0),

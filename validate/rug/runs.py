@@ -14,6 +14,7 @@ from ...solvers.rug.rows import drawn_rug
 from ...theory import arguments
 from ...theory import rug as theory
 from ...theory.arguments import FloatArray
+from ..annotations import as_annotated
 from ..drawing import draws
 from ..experiment import from_rows
 from ..statistics import student
@@ -39,14 +40,14 @@ def nearest_ratio(ratio: npt.ArrayLike) -> FloatArray:
     return np.where(off.min(axis=1) < 0.05, np.array(RATIOS)[off.argmin(axis=1)], np.nan)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Dataset:
     """Make Fig. 1's matrix ``rug`` (row, column), of unit diagonal, from Hadamard rows drawn at random."""
     matrix = solvers.rug_matrix(n_features, n_hidden, seed).todense()
     return xr.Dataset({"rug": (("row", "column"), matrix)}, attrs={"n_hidden": n_hidden, "seed": seed})
 
 
-@arguments.as_annotated
+@as_annotated
 def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     """Compute the macroscopic optimum and the limits beside it on the product p × ratio.
 
@@ -67,7 +68,7 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     ).assign_coords(p=p, ratio=ratio)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset:
     """Profile of the macroscopic loss over the shift b/(a sigma), the scale optimal at each.
 
@@ -89,7 +90,7 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
     return xr.Dataset(columns, {"ratio": ratio, "shift": shift}, {"p": p})
 
 
-@arguments.as_annotated
+@as_annotated
 def run_finite_size(
     p: float, ratio: float, n_features: Sequence[int], draws: int = 4, samples: int = 2000, seed: int = 0
 ) -> xr.Dataset:
@@ -133,7 +134,7 @@ def run_finite_size(
     return ds.assign_attrs(p=p, ratio=ratio, samples=samples, seed=seed)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_trained(
     n_features: int,
     p: Sequence[float],
@@ -199,7 +200,7 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
         return ds.assign(excess=ds["loss"] / ds["optimum"] - 1, excess_se=ds["loss_se"] / ds["optimum"])
 
 
-@arguments.as_annotated
+@as_annotated
 def run_reference(folder: str | Path = "") -> xr.Dataset:
     """Read the runs ``rug_n*`` among the jobs, all as one, that came with the project or are in a folder.
 
@@ -221,7 +222,7 @@ def run_reference(folder: str | Path = "") -> xr.Dataset:
     return trained.assign_attrs(provenance=plain, **stored_facts("rug_n*.nc", provenance))
 
 
-@arguments.as_annotated
+@as_annotated
 def run_checked(
     n_features: int,
     p: Sequence[float],

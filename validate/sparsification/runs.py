@@ -10,17 +10,8 @@ from ...solvers import collisions
 from ...solvers.sparsification import Sparsification, limit_law, solve
 from ...solvers.sparsification.solution import LAM, M, default_times
 from ...theory import sparsification
-from ...theory.arguments import (
-    FloatArray,
-    as_annotated,
-    choice,
-    fits,
-    integer,
-    integers,
-    number,
-    real,
-    vector,
-)
+from ...theory.arguments import FloatArray, choice, fits, integer, integers, number, real, vector
+from ..annotations import as_annotated
 from ..training.engine import load_torch
 from ..training.loop import descend
 

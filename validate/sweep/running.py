@@ -8,7 +8,8 @@ from typing import Any
 
 import xarray as xr
 
-from ...theory.arguments import called, flag, integer, shown
+from ...theory.arguments import flag, integer, shown
+from ..annotations import called
 from ..files import named
 from ..tasks import Clock, Task, cluster, cores, here, processes, spread
 from .points import do, make_plan

@@ -9,6 +9,7 @@ import numpy as np
 from ...solvers.loss import value_and_gradient
 from ...theory import arguments
 from ...theory.features import Features, as_features
+from ..annotations import as_annotated
 from .engine import load_torch
 
 
@@ -36,7 +37,7 @@ def _function() -> Any:
     return ExactLoss
 
 
-@arguments.as_annotated
+@as_annotated
 def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) -> Any:
     r"""Exact expected loss per feature of ReLU(W_out W_in x + b), differentiable by PyTorch.
 

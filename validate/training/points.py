@@ -5,11 +5,12 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory import arguments
+from ..annotations import as_annotated
 
 LARGEST_SIZE = 2**31 - 1  # netCDF-3 holds no larger integer
 
 
-@arguments.as_annotated
+@as_annotated
 def grid(
     n_features: int, p: npt.ArrayLike, ratio: npt.ArrayLike, seed: npt.ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -62,7 +63,7 @@ def points(
     )
 
 
-@arguments.as_annotated
+@as_annotated
 def models_at(ds: xr.Dataset, p: float, ratio: float, n_features: int | None = None) -> np.ndarray:
     """Return the indices of the models at one p, near one ratio, of one size or of all.
 

@@ -17,6 +17,7 @@ import xarray as xr
 
 from ...theory import arguments
 from ...theory.features import Features, as_features
+from ..annotations import as_annotated
 from ..files import output_file
 from . import checkpoint as checkpoints
 from . import engine
@@ -41,7 +42,7 @@ CHECKPOINT_SECONDS = 60.0
 PEAK_LEARNING_RATE = 1e-2
 
 
-@arguments.as_annotated
+@as_annotated
 def train(
     n_features: int,
     n_hidden: npt.ArrayLike,
@@ -245,7 +246,7 @@ def train(
     return _dataset(models, losses, ENDS[schedule], keep_weights, attributes)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_grid(
     n_features: int,
     p: npt.ArrayLike,

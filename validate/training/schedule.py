@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...theory import arguments
+from ..annotations import as_annotated
 
 # The two ends that training can have, and which of them each schedule reaches, in this order.
 STOPPING_RULE, CONVERGED = "stopping rule", "converged"
@@ -47,7 +48,7 @@ def falling(history: Sequence[float]) -> bool:
     return bool(last < before)
 
 
-@arguments.as_annotated
+@as_annotated
 def learning_rates(
     first: int, count: int, steps: int, peak: float, *, warm_up: float = WARM_UP, last: float = 0.0
 ) -> np.ndarray:

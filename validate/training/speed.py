@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...theory import arguments
+from ..annotations import as_annotated
 from . import engine
 from .points import LARGEST_SIZE
 
@@ -99,7 +100,7 @@ def seconds(torch: Any, device: Any, steps: Callable[[int], None], count: int, r
     return float(np.median(lengths[1:]))
 
 
-@arguments.as_annotated
+@as_annotated
 def measure(
     n_features: int = 512,
     *,

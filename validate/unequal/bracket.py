@@ -12,6 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 
 from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
+from ..annotations import as_annotated
 from ..drawing import draws, finished
 from ..experiment import Experiment, Figure, Shown, Topic, from_rows, span
 
@@ -33,7 +34,7 @@ def whole_widths(ratio: Sequence[float], n_features: int) -> npt.NDArray[np.int6
     return np.unique(np.clip(widths, 1, n_features - 1).astype(np.int64))
 
 
-@arguments.as_annotated
+@as_annotated
 def run_bracket(
     alpha: Sequence[float] = tuple(np.linspace(0.0, 3.0, 13)),
     ratio: Sequence[float] = tuple(np.geomspace(0.003, 0.8, 10)),

@@ -8,9 +8,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.unequal import envelope, optimum
+from ...solvers.unequal import allocate, allocate_codes
 from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
+from ..annotations import as_annotated
 from ..drawing import draws, finished
 from ..experiment import Experiment, Figure, Shown, Topic, from_rows, span
 from .bracket import whole_widths
@@ -26,7 +27,7 @@ KINDS = {
 COLOURS = ("#D55E00", "#9467BD", "#56B4E9", "#0072B2")
 
 
-@arguments.as_annotated
+@as_annotated
 def run_codes(
     alpha: Sequence[float] = (0.0, 1.0, 2.0),
     ratio: Sequence[float] = tuple(np.geomspace(0.003, 0.8, 12)),
@@ -60,9 +61,9 @@ def run_codes(
     rows = []
     for on, a, m in itertools.product(number_on, alpha, widths.tolist()):
         law = power_law(a, n_features, on)
-        best = envelope(law, m)
+        best = allocate_codes(law, m)
         kind = np.array([[name in names for name in best.names] for names in KINDS.values()])
-        split = optimum(law, m, ("rug", "pairs", "skew pairs"))
+        split = allocate(law, m, ("rug", "pairs", "skew pairs"))
         rows.append(
             {
                 "envelope": best.loss,

@@ -8,9 +8,10 @@ import xarray as xr
 
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import descend
-from ...theory.arguments import FloatArray, as_annotated
+from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.unequal import loss_bound, priority_loss, priority_weights
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from .width import Model, source_law, trained
 

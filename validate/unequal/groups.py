@@ -13,7 +13,14 @@ from ...solvers.unequal import BlockOptimum, block_optimum, realise_blocks
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, exclusive, synchronous
-from ...theory.unequal import block_capacities, priority_loss, priority_weights, repeated, weakened
+from ...theory.unequal import (
+    block_capacities,
+    independent_copies,
+    partial_dependence,
+    priority_loss,
+    priority_weights,
+)
+from ..annotations import as_annotated
 from ..experiment import entry_of, from_rows
 from ..training import DROPPED
 from ..training.engine import Model, evaluate, load_torch, new_model, product, run_block
@@ -30,7 +37,7 @@ Case = Sequence[Any]  # kind, strength, p, ratio
 def pair_law(kind: str, strength: float, p: float) -> Features:
     """Return the law of a pair: so much of the kind's own table, the rest independent."""
     table = KINDS[arguments.choice("cases", kind, tuple(KINDS))]([0, 1], p)
-    return Features(2, p, groups=[weakened(table, strength)])
+    return Features(2, p, groups=[partial_dependence(table, strength)])
 
 
 def _checked(cases: Sequence[Case]) -> None:
@@ -89,7 +96,7 @@ def geometry(M: FloatArray, law: Features) -> dict[str, float]:
     }
 
 
-@arguments.as_annotated
+@as_annotated
 def run_groups(
     cases: Sequence[Case] = (("exclusive", 1.0, 0.1, 0.25),),
     sizes: Sequence[int] = (32, 64),
@@ -108,7 +115,7 @@ def run_groups(
     ----------
     cases : sequence of (kind, strength, p, ratio)
         Kind "exclusive" or "synchronous"; the strength is the share of its table, see
-        `theory.unequal.weakened`; p of each feature, n_hidden/n_features.
+        `theory.unequal.partial_dependence`; p of each feature, n_hidden/n_features.
     sizes : sequence of int
         Numbers of features, even.
     seeds : sequence of int
@@ -141,7 +148,7 @@ def run_groups(
     laws = [pair_law(kind, strength, p) for kind, strength, p, _ in cases]
     rows = []
     for (case, law), n, seed in itertools.product(zip(cases, laws, strict=True), sizes, seeds):
-        m, every = max(1, round(case[-1] * n)), repeated(law, n // 2)
+        m, every = max(1, round(case[-1] * n)), independent_copies(law, n // 2)
         models = [_train(every, m, length, batch, seed) for length in lengths]
         trained = [evaluate(load_torch(), model, CONVERGED, samples, 1024)[0] for model in models]
         W_out, W_in, _ = product(models[-1], models[-1].ends[CONVERGED])
@@ -152,7 +159,7 @@ def run_groups(
     return ds.assign_attrs(batch=batch, samples=samples)
 
 
-@arguments.as_annotated
+@as_annotated
 def run_polished(
     cases: Sequence[Case] = (("synchronous", 1.0, 0.1, 0.25),),
     seeds: Sequence[int] = range(2),
@@ -193,7 +200,7 @@ def run_polished(
     rows = []
     for kind, strength, p, ratio in cases:
         law = pair_law(kind, strength, p)
-        every = repeated(law, n // 2)
+        every = independent_copies(law, n // 2)
         for seed in seeds:
             model = _train(every, max(1, round(ratio * n)), steps, batch, seed)
             W_out, W_in, b = product(model, model.ends[CONVERGED])
@@ -220,7 +227,7 @@ def _coefficients(code: BlockOptimum, size: int) -> FloatArray:
     return np.pad(main.coefficients, (0, size - len(main.b)))
 
 
-@arguments.as_annotated
+@as_annotated
 def run_blocks(
     cases: Sequence[Case] = (("exclusive", 1.0, 0.1, 0.25),),
     sizes: Sequence[int] = (32, 64),
@@ -262,10 +269,10 @@ def run_blocks(
     pair, rows = ("output", "feature"), []
     for kind, strength, p, ratio in cases:
         law = pair_law(kind, strength, p)
-        codes = [block_optimum(repeated(law, count), ratio, starts=starts) for count in pairs]
+        codes = [block_optimum(independent_copies(law, count), ratio, starts=starts) for count in pairs]
         best, count = min(zip(codes, pairs, strict=True), key=lambda one: one[0].loss)
-        block = repeated(law, count)
-        places = [(repeated(law, n // 2), max(1, round(ratio * n))) for n in sizes]
+        block = independent_copies(law, count)
+        places = [(independent_copies(law, n // 2), max(1, round(ratio * n))) for n in sizes]
         small, m = min(places, key=lambda one: one[0].n_features)
         constructed = [
             [_exact(realise_blocks(best, block, n // block.n_features, rng=seed), every) for seed in seeds]

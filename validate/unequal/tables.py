@@ -17,7 +17,8 @@ from ...solvers.minimise import minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
-from ...theory.unequal import weakened
+from ...theory.unequal import partial_dependence
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from ..training.data import sampler
 from ..training.engine import load_torch
@@ -37,7 +38,7 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
     sharpness : float
         Log odds of a word at its own place, the least of them at the opposite one.
     strength : float
-        Share of this table, the rest independent; see `theory.unequal.weakened`.
+        Share of this table, the rest independent; see `theory.unequal.partial_dependence`.
 
     Returns
     -------
@@ -62,7 +63,7 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
     every = np.arange(2**n)[:, None] >> place & 1
     chances = np.where(every, on, 1 - on).prod(axis=2).mean(axis=0)
     table = place, every, chances / chances.sum()
-    return Features(n, 0.5, "binary", groups=[weakened(table, strength)])
+    return Features(n, 0.5, "binary", groups=[partial_dependence(table, strength)])
 
 
 def constructive(M: FloatArray, covariance: FloatArray) -> float:
@@ -116,7 +117,7 @@ def _trained(
     return found @ found.transpose(0, 2, 1), b.detach().double().numpy()[:, 0]
 
 
-@arguments.as_annotated
+@as_annotated
 def run_tables(
     n_hidden: Sequence[int] = (2, 4),
     decays: Sequence[float] = (0.0, 6.0),

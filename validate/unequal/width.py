@@ -10,10 +10,11 @@ import xarray as xr
 
 from ...solvers import rug
 from ...solvers.loss import exact_loss
-from ...solvers.unequal import KINDS, envelope, optimum, realise
-from ...theory.arguments import FloatArray, as_annotated, integer, number
+from ...solvers.unequal import KINDS, allocate, allocate_codes, realise
+from ...theory.arguments import FloatArray, integer, number
 from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
+from ..annotations import as_annotated
 from ..experiment import from_rows
 from ..statistics import lower_pairs
 from ..training import train
@@ -226,7 +227,7 @@ def run_split(
     rows = []
     for exponent, m in itertools.product(alpha, n_hidden):
         law = source_law(exponent, n_features, on)
-        best = optimum(law, m, codes=("rug", "pairs", "skew pairs"))
+        best = allocate(law, m, codes=("rug", "pairs", "skew pairs"))
         try:
             model = realise(best, law, rng=np.random.default_rng([seed, n_features, m]))
             realised = exact_loss(model[0] @ model[1], model[2], law, tol=1e-6).loss
@@ -237,7 +238,7 @@ def run_split(
                 "loss": best.loss - best.gap,
                 "bound": loss_bound(law, m),
                 "priority": priority_loss(law, m),
-                "envelope": envelope(law, m).loss,
+                "envelope": allocate_codes(law, m).loss,
                 "realised": realised,
                 "count": ("kind", np.bincount(best.kind, minlength=len(KINDS))),
             }

@@ -86,7 +86,8 @@ def thomson(
     A start costs about n^2 m microseconds; Numba's threads share the starts.
 
     The least of the minima found is a bound from above. Bounds from below are
-    :func:`superposition.theory.relu.thomson_bound` and :func:`superposition.solvers.relu.programmed_bound`.
+    :func:`superposition.theory.relu.thomson_bound` and
+    :func:`superposition.solvers.relu.linear_programming_bound`.
 
     Examples
     --------

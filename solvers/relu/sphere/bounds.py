@@ -10,7 +10,7 @@ from scipy import optimize, special
 from ....theory import arguments
 from ....theory.arguments import FloatArray, number
 
-__all__ = ["capacity_limit", "programmed_bound"]
+__all__ = ["capacity_limit", "linear_programming_bound"]
 
 # Linear programs on grids that are refined: three bring the excess below 1e-9 in all cases tried.
 ROUNDS = 6
@@ -66,7 +66,7 @@ def _programmed(objective: FloatArray, m: int, t: float, degree: int) -> tuple[f
     return float(weights[0]) - over, float(np.sum(weights)) - over
 
 
-def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degree: int = 9) -> float:
+def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degree: int = 9) -> float:
     r"""Energy that no arrangement of unit vectors goes below: the bound of linear programming.
 
     For a polynomial :math:`h(c) = \sum_k f_k P_k(c) \le \mathrm{ReLU}(c + b)^2` on [-1, 1], with Gegenbauer
@@ -103,7 +103,7 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
 
     Examples
     --------
-    >>> round(programmed_bound(5, 2), 6)
+    >>> round(linear_programming_bound(5, 2), 6)
     0.954915
     """
     n = arguments.integer("n_features", n_features, 1, MOST_FEATURES)
@@ -120,7 +120,7 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
 def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
     """Upper bound C on the capacity of :func:`superposition.theory.relu.capacity_bounds`, by programming.
 
-    Arguments and errors are those of `programmed_bound`.
+    Arguments and errors are those of `linear_programming_bound`.
 
     Returns
     -------

@@ -1,23 +1,24 @@
-"""The best split of the hidden neurons among features that differ, by one price."""
+"""The best allocation of the hidden neurons to features that differ, by one Lagrange multiplier."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import antipodal_loss, antipodal_optimum
 from ...theory.features import Features
-from ...theory.unequal.capacity import independent
+from ...theory.unequal.capacity import independent, interference_variance
 from ..results import Status, result
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, ends, pair_losses
 
-__all__ = ["CODES", "KINDS", "Split", "finished", "optimum"]
+__all__ = ["KINDS", "Allocation", "allocate", "finished"]
 
-CODES = ("rug", "pairs", "skew pairs")
 KINDS = ("dropped", "rug", "pairs", "skew pairs", "kept")
 
 IntArray = npt.NDArray[np.int64]
@@ -31,13 +32,13 @@ _SKEW = np.array([5.0, 45.0]) / 162.0
 
 
 @result
-class Split:
-    """The best split of the hidden neurons among features; arrays have the shape (n_features,).
+class Allocation:
+    """The best allocation of capacity to features; arrays have the shape (n_features,).
 
     Attributes
     ----------
     capacity : ndarray of float64
-        What each feature gets of the n_hidden dimensions, in [0, 1]; they sum to `n_hidden`.
+        Share of a hidden dimension that each feature has, in [0, 1]; they sum to n_hidden.
     kind : ndarray of int64
         How it is stored, as an index into `KINDS`: dropped, in the rug, in a pair, kept exactly.
     partner : ndarray of int64
@@ -49,12 +50,12 @@ class Split:
         Macroscopic loss of each output, without importance.
     loss : float
         Loss per feature: the mean of importance times `per_feature`.
-    price : float
-        What one more hidden neuron would take from n_features times the loss.
+    multiplier : float
+        Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss.
     gap : float
-        `loss` less the dual value at this price, which no split of many features into these codes goes below.
-        It counts the feature that is left over where whole features are, and is numerical, to 1e-7 of the
-        loss; never shown below 0.
+        `loss` less the dual value at this multiplier, which no allocation of many features to these codes
+        goes below. It includes what is lost as each feature has one kind only. Numerical, to 1e-7 of the
+        loss; 0 where rounding makes it negative.
     status : Status
     """
 
@@ -66,13 +67,13 @@ class Split:
     sigma: FloatArray
     per_feature: FloatArray
     loss: float
-    price: float
+    multiplier: float
     gap: float
     status: Status
 
 
 class Menu:
-    """What features of each class, of one p and weight, do at a price."""
+    """What is best for the features of each class, of one p and weight, at a multiplier."""
 
     def __init__(self, values: str, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
         self.values, self.p, self.weight = values, p, weight
@@ -103,30 +104,32 @@ class Menu:
                 found[rows] = what(self.curves[k], rows)
         return found
 
-    def _relative(self, price: float) -> FloatArray:
-        """Return the price over the weight: that of a feature of weight 1."""
+    def _relative(self, multiplier: float) -> FloatArray:
+        """Return the multiplier over the weight: that of a feature of weight 1."""
         with np.errstate(divide="ignore", over="ignore"):
-            return np.minimum(price / self.weight, 1e300)
+            return np.minimum(multiplier / self.weight, 1e300)
 
-    def rug(self, price: float) -> FloatArray:
-        """Return the capacity that each class has in the rug at a price."""
-        at = self._relative(price)
+    def rug(self, multiplier: float) -> FloatArray:
+        """Return the capacity that each class has in the rug at a multiplier."""
+        at = self._relative(multiplier)
         left, right = (
             self._each(node, lambda one, rows: np.log(one.inside(at[rows])), float)
             for node in (self.left, self.right)
         )
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
 
-    def at(self, price: float) -> tuple[IntArray, FloatArray]:
-        """Return kind and capacity of each class at a price."""
-        at = self._relative(price)
+    def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
+        """Return kind and capacity of each class at a multiplier."""
+        at = self._relative(multiplier)
         left, right = (
             self._each(node, lambda one, rows: one.kind(at[rows]), int) for node in (self.left, self.right)
         )
-        capacity = self.rug(price)
+        capacity = self.rug(multiplier)
         differ = np.flatnonzero(left != right)
         if differ.size:
-            value = [self.value(kinds[differ], capacity[differ], differ, price) for kinds in (left, right)]
+            value = [
+                self.value(kinds[differ], capacity[differ], differ, multiplier) for kinds in (left, right)
+            ]
             left[differ] = np.where(value[0] <= value[1], left[differ], right[differ])
         return left, np.where(left == RUG, capacity, _FIXED[left])
 
@@ -140,57 +143,49 @@ class Menu:
             found[mine] = best_rug(self.values, self.p[rows[mine]], capacity[mine])[2]
         return found
 
-    def value(self, kind: IntArray, capacity: FloatArray, rows: IntArray, price: float) -> FloatArray:
-        """Return weight times loss plus price times capacity."""
+    def value(self, kind: IntArray, capacity: FloatArray, rows: IntArray, multiplier: float) -> FloatArray:
+        """Return weight times loss plus multiplier times capacity."""
         given = np.where(kind == RUG, capacity, _FIXED[kind])
-        return np.asarray(self.weight[rows] * self.losses(kind, given, rows) + price * given)
+        return np.asarray(self.weight[rows] * self.losses(kind, given, rows) + multiplier * given)
 
-    def least(self, price: float) -> FloatArray:
+    def least(self, multiplier: float) -> FloatArray:
         """Return the least value of each class: the terms of the dual."""
-        rows, capacity = np.arange(self.p.size), self.rug(price)
+        rows, capacity = np.arange(self.p.size), self.rug(multiplier)
         kinds = [DROPPED, RUG, KEPT, *self.pairs]
-        values = [self.value(np.full(rows.size, one), capacity, rows, price) for one in kinds]
+        values = [self.value(np.full(rows.size, one), capacity, rows, multiplier) for one in kinds]
         return np.asarray(np.min(values, axis=0))
 
     def highest(self) -> float:
-        """Return a price at which all features are dropped."""
-        prices = np.array([one.prices[0] for one in self.curves])
-        return float(2.0 * self.weight.max() * prices.max())
+        """Return a multiplier at which all features are dropped."""
+        multipliers = np.array([one.multipliers[0] for one in self.curves])
+        return float(2.0 * self.weight.max() * multipliers.max())
 
 
-def find_prices(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
-    """Return two prices next to each other: at the lower one the features ask for n_hidden or more.
+def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
+    """Return two multipliers next to each other: at the lower one the features take n_hidden or more.
 
-    The menu has the method `at`, of kinds and capacities at a price, and `highest`, a price above all.
+    The menu has the method `at`, of kinds and capacities at a multiplier, and `highest`, which is above all.
     """
-    asked: dict[float, float] = {}
 
-    def excess(log_price: float) -> float:
-        asked[log_price] = float(counts @ menu.at(float(np.exp(log_price)))[1]) - n_hidden
-        return asked[log_price]
+    @cache
+    def excess(log_multiplier: float) -> float:
+        return float(counts @ menu.at(float(np.exp(log_multiplier)))[1]) - n_hidden
 
-    high = np.log(menu.highest())
-    low, step = high, 1.0
+    low = high = float(np.log(menu.highest()))
+    step = 1.0
     while excess(low) < 0.0 and low > -600.0:
-        low, step = low - step, 2.0 * step
-    above = [one for one, rest in asked.items() if rest < 0.0]
-    high = min(above, default=low)
-    for turn in range(200):
-        if high - low <= 1e-13 or asked[low] == 0.0:
-            break
-        # the line between both ends, kept away from them, and every third time the middle
-        share = asked[low] / (asked[low] - asked[high]) if turn % 3 < 2 else 0.5
-        at = low + (high - low) * float(np.clip(share, 0.01, 0.99))
-        low, high = (at, high) if excess(at) >= 0.0 else (low, at)
-    if asked[low] == 0.0:  # what is asked for at this price is what there is
-        high = low
-    return float(np.exp(low)), float(np.exp(high))
+        high, low, step = low, low - step, 2.0 * step
+    if low == high or excess(low) <= 0.0:
+        return float(np.exp(low)), float(np.exp(low))
+    root = float(brentq(excess, low, high, xtol=1e-13))
+    apart = 0.0 if excess(root) == 0.0 else 1e-13 + 8.9e-16 * abs(root)  # how far off brentq may be
+    return float(np.exp(root - apart)), float(np.exp(root + apart))
 
 
 def _counted(
     kinds: tuple[IntArray, IntArray], shares: tuple[FloatArray, FloatArray], back: IntArray, n_hidden: int
 ) -> tuple[IntArray, FloatArray]:
-    """Return kind and capacity of each feature: of the higher price, and of the lower for as many as fit."""
+    """Return kind and capacity of each feature: as many as fit have those of the lower multiplier."""
     more, less = (kind[back] for kind in kinds)
     wide, capacity = (share[back] for share in shares)
     kind, capacity = less.copy(), capacity.copy()
@@ -203,7 +198,7 @@ def _counted(
 
 
 def _paired(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
-    """Return the partners of features in pairs, of neighbouring p; one that is left over joins the rug."""
+    """Return the partners of features in pairs, of neighbouring p; an odd one joins the rug."""
     partner = np.full(kind.size, -1)
     for one in (PAIR, SKEW):
         members = np.flatnonzero(kind == one)
@@ -212,7 +207,7 @@ def _paired(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatAr
             kind[members[-1]] = RUG
             members = members[:-1]
         first, second = members[::2], members[1::2]
-        if one == SKEW:  # the heavier one gets the output that hears less
+        if one == SKEW:  # the heavier one gets the output that receives less interference
             first, second = (
                 np.where(weight[first] >= weight[second], x, y) for x, y in ((first, second), (second, first))
             )
@@ -222,7 +217,7 @@ def _paired(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatAr
 
 
 def _spent(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
-    """Give what is left to the rug, whose features all pay the same for it, or to one dropped feature."""
+    """Give what is left of n_hidden to the features of the rug in proportion, or to one dropped feature."""
     for _ in range(50):
         left = n_hidden - float(capacity.sum())
         free = np.flatnonzero((kind == RUG) & (capacity < 1.0))
@@ -239,19 +234,19 @@ def _spent(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
     kind[(kind == RUG) & (capacity >= 1.0)] = KEPT
 
 
-def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, tol: float = 1e-5) -> Split:
-    r"""Split n_hidden dimensions among features that differ, for the least macroscopic loss.
+def allocate(
+    law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, tol: float = 1e-5
+) -> Allocation:
+    r"""Allocate n_hidden dimensions to features that differ, for the least macroscopic loss.
 
-    With the capacity c_i the interference of output i has the variance :math:`v_i (1 - c_i)/c_i`, and the
-    loss is :math:`f_i(c_i)` with the best scale and bias. Capacities sum to n_hidden at most, and every such
-    split is attained (`theory.unequal.capacity`). What is minimised is
+    At the capacity c_i the interference of output i has the variance :math:`v_i (1 - c_i)/c_i`, and the loss
+    is :math:`f_i(c_i)` at the best scale and bias. Every allocation is attained. Minimised is
 
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 
-    At one price lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`. The loss over c is not
-    convex, so a feature is dropped above some price, and jumps to a capacity of p (common) to 40 p (rare)
-    below it. In the limit of many features, where any share of a class may jump, the sum of the minima less
-    lambda m is the least loss.
+    With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`. The loss is
+    not convex in c: as lambda falls, a dropped feature jumps to a capacity of p (common) to 40 p (rare). For
+    many features, where any share of a class may jump, the sum of the minima less lambda m is the least loss.
 
     Parameters
     ----------
@@ -260,18 +255,18 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
     n_hidden : int
         m, at least 1.
     codes : sequence of {"rug", "pairs", "skew pairs"}, optional
-        How features may be stored, beside dropped, kept exactly and in the rug, which are always allowed.
-        Pairs take two features of neighbouring p, for one dimension (`theory.codes.antipodal_loss`, and
-        `skew_pair_loss` of untied models); they take uniform values.
+        How features may be stored; dropped, kept exactly and in the rug are always allowed. Pairs take two
+        features of neighbouring p, for one dimension (`theory.codes.antipodal_loss`, and `skew_pair_loss` of
+        untied models); they need uniform values.
     tol : float, optional
-        The status says whether the gap is below `tol` times the loss and the price of one neuron.
+        The status says whether the gap is below `tol` times the loss and the multiplier for one neuron.
 
     Returns
     -------
-    Split
-        Losses are those of the optimum of scale and bias at the capacities found, which sum to n_hidden to
-        1e-12; `gap` says how far they may be from the best. Up to 256 different p have a curve of loss over
-        capacity each; from there on curves are shared, at a gap of 1e-6 or less of the loss.
+    Allocation
+        Losses are those at the best scale and bias for the capacities, which sum to n_hidden to 1e-12; `gap`
+        says how far they may be from the best. Up to 256 different p have a curve of loss over capacity each;
+        more share curves, at a gap of 1e-6 or less of the loss.
 
     Raises
     ------
@@ -280,14 +275,14 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
 
     Notes
     -----
-    For many features that are heard at once: the interference is taken to be normal. A million features with
-    different p take less than a minute. Values that are not uniform have no fast optimum of scale and bias:
-    60 places on the curve of each p, 0.1 to 0.3 s each.
+    Interference is taken to be normal, which holds where many features are on at once. A million features
+    with different p take less than a minute. Values that are not uniform have no fast optimum of scale and
+    bias: 60 places on the curve of each p take 0.1 to 0.3 s each.
 
     Examples
     --------
     >>> law = Features(3000, np.repeat([0.1, 0.01], [1000, 2000]))
-    >>> best = optimum(law, 600)
+    >>> best = allocate(law, 600)
     >>> best.capacity[[0, -1]].round(4), round(best.loss, 7), best.gap < 1e-9
     (array([0.484, 0.058]), 0.003431, True)
     """
@@ -295,7 +290,7 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
     n = features.n_features
     m = arguments.integer("n_hidden", n_hidden, 1)
     tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
-    names = arguments.choices("codes", codes, CODES)
+    names = arguments.choices("codes", codes, KINDS[1:4])
     if features.values != "uniform" and names != ("rug",):
         raise ValueError(
             f"`codes` must be ['rug'] for values that are not uniform; got {arguments.shown(codes)}."
@@ -309,13 +304,13 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
         dual = float(weight @ ends(features.values, p)[1])
         return finished(features, kept, kept / KEPT, np.full(n, -1), (0.0, dual), tol)
     menu = Menu(features.values, classes[0], classes[1], tuple(sorted(names)))
-    prices = find_prices(menu, counts, m)
-    found = [menu.at(price) for price in prices]
+    multipliers = find_multipliers(menu, counts, m)
+    found = [menu.at(multiplier) for multiplier in multipliers]
     kind, capacity = _counted((found[0][0], found[1][0]), (found[0][1], found[1][1]), back, m)
     partner = _paired(kind, capacity, p, weight)
     _spent(kind, capacity, m)
-    dual = float(counts @ menu.least(prices[1])) - prices[1] * m
-    return finished(features, kind, capacity, partner, (prices[1], dual), tol)
+    dual = float(counts @ menu.least(multipliers[1])) - multipliers[1] * m
+    return finished(features, kind, capacity, partner, (multipliers[1], dual), tol)
 
 
 def finished(
@@ -325,8 +320,8 @@ def finished(
     partner: IntArray,
     bound: tuple[float, float],
     tol: float,
-) -> Split:
-    """Evaluate every feature where it has come to lie."""
+) -> Allocation:
+    """Evaluate every feature at its kind and capacity."""
     n, p, scale = law.n_features, law.p, law.scale
     dropped, kept = ends(law.values, p)
     a, b, loss = np.ones(n), np.zeros(n), kept.copy()
@@ -347,18 +342,17 @@ def finished(
     high = capacity[skew] > 0.5
     loss[skew] = p[skew] * p[partner[skew]] * np.where(high, *_SKEW)
     b[skew] = -p[partner[skew]] / 2.0 * np.where(high, 1.0 / 3.0, 3.0)
-    with np.errstate(divide="ignore"):
-        sigma = np.sqrt(law.variance * (1.0 - capacity) / capacity)
+    sigma = np.sqrt(interference_variance(capacity, law))
     for one, size in ((skew, np.where(high, 1.0 / 3.0, 3.0)), (two, np.ones(two.size))):
-        # a pair hears its partner in units of its own scale
+        # the interference from the partner, in units of the feature's own scale
         sigma[one] = size * scale[one] * np.sqrt(law.variance[partner[one]]) / scale[partner[one]]
         others = dropped[partner[one]] * size**2
         capacity[one] = dropped[one] / (dropped[one] + others)
     per_feature = loss * scale**2
     total = float(np.sum(law.importance * per_feature))
-    price, dual = bound
+    multiplier, dual = bound
     gap = max(total - dual, 0.0) / n
-    # Whole features may leave a part of one neuron to the wrong one.
-    status = Status.REACHED if gap <= (tol * total + price) / n else Status.STALLED
+    # Each feature has one kind only, so that a part of one neuron may be in the wrong place.
+    status = Status.REACHED if gap <= (tol * total + multiplier) / n else Status.STALLED
     fields = capacity, kind, partner, a, b * scale, sigma, per_feature
-    return Split(*fields, total / n, price, gap, status)
+    return Allocation(*fields, total / n, multiplier, gap, status)

@@ -1,7 +1,7 @@
 """Predictions from parameters: what theory says of a phenomenon, each number with the place it comes from.
 
-A phenomenon joins by an entry in `PREDICTIONS`. The floors load a room when it is first asked for, and NumPy
-is imported where a prediction is computed, so that the help of the command line is quick.
+A phenomenon joins by an entry in `PREDICTIONS`. Packages below load their modules on demand, and NumPy is
+imported where a prediction is computed, so that the help of the command line is quick.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -173,15 +173,15 @@ def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Colu
     for *shape, m in zip(*points, strict=True):
         law = unequal.power_law(*shape)
         theory.arguments.integer("n_hidden", m, 1, law.n_features - 1)
-        split = solver.optimum(law, m)
+        split = solver.allocate(law, m)
         found = {
             "tied": solver.mean_field(law, m).loss,
             "split": split.loss,
             "gap": split.gap,
-            "envelope": solver.envelope(law, m).loss,
+            "envelope": solver.allocate_codes(law, m).loss,
             "priority": unequal.priority_loss(law, m),
             "lower_bound": unequal.loss_bound(law, m),
-            "window": unequal.window_split(law, m)[1],
+            "weak_interference": unequal.weak_interference(law, m)[1],
             "kept": float((split.capacity == 1.0).sum()),
             "dropped": float((split.capacity == 0.0).sum()),
         }
@@ -331,7 +331,7 @@ PREDICTIONS: dict[str, Prediction] = {
             "envelope": "best codes, with many copies of each feature: pairs, priority codes, the rug",
             "priority": "upper bound at this n_features: features kept and priority codes, decoder free",
             "lower_bound": "what no model of this size can beat, by proof",
-            "window": "leading order of weak interference: 1/m while no feature is kept",
+            "weak_interference": "leading order of weak interference: 1/m while no feature is kept",
             "kept": "features that the best split keeps exactly",
             "dropped": "features that the best split drops",
         },

@@ -1,23 +1,20 @@
-"""The width law: loss against n_hidden for power laws of frequencies, and few features on."""
+"""Encodings of random directions where few features are on: the interference is a mixture of normal laws."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.rug import closed
-from ...theory.unequal import loss_bound, power_law, priority_loss, window_split
 from ...theory.unequal.capacity import independent_uniform
 from ..results import result
+from .allocation import allocate
 from .curve import DROPPED, KEPT
-from .split import optimum
 
-__all__ = ["MeanField", "WidthLaw", "mean_field", "width_law"]
+__all__ = ["MeanField", "mean_field"]
 
 # Nodes of the law of the noise's variance, before and after neighbours are put together.
 _FINE, _NODES = 2048, 40
@@ -26,103 +23,8 @@ _CHANCES = 32
 
 
 @result
-class WidthLaw:
-    """Loss against n_hidden; arrays have the shape of `n_hidden`, losses are per feature.
-
-    Attributes
-    ----------
-    n_hidden : ndarray of int64
-    loss : ndarray of float64
-        Of the best split of many features, `optimum`.
-    priority : ndarray of float64
-        Of `theory.unequal.priority_loss`, an upper bound at every n_features.
-    lower_bound : ndarray of float64
-        Of `theory.unequal.loss_bound`, proved at every n_features.
-    window : ndarray of float64
-        The leading order of weak interference, `theory.unequal.window_split`.
-    exponent : ndarray of float64
-        - d log loss/d log n_hidden, by central differences of the values given; nan if there is one.
-    kept, dropped : ndarray of int64
-        Features that the best split keeps exactly, and drops.
-    """
-
-    n_hidden: Any
-    loss: Any
-    priority: Any
-    lower_bound: Any
-    window: Any
-    exponent: Any
-    kept: Any
-    dropped: Any
-
-
-def width_law(
-    alpha: float,
-    n_features: int,
-    n_hidden: npt.ArrayLike,
-    number_on: float = 1.0,
-    codes: Sequence[str] = ("rug",),
-) -> WidthLaw:
-    r"""Loss against n_hidden for features with :math:`p_i \propto i^{-\alpha}`.
-
-    Parameters
-    ----------
-    alpha : float
-        From 0 to 20.
-    n_features : int
-        At least 2.
-    n_hidden : (k,) array_like of int
-        Ascending, from 1 to n_features - 1.
-    number_on : float, optional
-        Mean number of features that are on.
-    codes : sequence of str, optional
-        As for `optimum`.
-
-    Returns
-    -------
-    WidthLaw
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> found = width_law(0.5, 100, [10, 11])
-    >>> found.exponent.round(2), bool(np.all(found.lower_bound < found.priority))
-    (array([1.23, 1.23]), True)
-    """
-    law = power_law(alpha, n_features, number_on)
-    if law.p.min() < 1e-100:
-        raise ValueError(
-            f"`number_on` must leave every p at 1e-100 or more; got {number_on!r}, which leaves "
-            f"{law.p.min():g}."
-        )
-    widths = arguments.indices("n_hidden", n_hidden, law.n_features, distinct=True)
-    if np.any(widths < 1) or np.any(np.diff(widths) <= 0):
-        raise ValueError(f"`n_hidden` must ascend from at least 1; got {arguments.shown(n_hidden)}.")
-    splits = [optimum(law, int(m), codes) for m in widths]
-    loss = np.array([one.loss for one in splits])
-    exponent = np.full(loss.shape, np.nan)
-    if loss.size > 1:
-        with np.errstate(divide="ignore"):
-            exponent = -np.gradient(np.log(np.maximum(loss, 1e-300)), np.log(widths))
-    return WidthLaw(
-        n_hidden=widths,
-        loss=loss,
-        priority=np.array([priority_loss(law, int(m)) for m in widths]),
-        lower_bound=np.array([loss_bound(law, int(m)) for m in widths]),
-        window=np.array([window_split(law, int(m))[1] for m in widths]),
-        exponent=exponent,
-        kept=np.array([np.count_nonzero(one.kind == KEPT) for one in splits]),
-        dropped=np.array([np.count_nonzero(one.kind == DROPPED) for one in splits]),
-    )
-
-
-@result
 class MeanField:
-    """A code of random directions where few features are on; arrays have the shape (n_features,).
+    """A model of random directions where few features are on; arrays have the shape (n_features,).
 
     Attributes
     ----------
@@ -131,10 +33,10 @@ class MeanField:
     per_feature : ndarray of float64
         Loss of each output, without importance.
     kept : int
-        Features with a direction of their own.
+        Number of features with a direction of their own.
     a, b : ndarray of float64
-        Scale of each output, the squared length of its encoding if tied, and its bias, the mean of the
-        interference included.
+        Scale of each output, the squared length of its encoding if tied, and its bias, with the mean of the
+        interference.
     capacity : ndarray of float64
         Share of each output's variance that is its own feature's.
     """
@@ -150,7 +52,7 @@ class MeanField:
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return nodes and weights of the law of sum_j strength_j u_j² over the features that are on, of mean 1.
 
-    Each law of strength u² is put on a grid so that its mass and mean stay, and they are convolved by FFT.
+    Each law of strength u² is put on a grid with the same mass and mean, and they are convolved by FFT.
     """
     mean = float(p @ strength) / 3.0
     spread = float(np.sqrt(p @ strength**2 / 5.0))
@@ -181,7 +83,7 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
     weights = np.maximum(np.fft.irfft(np.exp(log), size)[:_FINE], 0.0)
     weights /= weights.sum()
     at = step * np.arange(_FINE)
-    # Neighbours of equal shares of mass and mean are put together; none on stays alone.
+    # Nodes are merged to equal shares of mass and mean, but for the one where no feature is on.
     share = np.cumsum(weights[1:] * (1.0 + at[1:] / mean))
     place = np.append(0, 1 + np.floor(share / share[-1] * _NODES * (1.0 - 1e-12)).astype(int))
     total = np.bincount(place, weights)
@@ -194,7 +96,7 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
 def _outputs(
     p: FloatArray, sigma: FloatArray, nodes: FloatArray, weights: FloatArray, scale: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the best scale, unless it is given, the best bias, and the loss, of outputs on such noise."""
+    """Return best scale (unless given), best bias and loss of outputs on noise of such a variance."""
     noise = sigma[:, None] * np.sqrt(nodes)
 
     def lost(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -227,13 +129,13 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     r"""Loss of encodings of random directions where few features are on: the interference is not normal.
 
     Averaged over directions, the interference of an output given x is normal with a variance in proportion to
-    :math:`Q = \sum_j \tau_j x_j^2`. So the macroscopic loss is averaged over the law of Q, with the mean of
-    the variance that of `theory.unequal.interference_variance` at the output's capacity.
+    :math:`Q = \sum_j \tau_j x_j^2`. So the macroscopic loss is averaged over the law of Q, scaled so that the
+    mean variance is that of `theory.unequal.interference_variance` at the output's capacity.
 
-    Tied models W W' have encodings of one squared length a in m - k dimensions, of equal noise in all of
-    them, and k features with a direction of their own: tau_j = 1 and c_i = (m - k) v_i/sum_j v_j over the
-    rest. a, k and each bias are the best ones, nothing is fitted. Untied ones have the capacities of
-    `optimum`, tau_j = c_j/v_j, and the best scale and bias of each output.
+    Tied models W W' have k features with a direction of their own, and encodings of one squared length a in
+    the other m - k dimensions: tau_j = 1 and c_i = (m - k) v_i/sum_j v_j, summed over these features. a, k
+    and each bias are the best ones, nothing is fitted. Untied ones have the capacities of `allocate`, tau_j =
+    c_j/v_j, and the best scale and bias of each output.
 
     Parameters
     ----------
@@ -246,8 +148,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     Returns
     -------
     MeanField
-        Its ansatz is an approximation: it takes the law of Q to be that of all features of the rest, the
-        output's own included. The numbers are good to 1e-3.
+        An approximation, as Q includes the output's own feature. Numerical errors are 1e-3 at most.
 
     Raises
     ------
@@ -256,8 +157,8 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 
     Examples
     --------
-    >>> law = power_law(1.5, 300)
-    >>> found = mean_field(law, 10)
+    >>> from superposition.theory.unequal import power_law
+    >>> found = mean_field(power_law(1.5, 300), 10)
     >>> found.kept, round(1e5 * found.loss, 1)
     (3, 21.5)
     """
@@ -266,15 +167,14 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     m = arguments.integer("n_hidden", n_hidden, 1, n - 1)
     if arguments.flag("tied", tied):
         return _tied(features, m)
-    split = optimum(features, m)
-    heard = split.kind > DROPPED
-    heard &= split.kind < KEPT
+    split = allocate(features, m)
+    shared = (split.kind > DROPPED) & (split.kind < KEPT)
     a, b, losses = split.a.copy(), split.b.copy(), split.per_feature.copy()
-    if np.any(heard):
-        scale = features.scale[heard]
-        nodes = _noise_law(features.p[heard], split.capacity[heard] / features.variance[heard] * scale**2)
-        found = _each(features.p[heard], split.sigma[heard] / scale, scale, nodes, None)
-        a[heard], b[heard], losses[heard] = found[0], found[1] * scale, found[2] * scale**2
+    if np.any(shared):
+        scale = features.scale[shared]
+        nodes = _noise_law(features.p[shared], split.capacity[shared] / features.variance[shared] * scale**2)
+        found = _each(features.p[shared], split.sigma[shared] / scale, scale, nodes, None)
+        a[shared], b[shared], losses[shared] = found[0], found[1] * scale, found[2] * scale**2
     losses = np.minimum(losses, features.variance)
     total = float(np.mean(features.importance * losses))
     return MeanField(total, losses, int(np.sum(split.kind == KEPT)), a, b, split.capacity)
@@ -299,13 +199,13 @@ def _each(
 
 
 def _tied(law: Features, m: int) -> MeanField:
-    """Search for the number of directions of their own, and for the length of the others."""
+    """Search for the number of features with a direction of their own, and for the length of the others."""
     order = np.argsort(-law.variance, kind="stable")
     tail = np.cumsum(law.variance[order][::-1])[::-1]
     tried: dict[int, tuple[float, float, Any]] = {}
 
     def at(kept: int) -> float:
-        """Return the least total loss with so many features that are kept."""
+        """Return the least total loss if so many features are kept."""
         rest = order[kept:]
         p, scale, v = law.p[rest], law.scale[rest], law.variance[rest]
         variance = tail[kept] / (m - kept) - v

@@ -1,17 +1,10 @@
-r"""The window of the law L ~ 1/m, and what comes above it: the split where interference is weak.
+r"""The width law where interference is weak: L ~ 1/m, what comes above it, and the laws of frequencies.
 
 To leading order in sigma the loss of a feature in the rug is sigma² g(p), g(p) = p (1 + t²/4) + (1 - p) 2
-H_2(-t), at the shift 4 H_1(-t) = p t (`theory.rug.asymptotics`). With the capacity c it is kappa (1/c - 1),
-for kappa_i = I_i v_i g(p_i). At one price c_i = min(1, (kappa_i/lambda)^{1/2}):
-
-- **Window.** While all c_i are below 1, the total loss is :math:`(\sum_i \kappa_i^{1/2})^2/m - \sum_i
-  \kappa_i`: a law 1/m. As kappa_i^{1/2} is almost in proportion to p_i, so are the capacities: they are those
-  of random encodings of one length, and the constant is about (number of features on)² (1 + t²/4)/3.
-- **Tail.** For :math:`p_i = A i^{-\alpha}`, alpha > 1, the first i_s features are kept once m is above
-  N/A, N the mean number of features that are on, with i_s = m (alpha - 1)/alpha, and the loss falls as
-  :math:`m^{1 - 2 \alpha}`.
-- **Below the window** features are dropped: a feature asks for a capacity of some t² p as soon as it is not
-  dropped. So the window begins at m of about t² (number on), and below the loss falls linearly in m.
+H_2(-t), at the shift 4 H_1(-t) = p t (`theory.rug.asymptotics`). At the capacity c it is kappa (1/c - 1)
+with kappa_i = I_i v_i g(p_i), so that a Lagrange multiplier lambda gives c_i = min(1, (kappa_i/lambda)^½).
+While all c_i are below 1, the total loss is :math:`(\sum_i \kappa_i^{1/2})^2/m - \sum_i \kappa_i`; above, the
+first features are kept exactly. The section "The width law" of the page "Features that differ" has more.
 """
 
 import numpy as np
@@ -24,7 +17,7 @@ from ..rug.asymptotics import asymptotic_shift
 from ..special import ramp_moments
 from .capacity import independent_uniform
 
-__all__ = ["power_law", "tail_loss", "window_split"]
+__all__ = ["power_law", "tail_loss", "weak_interference"]
 
 
 def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: float = 1.0) -> Features:
@@ -67,8 +60,8 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
     return Features(n, np.minimum(p, 1.0), scale=scale)
 
 
-def window_split(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
-    """Split n_hidden dimensions by the leading order of weak interference; see the module.
+def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
+    """Allocate n_hidden dimensions by the leading order of weak interference.
 
     Parameters
     ----------
@@ -82,7 +75,7 @@ def window_split(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     capacity : (n,) ndarray of float64
     loss : float
         Loss per feature: mean of importance times the loss of each. An asymptote for small sigma_i. Where
-        these are not small it may be above the loss of `solvers.unequal.optimum`, as no feature is dropped,
+        these are not small it may be above the loss of `solvers.unequal.allocate`, as no feature is dropped,
         or below it.
 
     Raises
@@ -92,7 +85,7 @@ def window_split(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
 
     Examples
     --------
-    >>> capacity, loss = window_split(power_law(1.0, 1000), 100)
+    >>> capacity, loss = weak_interference(power_law(1.0, 1000), 100)
     >>> int(np.sum(capacity == 1.0)), round(loss * 1e6, 3)
     (18, 2.964)
     """
@@ -112,13 +105,13 @@ def window_split(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     tail = order[kept:]
     if rest[kept] > 0.0:
         capacity[tail] = root[tail] * (m - kept) / rest[kept]
-    heard = capacity[tail] > 0.0
-    total = float(np.sum(kappa[tail][heard] * (1.0 / capacity[tail][heard] - 1.0)))
+    live = capacity[tail] > 0.0
+    total = float(np.sum(kappa[tail][live] * (1.0 / capacity[tail][live] - 1.0)))
     return capacity, total / features.n_features
 
 
 def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
-    r"""Total loss over kappa_1 of power laws above the window, for infinitely many features.
+    r"""Total loss over kappa_1 of power laws where the first features are kept, for infinitely many features.
 
     .. math:: \frac{\alpha}{(\alpha - 1)(2 \alpha - 1)}
               \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}

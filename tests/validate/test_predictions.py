@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from superposition.solvers import sparsification
-from superposition.solvers.predictions import PREDICTIONS, predict
 from superposition.theory import collisions
+from superposition.validate.predictions import PREDICTIONS, predict
 
 
 def test_collisions_are_the_theorys():

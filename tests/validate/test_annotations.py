@@ -1,0 +1,70 @@
+"""Arguments in the form of annotations, and the words in which others are refused."""
+
+import fractions
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import mpmath
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from superposition.validate.annotations import as_annotated
+
+WHOLE = [
+    3, 3.0, np.int32(3), np.uint8(3), np.float32(3), np.longdouble(3), np.array(3), np.array(3.0),
+    np.array(3, np.longdouble), np.ma.array(3), fractions.Fraction(3), mpmath.mpf(3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", WHOLE, ids=lambda one: type(one).__name__ + str(one))
+def test_whole_numbers_of_all_kinds_become_integers(value):
+    @as_annotated
+    def experiment(n: int, sizes: Sequence[int], cases: Sequence[tuple[int, float]], most: int | None = None):
+        return n, sizes, cases, most
+
+    assert repr(experiment(value, (value, value), [(value, value)], value)) == "(3, (3, 3), [(3, 3.0)], 3)"
+
+
+def test_arguments_come_in_the_form_of_their_annotations():
+    class Law:
+        pass
+
+    @as_annotated
+    def take(
+        x: npt.ArrayLike | None = None,
+        law: npt.ArrayLike | Law = 1.0,
+        each: Iterable[float] = (),
+        kinds: Mapping[str, int] = {},
+        size: int | Sequence[int] = 1,
+        word: Literal["a", "b"] = "a",
+        rng: np.random.Generator | int | None = 0,
+        tell: Callable[[str], None] = print,
+        *more: float,
+        **others: bool,
+    ):
+        return x, law, each, kinds, size, word, rng, tell, more, others
+
+    law = Law()
+    found = take([1, 2], law, (one for one in (1, 2)), {"a": 2.0}, (1, 2.0), "b", 7, len, 1, 2, flag=np.True_)
+    assert found[0].dtype == np.float64
+    assert found[1] is law
+    assert repr(found[2:6]) == "([1.0, 2.0], {'a': 2}, (1, 2), 'b')"
+    assert isinstance(found[6], np.random.Generator)
+    assert found[7:] == (len, (1.0, 2.0), {"flag": True})
+    assert take(None, 0.5, [], {}, 3.0)[:5] == (None, 0.5, [], {}, 3)
+    masked = np.ma.array([1.0, 2.0], mask=[0, 1])
+    wrong = [
+        ("x", "abc"), ("law", None), ("law", [1j]), ("each", "12"), ("each", [None]), ("each", masked),
+        ("each", itertools.count()), ("kinds", {"a": "b"}), ("kinds", {1: 1}), ("kinds", [1]), ("size", []),
+        ("size", "1"), ("word", "c"), ("rng", -1), ("tell", 3), ("flag", 1),
+    ]  # fmt: skip
+    for name, value in wrong:
+        with pytest.raises((TypeError, ValueError), match=f"^`{name}` must "):
+            take(**{name: value})
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(ValueError, match="`function` must be callable; got 3"):
+        as_annotated(3)
