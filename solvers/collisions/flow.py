@@ -8,28 +8,20 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
-from ..integrate.explicit import checked_times
-from ..results import Status, result
+from ..integrate import Force, Progress, advance, checked_times
+from ..results import result
 from ..threads import each
-from .march import March, advance, free_force, start, tied_force
-from .steps import IntArray
+from .forces import IntArray, free_force, free_listed, tied_force, tied_listed
 
-__all__ = [
-    "OWNED",
-    "Flow",
-    "checked_encodings",
-    "first_weights",
-    "flow",
-    "follow",
-    "owners",
-    "polysemantic_neurons",
-]
+__all__ = ["OWNED", "Flow", "checked_encodings", "flow", "follow", "owners", "polysemantic_neurons"]
 
 # A feature owns a neuron when its weight there is larger than this. Survivors end near 1, all others at 0.
 OWNED = 0.5
 
-# In the order of the codes of `steps`.
-_ENDS = (Status.REACHED, Status.STEPS, Status.DIVERGED, Status.STALLED)
+# Norms of encodings are at most about 1 and grow no faster than their gradient, whose largest rate in the
+# late phase is the radial one, -2; the pair of the steps is stable up to 2.51 there. A cap of 1.2 keeps long
+# quiet phases quiet.
+LONGEST_STEP = 1.2
 
 
 @result
@@ -150,20 +142,6 @@ def checked_encodings(W: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
-    """Draw the first weights of all runs: run r is the same however many there are.
-
-    Normal with standard deviation scale/sqrt(m), shape (runs, n, m).
-
-    Examples
-    --------
-    >>> bool((first_weights(2, 3, 5, 0.9, 0)[:2] == first_weights(2, 3, 2, 0.9, 0)).all())
-    True
-    """
-    rngs = (np.random.default_rng([seed, n, m, r]) for r in range(runs))
-    return np.stack([rng.normal(scale=scale / np.sqrt(m), size=(n, m)) for rng in rngs])
-
-
 def total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool, share: float) -> float:
     """Return the share of the squared error of all outputs, and the penalty."""
     output = np.maximum(D @ E.T, 0.0)
@@ -172,26 +150,30 @@ def total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool,
     return share * float(np.sum(np.square(output - np.eye(len(E))))) + penalty
 
 
-# Trial steps may overflow, and are not kept; what overflows at the start the status tells.
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(over="ignore")  # what overflows at the start the status tells
 def follow(
     X: FloatArray,
     n: int,
     t: FloatArray,
     tol: float,
     most: int,
-    move: Callable[[March, float], None],
+    lam: FloatArray,
+    force: Force,
     total: Callable[[FloatArray, FloatArray], float],
     threshold: float = OWNED,
+    **listed: Any,
 ) -> dict[str, Any]:
-    """March X in place by `move`; return summaries of its first and last n rows, `total` of them included."""
+    """Integrate X in place; return summaries of its first and last n rows, `total` of them included."""
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}
     nonzeros, polysemantic = np.full((t.size, n), -1), np.full(t.size, -1)
-    totals, march = np.full(t.size, np.nan), start(X, tol, most)
+    totals = np.full(t.size, np.nan)
+    # The rates of the force are about 1 + 4 |W|^2, |W| the longest encoding.
+    longest = float(np.max(np.einsum("ik,ik->i", X, X)))
+    at = Progress(min(tol ** (1 / 3) / (1.0 + 4.0 * longest), LONGEST_STEP), tol, most, LONGEST_STEP)
     for i, until in enumerate(t):
-        move(march, float(until))
-        if not march.under_way:
+        advance(X, float(until), at, lam, force, **listed)
+        if not at.under_way:
             break
         nonzeros[i] = np.count_nonzero(E, axis=1)
         rows["l1_norm"][i] = np.sum(np.abs(E), axis=1)
@@ -199,9 +181,8 @@ def follow(
         rows["response"][i] = np.einsum("ik,ik->i", E, D)
         totals[i] = total(E, D)
         polysemantic[i] = polysemantic_neurons(E, threshold)
-    ends = {"reached": march.t, "steps": march.steps, "rejected": march.rejected}
-    counts = {"nonzeros": nonzeros, "polysemantic": polysemantic}
-    return {**rows, **counts, "total": totals, **ends, "status": _ENDS[march.code]}
+    ends = {"reached": at.t, "steps": at.steps, "rejected": at.rejected, "status": at.status}
+    return {**rows, "nonzeros": nonzeros, "polysemantic": polysemantic, "total": totals, **ends}
 
 
 def flow(
@@ -294,18 +275,19 @@ def flow(
     workers = arguments.integer("workers", workers, 1)
     most = min(arguments.integer("steps", steps, 1), 2**62)
 
-    def run(one: FloatArray) -> dict[str, Any]:
-        n = one.shape[0]
-        end = np.array(one, order="C")
-        force = tied_force(n) if interference else free_force
+    n = W.shape[-2]
+    listed = tied_listed if interference else free_listed
+    lists = {"listed": listed, "wakes": interference} if lam > 0.0 else {}
 
-        def move(march: March, until: float) -> None:
-            advance(end, force, lam, interference, march, until)
+    def run(one: FloatArray) -> dict[str, Any]:
+        end, strengths = np.array(one, order="C"), np.full(n, lam)
 
         def total(E: FloatArray, D: FloatArray) -> float:
             return total_loss(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
 
-        return {"W": end, "W_out": end, **follow(end, n, times, tol, most, move, total, threshold)}
+        force = tied_force(n) if interference else free_force
+        found = follow(end, n, times, tol, most, strengths, force, total, threshold, **lists)
+        return {"W": end, "W_out": end, **found}
 
     if W.ndim == 2:
         return Flow(t=times, **run(W))

@@ -5,9 +5,8 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
-from ..integrate.explicit import checked_times
+from ..integrate import checked_times
 from .flow import Flow, follow, total_loss
-from .march import March, dense_run
 
 __all__ = ["flow_untied"]
 
@@ -111,13 +110,10 @@ def flow_untied(
         np.dot(C, X[:n], out=out[n:])
         out -= decay * X
 
-    def move(march: March, until: float) -> None:
-        dense_run(X, force, strengths, march, until)
-
     def total(E: FloatArray, D: FloatArray) -> float:
         l1 = lam * float(np.sum(np.abs(E))) + decoder_lam * float(np.sum(np.abs(D)))
         return total_loss(E, D, l1 + 0.5 * decay * float(np.sum(np.square(X))), True, 0.5)
 
-    found = follow(X, n, times, tol, most, move, total)
+    found = follow(X, n, times, tol, most, strengths, force, total)
     # What the inputs do not reach stays as it was.
     return Flow(t=times, W=A + Q.T @ (X[:n] - Q @ A), W_out=X[n:], **found)

@@ -1,5 +1,6 @@
-"""The stepper that serves several rooms, for compiled and for Python velocities."""
+"""The explicit steppers: of smooth velocities, and of inclusions with an l1 force, dense or listed."""
 
-from .explicit import Trajectory, integrate
+from .explicit import Trajectory, checked_times, integrate
+from .inclusion import Force, Progress, advance
 
-__all__ = ["Trajectory", "integrate"]
+__all__ = ["Force", "Progress", "Trajectory", "advance", "checked_times", "integrate"]

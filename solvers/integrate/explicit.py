@@ -43,7 +43,7 @@ _MARGIN, _LEAST, _MOST = 0.9, 0.2, 5.0
 # Groups below this are held to an absolute error whatever the caller says: they have decayed for good.
 _NOTHING = 1e-150
 
-_ENDS = (Status.REACHED, Status.STEPS, Status.STALLED, Status.DIVERGED)
+ENDS = (Status.REACHED, Status.STEPS, Status.STALLED, Status.DIVERGED)
 
 
 @result
@@ -261,4 +261,4 @@ def integrate(
         ends = march(velocity, y, constants, groups, floor, times, rtol, most, path)
     reached, kept, rejected, end = ends
     states = frozen(path.reshape(times.size, *start.shape))
-    return Trajectory(times, states, float(reached), kept, rejected, _ENDS[end])
+    return Trajectory(times, states, float(reached), kept, rejected, ENDS[end])

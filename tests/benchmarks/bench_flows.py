@@ -13,7 +13,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from superposition.solvers import collisions, linear
-from superposition.solvers.collisions import march
+from superposition.solvers.collisions.flow import LONGEST_STEP
+from superposition.solvers.collisions.forces import tied_force
+from superposition.solvers.integrate import Progress, advance
 
 LAM = 0.03
 STOPS = np.array([0.3, 3.0]) / LAM
@@ -184,13 +186,13 @@ def test_sizes(race, n):
 def test_dense_step(race, n, m):
     """Time dense steps; three times the two products of a force are what no step of third order avoids."""
     W0 = initial(n, m)
-    lam, force = np.full(n, 1e-3), march.tied_force(n)
+    lam, force = np.full(n, 1e-3), tied_force(n)
     G, out = np.empty((n, n)), np.empty((n, m))
     steps = 6
 
     def ours():
-        W, state = W0.copy(), march.start(W0, 0.1, steps)
-        march.dense_run(W, force, lam, state, 1e9)
+        W, state = W0.copy(), Progress(0.1, 0.1, steps, LONGEST_STEP)
+        advance(W, 1e9, state, lam, force)
         assert state.steps + state.rejected == steps
 
     def products():

@@ -257,26 +257,6 @@ def test_expected_collisions_counts_pairs():
     assert theory.expected_collisions([1, 2], 1).tolist() == [0, 1]
 
 
-def test_a_huge_preference_fills_every_neuron_in_use_first():
-    # Of 8 features 3.2 stayed, in pairs or not; the others join until no single one is left.
-    assert theory.displaced_polysemantic(8, 16, stayed=0.4, preference=1e308) == pytest.approx(
-        theory.displaced_polysemantic(8, 16, stayed=0.4, preference=1e30), rel=1e-13
-    )
-
-
-@pytest.mark.parametrize(("n", "m"), [(32, 32), (40, 100), (60, 30)])
-def test_displaced_without_preference_is_the_exclusive_count(n, m):
-    for stayed in (0.0, 0.5, 1.0):
-        got = theory.displaced_polysemantic(n, m, stayed=stayed, preference=1.0)
-        assert got == pytest.approx(theory.expected_polysemantic(n, m), rel=1e-12)
-        lower = theory.displaced_polysemantic(n, m, stayed=stayed, preference=0.5)
-        assert lower <= got * (1 + 1e-12)
-    # n - m at least, and with no liking for company no more than that when all move.
-    assert theory.displaced_polysemantic(n, m, stayed=0.0, preference=0.0) == pytest.approx(
-        max(n - m, 0), abs=1e-9
-    )
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -289,18 +269,6 @@ def test_displaced_without_preference_is_the_exclusive_count(n, m):
         (lambda: theory.expected_collisions(0, 4), r"`n_features` must lie in \[1, inf\); got 0"),
         (lambda: theory.quoted_polysemantic(4, 1.5), r"`n_hidden` must be whole; got 1.5"),
         (lambda: theory.polysemantic_pmf(5, 2), r"`n_features` must be at most twice.*got 5 with 2"),
-        (
-            lambda: theory.displaced_polysemantic(4, 4, stayed=1.5, preference=1),
-            r"`stayed` must lie in \[0, 1\]; got 1.5",
-        ),
-        (
-            lambda: theory.displaced_polysemantic(4, 4, stayed=[0.5], preference=1),
-            r"`stayed` must be one number; got shape \(1,\)",
-        ),
-        (
-            lambda: theory.displaced_polysemantic(4, 4, stayed=0.5, preference=-1),
-            r"`preference` must lie in \[0, inf\); got -1",
-        ),
         (lambda: theory.initial_interference(4, 4, -0.1), r"`std` must lie in \[0, inf\); got -0.1"),
         (lambda: theory.feature_benefit(4, np.nan), r"`std` must lie in \[0, inf\); got nan"),
         (lambda: theory.overlap_rate(-1, 1), r"`square1` must lie in \[0, inf\); got -1"),

@@ -6,10 +6,10 @@ import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers.linear import flow, flow_pair
-from superposition.solvers.linear.weights import expected_losses, largest_angles
 from superposition.validate import files, linear
 from superposition.validate.linear.descent import RULES
 from superposition.validate.linear.flows import _escapes, lags
+from superposition.validate.linear.weights import expected_losses, largest_angles
 
 SIGMA = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.2], [0.1, -0.2, 0.5]])
 

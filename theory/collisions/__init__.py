@@ -11,7 +11,6 @@ What is exact, asymptotic or heuristic is said function by function.
 
 from . import derive
 from .counts import (
-    displaced_polysemantic,
     expected_collisions,
     expected_polysemantic,
     polysemantic_pmf,
@@ -25,7 +24,6 @@ from .untied import untied_length_ratio
 
 __all__ = [
     "critical_lam",
-    "displaced_polysemantic",
     "escape_weight",
     "expected_collisions",
     "expected_polysemantic",

@@ -7,11 +7,11 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import collisions as solvers
-from ...solvers.collisions.counts import ZERO
 from ...theory.arguments import FloatArray
 from ...theory.collisions import derive_split, expected_polysemantic, splitting
 from ...theory.collisions.untied import untied_length_ratio
 from ...theory.derivation import sp
+from ..collisions.counts import ZERO
 from ..statistics import Estimate, Family, growth_power, jackknife, mean, share
 from .lecomte_collisions import ACCURATE, ALPHA, SOURCE, start, value
 from .ledger import (
