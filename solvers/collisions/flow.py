@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
-from ..integrate import Force, Progress, advance, checked_times
+from ..integrate.explicit import checked_times
+from ..integrate.inclusion import Force, Progress, advance
 from ..results import result
 from ..threads import each
 from .forces import IntArray, free_force, free_listed, tied_force, tied_listed

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
-from ..integrate import Force
+from ..integrate.inclusion import Force
 
 __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
 

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
-from ..integrate import checked_times
+from ..integrate.explicit import checked_times
 from .flow import Flow, follow, total_loss
 
 __all__ = ["flow_untied"]

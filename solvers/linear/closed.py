@@ -6,7 +6,7 @@ from scipy import optimize, special
 
 from ...theory.arguments import FloatArray, fits, number, real, vector
 from ...theory.linear.spectrum import LARGEST, Covariance, checked_spectrum, checked_weights, sized_spectrum
-from ..integrate import checked_times
+from ..integrate.explicit import checked_times
 from .flow import Flow, PairFlow, initial_weights, losses
 
 __all__ = ["encoder_limit", "exact_decoder_flow", "exact_white_flow"]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ..integrate import checked_times
+from ..integrate.explicit import checked_times
 from ..results import frozen, result
 from .alone import alone
 from .march import N_COLUMNS, START, TIME, block_sums, drop_times, march, norms, states, sums
