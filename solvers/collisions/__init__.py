@@ -2,7 +2,7 @@
 
 from .assign import Assignment, assign
 from .collide import Collision, collide
-from .flow import Flow, flow, owners, polysemantic_neurons
+from .flow import Flow, flow, owners
 from .untied import flow_untied
 
 __all__ = [
@@ -14,5 +14,4 @@ __all__ = [
     "flow",
     "flow_untied",
     "owners",
-    "polysemantic_neurons",
 ]

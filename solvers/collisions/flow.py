@@ -14,7 +14,7 @@ from ..results import result
 from ..threads import each
 from .forces import IntArray, free_force, free_listed, tied_force, tied_listed
 
-__all__ = ["OWNED", "Flow", "checked_encodings", "flow", "follow", "owners", "polysemantic_neurons"]
+__all__ = ["OWNED", "Flow", "checked_encodings", "flow", "follow", "owners"]
 
 # A feature owns a neuron when its weight there is larger than this. Survivors end near 1, all others at 0.
 OWNED = 0.5
@@ -116,23 +116,6 @@ def owners(W: npt.ArrayLike, threshold: float = OWNED) -> tuple[IntArray, IntArr
     return np.where(owned, neuron, -1), np.where(owned, np.sign(top), 0.0).astype(np.int64)
 
 
-def polysemantic_neurons(W: npt.ArrayLike, threshold: float = OWNED) -> IntArray:
-    """Return how many neurons have two or more weights whose absolute values are above the threshold.
-
-    Parameters
-    ----------
-    W, threshold
-        As in :func:`owners`.
-
-    Examples
-    --------
-    >>> int(polysemantic_neurons([[1.0, 0.0], [-0.9, 0.1], [0.0, 0.8]]))
-    1
-    """
-    above = np.abs(checked_encodings(W)) > number("threshold", threshold, 0.0)
-    return np.asarray(np.sum(np.sum(above, axis=-2) >= 2, axis=-1), dtype=np.int64)
-
-
 def checked_encodings(W: npt.ArrayLike) -> FloatArray:
     """Return encodings as float64 after checking that they are finite and have at least two axes."""
     array = arguments.real("W", W)
@@ -181,7 +164,7 @@ def follow(
         rows["l2_norm"][i], rows["out_norm"][i] = np.linalg.norm(E, axis=1), np.linalg.norm(D, axis=1)
         rows["response"][i] = np.einsum("ik,ik->i", E, D)
         totals[i] = total(E, D)
-        polysemantic[i] = polysemantic_neurons(E, threshold)
+        polysemantic[i] = np.count_nonzero(np.sum(np.abs(E) > threshold, axis=0) >= 2)
     ends = {"reached": at.t, "steps": at.steps, "rejected": at.rejected, "status": at.status}
     return {**rows, "nonzeros": nonzeros, "polysemantic": polysemantic, "total": totals, **ends}
 

@@ -227,7 +227,7 @@ def test_linear(race, name, n):
     m = n // 4
     W0 = np.random.default_rng(0).normal(scale=0.1, size=(n, m))
     covariance = np.diag(DECAY ** np.arange(n))
-    found = linear.flow(W0, covariance, UNTIL, rtol=1e-12).W
+    found = linear.gradient_flow(W0, covariance, UNTIL, rtol=1e-12).W
 
     if name.startswith("solve_ivp"):
         options = {"t_eval": UNTIL, "rtol": 1e-8, "atol": 1e-8}
@@ -244,12 +244,12 @@ def test_linear(race, name, n):
         theirs = solved_by_torchdiffeq(lambda torch, W: linear_field(torch, S, W), W0, UNTIL, "dopri5", 1e-8)
     error = float(np.abs(theirs() - found).max())
     for rtol in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11):
-        own = float(np.abs(linear.flow(W0, covariance, UNTIL, rtol=rtol).W - found).max())
+        own = float(np.abs(linear.gradient_flow(W0, covariance, UNTIL, rtol=rtol).W - found).max())
         if own <= error:
             break
     race(
         "flow of a tied linear autoencoder to t = 20", f"n = {n}, m = {m}",
-        lambda: linear.flow(W0, covariance, UNTIL, rtol=rtol), {name: theirs},
+        lambda: linear.gradient_flow(W0, covariance, UNTIL, rtol=rtol), {name: theirs},
         errors={"ours": own, name: error}, rounds=5,
     )  # fmt: skip
     assert own <= error

@@ -1,4 +1,4 @@
-r"""One neuron that two encodings share: who keeps it, when the other leaves.
+r"""One neuron: when a weight rests there, and who keeps it of two encodings that share it, tied or not.
 
 Flows are in the normal form, constants 4 dropped; see the package.
 """
@@ -9,10 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..arguments import FloatArray, Real, plain
+from ..arguments import Real, plain
 from ..special import cubic_roots
 
-__all__ = ["critical_lam", "escape_weight", "kept_after_conflict", "shared_drop_time", "surviving_weight"]
+__all__ = [
+    "critical_lam",
+    "kept_after_conflict",
+    "resting_weights",
+    "shared_drop_time",
+    "untied_length_ratio",
+]
 
 
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:
@@ -76,12 +82,10 @@ def critical_lam(sharing: int = 1) -> float:
     return 2 / math.sqrt(27 * arguments.integer("sharing", sharing, 1))
 
 
-def _held(lam: npt.ArrayLike) -> FloatArray:
-    return arguments.real("lam", lam, 0.0, critical_lam(), hint="Beyond it no weight survives.")
+def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
+    r"""Weights at which an encoding with one nonzero weight rests: exact roots of w (1 - w^2) = lam.
 
-
-def surviving_weight(lam: npt.ArrayLike) -> Real:
-    r"""Weight at which an encoding with one nonzero weight rests: exact, stable root of w (1 - w^2) = lam.
+    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies.
 
     Parameters
     ----------
@@ -90,8 +94,8 @@ def surviving_weight(lam: npt.ArrayLike) -> Real:
 
     Returns
     -------
-    float or ndarray of float64
-        1 - lam/2 - ... for small lam. Relative error 2e-15.
+    stable, unstable : float or ndarray of float64
+        Relative error 2e-15.
 
     Raises
     ------
@@ -100,23 +104,13 @@ def surviving_weight(lam: npt.ArrayLike) -> Real:
 
     Examples
     --------
-    >>> round(surviving_weight(0.01), 6)
-    0.994962
+    >>> stable, unstable = resting_weights(0.01)
+    >>> round(stable, 6), round(unstable, 9)
+    (0.994962, 0.010001)
     """
-    return plain(cubic_roots(_held(lam)).high.real)
-
-
-def escape_weight(lam: npt.ArrayLike) -> Real:
-    r"""Weight below which a lone weight dies: exact, the unstable root of w (1 - w^2) = lam.
-
-    It is lam + lam^3 + ... for small lam. See :func:`surviving_weight`.
-
-    Examples
-    --------
-    >>> round(escape_weight(0.01), 9)
-    0.010001
-    """
-    return plain(cubic_roots(_held(lam)).middle.real)
+    strength = arguments.real("lam", lam, 0.0, critical_lam(), hint="Beyond it no weight survives.")
+    roots = cubic_roots(strength)
+    return plain(roots.high.real), plain(roots.middle.real)
 
 
 def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Real]:
@@ -159,3 +153,46 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     kept1 = np.sqrt(np.maximum(gap, 0.0) / ((1 - b) * (1 + b)))
     kept2 = np.sqrt(np.maximum(-gap, 0.0) / ((1 - a) * (1 + a)))
     return plain(kept1), plain(kept2)
+
+
+def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
+    r"""Length of a decoding over that of its encoding, one neuron, a time after both were 1.
+
+    With an encoder of its own, :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and
+    :math:`\dot D = (1 - D \cdot E) E` (without interference, a factor 2 dropped so that equal weights move as
+    tied ones do). With :math:`D = u` and :math:`E = 1/u` that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`: the
+    ratio u^2 goes to infinity as :math:`(3 \lambda t)^{2/3}`, and no state is at rest.
+
+    Parameters
+    ----------
+    lam_t : array_like of float
+        l1 strength times time, both in the normal form, not negative.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Asymptotic for lam -> 0 (D E = 1 up to O(lam)).
+
+    Raises
+    ------
+    ValueError
+        If `lam_t` is negative or not finite.
+
+    References
+    ----------
+    Lecomte et al. (2024), App. A, "Tied weights", which expects nearly equal weights.
+
+    Examples
+    --------
+    >>> untied_length_ratio([0.0, 1.0, 10.0]).round(3)
+    array([1.   , 2.11 , 9.434])
+    """
+    clock = arguments.real("lam_t", lam_t, 0.0)
+    # Newton's method from the right of the root of an increasing, convex function falls to it monotonically.
+    u = np.cbrt(3 * clock + 1)
+    for _ in range(60):
+        step = (u**3 / 3 - 1 / u + 2 / 3 - clock) / (u * u + 1 / (u * u))
+        u = u - step
+        if np.all(np.abs(step) <= 1e-15 * u):
+            break
+    return plain(np.asarray(u * u))

@@ -15,41 +15,9 @@ from scipy import special
 
 from .. import arguments
 from ..arguments import Real, number, plain
-from ..special import cubic_roots
-from .neuron import critical_lam, shared_drop_time
+from .neuron import shared_drop_time
 
-__all__ = ["separated_share", "split_rate"]
-
-
-def split_rate(lam: npt.ArrayLike) -> Real:
-    r"""Rate at which a small difference between two equal copies grows: exact.
-
-    It is :math:`\lambda/w`, each copy resting at the larger root w of :math:`(1 - 2 w^2)\,w = \lambda`:
-    :math:`\sqrt2\,\lambda` for small lam.
-
-    Parameters
-    ----------
-    lam : array_like of float
-        Strength of the l1 force, from 0 to sqrt(2/27), beyond which equal copies both die.
-
-    Returns
-    -------
-    float or ndarray of float64
-        Per unit of the normal form's time. Relative error 4e-15, at the upper end 1e-8 (a double root).
-
-    Raises
-    ------
-    ValueError
-        If `lam` is out of range.
-
-    Examples
-    --------
-    >>> split_rate([0.0, 0.01]).round(6)
-    array([0.      , 0.014244])
-    """
-    strength = arguments.real("lam", lam, 0.0, critical_lam(2), hint="Beyond it equal copies both die.")
-    length = cubic_roots(math.sqrt(2.0) * strength).high.real  # w = length/sqrt(2)
-    return plain(np.asarray(math.sqrt(2.0) * strength / length))
+__all__ = ["separated_share"]
 
 
 @arguments.finite

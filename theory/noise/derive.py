@@ -409,7 +409,7 @@ def derive_sparsifying_rate() -> Derivation:
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     r"""Derive the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by its parameter tau.
 
-    For :math:`u_j = W_j^{-2}` it says :math:`u_j' = 2 S u_j - 2` with :math:`S = |W|_4^4`, the same for all j.
+    For :math:`u_j = W_j^{-2}` it says :math:`u_j' = 2 S u_j - 2` with one :math:`S = |W|_4^4` for all j.
     With :math:`u_j = g r_j` and :math:`g' = 2 S g` that is :math:`dr_j/d\tau = -1` in the time
     :math:`d\tau = 2\,d(Bt)/g`, and :math:`g = \sum_j 1/r_j`, since the squares add up to 1.
 

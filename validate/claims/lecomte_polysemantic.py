@@ -9,7 +9,7 @@ import xarray as xr
 from ...solvers import collisions as solvers
 from ...theory.arguments import FloatArray
 from ...theory.collisions import derive_split, expected_polysemantic, splitting
-from ...theory.collisions.untied import untied_length_ratio
+from ...theory.collisions.neuron import untied_length_ratio
 from ...theory.derivation import sp
 from ..collisions.counts import ZERO
 from ..statistics import Estimate, Family, growth_power, jackknife, mean, share

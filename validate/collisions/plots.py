@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from ...theory import arguments
 from ...theory import collisions as theory
-from ...theory.collisions.untied import untied_length_ratio
+from ...theory.collisions.neuron import untied_length_ratio
 from ..drawing import draw_estimates, draw_means, draws, finished, size_axis
 from ..statistics import share
 from .counts import ZERO
