@@ -157,7 +157,7 @@ def follow(
     at = Progress(min(tol ** (1 / 3) / (1.0 + 4.0 * longest), LONGEST_STEP), tol, most, LONGEST_STEP)
     for i, until in enumerate(t):
         advance(X, float(until), at, lam, force, **listed)
-        if not at.under_way:
+        if not at.status.good:
             break
         nonzeros[i] = np.count_nonzero(E, axis=1)
         rows["l1_norm"][i] = np.sum(np.abs(E), axis=1)
@@ -260,7 +260,7 @@ def flow(
     most = min(arguments.integer("steps", steps, 1), 2**62)
 
     n = W.shape[-2]
-    listed = tied_listed if interference else free_listed
+    force, listed = (tied_force, tied_listed) if interference else (free_force, free_listed)
     lists = {"listed": listed, "wakes": interference} if lam > 0.0 else {}
 
     def run(one: FloatArray) -> dict[str, Any]:
@@ -269,7 +269,6 @@ def flow(
         def total(E: FloatArray, D: FloatArray) -> float:
             return total_loss(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
 
-        force = tied_force(n) if interference else free_force
         found = follow(end, n, times, tol, most, strengths, force, total, threshold, **lists)
         return {"W": end, "W_out": end, **found}
 

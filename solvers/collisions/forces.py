@@ -1,11 +1,13 @@
-"""Smooth forces of the interference flow: on whole matrices by matrix products, and on listed weights."""
+"""Smooth forces of the interference flow: on whole matrices by matrix products, and on listed weights.
+
+What they take is said where they are called: `Force` of `solvers.integrate.inclusion`.
+"""
 
 import numpy as np
 import numpy.typing as npt
 
 from ...theory.arguments import FloatArray
 from ...theory.kernels import kernel
-from ..integrate.inclusion import Force
 
 __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
 
@@ -20,21 +22,18 @@ def _coefficients(G: FloatArray) -> None:
             G[i, j] = min(-G[i, j], 0.0) if i != j else 1.0 - G[i, i]
 
 
-def tied_force(n_features: int) -> Force:
-    """Return the smooth force of the tied model, (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j."""
-    G = np.empty((n_features, n_features))
-
-    def force(W: FloatArray, out: FloatArray) -> None:
-        np.dot(W, W.T, out=G)  # NumPy recognises the transpose and computes one half
-        _coefficients(G)
-        np.dot(G, W, out=out)
-
-    return force
+def tied_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
+    """Write the smooth force of the tied model, (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j."""
+    W = w.reshape(len(G), -1)
+    np.dot(W, W.T, out=G)  # NumPy recognises the transpose and computes one half
+    _coefficients(G)
+    np.dot(G, W, out=out.reshape(W.shape))
 
 
-def free_force(W: FloatArray, out: FloatArray) -> None:
+def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
     """Write the smooth force without interference, (1 - |W_i|^2) W_i."""
-    np.multiply(W, 1.0 - np.einsum("ik,ik->i", W, W)[:, None], out=out)
+    W = w.reshape(len(G), -1)
+    np.multiply(W, 1.0 - np.einsum("ik,ik->i", W, W)[:, None], out=out.reshape(W.shape))
 
 
 @kernel

@@ -7,6 +7,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray, number
 from ..integrate.explicit import checked_times
 from .flow import Flow, follow, total_loss
+from .forces import IntArray
 
 __all__ = ["flow_untied"]
 
@@ -101,14 +102,15 @@ def flow_untied(
     X = np.concatenate([Q @ A, D])  # encodings above, decodings below: one array for the steps
     strengths = np.repeat([lam, decoder_lam], n)
 
-    def force(X: FloatArray, out: FloatArray) -> None:
+    def force(x: FloatArray, first: IntArray, rows: IntArray, work: FloatArray, out: FloatArray) -> None:
+        X, F = x.reshape(2 * n, m), out.reshape(2 * n, m)
         G = X[n:] @ X[:n].T
         own = np.diagonal(G).copy()
         C = -np.maximum(G, 0.0)
         np.fill_diagonal(C, np.where(own > 0.0, 1.0 - own, 0.0))
-        np.dot(C.T, X[n:], out=out[:n])
-        np.dot(C, X[:n], out=out[n:])
-        out -= decay * X
+        np.dot(C.T, X[n:], out=F[:n])
+        np.dot(C, X[:n], out=F[n:])
+        F -= decay * X
 
     def total(E: FloatArray, D: FloatArray) -> float:
         l1 = lam * float(np.sum(np.abs(E))) + decoder_lam * float(np.sum(np.abs(D)))

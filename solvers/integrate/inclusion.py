@@ -60,35 +60,27 @@ _COUNT_EVERY = 16
 
 _REACHED, _STEPS, _STALLED, _DIVERGED = range(4)  # in the order of `ENDS`
 
-Force = Callable[[FloatArray, FloatArray], None]
-"""Writes the smooth force on a matrix of weights, its first argument, into the second."""
+Force = Callable[[FloatArray, IntArray, IntArray, FloatArray, FloatArray], None]
+"""``force(w, first, rows, work, out)`` writes the smooth force on the n rows of a matrix.
+
+`w` has the whole matrix, row by row, or its listed entries column by column: those of column k are
+``w[first[k]:first[k + 1]]``, in the given rows. `work` is an (n, n) matrix of room.
+"""
 
 
 @dataclass
 class Progress:
     """Where an integration stands, for :func:`advance` to go on from."""
 
-    h: float
-    """Length of the next step."""
-    tol: float
-    """Error allowed in a step: the norm of a row's error over its own norm, or over 1 if that is larger."""
-    most: int
-    """Steps that may be made."""
-    longest: float
-    """Longest step, for stability."""
+    h: float  # length of the next step
+    tol: float  # error allowed in a step: the norm of a row's error over the larger of its own norm and 1
+    most: int  # steps that may be made
+    longest: float  # longest step, for stability
     t: float = 0.0
-    curve: float = 0.0
-    """Error of the last step over the cube of its length."""
-    steps: int = 0
-    """Steps that were kept."""
+    curve: float = 0.0  # error of the last step over the cube of its length
+    steps: int = 0  # that were kept
     rejected: int = 0
-    """Steps that were made and taken back."""
     code: int = _REACHED
-
-    @property
-    def under_way(self) -> bool:
-        """Whether nothing has stopped it."""
-        return self.code == _REACHED
 
     @property
     def left(self) -> int:
@@ -97,7 +89,7 @@ class Progress:
 
     @property
     def status(self) -> Status:
-        """Why it ended."""
+        """Why it ended; `REACHED` while it is under way."""
         return ENDS[self.code]
 
 
@@ -147,10 +139,7 @@ def _woken(f1: float, f4: float, lam: float, h: float) -> float:
 
 @kernel
 def _next_step(h: float, error: float, tol: float, curve: float, longest: float) -> tuple[float, float]:
-    """Return the length of the step after one of length h with that error, and the error over h^3.
-
-    `curve` is that of the last step that was kept. An error of nan counts as large.
-    """
+    """Return the length of the next step and the error over h^3, `curve` at the last step; nan is large."""
     if error <= tol:
         error = max(error, _TRUST * curve * h**3)
     if not error > 0.0:
@@ -190,10 +179,7 @@ def _arrived(
 def _judged(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray, work: FloatArray
 ) -> float:
-    """Error estimate of a step, the largest of any encoding; weights that woke are moved in `out`.
-
-    `work` has two places for each encoding.
-    """
+    """Return the largest error estimate of any encoding; move weights that woke in `out`."""
     work[:] = 0.0
     for e in range(w.size):
         s = _sign(w[e], f[0, e], lam[rows[e]])
@@ -240,29 +226,27 @@ def _march(
 ) -> tuple[float, float, float, int, int, int]:
     """Integrate w in place to the time `until`, for `most` steps, or until `few` weights need following.
 
-    Returns the time reached, the next step's length, the last error over the cube of its step, the numbers of
-    steps kept and rejected, and the place of the status in `ENDS`.
-
-    Steps of the greatest length that come back to weights which were there before will do so for ever, since
-    the next weights depend on the last ones only: the rest of the time is then skipped. What is at rest up to
-    rounding ends in such a cycle, mostly in one step.
+    Returns t, h and curve there, the numbers of steps kept and rejected, and the place of the status in
+    `ENDS`. Longest steps that come back to earlier weights will do so for ever, as each depends on the last
+    weights only, and the rest of the time is skipped. What is at rest up to rounding ends in such a cycle.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
-    force(w, first, rows, work, f[0])
+    f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
+    force(w, first, rows, work, f0)
     kept, rejected, quiet = 0, 0, 0
     while t < until:
         if kept + rejected >= most:
             return t, h, curve, kept, rejected, _STEPS
-        if few >= 0 and kept % _COUNT_EVERY == 0 and _followed(w, f[0], rows, lam) <= few:
+        if few >= 0 and kept % _COUNT_EVERY == 0 and _followed(w, f0, rows, lam) <= few:
             break
         last = t + h >= until
         step = until - t if last else h
-        _moved(w, f[0], f[0], rows, lam, 0.5 * step, end)
-        force(end, first, rows, work, f[1])
-        _moved(w, f[0], f[1], rows, lam, 0.75 * step, end)
-        force(end, first, rows, work, f[2])
+        _moved(w, f0, f0, rows, lam, 0.5 * step, end)
+        force(end, first, rows, work, f1)
+        _moved(w, f0, f1, rows, lam, 0.75 * step, end)
+        force(end, first, rows, work, f2)
         _arrived(w, f, rows, lam, step, end)
-        force(end, first, rows, work, f[3])
+        force(end, first, rows, work, f3)
         error = _judged(w, f, rows, lam, step, end, sums)
         proposed, fresh = _next_step(step, error, tol, curve, longest)
         if not error <= tol:
@@ -275,7 +259,7 @@ def _march(
         curve = max(curve, fresh) if last else fresh
         t = until if last else t + step
         h = max(h, proposed) if last else proposed
-        w[:], f[0] = end, f[3]
+        w[:], f0[:] = end, f3
         if step < longest or proposed < longest:
             quiet = 0
         elif quiet > 0 and np.all(w == seen):
@@ -304,37 +288,41 @@ def _compiled_march(listed: Any) -> Any:
     return compiled
 
 
-def _dense(W: FloatArray, until: float, at: Progress, lam: FloatArray, force: Force, few: int) -> None:
+def _dense(
+    w: FloatArray, until: float, at: Progress, lam: FloatArray, force: Force, work: FloatArray, few: int
+) -> None:
     """Follow the whole matrix in place, until the time or until few weights need following."""
-    n, m = W.shape
-    unused = np.empty(0, dtype=np.int64), np.empty((0, 0))
-
-    def on_vector(w: FloatArray, first: IntArray, rows: IntArray, work: FloatArray, out: FloatArray) -> None:
-        force(w.reshape(n, m), out.reshape(n, m))
-
-    w, rows = W.reshape(-1), np.repeat(np.arange(n), m)
+    rows = np.repeat(np.arange(lam.size), w.size // lam.size)
     state = at.t, until, at.h, at.curve, at.tol, at.longest, at.left, few
-    at.t, at.h, at.curve, steps, rejected, at.code = _march(
-        on_vector, w, unused[0], rows, lam, unused[1], *state
-    )
+    at.t, at.h, at.curve, steps, rejected, at.code = _march(force, w, rows, rows, lam, work, *state)
     at.steps += steps
     at.rejected += rejected
 
 
 def _list(
-    W: FloatArray, until: float, at: Progress, lam: FloatArray, force: Force, listed: Any, wakes: bool
+    W: FloatArray,
+    until: float,
+    at: Progress,
+    lam: FloatArray,
+    force: Force,
+    work: FloatArray,
+    listed: Force,
+    wakes: bool,
 ) -> None:
     """Follow a list of weights only, in place, until the time or until the list gets long.
 
-    After some steps the force on all other weights is looked at. If one of them should have left zero so
-    long ago that it matters at the tolerance asked for, the steps are taken back and fewer are made, with a
-    new list.
+    The force on all others is checked after some steps. If one should have left zero so long ago that it
+    matters at the tolerance, the steps are taken back and fewer are made, with a new list.
     """
     march = _compiled_march(listed) if is_jitted(listed) else _march
-    work, F, strengths = np.zeros((W.shape[0], W.shape[0])), np.empty_like(W), lam[:, None]
+    F, strengths, unused = np.empty_like(W), lam[:, None], np.empty(0, dtype=np.int64)
     span = 8 if wakes else at.most
-    force(W, F)
-    while at.t < until and at.under_way:
+
+    def feel() -> None:
+        force(W.reshape(-1), unused, unused, work, F.reshape(-1))
+
+    feel()
+    while at.t < until and at.code == _REACHED:
         if at.left <= 0:
             at.code = _STEPS
             return
@@ -352,13 +340,13 @@ def _list(
         state = at.t, until, at.h, at.curve, at.tol, at.longest, min(span, at.left), -1
         t, h, curve, steps, rejected, code = march(listed, w, first, rows, lam, work, *state)
         W[rows, columns] = w
-        force(W, F)
+        feel()
         rest = np.where(moving, 0.0, np.abs(F))
         excess = math.sqrt(np.max(np.sum(np.maximum(rest - strengths, 0.0) ** 2, axis=1)))
         # The force grew by that excess in the time passed: a weight missed at most half their product.
         if 0.5 * excess * (t - at.t) > at.tol:
             W[rows, columns] = before
-            force(W, F)
+            feel()
             at.h = 0.5 * (t - at.t) if steps == 1 else at.h
             at.rejected += steps + rejected
             span = max(1, span // 2)
@@ -378,7 +366,7 @@ def advance(
     at: Progress,
     lam: FloatArray,
     force: Force,
-    listed: Any = None,
+    listed: Force | None = None,
     *,
     wakes: bool = True,
 ) -> None:
@@ -394,27 +382,26 @@ def advance(
         Where the integration stands; changed in place.
     lam : (n,) ndarray of float64
         l1 strength of each row.
-    force : callable
+    force : Force
         Smooth force on the whole matrix.
-    listed : kernel, optional
-        The same force on listed weights, ``listed(w, first, rows, work, out)``: those of column k are
-        ``w[first[k]:first[k + 1]]``, in the given rows; `work` is an (n, n) matrix of room. It is used while
-        few weights move. Without an l1 force do without: weights at rest then wake at the least force, and
-        lists would not last.
+    listed : Force, optional
+        The same on listed weights, compiled: used while few weights move. Without an l1 force do without:
+        weights at rest then wake at the least force, and lists would not last.
     wakes : bool, optional
         Whether the force on a weight at rest can come to exceed lam. Otherwise a list is never checked.
 
     Examples
     --------
     >>> W, at = np.array([[1.0, -1.0]]), Progress(h=0.1, tol=1e-8, most=1000, longest=1.0)
-    >>> def push(W, out):
-    ...     out[:] = [[0.5, 0.0]]
+    >>> def push(w, first, rows, work, out):
+    ...     out[:] = [0.5, 0.0]
     >>> advance(W, 3.0, at, np.array([0.75]), push)  # held by lam in the end
     >>> W.tolist(), at.status.name
     ([[0.25, 0.0]], 'REACHED')
     """
     few = -1 if listed is None else int(_LIST_BELOW * W.size)
-    while at.t < until and at.under_way:
-        _dense(W, until, at, lam, force, few)
-        if at.t < until and at.under_way:
-            _list(W, until, at, lam, force, listed, wakes)
+    w, work = W.reshape(-1), np.empty((lam.size, lam.size))
+    while at.t < until and at.code == _REACHED:
+        _dense(w, until, at, lam, force, work, few)
+        if listed is not None and at.t < until and at.code == _REACHED:
+            _list(W, until, at, lam, force, work, listed, wakes)

@@ -139,7 +139,7 @@ def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
         top, rest = _orthonormal(logs, X)
         old = logs >= -20  # else there was too little time to be seen in R
         states[place] = np.exp(np.where(old, 0, growth))[:, None] * (X @ top)
-        states[place, old] = rest[old] / np.sqrt(share[old])[:, None]
+        states[place, old] = (1 / np.sqrt(share[old]))[:, None] * rest[old]
     return states
 
 

@@ -186,13 +186,13 @@ def test_sizes(race, n):
 def test_dense_step(race, n, m):
     """Time dense steps; three times the two products of a force are what no step of third order avoids."""
     W0 = initial(n, m)
-    lam, force = np.full(n, 1e-3), tied_force(n)
+    lam = np.full(n, 1e-3)
     G, out = np.empty((n, n)), np.empty((n, m))
     steps = 6
 
     def ours():
         W, state = W0.copy(), Progress(0.1, 0.1, steps, LONGEST_STEP)
-        advance(W, 1e9, state, lam, force)
+        advance(W, 1e9, state, lam, tied_force)
         assert state.steps + state.rejected == steps
 
     def products():

@@ -169,15 +169,10 @@ def march_on(force, W, lam, t, number, first, rows):
     return w
 
 
-def dense_steps(W0, lam, t, number, force=None):
+def dense_steps(W0, lam, t, number, force=forces.tied_force):
     """March with matrix products."""
-    shape, force = W0.shape, force or forces.tied_force(len(W0))
-    rows = np.repeat(np.arange(shape[0]), shape[1])
-    w = march_on(
-        lambda w, first, rows, work, out: force(w.reshape(shape), out.reshape(shape)),
-        W0, np.full(shape[0], lam), t, number, None, rows,
-    )  # fmt: skip
-    return w.reshape(shape)
+    rows = np.repeat(np.arange(len(W0)), W0.shape[1])
+    return march_on(force, W0, np.full(len(W0), lam), t, number, rows, rows).reshape(W0.shape)
 
 
 def listed_steps(W0, lam, t, number):

@@ -120,9 +120,7 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Integrate the flow of Eq. 22 for :math:`\Sigma = \lambda 1` along the ray to W: its energy (Eq. 28).
 
     It is :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0: Eq. 28 has 1/2 before the overlaps,
-    which is right for unordered pairs. For any other invertible :math:`\Sigma` the flow still descends it,
-    steepest in the metric :math:`\mathrm{tr}\,\delta'\Sigma^{-1}\delta`, and so finds orthonormal columns but
-    not the leading eigenvectors.
+    which is right for unordered pairs.
 
     Examples
     --------
