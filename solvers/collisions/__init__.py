@@ -2,8 +2,7 @@
 
 from .assign import Assignment, assign
 from .collide import Collision, collide
-from .flow import Flow, flow, owners
-from .untied import flow_untied
+from .flow import Flow, flow, flow_untied, owners
 
 __all__ = [
     "Assignment",

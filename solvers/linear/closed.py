@@ -50,7 +50,6 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     -----
     A time costs n_features n_hidden^2, however late it is. Each row of W in the eigenbasis keeps its digits:
     relative error a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for what still grows or fades.
-    Eigenvalues that differ by rounding count as equal.
 
     References
     ----------

@@ -7,7 +7,6 @@ import sympy
 from scipy import integrate, stats
 
 from superposition.theory import collisions
-from superposition.theory.collisions import splitting
 from superposition.theory.collisions.neuron import critical_lam, shared_drop_time
 
 LAM, W = sympy.symbols("lam w", positive=True)
@@ -82,7 +81,7 @@ def test_shares_agree_with_counting(rho, left):
     noise = eps * (np.sqrt(rho) * shared + np.sqrt(1 - rho) * own)  # (copy, feature, draw)
     first, second = noise[0] - noise[1]
     for t in (150.0, 300.0, 500.0):
-        apart, together = splitting.separated_share(t, lam, eps, correlation=rho, left=left)
+        apart, together = collisions.separated_share(t, lam, eps, correlation=rho, left=left)
         end = left / np.sqrt(1 - left**2)
 
         def decided(d, end=end, t=t):
@@ -97,31 +96,31 @@ def test_shares_agree_with_counting(rho, left):
         assert stats.binomtest(int((both & ~same).sum()), draws, together).pvalue > 1e-5
         # Canary: a clock that is 5 % fast is noticed while the race is on.
         if t == 300.0:
-            wrong, _ = splitting.separated_share(1.05 * t, lam, eps, correlation=rho, left=left)
+            wrong, _ = collisions.separated_share(1.05 * t, lam, eps, correlation=rho, left=left)
             assert stats.binomtest(int((both & same).sum()), draws, wrong).pvalue < 1e-5
 
 
 def test_in_the_end_half_part_and_shared_noise_parts_all():
     for rho in (0.0, 0.3, 0.9, 1.0):
-        apart, together = splitting.separated_share(1e5, 0.01, 1e-3, correlation=rho)
+        apart, together = collisions.separated_share(1e5, 0.01, 1e-3, correlation=rho)
         # Owen's T is good to about 1e-15; the sum of both is one.
         assert apart == pytest.approx(0.5 + np.arcsin(rho) / np.pi, abs=1e-12)
         assert apart + together == pytest.approx(1, abs=1e-12)
-    assert splitting.separated_share(0.0, 0.01, 1e-3) == (0, 0)
-    assert splitting.separated_share([1.0, 2.0], 0.01, 0.1)[0].shape == (2,)
+    assert collisions.separated_share(0.0, 0.01, 1e-3) == (0, 0)
+    assert collisions.separated_share([1.0, 2.0], 0.01, 0.1)[0].shape == (2,)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: splitting.separated_share(-1.0, 0.1, 0.1), r"`t` must lie in .*; got -1"),
-        (lambda: splitting.separated_share(1.0, 0.0, 0.1), r"`lam` must lie in .*; got 0"),
-        (lambda: splitting.separated_share(1.0, 0.1, 0.0), r"`eps` must lie in .*; got 0"),
+        (lambda: collisions.separated_share(-1.0, 0.1, 0.1), r"`t` must lie in .*; got -1"),
+        (lambda: collisions.separated_share(1.0, 0.0, 0.1), r"`lam` must lie in .*; got 0"),
+        (lambda: collisions.separated_share(1.0, 0.1, 0.0), r"`eps` must lie in .*; got 0"),
         (
-            lambda: splitting.separated_share(1.0, 0.1, 0.1, correlation=1.5),
+            lambda: collisions.separated_share(1.0, 0.1, 0.1, correlation=1.5),
             r"`correlation` must .*; got 1.5",
         ),
-        (lambda: splitting.separated_share(1.0, 0.1, 0.1, left=0.8), r"`left` must lie in .*; got 0.8"),
+        (lambda: collisions.separated_share(1.0, 0.1, 0.1, left=0.8), r"`left` must lie in .*; got 0.8"),
         (lambda: collisions.untied_length_ratio(-0.1), r"`lam_t` must lie in .*; got -0.1"),
     ],
 )

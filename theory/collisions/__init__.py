@@ -21,11 +21,11 @@ from .neuron import (
     critical_lam,
     kept_after_conflict,
     resting_weights,
+    separated_share,
     shared_drop_time,
     untied_length_ratio,
 )
 from .overlaps import initial_forces, overlap_rate, pair_flow
-from .splitting import separated_share
 
 __all__ = [
     "critical_lam",

@@ -7,15 +7,17 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from .. import arguments
-from ..arguments import Real, plain
+from ..arguments import Real, number, plain
 from ..special import cubic_roots
 
 __all__ = [
     "critical_lam",
     "kept_after_conflict",
     "resting_weights",
+    "separated_share",
     "shared_drop_time",
     "untied_length_ratio",
 ]
@@ -196,3 +198,69 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
         if np.all(np.abs(step) <= 1e-15 * u):
             break
     return plain(np.asarray(u * u))
+
+
+@arguments.finite
+def separated_share(
+    t: npt.ArrayLike, lam: float, eps: float, *, correlation: float = 0.0, left: float = 0.0
+) -> tuple[Real, Real]:
+    r"""Shares of split neurons whose two features are on different, and on the same copy, after a time.
+
+    A neuron holds feature i with a positive and feature j with a negative weight. Their encodings have a
+    negative product, which the ReLU clips, so neither receives interference from the other: each moves on the
+    two copies by the equations of `shared_drop_time`. The incoming weights of both copies are perturbed by
+    normals of standard deviation `eps` and correlation `correlation` within a copy. A feature keeps the copy
+    on which its weight is larger in absolute value; the two part if the differences of their signed weights
+    between the copies agree in sign. In the end that happens with probability
+    :math:`1/2 + \arcsin(\rho)/\pi`: *one half* for independent noise, always for a shift that all incoming
+    weights share.
+
+    Parameters
+    ----------
+    t : array_like of float
+        Time since the split, not negative.
+    lam : float
+        Strength of the l1 force, positive.
+    eps : float
+        Standard deviation of the perturbation, positive.
+    correlation : float, optional
+        From 0 to 1.
+    left : float, optional
+        Weight of the losing copy at which a feature counts as decided, in [0, sqrt(1/2)).
+
+    Returns
+    -------
+    apart, together : float or ndarray of float64
+        The rest is undecided. Asymptotic: encodings have length 1 up to O(lam), which is a relative error of
+        the clock, and `eps` is small.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    Lecomte et al. (2024), §5.
+
+    Examples
+    --------
+    >>> apart, together = separated_share([100.0, 1000.0], 0.01, 0.01)
+    >>> apart.round(2), together.round(2)
+    (array([0. , 0.5]), array([0. , 0.5]))
+    """
+    clock = number("lam", lam, 0.0, brackets="()") * arguments.real("t", t, 0.0)
+    eps = number("eps", eps, 0.0, brackets="()")
+    rho = number("correlation", correlation, 0.0, 1.0)
+    left = number("left", left, 0.0, math.sqrt(0.5), brackets="[)")
+    # The first difference that is decided just now: the sum of the weights is sqrt(2 - gap^2), so that the
+    # argument of asinh in shared_drop_time, sum over gap, gives the gap back.
+    late = clock + np.asarray(shared_drop_time(left / math.sqrt(1 - left * left)))
+    # Beyond 700 the gap is below 1e-300, and cosh would overflow.
+    gap = math.sqrt(2) / np.cosh(np.minimum(math.sqrt(2) * late + math.asinh(1), 700.0))
+    x = gap / (math.sqrt(2) * eps)
+    # P(X > x, Y > x) of normals of correlation rho, by Owen's T.
+    alone, slope = special.ndtr(-x), math.sqrt((1 - rho) / (1 + rho))
+    apart = 2 * (alone - 2 * special.owens_t(x, slope))
+    together = 2 * (alone - 2 * special.owens_t(x, 1 / slope if slope else math.inf))
+    return plain(np.maximum(apart, 0.0)), plain(np.maximum(together, 0.0))

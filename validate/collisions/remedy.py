@@ -9,7 +9,7 @@ import xarray as xr
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.collisions.splitting import separated_share
+from ...theory.collisions import separated_share
 from .counts import ZERO, signed_root
 from .splitting import OUTCOMES, PROTOCOLS, Split, outcomes, split_neurons
 from .training import merged, train_l1
