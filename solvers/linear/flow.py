@@ -129,11 +129,10 @@ def gradient_flow(
     Notes
     -----
     By :func:`superposition.solvers.integrate.integrate`. Entries of W are off by half of `rtol` at most
-    (measured for random problems of up to 8 features, weights of order 1, :math:`\lambda_1 t \le 50`). A
-    start on the way to a saddle leaves it once the rounding of the change of basis, 1e-16 of the largest
-    weight, has grown. Steps are at most about :math:`1/\lambda_1` long, for stability; a step costs some
-    24 n_features n_hidden^2 multiplications. The loss has an absolute error of a few n_features roundings of
-    the mean eigenvalue.
+    (measured for random problems of up to 8 features, weights of order 1, :math:`\lambda_1 t \le 50`), the
+    loss by a few n_features roundings of the mean eigenvalue. A start on the way to a saddle leaves it once
+    the rounding of the change of basis, 1e-16 of the largest weight, has grown. Steps are at most about
+    :math:`1/\lambda_1` long, for stability; one costs some 24 n_features n_hidden^2 multiplications.
 
     References
     ----------

@@ -79,9 +79,9 @@ def expected_polysemantic(
 ) -> Real:
     r"""Mean number of neurons that hold two features of opposite signs, for any sizes: exact combinatorics.
 
-    A neuron has two places, one for each sign. With `exclusive` every feature ends in a place of its own,
-    all arrangements equally likely: what is left when features that lose a malign collision move on to
-    other places without preference. Then the mean is :math:`m\, \binom{2m-2}{n-2} / \binom{2m}{n}`, that is
+    A neuron has two places, one for each sign. With `exclusive` every feature ends in a place of its own, all
+    arrangements equally likely, as if features that lose a malign collision moved on to other places without
+    preference. Then the mean is :math:`m\, \binom{2m-2}{n-2} / \binom{2m}{n}`, that is
 
     .. math:: \frac{n (n - 1)}{2 (2 m - 1)} \to \frac{n^2}{4 m} \quad (m, n \to \infty),
 

@@ -17,9 +17,9 @@ RULES = ("pair", "tied", "encoder", "decoder")
 def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
     r"""Loss per feature of the critical point that keeps these eigen-directions.
 
-    At a critical point of the linear autoencoder :math:`x \mapsto ABx` the product is the orthogonal
-    projection on eigen-directions of :math:`\Sigma = E\,xx'`, and the expected squared error of all features
-    together is the sum of the eigenvalues left out, whatever the width and the basis of the hidden layer.
+    At a critical point of :math:`x \mapsto ABx` the product is the orthogonal projection on eigen-directions
+    of :math:`\Sigma = E\,xx'`, and the expected squared error of all features together is the sum of the
+    eigenvalues left out, whatever the width and the basis of the hidden layer.
 
     Parameters
     ----------

@@ -143,11 +143,9 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
 
     :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for
     :math:`M = D^{-1/2} P D^{1/2}` with P the projection on the leading eigenvectors of
-    :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out.
-
-    For uncorrelated inputs these eigenvectors are features, those with the largest :math:`I_i\Sigma_{ii}`:
-    M keeps n_hidden of them and nothing of the others; with equal values features may share dimensions,
-    without gain. For correlated inputs, such as sparse ones without bias, more features than dimensions pay.
+    :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out. For
+    uncorrelated inputs M keeps the n_hidden features with the largest :math:`I_i\Sigma_{ii}`. For correlated
+    ones, such as sparse inputs without bias, more features than dimensions pay.
 
     Parameters
     ----------
