@@ -70,7 +70,6 @@ KEYWORD_ONLY = ("rng", "starts", "steps", "workers", "tied", "tol")
 _PLACE = "other people's scripts pass it by its place"
 _ONE_ENCODING = "the number of weights of one encoding, not a number of hidden neurons that features share"
 ALLOWED: dict[str, str] = {
-    "solvers.collisions.split_neurons(rng) is not keyword-only": _PLACE,
     "solvers.noise.descend(rng) is not keyword-only": _PLACE,
     "solvers.noise.descend(steps) is not keyword-only": _PLACE,
     "solvers.noise.descend_averaged(steps) is not keyword-only": "as in descend",

@@ -2,22 +2,15 @@
 
 from .assign import Assignment, assign
 from .collide import Collision, collide
-from .counts import collision_counts
-from .flow import Flow, flow, owners, polysemantic_neurons
-from .splitting import Split, split_neurons
-from .untied import flow_untied
+from .flow import Flow, flow, flow_untied, owners
 
 __all__ = [
     "Assignment",
     "Collision",
     "Flow",
-    "Split",
     "assign",
     "collide",
-    "collision_counts",
     "flow",
     "flow_untied",
     "owners",
-    "polysemantic_neurons",
-    "split_neurons",
 ]

@@ -12,25 +12,19 @@ __all__ = ["Assignment", "assign"]
 
 @result
 class Assignment:
-    """Where each feature ends if a place (neuron and sign) goes to the feature with the largest weight.
-
-    Parameters
-    ----------
-    neuron : (..., n_features) ndarray of int64
-        Neuron of each feature, -1 if the places of all its nonzero weights were taken.
-    polysemantic : (...,) ndarray of int64
-        Neurons with two features.
-    """
+    """Where each feature ends if a place (neuron and sign) goes to the feature with the largest weight."""
 
     neuron: npt.NDArray[np.int64]
+    """Neuron of each feature, shape (..., n_features); -1 if all its places were taken."""
     polysemantic: npt.NDArray[np.int64]
+    """Neurons with two features, shape (...,)."""
 
 
 def assign(W: npt.ArrayLike) -> Assignment:
     """Give each feature a neuron, the largest weights of all first; a neuron has one place for each sign.
 
-    This is what the l1 force would do if features met only on the neuron that both want, with equal signs:
-    the larger weight wins, the other feature goes to the next of its own.
+    So the l1 force would act if features met only on the neuron that both want, with equal signs: the larger
+    weight wins, the other feature goes to its next.
 
     Parameters
     ----------

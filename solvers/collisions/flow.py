@@ -1,4 +1,4 @@
-"""The flow with interference: its result, its checks, many initialisations side by side."""
+"""The flow with interference, tied or not: its result, its checks, many initialisations side by side."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,27 +9,23 @@ import numpy.typing as npt
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
 from ..integrate.explicit import checked_times
-from ..results import Status, result
+from ..integrate.inclusion import Force, Progress, advance
+from ..results import result
 from ..threads import each
-from .march import March, advance, free_force, start, tied_force
-from .steps import IntArray
+from .forces import IntArray, free_force, free_listed, tied_force, tied_listed
 
-__all__ = [
-    "OWNED",
-    "Flow",
-    "checked_encodings",
-    "first_weights",
-    "flow",
-    "follow",
-    "owners",
-    "polysemantic_neurons",
-]
+__all__ = ["OWNED", "Flow", "checked_encodings", "flow", "flow_untied", "owners"]
 
 # A feature owns a neuron when its weight there is larger than this. Survivors end near 1, all others at 0.
 OWNED = 0.5
 
-# In the order of the codes of `steps`.
-_ENDS = (Status.REACHED, Status.STEPS, Status.DIVERGED, Status.STALLED)
+# Norms of encodings are at most about 1 and grow no faster than their gradient, whose largest rate in the
+# late phase is the radial one, -2; the pair of the steps is stable up to 2.51 there. A cap of 1.2 keeps long
+# quiet phases quiet.
+LONGEST_STEP = 1.2
+
+# Rows of `inputs` must be orthonormal as far as products of float64 numbers can tell.
+_ROUNDING = 1e-10
 
 
 @result
@@ -43,8 +39,8 @@ class Flow:
     t: FloatArray
     """Times asked for, shape (n_times,)."""
     W: FloatArray
-    """Encodings at the time `reached`, shape (n_features, n_hidden); zeros are exact. If the encoder is
-    separate and has other inputs than basis vectors, shape (n_inputs, n_hidden): x is encoded as x @ W."""
+    """Encodings at the time `reached`, shape (n_features, n_hidden); zeros are exact. With `inputs`, the
+    encoder, shape (n_inputs, n_hidden): x is encoded as x @ W."""
     W_out: FloatArray
     """Decodings at that time, shape (n_features, n_hidden); row i reads out feature i. Tied, it is `W`."""
     nonzeros: IntArray
@@ -58,8 +54,7 @@ class Flow:
     response: FloatArray
     """Inner product of encoding and decoding of each feature, shape (n_times, n_features); 1 if learned."""
     total: FloatArray
-    """What the flow descends, summed over features, shape (n_times,): a quarter of the source's loss, half of
-    it if the decoder is separate."""
+    """What the flow descends, shape (n_times,): a quarter of the source's loss, untied half of it."""
     polysemantic: IntArray
     """Neurons on which two or more encodings have weights above the threshold, shape (n_times,)."""
     reached: Any
@@ -123,23 +118,6 @@ def owners(W: npt.ArrayLike, threshold: float = OWNED) -> tuple[IntArray, IntArr
     return np.where(owned, neuron, -1), np.where(owned, np.sign(top), 0.0).astype(np.int64)
 
 
-def polysemantic_neurons(W: npt.ArrayLike, threshold: float = OWNED) -> IntArray:
-    """Return how many neurons have two or more weights whose absolute values are above the threshold.
-
-    Parameters
-    ----------
-    W, threshold
-        As in :func:`owners`.
-
-    Examples
-    --------
-    >>> int(polysemantic_neurons([[1.0, 0.0], [-0.9, 0.1], [0.0, 0.8]]))
-    1
-    """
-    above = np.abs(checked_encodings(W)) > number("threshold", threshold, 0.0)
-    return np.asarray(np.sum(np.sum(above, axis=-2) >= 2, axis=-1), dtype=np.int64)
-
-
 def checked_encodings(W: npt.ArrayLike) -> FloatArray:
     """Return encodings as float64 after checking that they are finite and have at least two axes."""
     array = arguments.real("W", W)
@@ -150,21 +128,7 @@ def checked_encodings(W: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
-    """Draw the first weights of all runs: run r is the same however many there are.
-
-    Normal with standard deviation scale/sqrt(m), shape (runs, n, m).
-
-    Examples
-    --------
-    >>> bool((first_weights(2, 3, 5, 0.9, 0)[:2] == first_weights(2, 3, 2, 0.9, 0)).all())
-    True
-    """
-    rngs = (np.random.default_rng([seed, n, m, r]) for r in range(runs))
-    return np.stack([rng.normal(scale=scale / np.sqrt(m), size=(n, m)) for rng in rngs])
-
-
-def total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool, share: float) -> float:
+def _total(E: FloatArray, D: FloatArray, penalty: float, interference: bool, share: float) -> float:
     """Return the share of the squared error of all outputs, and the penalty."""
     output = np.maximum(D @ E.T, 0.0)
     if not interference:
@@ -172,36 +136,39 @@ def total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool,
     return share * float(np.sum(np.square(output - np.eye(len(E))))) + penalty
 
 
-# Trial steps may overflow, and are not kept; what overflows at the start the status tells.
-@np.errstate(over="ignore", invalid="ignore")
-def follow(
+@np.errstate(over="ignore", invalid="ignore")  # what overflows at the start the status tells
+def _follow(
     X: FloatArray,
     n: int,
     t: FloatArray,
     tol: float,
     most: int,
-    move: Callable[[March, float], None],
+    lam: FloatArray,
+    force: Force,
     total: Callable[[FloatArray, FloatArray], float],
     threshold: float = OWNED,
+    **listed: Any,
 ) -> dict[str, Any]:
-    """March X in place by `move`; return summaries of its first and last n rows, `total` of them included."""
+    """Integrate X in place; return summaries of its first and last n rows, `total` of them included."""
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}
     nonzeros, polysemantic = np.full((t.size, n), -1), np.full(t.size, -1)
-    totals, march = np.full(t.size, np.nan), start(X, tol, most)
+    totals = np.full(t.size, np.nan)
+    # The rates of the force are about 1 + 4 |W|^2, |W| the longest encoding.
+    longest = float(np.max(np.einsum("ik,ik->i", X, X)))
+    at = Progress(min(tol ** (1 / 3) / (1.0 + 4.0 * longest), LONGEST_STEP), tol, most, LONGEST_STEP)
     for i, until in enumerate(t):
-        move(march, float(until))
-        if not march.under_way:
+        advance(X, float(until), at, lam, force, **listed)
+        if not at.status.good:
             break
         nonzeros[i] = np.count_nonzero(E, axis=1)
         rows["l1_norm"][i] = np.sum(np.abs(E), axis=1)
         rows["l2_norm"][i], rows["out_norm"][i] = np.linalg.norm(E, axis=1), np.linalg.norm(D, axis=1)
         rows["response"][i] = np.einsum("ik,ik->i", E, D)
         totals[i] = total(E, D)
-        polysemantic[i] = polysemantic_neurons(E, threshold)
-    ends = {"reached": march.t, "steps": march.steps, "rejected": march.rejected}
-    counts = {"nonzeros": nonzeros, "polysemantic": polysemantic}
-    return {**rows, **counts, "total": totals, **ends, "status": _ENDS[march.code]}
+        polysemantic[i] = np.count_nonzero(np.sum(np.abs(E) > threshold, axis=0) >= 2)
+    ends = {"reached": at.t, "steps": at.steps, "rejected": at.rejected, "status": at.status}
+    return {**rows, "nonzeros": nonzeros, "polysemantic": polysemantic, "total": totals, **ends}
 
 
 def flow(
@@ -294,20 +261,126 @@ def flow(
     workers = arguments.integer("workers", workers, 1)
     most = min(arguments.integer("steps", steps, 1), 2**62)
 
-    def run(one: FloatArray) -> dict[str, Any]:
-        n = one.shape[0]
-        end = np.array(one, order="C")
-        force = tied_force(n) if interference else free_force
+    n = W.shape[-2]
+    force, listed = (tied_force, tied_listed) if interference else (free_force, free_listed)
+    lists = {"listed": listed, "wakes": interference} if lam > 0.0 else {}
 
-        def move(march: March, until: float) -> None:
-            advance(end, force, lam, interference, march, until)
+    def run(one: FloatArray) -> dict[str, Any]:
+        end, strengths = np.array(one, order="C"), np.full(n, lam)
 
         def total(E: FloatArray, D: FloatArray) -> float:
-            return total_loss(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
+            return _total(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
 
-        return {"W": end, "W_out": end, **follow(end, n, times, tol, most, move, total, threshold)}
+        found = _follow(end, n, times, tol, most, strengths, force, total, threshold, **lists)
+        return {"W": end, "W_out": end, **found}
 
     if W.ndim == 2:
         return Flow(t=times, **run(W))
     found = each(lambda at: run(W[at]), W.shape[0], workers)
     return Flow(t=times, **{name: np.array([one[name] for one in found]) for name in found[0]})
+
+
+def flow_untied(
+    encoder0: npt.ArrayLike,
+    decoder0: npt.ArrayLike,
+    lam: float,
+    t: npt.ArrayLike,
+    *,
+    decoder_lam: float = 0.0,
+    weight_decay: float = 0.0,
+    inputs: npt.ArrayLike | None = None,
+    tol: float = 1e-6,
+    steps: int = 50_000,
+) -> Flow:
+    r"""Gradient flow of the autoencoder y = ReLU(D E' x) whose encoder E and decoder D are separate.
+
+    With the encodings :math:`E_i` (what the hidden layer shows for feature i) and :math:`g_{ji} = D_j \cdot
+    E_i`,
+
+    .. math:: dE_i/dt \in 1[g_{ii} > 0] (1 - g_{ii}) D_i - \sum_{j \ne i} \mathrm{ReLU}(g_{ji}) D_j
+              - \lambda\, \mathrm{sign}(E_i) - \delta E_i
+
+    and likewise for :math:`D_i`, with `decoder_lam` for lam: the source's loss with constants 2 dropped, so
+    that equal E and D move as the tied weights of :func:`flow` do. A feature whose :math:`g_{ii}` is negative
+    gives no output and learns nothing.
+
+    Parameters
+    ----------
+    encoder0 : (n_inputs, n_hidden) array_like of float
+        Initial encoder; for basis vectors as inputs row i is the encoding of feature i. Not modified.
+    decoder0 : (n_features, n_hidden) array_like of float
+        Initial decoder, row i reads out feature i. Not modified.
+    lam, t : float, (n_times,) array_like of float
+        As in :func:`flow`; the l1 force is on the hidden activations.
+    decoder_lam : float, optional
+        l1 strength on the decoder's weights. The source's loss has none.
+    weight_decay : float, optional
+        Strength :math:`\delta` of the l2 force on both.
+    inputs : (n_features, n_inputs) array_like of float, optional
+        Orthonormal inputs, row i is shown for feature i; by default the basis vectors.
+    tol, steps : float, int, optional
+        As in :func:`flow`.
+
+    Returns
+    -------
+    Flow
+        With the decoder in `W_out`.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a number is not finite, negative where it must not be, or `inputs` is not
+        orthonormal.
+
+    Notes
+    -----
+    The scheme and the error are those of :func:`flow`. Since the l1 force acts on activations, inputs enter
+    only by a rotation of the encoder ("Basis vectors as inputs"): the flow is solved for the encodings and
+    rotated back.
+
+    References
+    ----------
+    Lecomte et al. (2024), App. A.
+
+    Examples
+    --------
+    >>> result = flow_untied([[0.3, 0.2]], [[0.5, -0.1]], lam=0.01, t=[0, 5, 50])
+    >>> result.cosine[:, 0].round(2)
+    array([0.71, 1.  , 1.  ])
+    """
+    A, D = arguments.matrix("encoder0", encoder0), arguments.matrix("decoder0", decoder0)
+    n, m = D.shape
+    if A.shape[1] != m:
+        raise ValueError(f"`encoder0` must have {m} columns as `decoder0` has; got shape {A.shape}.")
+    Q = np.eye(n) if inputs is None else arguments.matrix("inputs", inputs, (n, A.shape[0]))
+    if Q.shape[1] != A.shape[0]:
+        raise ValueError(f"`encoder0` must have {Q.shape[1]} rows, one for each input; got shape {A.shape}.")
+    gap = float(np.max(np.abs(Q @ Q.T - np.eye(n))))
+    if gap > _ROUNDING:
+        raise ValueError(f"`inputs` must have orthonormal rows; got products off by {gap:.2g}.")
+    lam, decoder_lam = number("lam", lam, 0.0), number("decoder_lam", decoder_lam, 0.0)
+    decay = number("weight_decay", weight_decay, 0.0)
+    times = checked_times(t)
+    tol = number("tol", tol, 1e-13, 0.1)
+    most = min(arguments.integer("steps", steps, 1), 2**62)
+
+    X = np.concatenate([Q @ A, D])  # encodings above, decodings below: one array for the steps
+    strengths = np.repeat([lam, decoder_lam], n)
+
+    def force(x: FloatArray, first: IntArray, rows: IntArray, work: FloatArray, out: FloatArray) -> None:
+        X, F = x.reshape(2 * n, m), out.reshape(2 * n, m)
+        G = X[n:] @ X[:n].T
+        own = np.diagonal(G).copy()
+        C = -np.maximum(G, 0.0)
+        np.fill_diagonal(C, np.where(own > 0.0, 1.0 - own, 0.0))
+        np.dot(C.T, X[n:], out=F[:n])
+        np.dot(C, X[:n], out=F[n:])
+        F -= decay * X
+
+    def total(E: FloatArray, D: FloatArray) -> float:
+        l1 = lam * float(np.sum(np.abs(E))) + decoder_lam * float(np.sum(np.abs(D)))
+        return _total(E, D, l1 + 0.5 * decay * float(np.sum(np.square(X))), True, 0.5)
+
+    found = _follow(X, n, times, tol, most, strengths, force, total)
+    # What the inputs do not reach stays as it was.
+    return Flow(t=times, W=A + Q.T @ (X[:n] - Q @ A), W_out=X[n:], **found)

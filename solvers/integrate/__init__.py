@@ -1,4 +1,4 @@
-"""The stepper that serves several rooms, for compiled and for Python velocities."""
+"""The explicit steppers: of smooth velocities, and of inclusions with an l1 force, dense or listed."""
 
 from .explicit import Trajectory, integrate
 

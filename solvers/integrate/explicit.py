@@ -1,7 +1,7 @@
-"""Dormand and Prince's pair of orders 5 and 4 with control of the error, group by group.
+"""Smooth flows: Dormand and Prince's pair of orders 5 and 4 with control of the error, group by group.
 
-The velocity is handed to the compiled loop as a first-class function, so that the loop is compiled once for
-all velocities and both are kept in Numba's cache.
+The compiled loop takes the velocity as a first-class function: it is compiled once for all velocities, and
+both are kept in Numba's cache. Where velocities jump, `inclusion` has the steps.
 """
 
 import functools
@@ -43,7 +43,7 @@ _MARGIN, _LEAST, _MOST = 0.9, 0.2, 5.0
 # Groups below this are held to an absolute error whatever the caller says: they have decayed for good.
 _NOTHING = 1e-150
 
-_ENDS = (Status.REACHED, Status.STEPS, Status.STALLED, Status.DIVERGED)
+ENDS = (Status.REACHED, Status.STEPS, Status.STALLED, Status.DIVERGED)
 
 
 @result
@@ -216,11 +216,10 @@ def integrate(
 
     Notes
     -----
-    Dormand and Prince's pair, local extrapolation: the error of a step is estimated for order 4 and the
-    result has order 5, so that a step's own error is far below `rtol` when that is small. Explicit: steps are
-    at most about 3.3 over the fastest rate of decay, for stability. After a time T the error is at most about
-    (number of steps) times `rtol` times what the flow makes of a deviation; where the flow contracts it stays
-    near `rtol`.
+    Dormand and Prince's pair: the error is estimated for order 4 and the result has order 5, so that a step's
+    own error is far below `rtol` when that is small. Steps are at most about 3.3 over the fastest rate of
+    decay, for stability. In the end the error is at most about (number of steps) times `rtol` times what the
+    flow makes of a deviation; where the flow contracts it stays near `rtol`.
 
     References
     ----------
@@ -261,4 +260,4 @@ def integrate(
         ends = march(velocity, y, constants, groups, floor, times, rtol, most, path)
     reached, kept, rejected, end = ends
     states = frozen(path.reshape(times.size, *start.shape))
-    return Trajectory(times, states, float(reached), kept, rejected, _ENDS[end])
+    return Trajectory(times, states, float(reached), kept, rejected, ENDS[end])

@@ -1,23 +1,21 @@
-"""Flows of linear autoencoders (Notes 2022) in closed form: Riccati solutions, and where Eq. 22 ends."""
+"""Flows of linear autoencoders (Notes 2022) in closed form: a Riccati solution, and where Eq. 22 ends."""
 
 import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from ...theory.arguments import FloatArray, fits, number, real, vector
-from ...theory.linear.spectrum import LARGEST, Covariance, checked_spectrum, checked_weights, sized_spectrum
+from ...theory.arguments import FloatArray, fits, real, vector
+from ...theory.linear.spectrum import LARGEST, Covariance, checked_spectrum, sized_spectrum
 from ..integrate.explicit import checked_times
-from .flow import Flow, PairFlow, initial_weights, losses
+from .flow import LinearFlow, initial_weights, losses
 
-__all__ = ["encoder_limit", "exact_decoder_flow", "exact_white_flow"]
+__all__ = ["encoder_limit", "exact_decoder_flow"]
 
-# A'A - BB' within this share of the weights' squares counts as zero: roundings of float64 products.
-_BALANCED = 1e-12
 # Rates times time are cut off here, where all that grows has long arrived.
 _FARTHEST = 1e290
 
 
-def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLike) -> Flow:
+def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLike) -> LinearFlow:
     r"""Solve the decoder's flow on tied weights (Oja's) by its Riccati equation, for any covariance.
 
     :math:`\dot W = (1-WW')\Sigma W` gives M = WW' the Riccati equation
@@ -39,7 +37,7 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
     Returns
     -------
-    Flow
+    LinearFlow
         W is one root of M: the flow's own W times an orthogonal matrix from the right.
 
     Raises
@@ -52,7 +50,6 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     -----
     A time costs n_features n_hidden^2, however late it is. Each row of W in the eigenbasis keeps its digits:
     relative error a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for what still grows or fades.
-    Eigenvalues that differ by rounding count as equal.
 
     References
     ----------
@@ -68,60 +65,11 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     found = sized_spectrum(covariance, len(W))
     U = found.eigenvectors
     lam = (np.bincount(found.space, found.eigenvalues) / found.multiplicities)[found.space]
-    times, states = _riccati(U.T @ W, lam, 2.0, t)
-    return Flow(times, U @ states, losses(states, states, found.eigenvalues), float(times[-1]))
-
-
-def exact_white_flow(A0: npt.ArrayLike, B0: npt.ArrayLike, eigenvalue: float, t: npt.ArrayLike) -> PairFlow:
-    r"""Solve the flow of decoder and encoder for :math:`\Sigma = \lambda 1` and balanced weights.
-
-    With A'A = BB' at the start, and so always, :math:`Q = (A; B')` obeys
-    :math:`\frac{d}{dt}QQ' = \lambda(JQQ' + QQ'J - (QQ')^2)`, J the exchange of A and B': a Riccati equation,
-    whatever the directions of A and B'. What they have in common, A + B', grows; A - B' decays.
-
-    Parameters
-    ----------
-    A0, B0 : (n_features, n_hidden) and (n_hidden, n_features) array_like of float
-        Initial decoder and encoder, entries up to 1e50; B B' = A'A to 1e-12 of the weights' squares.
-    eigenvalue : float
-        :math:`\lambda`, from 0 to 1e50.
-    t
-        As for `exact_decoder_flow`.
-
-    Returns
-    -------
-    PairFlow
-        Cost and error as for `exact_decoder_flow`, in the rows of A + B' and of A - B'.
-
-    Raises
-    ------
-    ValueError
-        As for `exact_decoder_flow`, or if the weights are not balanced.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20, 21; Fukumizu, "Dynamics of batch learning in multilayer neural networks" (1998).
-
-    Examples
-    --------
-    What decoder and encoder have in common wins in the end, though here they begin almost opposite:
-
-    >>> result = exact_white_flow([[0.5], [0.0]], [[-0.4, 0.3]], 1.0, [0.0, 3.0, 9.0])
-    >>> result.loss.round(4)
-    array([1.2312, 0.5057, 0.5   ])
-    """
-    A = initial_weights("A0", A0)
-    n, hidden = A.shape
-    B = checked_weights("B0", B0, (hidden, n))
-    lam = number("eigenvalue", eigenvalue, 0.0, LARGEST)
-    gap = float(np.max(np.abs(A.T @ A - B @ B.T)))
-    if gap > _BALANCED * float(np.sum(A * A) + np.sum(B * B)):
-        raise ValueError(f"`B0` must have B0 B0' = A0' A0; got a difference of {gap:.3g}.")
-    rates = lam * np.repeat([1.0, -1.0], n)
-    # J is diagonal for A + B' over A - B', which is Q turned and times the root of 2: half the brake
-    times, states = _riccati(np.vstack((A + B.T, A - B.T)), rates, 0.5, t)
-    A, C = (states[:, :n] + states[:, n:]) / 2, (states[:, :n] - states[:, n:]) / 2
-    return PairFlow(times, A, np.swapaxes(C, 1, 2), losses(A, C, np.full(n, lam)), float(times[-1]))
+    times = checked_times(t)
+    fits("t", times.size, times.size * W.size)
+    states = _riccati(U.T @ W, lam, times)
+    path, loss = U @ states, losses(states, states, found.eigenvalues)
+    return LinearFlow(times, path, np.swapaxes(path, 1, 2), loss, float(times[-1]))
 
 
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
@@ -174,30 +122,24 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     return np.asarray(found.eigenvectors @ (end / np.linalg.norm(end)))
 
 
-def _riccati(
-    X: FloatArray, rates: FloatArray, brake: float, t: npt.ArrayLike
-) -> tuple[FloatArray, FloatArray]:
-    """Solve d(XX')/dt = F XX' + XX' F - brake XX' |F| XX' for diagonal F and return roots X at the times.
+def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
+    """Return W in the eigenbasis at the times, from X at time 0.
 
-    With w the integral of brake |F| e^(2Fs) from 0 to t, XX' is e^(Ft) X0 (1 + X0' w X0)^(-1) X0' e^(Ft). The
-    bracket is R'R for the QR decomposition of sqrt(w) X0 below the identity, so e^(Ft) X0 R^(-1) is a root of
-    it: its rows are those of Q over sqrt(w) e^(-Ft).
+    With w = e^(2 rates t) - 1 the bracket of the formula is R'R for the QR decomposition of sqrt(w) X below
+    the identity, so e^(rates t) X R^(-1) is a root of M: its rows are those of Q over sqrt(w) e^(-rates t).
     """
-    times = checked_times(t)
-    fits("t", times.size, times.size * X.size)
     states = np.empty((times.size, *X.shape))
-    limit = _FARTHEST / max(float(np.abs(rates).max()), 1e-300)
+    limit = _FARTHEST / max(float(rates.max()), 1e-300)
     for place, time in enumerate(times):
         growth = rates * min(float(time), limit)
-        share = -brake / 2 * np.expm1(-2 * np.abs(growth))
+        share = -np.expm1(-2 * growth)
         with np.errstate(divide="ignore"):
-            logs = np.log(share) / 2 + np.maximum(growth, 0)  # of sqrt(w)
+            logs = np.log(share) / 2 + growth  # of sqrt(w)
         top, rest = _orthonormal(logs, X)
         old = logs >= -20  # else there was too little time to be seen in R
         states[place] = np.exp(np.where(old, 0, growth))[:, None] * (X @ top)
-        stretch = np.exp(np.minimum(growth[old], 0)) / np.sqrt(share[old])
-        states[place, old] = stretch[:, None] * rest[old]
-    return times, states
+        states[place, old] = (1 / np.sqrt(share[old]))[:, None] * rest[old]
+    return states
 
 
 def _orthonormal(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:

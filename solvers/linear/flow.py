@@ -14,21 +14,24 @@ from ...theory.linear.spectrum import Covariance, checked_weights, sized_spectru
 from ..integrate import integrate
 from ..results import Status, result
 
-__all__ = ["Flow", "PairFlow", "flow", "flow_pair", "initial_weights", "losses"]
+__all__ = ["LinearFlow", "gradient_flow", "initial_weights", "losses"]
 
+# Shares of the encoder's and the decoder's flow on tied weights.
 _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
 
 
 @result
-class Flow:
-    """Tied weights along a flow; see :func:`flow`. What was not reached is nan."""
+class LinearFlow:
+    """Weights along a flow; see :func:`gradient_flow`. What was not reached is nan."""
 
     t: FloatArray
     """Times asked for, shape (n_times,)."""
     W: FloatArray
-    """Encodings, row i is feature i, shape (n_times, n_features, n_hidden)."""
+    """Encodings, row i is feature i; of a pair the decoders A. Shape (n_times, n_features, n_hidden)."""
+    B: FloatArray
+    """Encoders, shape (n_times, n_hidden, n_features); of tied weights W'."""
     loss: FloatArray
-    """Loss per feature of x -> W W' x, shape (n_times,)."""
+    """Loss per feature of x -> W B x, shape (n_times,)."""
     reached: float
     """Time that the integration came to."""
     steps: int = 0
@@ -37,26 +40,6 @@ class Flow:
     """Steps that were made and taken back."""
     status: Status = Status.REACHED
     """Why it ended."""
-
-
-@result
-class PairFlow:
-    """Decoder and encoder along the flow of the pair; see :func:`flow_pair`. What was not reached is nan.
-
-    `t`, `reached`, `steps`, `rejected` and `status` are as in `Flow`.
-    """
-
-    t: FloatArray
-    A: FloatArray
-    """Decoders, shape (n_times, n_features, n_hidden)."""
-    B: FloatArray
-    """Encoders, shape (n_times, n_hidden, n_features)."""
-    loss: FloatArray
-    """Loss per feature of x -> A B x, shape (n_times,)."""
-    reached: float
-    steps: int = 0
-    rejected: int = 0
-    status: Status = Status.REACHED
 
 
 @kernel
@@ -92,57 +75,64 @@ def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatAr
             V[n + i, j] = parameters[i] * (A[i, j] - by_A[i, j])
 
 
-def flow(
+def gradient_flow(
     W0: npt.ArrayLike,
     covariance: Covariance,
     t: npt.ArrayLike,
     rule: str = "tied",
     rtol: float = 1e-10,
     *,
+    B0: npt.ArrayLike | None = None,
     steps: int = 100_000,
-) -> Flow:
-    r"""Integrate tied weights under one of the flows of :func:`superposition.theory.linear.growth_rates`.
+) -> LinearFlow:
+    r"""Integrate one of the flows of :func:`superposition.theory.linear.growth_rates`.
 
-    ``"tied"``, the sum of the others, is minus half the gradient of the tied loss :math:`E|x-WW'x|^2`, which
-    a trained model with shared weights follows. ``"encoder"``, Eq. 22 of the source, ends at orthonormal
-    columns, in general not the leading eigenvectors. ``"decoder"`` is Oja's, what Eq. 21 becomes at A = B'.
+    ``"pair"`` moves decoder and encoder, :math:`\dot A = (1-AB)\Sigma B'`, :math:`\dot B = A'(1-AB)\Sigma`:
+    minus half the gradient of :math:`E|x-ABx|^2`. A'A - BB' is conserved; A = B' is not, unless AB commutes
+    with :math:`\Sigma`. The others are flows of tied weights. ``"tied"``, the sum of the last two, is minus
+    half the gradient of :math:`E|x-WW'x|^2`, which a trained model with shared weights follows.
+    ``"encoder"``, Eq. 22 of the source, ends at orthonormal columns, in general not the leading eigenvectors.
+    ``"decoder"`` is Oja's, what Eq. 21 becomes at A = B'.
 
     Parameters
     ----------
     W0 : (n_features, n_hidden) array_like of float
-        Initial encodings, row i is feature i, entries up to 1e50. The source's W is the transpose.
+        Initial encodings, row i is feature i, entries up to 1e50; of a pair the decoder A. The source's W is
+        the transpose.
     covariance : (n_features, n_features) array_like of float
         :math:`\Sigma = E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50.
     t : (n_times,) array_like of float
         Times at which weights are wanted, sorted, not negative; one number is one time. Gradient descent on
         the loss summed over features, at the learning rate eta, makes 2 eta of this time in a step; on the
         loss per feature 2 eta/n_features.
-    rule : {"tied", "encoder", "decoder"}, optional
+    rule : {"tied", "encoder", "decoder", "pair"}, optional
         The flow.
     rtol : float, optional
         Error allowed in each step, from 1e-13 to 1e-2: the largest entry of any row's error beside the
-        row's largest entry, in the eigenbasis of the covariance.
+        row's largest entry, in the eigenbasis of the covariance. Of a pair, a row is that of A or of B'.
+    B0 : (n_hidden, n_features) array_like of float, optional
+        Initial encoder of a pair, W0' by default.
     steps : int, optional
         Steps after which the run stops, with a status instead of an exception.
 
     Returns
     -------
-    Flow
+    LinearFlow
 
     Raises
     ------
     ValueError
         If a shape does not fit, `covariance` is not symmetric or has a negative eigenvalue, `t` is empty,
-        unsorted or negative, `rule` is unknown, or `rtol` or `steps` is out of range.
+        unsorted or negative, `rule` is unknown, `B0` is given to another rule than ``"pair"``, or `rtol` or
+        `steps` is out of range.
 
     Notes
     -----
     By :func:`superposition.solvers.integrate.integrate`. Entries of W are off by half of `rtol` at most
-    (measured for random problems of up to 8 features, weights of order 1, :math:`\lambda_1 t \le 50`). A
-    start on the way to a saddle leaves it once the rounding of the change of basis, 1e-16 of the largest
-    weight, has grown. Steps are at most about :math:`1/\lambda_1` long, for stability; a step costs some
-    24 n_features n_hidden^2 multiplications. The loss has an absolute error of a few n_features roundings of
-    the mean eigenvalue.
+    (measured for random problems of up to 8 features, weights of order 1, :math:`\lambda_1 t \le 50`), the
+    loss by a few n_features roundings of the mean eigenvalue. A start on the way to a saddle leaves it once
+    the rounding of the change of basis, 1e-16 of the largest weight, has grown. Steps are at most about
+    :math:`1/\lambda_1` long, for stability; one costs some 24 n_features n_hidden^2 multiplications.
 
     References
     ----------
@@ -153,74 +143,35 @@ def flow(
     The source's flow rests at any orthonormal weights, that of the tied loss at the leading eigenvector:
 
     >>> for rule in ("encoder", "tied"):
-    ...     result = flow([[0.6], [0.8]], [[2.0, 0.0], [0.0, 1.0]], [0.0, 30.0], rule)
-    ...     print(rule, result.loss.round(6))
+    ...     found = gradient_flow([[0.6], [0.8]], [[2.0, 0.0], [0.0, 1.0]], [0.0, 30.0], rule)
+    ...     print(rule, found.loss.round(6))
     encoder [0.82 0.82]
     tied [0.82 0.5 ]
-    """
-    W = initial_weights("W0", W0)
-    found = sized_spectrum(covariance, len(W))
-    lam, U = found.eigenvalues, found.eigenvectors
-    constants = np.append(_SHARES[choice("rule", rule, tuple(_SHARES))], lam)
-    rows, _ = np.indices(W.shape)
-    run = integrate(_tied_velocity, U.T @ W, t, parameters=constants, group=rows, rtol=rtol, steps=steps)
-    end = run.reached, run.steps, run.rejected, run.status
-    return Flow(run.t, U @ run.y, losses(run.y, run.y, lam), *end)
 
-
-def flow_pair(
-    A0: npt.ArrayLike,
-    B0: npt.ArrayLike,
-    covariance: Covariance,
-    t: npt.ArrayLike,
-    rtol: float = 1e-10,
-    *,
-    steps: int = 100_000,
-) -> PairFlow:
-    r"""Integrate the gradient flow of decoder and encoder.
-
-    :math:`\dot A = (1-AB)\Sigma B'`, :math:`\dot B = A'(1-AB)\Sigma`: minus half the gradient of
-    :math:`E|x-ABx|^2` (Notes 2022, Eqs. 20 and 21). A'A - BB' is conserved; A = B' is not, unless AB commutes
-    with :math:`\Sigma`.
-
-    Parameters
-    ----------
-    A0, B0 : (n_features, n_hidden) and (n_hidden, n_features) array_like of float
-        Initial decoder and encoder, entries up to 1e50.
-    covariance, t, rtol, steps
-        As for `flow`; the rows held to `rtol` are those of A and B' together.
-
-    Returns
-    -------
-    PairFlow
-        With errors as for `flow`.
-
-    Raises
-    ------
-    ValueError
-        As for `flow`.
-
-    Examples
-    --------
     Equal at the start, decoder and encoder part at once:
 
-    >>> result = flow_pair([[0.1], [0.3]], [[0.1, 0.3]], [[2.0, 0.0], [0.0, 1.0]], [1.0, 60.0])
-    >>> print(result.A[0].ravel().round(3), result.B[0].ravel().round(3))
-    [0.482 0.578] [0.448 0.604]
-    >>> round(float(result.loss[1]), 9)
-    0.5
+    >>> found = gradient_flow([[0.1], [0.3]], [[2.0, 0.0], [0.0, 1.0]], [1.0, 60.0], "pair")
+    >>> print(found.W[0].ravel().round(3), found.B[0].ravel().round(3), round(float(found.loss[1]), 9))
+    [0.482 0.578] [0.448 0.604] 0.5
     """
-    A = initial_weights("A0", A0)
-    n, hidden = A.shape
-    B = checked_weights("B0", B0, (hidden, n))
+    W = initial_weights("W0", W0)
+    n, hidden = W.shape
+    pair = choice("rule", rule, (*_SHARES, "pair")) == "pair"
+    if B0 is not None and not pair:
+        raise ValueError(f"`B0` must be left out unless `rule` is 'pair'; got it with {rule!r}.")
+    B = W.T if B0 is None else checked_weights("B0", B0, (hidden, n))
     found = sized_spectrum(covariance, n)
     lam, U = found.eigenvalues, found.eigenvectors
-    rows = np.tile(np.indices(A.shape)[0], (2, 1))
-    X = np.vstack((U.T @ A, U.T @ B.T))
-    run = integrate(_pair_velocity, X, t, parameters=lam, group=rows, rtol=rtol, steps=steps)
-    A, C = run.y[:, :n], run.y[:, n:]
-    end = run.reached, run.steps, run.rejected, run.status
-    return PairFlow(run.t, U @ A, np.swapaxes(U @ C, 1, 2), losses(A, C, lam), *end)
+    X = np.vstack((U.T @ W, U.T @ B.T)) if pair else U.T @ W
+    rows = np.tile(np.arange(n)[:, None], (len(X) // n, hidden))
+    velocity, constants = (_pair_velocity, lam) if pair else (_tied_velocity, np.append(_SHARES[rule], lam))
+    run = integrate(velocity, X, t, parameters=constants, group=rows, rtol=rtol, steps=steps)
+    A, C = run.y[:, :n], run.y[:, -n:]
+    path = U @ A
+    encoders = np.swapaxes(U @ C if pair else path, 1, 2)
+    return LinearFlow(
+        run.t, path, encoders, losses(A, C, lam), run.reached, run.steps, run.rejected, run.status
+    )
 
 
 def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:

@@ -13,7 +13,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from superposition.solvers import collisions, linear
-from superposition.solvers.collisions import march
+from superposition.solvers.collisions.flow import LONGEST_STEP
+from superposition.solvers.collisions.forces import tied_force
+from superposition.solvers.integrate.inclusion import Progress, advance
 
 LAM = 0.03
 STOPS = np.array([0.3, 3.0]) / LAM
@@ -184,13 +186,13 @@ def test_sizes(race, n):
 def test_dense_step(race, n, m):
     """Time dense steps; three times the two products of a force are what no step of third order avoids."""
     W0 = initial(n, m)
-    lam, force = np.full(n, 1e-3), march.tied_force(n)
+    lam = np.full(n, 1e-3)
     G, out = np.empty((n, n)), np.empty((n, m))
     steps = 6
 
     def ours():
-        W, state = W0.copy(), march.start(W0, 0.1, steps)
-        march.dense_run(W, force, lam, state, 1e9)
+        W, state = W0.copy(), Progress(0.1, 0.1, steps, LONGEST_STEP)
+        advance(W, 1e9, state, lam, tied_force)
         assert state.steps + state.rejected == steps
 
     def products():
@@ -225,7 +227,7 @@ def test_linear(race, name, n):
     m = n // 4
     W0 = np.random.default_rng(0).normal(scale=0.1, size=(n, m))
     covariance = np.diag(DECAY ** np.arange(n))
-    found = linear.flow(W0, covariance, UNTIL, rtol=1e-12).W
+    found = linear.gradient_flow(W0, covariance, UNTIL, rtol=1e-12).W
 
     if name.startswith("solve_ivp"):
         options = {"t_eval": UNTIL, "rtol": 1e-8, "atol": 1e-8}
@@ -242,12 +244,12 @@ def test_linear(race, name, n):
         theirs = solved_by_torchdiffeq(lambda torch, W: linear_field(torch, S, W), W0, UNTIL, "dopri5", 1e-8)
     error = float(np.abs(theirs() - found).max())
     for rtol in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11):
-        own = float(np.abs(linear.flow(W0, covariance, UNTIL, rtol=rtol).W - found).max())
+        own = float(np.abs(linear.gradient_flow(W0, covariance, UNTIL, rtol=rtol).W - found).max())
         if own <= error:
             break
     race(
         "flow of a tied linear autoencoder to t = 20", f"n = {n}, m = {m}",
-        lambda: linear.flow(W0, covariance, UNTIL, rtol=rtol), {name: theirs},
+        lambda: linear.gradient_flow(W0, covariance, UNTIL, rtol=rtol), {name: theirs},
         errors={"ours": own, name: error}, rounds=5,
     )  # fmt: skip
     assert own <= error

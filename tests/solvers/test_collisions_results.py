@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from superposition.solvers.collisions import collide, flow, flow_untied, owners, polysemantic_neurons
+from superposition.solvers.collisions import collide, flow, flow_untied, owners
 from superposition.solvers.results import Status
 from superposition.theory import collisions as theory
 
@@ -122,13 +122,13 @@ def test_decay_too_fast_for_the_steps_is_told():
     assert np.isfinite(result.W).all()
 
 
-def test_owners_and_polysemantic_neurons():
+def test_owners_and_polysemantic_neurons_at_the_start():
     W = np.array([[0.9, 0.0, 0.0], [-0.8, 0.1, 0.0], [0.1, 0.2, 0.3]])
     neuron, sign = owners(W)
     assert neuron.tolist() == [0, 0, -1]
     assert sign.tolist() == [1, -1, 0]
-    assert polysemantic_neurons(np.stack([W, W.T])).tolist() == [1, 0]
-    assert polysemantic_neurons(W, 0.85) == 0
+    assert flow(np.stack([W, W.T]), 0.1, 0.0).polysemantic[:, 0].tolist() == [1, 0]
+    assert flow(W, 0.1, 0.0, threshold=0.85).polysemantic[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,13 @@ def test_bad_input_is_refused(change, message):
         flow(**({"W0": np.eye(2), "lam": 0.1, "t": 1.0} | change))
 
 
-@pytest.mark.parametrize("call", [owners, polysemantic_neurons])
-def test_bad_weights_are_refused(call):
+def test_bad_weights_are_refused():
     with pytest.raises(ValueError, match=r"`W` must have shape \(\.\.\., n_features, n_hidden\).*got \(2,\)"):
-        call([1.0, 2.0])
+        owners([1.0, 2.0])
     with pytest.raises(ValueError, match=r"`W` must be finite; got inf"):
-        call([[1.0, np.inf]])
+        owners([[1.0, np.inf]])
     with pytest.raises(ValueError, match=r"`threshold` must lie in \[0, inf\); got -0.5"):
-        call([[1.0]], -0.5)
+        owners([[1.0]], -0.5)
 
 
 # --- One neuron --------------------------------------------------------------------------------------------
@@ -181,7 +180,7 @@ def test_collisions_end_as_the_flow_does(w1, w2, winner):
     W = flow([[w1], [w2]], lam, 600.0, tol=1e-8).W[:, 0]
     np.testing.assert_array_equal(W != 0, np.isinf(result.drop_times))
     for w in W[W != 0]:
-        assert abs(w) == pytest.approx(theory.surviving_weight(lam), abs=ERRORS * 1e-8)
+        assert abs(w) == pytest.approx(theory.resting_weights(lam)[0], abs=ERRORS * 1e-8)
     for drop in result.drop_times[np.isfinite(result.drop_times) & (result.drop_times > 0)]:
         around = flow([[w1], [w2]], lam, [drop * (1 - 1e-5), drop * (1 + 1e-5)], tol=1e-8).nonzeros.sum(
             axis=1
@@ -202,7 +201,7 @@ def test_collisions_without_a_winner():
     assert collide(0.5, 0.3, 0.0).winner == 2  # no l1 force: the ratio stays
     assert collide(0.5, 0.3, 0.39).winner == -1
     assert collide(0.0, 0.0, 0.01).kind == "none"
-    assert collide(theory.escape_weight(0.1) * 0.999, -0.5, 0.1).winner == 1
+    assert collide(theory.resting_weights(0.1)[1] * 0.999, -0.5, 0.1).winner == 1
     with pytest.raises(ValueError, match=r"`w1` must be one number; got shape \(1,\)"):
         collide([0.5], 0.1, 0.1)
     with pytest.raises(ValueError, match=r"`w2` must lie in \[-1e\+150, 1e\+150\]; got nan"):

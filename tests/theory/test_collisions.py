@@ -31,11 +31,10 @@ def test_initial_means_are_the_derived_ones(n, m, s):
     overlap, square, fourth = (
         float(moment.subs(at)) for moment in theory.derive_initial_moments().expression
     )
-    assert theory.initial_interference(n, m, s) == pytest.approx((n - 1) * overlap / 2, rel=ROUNDING)
+    benefit, interference = theory.initial_forces(n, m, s)
+    assert interference == pytest.approx((n - 1) * overlap / 2, rel=ROUNDING)
     # The difference of two terms of size m s^2.
-    assert theory.feature_benefit(m, s) == pytest.approx(
-        square - fourth, abs=ROUNDING * (1 + square + fourth)
-    )
+    assert benefit == pytest.approx(square - fourth, abs=ROUNDING * (1 + square + fourth))
 
 
 def sampled_start(n, m, s, runs):
@@ -63,10 +62,11 @@ def agrees(theory_value, samples, family=2, alpha=1e-3):
 def test_initial_means_agree_with_samples():
     n, m, s = 12, 30, 0.7 / math.sqrt(30)
     interference, benefit = sampled_start(n, m, s, 400).T
-    assert agrees(theory.initial_interference(n, m, s), interference)
-    assert agrees(theory.feature_benefit(m, s), benefit)
+    expected_benefit, expected_interference = theory.initial_forces(n, m, s)
+    assert agrees(expected_interference, interference)
+    assert agrees(expected_benefit, benefit)
     # Wrong on purpose: the ReLU forgotten; the fourth moment of a fixed length.
-    assert not agrees(2 * theory.initial_interference(n, m, s), interference)
+    assert not agrees(2 * expected_interference, interference)
     assert not agrees(m * s**2, benefit)
 
 
@@ -156,10 +156,10 @@ def test_rest_points_are_roots(lam):
     with mpmath.workdps(50):
         stable, unstable = (
             mpmath.findroot(lambda w: w * (1 - w * w) - mpmath.mpf(lam), start)
-            for start in (theory.surviving_weight(lam), theory.escape_weight(lam))
+            for start in theory.resting_weights(lam)
         )
-    assert theory.surviving_weight(lam) == pytest.approx(float(stable), rel=4e-15)
-    assert theory.escape_weight(lam) == pytest.approx(float(unstable), rel=4e-15)
+    expected = float(stable), float(unstable)
+    assert theory.resting_weights(lam) == pytest.approx(expected, rel=4e-15)
     assert unstable <= mpmath.sqrt(mpmath.mpf(1) / 3) <= stable
 
 
@@ -171,7 +171,8 @@ def test_critical_lam():
         assert theory.critical_lam(q) == pytest.approx(float(height.subs(w, best)), rel=ROUNDING)
     top = theory.critical_lam()
     # A double root: rounding of lam moves it by its square root.
-    assert theory.surviving_weight(top) == pytest.approx(theory.escape_weight(top), abs=1e-7)
+    stable, unstable = theory.resting_weights(top)
+    assert stable == pytest.approx(unstable, abs=1e-7)
 
 
 def test_conflict_derivation_and_outcome():
@@ -257,26 +258,6 @@ def test_expected_collisions_counts_pairs():
     assert theory.expected_collisions([1, 2], 1).tolist() == [0, 1]
 
 
-def test_a_huge_preference_fills_every_neuron_in_use_first():
-    # Of 8 features 3.2 stayed, in pairs or not; the others join until no single one is left.
-    assert theory.displaced_polysemantic(8, 16, stayed=0.4, preference=1e308) == pytest.approx(
-        theory.displaced_polysemantic(8, 16, stayed=0.4, preference=1e30), rel=1e-13
-    )
-
-
-@pytest.mark.parametrize(("n", "m"), [(32, 32), (40, 100), (60, 30)])
-def test_displaced_without_preference_is_the_exclusive_count(n, m):
-    for stayed in (0.0, 0.5, 1.0):
-        got = theory.displaced_polysemantic(n, m, stayed=stayed, preference=1.0)
-        assert got == pytest.approx(theory.expected_polysemantic(n, m), rel=1e-12)
-        lower = theory.displaced_polysemantic(n, m, stayed=stayed, preference=0.5)
-        assert lower <= got * (1 + 1e-12)
-    # n - m at least, and with no liking for company no more than that when all move.
-    assert theory.displaced_polysemantic(n, m, stayed=0.0, preference=0.0) == pytest.approx(
-        max(n - m, 0), abs=1e-9
-    )
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -289,28 +270,16 @@ def test_displaced_without_preference_is_the_exclusive_count(n, m):
         (lambda: theory.expected_collisions(0, 4), r"`n_features` must lie in \[1, inf\); got 0"),
         (lambda: theory.quoted_polysemantic(4, 1.5), r"`n_hidden` must be whole; got 1.5"),
         (lambda: theory.polysemantic_pmf(5, 2), r"`n_features` must be at most twice.*got 5 with 2"),
-        (
-            lambda: theory.displaced_polysemantic(4, 4, stayed=1.5, preference=1),
-            r"`stayed` must lie in \[0, 1\]; got 1.5",
-        ),
-        (
-            lambda: theory.displaced_polysemantic(4, 4, stayed=[0.5], preference=1),
-            r"`stayed` must be one number; got shape \(1,\)",
-        ),
-        (
-            lambda: theory.displaced_polysemantic(4, 4, stayed=0.5, preference=-1),
-            r"`preference` must lie in \[0, inf\); got -1",
-        ),
-        (lambda: theory.initial_interference(4, 4, -0.1), r"`std` must lie in \[0, inf\); got -0.1"),
-        (lambda: theory.feature_benefit(4, np.nan), r"`std` must lie in \[0, inf\); got nan"),
+        (lambda: theory.initial_forces(4, 4, -0.1), r"`std` must lie in \[0, inf\); got -0.1"),
+        (lambda: theory.initial_forces(4, 4, np.nan), r"`std` must lie in \[0, inf\); got nan"),
         (lambda: theory.overlap_rate(-1, 1), r"`square1` must lie in \[0, inf\); got -1"),
         (lambda: theory.overlap_rate(1, 1, 0.0), r"`cosine` must lie in \(0, 1\]; got 0"),
         (lambda: theory.pair_flow(np.eye(3), 1), r"`W0` must have shape \(2, any\); got \(3, 3\)"),
         (lambda: theory.pair_flow(np.eye(2), -1), r"`t` must lie in \[0, inf\); got -1"),
         (lambda: theory.shared_drop_time(1.0), r"`ratio` must lie in \[0, 1\); got 1"),
         (lambda: theory.critical_lam(0), r"`sharing` must be an integer of at least 1; got 0"),
-        (lambda: theory.surviving_weight(0.4), r"`lam` must lie in \[0, 0.3849\]; got 0.4"),
-        (lambda: theory.escape_weight(-0.1), r"`lam` must lie in \[0, 0.3849\]; got -0.1"),
+        (lambda: theory.resting_weights(0.4), r"`lam` must lie in \[0, 0.3849\]; got 0.4"),
+        (lambda: theory.resting_weights(-0.1), r"`lam` must lie in \[0, 0.3849\]; got -0.1"),
         (lambda: theory.kept_after_conflict(1.0, 0.5), r"`x1` must lie in \[0, 1\); got 1"),
         (lambda: theory.kept_after_conflict(0.1, 1.5), r"`x2` must lie in \[0, 1\); got 1.5"),
     ],

@@ -7,7 +7,6 @@ import sympy
 from scipy import integrate, stats
 
 from superposition.theory import collisions
-from superposition.theory.collisions import splitting, untied
 from superposition.theory.collisions.neuron import critical_lam, shared_drop_time
 
 LAM, W = sympy.symbols("lam w", positive=True)
@@ -26,12 +25,9 @@ def test_derived_rates_are_those_of_the_closed_form():
             rate = mpmath.mpf(lam) / w
             assert abs(difference.subs(W, w) - rate) < 1e-40
             assert total.subs(W, w) < 0
-        # A few roundings; the condition number of the root is below 10 at 0.27, where it is nearly double.
-        assert splitting.split_rate(lam) == pytest.approx(float(rate), rel=1e-14)
-    assert splitting.split_rate(0.0) == 0
-    # At the end the root is double, so an error of eps in lam is one of sqrt(eps) in w.
-    end = critical_lam(2)
-    assert splitting.split_rate(end) == pytest.approx(end * np.sqrt(6), rel=1e-7)
+    # Beyond the largest strength equal copies die: there the rest point is a double root.
+    last = sympy.solve(sympy.diff(rest, W), W)[0]
+    assert float(rest.subs(W, last)) == pytest.approx(critical_lam(2), rel=1e-15)
 
 
 def test_features_of_opposite_signs_do_not_feel_each_other_on_either_copy():
@@ -85,7 +81,7 @@ def test_shares_agree_with_counting(rho, left):
     noise = eps * (np.sqrt(rho) * shared + np.sqrt(1 - rho) * own)  # (copy, feature, draw)
     first, second = noise[0] - noise[1]
     for t in (150.0, 300.0, 500.0):
-        apart, together = splitting.separated_share(t, lam, eps, correlation=rho, left=left)
+        apart, together = collisions.separated_share(t, lam, eps, correlation=rho, left=left)
         end = left / np.sqrt(1 - left**2)
 
         def decided(d, end=end, t=t):
@@ -100,33 +96,32 @@ def test_shares_agree_with_counting(rho, left):
         assert stats.binomtest(int((both & ~same).sum()), draws, together).pvalue > 1e-5
         # Canary: a clock that is 5 % fast is noticed while the race is on.
         if t == 300.0:
-            wrong, _ = splitting.separated_share(1.05 * t, lam, eps, correlation=rho, left=left)
+            wrong, _ = collisions.separated_share(1.05 * t, lam, eps, correlation=rho, left=left)
             assert stats.binomtest(int((both & same).sum()), draws, wrong).pvalue < 1e-5
 
 
 def test_in_the_end_half_part_and_shared_noise_parts_all():
     for rho in (0.0, 0.3, 0.9, 1.0):
-        apart, together = splitting.separated_share(1e5, 0.01, 1e-3, correlation=rho)
+        apart, together = collisions.separated_share(1e5, 0.01, 1e-3, correlation=rho)
         # Owen's T is good to about 1e-15; the sum of both is one.
         assert apart == pytest.approx(0.5 + np.arcsin(rho) / np.pi, abs=1e-12)
         assert apart + together == pytest.approx(1, abs=1e-12)
-    assert splitting.separated_share(0.0, 0.01, 1e-3) == (0, 0)
-    assert splitting.separated_share([1.0, 2.0], 0.01, 0.1)[0].shape == (2,)
+    assert collisions.separated_share(0.0, 0.01, 1e-3) == (0, 0)
+    assert collisions.separated_share([1.0, 2.0], 0.01, 0.1)[0].shape == (2,)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: splitting.split_rate(0.3), r"`lam` must lie in \[0, 0.272166\]; got 0.3"),
-        (lambda: splitting.separated_share(-1.0, 0.1, 0.1), r"`t` must lie in .*; got -1"),
-        (lambda: splitting.separated_share(1.0, 0.0, 0.1), r"`lam` must lie in .*; got 0"),
-        (lambda: splitting.separated_share(1.0, 0.1, 0.0), r"`eps` must lie in .*; got 0"),
+        (lambda: collisions.separated_share(-1.0, 0.1, 0.1), r"`t` must lie in .*; got -1"),
+        (lambda: collisions.separated_share(1.0, 0.0, 0.1), r"`lam` must lie in .*; got 0"),
+        (lambda: collisions.separated_share(1.0, 0.1, 0.0), r"`eps` must lie in .*; got 0"),
         (
-            lambda: splitting.separated_share(1.0, 0.1, 0.1, correlation=1.5),
+            lambda: collisions.separated_share(1.0, 0.1, 0.1, correlation=1.5),
             r"`correlation` must .*; got 1.5",
         ),
-        (lambda: splitting.separated_share(1.0, 0.1, 0.1, left=0.8), r"`left` must lie in .*; got 0.8"),
-        (lambda: untied.untied_length_ratio(-0.1), r"`lam_t` must lie in .*; got -0.1"),
+        (lambda: collisions.separated_share(1.0, 0.1, 0.1, left=0.8), r"`left` must lie in .*; got 0.8"),
+        (lambda: collisions.untied_length_ratio(-0.1), r"`lam_t` must lie in .*; got -0.1"),
     ],
 )
 def test_bad_arguments(call, message):
@@ -163,7 +158,7 @@ def test_inputs_only_set_the_clock_of_each_encoding():
 
 def test_untied_ratio_solves_its_equation_everywhere():
     clock = np.concatenate([[0.0], np.logspace(-12, 12, 49)])
-    u = np.sqrt(untied.untied_length_ratio(clock))
+    u = np.sqrt(collisions.untied_length_ratio(clock))
     with mpmath.workdps(50):
         gaps = [
             abs(mpmath.mpf(x) ** 3 / 3 - 1 / mpmath.mpf(x) + mpmath.mpf(2) / 3 - mpmath.mpf(c))
@@ -181,7 +176,7 @@ def test_untied_ratio_agrees_with_the_flow_to_first_order():
         end = integrate.solve_ivp(flow, (0, 3 / lam), [1.0, 1.0], method="LSODA", rtol=1e-9, atol=1e-12)
         return end.y[1, -1] / end.y[0, -1]
 
-    gaps = [abs(ratio(lam) / untied.untied_length_ratio(3.0) - 1) for lam in (0.04, 0.02, 0.01)]
+    gaps = [abs(ratio(lam) / collisions.untied_length_ratio(3.0) - 1) for lam in (0.04, 0.02, 0.01)]
     assert gaps[0] < 0.1
     # O(lam): halving.
     np.testing.assert_allclose([gaps[0] / gaps[1], gaps[1] / gaps[2]], 2, rtol=0.1)

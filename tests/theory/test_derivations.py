@@ -123,7 +123,7 @@ def codes_skew_pair(draw):
 
 def collisions_initial_moments(draw):
     n, m, s = int(draw.integers(2, 99)), int(draw.integers(2, 99)), _logarithmic(draw, 1e-3, 1e3)
-    theirs = theory.collisions.initial_interference(n, m, s) / (n - 1) * 2
+    theirs = theory.collisions.initial_forces(n, m, s)[1] / (n - 1) * 2
     return {"m": m, "s": s}, [theirs, None, None]
 
 
@@ -131,12 +131,6 @@ def collisions_overlap(draw):
     a, b, cosine = draw.uniform(0.1, 0.9, 3)
     x = mp.sqrt(mp.mpf(a)) * mp.sqrt(mp.mpf(b)) * mp.mpf(cosine)
     return {"a": a, "b": b, "x": x}, [theory.collisions.overlap_rate(a, b), None, None]
-
-
-def collisions_split(draw):
-    w = float(draw.uniform(0.45, 0.7))
-    lam = (1 - 2 * mp.mpf(w) ** 2) * mp.mpf(w)
-    return {"w": w}, [float(lam), theory.collisions.split_rate(float(lam)), None]
 
 
 def decoders_posterior(draw, values):
@@ -423,7 +417,6 @@ TIES: dict[str, tuple[Any, float]] = {
     "codes.derive_relu_bound": (codes_relu_bound, 1e-12),
     "collisions.derive_initial_moments": (collisions_initial_moments, 1e-14),
     "collisions.derive_overlap": (collisions_overlap, 1e-13),
-    "collisions.derive_split": (collisions_split, 1e-12),
     "features.derive_chernoff_bound": (features_chernoff_bound, 1e-12),
     "features.derive_eigenvalues": (features_eigenvalues, 1e-13),
     "decoders.derive_line_loss": (decoders_line_loss, 1e-10),
@@ -469,6 +462,7 @@ SHOWN: dict[str, str] = {
     "codes.derive_row_weights": "what the proof of the loss bound needs of them: test_codes",
     "collisions.derive_conflict": "which of two shared weights gains: test_collisions",
     "collisions.derive_shared_neuron": "that the ratio of two weights rests without l1: test_collisions",
+    "collisions.derive_split": "that equal copies part at the rate lam/w: test_collisions_splitting",
     "collisions.derive_untied": "that decoders outgrow encoders: test_collisions",
     "linear.derive_aligned_mode": "tied in test_linear_derive",
     "linear.derive_aligned_pair": "tied in test_linear_derive",

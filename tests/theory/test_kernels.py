@@ -18,7 +18,8 @@ import pytest
 from numba.np.ufunc.dufunc import DUFunc
 
 from superposition import solvers, theory
-from superposition.solvers.collisions import steps as collisions
+from superposition.solvers.collisions import forces
+from superposition.solvers.integrate import inclusion
 from superposition.solvers.noise import steps as noise
 from superposition.theory.kernels import checksum, kernel
 
@@ -47,7 +48,8 @@ def test_another_thread_runs_while_a_kernel_does():
 
 
 @pytest.mark.parametrize(
-    "function", [collisions.packed_run, collisions.move, collisions.judge, noise.run_steps]
+    "function",
+    [inclusion._compiled_march(forces.tied_listed), inclusion._moved, inclusion._judged, noise.run_steps],
 )
 def test_kernels_give_the_lock_back(function):
     assert function.targetoptions["nogil"]

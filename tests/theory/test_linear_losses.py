@@ -14,8 +14,6 @@ from superposition.theory.linear import (
     aligned_mode,
     aligned_pair,
     critical_loss,
-    importance_loss,
-    overlap_energy,
     reconstruction_loss,
     sparse_loss,
     weighted_optimum,
@@ -56,17 +54,19 @@ def test_forms_of_the_loss(seed, n, hidden):
     rng = np.random.default_rng(seed)
     W, importance = rng.normal(size=(n, hidden)), rng.uniform(0, 2, n)
     square = (np.eye(n) - W @ W.T) ** 2
-    assert importance_loss(W, importance) == pytest.approx(np.sum(importance @ square) / n, rel=1e-10)
-    assert importance_loss(W) == pytest.approx(np.sum(square) / n, rel=1e-10)
-    assert overlap_energy(W) == pytest.approx(np.sum(square) / 4, rel=1e-10)
-    assert overlap_energy(W) >= max(n - hidden, 0) / 4
+    variance = 1 / 3 - 1 / 4
+    assert sparse_loss(W, 1.0, importance) == pytest.approx(
+        variance * np.sum(importance @ square) / n, rel=1e-10
+    )
+    assert sparse_loss(W, 1.0) == pytest.approx(variance * np.sum(square) / n, rel=1e-10)
+    assert reconstruction_loss(W, W.T, np.eye(n)) == pytest.approx(np.sum(square) / n, rel=1e-10)
+    assert reconstruction_loss(W, W.T, np.eye(n)) >= max(n - hidden, 0) / n * (1 - 1e-12)
 
 
 def test_many_neurons_cost_the_small_gram_matrix():
     W = np.random.default_rng(0).normal(size=(3, 10**5)) / 300
     square = (np.eye(3) - W @ W.T) ** 2
-    assert overlap_energy(W) == pytest.approx(np.sum(square) / 4, rel=1e-12)
-    assert importance_loss(W) == pytest.approx(np.sum(square) / 3, rel=1e-12)
+    assert sparse_loss(W, 1.0) == pytest.approx(np.sum(square) / 36, rel=1e-12)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
@@ -184,7 +184,6 @@ def test_bad_arguments():
         reconstruction_loss([[1e60], [0.0]], [[1.0, 0.0]], eye)
     for bad in ([1.0, -0.5], [-0.5, 1.0]):
         for function in (
-            lambda I: importance_loss(eye, I),
             lambda I: sparse_loss(eye, 0.5, I),
             lambda I: weighted_optimum(eye, I, 1),
             lambda I: reconstruction_loss(eye, eye, eye, I),
@@ -207,7 +206,7 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match=r"`A`, `B`, .* must be such that the result is a finite double"):
         reconstruction_loss(huge, huge, 1e50 * np.eye(300), np.full(300, 1e50))
     with pytest.raises(ValueError, match="`W` must be finite; got nan"):
-        overlap_energy([[np.nan]])
+        sparse_loss([[np.nan]], 0.5)
     with pytest.raises(ValueError, match="`rule` must be one of 'tied', 'encoder', 'decoder'; got 'pair'"):
         aligned_mode(0.1, 1.0, 1.0, "pair")
     for name, values in (("eigenvalue", (-1.0, 1.0)), ("t", (1.0, -1.0))):

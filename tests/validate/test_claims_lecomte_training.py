@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.theory.collisions import splitting
+from superposition.theory.collisions import separated_share
 from superposition.validate.claims import Verdict, verdict
 from superposition.validate.claims.lecomte_polysemantic import l37 as REMEDY
 from superposition.validate.collisions import VARIANTS, ZERO
@@ -15,7 +15,7 @@ PAIRS = 600
 def split(share, factor=1.0):
     """Return what splits would give that part with this share, on a clock that runs faster by a factor."""
     times, eps = np.array([4.0, 10.0]), [1e-3, 1e-2]
-    decided = [np.sum(splitting.separated_share(times * factor, 1.0, e, left=ZERO), axis=0) for e in eps]
+    decided = [np.sum(separated_share(times * factor, 1.0, e, left=ZERO), axis=0) for e in eps]
     apart = np.round(PAIRS * share * np.array(decided)).astype(int)[None]
     axes = ("lam", "eps", "time")
     return xr.Dataset(

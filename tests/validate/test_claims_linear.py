@@ -13,7 +13,7 @@ def source_flow_finds_the_leading_eigenvectors(quick):
     """Take Eq. 22 for the gradient flow of the tied loss."""
     sigma = np.diag([3.0, 2.0, 1.0])
     W0 = np.random.default_rng(0).normal(size=(3, 2))
-    end = solvers.flow(W0, sigma, 60.0, "encoder").loss[0]
+    end = solvers.gradient_flow(W0, sigma, 60.0, "encoder").loss[0]
     return Evidence(
         "", [Finding("printed", "numeric", "excess", end - theory.critical_loss(sigma, [0, 1]), "<=", 1e-6)]
     )

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from superposition.theory.collisions.splitting import separated_share
-from superposition.theory.collisions.untied import untied_length_ratio
+from superposition.theory.collisions import separated_share
+from superposition.theory.collisions.neuron import untied_length_ratio
 from superposition.validate import collisions
 from superposition.validate.collisions import ZERO, outcomes, split_neurons, train_l1
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from superposition.theory import collisions as theory
-from superposition.validate.collisions import plot_fig3, run_fig3
+from superposition.validate.collisions import displaced_polysemantic, plot_fig3, run_fig3
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +46,50 @@ def test_fitted_preference_gives_the_mean(ds):
     for m in ds["n_hidden"].values:
         one = ds.sel(n_hidden=m)
         assert 0.2 < one["preference"] < 1.5
-        fitted = theory.displaced_polysemantic(
+        fitted = displaced_polysemantic(
             16, int(m), stayed=float(one["stayed"].mean()), preference=float(one["preference"])
         )
         assert fitted == pytest.approx(float(one["polysemantic"].mean()), rel=1e-6)
+
+
+def test_a_huge_preference_fills_every_neuron_in_use_first():
+    # Of 8 features 3.2 stayed, in pairs or not; the others join until no single one is left.
+    assert displaced_polysemantic(8, 16, stayed=0.4, preference=1e308) == pytest.approx(
+        displaced_polysemantic(8, 16, stayed=0.4, preference=1e30), rel=1e-13
+    )
+
+
+@pytest.mark.parametrize(("n", "m"), [(32, 32), (40, 100), (60, 30)])
+def test_displaced_without_preference_is_the_exclusive_count(n, m):
+    for stayed in (0.0, 0.5, 1.0):
+        got = displaced_polysemantic(n, m, stayed=stayed, preference=1.0)
+        assert got == pytest.approx(theory.expected_polysemantic(n, m), rel=1e-12)
+        lower = displaced_polysemantic(n, m, stayed=stayed, preference=0.5)
+        assert lower <= got * (1 + 1e-12)
+    # n - m at least, and with no liking for company no more than that when all move.
+    assert displaced_polysemantic(n, m, stayed=0.0, preference=0.0) == pytest.approx(max(n - m, 0), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: displaced_polysemantic(4, 4, stayed=1.5, preference=1),
+            r"`stayed` must lie in \[0, 1\]; got 1.5",
+        ),
+        (
+            lambda: displaced_polysemantic(4, 4, stayed=[0.5], preference=1),
+            r"`stayed` must be one number; got shape \(1,\)",
+        ),
+        (
+            lambda: displaced_polysemantic(4, 4, stayed=0.5, preference=-1),
+            r"`preference` must lie in \[0, inf\); got -1",
+        ),
+    ],
+)
+def test_displaced_refuses_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_figure_shows_the_data(ds):

@@ -11,35 +11,35 @@ What is exact, asymptotic or heuristic is said function by function.
 
 from . import derive
 from .counts import (
-    displaced_polysemantic,
     expected_collisions,
     expected_polysemantic,
     polysemantic_pmf,
     quoted_polysemantic,
 )
 from .derive import *  # noqa: F403
-from .neuron import critical_lam, escape_weight, kept_after_conflict, shared_drop_time, surviving_weight
-from .overlaps import feature_benefit, initial_interference, overlap_rate, pair_flow
-from .splitting import separated_share, split_rate
-from .untied import untied_length_ratio
+from .neuron import (
+    critical_lam,
+    kept_after_conflict,
+    resting_weights,
+    separated_share,
+    shared_drop_time,
+    untied_length_ratio,
+)
+from .overlaps import initial_forces, overlap_rate, pair_flow
 
 __all__ = [
     "critical_lam",
-    "displaced_polysemantic",
-    "escape_weight",
     "expected_collisions",
     "expected_polysemantic",
-    "feature_benefit",
-    "initial_interference",
+    "initial_forces",
     "kept_after_conflict",
     "overlap_rate",
     "pair_flow",
     "polysemantic_pmf",
     "quoted_polysemantic",
+    "resting_weights",
     "separated_share",
     "shared_drop_time",
-    "split_rate",
-    "surviving_weight",
     "untied_length_ratio",
 ]
 __all__ += derive.__all__

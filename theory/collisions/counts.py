@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import special
 
 from .. import arguments
-from ..arguments import FloatArray, Real, number, plain, whole
+from ..arguments import FloatArray, Real, plain, whole
 
 __all__ = [
-    "displaced_polysemantic",
     "expected_collisions",
     "expected_polysemantic",
     "polysemantic_pmf",
@@ -80,9 +79,9 @@ def expected_polysemantic(
 ) -> Real:
     r"""Mean number of neurons that hold two features of opposite signs, for any sizes: exact combinatorics.
 
-    A neuron has two places, one for each sign. With `exclusive` every feature ends in a place of its own,
-    all arrangements equally likely: what is left when features that lose a malign collision move on to
-    other places without preference. Then the mean is :math:`m\, \binom{2m-2}{n-2} / \binom{2m}{n}`, that is
+    A neuron has two places, one for each sign. With `exclusive` every feature ends in a place of its own, all
+    arrangements equally likely, as if features that lose a malign collision moved on to other places without
+    preference. Then the mean is :math:`m\, \binom{2m-2}{n-2} / \binom{2m}{n}`, that is
 
     .. math:: \frac{n (n - 1)}{2 (2 m - 1)} \to \frac{n^2}{4 m} \quad (m, n \to \infty),
 
@@ -174,64 +173,3 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
 def _log_binomial(n: npt.ArrayLike, k: npt.NDArray[np.int64]) -> FloatArray:
     top = np.asarray(n, dtype=np.float64)
     return np.asarray(special.gammaln(top + 1) - special.gammaln(k + 1) - special.gammaln(top - k + 1))
-
-
-@arguments.finite
-def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, preference: float) -> float:
-    r"""Mean number of polysemantic neurons if features that move avoid neurons in use: heuristic.
-
-    A share `stayed` of the features keeps the neuron of its largest initial weight; these are in random
-    places. The others come one after another and take a random free place, one on an empty neuron with
-    weight 1, one beside another feature with weight `preference`.
-
-    Parameters
-    ----------
-    n_features, n_hidden
-        As in :func:`expected_polysemantic`, each one number.
-    stayed : float
-        Share of the features that did not move, from 0 to 1.
-    preference : float
-        Weight of a place beside another feature, not negative; 1 gives :func:`expected_polysemantic`.
-
-    Returns
-    -------
-    float
-        The mean, with the numbers of empty and half-taken neurons replaced by their means (error of order 1).
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> round(displaced_polysemantic(64, 128, stayed=0.41, preference=0.7), 3)
-    6.396
-    """
-    n = arguments.integer("n_features", n_features, 1, 10**6)
-    m = arguments.integer("n_hidden", n_hidden, 1, 10**15)
-    _fits(np.asarray(float(n)), np.asarray(float(m)))
-    share, weight = number("stayed", stayed, 0.0, 1.0), number("preference", preference, 0.0)
-    # The two weights over the larger of them, so that nothing overflows.
-    near, far = (weight / max(weight, 1.0), 1.0 / max(weight, 1.0))
-    placed = share * n
-    pairs = placed * max(placed - 1, 0.0) / (2 * (2 * m - 1))
-    moves = math.ceil(n - placed)
-    for left in range(moves, 0, -1):
-        part = (n - placed) / left  # 1, or a little less where `stayed` n is not whole
-        single, empty = placed - 2 * pairs, max(m - placed + pairs, 0.0)
-        taken, free = near * single, far * 2 * empty
-        join = taken / (taken + free) if taken + free > 0 else 1.0
-        pairs += max(part * join, part - empty)  # no more can go to empty neurons than there are
-        placed += part
-    return pairs
-
-
-def fitted_preference(n_features: int, n_hidden: int, stayed: float, count: float) -> float:
-    """Return the preference of `displaced_polysemantic` that gives a count, nan if none up to 4 does."""
-
-    def excess(preference: float) -> float:
-        return displaced_polysemantic(n_features, n_hidden, stayed=stayed, preference=preference) - count
-
-    low, high = 0.0, 4.0
-    return float(optimize.brentq(excess, low, high)) if excess(low) <= 0 <= excess(high) else float("nan")

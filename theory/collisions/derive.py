@@ -1,6 +1,9 @@
 """Derivations with SymPy of how encodings meet, in the normal form of the package."""
 
+from typing import Any
+
 from ..derivation import Derivation, derived, once, sp
+from ..sparsification.derive import normal_flow
 
 __all__ = [
     "derive_conflict",
@@ -35,8 +38,9 @@ def derive_initial_moments() -> Derivation:
 def derive_overlap() -> Derivation:
     r"""Derive how a positive overlap of two encodings moves at lam = 0.
 
-    A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by
-    interference alone, as the source has it, and :math:`d \ln \cos/dt` of the angle.
+    It starts from the flow that `theory.sparsification.derive_flow` derives. A column in the symbols a =
+    |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by interference alone, as the source has
+    it, and :math:`d \ln \cos/dt` of the angle.
 
     Examples
     --------
@@ -44,12 +48,21 @@ def derive_overlap() -> Derivation:
     -2*a - 2*b + 2
     """
     a, b, x = sp.symbols("a b x", positive=True)
-    # Inner products of the velocities with W_1 and W_2, from (W_1.W_1, W_1.W_2, W_2.W_2) = (a, x, b).
-    da = 2 * ((1 - a) * a - x * x)
-    db = 2 * ((1 - b) * b - x * x)
-    dx = ((1 - a) * x - x * b) + ((1 - b) * x - x * a)
-    rates = [dx / x, (-x * b - x * a) / x, dx / x - da / (2 * a) - db / (2 * b)]
-    return derived(sp.Matrix([sp.expand(rate) for rate in rates]), "lam = 0.", "The overlap is positive.")
+    # Without l1 force the flow turns with the axes, and so those may be chosen: the first along W_1.
+    W = sp.Matrix([[sp.sqrt(a), 0], [x / sp.sqrt(a), sp.sqrt(b - x**2 / a)]])
+    free = {"lambda": 0, **{f"W_{i}{k}": W[i, k] for i in range(2) for k in range(2)}}
+
+    def slopes(on: int) -> Any:  # d(W W')/dt, with or without interference
+        values = {**free, "s_01": on}
+        flow = normal_flow(2, 2)
+        V = flow.subs({one: values[one.name] for one in flow.free_symbols if one.name in values})
+        return V * W.T + W * V.T
+
+    both, alone = slopes(1), slopes(0)
+    rate = both[0, 1] / x
+    rates = [rate, rate - alone[0, 1] / x, rate - both[0, 0] / (2 * a) - both[1, 1] / (2 * b)]
+    column = sp.Matrix([sp.expand(sp.simplify(one)) for one in rates])
+    return derived(column, "lam = 0.", "The overlap is positive.")
 
 
 @once

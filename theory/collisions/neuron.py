@@ -1,4 +1,4 @@
-r"""One neuron that two encodings share: who keeps it, when the other leaves.
+r"""One neuron: when a weight rests there, and who keeps it of two encodings that share it, tied or not.
 
 Flows are in the normal form, constants 4 dropped; see the package.
 """
@@ -7,12 +7,20 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from .. import arguments
-from ..arguments import FloatArray, Real, plain
+from ..arguments import Real, number, plain
 from ..special import cubic_roots
 
-__all__ = ["critical_lam", "escape_weight", "kept_after_conflict", "shared_drop_time", "surviving_weight"]
+__all__ = [
+    "critical_lam",
+    "kept_after_conflict",
+    "resting_weights",
+    "separated_share",
+    "shared_drop_time",
+    "untied_length_ratio",
+]
 
 
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:
@@ -76,12 +84,10 @@ def critical_lam(sharing: int = 1) -> float:
     return 2 / math.sqrt(27 * arguments.integer("sharing", sharing, 1))
 
 
-def _held(lam: npt.ArrayLike) -> FloatArray:
-    return arguments.real("lam", lam, 0.0, critical_lam(), hint="Beyond it no weight survives.")
+def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
+    r"""Weights at which an encoding with one nonzero weight rests: exact roots of w (1 - w^2) = lam.
 
-
-def surviving_weight(lam: npt.ArrayLike) -> Real:
-    r"""Weight at which an encoding with one nonzero weight rests: exact, stable root of w (1 - w^2) = lam.
+    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies.
 
     Parameters
     ----------
@@ -90,8 +96,8 @@ def surviving_weight(lam: npt.ArrayLike) -> Real:
 
     Returns
     -------
-    float or ndarray of float64
-        1 - lam/2 - ... for small lam. Relative error 2e-15.
+    stable, unstable : float or ndarray of float64
+        Relative error 2e-15.
 
     Raises
     ------
@@ -100,23 +106,13 @@ def surviving_weight(lam: npt.ArrayLike) -> Real:
 
     Examples
     --------
-    >>> round(surviving_weight(0.01), 6)
-    0.994962
+    >>> stable, unstable = resting_weights(0.01)
+    >>> round(stable, 6), round(unstable, 9)
+    (0.994962, 0.010001)
     """
-    return plain(cubic_roots(_held(lam)).high.real)
-
-
-def escape_weight(lam: npt.ArrayLike) -> Real:
-    r"""Weight below which a lone weight dies: exact, the unstable root of w (1 - w^2) = lam.
-
-    It is lam + lam^3 + ... for small lam. See :func:`surviving_weight`.
-
-    Examples
-    --------
-    >>> round(escape_weight(0.01), 9)
-    0.010001
-    """
-    return plain(cubic_roots(_held(lam)).middle.real)
+    strength = arguments.real("lam", lam, 0.0, critical_lam(), hint="Beyond it no weight survives.")
+    roots = cubic_roots(strength)
+    return plain(roots.high.real), plain(roots.middle.real)
 
 
 def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Real]:
@@ -159,3 +155,112 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     kept1 = np.sqrt(np.maximum(gap, 0.0) / ((1 - b) * (1 + b)))
     kept2 = np.sqrt(np.maximum(-gap, 0.0) / ((1 - a) * (1 + a)))
     return plain(kept1), plain(kept2)
+
+
+def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
+    r"""Length of a decoding over that of its encoding, one neuron, a time after both were 1.
+
+    With an encoder of its own, :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and
+    :math:`\dot D = (1 - D \cdot E) E` (without interference, a factor 2 dropped so that equal weights move as
+    tied ones do). With :math:`D = u` and :math:`E = 1/u` that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`: the
+    ratio u^2 goes to infinity as :math:`(3 \lambda t)^{2/3}`, and no state is at rest.
+
+    Parameters
+    ----------
+    lam_t : array_like of float
+        l1 strength times time, both in the normal form, not negative.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Asymptotic for lam -> 0 (D E = 1 up to O(lam)).
+
+    Raises
+    ------
+    ValueError
+        If `lam_t` is negative or not finite.
+
+    References
+    ----------
+    Lecomte et al. (2024), App. A, "Tied weights", which expects nearly equal weights.
+
+    Examples
+    --------
+    >>> untied_length_ratio([0.0, 1.0, 10.0]).round(3)
+    array([1.   , 2.11 , 9.434])
+    """
+    clock = arguments.real("lam_t", lam_t, 0.0)
+    # Newton's method from the right of the root of an increasing, convex function falls to it monotonically.
+    u = np.cbrt(3 * clock + 1)
+    for _ in range(60):
+        step = (u**3 / 3 - 1 / u + 2 / 3 - clock) / (u * u + 1 / (u * u))
+        u = u - step
+        if np.all(np.abs(step) <= 1e-15 * u):
+            break
+    return plain(np.asarray(u * u))
+
+
+@arguments.finite
+def separated_share(
+    t: npt.ArrayLike, lam: float, eps: float, *, correlation: float = 0.0, left: float = 0.0
+) -> tuple[Real, Real]:
+    r"""Shares of split neurons whose two features are on different, and on the same copy, after a time.
+
+    A neuron holds feature i with a positive and feature j with a negative weight. Their encodings have a
+    negative product, which the ReLU clips, so neither receives interference from the other: each moves on the
+    two copies by the equations of `shared_drop_time`. The incoming weights of both copies are perturbed by
+    normals of standard deviation `eps` and correlation `correlation` within a copy. A feature keeps the copy
+    on which its weight is larger in absolute value; the two part if the differences of their signed weights
+    between the copies agree in sign. In the end that happens with probability
+    :math:`1/2 + \arcsin(\rho)/\pi`: *one half* for independent noise, always for a shift that all incoming
+    weights share.
+
+    Parameters
+    ----------
+    t : array_like of float
+        Time since the split, not negative.
+    lam : float
+        Strength of the l1 force, positive.
+    eps : float
+        Standard deviation of the perturbation, positive.
+    correlation : float, optional
+        From 0 to 1.
+    left : float, optional
+        Weight of the losing copy at which a feature counts as decided, in [0, sqrt(1/2)).
+
+    Returns
+    -------
+    apart, together : float or ndarray of float64
+        The rest is undecided. Asymptotic: encodings have length 1 up to O(lam), which is a relative error of
+        the clock, and `eps` is small.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    References
+    ----------
+    Lecomte et al. (2024), §5.
+
+    Examples
+    --------
+    >>> apart, together = separated_share([100.0, 1000.0], 0.01, 0.01)
+    >>> apart.round(2), together.round(2)
+    (array([0. , 0.5]), array([0. , 0.5]))
+    """
+    clock = number("lam", lam, 0.0, brackets="()") * arguments.real("t", t, 0.0)
+    eps = number("eps", eps, 0.0, brackets="()")
+    rho = number("correlation", correlation, 0.0, 1.0)
+    left = number("left", left, 0.0, math.sqrt(0.5), brackets="[)")
+    # The first difference that is decided just now: the sum of the weights is sqrt(2 - gap^2), so that the
+    # argument of asinh in shared_drop_time, sum over gap, gives the gap back.
+    late = clock + np.asarray(shared_drop_time(left / math.sqrt(1 - left * left)))
+    # Beyond 700 the gap is below 1e-300, and cosh would overflow.
+    gap = math.sqrt(2) / np.cosh(np.minimum(math.sqrt(2) * late + math.asinh(1), 700.0))
+    x = gap / (math.sqrt(2) * eps)
+    # P(X > x, Y > x) of normals of correlation rho, by Owen's T.
+    alone, slope = special.ndtr(-x), math.sqrt((1 - rho) / (1 + rho))
+    apart = 2 * (alone - 2 * special.owens_t(x, slope))
+    together = 2 * (alone - 2 * special.owens_t(x, 1 / slope if slope else math.inf))
+    return plain(np.maximum(apart, 0.0)), plain(np.maximum(together, 0.0))

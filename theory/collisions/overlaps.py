@@ -12,16 +12,20 @@ from .. import arguments
 from ..arguments import FloatArray, Real, number, plain
 from .counts import counted
 
-__all__ = ["feature_benefit", "initial_interference", "overlap_rate", "pair_flow"]
+__all__ = ["initial_forces", "overlap_rate", "pair_flow"]
 
 
 @arguments.finite
-def initial_interference(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
-    r"""Mean of the interference's component along W_i at the start, times \|W_i\|: exact.
+def initial_forces(
+    n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std: npt.ArrayLike
+) -> tuple[Real, Real]:
+    r"""Mean components along W_i at the start, times \|W_i\|, of feature benefit and interference: exact.
 
-    .. math:: E \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j)^2 = \tfrac12 (n - 1) m s^4,
+    .. math:: E (1 - |W_i|^2) |W_i|^2 = m s^2 - m (m + 2) s^4, \qquad
+              E \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j)^2 = \tfrac12 (n - 1) m s^4,
 
-    since overlaps of independent normal weights are symmetric about 0 with variance m s^4.
+    since overlaps of independent normal weights are symmetric about 0 with variance m s^4. The benefit
+    vanishes at s = 1/sqrt(m + 2).
 
     Parameters
     ----------
@@ -32,8 +36,8 @@ def initial_interference(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std
 
     Returns
     -------
-    float or ndarray of float64
-        The mean, in the broadcast shape.
+    benefit, interference : float or ndarray of float64
+        The means, in the broadcast shape.
 
     Raises
     ------
@@ -46,33 +50,13 @@ def initial_interference(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std
 
     Examples
     --------
-    >>> initial_interference(3, 4, 0.5)
-    0.25
+    >>> initial_forces(3, 4, 0.25)
+    (0.15625, 0.015625)
     """
     n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
     s = arguments.real("std", std, 0.0)
-    return plain(np.asarray(0.5 * (n - 1) * m * s**4))
-
-
-@arguments.finite
-def feature_benefit(n_hidden: npt.ArrayLike, std: npt.ArrayLike) -> Real:
-    r"""Mean of the feature benefit's component along W_i at the start, times \|W_i\|: exact.
-
-    .. math:: E (1 - |W_i|^2) |W_i|^2 = m s^2 - m (m + 2) s^4.
-
-    At s = 1/sqrt(m) it vanishes. The arguments are those of :func:`initial_interference`.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.5.
-
-    Examples
-    --------
-    >>> feature_benefit(4, 0.25)
-    0.15625
-    """
-    m, s = counted("n_hidden", n_hidden), arguments.real("std", std, 0.0)
-    return plain(np.asarray(m * s**2 * (1 - (m + 2) * s**2)))
+    benefit, interference = np.broadcast_arrays(m * s**2 * (1 - (m + 2) * s**2), 0.5 * (n - 1) * m * s**4)
+    return plain(benefit.copy()), plain(interference.copy())
 
 
 def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:

@@ -56,8 +56,8 @@ def derive_moments(name: str) -> Derivation:
 def derive_eigenvalues(matrix: str) -> Derivation:
     """Derive the eigenvalues, with multiplicities, of a matrix of n features.
 
-    E x x' is Var x times the identity plus (E x)² times the matrix of ones, so the vector of ones and the
-    n - 1 dimensions of vectors that sum to zero are its eigenspaces.
+    All diagonal entries are alike, and so are all others. The matrix then has two eigenspaces: the vector of
+    ones, and the n - 1 dimensions that differences of two features span. Applied to one of each, it tells.
 
     Parameters
     ----------
@@ -80,11 +80,13 @@ def derive_eigenvalues(matrix: str) -> Derivation:
     [n*p**2/4 - p**2/4 + p/3,     1],
     [          -p**2/4 + p/3, n - 1]])
     """
-    variance, pair = (derive_moments(name).expression for name in ("variance", "pair_moment"))
+    names = ("second_moment", "pair_moment", "mean")
+    diagonal, other, mean = (derive_moments(name).expression for name in names)
     p, n = sp.Symbol("p", positive=True), sp.Symbol("n", positive=True, integer=True)
-    rows: list[Any] = [[variance, n]]
-    if arguments.choice("matrix", matrix, ("covariance", "second_moment")) == "second_moment":
-        rows = [[sp.expand(variance + n * pair), 1], [variance, n - 1]]
+    if arguments.choice("matrix", matrix, ("covariance", "second_moment")) == "covariance":
+        diagonal, other = diagonal - mean**2, other - mean**2
+    ones, difference = sp.expand(diagonal + (n - 1) * other), sp.expand(diagonal - other)
+    rows: list[Any] = [[ones, 1], [difference, n - 1]] if ones != difference else [[ones, n]]
     return Derivation(sp.Matrix(rows), (p, n), (_INDEPENDENT,))
 
 

@@ -7,8 +7,6 @@ from . import derive
 from .critical import RULES, CriticalPoint, critical_hessian, critical_loss, critical_point, growth_rates
 from .losses import (
     WeightedOptimum,
-    importance_loss,
-    overlap_energy,
     reconstruction_loss,
     sparse_loss,
     weighted_optimum,
@@ -28,8 +26,6 @@ __all__ = [
     "critical_point",
     "derive",
     "growth_rates",
-    "importance_loss",
-    "overlap_energy",
     "reconstruction_loss",
     "sparse_loss",
     "spectrum",

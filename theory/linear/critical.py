@@ -17,9 +17,9 @@ RULES = ("pair", "tied", "encoder", "decoder")
 def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
     r"""Loss per feature of the critical point that keeps these eigen-directions.
 
-    At a critical point of the linear autoencoder :math:`x \mapsto ABx` the product is the orthogonal
-    projection on eigen-directions of :math:`\Sigma = E\,xx'`, and the expected squared error of all features
-    together is the sum of the eigenvalues left out, whatever the width and the basis of the hidden layer.
+    At a critical point of :math:`x \mapsto ABx` the product is the orthogonal projection on eigen-directions
+    of :math:`\Sigma = E\,xx'`, and the expected squared error of all features together is the sum of the
+    eigenvalues left out, whatever the width and the basis of the hidden layer.
 
     Parameters
     ----------
@@ -148,21 +148,9 @@ def critical_hessian(
 ) -> CriticalPoint:
     r"""Index, null directions and escape rates of a critical point, from the eigenvalues.
 
-    With r directions kept (i), the others left out (o) and n_hidden - r hidden neurons to spare,
-
-    - the index is :math:`\#\{(i,o): \lambda_o>\lambda_i\} + (n_\mathrm{hidden}-r)(n_\mathrm{features}-r)`,
-      tied or not;
-    - the nullity is :math:`r(2n_\mathrm{hidden}-r) + \#\{(i,o): \lambda_o=\lambda_i\}` for the pair (A, B)
-      and :math:`r(2n_\mathrm{hidden}-r-1)/2 + \#\{\dots\}` for tied weights, the dimension of the set of
-      critical points around it;
-    - a rotation of i towards o has the rate :math:`(\lambda_o-\lambda_i)/2` for the pair, while the steepest
-      descent in that plane moves encoder and decoder by different amounts, with the rate
-      :math:`\sqrt{(\lambda_o-\lambda_i)^2/4+\lambda_o^2} - (\lambda_o+\lambda_i)/2`; tied, both are
-      :math:`\lambda_o-\lambda_i`;
-    - a spare neuron takes up o with the rate :math:`\lambda_o`, tied :math:`2\lambda_o`.
-
-    So only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles
-    (Notes 2022, Prop. 3).
+    Only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles (Notes
+    2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are in the
+    documentation of `linear`.
 
     Parameters
     ----------
@@ -188,11 +176,9 @@ def critical_hessian(
 
     Notes
     -----
-    Index and nullity hold for every C of `critical_point`, since a change of C is a linear change of
-    variables that leaves the loss as it is. Rates of the pair are those of the balanced points, C C' = 1,
-    near which training from small weights stays (A'A - BB' is conserved by the flow); elsewhere the rate
-    along the rotation is :math:`(\lambda_o-\lambda_i)/(|C_i|^2+|C^{-1}_i|^2)` with row i of C and column i
-    of its inverse. Accuracy: rates as the differences of the eigenvalues.
+    Index and nullity hold for every C of `critical_point`; rates of the pair are those of balanced points, C
+    C' = 1, near which training from small weights stays. Accuracy: rates as the differences of the
+    eigenvalues.
 
     Examples
     --------

@@ -119,7 +119,8 @@ def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Integrate the flow of Eq. 22 for :math:`\Sigma = \lambda 1` along the ray to W: its energy (Eq. 28).
 
-    The constant is that of :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0.
+    It is :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0: Eq. 28 has 1/2 before the overlaps,
+    which is right for unordered pairs.
 
     Examples
     --------

@@ -11,8 +11,6 @@ from .spectrum import Covariance, checked_weights, covariance_matrix, sized_spec
 
 __all__ = [
     "WeightedOptimum",
-    "importance_loss",
-    "overlap_energy",
     "reconstruction_loss",
     "sparse_loss",
     "weighted_optimum",
@@ -63,105 +61,37 @@ def reconstruction_loss(
     return float(np.sum(weights[:, None] * error**2 * found.eigenvalues) / n)
 
 
-def overlap_energy(W: npt.ArrayLike) -> float:
-    r"""Energy that the flow of Eq. 22 of the Notes (2022) descends, :math:`E = \frac14|1 - WW'|^2`.
-
-    :math:`E = \frac14\sum_i(1-|W_i|^2)^2 + \frac14\sum_{i\ne j}(W_i\cdot W_j)^2`, the second sum over ordered
-    pairs: Eq. 28 has 1/2 there, which is right for unordered pairs. For :math:`\Sigma = \lambda 1` the
-    flow is the gradient flow of :math:`\lambda E`. For any other invertible :math:`\Sigma` it still descends
-    E, steepest in the metric :math:`\mathrm{tr}\,\delta'\Sigma^{-1}\delta`, and so finds orthonormal columns
-    but not the leading eigenvectors: E does not know :math:`\Sigma`.
-
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, row i is feature i; entries up to 1e50.
-
-    Returns
-    -------
-    float
-        At least (n_features - n_hidden)/4, and at least 0. Absolute error a few roundings of
-        (n_features + |W|^4)/4.
-
-    Raises
-    ------
-    ValueError
-        If `W` is not a finite matrix with such entries.
-
-    Examples
-    --------
-    >>> overlap_energy([[1.0], [1.0]])
-    0.5
-    """
-    W = checked_weights("W", W)
-    n, hidden = W.shape
-    small = min(n, hidden)
-    gram = W.T @ W if hidden < n else W @ W.T
-    # |1 - WW'|^2 = |1 - W'W|^2 + n - n_hidden: the smaller matrix does
-    return float((np.sum((np.eye(small) - gram) ** 2) + (n - small)) / 4)
-
-
-def importance_loss(W: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
-    r"""Loss per feature of the tied linear model on white inputs: feature benefit and interference.
-
-    :math:`F(W) = \frac1n\big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\big]`, the form of
-    Elhage et al. (2022) over n. It is the exact loss for uncorrelated centred inputs of variance 1.
-
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, row i is feature i; entries up to 1e50.
-    importance
-        As for `reconstruction_loss`.
-
-    Returns
-    -------
-    float
-        Absolute error a few roundings of the mean of :math:`I_i(1 + |W_i|^2 + |W W_i|^2)`.
-
-    Raises
-    ------
-    ValueError
-        If `W` is not a finite matrix with such entries, or `importance` has another size or is negative.
-
-    Examples
-    --------
-    >>> importance_loss([[1.0], [0.5]])
-    0.53125
-    """
-    W = checked_weights("W", W)
-    weights = importances(importance, W.shape[0])
-    square = np.einsum("ik,ik->i", W, W)
-    interference = np.einsum("ik,jk,jl,il->i", W, W, W, W, optimize=True) - square**2
-    return float(np.mean(weights * ((1 - square) ** 2 + np.maximum(interference, 0.0))))
-
-
 def sparse_loss(
     W: npt.ArrayLike, p: float, importance: npt.ArrayLike | None = None, bias: str = "best"
 ) -> float:
     r"""Exact loss per feature of the tied linear model on sparse uniform inputs.
 
-    With :math:`\mathrm{Var}\,x = p/3 - p^2/4`, :math:`E x = p/2` and F from `importance_loss`, the model
-    W W' x + b has :math:`L = \mathrm{Var}(x)\, F(W)` at its best bias, and without bias
+    The model W W' x + b has :math:`L = \mathrm{Var}(x)\, F(W)` at its best bias, with the feature benefit and
+    the interference of Elhage et al. (2022),
 
-    .. math:: L = \mathrm{Var}(x)\, F(W) + (E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2 .
+    .. math:: F(W) = \frac1n\Big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\Big] ,
 
-    The last term is what :math:`E x_i x_j \ne 0` adds and Elhage et al. (2022) leave out. It is at most
-    3np/(4-3p) times the first, and that much where W W' misses the direction of ones alone.
+    which is the loss for any uncorrelated centred inputs of variance 1. Without bias it has
+    :math:`(E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2` besides: what
+    :math:`E x_i x_j \ne 0` adds and Elhage et al. leave out. That is at most 3np/(4-3p) times the first term,
+    and that much where W W' misses the direction of ones alone.
 
     Parameters
     ----------
-    W, importance
-        As for `importance_loss` and `reconstruction_loss`.
+    W : (n_features, n_hidden) array_like of float
+        Encodings, row i is feature i; entries up to 1e50.
     p : float
         Probability that a feature is on, 1 - S, in (0, 1].
+    importance
+        As for `reconstruction_loss`.
     bias : {"best", "none"}, optional
         Whether the model has an output bias, at its optimum.
 
     Returns
     -------
     float
-        Absolute error as for `importance_loss`, times the variance, and the like for the second term.
+        Absolute error a few roundings of the mean of :math:`I_i(1 + |W_i|^2 + |W W_i|^2)`, times the variance
+        (p/3 - p^2/4), and the like for the second term.
 
     Raises
     ------
@@ -175,12 +105,16 @@ def sparse_loss(
     (1.0, 4.0)
     """
     x = SparseUniform(number("p", p, 0, 1, brackets="(]"))
-    centred = float(x.variance) * importance_loss(W, importance)
+    W = checked_weights("W", W)
+    weights = importances(importance, W.shape[0])
+    square = np.einsum("ik,ik->i", W, W)
+    interference = np.einsum("ik,jk,jl,il->i", W, W, W, W, optimize=True) - square**2
+    forms = weights * ((1 - square) ** 2 + np.maximum(interference, 0.0))
+    centred = float(x.variance) * float(np.mean(forms))
     if choice("bias", bias, ("best", "none")) == "best":
         return centred
-    W = checked_weights("W", W)
     shift = 1 - W @ W.sum(axis=0)
-    return centred + float(x.mean) ** 2 * float(np.mean(importances(importance, W.shape[0]) * shift**2))
+    return centred + float(x.mean) ** 2 * float(np.mean(weights * shift**2))
 
 
 @result
@@ -209,11 +143,9 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
 
     :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for
     :math:`M = D^{-1/2} P D^{1/2}` with P the projection on the leading eigenvectors of
-    :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out.
-
-    For uncorrelated inputs these eigenvectors are features, those with the largest :math:`I_i\Sigma_{ii}`:
-    M keeps n_hidden of them and nothing of the others; with equal values features may share dimensions,
-    without gain. For correlated inputs, such as sparse ones without bias, more features than dimensions pay.
+    :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out. For
+    uncorrelated inputs M keeps the n_hidden features with the largest :math:`I_i\Sigma_{ii}`. For correlated
+    ones, such as sparse inputs without bias, more features than dimensions pay.
 
     Parameters
     ----------

@@ -409,8 +409,9 @@ def derive_sparsifying_rate() -> Derivation:
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     r"""Derive the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by its parameter tau.
 
-    With :math:`x_j = W_j^2`: the :math:`1/x_j` keep their differences up to a common factor, so that
-    :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
+    For :math:`u_j = W_j^{-2}` it says :math:`u_j' = 2 S u_j - 2` with one :math:`S = |W|_4^4` for all j.
+    With :math:`u_j = g r_j` and :math:`g' = 2 S g` that is :math:`dr_j/d\tau = -1` in the time
+    :math:`d\tau = 2\,d(Bt)/g`, and :math:`g = \sum_j 1/r_j`, since the squares add up to 1.
 
     The column Bt, x_1, x_2, ... for 2 to 20 weights in the symbols tau, x1, x2, ... (starts of all but the
     last, which is one less their sum).
@@ -423,7 +424,9 @@ def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     tau = sp.Symbol("tau")
     free = sp.symbols(f"x1:{arguments.integer('n_weights', n_weights, 2, 20)}", positive=True)
     first = [*free, 1 - sum(free)]
-    shares = [1 / (1 / x - tau) for x in first]
-    clock = -sum(sp.log(1 - tau * x) for x in first) / 2
+    r, left = sp.Function("r"), sp.Symbol("q", positive=True)
+    shares = [1 / sp.dsolve(r(tau).diff(tau) + 1, r(tau), ics={r(0): 1 / x}).rhs for x in first]
+    # d(Bt) = g dtau/2: each share is x/q of q = 1 - tau x, which falls from 1
+    clock = sum(sp.integrate(1 / left, (left, 1 - tau * x, 1)) for x in first) / 2
     column = sp.Matrix([clock, *(share / sum(shares) for share in shares)])
     return Derivation(column, (tau, *free), ("The squared weights add up to 1.",))

@@ -9,21 +9,28 @@ from ..derivation import Derivation, derived, once, sp
 
 __all__ = [
     "derive_flow", "derive_limit_law", "derive_limit_moments", "derive_rates", "derive_reduction",
-    "derive_tail_fluctuations", "derive_winner", "encoding", "loss_flow", "slope",
+    "derive_tail_fluctuations", "derive_winner", "encoding", "loss_flow", "normal_flow", "slope",
 ]  # fmt: skip
 
 
 def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
-    """Return lam, positive weights, and their slopes under the flow."""
-    lam = sp.Symbol("lambda", positive=True)
+    """Return lam, positive weights, and their slopes under the flow that `derive_flow` derives."""
+    lam, weights, sign, _ = _interfering(1, n_weights)
     w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
-    return lam, w, [(1 - sum(x**2 for x in w)) * x - lam for x in w]
+    at = {**dict(zip(weights, w, strict=True)), **dict.fromkeys(sign, 1)}
+    return lam, w, list(normal_flow(1, n_weights).subs(at))
 
 
 def slope(expression: Any, n_weights: int) -> Any:
     """Return the time derivative of an expression in the weights along the flow."""
     _, w, slopes = encoding(n_weights)
     return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
+
+
+def normal_flow(n_features: int, n_hidden: int) -> Any:
+    """Return the flow that `derive_flow` derives in its normal form: a quarter of it at l1 strength 4 lam."""
+    lam, *_ = _interfering(n_features, n_hidden)
+    return (derive_flow(n_features, n_hidden).expression.subs(lam, 4 * lam) / 4).expand()
 
 
 def loss_flow(n_features: int, n_hidden: int) -> Any:

@@ -116,7 +116,7 @@ def l14(quick: bool) -> Evidence:
         np.fill_diagonal(G, 0)
         pair = np.sum(np.maximum(G, 0) ** 2, axis=1), (1 - square) * square
         sampled[:, seed] = np.mean(pair, axis=1)
-    exact = value(theory.initial_interference(size, hidden, std)), value(theory.feature_benefit(hidden, std))
+    exact = [value(one) for one in theory.initial_forces(size, hidden, std)[::-1]]
     family = Family(ALPHA, 4)
     measured = []
     for name, true, samples in zip(("interference", "feature benefit"), exact, sampled, strict=True):
@@ -124,8 +124,9 @@ def l14(quick: bool) -> Evidence:
         measured += between(allowed, "order", text, family.of(mean, samples / true), derived(1), derived(1))
     big = 10**6
     small = scale / np.sqrt(big)
-    ratio = value(theory.initial_interference(big, big, small)) / value(theory.feature_benefit(big, small))
-    negative = value(theory.feature_benefit(big, 1 / np.sqrt(big)))
+    benefit_then, interference_then = (value(one) for one in theory.initial_forces(big, big, small))
+    ratio = interference_then / benefit_then
+    negative = value(theory.initial_forces(big, big, 1 / np.sqrt(big))[0])
     return evidence(
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, so "
         "ReLU^2 has half of that. That interference is dominated for m >= n is wrong: the two are equal at m "

@@ -7,11 +7,11 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import collisions as solvers
-from ...solvers.collisions.counts import ZERO
 from ...theory.arguments import FloatArray
-from ...theory.collisions import derive_split, expected_polysemantic, splitting
-from ...theory.collisions.untied import untied_length_ratio
+from ...theory.collisions import derive_split, expected_polysemantic, separated_share
+from ...theory.collisions.neuron import untied_length_ratio
 from ...theory.derivation import sp
+from ..collisions.counts import ZERO
 from ..statistics import Estimate, Family, growth_power, jackknife, mean, share
 from .lecomte_collisions import ACCURATE, ALPHA, SOURCE, start, value
 from .ledger import (
@@ -247,9 +247,7 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
     undecided = int(proposed["undecided"].sum()) / max(int(proposed["pairs"].sum()), 1)
     at = small.sel(time=WHILE, method="nearest").isel(eps=-1)
     halfway, time, eps = of(at), float(at["time"]), float(at["eps"])
-    early, late = (
-        value(splitting.separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK)
-    )
+    early, late = (value(separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK))
     rest, difference, _ = derive_split().expression
     w = sp.Symbol("w", positive=True)
     still = int(free["apart"].sum() + free["together"].sum())

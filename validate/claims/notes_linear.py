@@ -326,8 +326,8 @@ def b10(quick: bool) -> Evidence:
     descent = derive.derive_gradients(3, 2, 2).expression / -2
     dA, dB = descent[:3, :], descent[3:, :].T
     drift = (A.T * dA + dA.T * A - B * dB.T - dB * B.T).expand()
-    run = solvers.flow_pair([[0.6], [0.8]], [[0.6, 0.8]], np.diag([2.0, 1.0]), [1.0, 60.0])
-    parted = np.abs(run.A - np.swapaxes(run.B, 1, 2)).max(axis=(1, 2))
+    run = solvers.gradient_flow([[0.6], [0.8]], np.diag([2.0, 1.0]), [1.0, 60.0], "pair")
+    parted = np.abs(run.W - np.swapaxes(run.B, 1, 2)).max(axis=(1, 2))
     return evidence(
         "Take Sigma = diag(2, 1) and A = B' = w = (1, 1): dB'/dt = (1 - |w|^2) Sigma w = (-2, -1), but dA/dt "
         "= Sigma w - (w'Sigma w) w = (-1, -2). From w = (0.6, 0.8) A and B' part, to meet again at the "
@@ -413,15 +413,19 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
     s, s11 = sp.Symbol("s1", positive=True), derive.symmetric(3)[0, 0]
     lengths = derive.derive_singular_values().expression - s * (1 - s**2) * s11 * sp.ones(1, 2)
     sigma, wide, w0 = np.diag([2.0, 1.0]), np.diag([4.0, 3.0, 2.0, 1.0]), [[0.6], [0.8]]
-    slow_end, tied_end = (2 * solvers.flow(w0, sigma, 40.0, rule).loss[0] for rule in ("encoder", "tied"))
+    slow_end, tied_end = (
+        2 * solvers.gradient_flow(w0, sigma, 40.0, rule).loss[0] for rule in ("encoder", "tied")
+    )
     moved = abs(slow_end - 2 * theory.reconstruction_loss(w0, np.transpose(w0), sigma))
     above = abs(tied_end - 1)
     slow_rate, tied_rate = (theory.growth_rates(wide, [2, 3], rule=rule)[0] for rule in ("encoder", "tied"))
     rng, drift = np.random.default_rng(13), 0.0
     for _ in range(20):
         frame = np.linalg.qr(rng.normal(size=(4, 2)))[0]
-        drift = max(drift, float(np.abs(solvers.flow(frame, wide, 1.0, "encoder").W[0] - frame).max()))
-    rising = solvers.flow([[1.05], [0.0]], [[1.0, 0.9], [0.9, 1.0]], [0.0, 20.0], "encoder").loss
+        drift = max(
+            drift, float(np.abs(solvers.gradient_flow(frame, wide, 1.0, "encoder").W[0] - frame).max())
+        )
+    rising = solvers.gradient_flow([[1.05], [0.0]], [[1.0, 0.9], [0.9, 1.0]], [0.0, 20.0], "encoder").loss
     rise = 2 * float(rising[1] - rising[0])
     limits = {w: float(solvers.encoder_limit([w, w], sigma)[1]) for w in (0.001, 0.5)}
     trained = ds["loss"].sel(route="trained", rule="tied")

@@ -6,14 +6,13 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import collisions as solvers
-from ...solvers.collisions.counts import ON
-from ...solvers.collisions.flow import first_weights
 from ...theory import arguments
 from ...theory import collisions as theory
 from ...theory.arguments import FloatArray
-from ...theory.collisions.counts import fitted_preference
 from ..annotations import as_annotated
 from ..experiment import from_rows
+from .counts import ON
+from .displaced import first_weights, fitted_preference
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0
@@ -62,7 +61,7 @@ def run_fig3(
         (n_hidden, run, rank): ``won``, the share of the features that end on the neuron of their largest,
         second largest, ... first weight. Over n_hidden: the predictions ``quoted`` = n^2/(4m), ``exclusive``
         and ``independent`` of :func:`theory.expected_polysemantic`, and ``preference``, fitted to the mean,
-        of :func:`theory.displaced_polysemantic` (nan if none fits).
+        of `displaced_polysemantic` (nan if none fits).
 
     Examples
     --------

@@ -5,12 +5,12 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.collisions.counts import ZERO
 from ...theory import arguments
 from ...theory import collisions as theory
-from ...theory.collisions.untied import untied_length_ratio
+from ...theory.collisions.neuron import untied_length_ratio
 from ..drawing import draw_estimates, draw_means, draws, finished, size_axis
 from ..statistics import share
+from .counts import ZERO
 from .trained import NAMES
 
 MARKS = "osD^v<>ph"

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ...solvers.collisions.counts import ZERO, signed_root
-from ...solvers.collisions.splitting import OUTCOMES, PROTOCOLS, Split, outcomes, split_neurons
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.collisions.splitting import separated_share
+from ...theory.collisions import separated_share
 from ..annotations import as_annotated
+from .counts import ZERO, signed_root
+from .splitting import OUTCOMES, PROTOCOLS, Split, outcomes, split_neurons
 from .training import merged, train_l1
 
 # Ways to split, as options of `run_remedy`. The source's loss has the l1 term on activations: after an untied

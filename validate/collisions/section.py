@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from ...solvers.collisions.counts import SHIFTED, ZERO
-from ...solvers.collisions.splitting import OUTCOMES
 from ...theory import collisions as theory
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
 from ..statistics import Estimate, crossing, first_level, mean, share
 from . import plots
+from .counts import SHIFTED, ZERO
 from .fig3 import run_course, run_fig3
 from .remedy import run_remedy, run_variants
+from .splitting import OUTCOMES
 from .trained import NAMES, run_cooccurrence, run_printed, run_trained, run_untied
 
 TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam

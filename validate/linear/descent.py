@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...solvers.linear import flow, flow_pair
+from ...solvers.linear import gradient_flow
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..annotations import as_annotated
@@ -135,12 +135,9 @@ def courses(
     The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
     """
     sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * np.asarray(steps)
-    if rule == "pair":
-        pairs = [flow_pair(A, C.T, sigma, t) for A, C in zip(A0, C0, strict=True)]
-        routes = [np.stack([[one.A, np.swapaxes(one.B, 1, 2)] for one in pairs], axis=1)]
-    else:
-        tied = np.stack([flow(A, sigma, t, rule).W for A in A0])
-        routes = [np.stack([tied, tied])]
+    encoders = [C.T if rule == "pair" else None for C in C0]
+    exact = [gradient_flow(A, sigma, t, rule, B0=B) for A, B in zip(A0, encoders, strict=True)]
+    routes = [np.stack([[one.W, np.swapaxes(one.B, 1, 2)] for one in exact], axis=1)]
     if trained:
         found = descend(A0, C0, inputs, rate, steps, rule)
         routes.append(np.swapaxes([found.A, found.C], 1, 2))

@@ -7,7 +7,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.linear.weights import expected_losses, first_modes, largest_angles, moment_points
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
@@ -15,6 +14,7 @@ from ..annotations import as_annotated
 from ..drawing import draws, finished
 from ..statistics import first_level
 from .descent import LABELS, MODELS, ROUTES, RULES, courses, falling
+from .weights import expected_losses, first_modes, largest_angles, moment_points
 
 NAMES = {
     "pair": "pair, Eqs. 20, 21",

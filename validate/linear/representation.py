@@ -7,13 +7,13 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.linear.weights import moment_points
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import reconstruction_loss, spectrum, weighted_optimum
 from ..annotations import as_annotated
 from ..drawing import draws, finished
 from .descent import LABELS, MODELS, descend
+from .weights import moment_points
 
 BIASES = ("bias", "no bias")
 IMPORTANCES = ("equal", "falling")

@@ -6,14 +6,13 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.linear import weights
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
 from ..annotations import as_annotated
 from ..drawing import draws, finished
 from ..experiment import from_rows
-from . import descent
+from . import descent, weights
 from .descent import MODELS, ROUTES, courses, falling
 
 _DEVIATION = 1e-12  # mean size of the first deviation of each weight from a saddle

@@ -11,12 +11,12 @@ import xarray as xr
 from scipy import optimize
 
 from ...solvers import noise as solvers
-from ...solvers.collisions.flow import first_weights
 from ...solvers.noise.stuck import LARGE_STEP, LEVEL, descend_from, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
 from ..annotations import as_annotated
+from ..collisions.displaced import first_weights
 from ..experiment import from_rows
 from ..statistics import first_level
 from ..training.engine import load_torch

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ..results import frozen, result
+from ...theory.results import frozen, result
 from .counts import ON, ZERO
 
 __all__ = ["Split", "outcomes", "split_neurons"]

@@ -1,0 +1,70 @@
+"""Smooth forces of the interference flow: on whole matrices by matrix products, and on listed weights.
+
+What they take is said where they are called: `Force` of `solvers.integrate.inclusion`.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory.arguments import FloatArray
+from ...theory.kernels import kernel
+
+__all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@kernel
+def _coefficients(G: FloatArray) -> None:
+    """Turn the Gram matrix W W' into the matrix C with smooth force = C W, in place."""
+    for i in range(G.shape[0]):
+        for j in range(G.shape[1]):
+            G[i, j] = min(-G[i, j], 0.0) if i != j else 1.0 - G[i, i]
+
+
+def tied_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
+    """Write the smooth force of the tied model, (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j."""
+    W = w.reshape(len(G), -1)
+    np.dot(W, W.T, out=G)  # NumPy recognises the transpose and computes one half
+    _coefficients(G)
+    np.dot(G, W, out=out.reshape(W.shape))
+
+
+def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
+    """Write the smooth force without interference, (1 - |W_i|^2) W_i."""
+    W = w.reshape(len(G), -1)
+    np.multiply(W, 1.0 - np.einsum("ik,ik->i", W, W)[:, None], out=out.reshape(W.shape))
+
+
+@kernel
+def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
+    """Write the force without interference on listed weights; G gets the square lengths on its diagonal."""
+    for i in range(G.shape[0]):
+        G[i, i] = 0.0
+    for e in range(rows.size):
+        G[rows[e], rows[e]] += w[e] * w[e]
+    for e in range(rows.size):
+        out[e] = (1.0 - G[rows[e], rows[e]]) * w[e]
+
+
+@kernel
+def tied_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
+    """Write the force with interference on listed weights, those of neuron k in first[k]:first[k + 1].
+
+    G gets the overlaps of pairs that share a neuron above its diagonal; other pairs do not meet.
+    """
+    free_listed(w, first, rows, G, out)
+    for k in range(first.size - 1):
+        for a in range(first[k], first[k + 1]):
+            for b in range(a + 1, first[k + 1]):
+                G[rows[a], rows[b]] = 0.0
+    for k in range(first.size - 1):
+        for a in range(first[k], first[k + 1]):
+            for b in range(a + 1, first[k + 1]):
+                G[rows[a], rows[b]] += w[a] * w[b]
+    for k in range(first.size - 1):
+        for a in range(first[k], first[k + 1]):
+            for b in range(a + 1, first[k + 1]):
+                overlap = max(G[rows[a], rows[b]], 0.0)
+                out[a] -= overlap * w[b]
+                out[b] -= overlap * w[a]
