@@ -16,8 +16,8 @@ Every function raises a ``ValueError`` that names an argument which is out of ra
 
 from .derive import *  # noqa: F403
 from .derive import __all__ as _derivations
-from .drift import fourth_norm_diffusion, fourth_norm_drift, next_step_loss, random_fourth_norm_drift
-from .moments import NOISES, excess_kurtosis, fourth_moment, noise_moments, three_point
+from .drift import fourth_norm_drift, next_step_loss, random_fourth_norm_drift
+from .moments import NOISES, excess_kurtosis, fourth_moment, noise_moments
 from .potential import effective_potential, noise_averaged_gradient, noise_averaged_loss, sparsifying_rate
 from .predict import (
     quartic_flow,
@@ -37,7 +37,6 @@ __all__ = [
     "effective_potential",
     "excess_kurtosis",
     "fourth_moment",
-    "fourth_norm_diffusion",
     "fourth_norm_drift",
     "next_step_loss",
     "noise_averaged_gradient",
@@ -53,5 +52,4 @@ __all__ = [
     "simplex_square",
     "sparsification_time",
     "sparsifying_rate",
-    "three_point",
 ]

@@ -1,13 +1,11 @@
 """Laws of symmetric noise, and the fourth moment of what reaches an output."""
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, Real, choice, finite, number, plain, real
 
-__all__ = ["NOISES", "excess_kurtosis", "fourth_moment", "noise_moments", "three_point"]
+__all__ = ["NOISES", "excess_kurtosis", "fourth_moment", "noise_moments"]
 
 _KURTOSIS = {"bipolar": -2.0, "uniform": -1.2, "normal": 0.0, "laplace": 3.0}
 NOISES = (*_KURTOSIS, "three-point")
@@ -21,7 +19,7 @@ def excess_kurtosis(noise: str) -> float:
     Parameters
     ----------
     noise : {"bipolar", "uniform", "normal", "laplace"}
-        The three-point family has any from -2 on, see :func:`three_point`.
+        Three-point noise on (-c, 0, c) has any from -2 on, with c^2 = sigma^2 (kurtosis + 3).
 
     Returns
     -------
@@ -34,35 +32,6 @@ def excess_kurtosis(noise: str) -> float:
     -2.0
     """
     return _KURTOSIS[choice("noise", noise, NOISES[:-1])]
-
-
-def three_point(excess_kurtosis: float) -> tuple[float, float]:
-    """Size and probability of the nonzero values of the unit-variance noise on (-c, 0, c): exact.
-
-    Parameters
-    ----------
-    excess_kurtosis : float
-        At least -2, which is bipolar noise.
-
-    Returns
-    -------
-    size : float
-        c, the square root of excess_kurtosis + 3.
-    probability : float
-        Probability of not being 0, 1/(excess_kurtosis + 3).
-
-    Raises
-    ------
-    ValueError
-        If the excess kurtosis is below -2, which no distribution has.
-
-    Examples
-    --------
-    >>> three_point(1.0)
-    (2.0, 0.25)
-    """
-    ratio = number("excess_kurtosis", excess_kurtosis, -2.0) + 3
-    return math.sqrt(ratio), 1 / ratio
 
 
 @finite

@@ -19,14 +19,14 @@ nothing.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from ..arguments import FloatArray, Real, choice, finite, matrix, number, plain, real
 from .moments import family
-from .relu import METHODS, Table, moments
+from .relu import METHODS, few, listed, points, relu_means
 
 __all__ = [
     "averaged",
@@ -115,21 +115,47 @@ def _averaged(
     W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
     weights = real("W", matrix("W", W), -1e150, 1e150)
-    name, std, ratio = family(noise, noise_std, excess_kurtosis)
-    choice("method", method, METHODS)
-    return averaged(weights, lambda g, w: moments(g, w, name, std, ratio, method))
+    law = family(noise, noise_std, excess_kurtosis)
+    return averaged(weights, *law, choice("method", method, METHODS))
 
 
-def averaged(W: FloatArray, means: Callable[[FloatArray, FloatArray], Table]) -> tuple[float, FloatArray]:
-    """Return loss and gradient, given the means of `ReluMoments` for the overlaps of an encoding."""
+def averaged(
+    W: FloatArray, name: str, std: float, ratio: float, method: str = "exact"
+) -> tuple[float, FloatArray]:
+    """Return the averaged loss and its gradient; `ratio` is mu4/sigma^4."""
+    if "normal" in (name, method):
+        return _normal_averaged(W, std)
+    values, shares = points(ratio)
+    discrete = method == "exact" and name in ("bipolar", "three-point") and few(values, W.shape[1])
     total, gradient = 0.0, np.zeros_like(W)
     for k, w in enumerate(W.copy()):  # writable: kernels are compiled once more for what is not
-        on, mean, second, on_noise, mean_noise = means(W @ w, w)
+        overlap = W @ w
+        on, mean, second, on_noise, mean_noise = (
+            listed(overlap, w, std * values, shares)
+            if discrete
+            else relu_means(overlap, w, name, std, ratio, method)
+        )
         total += float(second.sum() - 2 * mean[k] + 1)
         mean[k] -= on[k]  # half the slope of each term in its overlap
         gradient += 2 * np.outer(mean, w)
         gradient[k] += 2 * (mean @ W + mean_noise.sum(axis=0) - on_noise[k])
     return total, gradient
+
+
+def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
+    """Return loss and gradient for normal noise: outputs are normal, the loss a function of W.W' alone."""
+    overlap = W @ W.T
+    spread = std * np.sqrt(np.diagonal(overlap))
+    with np.errstate(all="ignore"):
+        z = np.where(spread > 0, np.clip(overlap / spread, -40.0, 40.0), np.copysign(40.0, overlap))
+        density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
+        on = special.ndtr(z)
+        by_variance = on.sum(axis=0) - np.where(spread > 0, np.diagonal(density) / spread, 0.0)
+    mean = overlap * on + spread * density
+    total = np.sum(overlap * mean + spread**2 * on) - 2 * np.trace(mean) + len(W)
+    half_slope = mean - np.diag(np.diagonal(on))
+    gradient = 2 * ((half_slope + half_slope.T) @ W + std**2 * by_variance[:, None] * W)
+    return float(total), np.asarray(gradient)
 
 
 def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:

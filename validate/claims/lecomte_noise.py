@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.noise.stuck import random_simplexes, shape_rate
 from ...theory import noise
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ..noise.mechanism import judged
 from ..noise.runs import WEAK_LAM, growth, onset
+from ..noise.shapes import random_simplexes, shape_rate
 from ..statistics import Family, growth_power, jackknife, mean, share
 from .ledger import (
     Evidence,

@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import noise as solvers
-from ...solvers.noise.stuck import LEVEL, curvature, descend_from, settled, shape, stuck, symmetric_minimum
 from ...theory import arguments
 from ...theory import noise as theory
 from ..experiment import from_rows
 from .runs import starts
+from .shapes import LEVEL, curvature, descend_from, settled, shape, stuck, symmetric_minimum
 
 
 @arguments.as_annotated

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from ...solvers.noise.stuck import descend_from, overlaps, settled, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
 from ..drawing import draws
 from ..statistics import Estimate, Family, crossing, growth_power, jackknife, mean
 from .runs import positive, starts
+from .shapes import descend_from, overlaps, settled, shape
 
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
 SOURCE_RATE = 0.02  # learning rate where it is not varied

@@ -12,7 +12,6 @@ from scipy import optimize
 
 from ...solvers import noise as solvers
 from ...solvers.collisions.flow import first_weights
-from ...solvers.noise.stuck import LARGE_STEP, LEVEL, descend_from, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
@@ -20,6 +19,7 @@ from ..experiment import from_rows
 from ..statistics import first_level
 from ..training.engine import load_torch
 from ..training.loop import descend
+from .shapes import LARGE_STEP, LEVEL, descend_from, shape
 
 SEEN = 0.1  # growth at which it counts as set in
 WEAK_LAM = (3e-5, 1e-4, 2e-4)  # after 20,000 steps growth is a few hundredths here
