@@ -22,10 +22,11 @@ from superposition.theory.sparsification import (
 
 
 def test_the_flow_is_as_printed():
-    assert (derive.derive_flow().expression - derive.loss_flow(3, 2)).expand().is_zero_matrix
-    # Dropping the 4s: the loss's own flow at 4 lam, in a time four times slower, is the normal form.
-    lam, force, sign = sp.symbols("lambda F s")
-    assert sp.expand((4 * force - 4 * lam * sign) / 4 - (force - lam * sign)) == 0
+    flow = derive.derive_flow(2, 2).expression
+    (a, b), (c, d) = (sp.symbols(f"W_{i}0 W_{i}1", real=True) for i in range(2))
+    lam, on = sp.Symbol("lambda", positive=True), sp.Symbol("s_01", nonnegative=True)
+    printed = 4 * (1 - a**2 - b**2) * a - 4 * on * (a * c + b * d) * c - lam * sp.Symbol("e_00", real=True)
+    assert sp.expand(flow[0, 0] - printed) == 0
     lam, w, slopes = derive.encoding(3)
     free = 1 - sum(x**2 for x in w)
     assert sp.simplify(slopes[0] - free * (w[0] - lam / free)) == 0  # the threshold
