@@ -50,12 +50,16 @@ _NODES, _MATRIX, _FIT = _radau(_STAGES)
 # --- the sorted weights v: sums of (v_i - c) and (v_i - c)^2 over the weights above c -----------------------
 
 
-@kernel
 def block_sums(v: FloatArray) -> FloatArray:
     """Sum, for each block, all weights from its first one on, relative to that one: positive terms only."""
-    n_blocks = (v.size + _BLOCK - 1) // _BLOCK
-    totals = np.zeros((n_blocks, 2))
-    for j in range(n_blocks - 1, -1, -1):
+    totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
+    _fill_blocks(v, totals)
+    return totals
+
+
+@kernel
+def _fill_blocks(v: FloatArray, totals: FloatArray) -> None:
+    for j in range(totals.shape[0] - 1, -1, -1):
         first, after = j * _BLOCK, min(v.size, (j + 1) * _BLOCK)
         one = two = 0.0
         for i in range(first + 1, after):
@@ -68,7 +72,6 @@ def block_sums(v: FloatArray) -> FloatArray:
             one += totals[j + 1, 0] + n * gap
         totals[j, 0] = one
         totals[j, 1] = two
-    return totals
 
 
 @kernel
@@ -90,8 +93,15 @@ def sums(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, 
 
 @kernel
 def _first_above(v: FloatArray, c: float, low: int) -> int:
-    """Index of the first weight above c, not before `low`."""
-    return low + int(np.searchsorted(v[low:], c, side="right"))
+    """Return the index of the first weight above c, not before `low`, by bisection."""
+    high = v.size
+    while low < high:
+        middle = (low + high) // 2
+        if v[middle] > c:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 # --- one step -------------------------------------------------------------------------------------------
@@ -285,7 +295,11 @@ def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[Floa
             wish = max(wish, width * min(4.0, factor))
         k += 1
         if k == table.shape[0]:
-            table = np.concatenate((table, np.zeros_like(table)))
+            longer = np.zeros((2 * k, N_COLUMNS))
+            for row in range(k):  # Numba compiles slices that are assigned to for seconds
+                for column in range(N_COLUMNS):
+                    longer[row, column] = table[row, column]
+            table = longer
     table[k] = 0.0
     table[k, START], table[k, TIME] = c, time
     return table[: k + 1], g
@@ -301,16 +315,26 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
     return float(table[k, TIME] + (_inside(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0))
 
 
-@kernel
 def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
-    """Drop time of each weight; `never` for those above all steps. Bins over c make the search short."""
-    starts, last = table[:, START].copy(), table.shape[0] - 1
+    """Return the drop time of each weight; `never` for those above all steps."""
+    starts = table[:, START].copy()
+    last = starts.size - 1
     scale = 4 * last / starts[last] if last > 0 else 0.0
+    # Bins over c make the search for a weight's step short.
     bins = np.maximum(np.searchsorted(starts * scale, np.arange(4.0 * last + 2), side="left") - 1, 0)
     times = np.full(w0.size, never)
+    _fill_drop_times(w0, table, starts, scale, bins, times)
+    return times
+
+
+@kernel
+def _fill_drop_times(
+    w0: FloatArray, table: FloatArray, starts: FloatArray, scale: float, bins: IntArray, times: FloatArray
+) -> None:
+    top = starts[starts.size - 1]
     for i in range(w0.size):
         c = abs(w0[i])
-        if c <= starts[last]:
+        if c <= top:
             low, high = bins[int(c * scale)], bins[int(c * scale) + 1]
             while high > low:
                 middle = (low + high + 1) // 2
@@ -319,7 +343,6 @@ def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
                 else:
                     high = middle - 1
             times[i] = _time_at(table, low, c)
-    return times
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The public functions: arguments in, phases joined, results out."""
+"""The exact solution: the march through the weights, then what is left of the largest."""
 
 import math
 from typing import NamedTuple
@@ -13,12 +13,9 @@ from ..results import frozen, result
 from .alone import alone
 from .march import N_COLUMNS, START, TIME, block_sums, drop_times, march, norms, states, sums
 
-__all__ = ["LAM", "M", "Sparsification", "default_times", "solve", "weights_at"]
+__all__ = ["Sparsification", "solve", "weights_at"]
 
 IntArray = npt.NDArray[np.int64]
-
-# Number of weights and strength of the l1 force in Figs. 2 and 7 of Lecomte et al. (2024).
-M, LAM = 100_000, 1e-5
 
 
 @result
@@ -188,21 +185,3 @@ def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
     smallest = motion.sizes[first]
     left = np.abs(w0) >= smallest
     return np.where(left, np.copysign(stretch * ((np.abs(w0) - smallest) + gap), w0), 0.0)
-
-
-@arguments.finite
-def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
-    """Return `count` times from long before the first of m weights drop to long after the last but one.
-
-    Even in log t; m is at least 8, the strength lam of the l1 force positive.
-
-    Examples
-    --------
-    >>> default_times(count=3).round(2)
-    array([1.58100e+01, 2.81171e+03, 5.00000e+05])
-    """
-    m = arguments.integer("m", m, 8)
-    lam = arguments.number("lam", lam, 0, brackets="()")
-    times = arguments.integer("count", count, 2)
-    arguments.fits("count", count, times)
-    return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, times)

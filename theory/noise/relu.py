@@ -246,17 +246,17 @@ def _cross(
 @kernel
 def listed(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Means:
     """Return the five means for noise on points, each with its share: a sum over all states."""
-    means, products = np.empty((g.size, 3)), np.zeros((g.size, 2, w.size))
+    means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)
     middle = used.size // 2
     left, right = _half(w[used[:middle]], values, shares), _half(w[used[middle:]], values, shares)
     for i in range(g.size):
         found = np.zeros((2, used.size))
         _cross(g[i], left, right, values, found[:, :middle])
-        means[i] = _cross(g[i], right, left, values, found[:, middle:])
-        for k in range(used.size):
-            products[i, :, used[k]] = found[:, k]
-    return means[:, 0], means[:, 1], means[:, 2], products[:, 0], products[:, 1]
+        means[0, i], means[1, i], means[2, i] = _cross(g[i], right, left, values, found[:, middle:])
+        for k in range(used.size):  # Numba compiles slices that are assigned to for seconds
+            products[0, i, used[k]], products[1, i, used[k]] = found[0, k], found[1, k]
+    return means[0], means[1], means[2], products[0], products[1]
 
 
 # --- Everything else: invert the characteristic function ----------------------------------------------------

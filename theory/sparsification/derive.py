@@ -1,6 +1,7 @@
 r"""SymPy derivations of the l1 dynamics of Lecomte et al. (2024), §2.3, §2.4 and App. B.
 
-An encoding of positive weights w1, w2, ... follows :math:`\dot w_k = (1-|W|^2)w_k - \lambda` in the normal form.
+In the normal form an encoding of positive weights w1, w2, ... follows
+:math:`\dot w_k = (1-|W|^2)w_k - \lambda`.
 """
 
 from typing import Any
@@ -122,7 +123,7 @@ def derive_limit_law() -> Derivation:
     >>> derive_limit_law().expression[0]
     lambda*sqrt(m)*sqrt(y)
     """
-    lam, g, c, m, s, y = sp.symbols("lambda g c m s y", positive=True)
+    g, c, m, s, y = sp.symbols("g c m s y", positive=True)
     q = s**2 * derive_limit_moments().expression[2]  # the mean of Q for m weights of deviation s/sqrt(m)
     v = sp.Symbol("v1", positive=True)
     by_c, time_by_c = derive_reduction(1).expression.subs(v, c + sp.sqrt(q))  # one weight with that Q

@@ -8,13 +8,24 @@ import xarray as xr
 
 from ...solvers import collisions
 from ...solvers.sparsification import Sparsification, limit_law, solve
-from ...solvers.sparsification.solution import LAM, M, default_times
 from ...theory import sparsification
-from ...theory.arguments import FloatArray, as_annotated, choice, integer, integers, number, real, vector
+from ...theory.arguments import (
+    FloatArray,
+    as_annotated,
+    choice,
+    finite,
+    fits,
+    integer,
+    integers,
+    number,
+    real,
+    vector,
+)
 from ..training.engine import load_torch
 from ..training.loop import descend
 
-SCALE = 0.9  # of the source (§2.4), as M and LAM: what Figs. 2 and 7 show
+# Number of weights, strength of the l1 force and initial length in Figs. 2 and 7 of Lecomte et al. (2024).
+M, LAM, SCALE = 100_000, 1e-5, 0.9
 
 # PyTorch: gradient descent with the sign of a weight near zero chatters by a step; twice that is nonzero.
 CHATTER = 2.0
@@ -23,6 +34,24 @@ CHATTER = 2.0
 def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
     """Draw the weights of a run: the same for the same seed, whatever else is computed."""
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
+
+
+@finite
+def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
+    """Return `count` times from long before the first of m weights drop to long after the last but one.
+
+    Even in log t; m is at least 8, the strength lam of the l1 force positive.
+
+    Examples
+    --------
+    >>> default_times(count=3).round(2)
+    array([1.58100e+01, 2.81171e+03, 5.00000e+05])
+    """
+    m = integer("m", m, 8)
+    lam = number("lam", lam, 0, brackets="()")
+    times = integer("count", count, 2)
+    fits("count", count, times)
+    return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, times)
 
 
 def _times(times: npt.ArrayLike | None, m: int, lam: float) -> FloatArray:
