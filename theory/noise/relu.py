@@ -123,8 +123,8 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
 
     They are computed for a projection W.xi of unit variance, then scaled.
     """
-    size = float(np.max(np.abs(w))) or 1.0
-    norm = math.sqrt(float(np.sum((w / size) ** 2))) or 1.0
+    size = float(np.max(np.abs(w)))
+    norm = math.sqrt(float(np.sum((w / (size or 1.0)) ** 2)))
     spread = std * size * norm
     # First for overlaps so large that no noise changes the output's sign.
     gate = np.where(g > 0, 1.0, 0.0)
