@@ -16,7 +16,7 @@ Every function raises a ``ValueError`` that names an argument which is out of ra
 
 from .derive import *  # noqa: F403
 from .derive import __all__ as _derivations
-from .drift import fourth_norm_drift, next_step_loss, random_fourth_norm_drift
+from .drift import fourth_norm_drift, random_fourth_norm_drift
 from .moments import NOISES, excess_kurtosis, fourth_moment, noise_moments
 from .potential import effective_potential, noise_averaged_gradient, noise_averaged_loss, sparsifying_rate
 from .predict import (
@@ -38,7 +38,6 @@ __all__ = [
     "excess_kurtosis",
     "fourth_moment",
     "fourth_norm_drift",
-    "next_step_loss",
     "noise_averaged_gradient",
     "noise_averaged_loss",
     "noise_moments",

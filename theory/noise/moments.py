@@ -26,6 +26,11 @@ def excess_kurtosis(noise: str) -> float:
     float
         -2, -6/5, 0, 3: Lecomte et al. (2024), §3.2.
 
+    Raises
+    ------
+    ValueError
+        If the noise has another name.
+
     Examples
     --------
     >>> excess_kurtosis("bipolar")

@@ -57,6 +57,14 @@ def next_step_error() -> Any:
     return _unit(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
 
+def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
+    """Return the expected loss after one noisy step without interference."""
+    mu, derived_loss = noise.noise_moments(name, std), noise.derive_next_step_loss()
+    at = {f"p{k}": float(np.sum(w**k)) for k in (2, 4, 6)} | {"eta": rate, "m": float(w.size)}
+    at |= {f"mu{2 * k}": float(mu[k - 1]) for k in range(1, 5)}
+    return float(derived_loss.evaluate({str(s): at[str(s)] for s in derived_loss.symbols}, 20))
+
+
 def _sampled(
     text: str, quick: bool, statistic: Callable[[FloatArray, FloatArray, str], tuple[FloatArray, float]]
 ) -> list[Finding]:
@@ -195,7 +203,7 @@ def l27(quick: bool) -> Evidence:
     def step(w: FloatArray, draws: FloatArray, name: str) -> tuple[FloatArray, float]:
         xi = std * draws
         square = np.sum((w - 2 * rate * (xi @ w)[:, None] * (2 * w + xi)) ** 2, axis=1)
-        return (square - 1) ** 2 + std**2 * square, noise.next_step_loss(w, name, std, rate)
+        return (square - 1) ** 2 + std**2 * square, next_step_loss(w, name, std, rate)
 
     return evidence(
         "At |W| = 1, by L26 as corrected. The polynomial in eta ends at eta^4; all its coefficients are "

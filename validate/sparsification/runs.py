@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from scipy.special import erfcinv
 
 from ...solvers import collisions
 from ...solvers.sparsification import Sparsification, limit_law, solve
@@ -34,6 +35,21 @@ CHATTER = 2.0
 def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
     """Draw the weights of a run: the same for the same seed, whatever else is computed."""
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
+
+
+def ideal_weights(m: int, scale: float) -> FloatArray:
+    """Return absolute weights at regular percentiles of the normal law, descending, for an initial length.
+
+    The k-th has a tail of (k - 1/2)/m. The source (App. B, Fig. 7) does not say which percentiles are
+    regular.
+
+    Examples
+    --------
+    >>> ideal_weights(3, 1).round(3)
+    array([0.798, 0.389, 0.121])
+    """
+    fits("m", m, 4 * m)
+    return np.asarray(scale * (2 / m) ** 0.5 * erfcinv((np.arange(m) + 0.5) / m))
 
 
 @finite
@@ -155,7 +171,7 @@ def run_fig7(
     solved = _solved(result)
     found = {name: solved[name][0] for name in ("nonzeros", "relative_variance")}
     found["lower"], found["upper"] = sparsification.relative_variance_bounds(w0, left)
-    ideal = sparsification.ideal_weights(m, scale)
+    ideal = ideal_weights(m, scale)
     found["ideal_lower"], found["ideal_upper"] = sparsification.relative_variance_bounds(ideal, left)
     found["limit"] = sparsification.limiting_relative_variance(left / m)
     data = {name: ("time", values) for name, values in found.items()}
