@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...theory.arguments import FloatArray
-from ...theory.special import cubic_roots
+from ...theory.special.cubic import cubic
 
 __all__ = ["alone"]
 
@@ -52,10 +52,10 @@ def alone(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
         return _from_far(start, far, kappa, t)
-    low, middle, high, apart = (complex(root) for root in cubic_roots(kappa))
-    m, root = -low.real / 2, abs(apart) / 2
+    low, *pair, apart = cubic(kappa)
+    m, root = -low / 2, abs(apart) / 2
     e = -root * root if apart.imag else root * root
-    middle, high = middle.real, high.real
+    middle, high = pair[0].real, pair[1].real
     if e >= 0.0 and start == middle:  # the unstable equilibrium itself
         return np.full_like(t, start), math.inf
     dies = e < 0.0 or start < middle

@@ -181,9 +181,7 @@ def _few_left(t: FloatArray, lam: float, m: int, top: int, stop: float, begin: f
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
     nodes = np.linspace(stop, max(stop, float(largest[:, -1].max())), _PANELS)
     at_nodes = truncated_moments(nodes, 2)
-    means = _follow(
-        largest, *sums_above(largest), tails, edges, nodes, at_nodes, float(m), lam, begin, m * y, t
-    ).T
+    means = _follow(largest, tails, edges, nodes, at_nodes, float(m), lam, begin, m * y, t).T
     number, norm = means[0], means[2]
     rows = np.vstack((number, norm, means[4], _deviation(means[1], number), _deviation(means[3], norm)))
     # With many left, most of the spread is from weights that are not followed.
@@ -297,8 +295,6 @@ def _path(
 @kernel
 def _follow(
     largest: FloatArray,
-    one: FloatArray,
-    two: FloatArray,
     tails: FloatArray,
     edges: FloatArray,
     nodes: FloatArray,
@@ -311,16 +307,18 @@ def _follow(
 ) -> FloatArray:
     """Means over the quadrature points of m', m'^2, |W|_1, |W|_1^2 and relative variance at the times.
 
-    `largest` are the weights followed, in initial standard deviations as everything here, `one` and `two`
-    their sums, `tails` the chance to be larger than the last of them, `edges` the moments there. The
-    threshold is at `nodes[0]` at the time `begin`, with g^2 = `start`.
+    `largest` are the weights followed, in initial standard deviations as everything here, `tails` the
+    chance to be larger than the last of them, `edges` the moments there. The threshold is at `nodes[0]`
+    at the time `begin`, with g^2 = `start`.
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))
+    one, two = np.empty(top), np.empty(top)
     for i in range(n_points):
         k, now, y, old = plain(0), begin, start, (0.0, 0.0, 0.0, 0.0)
         rest = (m - top) / (1 - tails[i])
-        for width, n, s1, s2 in _path(largest[i], one[i], two[i], rest, edges[i], nodes, at_nodes):
+        sums_above(largest[i], one, two)
+        for width, n, s1, s2 in _path(largest[i], one, two, rest, edges[i], nodes, at_nodes):
             if width != 0.0:
                 y, step = _advance(y, old[2], s2, width, lam)
                 k = _add(sums, times, k, now, step, old, (n, s1, s2, math.sqrt(y)))

@@ -150,11 +150,13 @@ def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
         z = np.where(spread > 0, np.clip(overlap / spread, -40.0, 40.0), np.copysign(40.0, overlap))
         density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
         on = special.ndtr(z)
-        by_variance = on.sum(axis=0) - np.where(spread > 0, np.diagonal(density) / spread, 0.0)
+        number = on.sum(axis=0)
+        by_variance = number - np.where(spread > 0, np.diagonal(density) / spread, 0.0)
     mean = overlap * on + spread * density
-    total = np.sum(overlap * mean + spread**2 * on) - 2 * np.trace(mean) + len(W)
-    half_slope = mean - np.diag(np.diagonal(on))
-    gradient = 2 * ((half_slope + half_slope.T) @ W + std**2 * by_variance[:, None] * W)
+    own = mean.ravel()[:: len(W) + 1]  # a view of the diagonal
+    total = np.vdot(overlap, mean) + spread**2 @ number - 2 * own.sum() + len(W)
+    own -= np.diagonal(on)  # now half the slope of each term in its overlap
+    gradient = 2 * ((mean + mean.T) @ W + std**2 * by_variance[:, None] * W)
     return float(total), np.asarray(gradient)
 
 

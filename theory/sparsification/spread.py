@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray, number
+from ..kernels import kernel
 
 __all__ = ["relative_variance_bounds", "scaling_law", "sums_above"]
 
@@ -57,16 +58,14 @@ def _unit(size: float) -> float:
     return float(2.0 ** np.floor(np.log2(size))) if size > 0 else 1.0
 
 
-def sums_above(v: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum (v_i - v_k) and (v_i - v_k)^2 over i <= k, for v descending along its last axis.
-
-    Only positive terms are added.
-    """
-    gap = -np.diff(v, axis=-1, prepend=v[..., :1])
-    step = np.arange(v.shape[-1]) * gap
-    one = np.cumsum(step, axis=-1)
-    before = np.roll(one, 1, axis=-1)  # the first entry meets a gap of 0
-    return one, np.cumsum(gap * (2 * before + step), axis=-1)
+@kernel
+def sums_above(v: FloatArray, one: FloatArray, two: FloatArray) -> None:
+    """Sum (v_i - v_k) and (v_i - v_k)^2 over i <= k, for descending v; only positive terms occur."""
+    one[0] = two[0] = 0.0
+    for k in range(1, v.size):
+        gap = v[k - 1] - v[k]
+        two[k] = two[k - 1] + gap * (2 * one[k - 1] + k * gap)
+        one[k] = one[k - 1] + k * gap
 
 
 def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -107,7 +106,8 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     sizes = np.sort(np.abs(arguments.vector("w0", w0)))[::-1]
     sizes = np.append(sizes[sizes > 0], 0.0) / _unit(sizes[0])
     count = arguments.whole("nonzeros", nonzeros, 1, sizes.size - 1)
-    one, two = sums_above(sizes)
+    one, two = np.empty_like(sizes), np.empty_like(sizes)
+    sums_above(sizes, one, two)
     last = count.astype(np.int64) - 1  # index of the smallest weight left
     mean = one[last] / count
     variance = np.maximum(two[last] / count - mean**2, 0.0)
