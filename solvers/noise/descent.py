@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.noise.moments import family, given_kurtosis
-from ...theory.noise.potential import averaged
+from ...theory.noise.moments import given_kurtosis, noise_law
+from ...theory.noise.potential import loss_and_gradient
 from ..results import Status, result
 from ..threads import each
 from .steps import KINDS, LONGEST, FloatArray, longest, run_steps
@@ -110,9 +110,9 @@ def _descent(
 
     each(descend_one, runs, workers)
     one: Any = slice(None) if many else 0
-    kept = (table[:, : wanted.size][one] for table in (path, fourth, length, total))
-    reached = 4.0 * rate * made
-    return Descent(4.0 * rate[..., None] * wanted, W[one], *kept, reached[one], made[one], status[one])
+    path, fourth, length, total = (table[:, : wanted.size][one] for table in (path, fourth, length, total))
+    t, reached = 4.0 * rate[..., None] * wanted, (4.0 * rate * made)[one]
+    return Descent(t, W[one], path, fourth, length, total, reached, made[one], status[one])
 
 
 def descend(
@@ -166,8 +166,7 @@ def descend(
         Strength of the l1 term of the printed loss, by the subgradient with sign(0) = 0. It is 4 times that
         of the normal form (footnote 5 of the paper).
     draws : int, optional
-        Noise vectors for each input over which one step averages its gradient. More of them
-        leave the mean gradient and shrink its noise, at a cost in proportion.
+        Noise vectors for each input over which one step averages its gradient.
     record : increasing sequence of int, optional
         Steps at which to keep summaries, from 0 (the start) to `steps`; only the last if not given.
     keep_weights : bool, optional
@@ -188,13 +187,12 @@ def descend(
 
     Notes
     -----
-    Shared or fresh noise makes no difference to the mean step: the gradient is a sum over inputs, each
-    a function of its own noise only. What differs is the random part of a step, an effect of second order in
-    the learning rate: shared noise makes the contributions of the inputs correlated. The authors' code shares
-    one vector among all its parallel runs, too; here runs are always independent.
+    Shared or fresh noise makes no difference to the mean step. Sharing correlates what the inputs contribute
+    to the random part of a step, an effect of second order in the learning rate. The authors' code shares one
+    vector among all its parallel runs, too; here runs are always independent.
 
     A step at n_features = 8, n_hidden = 16 takes about a microsecond on one core, a run some 50 more. Cost
-    grows as draws n_features^2 n_hidden; with hundreds of features matrix products are faster.
+    grows as draws n_features^2 n_hidden.
 
     References
     ----------
@@ -282,13 +280,13 @@ def descend_averaged(
     0.001 0.015
     """
     W = _start(W0)
-    law = family(noise, noise_std, excess_kurtosis)
+    law = noise_law(noise, noise_std, excess_kurtosis)
     rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="()")
 
     def move(run: int, count: int) -> int:
         with np.errstate(over="ignore", invalid="ignore"):  # in a step that is not made
             for done in range(count):
-                new = W[run] - rate * averaged(W[run], *law)[1]
+                new = W[run] - rate * loss_and_gradient(W[run], *law)[1]
                 if not longest(new) <= LONGEST:
                     return done
                 W[run] = new

@@ -10,8 +10,18 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..integrate.explicit import checked_times
 from ..results import frozen, result
-from .alone import alone
-from .march import N_COLUMNS, START, TIME, block_sums, drop_times, march, norms, states, sums
+from .equal import equal_weights
+from .threshold import (
+    N_COLUMNS,
+    START,
+    TIME,
+    block_sums,
+    drop_times,
+    integrate_threshold,
+    norms,
+    states,
+    sums,
+)
 
 __all__ = ["Sparsification", "solve", "weights_at"]
 
@@ -73,7 +83,7 @@ def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
         first[:], gap[:], stretch[:] = 0, sizes[0], 1 / np.sqrt(np.exp(-2 * t) - norm * np.expm1(-2 * t))
         return _Motion(sizes, blocks, steps, math.inf, first, gap, stretch)
     top = int(np.searchsorted(sizes, sizes[-1]))
-    steps, g = march(sizes, blocks, top, lam)
+    steps, g = integrate_threshold(sizes, blocks, top, lam)
     if steps.size == 0:
         raise ValueError(
             f"`lam` must be of a size that floating-point numbers can hold beside `w0`; got {lam:g} and "
@@ -83,7 +93,7 @@ def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
     many = int(np.searchsorted(t, end))
     first[:many], gap[:many], stretch[:many] = states(sizes, steps, t[:many])
     width = (sizes[top] - steps[-1, START]) / g
-    length, death = alone(survivors**0.5 * width, survivors**0.5 * lam, t[many:] - end)
+    length, death = equal_weights(survivors**0.5 * width, survivors**0.5 * lam, t[many:] - end)
     first[many:][length > 0], gap[many:], stretch[many:] = top, length / survivors**0.5, 1.0
     return _Motion(sizes, blocks, steps, end + death, first, gap, stretch)
 

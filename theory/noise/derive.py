@@ -19,20 +19,11 @@ from ..derivation import Derivation, derived, once, sp
 from ..special import derive_ramp_moment
 
 __all__ = [
-    "derive_edgeworth",
-    "derive_fourth_norm_drift",
-    "derive_gradient",
-    "derive_moment",
-    "derive_next_step_loss",
-    "derive_next_step_square",
-    "derive_normal_relu",
-    "derive_quartic_flow",
-    "derive_random_drift",
-    "derive_random_fourth_norm",
-    "derive_sparsifying_rate",
-    "derive_squared_norm",
+    "derive_edgeworth", "derive_fourth_norm_drift", "derive_gradient", "derive_moment",
+    "derive_next_step_loss", "derive_next_step_square", "derive_normal_relu", "derive_quartic_flow",
+    "derive_random_drift", "derive_random_fourth_norm", "derive_sparsifying_rate", "derive_squared_norm",
     "expectation",
-]
+]  # fmt: skip
 
 SYMMETRIC = "The noise is independent on each neuron and symmetric about 0."
 LONE = "The encoding's own ReLU is on, all others are off."

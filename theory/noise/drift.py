@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import Real, finite, number, plain, whole
-from .moments import encodings, family
+from .moments import encodings, noise_law
 
 __all__ = ["fourth_norm_drift", "random_fourth_norm_drift"]
 
@@ -57,7 +57,7 @@ def fourth_norm_drift(
     s = np.sum(weights**2, axis=-1)
     if not np.all(s > 0):
         raise ValueError("`w` must not be 0: a zero encoding has no shape; got length 0.")
-    _, std, ratio = family(noise, noise_std, excess_kurtosis)
+    _, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     variance, kurtosis = std**2, ratio - 3
     squares = weights**2 / s[..., None]
     m, F, sixth = squares.shape[-1], np.sum(squares**2, axis=-1), np.sum(squares**3, axis=-1)
@@ -93,7 +93,7 @@ def random_fourth_norm_drift(
     True
     """
     m = whole("n_hidden", n_hidden)
-    _, std, ratio = family(noise, noise_std, excess_kurtosis)
+    _, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     share = m / (m + 2) * ((m - 1) / (m + 4)) / (m + 6)
     rate = number("learning_rate", learning_rate)
     return plain(np.asarray(48 * rate**2 * (ratio - 3) * std**4 * share))

@@ -67,7 +67,7 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
     >>> noise_moments("laplace", 2.0)
     array([4.0000e+00, 9.6000e+01, 5.7600e+03, 6.4512e+05])
     """
-    name, std, ratio = family(noise, noise_std, excess_kurtosis)
+    name, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     k = np.arange(1.0, 5.0)
     unit = {
         "bipolar": np.ones(4),
@@ -91,7 +91,7 @@ def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatAr
     return real("excess_kurtosis", excess_kurtosis, -2.0, hint="E x^4 >= (E x^2)^2 for every distribution.")
 
 
-def family(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
+def noise_law(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
     """Check the arguments that describe a noise; return its name, deviation and mu4/sigma^4."""
     name, std = choice("noise", noise, NOISES), number("noise_std", noise_std, 0.0, _LARGEST)
     return name, std, number("excess_kurtosis", given_kurtosis(name, excess_kurtosis)) + 3

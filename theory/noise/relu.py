@@ -13,19 +13,12 @@ from ..kernels import kernel
 from ..results import result
 from ..special import ramp_moments
 from ..special.order import ascending
-from .moments import family
+from .moments import noise_law
 
 __all__ = [
-    "METHODS",
-    "MOST_STATES",
-    "Means",
-    "ReluMoments",
-    "few",
-    "listed",
-    "points",
-    "relu_means",
-    "relu_moments",
-]
+    "METHODS", "MOST_STATES", "Means", "ReluMoments", "can_list", "means_by_states", "noise_values",
+    "relu_means", "relu_moments",
+]  # fmt: skip
 
 METHODS = ("exact", "edgeworth", "normal")
 MOST_STATES = 2**20  # of half of the weights, some 50 MB: 40 bipolar or 24 three-point weights
@@ -109,7 +102,7 @@ def relu_moments(
     (0.0004, 0.01)
     """
     overlap, weights = real("g", g), real("w", vector("w", w), -1e150, 1e150)
-    name, std, ratio = family(noise, noise_std, excess_kurtosis)
+    name, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     with np.errstate(over="ignore", invalid="ignore"):
         means = relu_means(overlap.ravel(), weights, name, std, ratio, choice("method", method, METHODS))
     if not all(np.all(np.isfinite(part)) for part in means):
@@ -133,11 +126,11 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
     near = np.abs(g) <= min(_FAR * math.sqrt(ratio * w.size), 1e10) * spread
     if spread > 0 and np.any(near):
         z, unit = g[near] / spread, np.ascontiguousarray(w / size / norm)
-        values, shares = points(ratio)
+        values, shares = noise_values(ratio)
         if method != "exact" or name == "normal":
             found = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
-        elif name in ("bipolar", "three-point") and few(values, int(np.count_nonzero(unit))):
-            found = listed(z, unit, values, shares)
+        elif name in ("bipolar", "three-point") and can_list(values, int(np.count_nonzero(unit))):
+            found = means_by_states(z, unit, values, shares)
         else:
             found = _inverted(z, unit, name, ratio)
         scales = (1.0, spread, spread**2, std, std * spread)
@@ -167,7 +160,7 @@ def _series(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
 Half = tuple[IntArray, FloatArray, FloatArray, FloatArray]
 
 
-def points(ratio: float) -> tuple[FloatArray, FloatArray]:
+def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
     """Return the values of three-point noise of unit variance, and their probabilities; two if bipolar."""
     level, share = math.sqrt(ratio), 1 / ratio
     if share == 1:
@@ -175,7 +168,7 @@ def points(ratio: float) -> tuple[FloatArray, FloatArray]:
     return np.array([-level, 0.0, level]), np.array([0.5 * share, 1 - share, 0.5 * share])
 
 
-def few(values: FloatArray, n_weights: int) -> bool:
+def can_list(values: FloatArray, n_weights: int) -> bool:
     """Whether the states of the noise on so many weights can be listed."""
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
@@ -244,7 +237,7 @@ def _cross(
 
 
 @kernel
-def listed(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Means:
+def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Means:
     """Return the five means for noise on points, each with its share: a sum over all states."""
     means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)

@@ -8,11 +8,6 @@ from .moments import ParametricLaw, limiting_relative_variance, parametric_law, 
 from .spread import relative_variance_bounds, scaling_law
 
 __all__ = [
-    "ParametricLaw",
-    "derive",
-    "limiting_relative_variance",
-    "parametric_law",
-    "relative_variance_bounds",
-    "scaling_law",
-    "truncated_moments",
-]
+    "ParametricLaw", "derive", "limiting_relative_variance", "parametric_law", "relative_variance_bounds",
+    "scaling_law", "truncated_moments",
+]  # fmt: skip

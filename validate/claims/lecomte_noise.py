@@ -102,7 +102,7 @@ def l21(quick: bool) -> Evidence:
     height = sum(t**2 for t in plane)
     unit = [(1 - height) / (1 + height), *(2 * t / (1 + height) for t in plane)]
     off = (noise.derive_gradient(n, m).expression - printed).subs(dict(zip(W, unit, strict=True)))
-    silent = float(noise.silent_l1_norm(8, "bipolar", 0.1))
+    silent = float(noise.interference_free_l1_norm(8, "bipolar", 0.1))
     return evidence(
         f"Differentiated for {n} features and {m} neurons with a symbol for each ReLU. It needs |W_i| = 1, "
         "the own ReLU on (W_i.xi > -1) and all others off. The last is the source's assumption 2, and a "
@@ -458,7 +458,7 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
     at = weak.sel(noise_std=[printed_std]).isel(step=-1)
     last = family.of(mean, at["by_noise"].values[0])
     grown = family.of(mean, growth(weak.sel(noise_std=[printed_std]), "by_noise", -1)[:, 0])
-    silent = float(noise.silent_l1_norm(n, "bipolar", printed_std))
+    silent = float(noise.interference_free_l1_norm(n, "bipolar", printed_std))
     away = float(ds["slope"]) / float(ds["curvature"])
     still = int(ds["still_stuck"].sum())
     spread, sparse = float(ds["loss_spread"]), float(ds["loss_sparse"])

@@ -176,7 +176,7 @@ def run_fig5(
         encodings under l1, 0 where they cannot live; ``noise_drop``, that of orthogonal one-hot encodings
         that other inputs' noise shortens. Attribute ``silent_std``, :math:`\sqrt{\pi/2m}/(n-1)`: below it
         unit encodings of random l1 norm can lie where bipolar noise switches no wrong output on, above it
-        they cannot (:func:`theory.noise.silent_l1_norm`).
+        they cannot (:func:`theory.noise.interference_free_l1_norm`).
 
     Examples
     --------

@@ -12,7 +12,10 @@ import numpy.typing as npt
 
 from ...theory.kernels import kernel, plain
 
-__all__ = ["N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "march", "norms", "states", "sums"]
+__all__ = [
+    "N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "integrate_threshold", "norms", "states",
+    "sums",
+]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -108,7 +111,7 @@ def _first_above(v: FloatArray, c: float, low: int) -> int:
 
 
 @kernel
-def _stride(
+def _choose_step(
     v: FloatArray,
     blocks: FloatArray,
     top: int,
@@ -144,7 +147,7 @@ def _stride(
 
 
 @kernel
-def _drive(
+def _q_at_nodes(
     v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
     """Write Q at the nodes of a step into `q`."""
@@ -229,7 +232,7 @@ def _inside(table: FloatArray, k: int, x: float) -> tuple[float, float]:
 
 
 @kernel
-def _attempt(
+def _try_step(
     q: FloatArray, g: float, lam: float, width: float, table: FloatArray, k: int, values: FloatArray
 ) -> float:
     """Try step k: write 1/A at the nodes into `values`, its polynomial into the table; return its error."""
@@ -256,7 +259,7 @@ def _attempt(
 
 
 @kernel
-def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
+def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
     """Integrate from c = 0 to v[top - 1], where only the largest weight and its equals are left.
 
     Returns one row a step and a closing row: start, width and time at the start, distance from there to the
@@ -269,11 +272,11 @@ def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[Floa
     k, i, gap, c, g, time = plain(0), plain(0), v[0], 0.0, 1.0, 0.0
     wish = 0.05 * lam / max(1.0, sums(v, blocks, i, gap)[1])  # the length relaxes within lam / (2 |W|^2)
     while i < top:
-        end, width, j = _stride(v, blocks, top, i, gap, c, g, lam, wish)
+        end, width, j = _choose_step(v, blocks, top, i, gap, c, g, lam, wish)
         if not width > _SHORTEST:
             return table[:0], g
-        _drive(v, blocks, i, gap, c, j, width, q)
-        error = _attempt(q, g, lam, width, table, k, values)
+        _q_at_nodes(v, blocks, i, gap, c, j, width, q)
+        error = _try_step(q, g, lam, width, table, k, values)
         factor = 0.9 * (_STEP_TOLERANCE / max(error, 1e-300)) ** (1 / _STAGES)
         if not error <= _STEP_TOLERANCE:
             wish = width * max(0.1, factor)
