@@ -75,7 +75,6 @@ ALLOWED: dict[str, str] = {
     "solvers.noise.descend_averaged(steps) is not keyword-only": "as in descend",
     "solvers.rug.rug_matrix(rng) is not keyword-only": _PLACE,
     "theory.codes.strongly_regular(n): n_features": "the first of the graph's parameters (n, k, lambda, mu)",
-    "theory.sparsification.ideal_weights(m): n_hidden": _ONE_ENCODING,
     "solvers.sparsification.limit_law(m): n_hidden": _ONE_ENCODING,
     "theory.sparsification.scaling_law(m): n_hidden": _ONE_ENCODING,
 }

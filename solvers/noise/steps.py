@@ -143,5 +143,7 @@ def run_steps(
                 G[i, k] = W[i, k] - rate * G[i, k]
         if not longest(G) <= LONGEST:
             return done
-        W[:] = G
+        for i in range(n):  # Numba compiles `W[:] = G` for seconds
+            for k in range(m):
+                W[i, k] = G[i, k]
     return steps

@@ -5,15 +5,14 @@ Without interference the flow of Lecomte et al. (2024), §2.4, in the normal for
 .. math:: dW/dt = (1 - |W|^2) W - \lambda\, \mathrm{sign}(W),
 
 moves every weight that is not zero yet by the same affine map, :math:`|w_k(t)| = A(t) (|w_k(0)| - c(t))_+`.
-With :math:`Q(c) = \sum_k (|w_k(0)| - c)_+^2` and :math:`g = 1/A` the m equations become the scalar ones
+With :math:`Q(c) = \sum_k (|w_k(0)| - c)_+^2` and :math:`g = 1/A` the m equations become
 
-.. math:: dg/dc = (Q(c)/g^2 - 1)/\lambda, \qquad dt/dc = 1/(\lambda g),
+.. math:: dg/dc = (Q(c)/g^2 - 1)/\lambda, \qquad dt/dc = 1/(\lambda g).
 
-and weight k drops when c passes it: its drop time is :math:`t(|w_k(0)|)`, one function for all weights. Q is
-a quadratic between neighbouring weights, known from block sums of the sorted weights. The equation is stiff
-when lam is small, so it is solved by Radau IIA collocation (5 stages, order 9, L-stable) with dense output. A
-step either ends at the next weight or strides over many, as far as a bound on what Q's kinks can do to t
-allows. When one weight is left (or several equal ones), the rest is elementary.
+Weight k drops at the time :math:`t(|w_k(0)|)`. The equation is stiff when lam is small, so it is solved by
+Radau IIA collocation (5 stages, order 9, L-stable) with dense output. A step ends at the next weight or
+strides over many, as far as a bound on the error from Q's kinks allows. Equal weights that are left at the
+end have a closed form.
 """
 
 from .limit import LimitLaw, limit_law

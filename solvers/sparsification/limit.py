@@ -19,6 +19,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray, number
 from ...theory.kernels import kernel, plain, shared
 from ...theory.sparsification.moments import LARGEST, moments, truncated_moments
+from ...theory.sparsification.spread import sums_above
 from ..results import Status, result
 
 __all__ = ["LimitLaw", "limit_law"]
@@ -252,20 +253,21 @@ def _add(
 
 @shared
 def _path(
-    z: FloatArray, rest: float, edge: FloatArray, nodes: FloatArray, at_nodes: FloatArray
+    z: FloatArray,
+    one: FloatArray,
+    two: FloatArray,
+    rest: float,
+    edge: FloatArray,
+    nodes: FloatArray,
+    at_nodes: FloatArray,
 ) -> Iterator[_State]:
-    """Move the threshold: its steps, and the number, sum and sum of squares of the weights left after each.
+    """Move the threshold; after each step yield its width and the number, sum and sum of squares left.
 
-    From `nodes[0]` to the last weight followed the `rest` count as their mean; then it goes from weight to
-    weight until one is left, and on. A step of 0 begins with new numbers.
+    `one` and `two` are the sums of `sums_above` over the weights z. From `nodes[0]` to the last of z the
+    `rest` of the weights count as their mean; then it goes from weight to weight until one is left, and on. A
+    step of 0 begins with new numbers.
     """
-    top = z.size
-    one, two = np.zeros(top), np.zeros(top)  # over the j + 1 largest, relative to the smallest of these
-    for j in range(1, top):
-        gap = z[j - 1] - z[j]
-        two[j] = two[j - 1] + gap * (2 * one[j - 1] + j * gap)
-        one[j] = one[j - 1] + j * gap
-    c = nodes[0]
+    top, c = z.size, nodes[0]
     for node in range(nodes.size):
         if node == 0 or nodes[node] < z[top - 1]:
             d = z[top - 1] - nodes[node]
@@ -311,15 +313,17 @@ def _follow(
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))
+    one, two = np.empty(top), np.empty(top)
     for i in range(n_points):
         k, now, y, old = plain(0), begin, start, (0.0, 0.0, 0.0, 0.0)
         rest = (m - top) / (1 - tails[i])
-        for width, n, one, two in _path(largest[i], rest, edges[i], nodes, at_nodes):
+        sums_above(largest[i], one, two)
+        for width, n, s1, s2 in _path(largest[i], one, two, rest, edges[i], nodes, at_nodes):
             if width != 0.0:
-                y, step = _advance(y, old[2], two, width, lam)
-                k = _add(sums, times, k, now, step, old, (n, one, two, math.sqrt(y)))
+                y, step = _advance(y, old[2], s2, width, lam)
+                k = _add(sums, times, k, now, step, old, (n, s1, s2, math.sqrt(y)))
                 now += step
-            old = (n, one, two, math.sqrt(y))
+            old = (n, s1, s2, math.sqrt(y))
         if old[2] > y / 3:  # |W|^2 > 1/3 and small steps: it has settled
             _add(sums, times, k, now, np.inf, old, old)
     return np.asarray(sums / n_points)

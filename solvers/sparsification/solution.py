@@ -1,4 +1,4 @@
-"""The public functions: arguments in, phases joined, results out."""
+"""The exact solution: the march through the weights, then what is left of the largest."""
 
 import math
 from typing import NamedTuple
@@ -10,15 +10,22 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..integrate.explicit import checked_times
 from ..results import frozen, result
-from .alone import alone
-from .march import N_COLUMNS, START, TIME, block_sums, drop_times, march, norms, states, sums
+from .equal import equal_weights
+from .threshold import (
+    N_COLUMNS,
+    START,
+    TIME,
+    block_sums,
+    drop_times,
+    integrate_threshold,
+    norms,
+    states,
+    sums,
+)
 
-__all__ = ["LAM", "M", "Sparsification", "default_times", "solve", "weights_at"]
+__all__ = ["Sparsification", "solve", "weights_at"]
 
 IntArray = npt.NDArray[np.int64]
-
-# Number of weights and strength of the l1 force in Figs. 2 and 7 of Lecomte et al. (2024).
-M, LAM = 100_000, 1e-5
 
 
 @result
@@ -76,7 +83,7 @@ def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
         first[:], gap[:], stretch[:] = 0, sizes[0], 1 / np.sqrt(np.exp(-2 * t) - norm * np.expm1(-2 * t))
         return _Motion(sizes, blocks, steps, math.inf, first, gap, stretch)
     top = int(np.searchsorted(sizes, sizes[-1]))
-    steps, g = march(sizes, blocks, top, lam)
+    steps, g = integrate_threshold(sizes, blocks, top, lam)
     if steps.size == 0:
         raise ValueError(
             f"`lam` must be of a size that floating-point numbers can hold beside `w0`; got {lam:g} and "
@@ -86,7 +93,7 @@ def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
     many = int(np.searchsorted(t, end))
     first[:many], gap[:many], stretch[:many] = states(sizes, steps, t[:many])
     width = (sizes[top] - steps[-1, START]) / g
-    length, death = alone(survivors**0.5 * width, survivors**0.5 * lam, t[many:] - end)
+    length, death = equal_weights(survivors**0.5 * width, survivors**0.5 * lam, t[many:] - end)
     first[many:][length > 0], gap[many:], stretch[many:] = top, length / survivors**0.5, 1.0
     return _Motion(sizes, blocks, steps, end + death, first, gap, stretch)
 
@@ -188,21 +195,3 @@ def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
     smallest = motion.sizes[first]
     left = np.abs(w0) >= smallest
     return np.where(left, np.copysign(stretch * ((np.abs(w0) - smallest) + gap), w0), 0.0)
-
-
-@arguments.finite
-def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
-    """Return `count` times from long before the first of m weights drop to long after the last but one.
-
-    Even in log t; m is at least 8, the strength lam of the l1 force positive.
-
-    Examples
-    --------
-    >>> default_times(count=3).round(2)
-    array([1.58100e+01, 2.81171e+03, 5.00000e+05])
-    """
-    m = arguments.integer("m", m, 8)
-    lam = arguments.number("lam", lam, 0, brackets="()")
-    times = arguments.integer("count", count, 2)
-    arguments.fits("count", count, times)
-    return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, times)

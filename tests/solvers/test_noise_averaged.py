@@ -1,4 +1,4 @@
-"""The noise-averaged loss against sums over all patterns and mpmath; the flow against its limits."""
+"""The noise-averaged loss against sums over all patterns and mpmath; descent on it against its flow."""
 
 import itertools
 
@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
 
-from superposition.solvers import collisions
-from superposition.solvers.noise import averaged, descend_averaged, flow
-from superposition.solvers.noise.stuck import random_simplexes, shape_rate
+from superposition.solvers.noise import descend_averaged
 from superposition.solvers.results import Status
-from superposition.theory.noise import NOISES, noise_averaged_gradient, noise_averaged_loss
+from superposition.theory.noise import NOISES, noise_averaged_gradient, noise_averaged_loss, relu
 
 EPS = np.finfo(float).eps
 KURTOSIS = {"three-point": 1.5}
@@ -28,7 +27,7 @@ def weights(n, m, seed=0):
 
 
 def gradient(W, noise, std):
-    return averaged.gradient_for(noise, std, extra(noise).get("excess_kurtosis"), W.shape[1])(W)
+    return noise_averaged_gradient(W, noise, std, **extra(noise))
 
 
 def points(noise, std):
@@ -98,12 +97,20 @@ def test_normal_noise_agrees_with_quadrature(overlap, std):
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_it_is_the_gradient_of_theory(noise):
-    # Normal noise goes another way there, noise on points through other units; the rest is the same.
-    for std in (0.0, 0.1, 1.0):
-        W = weights(4, 6)
-        expected = noise_averaged_gradient(W, noise, std, **extra(noise))
+def test_it_is_made_of_the_means_of_each_output(noise):
+    # Normal noise and noise on points take shorter ways to the same.
+    for std in (0.1, 1.0):
+        W, total = weights(4, 6), 0.0
+        expected = np.zeros_like(W)
+        for k, w in enumerate(W):
+            means = relu.relu_moments(W @ w, w, noise, std, **extra(noise))
+            total += means.second.sum() - 2 * means.mean[k] + 1
+            half_slopes = means.mean - (np.arange(4) == k) * means.on
+            expected += 2 * np.outer(half_slopes, w)
+            expected[k] += 2 * (half_slopes @ W + means.mean_noise.sum(axis=0) - means.on_noise[k])
         np.testing.assert_allclose(gradient(W, noise, std), expected, rtol=0, atol=1e-13)
+        loss = noise_averaged_loss(W, noise, std, **extra(noise))
+        assert loss == pytest.approx(total, rel=1e-14)
 
 
 def test_without_noise_it_is_that_of_the_printed_loss():
@@ -142,11 +149,11 @@ def test_symmetries(seed, noise, std):
 
 def test_three_points_without_a_middle_are_bipolar():
     W = weights(4, 7)
-    three = averaged.gradient_for("three-point", 0.3, -2.0, 7)(W)
+    three = noise_averaged_gradient(W, "three-point", 0.3, excess_kurtosis=-2.0)
     np.testing.assert_array_equal(three, gradient(W, "bipolar", 0.3))
 
 
-# --- Descent and flow -------------------------------------------------------------------------------------
+# --- Descent -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", SOLVED)
@@ -171,57 +178,44 @@ def test_descent_follows_the_gradient(noise):
 
 def test_small_steps_follow_the_flow_to_first_order():
     W0 = weights(4, 6)
-    end = flow(W0, "normal", 0.3, 4.0, tol=1e-10).W
+
+    def velocity(_, w):  # the flow's time is 4 learning_rate steps
+        return -0.25 * gradient(w.reshape(4, 6), "normal", 0.3).ravel()
+
+    end = solve_ivp(velocity, (0, 4), W0.ravel(), rtol=1e-10, atol=1e-12).y[:, -1].reshape(4, 6)
     errors = []
-    for steps in (250, 500, 1000):  # the flow's time is 4 learning_rate steps
+    for steps in (250, 500, 1000):
         errors.append(np.abs(descend_averaged(W0, "normal", 0.3, 1 / steps, steps).W - end).max())
     orders = np.log2(np.divide(errors[:-1], errors[1:]))
     np.testing.assert_allclose(orders, 1, atol=0.1)
 
 
-def test_flow_without_noise_is_that_of_the_collisions():
-    W0 = weights(6, 8)
-    result = flow(W0, "bipolar", 0.0, [0.0, 2.0, 20.0], tol=1e-9)
-    expected = collisions.flow(W0, 0.0, [0.0, 2.0, 20.0], tol=1e-9)
-    np.testing.assert_allclose(result.W, expected.W, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(result.l2_norm, expected.l2_norm, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(result.total, 4 * expected.total, rtol=0, atol=1e-5)
-
-
-def test_a_flow_of_no_time_stays():
-    W0 = weights(2, 3)
-    np.testing.assert_array_equal(flow(W0, "normal", 0.1, 0.0).path, W0[None])
-    np.testing.assert_array_equal(flow(W0, "normal", 0.1, [0.0, 0.0, 1.0]).path[:2], [W0, W0])
-
-
 @pytest.mark.parametrize("noise", SOLVED)
-def test_flow_goes_downhill(noise):
-    W0 = np.array([weights(4, 5, seed) for seed in (0, 1)])
-    result = flow(W0, noise, 0.3, [0, 1, 3, 10, 30], **extra(noise))
-    assert result.status.tolist() == [Status.REACHED, Status.REACHED]
-    assert result.reached.tolist() == [30, 30]
-    assert np.all(np.diff(result.total, axis=1) < 0)
-    np.testing.assert_array_equal(result.path[:, 0], W0)
-    np.testing.assert_array_equal(result.path[:, -1], result.W)
-    assert result.total[1, 2] == noise_averaged_loss(result.path[1, 2], noise, 0.3, **extra(noise))
-    np.testing.assert_allclose(result.fourth_norm, (result.path**4).sum(axis=-1))
-    alone = flow(W0[1], noise, 0.3, [0, 1, 3, 10, 30], **extra(noise))
-    np.testing.assert_array_equal(alone.W, result.W[1])
+def test_descent_goes_downhill(noise):
+    W0 = weights(4, 5)
+    result = descend_averaged(W0, noise, 0.3, 0.02, 100, record=[0, 10, 30, 100], keep_weights=True,
+                              **extra(noise))  # fmt: skip
+    assert (result.status, result.reached) == (Status.REACHED, pytest.approx(8.0))
+    losses = [noise_averaged_loss(W, noise, 0.3, **extra(noise)) for W in result.path]
+    assert np.all(np.diff(losses) < 0)
 
 
 def test_the_mean_effect_alone_gathers_weights_under_bipolar_noise_and_not_under_normal():
     W0 = weights(6, 8)
-    ends = {noise: flow(W0, noise, 0.3, [100.0, 300.0]) for noise in ("bipolar", "normal")}
+    ends = {
+        noise: descend_averaged(W0, noise, 0.3, 0.1, 750, record=[250, 750], keep_weights=True)
+        for noise in ("bipolar", "normal")
+    }
     assert ends["bipolar"].fourth_norm[-1].mean() > 2 * ends["normal"].fourth_norm[-1].mean()
     # Normal noise has come to rest in a minimum that turns with the hidden space.
     np.testing.assert_allclose(ends["normal"].path[1], ends["normal"].path[0], rtol=0, atol=1e-4)
 
 
-def test_uniform_noise_has_a_flow_too():
+def test_uniform_noise_has_a_descent_too():
     W0 = weights(3, 3)
-    result = flow(W0, "uniform", 0.3, [0.0, 1.0], tol=1e-3)
+    result = descend_averaged(W0, "uniform", 0.3, 0.05, 5)
     assert result.status is Status.REACHED
-    assert result.total[1] < result.total[0]
+    assert noise_averaged_loss(result.W, "uniform", 0.3) < noise_averaged_loss(W0, "uniform", 0.3)
 
 
 def test_what_goes_wrong_is_a_status():
@@ -236,16 +230,8 @@ def test_what_goes_wrong_is_a_status():
         result = descend_averaged(np.full((2, 3), 1e29), "bipolar", std, rate, 3, record=[0, 3])
         assert (result.steps, result.status) == (0, Status.DIVERGED)
         assert np.isfinite(result.total[0])
-    stiff = flow(weights(2, 3), "normal", 1e9, [0.0, 1.0], steps=100)
-    assert (stiff.status, stiff.reached) == (Status.STEPS, 0.0)
-    assert 0 < stiff.steps <= 100
-    np.testing.assert_array_equal(stiff.W, weights(2, 3))
-    assert np.isfinite(stiff.path[0]).all()
-    assert np.isnan(stiff.path[1]).all()
-    assert stiff.message == Status.STEPS.value
 
 
-@pytest.mark.parametrize("call", [descend_averaged, flow])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -261,50 +247,12 @@ def test_what_goes_wrong_is_a_status():
         ({"noise": "three-point"}, "`excess_kurtosis` must be given .*; got None"),
         ({"noise": "three-point", "excess_kurtosis": -3.0}, "`excess_kurtosis` must lie in .*; got -3"),
         ({"noise": "three-point", "excess_kurtosis": [1.0]}, r"`excess_kurtosis` must be one .* \(1,\)"),
+        ({"learning_rate": 0.0}, r"`learning_rate` must lie in \(0, inf\); got 0"),
+        ({"steps": -1}, "`steps` must be an integer of at least 0 and at most 100000000; got -1"),
+        ({"record": [2, 2]}, r"`record` must be increasing; got \[2, 2\]"),
     ],
 )
-def test_rejects(call, change, message):
-    given = {"W0": np.eye(2), "noise": "normal", "noise_std": 0.1} | change
-    own = {"learning_rate": 0.1, "steps": 5} if call is descend_averaged else {"t": 1.0}
+def test_rejects(change, message):
+    given = {"W0": np.eye(2), "noise": "normal", "noise_std": 0.1, "learning_rate": 0.1, "steps": 5}
     with pytest.raises(ValueError, match=message):
-        call(**given, **own)
-
-
-@pytest.mark.parametrize(
-    ("call", "change", "message"),
-    [
-        (descend_averaged, {"learning_rate": 0.0}, r"`learning_rate` must lie in \(0, inf\); got 0"),
-        (
-            descend_averaged,
-            {"steps": -1},
-            "`steps` must be an integer of at least 0 and at most 100000000; got -1",
-        ),
-        (descend_averaged, {"record": [2, 2]}, r"`record` must be increasing; got \[2, 2\]"),
-        (flow, {"t": -1.0}, r"`t` must lie in \[0, 1e\+08\]; got -1"),
-        (flow, {"t": [0.0, 1e300]}, r"`t` must lie in \[0, 1e\+08\]; got 1e\+300"),
-        (flow, {"t": [1.0, 0.5]}, "`t` must be sorted; got 0.5 after a larger one"),
-        (flow, {"steps": 0}, "`steps` must be an integer of at least 1; got 0"),
-        (flow, {"tol": 0.0}, r"`tol` must lie in \[1e-13, 0.01\]; got 0"),
-    ],
-)
-def test_rejects_of_one_function(call, change, message):
-    given = {"learning_rate": 0.1, "steps": 5} if call is descend_averaged else {"t": 1.0}
-    with pytest.raises(ValueError, match=message):
-        call(np.eye(2), "normal", 0.1, **(given | change))
-
-
-def test_simplexes_are_regular_and_unit():
-    for unit in random_simplexes(5, 7, 3, np.random.default_rng(35)):
-        np.testing.assert_allclose(unit @ unit.T, 1.25 * np.eye(5) - 0.25, atol=1e-14)
-
-
-def test_rate_at_a_simplex_by_a_step_of_descent():
-    """A short step down the noise-averaged loss changes |W|_4^4/|W|_2^4 by the rate times its length."""
-    (W,) = random_simplexes(4, 6, 1, np.random.default_rng(35))
-    short = 1e-6
-
-    def mean_shape(W):
-        return np.mean(np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2)
-
-    moved = W - short * noise_averaged_gradient(W, "bipolar", 0.3)
-    assert shape_rate(W, 0.3) == pytest.approx((mean_shape(moved) - mean_shape(W)) / short, rel=1e-4)
+        descend_averaged(**given | change)

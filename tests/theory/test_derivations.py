@@ -192,22 +192,10 @@ def noise_moment(draw):
     return values, theory.noise.fourth_moment(w, std, fourth)
 
 
-def noise_next_step_loss(draw):
-    w, std, rate = draw.normal(size=4), _logarithmic(draw, 1e-3, 1.0), _logarithmic(draw, 1e-3, 0.1)
-    values = {"eta": rate, "m": 4, **_bipolar(std, 2, 4, 6, 8), **_power_sums(w, 2, 4, 6)}
-    return values, theory.noise.next_step_loss(w, "bipolar", std, rate)
-
-
 def noise_fourth_norm_drift(draw):
     w, std, rate = draw.normal(size=4), _logarithmic(draw, 1e-3, 1.0), _logarithmic(draw, 1e-3, 0.1)
     values = {"eta": rate, "m": 4, **_bipolar(std, 2, 4), **_power_sums(w, 2, 4, 6)}
     return values, theory.noise.fourth_norm_drift(w, "bipolar", std, rate)
-
-
-def noise_fourth_norm_diffusion(draw):
-    w, std, rate = draw.normal(size=4), _logarithmic(draw, 1e-3, 1.0), _logarithmic(draw, 1e-3, 0.1)
-    values = {"eta": rate, **_bipolar(std, 2, 4), **_power_sums(w, 2, 4, 6, 8)}
-    return values, theory.noise.fourth_norm_diffusion(w, "bipolar", std, rate)
 
 
 def noise_random_drift(draw):
@@ -424,10 +412,8 @@ TIES: dict[str, tuple[Any, float]] = {
     "features.derive_moments": (features_moments, 1e-14),
     "loss.derive_class_loss": (loss_class_loss, 1e-12),
     "noise.derive_edgeworth": (noise_edgeworth, 1e-13),
-    "noise.derive_fourth_norm_diffusion": (noise_fourth_norm_diffusion, 1e-12),
     "noise.derive_fourth_norm_drift": (noise_fourth_norm_drift, 1e-12),
     "noise.derive_moment": (noise_moment, 1e-14),
-    "noise.derive_next_step_loss": (noise_next_step_loss, 1e-12),
     "noise.derive_normal_relu": (noise_normal_relu, 1e-12),
     "noise.derive_quartic_flow": (noise_quartic_flow, 1e-9),
     "noise.derive_random_drift": (noise_random_drift, 1e-14),
@@ -477,8 +463,8 @@ SHOWN: dict[str, str] = {
     "linear.derive_rotation": "tied in test_linear_derive",
     "linear.derive_singular_values": "the rate of lengths: test_linear_derive",
     "linear.derive_tied_flows": "the flows as printed: test_linear_derive",
-    "noise.derive_fourth_norm_step": "the mean of |W'|_4^4: brute force over signs in test_noise",
     "noise.derive_gradient": "the gradient of which a step is made: differences in test_noise",
+    "noise.derive_next_step_loss": "the mean loss after a step: brute force over signs in test_noise",
     "noise.derive_next_step_square": "the mean of |W'|^2: brute force over signs in test_noise",
     "noise.derive_random_fourth_norm": "3/(m + 2), where random encodings are: samples in test_noise",
     "noise.derive_squared_norm": "the length after a step, of which the mean is taken: test_noise",

@@ -21,7 +21,7 @@ PARTS = ("on", "mean", "second", "on_noise", "mean_noise")
 
 def listed(g, w, std, excess_kurtosis):
     """All five means by listing every state of a three-point noise."""
-    size, share = theory.three_point(excess_kurtosis)
+    size, share = math.sqrt(excess_kurtosis + 3), 1 / (excess_kurtosis + 3)
     points = [(-size * std, share / 2), (0.0, 1 - share), (size * std, share / 2)]
     cases = list(itertools.product([x for x in points if x[1] > 1e-15], repeat=len(w)))
     xi = np.array([[x for x, _ in case] for case in cases])
@@ -220,7 +220,17 @@ def test_without_noise_the_loss_is_the_plain_one():
     assert theory.noise_averaged_loss(W, "normal", 0.0) == pytest.approx(plain, rel=ROUNDING)
     force = 4 * (np.maximum(overlap, 0) - np.eye(4)) @ W
     np.testing.assert_allclose(theory.noise_averaged_gradient(W, "bipolar", 0.0), force, atol=1e-12)
-    assert theory.noise_averaged_loss(np.zeros((2, 3)), "bipolar", 0.1) == 2
+
+
+@pytest.mark.parametrize("method", ["exact", "edgeworth", "normal"])
+@pytest.mark.parametrize("noise", ["bipolar", "uniform", "normal", "laplace"])
+def test_noise_does_not_reach_an_output_without_weights(noise, method):
+    assert theory.noise_averaged_loss(np.zeros((2, 3)), noise, 0.1, method=method) == 2
+    got = theory.relu_moments([-0.5, 0.0, 0.5], [0.0, 0.0], noise, 0.3, method=method)
+    np.testing.assert_array_equal(got.mean, [0, 0, 0.5])
+    np.testing.assert_array_equal(got.second, [0, 0, 0.25])
+    assert not got.mean_noise.any()
+    assert not got.on_noise.any()
 
 
 @given(st.integers(0, 10**6))

@@ -121,14 +121,15 @@ def test_time_to_sparsify_is_the_predicted_one():
 
 
 @pytest.mark.slow
-def test_bounded_noise_falls_silent_near_the_bound():
+def test_interference_of_bounded_noise_ends_near_the_bound():
     """The exact averaged loss from a random start: rest near the bound if above it, at once if below."""
     n, m = 4, 8
     W = np.random.default_rng(0).normal(size=(n, m)) / math.sqrt(m)
     end = descend(W, "bipolar", 0.2, 900.0, 0.15)
-    assert np.abs(end).sum(axis=1).mean() == pytest.approx(theory.silent_l1_norm(n, "bipolar", 0.2), rel=0.05)
+    bounds = [theory.interference_free_l1_norm(n, "bipolar", std) for std in (0.1, 0.2)]
+    assert np.abs(end).sum(axis=1).mean() == pytest.approx(bounds[1], rel=0.05)
     early, late = (descend(W, "bipolar", 0.1, t, 0.15) for t in (150.0, 300.0))
-    assert np.abs(early).sum(axis=1).mean() < theory.silent_l1_norm(n, "bipolar", 0.1)
+    assert np.abs(early).sum(axis=1).mean() < bounds[0]
     assert shape(late).mean() == pytest.approx(shape(early).mean(), abs=1e-3)
 
 
@@ -146,21 +147,22 @@ def test_scalings():
 
 
 @pytest.mark.parametrize(("noise", "size"), [("bipolar", 1.0), ("uniform", math.sqrt(3))])
-def test_silent_states_keep_the_bound(noise, size):
+def test_states_without_interference_keep_the_bound(noise, size):
     """Encodings that the noise cannot reach: no force but on the length, and short enough in l1."""
     n, m = 4, 4
     W = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
     std = 0.9 * float(-(W @ W.T)[0, 1] / np.sum(np.abs(W[0])) / size)
     W = W * math.sqrt(1 - std**2 / 2)
-    assert np.mean(np.abs(W).sum(axis=1)) <= theory.silent_l1_norm(n, noise, std)
+    assert np.mean(np.abs(W).sum(axis=1)) <= theory.interference_free_l1_norm(n, noise, std)
     np.testing.assert_allclose(theory.noise_averaged_gradient(W, noise, std), 0, atol=1e-9)
     # The same overlaps, turned: louder in l1 than the bound, so that noise must disturb them.
     turned = W @ np.linalg.qr(np.random.default_rng(3).normal(size=(m, m)))[0]
     loud = 1.3 * std
-    if np.mean(np.abs(turned).sum(axis=1)) > theory.silent_l1_norm(n, noise, loud):
+    if np.mean(np.abs(turned).sum(axis=1)) > theory.interference_free_l1_norm(n, noise, loud):
         assert np.abs(theory.noise_averaged_gradient(turned, noise, loud)).max() > 1e-6
-    assert theory.silent_l1_norm(n, "normal", 0.1) == 0
-    assert theory.silent_l1_norm(3, "three-point", 0.1, excess_kurtosis=1.0) == pytest.approx(0.995 / 0.4)
+    assert theory.interference_free_l1_norm(n, "normal", 0.1) == 0
+    bound = theory.interference_free_l1_norm(3, "three-point", 0.1, excess_kurtosis=1.0)
+    assert bound == pytest.approx(0.995 / 0.4)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_silent_states_keep_the_bound(noise, size):
         ),
         (lambda: theory.regulariser_rate(0.1, -0.1, -2.0), r"`learning_rate` must lie in.*got -0.1"),
         (
-            lambda: theory.silent_l1_norm(2, "bipolar", 1.5),
+            lambda: theory.interference_free_l1_norm(2, "bipolar", 1.5),
             r"`noise_std` must lie in \(0, 1.41421\); got 1.5",
         ),
     ],

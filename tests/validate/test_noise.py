@@ -10,6 +10,7 @@ from superposition.solvers import noise as solvers
 from superposition.theory import noise as theory
 from superposition.validate import noise
 from superposition.validate.noise.runs import draw, onset, starts, train
+from superposition.validate.noise.shapes import random_simplexes, shape_rate
 from superposition.validate.statistics import Family, growth_power, jackknife
 
 ALARM = 1e-4  # rate at which each random comparison rejects what is true
@@ -56,7 +57,13 @@ def test_fig4_is_descent_from_its_starts(fig4):
 
 def test_fig4_averaged_descent_has_the_same_clock(fig4):
     """The flow, whose time is 4 * learning_rate * steps, but for the error of Euler's rule."""
-    sure = solvers.flow(starts(4, 4, 2, 0), "bipolar", 0.2, [20.0, 40.0]).fourth_norm.mean(axis=2)
+
+    def velocity(_, w):
+        return -0.25 * theory.noise_averaged_gradient(w.reshape(4, 4), "bipolar", 0.2).ravel()
+
+    options = {"t_eval": [20, 40], "rtol": 1e-6, "atol": 1e-8}
+    ends = [integrate.solve_ivp(velocity, (0, 40), W0.ravel(), **options).y for W0 in starts(4, 4, 2, 0)]
+    sure = np.sum(np.reshape(ends, (2, 4, 4, 2)) ** 4, axis=2).mean(axis=1)
     there = fig4["averaged"].sel(noise_std=0.2).swap_dims(step="t").sel(t=[5.0, 10.0]).values.T
     np.testing.assert_allclose(there, sure, atol=0.03)
     late = fig4["averaged"].where(fig4["t"] > 10.0, drop=True)
@@ -231,6 +238,26 @@ def test_mechanism_overlaps_and_force_by_hand(mechanism):
         assert float(mechanism["overlap"][run]) == pytest.approx((means[0] - means[1]) / 0.25)
         force = theory.sparsifying_rate(ends[0][run], 0.25, -2.0).mean()
         assert float(mechanism["force"][run]) == pytest.approx(force)
+
+
+# Shapes of encodings
+
+
+def test_simplexes_are_regular_and_unit():
+    for unit in random_simplexes(5, 7, 3, np.random.default_rng(35)):
+        np.testing.assert_allclose(unit @ unit.T, 1.25 * np.eye(5) - 0.25, atol=1e-14)
+
+
+def test_rate_at_a_simplex_by_a_step_of_descent():
+    """A short step down the noise-averaged loss changes |W|_4^4/|W|_2^4 by the rate times its length."""
+    (W,) = random_simplexes(4, 6, 1, np.random.default_rng(35))
+    short = 1e-6
+
+    def mean_shape(W):
+        return np.mean(np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2)
+
+    moved = W - short * theory.noise_averaged_gradient(W, "bipolar", 0.3)
+    assert shape_rate(W, 0.3) == pytest.approx((mean_shape(moved) - mean_shape(W)) / short, rel=1e-4)
 
 
 # Figure 6

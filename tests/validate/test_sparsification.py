@@ -6,7 +6,9 @@ from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
 from superposition.solvers.sparsification import limit_law
+from superposition.theory.sparsification import truncated_moments
 from superposition.validate import files, sparsification
+from superposition.validate.sparsification.runs import ideal_weights
 
 M, LAM, SCALE = 10_000, 1e-4, 0.9
 # From all weights to one: lam t from 1e-4 to 5.
@@ -18,6 +20,13 @@ ALPHA = 1e-3  # chance of a false alarm of a whole comparison
 @pytest.fixture(scope="module")
 def fig2():
     return sparsification.run_fig2(M, LAM, SCALE, TIMES, RUNS, seed=1)
+
+
+def test_ideal_weights_are_percentiles():
+    w = ideal_weights(1001, 2.0) * np.sqrt(1001) / 2
+    assert np.all(np.diff(w) < 0)
+    assert w[500] == pytest.approx(0.6744897501960817, rel=1e-14)  # the upper quartile
+    np.testing.assert_allclose(truncated_moments(w, 0)[:, 0], (np.arange(1001) + 0.5) / 1001, rtol=1e-12)
 
 
 @pytest.fixture

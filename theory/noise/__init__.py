@@ -16,14 +16,14 @@ Every function raises a ``ValueError`` that names an argument which is out of ra
 
 from .derive import *  # noqa: F403
 from .derive import __all__ as _derivations
-from .drift import fourth_norm_diffusion, fourth_norm_drift, next_step_loss, random_fourth_norm_drift
-from .moments import NOISES, excess_kurtosis, fourth_moment, noise_moments, three_point
+from .drift import fourth_norm_drift, random_fourth_norm_drift
+from .moments import NOISES, excess_kurtosis, fourth_moment, noise_moments
 from .potential import effective_potential, noise_averaged_gradient, noise_averaged_loss, sparsifying_rate
 from .predict import (
+    interference_free_l1_norm,
     quartic_flow,
     quartic_time,
     regulariser_rate,
-    silent_l1_norm,
     simplex_rate,
     simplex_square,
     sparsification_time,
@@ -31,27 +31,8 @@ from .predict import (
 from .relu import ReluMoments, relu_moments
 
 __all__ = [
-    *_derivations,
-    "NOISES",
-    "ReluMoments",
-    "effective_potential",
-    "excess_kurtosis",
-    "fourth_moment",
-    "fourth_norm_diffusion",
-    "fourth_norm_drift",
-    "next_step_loss",
-    "noise_averaged_gradient",
-    "noise_averaged_loss",
-    "noise_moments",
-    "quartic_flow",
-    "quartic_time",
-    "random_fourth_norm_drift",
-    "regulariser_rate",
-    "relu_moments",
-    "silent_l1_norm",
-    "simplex_rate",
-    "simplex_square",
-    "sparsification_time",
-    "sparsifying_rate",
-    "three_point",
-]
+    *_derivations, "NOISES", "ReluMoments", "effective_potential", "excess_kurtosis", "fourth_moment",
+    "fourth_norm_drift", "noise_averaged_gradient", "noise_averaged_loss", "noise_moments", "quartic_flow",
+    "quartic_time", "random_fourth_norm_drift", "regulariser_rate", "relu_moments",
+    "interference_free_l1_norm", "simplex_rate", "simplex_square", "sparsification_time", "sparsifying_rate",
+]  # fmt: skip

@@ -16,29 +16,20 @@ from typing import Any
 
 from .. import arguments
 from ..derivation import Derivation, derived, once, sp
+from ..special import derive_ramp_moment
 
 __all__ = [
-    "derive_edgeworth",
-    "derive_fourth_norm_diffusion",
-    "derive_fourth_norm_drift",
-    "derive_fourth_norm_step",
-    "derive_gradient",
-    "derive_moment",
-    "derive_next_step_loss",
-    "derive_next_step_square",
-    "derive_normal_relu",
-    "derive_quartic_flow",
-    "derive_random_drift",
-    "derive_random_fourth_norm",
-    "derive_sparsifying_rate",
-    "derive_squared_norm",
+    "derive_edgeworth", "derive_fourth_norm_drift", "derive_gradient", "derive_moment",
+    "derive_next_step_loss", "derive_next_step_square", "derive_normal_relu", "derive_quartic_flow",
+    "derive_random_drift", "derive_random_fourth_norm", "derive_sparsifying_rate", "derive_squared_norm",
     "expectation",
-]
+]  # fmt: skip
 
 SYMMETRIC = "The noise is independent on each neuron and symmetric about 0."
 LONE = "The encoding's own ReLU is on, all others are off."
 
-Table = Callable[[int, int], Any]
+Orders = Callable[[int, int], Any]
+"""Joint moments, or cumulants, of two variables as a function of their orders."""
 
 
 # --- Moments ----------------------------------------------------------------------------------------------
@@ -55,11 +46,8 @@ def _ring() -> dict[str, Any]:
     return {"1": polynomials.one, **dict(zip(names, symbols, strict=True))}
 
 
-def _others(a: int, b: int, moment: Table, cumulant: Table) -> Any:
-    """Return the joint moment of two variables less its term with the joint cumulant of the same order.
-
-    One derivative of exp(cumulant function), in the first variable that is left.
-    """
+def _others(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
+    """Return the joint moment less the joint cumulant of the same order: a derivative of exp(cumulants)."""
     da, db = (1, 0) if a else (0, 1)
     return sum(
         math.comb(a - da, i)
@@ -72,8 +60,8 @@ def _others(a: int, b: int, moment: Table, cumulant: Table) -> Any:
     )
 
 
-def _joint_moments(cumulant: Table) -> Table:
-    """Return the joint moments of two variables as a function, given their joint cumulants."""
+def _joint_moments(cumulant: Orders) -> Orders:
+    """Return the joint moments that belong to joint cumulants."""
 
     @cache
     def moment(a: int, b: int) -> Any:
@@ -82,8 +70,12 @@ def _joint_moments(cumulant: Table) -> Table:
     return moment
 
 
-def _joint_cumulants(moment: Table) -> Table:
-    """Return the joint cumulants of two variables as a function, given their joint moments."""
+def _powers_cumulants(k: int, l: int) -> Orders:
+    """Return the joint cumulants of two powers, xi^k and xi^l, of the noise on one neuron."""
+
+    def moment(a: int, b: int) -> Any:
+        power = k * a + l * b
+        return 0 * _ring()["1"] if power % 2 else _ring()[f"mu{power}" if power else "1"]
 
     @cache
     def cumulant(a: int, b: int) -> Any:
@@ -92,30 +84,23 @@ def _joint_cumulants(moment: Table) -> Table:
     return cumulant
 
 
-def _sum(k: int) -> Any:
+def _power_sum(k: int) -> Any:
     """Return p_k, with p_0 = m, in the ring."""
     return _ring()[f"p{k}" if k else "m"]
 
 
-def _noise_moment(k: int) -> Any:
-    """Return the k-th moment of the noise in the ring, 0 if k is odd."""
-    return 0 * _ring()["1"] if k % 2 else _ring()[f"mu{k}" if k else "1"]
-
-
 @cache
-def _noise_cumulant(k: int) -> Any:
-    """Return the k-th cumulant of the noise in the ring of its moments."""
-    return _joint_cumulants(lambda a, _: _noise_moment(a))(k, 0)
+def _sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
+    """Return the joint moments of sums of W_j^i xi_j^k over neurons, (i, k) as given for each of the two.
+
+    Neurons are independent, so their cumulants add up.
+    """
+    (i, k), (j, l) = first, second
+    neuron = _powers_cumulants(k, l)
+    return _joint_moments(lambda a, b: neuron(a, b) * _power_sum(i * a + j * b))
 
 
-@cache
-def _projection() -> Table:
-    """Return the joint moments of W.xi and |xi|^2; cumulants of sums over independent neurons add up."""
-    one_neuron = _joint_cumulants(lambda a, b: _noise_moment(a + 2 * b))
-    return _joint_moments(lambda a, b: one_neuron(a, b) * _sum(a))
-
-
-def _mean(expression: Any, other: str, moment: Table) -> Any:
+def _mean(expression: Any, other: str, moment: Orders) -> Any:
     """Average a polynomial over u and another variable, given their joint moments."""
     terms = sp.Poly(sp.expand(expression), sp.Symbol("u"), sp.Symbol(other)).terms()
     return sp.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))
@@ -141,7 +126,7 @@ def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
     m*mu2**2*p2 - mu2**2*p2 + mu4*p2
     """
     a, b = arguments.integer("power", power, 0, 12), arguments.integer("square_power", square_power, 0, 4)
-    return derived(_projection()(a, b).as_expr(), SYMMETRIC)
+    return derived(_sums((1, 1), (0, 2))(a, b).as_expr(), SYMMETRIC)
 
 
 def expectation(expression: Any) -> Any:
@@ -261,34 +246,12 @@ def derive_next_step_loss() -> Derivation:
     )
 
 
-@once
-def derive_fourth_norm_step() -> Derivation:
-    r"""Derive :math:`E |W'|_4^4` after one step: a polynomial of degree 4 in eta.
-
-    Examples
-    --------
-    >>> import sympy
-    >>> sympy.factor(derive_fourth_norm_step().expression.coeff("eta", 1))
-    -8*p4*(mu2 + 2*p2 - 2)
-    """
-    eta, u, x, w = sp.symbols("eta u x w")
-    after = (w - 2 * eta * (sp.Symbol("p2") - 1 + u) * (2 * w + x)) ** 4
-    return derived(_over_entries(after), LONE, SYMMETRIC)
-
-
 def _over_entries(expression: Any) -> Any:
     """Average over u = W.xi and one entry x of the noise; add up over the weights w."""
-    w = sp.Symbol("w")
-    # The joint cumulants of u and x are those of the noise times w^a.
-    entry = _joint_moments(lambda a, b: _noise_cumulant(a + b) * (_ring()["w"] ** a if b else _sum(a)))
-    terms = sp.Poly(_mean(expression, "x", entry), w).terms()
-    return sp.expand(sum(factor * _sum(k).as_expr() for (k,), factor in terms))
-
-
-@cache
-def _cubes() -> Table:
-    """Return the joint moments of u = W.xi and v = sum_j W_j^3 xi_j."""
-    return _joint_moments(lambda i, j: _noise_cumulant(i + j) * _sum(i + 3 * j))
+    neuron = _powers_cumulants(1, 1)
+    entry = _joint_moments(lambda a, b: neuron(a, b) * (_ring()["w"] ** a if b else _power_sum(a)))
+    terms = sp.Poly(_mean(expression, "x", entry), sp.Symbol("w")).terms()
+    return sp.expand(sum(factor * _power_sum(k).as_expr() for (k,), factor in terms))
 
 
 @once
@@ -309,24 +272,17 @@ def derive_fourth_norm_drift() -> Derivation:
     """
     p2, p4, eta, u, v, w, x = sp.symbols("p2 p4 eta u v w x")
     error = p2 - 1 + u
+    cubes = _sums((1, 1), (3, 1))  # of u = W.xi and v = sum_j W_j^3 xi_j
     # W' - W = -2 eta error (2W + xi): changes of p2 and p4, first and second order in eta.
-    p4_first = _mean(-8 * error * (2 * p4 + v), "v", _cubes())
-    p2_first = _mean(-4 * error * (2 * p2 + u), "v", _cubes())
+    p4_first = _mean(-8 * error * (2 * p4 + v), "v", cubes)
+    p2_first = _mean(-4 * error * (2 * p2 + u), "v", cubes)
     p4_second = _over_entries(24 * error**2 * w**2 * (2 * w + x) ** 2)
     p2_second = _over_entries(4 * error**2 * (2 * w + x) ** 2)
-    cross = _mean(32 * error**2 * (2 * p4 + v) * (2 * p2 + u), "v", _cubes())
-    spread = _mean(16 * error**2 * (2 * p2 + u) ** 2, "v", _cubes())
+    cross = _mean(32 * error**2 * (2 * p4 + v) * (2 * p2 + u), "v", cubes)
+    spread = _mean(16 * error**2 * (2 * p2 + u) ** 2, "v", cubes)
     first = p4_first / p2**2 - 2 * p4 * p2_first / p2**3
     second = p4_second / p2**2 - 2 * p4 * p2_second / p2**3 - 2 * cross / p2**3 + 3 * p4 * spread / p2**4
     return derived(sp.expand(eta * first + eta**2 * second), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
-
-
-@once
-def derive_fourth_norm_diffusion() -> Derivation:
-    """Derive the variance of the change of F in one step, to order eta^2."""
-    p2, p4, eta, u, v = sp.symbols("p2 p4 eta u v")
-    variance = _mean(64 * eta**2 * (p2 - 1 + u) ** 2 * (v - p4 * u / p2) ** 2, "v", _cubes()) / p2**4
-    return derived(sp.expand(variance), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
 
 
 @once
@@ -355,20 +311,21 @@ def derive_random_drift() -> Derivation:
 
 @once
 def derive_normal_relu() -> Derivation:
-    r"""Integrate 1, y and y^2 over y > 0 for y normal with mean g and variance v.
+    r"""Derive the means of 1, y and y^2 over y > 0 for y normal with mean g and variance v.
 
     A column: :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\, n(z)`
-    with z = g/sqrt(v).
+    with z = g/sqrt(v), from :func:`superposition.theory.special.derive_ramp_moment`.
 
     Examples
     --------
     >>> derive_normal_relu().expression[0]
     1 - erfc(sqrt(2)*g/(2*sqrt(v)))/2
     """
-    g, v, y = sp.Symbol("g", real=True), sp.Symbol("v", positive=True), sp.Symbol("y", real=True)
-    density = sp.exp(-((y - g) ** 2) / (2 * v)) / sp.sqrt(2 * sp.pi * v)
-    parts = [sp.simplify(sp.integrate(y**k * density, (y, 0, sp.oo))) for k in range(3)]
-    return Derivation(sp.Matrix(parts), (g, v), ("The noise is normal.",))
+    g, v = sp.Symbol("g", real=True), sp.Symbol("v", positive=True)
+    units = [derive_ramp_moment(k) for k in range(3)]
+    parts = [unit.expression.subs(unit.symbols[0], -g / sp.sqrt(v)) for unit in units]
+    column = sp.Matrix([sp.expand(part * sp.sqrt(v) ** k) for k, part in enumerate(parts)])
+    return Derivation(column, (g, v), ("The noise is normal.",))
 
 
 @once
@@ -407,11 +364,10 @@ def derive_sparsifying_rate() -> Derivation:
 
 @once
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
-    r"""Derive the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by its parameter tau.
+    r"""Derive the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by a parameter tau.
 
-    For :math:`u_j = W_j^{-2}` it says :math:`u_j' = 2 S u_j - 2` with one :math:`S = |W|_4^4` for all j.
-    With :math:`u_j = g r_j` and :math:`g' = 2 S g` that is :math:`dr_j/d\tau = -1` in the time
-    :math:`d\tau = 2\,d(Bt)/g`, and :math:`g = \sum_j 1/r_j`, since the squares add up to 1.
+    The :math:`1/x_j = 1/W_j^2` keep their differences up to a common factor, so that
+    :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
 
     The column Bt, x_1, x_2, ... for 2 to 20 weights in the symbols tau, x1, x2, ... (starts of all but the
     last, which is one less their sum).
@@ -421,12 +377,18 @@ def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     >>> derive_quartic_flow(2).symbols
     (tau, x1)
     """
-    tau = sp.Symbol("tau")
+    tau, w, y, begin, p4, f, f_rate, tau_rate = sp.symbols("tau w y y0 p4 f f_t tau_t", positive=True)
     free = sp.symbols(f"x1:{arguments.integer('n_weights', n_weights, 2, 20)}", positive=True)
+    speed = sp.expand(sp.diff(w**-2, w) * (w**3 - p4 * w)).subs(w, 1 / sp.sqrt(y))  # of y = 1/w^2
+    # It has to be that of f(Bt) (y(0) - tau(Bt)) whatever y(0) is: powers of y(0).
+    trial = f * (begin - tau)
+    rest = sp.expand(sp.diff(trial, f) * f_rate + sp.diff(trial, tau) * tau_rate - speed.subs(y, trial))
+    rate = sp.solve(sp.Poly(rest, begin).all_coeffs(), [f_rate, tau_rate], dict=True)[0][tau_rate]
     first = [*free, 1 - sum(free)]
-    r, left = sp.Function("r"), sp.Symbol("q", positive=True)
-    shares = [1 / sp.dsolve(r(tau).diff(tau) + 1, r(tau), ics={r(0): 1 / x}).rhs for x in first]
-    # d(Bt) = g dtau/2: each share is x/q of q = 1 - tau x, which falls from 1
-    clock = sum(sp.integrate(1 / left, (left, 1 - tau * x, 1)) for x in first) / 2
+    shares = [1 / (1 / x - tau) for x in first]  # f is their sum, as the x_j add up to 1
+    # Time is the integral of 1/rate, which is linear in f: a sum of one real logarithm for each weight.
+    slow = sp.integrate((1 / rate).subs(f, 1 / (1 / y - tau)), tau)
+    odds = sp.simplify(sp.exp(2 * (slow - slow.subs(tau, 0))))
+    clock = sum(sp.log(odds.subs(y, x)) for x in first) / 2
     column = sp.Matrix([clock, *(share / sum(shares) for share in shares)])
     return Derivation(column, (tau, *free), ("The squared weights add up to 1.",))

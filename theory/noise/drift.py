@@ -1,4 +1,4 @@
-r"""One step on one encoding without interference: the loss after it, drift and diffusion of its shape.
+r"""How one step of descent changes the shape of an encoding without interference.
 
 A step's mean points along W, so that to first order in the learning rate the length settles at
 :math:`|W|^2 = 1 - \sigma^2/2` and the *shape* :math:`F = |W|_4^4 / |W|_2^4` does not move at all. How the
@@ -8,73 +8,10 @@ second order moves it, :func:`derive_fourth_norm_drift` says.
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, finite, number, plain, vector, whole
-from .derive import derive_next_step_loss
-from .moments import encodings, family, noise_moments
+from ..arguments import Real, finite, number, plain, whole
+from .moments import encodings, noise_law
 
-__all__ = ["fourth_norm_diffusion", "fourth_norm_drift", "next_step_loss", "random_fourth_norm_drift"]
-
-
-@finite
-def next_step_loss(
-    w: npt.ArrayLike,
-    noise: str,
-    noise_std: float,
-    learning_rate: float,
-    *,
-    excess_kurtosis: float | None = None,
-) -> float:
-    r"""Return :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2`, the expected loss after one noisy step: exact.
-
-    Parameters
-    ----------
-    w : array_like of float, shape (m,)
-        The encoding before the step, of any length.
-    noise, noise_std, excess_kurtosis
-        As in :func:`noise_moments`; the noise is fresh in the step and in the loss after it.
-    learning_rate : float
-        eta, of steps W - eta times the gradient of the loss on the encoding's own input.
-
-    Returns
-    -------
-    float
-        Rounding only; the ReLU counts as on, which it is if |w.xi| stays below |w|^2.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or a moment too large for a float.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. C.2.
-
-    Examples
-    --------
-    >>> round(next_step_loss([1.0, 0.0], "bipolar", 0.1, 0.0), 12)
-    0.01
-    """
-    weights, rate = vector("w", w), number("learning_rate", learning_rate)
-    mu = noise_moments(noise, noise_std, excess_kurtosis=excess_kurtosis)
-    sums = {f"p{k}": float(np.sum(weights**k)) for k in (2, 4, 6)}
-    values = sums | {f"mu{2 * k}": mu[k - 1] for k in range(1, 5)} | {"eta": rate, "m": weights.size}
-    if not np.all(np.isfinite([*sums.values(), *mu])):
-        raise ValueError(f"`w` must have finite sixth powers, the noise moments; got {weights.max():g}.")
-    loss = derive_next_step_loss()
-    return float(loss.evaluate({str(s): float(values[str(s)]) for s in loss.symbols}, 20))
-
-
-def _shape(
-    w: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None
-) -> tuple[FloatArray, FloatArray, FloatArray, float, float]:
-    """Return squared entries of the directions, squared lengths, F, the variance and mu4/sigma^4 - 3."""
-    weights = encodings(w)
-    square = np.sum(weights**2, axis=-1)
-    if not np.all(square > 0):
-        raise ValueError("`w` must not be 0: a zero encoding has no shape; got length 0.")
-    _, std, ratio = family(noise, noise_std, excess_kurtosis)
-    squares = weights**2 / square[..., None]
-    return squares, square, np.sum(squares**2, axis=-1), std**2, ratio - 3
+__all__ = ["fourth_norm_drift", "random_fourth_norm_drift"]
 
 
 @finite
@@ -92,59 +29,42 @@ def fourth_norm_drift(
     ----------
     w : array_like of float, shape (..., m)
         Encodings, one a row, of any length but 0.
-    noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`next_step_loss` and :func:`noise_moments`.
+    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
+        Noise on the hidden neurons, independent on each, fresh at each step.
+    noise_std : float
+        Its standard deviation, not negative.
+    learning_rate : float
+        eta, of steps W - eta times the gradient of the loss on the encoding's own input.
+    excess_kurtosis : float, optional
+        For ``"three-point"`` noise only.
 
     Returns
     -------
     float or ndarray of float64
         The leading term, of order eta^2 sigma^4; the next is of relative order eta. The ReLU counts as on.
 
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or an encoding is 0.
+
     Examples
     --------
     >>> fourth_norm_drift([1.0, 1.0, 1.0, 1.0], "normal", 0.1, 0.01) > 0
     True
     """
-    squares, s, F, variance, kurtosis = _shape(w, noise, noise_std, excess_kurtosis)
-    m, sixth = squares.shape[-1], np.sum(squares**3, axis=-1)
+    weights = encodings(w)
+    s = np.sum(weights**2, axis=-1)
+    if not np.all(s > 0):
+        raise ValueError("`w` must not be 0: a zero encoding has no shape; got length 0.")
+    _, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
+    variance, kurtosis = std**2, ratio - 3
+    squares = weights**2 / s[..., None]
+    m, F, sixth = squares.shape[-1], np.sum(squares**2, axis=-1), np.sum(squares**3, axis=-1)
     isotropic = ((s - 1) ** 2 / s + variance) * variance * (3 - (m + 2) * F)
     shaped = 2 * kurtosis * variance**2 * (F - 4 * sixth + 3 * F**2)
     rate = number("learning_rate", learning_rate)
     return plain(np.asarray(8 * rate**2 * (isotropic + shaped)))
-
-
-@finite
-def fourth_norm_diffusion(
-    w: npt.ArrayLike,
-    noise: str,
-    noise_std: float,
-    learning_rate: float,
-    *,
-    excess_kurtosis: float | None = None,
-) -> Real:
-    r"""Variance of the step of :math:`F = |W|_4^4/|W|_2^4` without interference, to order eta^2.
-
-    Parameters
-    ----------
-    w, noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`fourth_norm_drift`, :func:`next_step_loss` and :func:`noise_moments`.
-
-    Returns
-    -------
-    float or ndarray of float64
-        The leading term; 0 for a flat or one-hot encoding.
-
-    Examples
-    --------
-    >>> fourth_norm_diffusion([0.5, 0.5, 0.5, 0.5], "bipolar", 0.1, 0.01)
-    0.0
-    """
-    squares, s, F, variance, kurtosis = _shape(w, noise, noise_std, excess_kurtosis)
-    gap = squares - F[..., None]  # sums of squares, so that nothing cancels near a flat encoding
-    isotropic = ((s - 1) ** 2 / s + variance) * variance * np.sum(squares * gap**2, axis=-1)
-    shaped = kurtosis * variance**2 * np.sum(squares**2 * gap**2, axis=-1)
-    rate = number("learning_rate", learning_rate)
-    return plain(np.asarray(64 * rate**2 * np.maximum(isotropic + shaped, 0.0)))
 
 
 @finite
@@ -165,7 +85,7 @@ def random_fourth_norm_drift(
     n_hidden : array_like of int
         m, at least 1.
     noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`next_step_loss` and :func:`noise_moments`.
+        As in :func:`fourth_norm_drift`.
 
     Examples
     --------
@@ -173,7 +93,7 @@ def random_fourth_norm_drift(
     True
     """
     m = whole("n_hidden", n_hidden)
-    _, std, ratio = family(noise, noise_std, excess_kurtosis)
+    _, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     share = m / (m + 2) * ((m - 1) / (m + 4)) / (m + 6)
     rate = number("learning_rate", learning_rate)
     return plain(np.asarray(48 * rate**2 * (ratio - 3) * std**4 * share))

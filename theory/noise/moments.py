@@ -1,13 +1,11 @@
 """Laws of symmetric noise, and the fourth moment of what reaches an output."""
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, Real, choice, finite, number, plain, real
 
-__all__ = ["NOISES", "excess_kurtosis", "fourth_moment", "noise_moments", "three_point"]
+__all__ = ["NOISES", "excess_kurtosis", "fourth_moment", "noise_moments"]
 
 _KURTOSIS = {"bipolar": -2.0, "uniform": -1.2, "normal": 0.0, "laplace": 3.0}
 NOISES = (*_KURTOSIS, "three-point")
@@ -21,12 +19,17 @@ def excess_kurtosis(noise: str) -> float:
     Parameters
     ----------
     noise : {"bipolar", "uniform", "normal", "laplace"}
-        The three-point family has any from -2 on, see :func:`three_point`.
+        Three-point noise on (-c, 0, c) has any from -2 on, with c^2 = sigma^2 (kurtosis + 3).
 
     Returns
     -------
     float
         -2, -6/5, 0, 3: Lecomte et al. (2024), §3.2.
+
+    Raises
+    ------
+    ValueError
+        If the noise has another name.
 
     Examples
     --------
@@ -34,35 +37,6 @@ def excess_kurtosis(noise: str) -> float:
     -2.0
     """
     return _KURTOSIS[choice("noise", noise, NOISES[:-1])]
-
-
-def three_point(excess_kurtosis: float) -> tuple[float, float]:
-    """Size and probability of the nonzero values of the unit-variance noise on (-c, 0, c): exact.
-
-    Parameters
-    ----------
-    excess_kurtosis : float
-        At least -2, which is bipolar noise.
-
-    Returns
-    -------
-    size : float
-        c, the square root of excess_kurtosis + 3.
-    probability : float
-        Probability of not being 0, 1/(excess_kurtosis + 3).
-
-    Raises
-    ------
-    ValueError
-        If the excess kurtosis is below -2, which no distribution has.
-
-    Examples
-    --------
-    >>> three_point(1.0)
-    (2.0, 0.25)
-    """
-    ratio = number("excess_kurtosis", excess_kurtosis, -2.0) + 3
-    return math.sqrt(ratio), 1 / ratio
 
 
 @finite
@@ -93,7 +67,7 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
     >>> noise_moments("laplace", 2.0)
     array([4.0000e+00, 9.6000e+01, 5.7600e+03, 6.4512e+05])
     """
-    name, std, ratio = family(noise, noise_std, excess_kurtosis)
+    name, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     k = np.arange(1.0, 5.0)
     unit = {
         "bipolar": np.ones(4),
@@ -117,7 +91,7 @@ def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatAr
     return real("excess_kurtosis", excess_kurtosis, -2.0, hint="E x^4 >= (E x^2)^2 for every distribution.")
 
 
-def family(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
+def noise_law(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
     """Check the arguments that describe a noise; return its name, deviation and mu4/sigma^4."""
     name, std = choice("noise", noise, NOISES), number("noise_std", noise_std, 0.0, _LARGEST)
     return name, std, number("excess_kurtosis", given_kurtosis(name, excess_kurtosis)) + 3

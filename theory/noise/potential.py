@@ -1,40 +1,29 @@
-r"""The loss averaged over hidden noise, and the part of it that knows the axes: the effective potential.
+r"""The loss averaged over hidden noise, and its part that depends on the axes: the effective potential.
 
 Summed over inputs e_i and outputs k, as the source's loss without noise (its §2.3),
 
 .. math:: L(W) = \sum_i E (\mathrm{ReLU}(|W_i|^2 + W_i \cdot \xi) - 1)^2
                  + \sum_{i \ne k} E\, \mathrm{ReLU}(W_i \cdot W_k + W_k \cdot \xi)^2 .
 
-Each mean is over one projection W_k.xi, so it does not matter whether inputs share their noise. Gradient
-descent with one step for all inputs follows dW/dt = -grad L in the time t = learning_rate * steps, to first
-order. With normal noise L depends on products W_i.W_k only and no axis is special. What other noise adds is,
-to first order in the excess kurtosis,
-
-.. math:: V(W) = -\frac{\kappa\sigma^2}{12} \sum_k \frac{|W_k|_4^4}{|W_k|^2}
-          \sum_{i \ne k} z_{ik}\, n(z_{ik}),
-          \qquad z_{ik} = \frac{W_i \cdot W_k}{\sigma |W_k|},
-
-n the standard normal density. It needs overlaps near the threshold of the ReLU: one encoding alone feels
-nothing.
+Each mean is over one projection W_k.xi, so inputs may share their noise or not. To first order, gradient
+descent with one step for all inputs follows dW/dt = -grad L in the time t = learning_rate * steps. With
+normal noise L depends on products W_i.W_k only, and no axis is special.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from ..arguments import FloatArray, Real, choice, finite, matrix, number, plain, real
-from .moments import family
-from .relu import METHODS, Table, moments
+from .moments import noise_law
+from .relu import METHODS, can_list, means_by_states, noise_values, relu_means
 
 __all__ = [
-    "averaged",
-    "effective_potential",
-    "noise_averaged_gradient",
-    "noise_averaged_loss",
+    "effective_potential", "loss_and_gradient", "noise_averaged_gradient", "noise_averaged_loss",
     "sparsifying_rate",
-]
+]  # fmt: skip
 
 
 @finite
@@ -115,21 +104,49 @@ def _averaged(
     W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
     weights = real("W", matrix("W", W), -1e150, 1e150)
-    name, std, ratio = family(noise, noise_std, excess_kurtosis)
-    choice("method", method, METHODS)
-    return averaged(weights, lambda g, w: moments(g, w, name, std, ratio, method))
+    law = noise_law(noise, noise_std, excess_kurtosis)
+    return loss_and_gradient(weights, *law, choice("method", method, METHODS))
 
 
-def averaged(W: FloatArray, means: Callable[[FloatArray, FloatArray], Table]) -> tuple[float, FloatArray]:
-    """Return loss and gradient, given the means of `ReluMoments` for the overlaps of an encoding."""
+def loss_and_gradient(
+    W: FloatArray, name: str, std: float, ratio: float, method: str = "exact"
+) -> tuple[float, FloatArray]:
+    """Return the averaged loss and its gradient; `ratio` is mu4/sigma^4."""
+    if "normal" in (name, method):
+        return _normal_averaged(W, std)
+    values, shares = noise_values(ratio)
+    discrete = method == "exact" and name in ("bipolar", "three-point") and can_list(values, W.shape[1])
     total, gradient = 0.0, np.zeros_like(W)
     for k, w in enumerate(W.copy()):  # writable: kernels are compiled once more for what is not
-        on, mean, second, on_noise, mean_noise = means(W @ w, w)
+        overlap = W @ w
+        on, mean, second, on_noise, mean_noise = (
+            means_by_states(overlap, w, std * values, shares)
+            if discrete
+            else relu_means(overlap, w, name, std, ratio, method)
+        )
         total += float(second.sum() - 2 * mean[k] + 1)
         mean[k] -= on[k]  # half the slope of each term in its overlap
         gradient += 2 * np.outer(mean, w)
         gradient[k] += 2 * (mean @ W + mean_noise.sum(axis=0) - on_noise[k])
     return total, gradient
+
+
+def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
+    """Return loss and gradient for normal noise: outputs are normal, the loss a function of W.W' alone."""
+    overlap = W @ W.T
+    spread = std * np.sqrt(np.diagonal(overlap))
+    with np.errstate(all="ignore"):
+        z = np.where(spread > 0, np.clip(overlap / spread, -40.0, 40.0), np.copysign(40.0, overlap))
+        density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
+        on = special.ndtr(z)
+        number = on.sum(axis=0)
+        by_variance = number - np.where(spread > 0, np.diagonal(density) / spread, 0.0)
+    mean = overlap * on + spread * density
+    own = mean.ravel()[:: len(W) + 1]  # a view of the diagonal
+    total = np.vdot(overlap, mean) + spread**2 @ number - 2 * own.sum() + len(W)
+    own -= np.diagonal(on)  # now half the slope of each term in its overlap
+    gradient = 2 * ((mean + mean.T) @ W + std**2 * by_variance[:, None] * W)
+    return float(total), np.asarray(gradient)
 
 
 def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -153,6 +170,12 @@ def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray
 def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt.ArrayLike) -> Real:
     r"""First-order effective potential V(W): what noise that is not normal adds to the averaged loss.
 
+    .. math:: V(W) = -\frac{\kappa\sigma^2}{12} \sum_k \frac{|W_k|_4^4}{|W_k|^2}
+              \sum_{i \ne k} z_{ik}\, n(z_{ik}),
+              \qquad z_{ik} = \frac{W_i \cdot W_k}{\sigma |W_k|},
+
+    with the standard normal density n. One encoding alone has none.
+
     Parameters
     ----------
     W : array_like of float, shape (n_features, n_hidden)
@@ -165,7 +188,7 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     Returns
     -------
     float or ndarray of float64
-        V of the module's first lines, linear in the excess kurtosis.
+        V, linear in the excess kurtosis.
 
     Raises
     ------

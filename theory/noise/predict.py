@@ -1,8 +1,7 @@
 r"""How long hidden noise takes to sparsify, and where it stops: predictions without free constants.
 
 Time is t = learning_rate * steps, for steps on the sum of the losses on all inputs; on their mean, steps are
-n_features times as many. To first order only t counts: at fixed t the learning rate does not matter. A
-regulariser of second order in it would act in a time t that grows with its inverse square.
+n_features times as many. To first order the result depends on t alone, not on the learning rate.
 """
 
 import math
@@ -14,21 +13,16 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from ..arguments import FloatArray, Real, finite, fits, integer, number, plain, real, vector
-from .moments import family
+from .moments import noise_law
 from .relu import relu_moments
 
 __all__ = [
-    "quartic_flow",
-    "quartic_time",
-    "regulariser_rate",
-    "silent_l1_norm",
-    "simplex_rate",
-    "simplex_square",
-    "sparsification_time",
-]
+    "interference_free_l1_norm", "quartic_flow", "quartic_time", "regulariser_rate", "simplex_rate",
+    "simplex_square", "sparsification_time",
+]  # fmt: skip
 
 _LATEST = 690.0  # log of the odds of the largest weight; odds are then near the largest float
-_SOONEST = 1e-290
+_SOONEST = 1e-290  # reduced time that is taken for 0
 
 # --- One encoding on the sphere: the flow towards larger fourth norm ----------------------------------------
 
@@ -136,9 +130,8 @@ def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
 def simplex_square(n_features: int, noise_std: float) -> float:
     r"""Squared length at which a regular simplex of encodings has the least loss under normal noise.
 
-    Its overlaps -s/(n-1) are the lowest that n encodings of squared length s can have on average, and the
-    loss is convex and increasing in each: so among equal lengths the simplex is optimal, if
-    n_hidden >= n_features - 1.
+    No encodings of equal length have a smaller loss, if n_hidden >= n_features - 1: the mean overlap of n
+    encodings of squared length s is at least -s/(n-1), and the loss is convex and increasing in each.
 
     Parameters
     ----------
@@ -181,8 +174,8 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
 
     .. math:: B = -\frac{\kappa\sigma}{3 \sqrt s}\, n(z), \qquad z = -\frac{\sqrt s}{(n - 1)\sigma}.
 
-    B is linear in sigma and free of n from (n - 1) sigma of about 1 on (with s falling once n sigma^2 is not
-    small), and exponentially small below: overlaps are then out of the noise's reach.
+    For (n - 1) sigma above about 1, B is linear in sigma and free of n (until n sigma^2 is not small and s
+    falls). Below, B is exponentially small: the noise does not carry overlaps over the ReLU's threshold.
 
     Parameters
     ----------
@@ -234,7 +227,7 @@ def sparsification_time(
     Notes
     -----
     A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's from the
-    start, encodings turning freely. It does not know of silence (:func:`silent_l1_norm`).
+    start, encodings turning freely. It ignores that interference may end (:func:`interference_free_l1_norm`).
 
     Examples
     --------
@@ -256,8 +249,8 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
     r"""Rate B that the source's implicit regulariser would give, if encodings descended it.
 
     Minus the gradient of :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is :math:`B W_j^3` with
-    :math:`B = -64 \eta^2 \sigma^4 \kappa`: time to sparsify, in steps, like 1/learning_rate^3. They do not
-    descend it, see :func:`fourth_norm_drift`; the rate is here to be told apart from :func:`simplex_rate`.
+    :math:`B = -64 \eta^2 \sigma^4 \kappa`: the number of steps would grow as 1/learning_rate^3. They do not
+    descend it (:func:`fourth_norm_drift`); the rate is for comparison with :func:`simplex_rate`.
 
     Parameters
     ----------
@@ -282,16 +275,15 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
 
 
 @finite
-def silent_l1_norm(
+def interference_free_l1_norm(
     n_features: int, noise: str, noise_std: npt.ArrayLike, *, excess_kurtosis: float | None = None
 ) -> Real:
-    r"""Mean :math:`|W_i|_1` above which bounded noise must disturb some encoding: a strict bound.
+    r"""Largest mean :math:`|W_i|_1` without interference under bounded noise: exact, a strict bound.
 
-    Noise of size at most c switches no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
-    pairs. The sum of all encodings has a square that is not negative, so then
-    :math:`(n - 1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. In a silent state the interference, and all force
-    towards sparsity, is *exactly* 0, so that bounded noise may leave encodings unfinished; above this bound
-    it cannot. Random encodings that start above it are driven down to about it.
+    Noise of size at most c turns no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
+    pairs. The square of the sum of all encodings is not negative, so then
+    :math:`(n - 1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. Without interference there is no force towards
+    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it.
 
     Parameters
     ----------
@@ -308,8 +300,8 @@ def silent_l1_norm(
     -------
     float or ndarray of float64
         :math:`(1 - \sigma^2/2)/((n - 1) c)`, with the squared length at which encodings without interference
-        rest. Below :math:`\sqrt{1 - \sigma^2/2}`, the least l1 norm there is, no state is silent. 0 for noise
-        without bound.
+        rest. 0 for noise without bound. Where it is below :math:`\sqrt{1 - \sigma^2/2}`, the least l1 norm
+        there is, some output always receives interference.
 
     Raises
     ------
@@ -322,11 +314,11 @@ def silent_l1_norm(
 
     Examples
     --------
-    >>> round(silent_l1_norm(4, "bipolar", 0.15), 4)
+    >>> round(interference_free_l1_norm(4, "bipolar", 0.15), 4)
     2.1972
     """
     n = integer("n_features", n_features, 2)
     std = real("noise_std", noise_std, 0.0, math.sqrt(2), brackets="()")
-    name, _, ratio = family(noise, 1.0, excess_kurtosis)
+    name, _, ratio = noise_law(noise, 1.0, excess_kurtosis)
     size = {"uniform": math.sqrt(3.0), "normal": math.inf, "laplace": math.inf}.get(name, math.sqrt(ratio))
     return plain(np.asarray((1 - std**2 / 2) / ((n - 1) * size * std)))

@@ -1,7 +1,6 @@
-r"""Means over the noise of one output's ReLU(g + W.xi) and its square: exact, normal, and between the two.
+r"""Means over the noise of one output's ReLU(g + W.xi) and of its square.
 
-All is done for a projection of unit variance: the overlap g and the weights are divided by the standard
-deviation :math:`\sigma |W|_2` of W.xi first.
+Exact, or in the approximation that W.xi is normal or nearly so (first Edgeworth correction).
 """
 
 import math
@@ -14,9 +13,12 @@ from ..kernels import kernel
 from ..results import result
 from ..special import ramp_moments
 from ..special.order import ascending
-from .moments import family
+from .moments import noise_law
 
-__all__ = ["METHODS", "MOST_STATES", "ReluMoments", "listed", "moments", "points", "relu_moments"]
+__all__ = [
+    "METHODS", "MOST_STATES", "Means", "ReluMoments", "can_list", "means_by_states", "noise_values",
+    "relu_means", "relu_moments",
+]  # fmt: skip
 
 METHODS = ("exact", "edgeworth", "normal")
 MOST_STATES = 2**20  # of half of the weights, some 50 MB: 40 bipolar or 24 three-point weights
@@ -25,7 +27,8 @@ _TAIL = 8.6  # standard deviations beyond which a normal variable has probabilit
 _NODES, _BLOCK = 2**15, 2**11
 
 IntArray = npt.NDArray[np.int64]
-Table = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+Means = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+"""Those of `ReluMoments`."""
 
 
 @result
@@ -99,42 +102,45 @@ def relu_moments(
     (0.0004, 0.01)
     """
     overlap, weights = real("g", g), real("w", vector("w", w), -1e150, 1e150)
-    name, std, ratio = family(noise, noise_std, excess_kurtosis)
+    name, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     with np.errstate(over="ignore", invalid="ignore"):
-        table = moments(overlap.ravel(), weights, name, std, ratio, choice("method", method, METHODS))
-    if not all(np.all(np.isfinite(part)) for part in table):
+        means = relu_means(overlap.ravel(), weights, name, std, ratio, choice("method", method, METHODS))
+    if not all(np.all(np.isfinite(part)) for part in means):
         size = np.max(np.abs(weights))
         raise ValueError(f"`g`, `w` and `noise_std` must have finite moments; got {size:g}, {std:g}.")
-    return ReluMoments(*(part.reshape(overlap.shape + part.shape[1:]) for part in table))
+    return ReluMoments(*(part.reshape(overlap.shape + part.shape[1:]) for part in means))
 
 
-def moments(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, method: str) -> Table:
-    """Return the five means for a vector of overlaps; `ratio` is mu4/sigma^4."""
-    size = float(np.max(np.abs(w))) or 1.0
-    norm = math.sqrt(float(np.sum((w / size) ** 2))) or 1.0
+def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, method: str) -> Means:
+    """Return the five means for a vector of overlaps; `ratio` is mu4/sigma^4.
+
+    They are computed for a projection W.xi of unit variance, then scaled.
+    """
+    size = float(np.max(np.abs(w)))
+    norm = math.sqrt(float(np.sum((w / (size or 1.0)) ** 2)))
     spread = std * size * norm
-    # Where no noise changes the sign of the output. The rest is filled in below.
+    # First for overlaps so large that no noise changes the output's sign.
     gate = np.where(g > 0, 1.0, 0.0)
     on_noise, mean_noise = np.zeros((g.size, w.size)), std * np.outer(gate, std * w)
-    table = (gate, gate * g, gate * (g**2 + spread**2), on_noise, mean_noise)
+    means = (gate, gate * g, gate * (g**2 + spread**2), on_noise, mean_noise)
     near = np.abs(g) <= min(_FAR * math.sqrt(ratio * w.size), 1e10) * spread
     if spread > 0 and np.any(near):
         z, unit = g[near] / spread, np.ascontiguousarray(w / size / norm)
-        values, shares = points(ratio)
+        values, shares = noise_values(ratio)
         if method != "exact" or name == "normal":
             found = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
-        elif name in ("bipolar", "three-point") and few(values, int(np.count_nonzero(unit))):
-            found = listed(z, unit, values, shares)
+        elif name in ("bipolar", "three-point") and can_list(values, int(np.count_nonzero(unit))):
+            found = means_by_states(z, unit, values, shares)
         else:
             found = _inverted(z, unit, name, ratio)
         scales = (1.0, spread, spread**2, std, std * spread)
-        for part, some, scale in zip(table, found, scales, strict=True):
+        for part, some, scale in zip(means, found, scales, strict=True):
             part[near] = some * scale
-    return table
+    return means
 
 
-def _series(z: FloatArray, w: FloatArray, kurtosis: float) -> Table:
-    """Evaluate the closed form for normal noise and the first order in the kurtosis, at unit variance."""
+def _series(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
+    """Return the means for normal noise plus the first order in the excess kurtosis, at unit variance."""
     near = np.clip(z, -40.0, 40.0)  # beyond, the density is 0
     density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
     # Derivatives of the second moment in z of order 4, 5, 6, 7: Hermite polynomials times the density.
@@ -149,30 +155,30 @@ def _series(z: FloatArray, w: FloatArray, kurtosis: float) -> Table:
     return on + fourth * d6 / 48, mean + fourth * d5 / 48, second + fourth * d4 / 24, on_noise, mean_noise
 
 
-# --- Discrete noise: list the states ------------------------------------------------------------------------
+# --- Discrete noise: sum over all its states ----------------------------------------------------------------
 
 Half = tuple[IntArray, FloatArray, FloatArray, FloatArray]
 
 
-def points(ratio: float) -> tuple[FloatArray, FloatArray]:
-    """Return the values of the unit bipolar or three-point noise and their probabilities, none of them 0."""
+def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
+    """Return the values of three-point noise of unit variance, and their probabilities; two if bipolar."""
     level, share = math.sqrt(ratio), 1 / ratio
     if share == 1:
         return np.array([-level, level]), np.array([0.5, 0.5])
     return np.array([-level, 0.0, level]), np.array([0.5 * share, 1 - share, 0.5 * share])
 
 
-def few(values: FloatArray, n_weights: int) -> bool:
+def can_list(values: FloatArray, n_weights: int) -> bool:
     """Whether the states of the noise on so many weights can be listed."""
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 
 @kernel
 def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
-    """List the states of the noise on these weights in ascending order of w.xi.
+    """List the noise vectors xi on these weights in ascending order of w.xi.
 
-    Codes, whose digit k in base values.size says which value xi_k has; the sums w.xi; their probabilities.
-    Row p of the totals adds up, over the states from p on, probabilities times 1, the sum and its square.
+    Returned are their codes (digit k in base values.size says which value xi_k has), the sums w.xi, their
+    probabilities, and totals: row p adds up probability times 1, w.xi and (w.xi)^2 over the states from p on.
     """
     sums, probability = np.zeros(1), np.ones(1)
     for weight in w:
@@ -193,10 +199,11 @@ def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
 def _cross(
     g: float, half: Half, other: Half, values: FloatArray, products: FloatArray
 ) -> tuple[float, float, float]:
-    """Average over the other half's states from the threshold of the ReLU on, then over those of one half.
+    """Average over all states of both halves of the weights; return E [y > 0], E ReLU(y), E ReLU(y)^2.
 
-    Add to row 0 of the products E [g + w.xi > 0] xi_k for the weights of this half, to row 1 that of the
-    ReLU. Return the three means without xi_k.
+    As y = g + w.xi grows along one sorted half, the first state of the other that turns the ReLU on moves
+    down only. Added to the products, for the weights of `half`: E [y > 0] xi_k in row 0, E ReLU(y) xi_k
+    in row 1.
     """
     order, sums, probability, _ = half
     _, others, _, totals = other
@@ -230,26 +237,26 @@ def _cross(
 
 
 @kernel
-def listed(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Table:
+def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Means:
     """Return the five means for noise on points, each with its share: a sum over all states."""
-    means, products = np.empty((g.size, 3)), np.zeros((g.size, 2, w.size))
+    means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)
     middle = used.size // 2
     left, right = _half(w[used[:middle]], values, shares), _half(w[used[middle:]], values, shares)
     for i in range(g.size):
         found = np.zeros((2, used.size))
         _cross(g[i], left, right, values, found[:, :middle])
-        means[i] = _cross(g[i], right, left, values, found[:, middle:])
-        for k in range(used.size):
-            products[i, :, used[k]] = found[:, k]
-    return means[:, 0], means[:, 1], means[:, 2], products[:, 0], products[:, 1]
+        means[0, i], means[1, i], means[2, i] = _cross(g[i], right, left, values, found[:, middle:])
+        for k in range(used.size):  # Numba compiles slices that are assigned to for seconds
+            products[0, i, used[k]], products[1, i, used[k]] = found[0, k], found[1, k]
+    return means[0], means[1], means[2], products[0], products[1]
 
 
 # --- Everything else: invert the characteristic function ----------------------------------------------------
 
 
 def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Characteristic function of the unit noise at x >= 0, its derivative, a falling bound of its size."""
+    """Return the noise's characteristic function at x >= 0, its derivative, and a bound that falls with x."""
     if name == "laplace":
         value = 1 / (1 + x * x / 2)
         return value, -x * value * value, value
@@ -265,7 +272,7 @@ def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray,
 
 
 def _rests(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Product over the last axis, and the same without each of its entries (which may be 0)."""
+    """Return the product over the last axis, and the products that leave out one entry (which may be 0)."""
     before = np.ones_like(values)
     before[:, 1:] = np.cumprod(values, axis=1)[:, :-1]
     after = np.ones_like(values)
@@ -273,11 +280,11 @@ def _rests(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return before[:, -1] * values[:, -1], before * after
 
 
-def _inverted(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Table:
-    """Add to the normal closed form the Fourier integral of the difference of characteristic functions.
+def _inverted(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
+    """Add to the means for normal noise the Fourier integral of the difference of characteristic functions.
 
-    The trapezoidal rule with a step pi/reach repeats that difference with the period 2 reach, and is exact
-    up to what lies beyond reach, 1e-16. So the point where the sum stops is the only error.
+    The trapezoidal rule with step pi/reach is exact up to the probability beyond `reach`, 1e-16. So the only
+    error is that of ending the sum.
     """
     size: FloatArray = np.abs(w)
     largest = float(size.max())

@@ -5,16 +5,9 @@ The derivations are in the module `derive`, which imports SymPy when it is asked
 
 from . import derive
 from .moments import ParametricLaw, limiting_relative_variance, parametric_law, truncated_moments
-from .spread import ideal_weights, relative_variance, relative_variance_bounds, scaling_law
+from .spread import relative_variance_bounds, scaling_law
 
 __all__ = [
-    "ParametricLaw",
-    "derive",
-    "ideal_weights",
-    "limiting_relative_variance",
-    "parametric_law",
-    "relative_variance",
-    "relative_variance_bounds",
-    "scaling_law",
-    "truncated_moments",
-]
+    "ParametricLaw", "derive", "limiting_relative_variance", "parametric_law", "relative_variance_bounds",
+    "scaling_law", "truncated_moments",
+]  # fmt: skip

@@ -1,58 +1,18 @@
 r"""SymPy derivations of the l1 dynamics of Lecomte et al. (2024), §2.3, §2.4 and App. B.
 
-An encoding of positive weights w1, w2, ... follows :math:`\dot w_k = (1-|W|^2)w_k - \lambda`.
+In the normal form an encoding of positive weights w1, w2, ... follows
+:math:`\dot w_k = (1-|W|^2)w_k - \lambda`.
 """
 
 from typing import Any
 
 from ..derivation import Derivation, derived, once, sp
+from ..special import derive_ramp_moment
 
 __all__ = [
     "derive_flow", "derive_limit_law", "derive_limit_moments", "derive_rates", "derive_reduction",
-    "derive_tail_fluctuations", "derive_winner", "encoding", "loss_flow", "normal_flow", "slope",
+    "derive_tail_fluctuations", "derive_winner", "encoding", "normal_flow", "slope",
 ]  # fmt: skip
-
-
-def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
-    """Return lam, positive weights, and their slopes under the flow that `derive_flow` derives."""
-    lam, weights, sign, _ = _interfering(1, n_weights)
-    w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
-    at = {**dict(zip(weights, w, strict=True)), **dict.fromkeys(sign, 1)}
-    return lam, w, list(normal_flow(1, n_weights).subs(at))
-
-
-def slope(expression: Any, n_weights: int) -> Any:
-    """Return the time derivative of an expression in the weights along the flow."""
-    _, w, slopes = encoding(n_weights)
-    return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
-
-
-def normal_flow(n_features: int, n_hidden: int) -> Any:
-    """Return the flow that `derive_flow` derives in its normal form: a quarter of it at l1 strength 4 lam."""
-    lam, *_ = _interfering(n_features, n_hidden)
-    return (derive_flow(n_features, n_hidden).expression.subs(lam, 4 * lam) / 4).expand()
-
-
-def loss_flow(n_features: int, n_hidden: int) -> Any:
-    """Return the flow of the loss as printed, in the symbols of `derive_flow`."""
-    lam, w, sign, on = _interfering(n_features, n_hidden)
-    overlap = w * w.T
-
-    def entry(i: int, k: int) -> Any:
-        interference = sum(on[i, j] * overlap[i, j] * w[j, k] for j in range(n_features) if j != i)
-        return 4 * (1 - overlap[i, i]) * w[i, k] - 4 * interference - lam * sign[i, k]
-
-    return sp.Matrix(n_features, n_hidden, entry)
-
-
-def _interfering(n_features: int, n_hidden: int) -> tuple[Any, Any, Any, Any]:
-    lam = sp.Symbol("lambda", positive=True)
-    w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))
-    sign = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"e_{i}{k}", real=True))
-    on = sp.Matrix(
-        n_features, n_features, lambda i, j: sp.Symbol(f"s_{min(i, j)}{max(i, j)}", nonnegative=True)
-    )
-    return lam, w, sign, on
 
 
 @once
@@ -72,7 +32,12 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     >>> derive_flow(1, 1).expression
     Matrix([[-4*W_00**3 + 4*W_00 - e_00*lambda]])
     """
-    lam, w, sign, on = _interfering(n_features, n_hidden)
+    lam = sp.Symbol("lambda", positive=True)
+    w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))
+    sign = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"e_{i}{k}", real=True))
+    on = sp.Matrix(
+        n_features, n_features, lambda i, j: sp.Symbol(f"s_{min(i, j)}{max(i, j)}", nonnegative=True)
+    )
     overlap = w * w.T
     loss = sum(
         (1 - overlap[i, i]) ** 2
@@ -81,6 +46,27 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
         for i in range(n_features)
     )
     return derived(sp.Matrix(n_features, n_hidden, lambda i, k: sp.expand(-sp.diff(loss, w[i, k]))))
+
+
+def normal_flow(n_features: int, n_hidden: int) -> Any:
+    """Return the flow that `derive_flow` derives in its normal form: a quarter of it at l1 strength 4 lam."""
+    lam = sp.Symbol("lambda", positive=True)
+    return (derive_flow(n_features, n_hidden).expression.subs(lam, 4 * lam) / 4).expand()
+
+
+def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
+    """Return lam, the positive weights of one encoding, and their slopes by the normal form of the flow."""
+    w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
+    flow = normal_flow(1, n_weights)
+    put = {f"W_0{k}": x for k, x in enumerate(w)} | {f"e_0{k}": 1 for k in range(n_weights)}
+    slopes = flow.subs({one: put.get(one.name, one) for one in flow.free_symbols}, simultaneous=True)
+    return sp.Symbol("lambda", positive=True), w, [sp.expand(one) for one in slopes]
+
+
+def slope(expression: Any, n_weights: int) -> Any:
+    """Return the time derivative of an expression in the weights along the flow."""
+    _, w, slopes = encoding(n_weights)
+    return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
 
 
 @once
@@ -139,19 +125,17 @@ def derive_limit_law() -> Derivation:
     >>> derive_limit_law().expression[0]
     lambda*sqrt(m)*sqrt(y)
     """
-    lam, g, m, s, y = sp.symbols("lambda g m s y", positive=True)
-    second = derive_limit_moments().expression[2]
-    q = s**2 * second  # m weights of deviation s/sqrt(m)
-    by_c, time_by_c = (q / g**2 - 1) / lam, 1 / (lam * g)  # derive_reduction, with the mean in the place of Q
-    d_zeta = sp.sqrt(m) / s / time_by_c
-    d_y = 2 * g / s**2 * by_c / time_by_c
-    column = sp.Matrix([d_zeta, d_y]).subs(g, s * sp.sqrt(y))
+    g, c, m, s, y = sp.symbols("g c m s y", positive=True)
+    q = s**2 * derive_limit_moments().expression[2]  # the mean of Q for m weights of deviation s/sqrt(m)
+    v = sp.Symbol("v1", positive=True)
+    by_c, time_by_c = derive_reduction(1).expression.subs(v, c + sp.sqrt(q))  # one weight with that Q
+    column = sp.Matrix([sp.sqrt(m) / s / time_by_c, 2 * g / s**2 * by_c / time_by_c]).subs(g, s * sp.sqrt(y))
     return derived(column.applyfunc(sp.expand), "The weights are many and normal.")
 
 
 @once
 def derive_limit_moments() -> Derivation:
-    """Integrate E(|x| - zeta)_+^k for a standard normal x and k = 0, 1, 2, a column.
+    """Derive E(|x| - zeta)_+^k for a standard normal x and k = 0, 1, 2, a column.
 
     These are the m -> infinity limits of the share of nonzero weights, of the sum and of the sum of
     squares of what is left of them, in units of the initial standard deviation.
@@ -162,11 +146,8 @@ def derive_limit_moments() -> Derivation:
     erfc(sqrt(2)*zeta/2)
     """
     zeta = sp.Symbol("zeta", positive=True)
-    x = sp.Symbol("x", positive=True)
-    density = sp.sqrt(2 / sp.pi) * sp.exp(-((x + zeta) ** 2) / 2)
-    # Shifted to begin at 0, and with erf turned to erfc, SymPy gives plain closed forms.
-    moments = [sp.integrate(sp.expand(x**k) * density, (x, 0, sp.oo)) for k in range(3)]
-    return derived(sp.Matrix([sp.simplify(m.rewrite(sp.erfc)) for m in moments]))
+    ramps = [derive_ramp_moment(k) for k in range(3)]  # of one side
+    return derived(sp.Matrix([sp.expand(2 * one.expression.subs(one.symbols[0], zeta)) for one in ramps]))
 
 
 @once

@@ -4,10 +4,8 @@ The exact dynamics is :math:`|w_k| = A (|w_k(0)| - c)_+`, driven by :math:`Q(c) 
 c)_+^2`. For many weights with standard deviation s, sums become m times means over a standard normal x,
 at :math:`\zeta = c/s`:
 
-.. math:: M_k(\zeta) = E(|x| - \zeta)_+^k = k!\, 2^{k/2}\, i^k\mathrm{erfc}(\zeta/\sqrt2).
+.. math:: M_k(\zeta) = E(|x| - \zeta)_+^k = 2 E(x - \zeta)_+^k.
 """
-
-import math
 
 import numpy as np
 import numpy.typing as npt
@@ -17,38 +15,32 @@ from .. import arguments
 from ..arguments import FloatArray
 from ..kernels import kernel
 from ..results import result
+from ..special.normal import all_tails, tails
 
 __all__ = ["ParametricLaw", "limiting_relative_variance", "parametric_law", "truncated_moments"]
 
 LARGEST = 37.0  # beyond it the moments underflow
-# Forward recursion loses digits above, the more the higher the order; the continued fraction needs more
-# terms below. The second place is for orders beyond 4.
-_SWITCH, _HIGH_SWITCH = 1.0, 0.25
+# Forward recursion loses digits above, the more the higher the order. The second is for orders beyond 4.
+_FORWARD, _FORWARD_HIGH = 1.4, 0.35
 
 
 @kernel
 def moments(zeta: float, out: FloatArray) -> None:
-    """Write M_0, M_1, ... into `out`: repeated integrals of erfc, forward or by continued fraction."""
-    x = zeta / math.sqrt(2.0)
-    integral = 2 / math.sqrt(math.pi) * math.exp(-0.5 * zeta * zeta)  # i^-1 erfc
-    factor = 1.0
-    if x < (_SWITCH if out.size <= 5 else _HIGH_SWITCH):
-        before, integral = integral, math.erfc(x)
-        out[0] = integral
-        for k in range(1, out.size):
-            before, integral = integral, (before - 2 * x * integral) / (2 * k)
-            factor *= k * math.sqrt(2.0)
-            out[k] = factor * integral
-        return
-    ratio = 0.0
-    for k in range(out.size + int(20 + 250 / (x * x)), -1, -1):
-        ratio = 1 / (2 * x + 2 * (k + 1) * ratio)  # i^k erfc / i^(k-1) erfc
-        if k < out.size:
-            out[k] = ratio
+    """Write M_0, M_1, ... into `out`: M_k is 2 k! times a tail of the ramp moments."""
+    if out.size <= 4 and (out.size < 4 or zeta < _FORWARD):
+        low = tails(zeta)
+        for k in range(out.size):
+            out[k] = low[k]
+    elif zeta < (_FORWARD if out.size == 5 else _FORWARD_HIGH):
+        out[0], out[1], _, _ = tails(zeta)
+        for k in range(2, out.size):
+            out[k] = (out[k - 2] - zeta * out[k - 1]) / k
+    else:
+        all_tails(zeta, out)
+    factor = 2.0
     for k in range(out.size):
-        integral *= out[k]
-        factor *= k * math.sqrt(2.0) if k else 1.0
-        out[k] = factor * integral
+        factor *= max(k, 1)
+        out[k] *= factor
 
 
 @kernel
@@ -104,7 +96,7 @@ class ParametricLaw:
 
 
 def _time_integral(zeta: FloatArray) -> FloatArray:
-    """Integrate M_2^(-1/2) from 0: Gauss-Legendre on panels so short that 16 nodes give all digits."""
+    """Integrate M_2^(-1/2) from 0 by Gauss-Legendre, on panels so short that 16 nodes give all digits."""
     ends, place = np.unique(zeta, return_inverse=True)
     x, weights = np.polynomial.legendre.leggauss(16)
     total, start = np.zeros(ends.size), 0.0

@@ -2,13 +2,12 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcinv
 
 from .. import arguments
 from ..arguments import FloatArray, number
 from ..kernels import kernel
 
-__all__ = ["ideal_weights", "relative_variance", "relative_variance_bounds", "scaling_law"]
+__all__ = ["relative_variance_bounds", "scaling_law", "sums_above"]
 
 
 def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
@@ -54,79 +53,13 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     return l1_norm**2, l1_norm
 
 
-def relative_variance(w: npt.ArrayLike) -> float:
-    """Variance of the absolute weights that are not zero, over their squared mean.
-
-    Parameters
-    ----------
-    w : (m,) array_like of float
-        Weights, at least one of them not zero.
-
-    Returns
-    -------
-    float
-        0 if the weights left are equal; at most their number less one.
-
-    Raises
-    ------
-    ValueError
-        If `w` is not a finite, non-empty vector or all of it is zero.
-
-    Examples
-    --------
-    >>> relative_variance([3, 0, -1])
-    0.25
-    """
-    w = arguments.vector("w", w)
-    left = np.abs(w[w != 0])
-    if left.size == 0:
-        raise ValueError("`w` must have a weight that is not zero; got only zeros.")
-    left = left / _unit(left.max())
-    return float(np.var(left) / np.mean(left) ** 2)
-
-
-def ideal_weights(m: int, scale: float) -> FloatArray:
-    """Absolute weights at regular percentiles of the normal distribution, descending.
-
-    Parameters
-    ----------
-    m : int
-        Number of weights, from 1 to 2.6e8.
-    scale : float
-        Initial length, positive; the standard deviation is scale/sqrt(m).
-
-    Returns
-    -------
-    (m,) ndarray of float64
-        The k-th has a tail of (k - 1/2)/m. (The source does not say which percentiles are regular.)
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its interval.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. B, Fig. 7 (the idealised version of the initial weights).
-
-    Examples
-    --------
-    >>> ideal_weights(3, 1).round(3)
-    array([0.798, 0.389, 0.121])
-    """
-    m = arguments.integer("m", m, 1)
-    arguments.fits("m", m, 4 * m)
-    scale = number("scale", scale, 0, brackets="()")
-    return np.asarray(scale * (2 / m) ** 0.5 * erfcinv((np.arange(m) + 0.5) / m))
-
-
 def _unit(size: float) -> float:
     """Return a power of two near a size: in such units no square overflows, and no digit changes."""
     return float(2.0 ** np.floor(np.log2(size))) if size > 0 else 1.0
 
 
 @kernel
-def _sums_above(v: FloatArray, one: FloatArray, two: FloatArray) -> None:
+def sums_above(v: FloatArray, one: FloatArray, two: FloatArray) -> None:
     """Sum (v_i - v_k) and (v_i - v_k)^2 over i <= k, for descending v; only positive terms occur."""
     one[0] = two[0] = 0.0
     for k in range(1, v.size):
@@ -174,7 +107,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     sizes = np.append(sizes[sizes > 0], 0.0) / _unit(sizes[0])
     count = arguments.whole("nonzeros", nonzeros, 1, sizes.size - 1)
     one, two = np.empty_like(sizes), np.empty_like(sizes)
-    _sums_above(sizes, one, two)
+    sums_above(sizes, one, two)
     last = count.astype(np.int64) - 1  # index of the smallest weight left
     mean = one[last] / count
     variance = np.maximum(two[last] / count - mean**2, 0.0)

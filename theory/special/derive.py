@@ -42,10 +42,7 @@ def derive_ramp_moment(order: int) -> Derivation:
 
 @once
 def derive_cubic_roots() -> Derivation:
-    r"""Solve x - x^3 = kappa in the angle eta with 1 - kappa sqrt(27)/2 = 1 - cos(eta) = 2 sin^2(eta/2).
-
-    With x = (2/sqrt(3)) cos(v) the triple angle turns the equation into cos(3 v) = -cos(eta), so that 3 v is
-    pi + eta, pi - eta or 3 pi - eta.
+    r"""Solve x - x^3 = kappa by the triple angle: x = A cos(v) with A such that cos(3v) is all that is left.
 
     Returns
     -------
@@ -58,13 +55,16 @@ def derive_cubic_roots() -> Derivation:
     >>> roots.expression.subs(roots.symbols[0], 0).T
     Matrix([[-1, 0, 1, 1]])
     """
-    kappa = sp.Symbol("kappa", nonnegative=True)
-    eta = 2 * sp.asin(sp.sqrt((1 - kappa * sp.sqrt(27) / 2) / 2))
-    # At kappa = 0, eta = pi/2.
-    high, middle, low = (2 / sp.sqrt(3) * sp.cos(v / 3) for v in (sp.pi - eta, sp.pi + eta, 3 * sp.pi - eta))
-    apart = 2 * sp.sin(eta / 3)  # by the formula for a difference of cosines
-    column = sp.Matrix([low, middle, high, apart])
-    return Derivation(column, (kappa,), ("kappa >= 0; beyond 2/sqrt(27), eta is imaginary.",))
+    kappa, scale = sp.Symbol("kappa", nonnegative=True), sp.Symbol("A", positive=True)
+    v, cosine = sp.symbols("v c")
+    triple = sp.Poly(sp.expand_trig(sp.cos(3 * v)).subs(sp.cos(v), cosine), cosine)
+    cubic = sp.Poly((scale * cosine) ** 3 - scale * cosine, cosine)  # -kappa at a root
+    ratio = cubic.coeff_monomial(cosine**3) / triple.coeff_monomial(cosine**3)
+    (size,) = sp.solve(cubic.coeff_monomial(cosine) - ratio * triple.coeff_monomial(cosine), scale)
+    angle = sp.acos(-kappa / ratio.subs(scale, size))  # of cos(3v); pi/2 at kappa = 0
+    high, low, middle = (size * sp.cos((angle + turn) / 3) for turn in (0, 2 * sp.pi, -2 * sp.pi))
+    column = sp.Matrix([low, middle, high, high - middle])
+    return Derivation(column, (kappa,), ("kappa >= 0; beyond 2/sqrt(27) the angle is complex.",))
 
 
 def value_density(values: str) -> Any:

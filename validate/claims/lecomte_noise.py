@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.noise.stuck import random_simplexes, shape_rate
 from ...theory import noise
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ..noise.mechanism import judged
 from ..noise.runs import WEAK_LAM, growth, onset
+from ..noise.shapes import random_simplexes, shape_rate
 from ..statistics import Family, growth_power, jackknife, mean, share
 from .ledger import (
     Evidence,
@@ -57,6 +57,14 @@ def next_step_error() -> Any:
     return _unit(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
 
+def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
+    """Return the expected loss after one noisy step without interference."""
+    mu, derived_loss = noise.noise_moments(name, std), noise.derive_next_step_loss()
+    at = {f"p{k}": float(np.sum(w**k)) for k in (2, 4, 6)} | {"eta": rate, "m": float(w.size)}
+    at |= {f"mu{2 * k}": float(mu[k - 1]) for k in range(1, 5)}
+    return float(derived_loss.evaluate({str(s): at[str(s)] for s in derived_loss.symbols}, 20))
+
+
 def _sampled(
     text: str, quick: bool, statistic: Callable[[FloatArray, FloatArray, str], tuple[FloatArray, float]]
 ) -> list[Finding]:
@@ -94,7 +102,7 @@ def l21(quick: bool) -> Evidence:
     height = sum(t**2 for t in plane)
     unit = [(1 - height) / (1 + height), *(2 * t / (1 + height) for t in plane)]
     off = (noise.derive_gradient(n, m).expression - printed).subs(dict(zip(W, unit, strict=True)))
-    silent = float(noise.silent_l1_norm(8, "bipolar", 0.1))
+    silent = float(noise.interference_free_l1_norm(8, "bipolar", 0.1))
     return evidence(
         f"Differentiated for {n} features and {m} neurons with a symbol for each ReLU. It needs |W_i| = 1, "
         "the own ReLU on (W_i.xi > -1) and all others off. The last is the source's assumption 2, and a "
@@ -195,7 +203,7 @@ def l27(quick: bool) -> Evidence:
     def step(w: FloatArray, draws: FloatArray, name: str) -> tuple[FloatArray, float]:
         xi = std * draws
         square = np.sum((w - 2 * rate * (xi @ w)[:, None] * (2 * w + xi)) ** 2, axis=1)
-        return (square - 1) ** 2 + std**2 * square, noise.next_step_loss(w, name, std, rate)
+        return (square - 1) ** 2 + std**2 * square, next_step_loss(w, name, std, rate)
 
     return evidence(
         "At |W| = 1, by L26 as corrected. The polynomial in eta ends at eta^4; all its coefficients are "
@@ -450,7 +458,7 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
     at = weak.sel(noise_std=[printed_std]).isel(step=-1)
     last = family.of(mean, at["by_noise"].values[0])
     grown = family.of(mean, growth(weak.sel(noise_std=[printed_std]), "by_noise", -1)[:, 0])
-    silent = float(noise.silent_l1_norm(n, "bipolar", printed_std))
+    silent = float(noise.interference_free_l1_norm(n, "bipolar", printed_std))
     away = float(ds["slope"]) / float(ds["curvature"])
     still = int(ds["still_stuck"].sum())
     spread, sparse = float(ds["loss_spread"]), float(ds["loss_sparse"])

@@ -6,21 +6,12 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import noise as solvers
-from ...solvers.noise.stuck import (
-    LARGE_STEP,
-    LEVEL,
-    curvature,
-    descend_from,
-    settled,
-    shape,
-    stuck,
-    symmetric_minimum,
-)
 from ...theory import arguments
 from ...theory import noise as theory
 from ..annotations import as_annotated
 from ..experiment import from_rows
 from .runs import MOST_STEPS, starts
+from .shapes import LARGE_STEP, LEVEL, curvature, descend_from, settled, shape, stuck, symmetric_minimum
 
 
 @as_annotated

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from ...solvers.noise.stuck import descend_from, overlaps, settled, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
@@ -13,6 +12,7 @@ from ..annotations import as_annotated
 from ..drawing import draws
 from ..statistics import Estimate, Family, crossing, growth_power, jackknife, mean
 from .runs import MOST_STEPS, positive, starts
+from .shapes import descend_from, overlaps, settled, shape
 
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
 SOURCE_RATE = 0.02  # learning rate where it is not varied

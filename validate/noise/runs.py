@@ -11,7 +11,6 @@ import xarray as xr
 from scipy import optimize
 
 from ...solvers import noise as solvers
-from ...solvers.noise.stuck import LARGE_STEP, LEVEL, descend_from, shape
 from ...theory import arguments
 from ...theory import noise as theory
 from ...theory.arguments import FloatArray
@@ -21,6 +20,7 @@ from ..experiment import from_rows
 from ..statistics import first_level
 from ..training.engine import load_torch
 from ..training.loop import descend
+from .shapes import LARGE_STEP, LEVEL, descend_from, shape
 
 SEEN = 0.1  # growth at which it counts as set in
 WEAK_LAM = (3e-5, 1e-4, 2e-4)  # after 20,000 steps growth is a few hundredths here
@@ -180,7 +180,7 @@ def run_fig5(
         encodings under l1, 0 where they cannot live; ``noise_drop``, that of orthogonal one-hot encodings
         that other inputs' noise shortens. Attribute ``silent_std``, :math:`\sqrt{\pi/2m}/(n-1)`: below it
         unit encodings of random l1 norm can lie where bipolar noise switches no wrong output on, above it
-        they cannot (:func:`theory.noise.silent_l1_norm`).
+        they cannot (:func:`theory.noise.interference_free_l1_norm`).
 
     Examples
     --------

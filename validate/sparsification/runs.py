@@ -5,17 +5,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from scipy.special import erfcinv
 
 from ...solvers import collisions
 from ...solvers.sparsification import Sparsification, limit_law, solve
-from ...solvers.sparsification.solution import LAM, M, default_times
 from ...theory import sparsification
-from ...theory.arguments import FloatArray, choice, fits, integer, integers, number, real, vector
+from ...theory.arguments import (
+    FloatArray,
+    choice,
+    finite,
+    fits,
+    integer,
+    integers,
+    number,
+    real,
+    vector,
+)
 from ..annotations import as_annotated
 from ..training.engine import load_torch
 from ..training.loop import descend
 
-SCALE = 0.9  # of the source (§2.4), as M and LAM: what Figs. 2 and 7 show
+# Number of weights, strength of the l1 force and initial length in Figs. 2 and 7 of Lecomte et al. (2024).
+M, LAM, SCALE = 100_000, 1e-5, 0.9
 
 # PyTorch: gradient descent with the sign of a weight near zero chatters by a step; twice that is nonzero.
 CHATTER = 2.0
@@ -25,6 +36,39 @@ def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
     """Draw the weights of a run: the same for the same seed, whatever else is computed."""
     fits("m", m, 8.0 * m)  # the weights in their order, and sums over them
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
+
+
+def ideal_weights(m: int, scale: float) -> FloatArray:
+    """Return absolute weights at regular percentiles of the normal law, descending, for an initial length.
+
+    The k-th has a tail of (k - 1/2)/m. The source (App. B, Fig. 7) does not say which percentiles are
+    regular.
+
+    Examples
+    --------
+    >>> ideal_weights(3, 1).round(3)
+    array([0.798, 0.389, 0.121])
+    """
+    fits("m", m, 4 * m)
+    return np.asarray(scale * (2 / m) ** 0.5 * erfcinv((np.arange(m) + 0.5) / m))
+
+
+@finite
+def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
+    """Return `count` times from long before the first of m weights drop to long after the last but one.
+
+    Even in log t; m is at least 8, the strength lam of the l1 force positive.
+
+    Examples
+    --------
+    >>> default_times(count=3).round(2)
+    array([1.58100e+01, 2.81171e+03, 5.00000e+05])
+    """
+    m = integer("m", m, 8)
+    lam = number("lam", lam, 0, brackets="()")
+    times = integer("count", count, 2)
+    fits("count", count, times)
+    return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, times)
 
 
 def _times(times: npt.ArrayLike | None, m: int, lam: float) -> FloatArray:
@@ -128,7 +172,7 @@ def run_fig7(
     solved = _solved(result)
     found = {name: solved[name][0] for name in ("nonzeros", "relative_variance")}
     found["lower"], found["upper"] = sparsification.relative_variance_bounds(w0, left)
-    ideal = sparsification.ideal_weights(m, scale)
+    ideal = ideal_weights(m, scale)
     found["ideal_lower"], found["ideal_upper"] = sparsification.relative_variance_bounds(ideal, left)
     found["limit"] = sparsification.limiting_relative_variance(left / m)
     data = {name: ("time", values) for name, values in found.items()}

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...solvers.noise import Descent, descend, descend_averaged
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from .averaged import gradient_for
-from .descent import Descent, descend, descend_averaged
+from ...theory.noise import noise_averaged_gradient
 
 __all__ = [
     "LARGE_STEP",
@@ -74,7 +74,10 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
     differences of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
     """
     at = arguments.matrix("W", W)
-    gradient = gradient_for(noise, noise_std, None, at.shape[1])
+
+    def gradient(W: FloatArray) -> FloatArray:
+        return noise_averaged_gradient(W, noise, noise_std)
+
     sides = _SPACING * np.eye(at.size).reshape(-1, *at.shape)
     hessian = np.array([(gradient(at + side) - gradient(at - side)).ravel() for side in sides])
     smallest = np.linalg.eigvalsh((hessian + hessian.T) / (4 * _SPACING))[0]
@@ -137,7 +140,7 @@ def shape_rate(W: FloatArray, std: float) -> float:
     >>> shape_rate(W, 0.5) > 0
     True
     """
-    slope = gradient_for("bipolar", std, None, W.shape[1])(W)
+    slope = noise_averaged_gradient(W, "bipolar", std)
     outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
     return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
 

@@ -17,7 +17,7 @@ import numpy as np
 from ...theory.arguments import FloatArray
 from ...theory.special.cubic import cubic
 
-__all__ = ["alone"]
+__all__ = ["equal_weights"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _Function = Callable[[FloatArray], FloatArray]
@@ -47,7 +47,7 @@ def _invert(
 
 # Branches of `np.where` that are not taken, and the ends of brackets, may leave the range of doubles.
 @np.errstate(all="ignore")
-def alone(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
+def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
     """Length at the times t of equal weights that begin at t = 0 with length `start`, and when they die."""
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
@@ -122,5 +122,5 @@ def _from_far(start: float, far: float, kappa: float, t: FloatArray) -> tuple[Fl
     # s^2 - first^2 lies between 1.5 and 2.25 times the time.
     low, high = (c * until / (first + np.sqrt(first**2 + c * until)) for c in (1.5, 2.25))
     x = 1 / (first + _invert(elapsed, rate, low, high, until))
-    later, death = alone(far, kappa, np.maximum(t - arrival, 0.0))
+    later, death = equal_weights(far, kappa, np.maximum(t - arrival, 0.0))
     return np.where(t < arrival, x, later), arrival + death

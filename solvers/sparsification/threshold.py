@@ -12,7 +12,10 @@ import numpy.typing as npt
 
 from ...theory.kernels import kernel, plain
 
-__all__ = ["N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "march", "norms", "states", "sums"]
+__all__ = [
+    "N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "integrate_threshold", "norms", "states",
+    "sums",
+]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -50,12 +53,16 @@ _NODES, _MATRIX, _FIT = _radau(_STAGES)
 # --- the sorted weights v: sums of (v_i - c) and (v_i - c)^2 over the weights above c -----------------------
 
 
-@kernel
 def block_sums(v: FloatArray) -> FloatArray:
     """Sum, for each block, all weights from its first one on, relative to that one: positive terms only."""
-    n_blocks = (v.size + _BLOCK - 1) // _BLOCK
-    totals = np.zeros((n_blocks, 2))
-    for j in range(n_blocks - 1, -1, -1):
+    totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
+    _fill_blocks(v, totals)
+    return totals
+
+
+@kernel
+def _fill_blocks(v: FloatArray, totals: FloatArray) -> None:
+    for j in range(totals.shape[0] - 1, -1, -1):
         first, after = j * _BLOCK, min(v.size, (j + 1) * _BLOCK)
         one = two = 0.0
         for i in range(first + 1, after):
@@ -68,7 +75,6 @@ def block_sums(v: FloatArray) -> FloatArray:
             one += totals[j + 1, 0] + n * gap
         totals[j, 0] = one
         totals[j, 1] = two
-    return totals
 
 
 @kernel
@@ -90,15 +96,22 @@ def sums(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, 
 
 @kernel
 def _first_above(v: FloatArray, c: float, low: int) -> int:
-    """Index of the first weight above c, not before `low`."""
-    return low + int(np.searchsorted(v[low:], c, side="right"))
+    """Return the index of the first weight above c, not before `low`, by bisection."""
+    high = v.size
+    while low < high:
+        middle = (low + high) // 2
+        if v[middle] > c:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 # --- one step -------------------------------------------------------------------------------------------
 
 
 @kernel
-def _stride(
+def _choose_step(
     v: FloatArray,
     blocks: FloatArray,
     top: int,
@@ -134,7 +147,7 @@ def _stride(
 
 
 @kernel
-def _drive(
+def _q_at_nodes(
     v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
     """Write Q at the nodes of a step into `q`."""
@@ -219,7 +232,7 @@ def _inside(table: FloatArray, k: int, x: float) -> tuple[float, float]:
 
 
 @kernel
-def _attempt(
+def _try_step(
     q: FloatArray, g: float, lam: float, width: float, table: FloatArray, k: int, values: FloatArray
 ) -> float:
     """Try step k: write 1/A at the nodes into `values`, its polynomial into the table; return its error."""
@@ -246,7 +259,7 @@ def _attempt(
 
 
 @kernel
-def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
+def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
     """Integrate from c = 0 to v[top - 1], where only the largest weight and its equals are left.
 
     Returns one row a step and a closing row: start, width and time at the start, distance from there to the
@@ -259,11 +272,11 @@ def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[Floa
     k, i, gap, c, g, time = plain(0), plain(0), v[0], 0.0, 1.0, 0.0
     wish = 0.05 * lam / max(1.0, sums(v, blocks, i, gap)[1])  # the length relaxes within lam / (2 |W|^2)
     while i < top:
-        end, width, j = _stride(v, blocks, top, i, gap, c, g, lam, wish)
+        end, width, j = _choose_step(v, blocks, top, i, gap, c, g, lam, wish)
         if not width > _SHORTEST:
             return table[:0], g
-        _drive(v, blocks, i, gap, c, j, width, q)
-        error = _attempt(q, g, lam, width, table, k, values)
+        _q_at_nodes(v, blocks, i, gap, c, j, width, q)
+        error = _try_step(q, g, lam, width, table, k, values)
         factor = 0.9 * (_STEP_TOLERANCE / max(error, 1e-300)) ** (1 / _STAGES)
         if not error <= _STEP_TOLERANCE:
             wish = width * max(0.1, factor)
@@ -285,7 +298,11 @@ def march(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[Floa
             wish = max(wish, width * min(4.0, factor))
         k += 1
         if k == table.shape[0]:
-            table = np.concatenate((table, np.zeros_like(table)))
+            longer = np.zeros((2 * k, N_COLUMNS))
+            for row in range(k):  # Numba compiles slices that are assigned to for seconds
+                for column in range(N_COLUMNS):
+                    longer[row, column] = table[row, column]
+            table = longer
     table[k] = 0.0
     table[k, START], table[k, TIME] = c, time
     return table[: k + 1], g
@@ -301,16 +318,26 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
     return float(table[k, TIME] + (_inside(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0))
 
 
-@kernel
 def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
-    """Drop time of each weight; `never` for those above all steps. Bins over c make the search short."""
-    starts, last = table[:, START].copy(), table.shape[0] - 1
+    """Return the drop time of each weight; `never` for those above all steps."""
+    starts = table[:, START].copy()
+    last = starts.size - 1
     scale = 4 * last / starts[last] if last > 0 else 0.0
+    # Bins over c make the search for a weight's step short.
     bins = np.maximum(np.searchsorted(starts * scale, np.arange(4.0 * last + 2), side="left") - 1, 0)
     times = np.full(w0.size, never)
+    _fill_drop_times(w0, table, starts, scale, bins, times)
+    return times
+
+
+@kernel
+def _fill_drop_times(
+    w0: FloatArray, table: FloatArray, starts: FloatArray, scale: float, bins: IntArray, times: FloatArray
+) -> None:
+    top = starts[starts.size - 1]
     for i in range(w0.size):
         c = abs(w0[i])
-        if c <= starts[last]:
+        if c <= top:
             low, high = bins[int(c * scale)], bins[int(c * scale) + 1]
             while high > low:
                 middle = (low + high + 1) // 2
@@ -319,7 +346,6 @@ def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
                 else:
                     high = middle - 1
             times[i] = _time_at(table, low, c)
-    return times
 
 
 @kernel
