@@ -22,10 +22,13 @@ __version__ = "0.1.0"
 # Names of the front door, and the module that each comes from.
 _DOOR = {
     "Features": "theory.features",
-    **dict.fromkeys(("Model", "audit", "best", "claims", "laws", "loss", "phases", "plot", "predict", "sweep"), "validate.door"),
+    **dict.fromkeys(
+        ("Model", "audit", "best", "claims", "laws", "loss", "phases", "plot", "predict", "sweep"),
+        "validate.door",
+    ),
     "refute": "validate.properties",
 }
-__all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]  # noqa: PLE0604
+__all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
 _module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"))
 
 

@@ -70,13 +70,13 @@ def audit(
     weights = []
     for one in models:
         if one.hidden != "identity" or one.output != "relu" or one.n_outputs != one.n_features:
-            raise ValueError(f"`model` must be ReLU(W_out W_in x + b), an output for each feature; got {one}.")
+            raise ValueError(
+                f"`model` must be ReLU(W_out W_in x + b), an output for each feature; got {one}."
+            )
         weights.append(Weights(one.W_out, one.W_in, one.bias))
     limit = 20.0 if seconds is None else arguments.number("seconds", seconds, 0.0)
     with shown_while("audit", progress) as tell:
-        found = audit_weights(
-            weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell
-        )
+        found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)
     first = found.models[0]
     lines = [f"taken for {said}"]
     for one in found.models:
@@ -130,8 +130,10 @@ def advice(one: Audited) -> str:
     if one.verdict in ("unfinished", "saddle"):
         fall = 1.0 - one.end_loss / one.loss if one.loss else 0.0
         left = 0.0 if none else one.end_loss / one.best_known - 1.0
-        end = f", still {_percent(left)} above the best known: then try other starts." if left > 1e-6 else (
-            ", to the best loss known."
+        end = (
+            f", still {_percent(left)} above the best known: then try other starts."
+            if left > 1e-6
+            else (", to the best loss known.")
         )
         how = "Train on" if one.verdict == "unfinished" else "Kick the weights a little and train on"
         small = " at a tenth of the rate" if fall < 0.05 else ""

@@ -88,7 +88,9 @@ def best(
         If an argument is out of range.
     """
     if not isinstance(law, Features):
-        raise ValueError(f"`law` must be a Features, such as Features(20, p=0.05); got {arguments.shown(law)}.")
+        raise ValueError(
+            f"`law` must be a Features, such as Features(20, p=0.05); got {arguments.shown(law)}."
+        )
     n, m = law.n_features, arguments.integer("n_hidden", n_hidden, 1)
     count = (60 if tied and n <= 9 else 20) if starts is None else arguments.integer("starts", starts, 1)
     with shown_while("best", progress) as tell:
@@ -102,7 +104,9 @@ def best(
 def answer_of(found: Minimum, law: Features) -> Answer:
     """Return a minimum as an answer."""
     n, m = found.W_out.shape
-    one = Model(found.W_in, W_out=None if np.array_equal(found.W_out, found.W_in.T) else found.W_out, b=found.b)
+    one = Model(
+        found.W_in, W_out=None if np.array_equal(found.W_out, found.W_in.T) else found.W_out, b=found.b
+    )
     bound, zero = found.certificate.lower_bound, float(np.mean(law.importance * law.second_moment))
     shape, sure = geometry(found.W), certainty_of(found)
     kept = int(np.sum(np.linalg.norm(found.W, axis=1) > 1e-3))

@@ -19,7 +19,9 @@ _SOURCES = (
 )
 
 
-def loss(model: Any, law: Any, *, target: str = "identity", tol: float = 1e-12, gradient: bool = False) -> Answer:
+def loss(
+    model: Any, law: Any, *, target: str = "identity", tol: float = 1e-12, gradient: bool = False
+) -> Answer:
     """Return the exact expected loss of a model, without sampling.
 
     >>> import numpy as np
@@ -68,7 +70,9 @@ def loss(model: Any, law: Any, *, target: str = "identity", tol: float = 1e-12, 
         f"relative to answering 0   {100 * found.loss / zero:.3g} %",
         f"worst feature             {worst}, of {one.n_features}: {found.per_feature[worst]:.7g}",
     )
-    values = {name: getattr(found, name) for name in ("loss", "error_estimate", "per_feature", "per_feature_error")}
+    values = {
+        name: getattr(found, name) for name in ("loss", "error_estimate", "per_feature", "per_feature_error")
+    }
     values |= {"model": one, "law": features}
     if gradient:
         slopes = value_and_gradient(one.M, one.bias, features)

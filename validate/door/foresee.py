@@ -109,7 +109,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 
 
 def _listed(widths: Sequence[int]) -> str:
-    return str(widths[0]) if len(widths) == 1 else f"{len(widths)} widths from {min(widths)} to {max(widths)},"
+    return (
+        str(widths[0]) if len(widths) == 1 else f"{len(widths)} widths from {min(widths)} to {max(widths)},"
+    )
 
 
 def _of(table: list[Any], m: int) -> list[Any]:
@@ -122,9 +124,13 @@ def _rows(law: Features, m: int) -> list[Row]:
     found: list[Row] = []
     if m < n:
         if bound := lower_bound(n, m, law):
-            found.append(("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank"))
+            found.append(
+                ("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
+            )
         dropped = float(np.sort(lost)[: n - m].sum() / n)
-        found.append((f"the {m} features that matter most, others dropped", ATTAINED, dropped, "any kind of decoder"))
+        found.append(
+            (f"the {m} features that matter most, others dropped", ATTAINED, dropped, "any kind of decoder")
+        )
     else:
         found.append(("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0"))
         return found
@@ -154,7 +160,12 @@ def _alike(law: Features, m: int) -> list[Row]:
         for kind, one in found.items() if kind != "balanced"
     ]  # fmt: skip
     rows.append(
-        ("random codes (the Persian rug)", LIMIT, unit * float(found["free"].rug[0]), "Cowsik et al. (2024), Eq. 5")
+        (
+            "random codes (the Persian rug)",
+            LIMIT,
+            unit * float(found["free"].rug[0]),
+            "Cowsik et al. (2024), Eq. 5",
+        )
     )
     return rows + [(what, kind, unit * loss, note) for what, kind, loss, note in _measured(p, m / n)]
 
@@ -174,7 +185,10 @@ def _measured(p: float, ratio: float) -> list[Row]:
         if mine.any():
             loss = float(ds["loss"].isel(end=-1, model=np.flatnonzero(mine)).mean())
             note = f"mean of {int(mine.sum())} seeds, {name}.nc"
-            best = given["n_features"], (f"trained models of {given['n_features']} features", MEASURED, loss, note)
+            best = (
+                given["n_features"],
+                (f"trained models of {given['n_features']} features", MEASURED, loss, note),
+            )
     return [best[1]] if best else []
 
 
@@ -182,7 +196,12 @@ def _unlike(law: Features, m: int) -> list[Row]:
     if law.values != "uniform" or law.exactly is not None:
         return []
     rows: list[Row] = [
-        ("priority codes, free decoder", CODE, theory.priority_loss(law, m), "encodings of very different lengths")
+        (
+            "priority codes, free decoder",
+            CODE,
+            theory.priority_loss(law, m),
+            "encodings of very different lengths",
+        )
     ]
     if not law.independent or _same(law):
         return rows
@@ -213,7 +232,9 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     lines = [told.title]
     if data.sizes["point"] == 1:
         width = max(map(len, columns))
-        lines += [f"{key:{width}}  {_shown(v[0]):14} {told.sources.get(key, 'given')}" for key, v in columns.items()]
+        lines += [
+            f"{key:{width}}  {_shown(v[0]):14} {told.sources.get(key, 'given')}" for key, v in columns.items()
+        ]
     else:
         lines.append(f"{data.sizes['point']} points of {', '.join(columns)}: to_frame() has them")
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}

@@ -62,7 +62,9 @@ def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) ->
     lines = [f"{len(rows)} {what}{f' in {source}' if source else ''}"]
     for row in rows:
         lines.append(f"{row['id']:4} {row['where']}: {row['statement']}")
-        lines.append(f"     {row['verdict']}" + (f"; instead: {row['correction']}" if row["correction"] else ""))
+        lines.append(
+            f"     {row['verdict']}" + (f"; instead: {row['correction']}" if row["correction"] else "")
+        )
     days = sorted({row["judged"] for row in rows if row["judged"]})
     sure = f"computed, from stored evidence of {days[-1] if days else 'no day'}; `superposition claims --run` checks again"
     sources = tuple(dict.fromkeys(f"{row['source']}" for row in rows))

@@ -45,7 +45,11 @@ def _encoder(W: Any, law: Features | None) -> Any:
 def _from_arrays(given: tuple[Any, ...], law: Features | None) -> Model:
     if len(given) == 3:
         W_out, W_in, b = map(_array, given)
-        if W_out.ndim == W_in.ndim == 2 and W_out.shape[1] != W_in.shape[0] and W_out.shape[0] == W_in.shape[1]:
+        if (
+            W_out.ndim == W_in.ndim == 2
+            and W_out.shape[1] != W_in.shape[0]
+            and W_out.shape[0] == W_in.shape[1]
+        ):
             W_out, W_in = W_out.T, W_in.T
         return Model(W_in, W_out=W_out, b=b)
     if len(given) != 2:
@@ -82,9 +86,7 @@ def read_models(
     from .. import audit
 
     name, weights = audit.read(x, layout, keys)
-    models = [
-        Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights
-    ]
+    models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
     known = "" if all(one.b_saved for one in weights) else ", without its bias"
     return f"{name}{known}: {models[0]}{f', {len(models)} instances' if len(models) > 1 else ''}", models
 

@@ -95,7 +95,12 @@ def phases(
     if plain and tied and values == "uniform" and ("importance" in axes or np.ndim(importance) == 0):
         data, certainty = _pair(axes, ticks, fixed)
     else:
-        settings = {"values": values, "tied": tied, "starts": arguments.integer("starts", starts, 1), "rng": rng}
+        settings = {
+            "values": values,
+            "tied": tied,
+            "starts": arguments.integer("starts", starts, 1),
+            "rng": rng,
+        }
         data, certainty = _searched(axes, ticks, fixed, settings, progress)
     names, counts = np.unique(data["geometry"].values, return_counts=True)
     shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
@@ -188,7 +193,13 @@ def _searched(
             rows, columns = law.n_features, int(here["n_hidden"])
             given = [last] if last is not None and last[0].shape == (rows, columns) else []
             one = minimise(
-                rows, columns, law, tied=settings["tied"], starts=settings["starts"], rng=settings["rng"], first=given
+                rows,
+                columns,
+                law,
+                tied=settings["tied"],
+                starts=settings["starts"],
+                rng=settings["rng"],
+                first=given,
             )
             last = one.W_out, one.W_in, one.b
             found["geometry"][at] = geometry(one.W) or f"{rows} in {columns}"
@@ -205,7 +216,10 @@ def _searched(
         {name: ticks[name] for name in axes},
     )
     least = int(found["hits"].min())
-    return data, f"best of {settings['starts']} starts and a neighbour's model at each point (from {least} hits)"
+    return (
+        data,
+        f"best of {settings['starts']} starts and a neighbour's model at each point (from {least} hits)",
+    )
 
 
 def _law(here: Mapping[str, Any], values: Any) -> Features:

@@ -12,7 +12,16 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from ...theory import arguments
 from ..drawing import STYLE, widest
 
-__all__ = ["axes", "draw_audit", "draw_columns", "draw_losses", "draw_model", "draw_phases", "draw_widths", "plot"]
+__all__ = [
+    "axes",
+    "draw_audit",
+    "draw_columns",
+    "draw_losses",
+    "draw_model",
+    "draw_phases",
+    "draw_widths",
+    "plot",
+]
 
 # Okabe and Ito's colours, apart for the common kinds of colour blindness. Your points are black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
@@ -100,7 +109,9 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss of each model beside the best known and the floor."""
     x = np.arange(data.sizes["instance"])
     marks = (("best_known", "_", COLOURS[0], "best known"), ("lower_bound", "_", COLOURS[2], "proved floor"))
-    ax.plot(x, data["loss"], "o", color="black", label="this model" if x.size == 1 else "models", markersize=5)
+    ax.plot(
+        x, data["loss"], "o", color="black", label="this model" if x.size == 1 else "models", markersize=5
+    )
     for name, marker, colour, label in marks:
         if np.any(data[name] > 0.0):
             ax.plot(x, data[name], marker, color=colour, markersize=22, markeredgewidth=2, label=label)
@@ -186,7 +197,12 @@ def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
     }  # fmt: skip
     ax.set(xlabel=labels[names[0]], ylabel=labels[names[1]])
     for name, values, scale in ((names[0], x, ax.set_xscale), (names[1], y, ax.set_yscale)):
-        if values.size > 2 and np.all(values > 0.0) and name != "sparsity" and values.max() > 5.0 * values.min():
+        if (
+            values.size > 2
+            and np.all(values > 0.0)
+            and name != "sparsity"
+            and values.max() > 5.0 * values.min()
+        ):
             scale("log")
     ax.grid(False)
     ax.tick_params(which="both", direction="out")

@@ -120,7 +120,11 @@ def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
 
 
 def _coordinate(name: str, values: Sequence[Any]) -> Any:
-    made = np.asarray(values) if all(np.ndim(one) == 0 for one in values) else np.array([str(one) for one in values])
+    made = (
+        np.asarray(values)
+        if all(np.ndim(one) == 0 for one in values)
+        else np.array([str(one) for one in values])
+    )
     return (name, made)
 
 
@@ -150,7 +154,11 @@ def _table(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
     frame = data[scalars].to_dataframe().reset_index()[[*grid, *scalars]]
     head = frame.head(12)
     cells = [[str(name) for name in head.columns]]
-    cells += [[one if isinstance(one, str) else f"{one:.4g}" for one in row] for row in head.itertuples(index=False)]
+    cells += [
+        [one if isinstance(one, str) else f"{one:.4g}" for one in row] for row in head.itertuples(index=False)
+    ]
     widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
-    lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))[:80] for row in cells]
+    lines = [
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))[:80] for row in cells
+    ]
     return lines + ([f"and {len(frame) - 12} more: to_frame() has them"] if len(frame) > 12 else [])
