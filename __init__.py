@@ -8,7 +8,7 @@ What people come with, and what takes it:
 - `audit(model, law)`: is it trained, how good could it be, what to do
 - `predict(law, n_hidden)`: all that theory says, each number with its kind
 - `phases(x, y)`: the diagram of Elhage et al.
-- `sweep`, `refute`, `claims`, `plot`
+- `sweep`, `refute`, `claims`, `plot`, `explore`
 
 `theory`, `solvers` and `validate` are the floors below. All names are loaded when they are first used.
 """
@@ -22,11 +22,11 @@ __version__ = "0.1.0"
 # Names of the front door, and the module that each comes from.
 _DOOR = {
     "Features": "theory.features",
+    "refute": "validate.properties",
     **dict.fromkeys(
-        ("Model", "audit", "best", "claims", "laws", "loss", "phases", "plot", "predict", "sweep"),
+        ("Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "sweep"),
         "validate.door",
     ),
-    "refute": "validate.properties",
 }
 __all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
 _module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"))

@@ -1,4 +1,4 @@
-"""``superposition best | loss | phases | plot``: the front door's functions as commands."""
+"""``superposition best | loss | phases | plot | explore``: the front door's functions as commands."""
 
 import argparse
 from pathlib import Path
@@ -48,14 +48,12 @@ def add(add_command: Add) -> None:
         "--y",
         default=None,
         choices=axes,
-        help="second axis (default: importance, of two features on one neuron)",
+        help="second axis (default: importance, of 2 features on 1 neuron)",
     )
     option("--grid", nargs="+", metavar="NAME=LIST", help="values along the axes, such as p=[0.1,0.2]")
     option("--n-features", type=int, default=2, help="number of features (default: 2)")
     option("--n-hidden", type=int, default=1, help="number of hidden neurons (default: 1)")
-    option(
-        "--p", type=float, default=0.1, help="probability that a feature is on, if on no axis (default: 0.1)"
-    )
+    option("--p", type=float, default=0.1, help="that a feature is on, if p is on no axis (default: 0.1)")
     option("--importance", type=float, default=1.0, help="of the last feature, if on no axis (default: 1)")
     option("--starts", type=int, default=10, help="of the descents at each point (default: 10)")
     _results(option)
@@ -67,6 +65,14 @@ def add(add_command: Add) -> None:
     option("--instance", type=int, help="which model, from 0, where there are several")
     option("--layout", help="which one, where shapes leave several; a wrong name lists all")
     option("--out", metavar="FILE", required=True, help=_PICTURE)
+
+    option = add_command(
+        "explore",
+        "write one page on which small models can be dragged and trained, with their exact loss",
+        "superposition explore page.html",
+        _explore,
+    ).add_argument
+    option("file", metavar="FILE", help="page to write (.html)")
 
 
 def _results(option: Any) -> None:
@@ -83,24 +89,18 @@ def _best(options: argparse.Namespace) -> None:
         if options.plot is not None:
             files.another_file(options.plot, {"out": options.out}, "plot")
     found = door.best(
-        law_of(options), options.n_hidden, tied=not options.free, starts=options.starts, seconds=options.seconds,
-        rng=options.seed, progress=status,
-    )  # fmt: skip
+        law_of(options),
+        options.n_hidden,
+        tied=not options.free,
+        starts=options.starts,
+        seconds=options.seconds,
+        rng=options.seed,
+        progress=status,
+    )
     if options.out is not None:
         files.write_arrays(options.out, {"W_out": found.W_out, "W_in": found.W_in, "b": found.b})
-    names = (
-        "loss",
-        "error_estimate",
-        "bound",
-        "hits",
-        "starts",
-        "certainty",
-        "geometry",
-        "W_out",
-        "W_in",
-        "b",
-    )
-    _show(found, options, names)
+    names = ("loss", "error_estimate", "bound", "hits", "starts", "certainty", "geometry")
+    _show(found, options, (*names, "W_out", "W_in", "b"))
 
 
 def _loss(options: argparse.Namespace) -> None:
@@ -123,9 +123,16 @@ def _phases(options: argparse.Namespace) -> None:
     size = options.n_features, options.n_hidden
     y = options.y or ("importance" if size == (2, 1) and options.x != "importance" else None)
     found = door.phases(
-        options.x, y, grid=grid, n_features=size[0], n_hidden=size[1], p=options.p,
-        importance=options.importance, starts=options.starts, progress=status,
-    )  # fmt: skip
+        options.x,
+        y,
+        grid=grid,
+        n_features=size[0],
+        n_hidden=size[1],
+        p=options.p,
+        importance=options.importance,
+        starts=options.starts,
+        progress=status,
+    )
     _show(found, options, ())
 
 
@@ -137,6 +144,12 @@ def _plot(options: argparse.Namespace) -> None:
     save(
         door.plot(door.model_of(options.file, instance=options.instance, layout=options.layout)), options.out
     )
+
+
+def _explore(options: argparse.Namespace) -> None:
+    from .. import door
+
+    say(f"written to {door.explore(options.file)}")
 
 
 def _show(found: Any, options: argparse.Namespace, names: tuple[str, ...]) -> None:

@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+# Instead of --law.
+_OTHERS = ("sparsity", "p_feature", "alpha", "exactly")
+
 
 def add_law(option: Any, sizes: bool = True) -> None:
     """Add the options of a law of the data; with `sizes` also the number of features."""
@@ -17,7 +20,7 @@ def add_law(option: Any, sizes: bool = True) -> None:
     option(
         "--alpha",
         type=float,
-        help="instead of --p: frequencies that fall as i^-ALPHA, one feature on on average",
+        help="instead of --p: p_i falls as i^-ALPHA, one feature on on average",
     )
     option("--exactly", type=int, help="so many features on; without --p all are alike")
     option("--values", default="uniform", help="law of the values of features that are on (default: uniform)")
@@ -50,9 +53,7 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     chosen = [name for name, value in given.items() if value is not None]
     if len(chosen) > 1 or (not chosen and options.exactly is None):
         got = " and ".join(f"--{name.replace('_', '-')}" for name in chosen) or "none"
-        raise ValueError(
-            f"`p` must be given, or one of --sparsity, --p-feature, --alpha, or --exactly; got {got}."
-        )
+        raise ValueError(f"`p` must be given, or --sparsity, --p-feature, --alpha or --exactly; got {got}.")
     if options.p_feature is not None:
         chances: list[Any] = [options.p_feature] * len(sizes)
     elif options.alpha is not None:

@@ -37,9 +37,11 @@ def add(add_command: Add) -> None:
             )
         one.add_argument("--json", action="store_true", help="a list of objects, one for each combination")
     law = phenomena.add_parser(
-        "law", help="all that theory says of a law of the data and a width", allow_abbrev=False,
-        description="All that theory says of a law of the data and one width or several, each number with its kind.",
-    )  # fmt: skip
+        "law",
+        help="all that theory says of a law of the data and a width",
+        allow_abbrev=False,
+        description="All that theory says of a law of the data and widths, each number with its kind.",
+    )
     add_law(law.add_argument)
     law.add_argument("--n-hidden", type=int, nargs="+", required=True, help="numbers of hidden neurons")
     law.add_argument("--plot", metavar="FILE", help="write a picture here: .png, .svg or .pdf")

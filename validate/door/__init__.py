@@ -1,5 +1,6 @@
 """The front door: a dozen functions that take a model, data or a question. `superposition` hands them on."""
 
+from ..explorer import explore
 from .advice import audit
 from .answer import CERTAINTIES, Answer
 from .best import best
@@ -19,6 +20,7 @@ __all__ = [
     "audit",
     "best",
     "claims",
+    "explore",
     "laws",
     "loss",
     "model_of",

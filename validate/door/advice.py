@@ -141,11 +141,11 @@ def advice(one: Audited) -> str:
     return {
         "proved best": "Nothing: no model can be better, which is proved.",
         "best of a search": f"Nothing: it is as good as the best of {one.searched} starts.",
-        "not beaten by a search": f"Probably nothing: none of {one.searched} starts is better; only {one.hits} "
-        "ended here, so give the search more seconds to be surer.",
-        "above the best known": f"Train again from other starts: this one is stuck, {_percent(above)} above the "
-        "best known of its size; longer training will not help.",
-        "stays, not searched": "It stays where it is; whether a better one exists was not searched: give seconds.",
+        "not beaten by a search": f"Probably nothing: none of {one.searched} starts is better; only "
+        f"{one.hits} ended here, so give the search more seconds to be surer.",
+        "above the best known": f"Train again from other starts: this one is stuck, {_percent(above)} above "
+        "the best known of its size; longer training will not help.",
+        "stays, not searched": "It stays where it is. No better one was searched: give seconds.",
         "not asked": f"It is {_percent(above)} above the best known. Whether descent goes on was not tried.",
     }[one.verdict]
 

@@ -1,4 +1,4 @@
-"""What every function of the front door returns: numbers, a summary in plain lines, a picture, and sources."""
+"""What every function of the front door returns: numbers, a summary in plain lines, a picture, sources."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,8 @@ __all__ = ["CERTAINTIES", "Answer"]
 
 # What `Answer.certainty` may begin with, from the strongest to the weakest.
 CERTAINTIES = (
-    "proved", "exact", "best of", "computed", "limit of many features", "asymptotic", "measured", "not decided",
+    "proved", "exact", "best of", "computed", "limit of many features", "asymptotic", "measured",
+    "not decided",
 )  # fmt: skip
 
 

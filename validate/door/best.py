@@ -18,8 +18,8 @@ __all__ = ["best", "geometry"]
 
 _SOURCES = (
     "Elhage et al. (2022), Toy Models of Superposition: model and loss",
-    "superposition, page `minimise`: descents on the exact loss from many starts; pages `codes` and `unequal`: "
-    "the lower bound",
+    "superposition, page `minimise`: descents on the exact loss from many starts; pages `codes` and "
+    "`unequal`: the lower bound",
 )
 # Features up to which groups of encodings are named.
 _NAMED = 40

@@ -32,8 +32,8 @@ def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) ->
     Returns
     -------
     Answer
-        `to_frame` has ``id``, ``source``, ``where``, ``statement``, ``verdict``, ``instead``; ``rows`` has the
-        evidence as well.
+        `to_frame` has ``id``, ``source``, ``where``, ``statement``, ``verdict``, ``instead``; ``rows`` has
+        the evidence as well.
 
     Raises
     ------
@@ -66,6 +66,7 @@ def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) ->
             f"     {row['verdict']}" + (f"; instead: {row['correction']}" if row["correction"] else "")
         )
     days = sorted({row["judged"] for row in rows if row["judged"]})
-    sure = f"computed, from stored evidence of {days[-1] if days else 'no day'}; `superposition claims --run` checks again"
+    day = f" of {days[-1]}" if days else ""
+    sure = f"computed, from stored evidence{day}; `superposition claims --run` checks again"
     sources = tuple(dict.fromkeys(f"{row['source']}" for row in rows))
     return Answer(tuple(lines), sure, sources, {"rows": tuple(rows)}, data)

@@ -28,7 +28,7 @@ AXES: dict[str, Any] = {
 }
 _SOURCES = (
     "Elhage et al. (2022), Toy Models of Superposition, 'Superposition as a phase change'",
-    "superposition, pages `relu` and `minimise`: the exact loss, its global minima for two features, descents",
+    "superposition, pages `relu` and `minimise`: exact loss, global minima for two features, descents",
 )
 # Cells of a diagram whose models are found by descents from many starts.
 _MOST = 2000

@@ -1,4 +1,4 @@
-"""Pictures of answers, in one style: for a column of a paper, safe for the colour-blind, data in neutral ink."""
+"""Pictures of answers, in one style: a paper's column, safe for the colour-blind, data in neutral ink."""
 
 from typing import Any
 
@@ -57,8 +57,8 @@ def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
     worth = (data["importance"] * data["per_feature"]).values
     ax.bar(np.arange(worth.size), worth, color=COLOURS[0], width=0.8)
     ax.axhline(float(data["loss"]), color="black", linewidth=1.0)
-    ax.annotate("mean", (0.99, float(data["loss"])), xycoords=("axes fraction", "data"), ha="right", va="bottom",
-                path_effects=_OUTLINE)  # fmt: skip
+    place = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+    ax.annotate("mean", (0.99, float(data["loss"])), path_effects=_OUTLINE, **place)
     ax.set(xlabel="feature", ylabel="importance × squared error")
     ax.grid(False, axis="x")
     return ax
@@ -73,8 +73,9 @@ def encodings(W: Any, ax: Axes, importance: Any = None) -> Axes:
         ax.plot([0.0, u], [0.0, v], "-", color=colour, linewidth=1.6, solid_capstyle="round")
         ax.plot([u], [v], "o", color=colour, markersize=4)
         if np.hypot(u, v) > 0.05 * reach:
-            ax.annotate(str(i), (u, v), xytext=(4 * np.sign(u), 4 * np.sign(v)), textcoords="offset points",
-                        ha="left" if u >= 0 else "right", va="bottom" if v >= 0 else "top", fontsize=7)  # fmt: skip
+            place = {"ha": "left" if u >= 0 else "right", "va": "bottom" if v >= 0 else "top"}
+            off = 4 * np.sign(u), 4 * np.sign(v)
+            ax.annotate(str(i), (u, v), xytext=off, textcoords="offset points", fontsize=7, **place)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
     ax.set_aspect("equal")
     ax.grid(False)
@@ -177,7 +178,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
 
 
 def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw a diagram of phases with their names; over one axis the loss, with each point's encodings above."""
+    """Draw a diagram of phases with their names; over one axis the loss, with the encodings above."""
     names = [str(one) for one in data["geometry"].dims]
     if len(names) == 1:
         return _draw_line(data, ax, names[0])
@@ -215,8 +216,8 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
     ax.plot(x, data["loss"], "o-", color="black", markersize=4)
     if np.all(x > 0.0) and x.max() > 5.0 * x.min() and name != "sparsity":
         ax.set_xscale("log")
-    ax.set(xlabel={"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name), ylabel="loss per feature",
-           yscale="log")  # fmt: skip
+    label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
+    ax.set(xlabel=label, ylabel="loss per feature", yscale="log")
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * (high / low) ** 0.55)  # room for the encodings
     if data.sizes["hidden"] == 2 and x.size <= 12:
