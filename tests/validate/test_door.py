@@ -90,9 +90,7 @@ def test_loss_is_the_exact_one():
     np.testing.assert_array_equal(found.per_feature, truth.per_feature)
     assert found.by_M.shape == (3, 3)
     assert found.certainty.startswith("exact")
-    with pytest.raises(
-        ValueError, match=r"`target` must be .*'identity'"
-    ):
+    with pytest.raises(ValueError, match=r"`target` must be .*'identity'"):
         sp.loss((W, b), law, target="relu")
     with pytest.raises(ValueError, match=r"`model` must be ReLU\(W_out W_in x \+ b\) .* hidden \(relu\)"):
         sp.loss(sp.Model(W.T, hidden="relu"), law)

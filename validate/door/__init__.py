@@ -1,5 +1,6 @@
 """The front door: a dozen functions that take a model, data or a question. `superposition` hands them on."""
 
+from ...theory.models import Model
 from ..explorer import explore
 from .advice import audit
 from .answer import CERTAINTIES, Answer
@@ -8,7 +9,7 @@ from .exact import loss
 from .foresee import predict
 from .laws import laws
 from .ledger import claims
-from .models import Model, model_of
+from .models import model_of
 from .phases import phases
 from .picture import plot
 from .sweeps import sweep

@@ -79,15 +79,15 @@ def audit(
         found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)
     first = found.models[0]
     lines = [f"taken for {said}"]
-    for one in found.models:
-        name = f"{one.instance}: " if len(found.models) > 1 else ""
+    for seen in found.models:
+        name = f"{seen.instance}: " if len(found.models) > 1 else ""
         lines += [
-            f"{name}loss per feature {one.loss:.6g}, best known {one.best_known:.6g}, "
-            f"proved floor {one.lower_bound:.6g}",
-            f"{name}{one.verdict}. {advice(one)}",
+            f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
+            f"proved floor {seen.lower_bound:.6g}",
+            f"{name}{seen.verdict}. {advice(seen)}",
         ]
-        if one.structure:
-            lines.append(f"{name}structure: {one.structure}")
+        if seen.structure:
+            lines.append(f"{name}structure: {seen.structure}")
     values = {name: getattr(first, name) for name in Audited.__dataclass_fields__}
     values |= {
         "models": found.models, "advice": advice(first), "sentence": first.sentence, "model": models[0],

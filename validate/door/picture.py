@@ -57,7 +57,7 @@ def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
     worth = (data["importance"] * data["per_feature"]).values
     ax.bar(np.arange(worth.size), worth, color=COLOURS[0], width=0.8)
     ax.axhline(float(data["loss"]), color="black", linewidth=1.0)
-    place = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+    place: Any = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
     ax.annotate("mean", (0.99, float(data["loss"])), path_effects=_OUTLINE, **place)
     ax.set(xlabel="feature", ylabel="importance × squared error")
     ax.grid(False, axis="x")
@@ -73,7 +73,7 @@ def encodings(W: Any, ax: Axes, importance: Any = None) -> Axes:
         ax.plot([0.0, u], [0.0, v], "-", color=colour, linewidth=1.6, solid_capstyle="round")
         ax.plot([u], [v], "o", color=colour, markersize=4)
         if np.hypot(u, v) > 0.05 * reach:
-            place = {"ha": "left" if u >= 0 else "right", "va": "bottom" if v >= 0 else "top"}
+            place: Any = {"ha": "left" if u >= 0 else "right", "va": "bottom" if v >= 0 else "top"}
             off = 4 * np.sign(u), 4 * np.sign(v)
             ax.annotate(str(i), (u, v), xytext=off, textcoords="offset points", fontsize=7, **place)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
@@ -157,7 +157,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
         line, width = style[str(data["kind"].values[mine][0])]
         floor = str(data["kind"].values[mine][0]) == "proved floor"
         colour = "black" if floor else COLOURS[k % len(COLOURS)]
-        single = {"marker": "s", "markersize": 4} if m.size == 1 and line != "s" else {}
+        single: Any = {"marker": "s", "markersize": 4} if m.size == 1 and line != "s" else {}
         ax.plot(m, loss, line, color="#666666" if floor else colour, linewidth=width, label=name, **single)
         ends.append((m, loss))
     kept = [k for k, name in enumerate(names) if "matter most" in name]
@@ -259,7 +259,8 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
     from .answer import Answer
 
     if isinstance(result, Answer):
-        return result.plot(ax, **settings)
+        drawn: Axes = result.plot(ax, **settings)
+        return drawn
     if isinstance(result, Model):
         target = axes(ax)
         if result.n_hidden == 2:

@@ -93,12 +93,14 @@ def _here(
         found = function(*values, **settings) if positional else function(**given, **settings)
         rows.append(_numbers(found))
         tell(f"{k + 1} of {int(np.prod(shape))} points")
-    keys = [key for key in rows[0] if all(np.shape(row.get(key)) == np.shape(rows[0][key]) for row in rows)]
+    keys = [
+        key for key in rows[0] if all(key in row and row[key].shape == rows[0][key].shape for row in rows)
+    ]
     arrays = {}
     for key in keys:
-        values = np.array([row[key] for row in rows])
-        inner = [f"{key}_{axis}" for axis in range(values.ndim - 1)]
-        arrays[key] = ([*names, *inner], values.reshape(*shape, *values.shape[1:]))
+        stack = np.array([row[key] for row in rows])
+        inner = [f"{key}_{axis}" for axis in range(stack.ndim - 1)]
+        arrays[key] = ([*names, *inner], stack.reshape(*shape, *stack.shape[1:]))
     return xr.Dataset(arrays, {name: _coordinate(name, grid[name]) for name in names})
 
 

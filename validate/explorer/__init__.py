@@ -74,8 +74,9 @@ def _data() -> dict[str, Any]:
         for one in atlas.entries(n_hidden=2, tied=True)
         if one.n_features <= _FEATURES
     ]
-    return _plain(
-        {
+    return {
+        name: _plain(one)
+        for name, one in {
             "diagram": {
                 "sparsity": sparsity,
                 "importance": importance,
@@ -91,8 +92,8 @@ def _data() -> dict[str, Any]:
                 **{name: one.transpose("p", "ratio").values for name, one in curves.items()},
             },
             "models": models,
-        }
-    )
+        }.items()
+    }
 
 
 def _plain(value: Any) -> Any:
