@@ -41,6 +41,7 @@ class Answer:
     found: Any
     _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
     _draw: Callable[..., Any] | None = None
+    _wide: bool = False
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "found" not in self.__dict__:
@@ -92,7 +93,8 @@ class Answer:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
         from .picture import axes
 
-        return self._draw(self.to_dataset(), axes(ax), **settings)
+        width: Any = {"width": 6.4} if self._wide else {}
+        return self._draw(self.to_dataset(), axes(ax, **width), **settings)
 
     def cite(self) -> str:
         """Return the papers, with equations, and the pages of the documentation that this rests on."""

@@ -105,7 +105,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 
     kinds = dict.fromkeys(row[2] for row in table)
     sure = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
-    return Answer(tuple(lines), sure, _SOURCES, {"table": data, "law": law}, data, draw_widths)
+    return Answer(tuple(lines), sure, _SOURCES, {"table": data, "law": law}, data, draw_widths, True)
 
 
 def _listed(widths: Sequence[int]) -> str:
@@ -184,11 +184,8 @@ def _measured(p: float, ratio: float) -> list[Row]:
         mine &= np.abs(ds["n_hidden"].values / (int(given["n_features"]) * ratio) - 1.0) <= 5.0 * _NEAR
         if mine.any():
             loss = float(ds["loss"].isel(end=-1, model=np.flatnonzero(mine)).mean())
-            note = f"mean of {int(mine.sum())} seeds, {name}.nc"
-            best = (
-                given["n_features"],
-                (f"trained models of {given['n_features']} features", MEASURED, loss, note),
-            )
+            note = f"{given['n_features']} features, mean of {int(mine.sum())} seeds, {name}.nc"
+            best = given["n_features"], ("trained models", MEASURED, loss, note)
     return [best[1]] if best else []
 
 

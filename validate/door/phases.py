@@ -20,7 +20,7 @@ __all__ = ["AXES", "phases"]
 
 # What an axis may be, and its values if none are given.
 AXES: dict[str, Any] = {
-    "sparsity": lambda: 1.0 - np.geomspace(0.02, 1.0, 32)[::-1],
+    "sparsity": lambda: np.linspace(0.0, 0.98, 50),
     "p": lambda: np.geomspace(0.02, 1.0, 32),
     "importance": lambda: np.geomspace(0.1, 10.0, 33),
     "n_hidden": None,

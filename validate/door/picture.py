@@ -29,7 +29,7 @@ _OUTLINE = [withStroke(linewidth=2.5, foreground="white")]
 _WIDTH, _HEIGHT = 4.6, 3.4
 
 
-def axes(ax: Any = None) -> Axes:
+def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
     """Return the axes that are given, or new ones of a column's width in the style of the project."""
     if ax is not None:
         if not isinstance(ax, Axes):
@@ -38,7 +38,7 @@ def axes(ax: Any = None) -> Axes:
     import matplotlib.pyplot as plt
 
     with rc_context(STYLE):
-        figure = plt.figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+        figure = plt.figure(figsize=(width, _HEIGHT), layout="constrained")
         return figure.add_subplot()
 
 
@@ -64,7 +64,7 @@ def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def encodings(W: Any, ax: Axes, importance: Any = None) -> Axes:
+def encodings(W: Any, ax: Axes, numbers: bool = True) -> Axes:
     """Draw encodings on two neurons as arrows, each feature in its colour, with its number."""
     W = np.asarray(W)
     reach = 1.15 * max(float(np.abs(W).max()), 1e-12)
@@ -72,7 +72,7 @@ def encodings(W: Any, ax: Axes, importance: Any = None) -> Axes:
         colour = COLOURS[i % 7]
         ax.plot([0.0, u], [0.0, v], "-", color=colour, linewidth=1.6, solid_capstyle="round")
         ax.plot([u], [v], "o", color=colour, markersize=4)
-        if np.hypot(u, v) > 0.05 * reach:
+        if numbers and np.hypot(u, v) > 0.05 * reach:
             place: Any = {"ha": "left" if u >= 0 else "right", "va": "bottom" if v >= 0 else "top"}
             off = 4 * np.sign(u), 4 * np.sign(v)
             ax.annotate(str(i), (u, v), xytext=off, textcoords="offset points", fontsize=7, **place)
@@ -146,35 +146,60 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     """Draw predicted loss against the number of hidden neurons: floor, codes, limits, and your points."""
     style = {
         "proved floor": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
-        "limit of many features": (":", 1.6), "measured": ("s", 1.2),
+        "limit of many features": (":", 1.8), "measured": ("s", 1.2),
     }  # fmt: skip
-    names = list(dict.fromkeys(data["what"].values.tolist()))
-    short = [name for name in names if "matter most" not in name]
+    what = np.array([_KEPT if "matter most" in one else one for one in data["what"].values.astype(str)])
     ends = []
-    for k, name in enumerate(short):
-        mine = data["what"].values == name
+    for k, name in enumerate(dict.fromkeys(what.tolist())):
+        mine = what == name
         m, loss = data["n_hidden"].values[mine], data["loss"].values[mine]
-        line, width = style[str(data["kind"].values[mine][0])]
-        floor = str(data["kind"].values[mine][0]) == "proved floor"
-        colour = "black" if floor else COLOURS[k % len(COLOURS)]
+        kind = str(data["kind"].values[mine][0])
+        line, width = style[kind]
+        colour = "#555555" if kind == "proved floor" else "#AAAAAA" if name == _KEPT else COLOURS[k % 7]
         single: Any = {"marker": "s", "markersize": 4} if m.size == 1 and line != "s" else {}
-        ax.plot(m, loss, line, color="#666666" if floor else colour, linewidth=width, label=name, **single)
-        ends.append((m, loss))
-    kept = [k for k, name in enumerate(names) if "matter most" in name]
-    if kept:
-        mine = np.char.find(data["what"].values.astype(str), "matter most") >= 0
-        ax.plot(data["n_hidden"].values[mine], data["loss"].values[mine], "-", color="#BBBBBB", linewidth=1.2,
-                label="the most important kept, others dropped")  # fmt: skip
+        ax.plot(m, loss, line, color=colour, linewidth=width, markersize=5, label=name, **single)
+        ends.append((float(loss[np.argmax(m)]), _SHORT.get(name, name), colour))
     if points is not None:
         m, loss = (np.asarray(one, float) for one in points)
         ax.plot(m, loss, "o", color="black", markersize=5, label=label, zorder=5)
+        ends.append((float(loss[np.argmax(m)]), label, "black"))
     ax.set(xscale="log", yscale="log", xlabel="hidden neurons", ylabel="loss per feature")
     ticks = np.unique(data["n_hidden"].values)
     if ticks.size <= 9:
         ax.set_xticks(ticks, [f"{m:g}" for m in ticks])
         ax.minorticks_off()
-    ax.legend(loc="lower left", fontsize=6.5)
+    _label_ends(ax, ends)
     return ax
+
+
+_KEPT = "the most important kept, others dropped"
+_SHORT = {"what no model of this size goes below": "proved floor"}
+
+
+def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
+    """Write the name of each curve to the right of its end, as near to it as others leave room."""
+    low, high = np.log10(ax.get_ylim())
+    ends = sorted(one for one in ends if one[0] > 0.0)
+    wanted = np.array([(np.log10(loss) - low) / (high - low) for loss, *_ in ends])
+    at = wanted.copy()
+    for _ in range(100):  # push neighbours apart until they are a line of text from each other
+        close = np.flatnonzero(np.diff(at) < _GAP - 1e-9)
+        for k in close:
+            middle = 0.5 * (at[k] + at[k + 1])
+            at[k], at[k + 1] = middle - 0.5 * _GAP, middle + 0.5 * _GAP
+        at = np.clip(at, 0.0, 1.0) if close.size == 0 else at
+        if close.size == 0:
+            break
+    for place, y, (_, name, colour) in zip(wanted, at, ends, strict=True):
+        ax.annotate(
+            name, (1.0, place), xytext=(1.04, y), xycoords="axes fraction", textcoords="axes fraction",
+            fontsize=7.5, color=colour, va="center", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0,
+                "relpos": (0.0, 0.5)},
+        )  # fmt: skip
+
+
+_GAP = 0.065  # of the axes' height: a line of text
 
 
 def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
@@ -218,14 +243,16 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
         ax.set_xscale("log")
     label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
     ax.set(xlabel=label, ylabel="loss per feature", yscale="log")
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high * (high / low) ** 0.55)  # room for the encodings
     if data.sizes["hidden"] == 2 and x.size <= 12:
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high * (high / low) ** 0.4)  # room for the encodings
         for k in range(x.size):
-            at = ax.transAxes.inverted().transform(ax.transData.transform((x[k], data["loss"].values[k])))[0]
-            inset = ax.inset_axes((float(at) - 0.5 / x.size, 0.72, 1.0 / x.size, 0.26))
+            point = ax.transData.transform((x[k], data["loss"].values[k]))
+            at, _ = ax.transAxes.inverted().transform(point)
+            size = min(1.0 / x.size, 0.2)
+            inset = ax.inset_axes((float(at) - 0.5 * size, 0.78, size, 0.22))
             W = data["W"].isel({name: k}).values
-            encodings(W[~np.isnan(W).any(axis=1)], inset)
+            encodings(W[~np.isnan(W).any(axis=1)], inset, numbers=False)
             inset.axis("off")
     return ax
 
