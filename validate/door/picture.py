@@ -187,7 +187,6 @@ def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
         for k in close:
             middle = 0.5 * (at[k] + at[k + 1])
             at[k], at[k + 1] = middle - 0.5 * _GAP, middle + 0.5 * _GAP
-        at = np.clip(at, 0.0, 1.0) if close.size == 0 else at
         if close.size == 0:
             break
     for place, y, (_, name, colour) in zip(wanted, at, ends, strict=True):
