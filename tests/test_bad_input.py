@@ -21,8 +21,10 @@ import pkgutil
 import random
 import re
 import resource
+import shutil
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -37,10 +39,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from superposition import solvers, theory, validate
-from superposition.validate import atlas, claims, experiment, laboratory, statistics
+from superposition.solvers import codes, decoders, rug, unequal
+from superposition.solvers.rug.weights import weight_statistics
+from superposition.theory import arguments
+from superposition.theory.features import Features
+from superposition.validate import (
+    atlas,
+    audit,
+    certificates,
+    claims,
+    collisions,
+    experiment,
+    files,
+    laboratory,
+    layouts,
+    planned,
+    statistics,
+    stored,
+)
 from superposition.validate.stored import REFERENCE
 
 SECONDS = 10
+LATE = f"takes more than {SECONDS} s"
 # Calls of the two lower floors, and of the upper one.
 ORDINARY, MANY = (1000, 250), (10_000, 10_000)
 # What a call may take beside what is there: sizes without memory must be refused before they are made.
@@ -90,9 +110,11 @@ CALLS |= {
         "certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
         "certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",
         "claims.as_record": f"as_record({_ONE_CLAIM})",
+        "claims.from_record": f"from_record(CLAIMS[0], as_record({_ONE_CLAIM}))",
         "claims.judge": "judge(CLAIMS[0], Lab(HERE))",
         "claims.judge_or_recall": "judge_or_recall(HERE, 'quick', 0, 'E4')",
         "claims.run": "run(['E4'])",
+        "claims.store": f"store([{_ONE_CLAIM}], '2026-01-01', path=HERE / 'claims.json')",
         "claims.text": f"text([{_ONE_CLAIM}], width=72)",
         "cli.main": "main(['predict', 'rug', '--p', '0.1', '--ratio', '0.5'])",
         "codes.run_departure": "run_departure(8, [(0.1, 0.5)], steps=3)",
@@ -135,8 +157,15 @@ CALLS |= {
         "files.write_tables": "write_tables('x.csv', xr.Dataset(dict(a=1.0)))",
         "files.write_text": "write_text('x.txt', 'text')",
         "gallery.write_gallery": "write_gallery('gallery', ['rug'])",
+        "index.confirm": "confirm('unequal_bracket')",
+        "index.store": "store(path=COPY / 'codes_known.nc')",
+        "index.table": "table({})",
+        "index.told": "told(JOBS[0], {})",
+        "index.write_index": "write_index(stored.read_index())",
         "jobs.make": "make([], out='jobs')",
         "jobs.measured_rate": "measured_rate('cpu')",
+        "judged.stamp": "stamp('elhage', ['atlas.json'])",
+        "judged.store": "store([], ['C1'], path=HERE / 'claims.json')",
         "laboratory.Lab": "Lab(HERE)",
         "laboratory.Lab.settings": "('rug.theory')",
         "laboratory.Lab.pieces": "('rug.theory')",
@@ -171,6 +200,7 @@ CALLS |= {
         "rug.run_trained": "run_trained(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
         "statistics.crossing": "crossing([0.0, 1.0], np.array([[1.0, -1.0], [0.5, -1.0]]))",
         "statistics.growth_power": "growth_power([1.0, 2.0])",
+        "stored.read_jobs": "read_jobs(['rug_n128'])",
         "stored.read_reference": "read_reference('rug_n128.nc')",
         "sweep.open": "open('no.zarr')",
         "sweep.run": "run(abs, dict(x=[1.0]), store='sweep.zarr', jobs=1)",
@@ -203,8 +233,12 @@ OPTIONS = {
     "claims.recall": ("id",),
     "claims.run": ("id",),
     "claims.select": ("id",),
+    "experiments.checked": ("obj",),
     "experiments.run": ("experiment", "p", "ratio"),
+    "files.claim": ("out",),
     "files.output_folder": ("out",),
+    "index.confirm": ("confirm",),
+    "index.store": ("store",),
     "jobs.select": ("names",),
     "statistics.Family.of": ("values",),
     "tasks.cluster": ("scheduler",),
@@ -225,6 +259,7 @@ class Case:
 
 
 AXES = Canvas().subplots()
+AXES.plot([0.0, 1.0], label="a line")
 
 
 class _Seen(BaseException):
@@ -238,6 +273,7 @@ def _around(module: Any) -> dict[str, Any]:
     if module.__name__.startswith("superposition.validate"):
         scope |= {name: getattr(claims, name) for name in ("CLAIMS", "Checked", "Evidence")}
         scope |= {name: getattr(experiment, name) for name in ("Figure", "Shown")}
+        scope |= {"COPY": stored.REFERENCE}
         scope |= {"A": AXES, "Lab": laboratory.Lab, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
         scope |= {"LINE": line, "LINES": xr.concat([line, line], "run"), "Estimate": statistics.Estimate}
@@ -393,6 +429,8 @@ PATHS: dict[str, Any] = {
     "no UTF-8": "\udcff.nc",
     "a device": "/dev/full",
 }
+# Names as good as others.
+NAMES = {"text", "a number as text", "another word", "letters"}
 SETS: dict[str, Any] = {"another dataset": xr.Dataset({"a": ("x", [1.0])}), "no dataset": xr.DataArray([1.0])}
 WORDS: dict[str, Any] = {
     "no word": "",
@@ -462,10 +500,15 @@ def mutations(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 class _Late(BaseException):
-    pass
+    rung, spent = False, 0.0
 
 
-def _ring(*_: Any) -> None:
+def _ring(number: int, _: Any) -> None:
+    spent = time.process_time()
+    if number == signal.SIGALRM and spent > _Late.spent + 1:  # it works, on a busy machine
+        _Late.spent = spent
+        return
+    _Late.rung = True  # also where compiled code makes another error of it
     raise _Late
 
 
@@ -496,11 +539,13 @@ def outcome(case: Case, argument: str | None = None, name: str = "", bad: Any = 
         given[argument] = (bad,) if several else bad
     bound = inspect.BoundArguments(case.bound.signature, given)  # type: ignore[arg-type]
     names = "|".join((*case.bound.signature.parameters, *OPTIONS.get(case.key.removeprefix("validate."), ())))
+    _Late.rung, _Late.spent = False, time.process_time()
     signal.signal(signal.SIGPROF, _ring)
     signal.signal(signal.SIGALRM, _ring)
     # Processor time, which other work on the machine does not lengthen. A valid call may take longer.
     signal.setitimer(signal.ITIMER_PROF, SECONDS if argument else 0)
-    signal.setitimer(signal.ITIMER_REAL, 10 * SECONDS if argument else 0)  # for what waits
+    waits = 10 * SECONDS if argument else 0
+    signal.setitimer(signal.ITIMER_REAL, waits, waits)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -509,12 +554,14 @@ def outcome(case: Case, argument: str | None = None, name: str = "", bad: Any = 
             return f"makes a number of it: {found!r}"[:200]
         return _trouble(found, case.documents)
     except _Late:
-        return f"takes more than {SECONDS} s"
+        return LATE
     except SystemExit as end:  # of a command, which has said why
         return "" if end.code == 2 else f"ends with {end.code!r}"
     except Exception as error:
         # what a function of the user raises is passed on, with a note that names its argument
         notes = "\n".join(getattr(error, "__notes__", ()))
+        if _Late.rung:
+            return LATE
         words = str(error) if isinstance(error, ValueError | TypeError) else ""
         if re.search(rf"`({names})\b", f"{words}\n{notes}"):
             return ""
@@ -554,6 +601,11 @@ def _trouble(found: Any, documents: str) -> str:
 # --- The tests ----------------------------------------------------------------------------------------------
 
 
+def _end_at_last() -> None:
+    """End the process in ten minutes, should a compiled loop never come back; each call begins them anew."""
+    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)
+
+
 @contextlib.contextmanager
 def _limits() -> Iterator[None]:
     """Bound the memory, and end the process should a compiled loop never come back."""
@@ -561,12 +613,21 @@ def _limits() -> Iterator[None]:
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_BYTES, hard))
-    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)
+    _end_at_last()
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _is_asked_for(case: Case, argument: str, name: str, value: Any) -> bool:
+    """Whether a value is no bad input: much work, the default, or another name for the files of long work."""
+    default = case.bound.signature.parameters[argument].default
+    is_default = value is default or (isinstance(value, str) and value == default)
+    is_named = isinstance(case.bound.arguments[argument], str | Path) and name in NAMES
+    long = case.key.removeprefix("validate.") in LONG
+    return is_default or (long and is_named) or (name in SIZES and argument in WORK)
 
 
 def all_calls(room: str) -> list[list[tuple[Case, str, str, Any]]]:
@@ -577,7 +638,7 @@ def all_calls(room: str) -> list[list[tuple[Case, str, str, Any]]]:
             for argument, value in case.bound.arguments.items()
             if case.bound.signature.parameters[argument].kind is not inspect.Parameter.VAR_KEYWORD
             for name, bad in mutations(value)
-            if not (room in UPPER and name in SIZES and argument in WORK)
+            if not (room in UPPER and _is_asked_for(case, argument, name, bad))
         ]
         for case in cases(room)
         if case.bound is not None and case.bound.arguments
@@ -610,23 +671,41 @@ def at_first(room: str) -> dict[str, str]:
 def _faults(room: str, calls: tuple[int, int], seed: int) -> list[str]:
     drawn = list(chosen(room, calls, seed))
     with _limits():
-        if room in LOWER:
+        if room in LOWER or calls is MANY:
             at_first(room)  # compiles what the others use
         return [
             f"{case.key}({argument}={name}): {wrong}"
             for case, argument, name, bad in drawn
-            if (wrong := outcome(case, argument, name, bad))
+            if (wrong := _twice(case, argument, name, bad))
         ]
+
+
+def _twice(case: Case, argument: str, name: str, bad: Any) -> str:
+    """Return what is wrong with a call; one that is late is made again, as it may have compiled kernels."""
+    _end_at_last()
+    found = outcome(case, argument, name, bad)
+    return outcome(case, argument, name, bad) if found == LATE else found
 
 
 def _around_the_folder(folder: Path) -> dict[str, tuple[int, int]]:
     """Return the size and the time of each file of the package and beside the working folder."""
     found = {}
     for root in (folder.parent, Path(theory.__file__).parents[1]):
-        for at, below, files in os.walk(root):
+        for at, below, names in os.walk(root):
             below[:] = [one for one in below if one[0] not in "._" and Path(at, one) != folder]
-            found |= {f"{at}/{one}": os.stat(f"{at}/{one}") for one in files}
+            found |= {f"{at}/{one}": os.stat(f"{at}/{one}") for one in names}
     return {name: (one.st_size, one.st_mtime_ns) for name, one in found.items()}
+
+
+def _stored_copy(folder: Path) -> Path:
+    """Return a folder with what `index` writes, copied, and links to the other stored files."""
+    folder.mkdir()
+    for path in REFERENCE.iterdir():
+        if path.name in (stored.INDEX, "README.md", "codes_known.nc"):
+            shutil.copy(path, folder)
+        elif path.suffix == ".nc":
+            (folder / path.name).symlink_to(path)
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -636,30 +715,16 @@ def folder(tmp_path, monkeypatch):
     inside.mkdir()
     np.savez(inside / "arrays.npz", a=np.eye(2))
     monkeypatch.chdir(inside)
+    monkeypatch.setattr(stored, "REFERENCE", _stored_copy(inside / "reference"))
     monkeypatch.setattr("sys.argv", ["superposition"])
     before = _around_the_folder(inside)
     yield inside
     assert _around_the_folder(inside) == before
 
 
-# Functions newer than the tables above, without a valid call here yet: they are not part of these tests.
-NEWER = {
-    "validate.claims.from_record",
-    "validate.claims.store",
-    "validate.index.confirm",
-    "validate.index.store",
-    "validate.index.table",
-    "validate.index.told",
-    "validate.index.write_index",
-    "validate.judged.stamp",
-    "validate.judged.store",
-    "validate.stored.read_jobs",
-}
-
-
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_function_has_a_valid_call(room):
-    assert [case.key for case in cases(room) if case.bound is None and case.key not in NEWER] == []
+    assert [case.key for case in cases(room) if case.bound is None] == []
 
 
 @pytest.mark.parametrize("room", LOWER)
@@ -692,7 +757,7 @@ def _above(calls: tuple[int, int], seed: int) -> list[str]:
     found = [fault for room in UPPER for fault in _faults(room, calls, seed)]
     assert (
         seed,
-        [fault for fault in found if " takes more than " in fault or " makes a number " in fault],
+        [fault for fault in found if LATE in fault or " makes a number " in fault],
     ) == (
         seed,
         [],
@@ -709,4 +774,58 @@ def test_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
 def test_much_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
     seed = random.SystemRandom().randrange(2**32)
     found = _above(MANY, seed)
+    print(f"seed {seed}: {len(found)} faults in {MANY[1]} calls or more", *found, sep="\n")
     assert len(found) < 0.01 * MANY[1], (seed, found)
+
+
+# --- Single calls -------------------------------------------------------------------------------------------
+
+# Each of these once was a warning beside a number, an error of Python's or NumPy's, or had no end.
+FAR = np.array([[1.0, 1e160], [1e160, 1.0]])
+PAIR = [[1], [-1]], [0, 0], "1/10", "1/299"
+RUNS = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])
+REFUSED = {
+    "M, sum of cubes": ("M", lambda: rug.row_statistics(FAR, 0.1)),
+    "A, sum of squares": ("A", lambda: decoders.message_passing(np.eye(4) * 1e200, np.ones(4), 0.1)),
+    "M, variances": ("M", lambda: weight_statistics(np.diag([1e308, -1e308]), np.zeros(2))),
+    "starts without end": ("starts", lambda: unequal.block_optimum(Features(2, 0.1), 0.5, starts=1e308)),
+    "codes": ("codes", lambda: arguments.choices("codes", range(10**9), ("a",))),
+    "n_features of a rug": ("n_features", lambda: rug.RugMatrix(2**63, [1])),
+    "keys": ("keys", lambda: audit.audit({"W": np.eye(2)}, 0.3, keys=[])),
+    "instances": (
+        "instances",
+        lambda: audit.audit({"W": np.eye(2), "b_final": np.zeros(2)}, 0.3, instances=5),
+    ),
+    "arrays": ("arrays", lambda: layouts.recognise([1j])),
+    "importance": ("importance", lambda: certificates.certify(*PAIR, importance=1, path="c.json")),
+    "b": ("b", lambda: certificates.exact_total(PAIR[0], 5, "1/10")),
+    "path, none": ("path", lambda: certificates.lean_goal("no.json")),
+    "path, number": ("path", lambda: certificates.lean_goal(3.5)),
+    "name": ("name", lambda: planned.planned("abc")),
+    "level": ("level", lambda: statistics.jackknife(RUNS, np.mean, 3.0)),
+    "values": ("values", lambda: statistics.mean("abc")),
+    "hits": ("hits", lambda: statistics.share(5, 3)),
+    "x": ("x", lambda: statistics.growth_power([1.0, -1.0])),
+    "values, none": ("values", lambda: experiment.span([])),
+    "before": ("before", lambda: files.difference(5, {})),
+    "n_features of runs": (
+        "n_features",
+        lambda: collisions.run_printed([8], [0, 1], n_features=10**6, steps=[5], device="cpu"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_too_large_or_of_another_kind_is_refused_by_name(name):
+    argument, call = REFUSED[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=rf"^`{argument}`.* must "):
+            call()
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200, 1e308])
+def test_the_structure_of_a_matrix_has_no_scale(size):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert codes.structure(np.eye(4) * size) == codes.structure(np.eye(4))

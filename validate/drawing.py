@@ -16,9 +16,10 @@ from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
+from matplotlib.legend import Legend
 from scipy.ndimage import distance_transform_edt
 
-from ..theory.arguments import as_annotated, called, doubles, shown
+from ..theory.arguments import as_annotated, called, choice, doubles, each, shown
 from .experiment import Figure
 from .statistics import LEVEL, Estimate, mean, student
 
@@ -110,6 +111,8 @@ def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
 def finished(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
     """Return axes with these settings and a legend at a place, or by its options; None is none."""
     ax.set(**settings)
+    if isinstance(legend, str):
+        choice("legend", legend, tuple(Legend.codes))
     if legend is not None:
         ax.legend(**({"loc": legend} if isinstance(legend, str) else legend))
     return ax
@@ -225,10 +228,9 @@ def _label(values: xr.DataArray) -> str:
 @as_annotated
 def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], **style: Any) -> None:
     """Draw estimates as markers with their limits as bars."""
-    if np.size(x) != len(estimates):
-        raise ValueError(
-            f"`estimates` must be one for each of {np.size(x)} points `x`; got {len(estimates)}."
-        )
+    x = each("x", x)
+    if x.size != len(estimates):
+        raise ValueError(f"`estimates` must be one for each of {x.size} points `x`; got {len(estimates)}.")
     middle, *ends = np.array([(one.value, one.low, one.high) for one in estimates]).reshape(-1, 3).T
     # An exact limit may lie a rounding error inside the estimate itself.
     sides = np.maximum([middle - ends[0], ends[1] - middle], 0)
@@ -239,10 +241,11 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], 
 def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
     """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
     kept = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
-    if len(kept) != np.size(x):
-        raise ValueError(f"`samples` must have a row for each of {np.size(x)} points `x`; got {len(kept)}.")
+    x = each("x", x)
+    if len(kept) != x.size:
+        raise ValueError(f"`samples` must have a row for each of {x.size} points `x`; got {len(kept)}.")
     some = [row.size > 1 for row in kept]
-    draw_estimates(ax, np.asarray(x)[some], [mean(row) for row in kept if row.size > 1], **style)
+    draw_estimates(ax, x[some], [mean(row) for row in kept if row.size > 1], **style)
 
 
 @as_annotated

@@ -8,7 +8,8 @@ the topic names, from the same datasets.
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,6 +194,24 @@ class Section:
     topics: Sequence[Topic]
 
 
+@contextmanager
+def entry_of(name: str) -> Iterator[None]:
+    """Name the argument of which an entry is refused, where a check calls the entry something else.
+
+    Examples
+    --------
+    >>> with entry_of("cases"):
+    ...     integer("n_hidden", 0, 1)
+    Traceback (most recent call last):
+        ...
+    ValueError: `n_hidden` must be an integer of at least 1; got 0. It is an entry of `cases`.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error} It is an entry of `{name}`.") from error
+
+
 @as_annotated
 def from_rows(rows: Sequence[Mapping[str, Any]], **along: Any) -> xr.Dataset:
     """Return a dataset of the columns of rows.
@@ -240,6 +259,8 @@ def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     >>> span([1.0, 2.0]), span([1.0, 1.0004])
     ('1 to 2', '1')
     """
+    if np.size(values) == 0:
+        raise ValueError(f"`values` must not be empty; got {shown(values)}.")
     try:
         low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
     except ValueError as error:

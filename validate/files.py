@@ -27,6 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet
+LOCK = ".lock"  # file in a folder that one process at a time may write to
 _PART = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}")
 
 _LONGEST = (
@@ -273,23 +274,30 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 @contextmanager
 @as_annotated
-def locked(folder: Path, name: str = "out", file: str = ".lock") -> Iterator[None]:
+def locked(folder: Path, name: str = "out", *, by_file: bool = True) -> Iterator[None]:
     """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it.
 
-    The lock is the `file`, below the folder or, as ``"../…"``, beside it.
+    The lock is the file ``.lock`` in it, or the folder itself, in which nothing is then written; a file
+    system that cannot lock folders (some of networks) keeps nobody out of these.
     """
     try:
         import fcntl
     except ImportError:  # not on Windows
         yield
         return
-    with open(output_file(folder / file, name), "a") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+    how = os.O_CREAT | os.O_WRONLY if by_file else os.O_RDONLY
+    held = os.open(output_file(folder / LOCK, name) if by_file else folder, how, 0o666)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if by_file or isinstance(error, BlockingIOError):
+            os.close(held)
             said = f"`{name}` must be a folder that no other run is writing to now"
             raise ValueError(f"{said}; got {named(folder)}.") from error
+    try:
         yield
+    finally:
+        os.close(held)
 
 
 @as_annotated
@@ -377,7 +385,7 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
     list of Path
         The files written.
     """
-    path = Path(path)
+    path = output_file(path)
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, values in dataset.data_vars.items():
         groups.setdefault(tuple(sorted(map(str, values.dims))), []).append(str(name))

@@ -106,6 +106,7 @@ def told_of(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
     return {"made": entry["made"] if entry else "", "confirmed": _confirmed(entry) if entry else ""}
 
 
+@as_annotated
 def write_index(files: Mapping[str, Mapping[str, Any]]) -> None:
     """Write ``index.json``, each entry with its checksum, and the table in the README beside it."""
     order = {job.name: k for k, job in enumerate(JOBS)}
@@ -129,6 +130,7 @@ def write_index(files: Mapping[str, Mapping[str, Any]]) -> None:
             write_text(readme, f"{before}{BEGIN}\n{table(summed)}{END}{after}")
 
 
+@as_annotated
 def table(files: Mapping[str, Mapping[str, Any]]) -> str:
     """Return what the index says as a table in Markdown."""
     lines = [
@@ -151,6 +153,7 @@ def _confirmed(entry: Mapping[str, Any]) -> str:
     return f"{found['date']}: {'bit for bit' if off == 0 else f'to {off:.0e}'}"
 
 
+@as_annotated
 def store(*, path: str | Path) -> str:
     """Enter a file that ``superposition reference`` made in the index, and copy it beside; return its name.
 
@@ -204,6 +207,7 @@ def described(job: Job) -> dict[str, Any]:
     }
 
 
+@as_annotated
 def told(job: Job, given: Mapping[str, Any]) -> str:
     """Return the settings of a run as JSON, as its file tells them."""
     parts = {"parts": job.parts, "along": job.along} if job.parts else {}
@@ -296,6 +300,7 @@ def _changed(experiment: str, since: str, root: Path) -> list[str]:
     return sorted(name for name in before.keys() | now if before.get(name) != now.get(name))
 
 
+@as_annotated
 def confirm(name: str) -> dict[str, Any]:
     """Make a part of a stored file anew, compare, and enter the result in the index.
 

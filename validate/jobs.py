@@ -76,7 +76,7 @@ def cost(job: Job, rate: float) -> float:
     # Two ends are evaluated by two of the five products of a step.
     steps += 2 * 0.4 * (given["evaluation_samples"] or 0) / 1024
     hidden, _, _ = grid(n, given["p"], given["ratio"], given["seeds"])
-    return float(sum(flops(n, int(m)) for m in hidden) * steps / number("rate", rate, 0, brackets="()"))
+    return float(sum(flops(n, int(m)) for m in hidden) * steps / number("rate", rate, 1e-9))
 
 
 def stored_rate() -> float:
@@ -101,8 +101,9 @@ def measured_rate(device: str = "auto", precision: str = "float32", captured: bo
     return float(found["rate"])
 
 
+@as_annotated
 def make(
-    chosen: Sequence[Job],
+    chosen: Collection[Job],
     *,
     out: str | Path,
     changed: Mapping[str, Any] | None = None,
@@ -116,7 +117,7 @@ def make(
 
     Parameters
     ----------
-    chosen : sequence of Job
+    chosen : collection of Job
     out : path
         Folder, which is made.
     changed : mapping from str to object, optional

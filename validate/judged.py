@@ -7,6 +7,7 @@ report and the slow tests do.
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,12 @@ def stamp(module: str, data: Sequence[str]) -> str:
     data : sequence of str
         Names of files in ``validate/reference``.
     """
+    _checked(module=(module, str))
+    data = _listed("data", data)
     seen = hashlib.sha256()
     for path in (_HERE / "claims" / f"{module}.py", *(_HERE / "reference" / name for name in data)):
-        seen.update(path.name.encode())
-        seen.update(hashlib.sha256(path.read_bytes()).digest() if path.exists() else b"missing")
+        seen.update(path.name.encode(errors="backslashreplace"))
+        seen.update(hashlib.sha256(path.read_bytes()).digest() if os.path.isfile(path) else b"missing")
     return seen.hexdigest()[:16]
 
 
@@ -46,7 +49,8 @@ def recall(
     >>> recall(["C21"])["C21"]["verdict"]
     'wrong as printed, corrected'
     """
-    wanted = None if ids is None else set(ids)
+    _checked(path=(path, Path), current=(current, bool))
+    wanted = None if ids is None else set(_listed("ids", ids))
     rows = {id: row for id, row in _read(path).items() if wanted is None or id in wanted}
     return {id: row["record"] for id, row in rows.items() if not current or _current(row)}
 
@@ -60,8 +64,12 @@ def store(
     """
     from .files import write_text
 
-    kept = _read(path)
-    for record, module, data in rows:
+    _checked(path=(path, Path))
+    kept, ids = _read(path), _listed("ids", ids)
+    for row in _listed("rows", rows, tuple):
+        if len(row) != 3 or not isinstance(row[0], dict) or "id" not in row[0]:
+            raise ValueError(f"`rows` must be (record, module, data); got {row!r:.80}.")
+        record, module, data = row
         kept[record["id"]] = {
             "module": module, "data": list(data), "stamp": stamp(module, data), "record": record
         }  # fmt: skip
@@ -70,8 +78,27 @@ def store(
     write_text(path, text + "\n")
 
 
+def _listed(name: str, value: Any, kind: type = str) -> list[Any]:
+    """Return what is listed, all of a kind; the checks of `theory.arguments` would load NumPy."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | memoryview):
+        raise ValueError(f"`{name}` must be a list; got {value!r:.80}.")
+    found = list(value)
+    for one in found:
+        if not isinstance(one, kind):
+            raise ValueError(f"`{name}` must be a list of {kind.__name__}; got {one!r:.80}.")
+    return found
+
+
+def _checked(**given: tuple[Any, Any]) -> None:
+    for name, (value, kind) in given.items():
+        if not isinstance(value, kind):
+            raise ValueError(f"`{name}` must be {getattr(kind, '__name__', kind)}; got {value!r:.80}.")
+
+
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     """Return all rows; a file that is missing or damaged has none."""
+    if not os.path.isfile(path):  # a device may have no end
+        return {}
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -82,5 +109,5 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 def _current(row: Any) -> bool:
     try:
         return bool(row["stamp"] == stamp(row["module"], row["data"]) and row["record"]["verdict"])
-    except (OSError, KeyError, TypeError):
+    except (OSError, KeyError, TypeError, ValueError):
         return False

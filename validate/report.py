@@ -7,6 +7,7 @@ it becomes tasks: the pieces of the experiments, the topics that show them, the 
 import html
 import os
 import platform
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -214,7 +215,11 @@ def write_topic(folder: Path, room: str, topic: str, shown: Shown, place: str = 
 
     The page will be in `folder`, and the files in a folder named for the `room` under `place` in it.
     """
-    (folder / place / room).mkdir(parents=True, exist_ok=True)
+    for name, value in {"room": room, "place": place}.items():
+        if not re.fullmatch(r"[\w-]{1,200}", value) and (name, value) != ("place", ""):
+            rule = "at most 200 letters, digits, underscores and hyphens"
+            raise ValueError(f"`{name}` must be {rule}; got {files.named(value)}.")
+    files.output_folder(files.output_folder(folder, "folder") / place / room, "room")
     figures = [_figure(folder, Path(place) / room, figure) for figure in shown.figures]
     written = {link: files.digest(folder / link) for _, links, _ in figures for link in links}
     tables = [page.table(t.title, t.columns, t.rows, t.caption) for t in shown.tables]

@@ -9,11 +9,13 @@ import ast
 import functools
 import hashlib
 import json
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..theory.arguments import as_annotated
+from ..theory.arguments import as_annotated, shown
 
 __all__ = ["LEFT_OUT", "reached", "stamp"]
 
@@ -127,6 +129,10 @@ def reached(experiment: str, *, root: Path = ROOT) -> dict[str, str]:
     >>> "solvers.collisions.flow:flow" in reached("collisions.fig3")
     True
     """
+    if not re.fullmatch(r"\w{1,100}\.\w{1,100}", experiment):
+        raise ValueError(f"`experiment` must be one, as phenomenon.name; got {shown(experiment)}.")
+    if not os.path.isdir(root):
+        raise ValueError(f"`root` must be the folder of a package; got {shown(str(root))}.")
     room, _, name = experiment.partition(".")
     package = _Package(root)
     todo: list[_Place] = [(("validate", room), f"run_{name}")]

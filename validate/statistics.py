@@ -164,7 +164,9 @@ def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
     >>> f"{mean_within([1.0, 2.0, 3.0], 3.0):.3f}"  # the standard error is 1/sqrt 3
     '2.000 [0.268, 3.732]'
     """
-    errors = number("errors", errors, 0.0, brackets="()")
+    errors, values = number("errors", errors, 1e-9, 1e9), vector("values", values)
+    if values.size < 2:
+        raise ValueError(f"`values` must be two or more; got {values.size}.")
     return mean(values, level=1 - 2 * float(stats.t.sf(errors, np.size(values) - 1)))
 
 

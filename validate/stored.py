@@ -1,6 +1,8 @@
 """Results that came with the package, because they take longer than a reader waits."""
 
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,14 +50,18 @@ def read_reference(name: str) -> xr.Dataset:
     ValueError
         If the file is missing, is not in the index, or is another one than that in the index.
     """
-    path = REFERENCE / name
-    if digest(path) != read_index().get(name.removesuffix(".nc"), {}).get("sha256"):
+    path, index = REFERENCE / name, read_index()
+    possible = re.fullmatch(r"[\w.-]{1,200}\.nc", name) is not None
+    if not possible or not (path.is_file() or name.removesuffix(".nc") in index):
+        raise ValueError(f"`name` must be a file of {INDEX}, as JOB.nc; got {named(name)}.")
+    if digest(path) != index.get(name.removesuffix(".nc"), {}).get("sha256"):
         rule = f"the file that {INDEX} names, unchanged"
         raise ValueError(f"`{name}` must be {rule}; got {'another' if path.is_file() else 'none'}.")
     ds = read_dataset(path)
     return ds.assign_attrs(stored_facts(name, [ds.attrs]))
 
 
+@as_annotated
 def read_jobs(names: Sequence[str], *, folder: str | Path = "") -> dict[str, xr.Dataset]:
     """Read the files of jobs whose names begin so, in the order of `planned.JOBS`.
 
@@ -84,7 +90,7 @@ def read_jobs(names: Sequence[str], *, folder: str | Path = "") -> dict[str, xr.
             continue
         if index is not None and job.name in index:
             found[file] = read_reference(file)
-        elif index is None and (Path(folder) / file).is_file():
+        elif index is None and os.path.isfile(Path(folder) / file):
             found[file] = read_dataset(Path(folder) / file)
     if not found:
         rule = f"a folder with a file of a job, such as {names[0]}*.nc"

@@ -2,10 +2,12 @@
 
 import argparse
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -108,47 +110,103 @@ def test_files_of_somebody_else_stay_as_they_are(key, tmp_path, capsys):
         assert "`out` must be a folder without 'data'" in capsys.readouterr().err
 
 
-def run_for(command, seconds):
-    """Let a command run, with all its processes, and kill it after some seconds."""
-    running = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        running.wait(seconds)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
+# A process that has imported what commands need and makes each run in a copy of itself: what is killed is
+# then at work, not importing.
+RUNNER = """
+import importlib, json, os, sys
+for name in ("report", "gallery", "training", "atlas", "audit", "sweep", "cli.parser", "training.engine"):
+    importlib.import_module(f"superposition.validate.{name}")
+for name in ("torch", "zarr", "matplotlib.pyplot"):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass
+from superposition.validate import cli
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(0, 1)
+        os._exit(cli.main(json.loads(line)))
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+class Runner:
+    """Runs of the program that can be killed with all their processes."""
+
+    def __init__(self, told):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUNNER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=told,
+            text=True,
+        )
+
+    def run(self, given, seconds=None):
+        """Return the exit status of a run, killed after some seconds if it still works, and its time."""
+        print(json.dumps(given), file=self.process.stdin, flush=True)
+        pid = int(self.process.stdout.readline())
+        start = time.perf_counter()
+
+        def kill():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+        clock = threading.Timer(seconds, kill) if seconds is not None else None
+        if clock is not None:
+            clock.start()
+        status = int(self.process.stdout.readline())
+        if clock is not None:
+            clock.cancel()
+            clock.join()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)  # what the run has started
+        return status, time.perf_counter() - start
+
+
+@pytest.fixture
+def runner(tmp_path_factory):
+    with open(tmp_path_factory.mktemp("told") / "stderr", "w") as told:
+        made = Runner(told)
+        yield made
+        made.process.stdin.close()
+        made.process.wait()
+        made.process.stdout.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", FILLED)
-def test_twenty_kills_lose_nothing(key, tmp_path):
+def test_twenty_kills_lose_nothing(key, tmp_path, runner):
     """Files of somebody else lie where a run left its own, whatever is killed and made again there."""
     if key[0] in ("train", "reference"):
         pytest.importorskip("torch")
     before = modelled(tmp_path)
-    command = [sys.executable, "-m", "superposition.validate.cli", *words(key, tmp_path)]
-    start = time.perf_counter()
-    if key in ENDLESS:
-        run_for(command, 30)
-    else:
-        assert subprocess.run(command, capture_output=True, check=False).returncode == 0
-    longest = time.perf_counter() - start
+    given = words(key, tmp_path)
+    status, longest = runner.run(given, 10 if key in ENDLESS else None)
+    assert status == 0 or key in ENDLESS
     own = seen(tmp_path).keys() - before.keys()
     assert own
     planted(tmp_path, 2, INSIDE)
     before = {path: content for path, content in seen(tmp_path).items() if path not in own}
     assert len(before) == 21
-    rng = np.random.default_rng(3)
-    for k, part in enumerate(rng.uniform(0.3, 1.0, 20)):
-        if k % 2:
-            for path in own:  # or nothing is left to do
+    rng, kills, k = np.random.default_rng(3), 0, 0
+    while kills < 20:
+        if k % 2 or kills < k // 2:  # or nothing is left to do
+            for path in own:
                 if path.name not in (files.MANIFEST, "zarr.json"):
                     path.unlink(missing_ok=True)
-        run_for([*command, *["--fresh"] * (key[0] == "report" and k % 3 == 0)], part * longest)
+        fresh = ["--fresh"] * (key[0] == "report" and k % 3 == 0)
+        status, _ = runner.run([*given, *fresh], rng.uniform(0.05, 0.9) * longest)
         assert unchanged(before, tmp_path)
+        kills, k = kills + (status == -signal.SIGKILL), k + 1
+        assert k < 100, f"{kills} of {k} runs were killed"
     if key in ENDLESS:
         return
+    command = [sys.executable, "-m", "superposition.validate.cli", *given]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert unchanged(before, tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...theory.arguments import as_annotated
 from ..files import named
-from .check import Rejected, proved, wiring
+from .check import proved, wiring
 
 __all__ = ["lean_goal"]
 
@@ -80,7 +80,7 @@ def lean_goal(path: str | Path) -> str:
         proved(path)
         found = json.loads(Path(path).read_text("ascii"))
         said = found["statement"]
-    except (Rejected, OSError) as error:
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         said = "`path` must be an accepted certificate of a loss"
         raise ValueError(f"{said}; got {named(path)}: {why}.") from error

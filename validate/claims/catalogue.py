@@ -11,6 +11,7 @@ from typing import Any
 
 from ...theory.arguments import as_annotated, choice, shown
 from .. import judged
+from ..files import output_folder
 from ..laboratory import Lab, experiment, schedule
 from ..tasks import Task, perform
 from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
@@ -131,6 +132,7 @@ def recall(
     return tuple(row for row in rows if verdict in (None, row.verdict))
 
 
+@as_annotated
 def store(rows: Iterable[Checked], day: str, *, path: Path = judged.STORED) -> None:
     """Keep rows, judged on a day such as ``"2026-11-24"``, in place of those that were stored.
 
@@ -158,7 +160,7 @@ def _known_verdict(verdict: str | None) -> None:
 @as_annotated
 def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> dict[str, Any]:
     """Return a row as `as_record` makes it, from an earlier run if it is kept."""
-    (claim,), lab, name = select([id]), Lab(folder, profile, seed), f"claim-{id}"
+    (claim,), lab, name = select([id]), Lab(output_folder(folder, "folder"), profile, seed), f"claim-{id}"
     record: dict[str, Any] | None = lab.kept(name, claim.needs)
     if record is None:
         checked = judge(claim, lab)
@@ -217,7 +219,11 @@ def run(
         if found is not None:
             rows[task.name] = from_record(chosen[task.name], found)
             if progress is not None:
-                progress(rows[task.name])
+                try:
+                    progress(rows[task.name])
+                except Exception as error:
+                    error.add_note(f"Raised by `progress` at the row {chosen[task.name].id}.")
+                    raise
 
     with TemporaryDirectory() as folder:
         lab = Lab(Path(folder), "quick" if quick else "full")

@@ -131,7 +131,7 @@ class Finding:
     text : str
         What the number is.
     value, limit : float
-        The number and its limit.
+        The number and its limit, which may be infinite.
     relation : {"==", "<=", "<", ">=", ">"}
         How `value` must stand to `limit`. A nan keeps no limit.
     origin : str, optional
@@ -165,13 +165,17 @@ class Finding:
     basis: str = ""
 
     def __post_init__(self) -> None:
-        if isinstance(self.value, bool | np.bool_) or not isinstance(self.value, numbers.Real):
-            raise ValueError(f"`value` must be a number; got {self.value!r}.")
+        if not isinstance(self.origin, str):
+            raise ValueError(f"`origin` must be text; got {self.origin!r:.80}.")
         choice("about", self.about, ABOUT)
         choice("kind", self.kind, tuple(ORIGINS))
         choice("relation", self.relation, tuple(RELATIONS))
         object.__setattr__(self, "basis", self.basis or getattr(self.limit, "basis", UNSTATED))
         choice("basis", self.basis, (*BASES, UNSTATED))
+        for name in ("value", "limit"):
+            given = getattr(self, name)
+            if isinstance(given, bool | np.bool_ | np.timedelta64) or not isinstance(given, numbers.Real):
+                raise ValueError(f"`{name}` must be a number; got {given!r}.")
         if math.isnan(self.limit):
             raise ValueError(f"`limit` must be a number; got {self.limit}.")
         if not self.origin:
@@ -547,8 +551,14 @@ def as_record(checked: Checked) -> dict[str, Any]:
     }
 
 
+@as_annotated
 def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
     """Return the row that `as_record` made plain.
+
+    Raises
+    ------
+    ValueError
+        If a part of it is missing or of another kind.
 
     Examples
     --------
@@ -563,15 +573,22 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
         same |= {"alarm": told["alarm_rate"], "resolution": told["resolution"], "basis": told["limit_set"]}
         return Finding(**same, value=float(told["value"]), limit=float(told["limit"]))
 
-    kept = record["evidence"]
-    found = [finding(one) for one in kept["findings"]]
-    by_text = {one.text: one for one in reversed(found)}
-    said = [says(one["text"], *(by_text[text] for text in one["findings"])) for one in kept["corrections"]]
-    numbers = {name: float(value) for name, value in kept["numbers"].items()}
-    about = {"trouble": record["trouble"] or "", "judged": record["judged"] or ""}
-    return Checked(claim, Evidence(kept["text"], found, numbers, said), record["seconds"], **about)
+    try:
+        kept = record["evidence"]
+        found = [finding(one) for one in kept["findings"]]
+        by_text = {one.text: one for one in reversed(found)}
+        said = [
+            says(one["text"], *(by_text[text] for text in one["findings"])) for one in kept["corrections"]
+        ]
+        numbers = {name: float(value) for name, value in kept["numbers"].items()}
+        about = {"trouble": record["trouble"] or "", "judged": record["judged"] or ""}
+        return Checked(claim, Evidence(kept["text"], found, numbers, said), record["seconds"], **about)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ValueError(f"`record` must be what `as_record` makes ({why}).") from error
 
 
+@as_annotated
 def text(rows: Iterable[Checked], width: int = 100) -> str:
     """Return rows as plain text to read: the statement, then indented the verdict and what is true instead.
 

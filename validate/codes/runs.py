@@ -61,6 +61,7 @@ def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Datas
         ``diagonal_sd``, ``bias_sd`` and ``row_variance_spread`` as in `symmetry`.
     """
     rows = []
+    arguments.probability("p", p)
     for one in p:
         found = minimise(2, 1, one, tied=False, starts=starts, rng=seed)
         M = found.W_out @ found.W_in

@@ -25,6 +25,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 # Of the printed loss, as in training from random weights: perturbations interfere among all features.
 RATE = 0.05
+MOST_STEPS = 10**9
 
 
 @arguments.as_annotated
@@ -81,6 +82,8 @@ def run_remedy(
         arguments.real(name, arguments.vector(name, each), 0, brackets="()") for name, each in given.items()
     )
     before = arguments.number("before", before, 0, brackets="()")
+    arguments.real("lam", lams, 0, 1e30)
+    arguments.real("times", clock, 0, MOST_STEPS * RATE * float(lams.min()))
     how: dict[str, Any] = {"protocol": protocol, "correlation": correlation}
     seeds, rows = list(seeds), []
     for i, strength in enumerate(map(float, lams)):

@@ -165,6 +165,7 @@ CASES = {
 }
 # Of the printed loss. A feature's fastest rate is 2 (|D|^2 + |E|^2), and |D|^2 grows to about 10.
 UNTIED_RATE = 0.05
+MOST_STEPS = 10**9
 
 
 @arguments.as_annotated
@@ -205,7 +206,11 @@ def run_untied(
     lam = arguments.number("lam", lam, 0, brackets="()")
     clock = arguments.real("times", arguments.vector("times", times), 0, brackets="()")
     cases = [arguments.choice("cases", case, tuple(CASES)) for case in cases]
+    arguments.real("times", clock, 0, MOST_STEPS * lam * UNTIED_RATE)
     steps = np.maximum(np.round(clock / (lam * UNTIED_RATE)), 1).astype(int).tolist()
+    if sorted(set(steps)) != steps:
+        rule = f"increase by {lam * UNTIED_RATE:g}, a step, or more"
+        raise ValueError(f"`times` must {rule}; got {arguments.shown(clock.tolist())}.")
     names = ["mismatch", "cosine", "norm_ratio", "dead", "polysemantic", "nonzeros", "loss"]
     seeds, found = list(seeds), []
     for case in map(CASES.__getitem__, cases):

@@ -114,7 +114,7 @@ def train_l1(
     """
     n, m = arguments.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
     arguments.fits("n_features", n_features, 4.0 * n * (m + n))  # weights, inputs and the steps of one run
-    lams, seed_row = map(np.array, broadcast(lam=arguments.real("lam", lam, 0), seeds=seeds))
+    lams, seed_row = map(np.array, broadcast(lam=arguments.real("lam", lam, 0, 1e30), seeds=seeds))
     seed_list = [arguments.integer("seeds", item, 0) for item in seed_row]
     optimiser = arguments.choice("optimiser", optimiser, OPTIMISERS)
     rate, decay = RATES[optimiser], DECAYS[optimiser]

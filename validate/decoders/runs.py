@@ -14,7 +14,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.rug import sigma
-from ..experiment import from_rows
+from ..experiment import entry_of, from_rows
 
 SUCCESS = 1e-6  # largest error of a feature that counts as recovered
 
@@ -185,6 +185,7 @@ def run_recovery(
     """
     sizes, runs = [arguments.power_of_two("sizes", n) for n in sizes], arguments.integer("runs", runs, 1)
     line = float(decoders.recovery_ratio(p))
+    arguments.real("around", around, 0.5 / (line * min(sizes)), 1 / line, hint=f"The line is {line:g}.")
     rows = []
     for n, (j, by), k in itertools.product(sizes, enumerate(around), range(runs)):
         rng = np.random.default_rng([seed, n, j, k])
@@ -226,6 +227,10 @@ def run_rugs(
     (1, 1, 2, 2)
     """
     sizes = [arguments.power_of_two("sizes", n) for n in sizes]
+    with entry_of("cases"):
+        for p, ratio in cases:
+            arguments.probability("p", p)
+            arguments.number("ratio", ratio, 1 / min(sizes), 1.0)
     samples = arguments.integer("samples", samples, max(sizes))
     kinds, rows = ["relu", "jumprelu"], []
     for (i, (p, ratio)), n in itertools.product(enumerate(cases), sizes):

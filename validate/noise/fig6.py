@@ -6,11 +6,20 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import noise as solvers
-from ...solvers.noise.stuck import LEVEL, curvature, descend_from, settled, shape, stuck, symmetric_minimum
+from ...solvers.noise.stuck import (
+    LARGE_STEP,
+    LEVEL,
+    curvature,
+    descend_from,
+    settled,
+    shape,
+    stuck,
+    symmetric_minimum,
+)
 from ...theory import arguments
 from ...theory import noise as theory
 from ..experiment import from_rows
-from .runs import starts
+from .runs import MOST_STEPS, starts
 
 
 @arguments.as_annotated
@@ -135,7 +144,8 @@ def run_stuck(
     m, runs = arguments.integers(n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = arguments.number("noise_std", noise_std, 0.0, brackets="()")
     learning_rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="(]")
-    time, settle = arguments.number("time", time, 0.0), arguments.number("settle", settle, 0.0)
+    time = arguments.number("time", time, 0.0, MOST_STEPS * learning_rate)
+    settle = arguments.number("settle", settle, 0.0, MOST_STEPS * LARGE_STEP)
     rows = []
     for n in sizes:
         rng = np.random.default_rng([seed, 600, n])

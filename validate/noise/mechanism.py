@@ -11,7 +11,7 @@ from ...theory import noise as theory
 from ...theory.arguments import FloatArray
 from ..drawing import draws
 from ..statistics import Estimate, Family, crossing, growth_power, jackknife, mean
-from .runs import positive, starts
+from .runs import MOST_STEPS, positive, starts
 
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
 SOURCE_RATE = 0.02  # learning rate where it is not varied
@@ -80,7 +80,8 @@ def run_mechanism(
     if rates.ndim != 1 or rates.size < 2 or np.any(np.diff(rates) <= 0):
         raise ValueError(f"`learning_rate` must be two or more, ascending; got {rates.tolist()}.")
     kurtoses = np.atleast_1d(arguments.real("excess_kurtosis", excess_kurtosis, -2.0))
-    time = arguments.number("time", time, 0.0, brackets="()")
+    longest = MOST_STEPS * min(SOURCE_RATE, float(rates.min()))
+    time = arguments.number("time", time, 0.0, longest, brackets="(]")
     averaged_runs = arguments.integer("averaged_runs", averaged_runs, 0, runs)
     W0 = starts(n, m, runs, seed)
     still = descend_from(W0, "bipolar", 0.0, SOURCE_RATE, time, 0).W

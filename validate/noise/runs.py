@@ -31,6 +31,9 @@ NOISES = (
 )  # fmt: skip
 
 
+MOST_STEPS = 10**8  # of one descent
+
+
 def starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
     """Draw first weights of variance 1/n_hidden, as the authors do; run r is the same for any `runs`."""
     return first_weights(n_features, n_hidden, runs, 1.0, seed)
@@ -297,6 +300,8 @@ def run_agreement(
     """
     integers = arguments.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1), runs=(runs, 2))
     n_features, n_hidden, runs = integers
+    learning_rate = arguments.number("learning_rate", learning_rate, 0.0, 1e30)
+    noise_std = arguments.number("noise_std", noise_std, 0.0, 1e30)
     load_torch()  # before the compiled descents, not after
     # Starts of their own, so that the two samples are independent.
     W0 = starts(n_features, n_hidden, 2 * runs, seed)

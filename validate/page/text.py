@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...theory.arguments import as_annotated
+from ...theory.arguments import as_annotated, shown
 from ..claims import Verdict
 
 _NUMBER = " class='number'"
@@ -91,7 +91,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
     >>> "<td class='number'>0.3333</td>" in table("", ["x"], [[1 / 3]])
     True
     """
-    cells = [[_cell(value) for _, value in zip(columns, row, strict=True)] for row in rows]
+    rows = list(rows)
+    for row in rows:
+        if len(row) != len(columns):
+            raise ValueError(f"`rows` must have {len(columns)} cells, as `columns` has; got {shown(row)}.")
+    cells = [[_cell(value) for value in row] for row in rows]
     numeric = [any(row[k][1] for row in cells) for k in range(len(columns))]
 
     def line(kind: str, texts: Iterable[tuple[str, bool]], scope: str = "") -> str:

@@ -11,6 +11,7 @@ from ...solvers.relu.ends import ExactLoss
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..drawing import draws
+from ..experiment import entry_of
 from ..training.engine import load_torch
 from ..training.loop import descend
 
@@ -98,10 +99,14 @@ def run_trained(
     seeds, steps, batch = arguments.integers(seeds=(seeds, 2), steps=(steps, 1), batch=(batch, 1))
     std = arguments.number("init_std", init_std, 0.01, 10)
     checked = []
-    for n, m, p in cases:
-        size = arguments.integer("n_features", n, 2, 7)
-        hidden = arguments.integer("n_hidden", m, 1, size)
-        checked.append((size, hidden, arguments.number("p", p, 1e-4, 1, brackets="[)")))
+    for case in cases:
+        if len(case) != 3:
+            raise ValueError(f"`cases` must be (n_features, n_hidden, p); got {arguments.shown(case)}.")
+        n, m, p = case
+        with entry_of("cases"):
+            size = arguments.integer("n_features", n, 2, 7)
+            hidden = arguments.integer("n_hidden", m, 1, size)
+            checked.append((size, hidden, arguments.number("p", p, 1e-4, 1, brackets="[)")))
     parts = []
     for i, (n, m, p) in enumerate(checked):
         exact, scale = ExactLoss(n, m, p), p / n
@@ -126,4 +131,5 @@ def run_trained(
 @draws
 def reached(ds: xr.Dataset, name: str) -> xr.DataArray:
     """Return which models of `run_trained` end in the least minimum; `name` is "settled" or "flow"."""
+    arguments.choice("name", name, ("settled", "flow"))
     return ds[name] <= ds["least"] * (1.0 + SAME)

@@ -12,7 +12,7 @@ from ...solvers.rug.rows import drawn_rug
 from ...theory import arguments
 from ...theory.features import SparseUniform
 from ...theory.relu import worst_dropped_bound
-from ..experiment import from_rows
+from ..experiment import entry_of, from_rows
 
 MODELS = ("antipodal pairs", "Persian rug")
 
@@ -133,6 +133,8 @@ def run_truncation(
     ratio = arguments.number("ratio", ratio, 0, 1, brackets="()")
     rows = [xr.concat([_large(n, on, ratio, seed) for on in counts], "on") for n in sizes]
     large = xr.concat(rows, "n_features").transpose("kind", "n_features", "on")
+    with entry_of("small_p"):
+        arguments.probability("p", small_p)
     tables = [
         dropping_table(n, m, small_p, starts=starts, rng=np.random.default_rng([seed, n, m]))
         for n, m in small

@@ -56,7 +56,7 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
         ``loss``, ``a``, ``b``, ``sigma``, ``linear_loss``, ``asymptotic_loss`` (p, ratio);
         ``zero_ratio_loss``, ``crossover_ratio`` (p).
     """
-    p, ratio = np.atleast_1d(p).astype(float), np.atleast_1d(ratio).astype(float)
+    p, ratio = arguments.each("p", p), arguments.each("ratio", ratio)
     best = solvers.optimum(p[:, None], ratio)
     both = {name: getattr(best, name) for name in ("loss", "a", "b", "sigma")}
     both["linear_loss"] = theory.linear_loss(p[:, None], ratio)
@@ -76,7 +76,7 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
     xarray.Dataset
         ``profile`` (ratio, shift), relative to the loss at ratio 0; ``best_shift``, ``best`` (ratio).
     """
-    ratio, shift = np.atleast_1d(ratio).astype(float), np.atleast_1d(shift).astype(float)
+    ratio, shift = arguments.each("ratio", ratio), arguments.each("shift", shift)
     sigma = theory.sigma(p, ratio)[:, None]
     a = theory.optimal_scale(shift * sigma, sigma, p)
     zero = theory.zero_ratio_loss(p)

@@ -10,7 +10,17 @@ from ...solvers import collisions
 from ...solvers.sparsification import Sparsification, limit_law, solve
 from ...solvers.sparsification.solution import LAM, M, default_times
 from ...theory import sparsification
-from ...theory.arguments import FloatArray, as_annotated, choice, integer, integers, number, real, vector
+from ...theory.arguments import (
+    FloatArray,
+    as_annotated,
+    choice,
+    fits,
+    integer,
+    integers,
+    number,
+    real,
+    vector,
+)
 from ..training.engine import load_torch
 from ..training.loop import descend
 
@@ -22,6 +32,7 @@ CHATTER = 2.0
 
 def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
     """Draw the weights of a run: the same for the same seed, whatever else is computed."""
+    fits("m", m, 8.0 * m)  # the weights in their order, and sums over them
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
 
 
@@ -164,7 +175,7 @@ def run_agreement(
         What `run_fig2` returns, and over (run, time) the flow (`flow_nonzeros`, `flow_l1_norm`) and the
         training (`trained_nonzeros`, `trained_l1_norm`).
     """
-    rate = number("learning_rate", learning_rate, 0, 1, brackets="(]")
+    rate = number("learning_rate", learning_rate, 1e-9, 1)
     choice("optimizer", optimizer, ("sgd", "adamw"))
     load_torch()  # before the other routes, not after
     ds = run_fig2(m, lam, scale, times, runs, seed)

@@ -91,7 +91,7 @@ def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
                 return _computing(find(f"superposition.{room}:{name}"), str(work))
         except ModuleNotFoundError:
             pass
-    elif work in (known := experiments()):
+    elif isinstance(work, str) and work in (known := experiments()):
         return known[work]
     rule = "an experiment, such as collisions.fig3, or a public function, such as solvers.rug.optimum"
     raise ValueError(f"`work` must be {rule}; got {shown(work)}.")
@@ -153,6 +153,20 @@ def find(work: str) -> Callable[..., Any]:
     return found
 
 
+def _check_kinds(grid: Any, settings: Any, keep: Any, together: Any) -> None:
+    if together is not None and not isinstance(together, str):
+        raise ValueError(f"`together` must be the name of a dimension; got {shown(together)}.")
+    for name, given in {"grid": grid, "settings": settings}.items():
+        if not isinstance(given, Mapping) or not all(isinstance(one, str) for one in given):
+            raise ValueError(f"`{name}` must be a mapping from names of arguments; got {shown(given)}.")
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
+            raise ValueError(f"`{name}` must be a list of one value or more; got {shown(values)}.")
+    listed = isinstance(keep, Sequence) and not isinstance(keep, str)
+    if not listed or not all(isinstance(one, str) for one in keep):
+        raise ValueError(f"`keep` must be a list of names; got {shown(keep)}.")
+
+
 def make_plan(
     work: Callable[..., Any] | str,
     grid: Mapping[str, Sequence[Any]],
@@ -163,14 +177,10 @@ def make_plan(
 ) -> Plan:
     """Check what is asked for."""
     function = function_of(work)
-    for name, values in grid.items():
-        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-            raise ValueError(f"`{name}` must be a list of one value or more; got {shown(values)}.")
+    _check_kinds(grid, settings, keep, together)
     axes, fixed = ({name: _json(name, one) for name, one in given.items()} for given in (grid, settings))
     if not axes:
         raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
-    if isinstance(keep, str) or not all(isinstance(one, str) for one in keep):
-        raise ValueError(f"`keep` must be a list of names; got {shown(keep)}.")
     if twice := sorted(set(axes).intersection(fixed)):
         raise ValueError(f"`{twice[0]}` must be in the grid or in the settings; got both.")
     checked(function, {**{name: values[0] for name, values in axes.items()}, **fixed})

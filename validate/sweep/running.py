@@ -8,11 +8,11 @@ from typing import Any
 
 import xarray as xr
 
-from ...theory.arguments import flag, integer
+from ...theory.arguments import called, flag, integer, shown
 from ..files import named
 from ..tasks import Clock, Task, cluster, cores, here, processes, spread
 from .points import do, make_plan
-from .store import machine, prepared
+from .store import machine, place_of, prepared
 from .store import open as open_store
 
 # Chunks that a task has at most; a worker gives back those that it did not get to in a second.
@@ -105,17 +105,21 @@ def run(
     >>> ds["fraction"].dims, ds["W"].sizes["W_0"]
     (('p', 'importance'), 50)
     """
-    gpu, retry = flag("gpu", gpu), flag("retry", retry)
+    gpu, retry, address = flag("gpu", gpu), flag("retry", retry), place_of(store)
+    if tell is not None:
+        called("tell", tell)
+    if scheduler is not None and not isinstance(scheduler, str):
+        raise ValueError(f"`scheduler` must be text; got {shown(scheduler)}.")
     if gpu and scheduler is None:
         raise ValueError("`gpu` must go with a `scheduler`, whose workers have the resource GPU; got none.")
-    plan = make_plan(work, grid, settings or {}, keep, together, batch)
+    plan = make_plan(work, grid, {} if settings is None else settings, keep, together, batch)
     jobs = None if jobs is None else integer("jobs", jobs, 0, 10_000)
     if scheduler is not None:
         pool = cluster(scheduler, jobs or None, {"GPU": 1} if gpu else None)
     else:
         jobs = cores() if jobs is None else jobs
         pool = processes(jobs) if jobs else here
-    url = str(store).removeprefix("file://")
+    url = address.removeprefix("file://")
     with prepared(url, plan, lambda line: _damaged(f"{named(url)}: {line}", tell)) as place:
         todo = place.todo(retry)
         waiting = deque(todo)

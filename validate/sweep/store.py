@@ -6,11 +6,12 @@ the states call done is there. Whether it is still as it was written is for `who
 """
 
 import json
+import os
 import platform
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,8 +80,8 @@ def prepared(url: str, plan: Plan, damage: Callable[[str], None] = lambda line: 
         yield Store(url, _agreed(url, told), plan, damage)
         return
     folder = output_folder(url, "store").resolve()
-    with locked(folder, "store", f"../.{folder.name}.lock") if folder.name else nullcontext():
-        found = [path for path in folder.iterdir() if not _HALF.fullmatch(path.name)]
+    with locked(folder, "store", by_file=False):
+        found = [one for one in folder.iterdir() if not _HALF.fullmatch(one.name)]
         if found and not (folder / "zarr.json").is_file():
             raise _refused(url, "an empty folder, or one that holds a sweep")
         group = _agreed(url, told)
@@ -354,6 +355,16 @@ def machine() -> dict[str, Any]:
     }
 
 
+def place_of(store: Any) -> str:
+    """Return the path or URL of a store as text."""
+    if not isinstance(store, str | os.PathLike):
+        raise ValueError(f"`store` must be a path or URL; got {shown(store)}.")
+    longest = max(map(len, str(store).split("/")))
+    if longest > 255 and "://" not in str(store):
+        raise ValueError(f"`store` must have names of at most 255 characters; got {named(str(store))}.")
+    return str(store)
+
+
 def open(store: str | Path) -> xr.Dataset:
     """Open what a sweep has stored so far.
 
@@ -388,7 +399,7 @@ def open(store: str | Path) -> xr.Dataset:
     >>> ds["value"].dims, bool((ds["point_state"] == 1).all())
     (('p', 'ratio'), True)
     """
-    url = str(store)
+    url = place_of(store)
     group, content = _checked(url)
     told = content.plan
     try:

@@ -283,6 +283,7 @@ def run_grid(
     >>> run_grid(4, [0.1], [0.5], schedule="converged", steps=100, evaluation_samples=2).sizes["model"]
     1
     """
+    arguments.whole("seeds", np.asarray(seeds), 0)
     return train(
         n_features,
         *grid(n_features, p, ratio, seeds),

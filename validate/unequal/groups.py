@@ -14,7 +14,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, exclusive, synchronous
 from ...theory.unequal import block_capacities, priority_loss, priority_weights, repeated, weakened
-from ..experiment import from_rows
+from ..experiment import entry_of, from_rows
 from ..training import DROPPED
 from ..training.engine import Model, evaluate, load_torch, new_model, product, run_block
 from ..training.schedule import CONVERGED, learning_rates
@@ -31,6 +31,16 @@ def pair_law(kind: str, strength: float, p: float) -> Features:
     """Return the law of a pair: so much of the kind's own table, the rest independent."""
     table = KINDS[arguments.choice("cases", kind, tuple(KINDS))]([0, 1], p)
     return Features(2, p, groups=[weakened(table, strength)])
+
+
+def _checked(cases: Sequence[Case]) -> None:
+    """Refuse cases that are none: kind, strength, p, ratio."""
+    for case in cases:
+        if len(case) != 4:
+            raise ValueError(f"`cases` must be (kind, strength, p, ratio); got {arguments.shown(case)}.")
+        arguments.number("cases", case[3], 0, 1, brackets="(]")
+        with entry_of("cases"):
+            pair_law(*case[:3])
 
 
 def _even(name: str, value: int) -> int:
@@ -127,6 +137,7 @@ def run_groups(
     lengths = [arguments.integer("steps", one, 1) for one in steps]
     batch, samples = arguments.integer("batch", batch, 1), arguments.integer("samples", samples, 2)
     arguments.fits("batch", batch, 8.0 * batch * max(sizes))
+    _checked(cases)
     laws = [pair_law(kind, strength, p) for kind, strength, p, _ in cases]
     rows = []
     for (case, law), n, seed in itertools.product(zip(cases, laws, strict=True), sizes, seeds):
@@ -177,6 +188,8 @@ def run_polished(
     n = _even("n_features", n_features)
     seeds = list(seeds)
     steps, batch = arguments.integer("steps", steps, 1), arguments.integer("batch", batch, 1)
+    arguments.fits("batch", batch, 8.0 * batch * n)
+    _checked(cases)
     rows = []
     for kind, strength, p, ratio in cases:
         law = pair_law(kind, strength, p)

@@ -35,7 +35,7 @@ RECIPES = {
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
     """Return the law of the source, values uniform on [0, 2]."""
-    on = number("on", on, 0.0, integer("n_features", n_features, 1), brackets="(]")
+    on = number("on", on, 1e-90, integer("n_features", n_features, 1))
     return power_law(alpha, n_features, on, scale=2.0)
 
 
