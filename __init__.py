@@ -1,6 +1,46 @@
-"""A theory engine for toy models of superposition and polysemanticity: `theory`, `solvers`, `validate`."""
+"""A theory engine for toy models of superposition and polysemanticity.
+
+What people come with, and what takes it:
+
+- data: `Features`, `laws`; a model: `Model`, `Model.of`
+- `loss(model, law)`: exact, with its error
+- `best(law, n_hidden)`: the best model of a size, and a proved floor
+- `audit(model, law)`: is it trained, how good could it be, what to do
+- `predict(law, n_hidden)`: all that theory says, each number with its kind
+- `phases(x, y)`: the diagram of Elhage et al.
+- `sweep`, `refute`, `claims`, `plot`, `explore`
+
+`theory`, `solvers` and `validate` are the floors below. All names are loaded when they are first used.
+"""
+
+from typing import Any
 
 from .theory.rooms import lazily
 
 __version__ = "0.1.0"
-__getattr__, __dir__ = lazily(__name__, __path__, ("solvers", "theory", "validate"))
+
+# Names of the front door, and the module that each comes from.
+_DOOR = {
+    "Features": "theory.features",
+    "refute": "validate.properties",
+    **dict.fromkeys(
+        ("Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "sweep"),
+        "validate.door",
+    ),
+}
+__all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
+_module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _DOOR:
+        return _module(name)
+    from importlib import import_module
+
+    found = getattr(import_module(f"{__name__}.{_DOOR[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*_modules(), *_DOOR, "__version__"])

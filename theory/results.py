@@ -2,7 +2,8 @@
 
 A result owns its arrays and they are read-only, also those inside tuples and dicts, after copying and after
 pickling. `==` compares field by field and answers with one bool, also where fields are arrays, and `hash`
-agrees with it. `repr` is short enough to read. A result with a `status` has a `message` too.
+agrees with it. `repr` is short enough to read; a class may have its own. A result with a `status` has a
+`message` too.
 
 A name of a field means the same everywhere: `t` times, `W` encodings, `path` what was recorded on the way,
 `loss` a loss per feature, `error_estimate` how far off a number may be, `gradient_norm`, `steps`, `reached`,
@@ -135,7 +136,7 @@ def result(cls: type[C]) -> type[C]:
 
     target: Any = cls
     target.__post_init__ = __post_init__
-    for method in (__setstate__, __eq__, __hash__, __repr__):
+    for method in (__setstate__, __eq__, __hash__, *(() if "__repr__" in cls.__dict__ else (__repr__,))):
         setattr(target, method.__name__, method)
     made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(target)
     if "status" in made.__dataclass_fields__ and not hasattr(made, "message"):

@@ -39,7 +39,7 @@ DATA = "black"
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
 _COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "axes.prop_cycle": f"cycler('color', {_COLOURS})",
     "axes.grid": True,
     "axes.spines.right": False,
@@ -261,7 +261,7 @@ def svg(figure: Figure) -> str:
     panels = (figure.draw,) if callable(figure.draw) else tuple(figure.draw)
     columns = min(figure.columns, len(panels))
     lines = -(-len(panels) // columns)
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         canvas = Canvas(figsize=(figure.size[0] * columns, figure.size[1] * lines), layout="constrained")
         axes = canvas.subplots(lines, columns, squeeze=False).ravel()
         for panel, ax in zip(panels, axes, strict=False):

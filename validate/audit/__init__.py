@@ -1,7 +1,7 @@
 """Audits of trained toy models: what they are, how good they could be, and whether training found it."""
 
 from ..layouts import LAYOUTS, Layout, Weights, recognise
-from .models import audit
+from .models import audit, read
 from .read import state_of
 from .results import COLUMNS, VERDICTS, Audit, Audited
 
@@ -14,6 +14,7 @@ __all__ = [
     "Layout",
     "Weights",
     "audit",
+    "read",
     "recognise",
     "state_of",
 ]

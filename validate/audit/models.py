@@ -289,7 +289,8 @@ def _checked(k: int, one: Weights) -> Weights:
     return Weights(W_out, W_in, b, one.b_saved)
 
 
-def _found(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
+def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
+    """Return the name of the layout of a module, state dict or file, and the models in it."""
     given = [model] if isinstance(model, Weights) else model
     if isinstance(given, Sequence) and given and all(isinstance(one, Weights) for one in given):
         return "weights", list(given)
@@ -406,7 +407,7 @@ def audit(
         starts = arguments.integer("starts", starts, 0, 10**6)
     seconds = arguments.number("seconds", seconds, 0.0)
     generator = arguments.generator("rng", rng)
-    name, found = _found(model, layout, keys)
+    name, found = read(model, layout, keys)
     if instances is not None and not isinstance(instances, Sequence | np.ndarray | range):
         raise ValueError(f"`instances` must be a list of whole numbers; got {arguments.shown(instances)}.")
     picked = (

@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import Any
 
+from .laws import add_law, laws_of
 from .text import Add, number, print_json, print_table, say, shown, status, tell
 
 _STRUCTURE = (
@@ -21,13 +22,7 @@ def add(add_command: Add) -> None:
         _audit,
     ).add_argument
     option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
-    option("--p", type=float, nargs="+", help="that a feature is on: one, or one an instance")
-    option("--p-feature", type=float, nargs="+", help="instead of --p: one for each feature")
-    option("--exactly", type=int, help="so many features on; without --p all are alike")
-    option("--values", default="uniform", help="law of the values of features that are on (default: uniform)")
-    option("--scale", type=float, nargs="+", default=[1.0], help="of the values: one, or one a feature")
-    importance = "of features: one, one a feature, or geometric:R for 1, R, R^2, ... (default: 1)"
-    option("--importance", nargs="+", default=["1"], help=importance)
+    add_law(option, sizes=False)
     option("--layout", help="which one, where shapes leave several; a wrong name lists all")
     option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
     option("--instances", type=int, nargs="+", help="which instances, from 0 (default: all)")
@@ -47,46 +42,12 @@ def _keys(pairs: list[str] | None) -> dict[str, str] | None:
     return {name: array for name, _, array in named}
 
 
-def _one_or_each(values: list[float]) -> Any:
-    return values if len(values) > 1 else values[0]
-
-
-def _importance(words: list[str], n: int) -> Any:
-    kind, _, ratio = words[0].partition(":")
-    try:
-        if kind == "geometric" and len(words) == 1:
-            return [float(ratio) ** k for k in range(n)]
-        return _one_or_each([float(word) for word in words])
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"`importance` must be numbers or geometric:R; got {' '.join(words)!r}.") from error
-
-
-def _laws(options: argparse.Namespace, sizes: list[int]) -> list[Any]:
-    from ...theory.features import Features
-
-    given = options.p, options.p_feature
-    if None not in given or (given == (None, None) and options.exactly is None):
-        got = "both" if given[0] else "none"
-        raise ValueError(f"`p` must be given, or --p-feature, or --exactly alone; got {got}.")
-    if options.p_feature is not None:
-        chances = [options.p_feature] * len(sizes)
-    else:  # given so many on, features that are alike are on with any p
-        p = options.p or [0.5]
-        chances = p * len(sizes) if len(p) == 1 else p
-    if len(chances) != len(sizes):
-        raise ValueError(f"`p` must be one, or one for each of {len(sizes)} instances; got {len(chances)}.")
-    scale = _one_or_each(options.scale)
-    return [
-        Features(n, p, options.values, scale, _importance(options.importance, n), exactly=options.exactly)
-        for n, p in zip(sizes, chances, strict=True)
-    ]
-
-
 def _audit(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from .. import files
     from ..audit import COLUMNS, audit, recognise, state_of
+    from ..door.advice import advice
     from ..tasks import Clock, Task
 
     if options.html is not None:
@@ -94,7 +55,7 @@ def _audit(options: argparse.Namespace) -> None:
         files.another_file(options.html, {"model": options.file}, "html")
     state = state_of(options.file)
     layout, models = recognise(state, layout=options.layout, keys=_keys(options.keys))
-    laws = _laws(options, [len(one.b) for one in models])
+    laws = laws_of(options, [len(one.b) for one in models])
     several = len(options.instances or models) > 1
     talks = several and not options.json and sys.stderr.isatty()
     tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
@@ -122,15 +83,18 @@ def _audit(options: argparse.Namespace) -> None:
     for one in found.models:
         structure = f" Structure: {one.structure}." if one.structure else ""
         say(f"{one.instance}: {one.sentence}{structure}")
+        say(f"   What to do: {advice(one)}")
     if any(one.structure for one in found.models):
         say(_STRUCTURE)
 
 
 def _object(one: Any) -> dict[str, Any]:
     """Return an audited model for JSON: its numbers and texts, and what there is for each feature."""
+    from ..door.advice import advice
+
     each = {name: getattr(one, name).tolist() for name in ("per_feature", "dimensionality", "b")}
     plain = {name: value for name, value in vars(one).items() if isinstance(value, bool | int | float | str)}
     simple = {
         name: value if isinstance(value, bool | int) else number(value) for name, value in plain.items()
     }
-    return {**simple, **each, "sentence": one.sentence}
+    return {**simple, **each, "sentence": one.sentence, "advice": advice(one)}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import atlas, audit, check, claims, experiment, predict, reference, report, sweep, train
+from . import atlas, audit, check, claims, door, experiment, predict, reference, report, sweep, train
 from .text import complaint
 
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
@@ -16,6 +16,8 @@ statements of the literature hold."""
 
 EXAMPLES = """\
 examples:
+  superposition best --n-features 5 --n-hidden 2 --p 0.05      what a toy model should reach
+  superposition phases --plot phases.png              the diagram of Elhage et al.
   superposition report --out out                      everything, as one HTML page (minutes)
   superposition gallery --out pictures                a picture for each phenomenon
   superposition predict rug --p 0.05 --ratio 0.25     predicted losses of one model
@@ -56,6 +58,6 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
+    for module in (door, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
         module.add(add)
     return parser

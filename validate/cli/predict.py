@@ -3,6 +3,8 @@
 import argparse
 
 from ..predictions import PREDICTIONS, predict
+from .door import check_picture, save
+from .laws import add_law, law_of
 from .text import Add, number, print_json, print_table, say, shown
 
 
@@ -34,9 +36,37 @@ def add(add_command: Add) -> None:
                 help=parameter.help + default,
             )
         one.add_argument("--json", action="store_true", help="a list of objects, one for each combination")
+    law = phenomena.add_parser(
+        "law",
+        help="all that theory says of a law of the data and a width",
+        allow_abbrev=False,
+        description="All that theory says of a law of the data and widths, each number with its kind.",
+    )
+    add_law(law.add_argument)
+    law.add_argument("--n-hidden", type=int, nargs="+", required=True, help="numbers of hidden neurons")
+    law.add_argument("--plot", metavar="FILE", help="write a picture here: .png, .svg or .pdf")
+    law.add_argument("--json", action="store_true", help="a list of objects, one for each prediction")
+
+
+def _law(options: argparse.Namespace) -> None:
+    from .. import door
+
+    check_picture(options.plot, "plot")
+    found = door.predict(law_of(options), options.n_hidden)
+    if options.plot is not None:
+        save(found.plot(), options.plot)
+    if options.json:
+        columns = found.to_dataset()
+        names = list(map(str, columns.data_vars))
+        rows = zip(*(columns[name].values.tolist() for name in names), strict=True)
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        say(found)
 
 
 def _predict(options: argparse.Namespace) -> None:
+    if options.phenomenon == "law":
+        return _law(options)
     prediction = PREDICTIONS[options.phenomenon]
     grids = {one.name: getattr(options, one.name) for one in prediction.parameters}
     columns = predict(options.phenomenon, **grids)

@@ -1,0 +1,84 @@
+"""What a model is: shapes, activations, products of its matrices, and what it refuses."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from superposition.theory.models import Model
+
+W = np.array([[1.0, -1.0, 0.5], [0.0, 2.0, 1.0]])
+
+
+def test_a_model_without_a_decoder_is_tied():
+    model = Model(W, b=-0.1)
+    assert model.tied
+    assert (model.n_features, model.n_hidden, model.n_outputs) == (3, 2, 3)
+    np.testing.assert_array_equal(model.M, W.T @ W)
+    assert not Model(W, W_out=[[1.0, 2.0]]).tied
+    assert model == Model(W, b=[-0.1] * 3)
+    assert model != Model(W)
+    assert pickle.loads(pickle.dumps(model)) == model
+
+
+@pytest.mark.parametrize("output", ["relu", "identity"])
+def test_the_bias_of_linear_hidden_neurons_is_folded_into_the_output_s(output):
+    model = Model(W, [0.3, -0.2], W_out=np.ones((4, 2)), b=np.arange(4.0), output=output)
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    z = x @ model.M.T + model.bias
+    assert model(x).shape == (2, 5, 4)
+    np.testing.assert_allclose(model(x), np.maximum(z, 0.0) if output == "relu" else z, rtol=1e-14)
+
+
+def test_hidden_activations():
+    x = [[0.3, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    one = {"W_out": np.eye(2), "output": "identity"}
+    assert Model(W, hidden="relu", **one)(x).tolist() == [[0.3, 0.0], [0.0, 2.0], [1.5, 1.0]]
+    jumps = Model(W, hidden="jumprelu", thresholds=[0.3, 1.5], **one)
+    assert jumps(x).tolist() == [[0.0, 0.0], [0.0, 2.0], [1.5, 0.0]]
+    outputs = Model(np.eye(2), output="jumprelu", thresholds=0.5)
+    assert outputs([0.5, 0.6]).tolist() == [0.0, 0.6]
+
+
+def test_a_model_says_in_a_line_what_it_is_and_cannot_be_changed():
+    model = Model(W, hidden="relu", W_out=np.ones((1, 2)))
+    assert repr(model) == "Model(3 features -> 2 hidden (relu) -> 1 outputs (relu))"
+    assert repr(Model(W)).endswith("tied)")
+    with pytest.raises(ValueError, match="read-only"):
+        model.W_in[0, 0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"W_in": [1.0]}, r"`W_in` must have shape"),
+        ({"W_in": [[np.nan]]}, r"`W_in` must be finite; got nan"),
+        ({"W_in": [[1e101]]}, r"`W_in` must lie in .*; got 1e\+101"),
+        ({"W_out": np.ones((3, 4))}, r"`W_out` must have shape .*; got .*\(3, 4\)"),
+        ({"b_in": [1.0, 2.0, 3.0]}, r"`b_in` must have shape .*\(3,\)"),
+        ({"b": [1.0, 2.0]}, r"`b` must have shape .*\(2,\)"),
+        ({"hidden": "tanh"}, r"`hidden` must be one of 'identity', 'relu', 'jumprelu'; got 'tanh'"),
+        ({"output": "gelu"}, r"`output` must be one of .*; got 'gelu'"),
+        ({"thresholds": 0.1}, r"`thresholds` must be None where no layer is 'jumprelu'; got 0.1"),
+        ({"hidden": "jumprelu"}, r"`thresholds` must be given for the layer .*; got None"),
+        ({"hidden": "jumprelu", "thresholds": -1.0}, r"`thresholds` must lie in .*; got -1"),
+        ({"hidden": "jumprelu", "thresholds": [1.0] * 3}, r"`thresholds` must have shape .*\(3,\)"),
+        (
+            {"hidden": "jumprelu", "output": "jumprelu", "thresholds": 0.1},
+            r"`output` must not be 'jumprelu' where `hidden` is; got 'jumprelu'",
+        ),
+    ],
+)
+def test_what_is_no_model_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        Model(**{"W_in": W, **given})
+
+
+def test_hidden_neurons_that_bend_have_no_product_and_no_common_bias():
+    model = Model(W, hidden="relu")
+    with pytest.raises(ValueError, match="`hidden` must be 'identity' for M to exist; got 'relu'"):
+        _ = model.M
+    with pytest.raises(ValueError, match="`hidden` must be 'identity' for bias to exist; got 'relu'"):
+        _ = model.bias
+    with pytest.raises(ValueError, match=r"`x` must have 3 features last; got shape \(2,\)"):
+        model([1.0, 2.0])

@@ -1,0 +1,291 @@
+"""The front door: whatever people come with is taken, and what it answers is the engine's."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+
+import superposition as sp
+from superposition.solvers.loss import exact_loss
+from superposition.solvers.minimise import lower_bound, minimise
+from superposition.validate import cli, door
+
+PAIR = np.array([[1.0], [-1.0]])
+NAMES = (
+    "Features", "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
+    "refute", "sweep",
+)  # fmt: skip
+
+
+def test_names_are_there_and_cost_nothing_to_import():
+    program = (
+        "import json, sys, superposition as sp\n"
+        "print(json.dumps([sorted(set(sys.modules) & {'numpy', 'numba', 'torch', 'matplotlib'}), dir(sp)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded, listed = json.loads(done.stdout)
+    assert loaded == []
+    assert set(NAMES) <= set(listed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name_has_help_that_begins_with_an_example(name):
+    text = getattr(sp, name).__doc__
+    assert text
+    if name not in ("Features", "Model", "refute"):
+        assert ">>>" in text[: text.index("Parameters")]
+        assert len(text.splitlines()) <= 60, "a screen"
+
+
+def test_models_come_from_whatever_has_one(tmp_path):
+    torch = pytest.importorskip("torch", reason="modules are PyTorch's")
+
+    class Toy(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.W = torch.nn.Parameter(torch.tensor(PAIR.T.tolist()))
+            self.b_final = torch.nn.Parameter(torch.zeros(2))
+
+        def forward(self, x):
+            return torch.relu(x @ self.W.T @ self.W + self.b_final)
+
+    np.savez(tmp_path / "pair.npz", W_out=PAIR, W_in=PAIR.T, b=np.zeros(2))
+    given = [
+        PAIR, PAIR.T, PAIR.tolist(), PAIR.astype(np.float32), torch.tensor(PAIR), (PAIR, np.zeros(2)),
+        (PAIR, PAIR.T, np.zeros(2)), (PAIR @ PAIR.T, np.zeros(2)), {"W": PAIR.T, "b_final": np.zeros(2)},
+        Toy(), Toy().state_dict(), tmp_path / "pair.npz", str(tmp_path / "pair.npz"), sp.Model(PAIR.T),
+    ]  # fmt: skip
+    for one in given:
+        made = sp.Model.of(one)
+        np.testing.assert_allclose(made.M, PAIR @ PAIR.T)
+        assert sp.loss(one, 0.1).loss == pytest.approx(1 / 600, rel=1e-12)
+
+
+def test_a_law_tells_the_axes_of_a_matrix():
+    W = np.array([[1.0, 0.2, 0.3], [0.0, 1.0, 0.5]])
+    for law, n in ((sp.Features(3, 0.1), 3), (sp.Features(2, 0.1), 2)):
+        assert sp.Model.of(W, law=law).n_features == sp.Model.of(W.T, law=law).n_features == n
+    with pytest.raises(ValueError, match=r"`model` must have 5 features, as its law; got shape \(2, 3\)"):
+        sp.loss(W, sp.Features(5, 0.1))
+    with pytest.raises(ValueError, match=r"`model` must say which axis is that of the features .* 2 long"):
+        sp.Model.of(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    with pytest.raises(ValueError, match=r"`model` must be a matrix of two axes; got shape \(3,\)"):
+        sp.Model.of(np.ones(3))
+    with pytest.raises(ValueError, match=r"`model` must be a matrix, or .*; got 4 arrays"):
+        sp.Model.of((W, W, W, W))
+    with pytest.raises(ValueError, match=r"`instance` must say which of 2 models; got None"):
+        sp.Model.of({"W": np.ones((2, 3, 2)), "b_final": np.zeros((2, 3))})
+
+
+def test_loss_is_the_exact_one():
+    law = sp.Features(3, [0.1, 0.2, 0.3], "exponential", importance=[1.0, 0.5, 2.0])
+    rng = np.random.default_rng(3)
+    W, b = rng.normal(size=(3, 2)), rng.normal(size=3)
+    found, truth = sp.loss((W, b), law, gradient=True), exact_loss(W @ W.T, b, law)
+    assert found.loss == float(found) == truth.loss
+    np.testing.assert_array_equal(found.per_feature, truth.per_feature)
+    assert found.by_M.shape == (3, 3)
+    assert found.certainty.startswith("exact")
+    with pytest.raises(ValueError, match=r"`target` must be .*'identity'"):
+        sp.loss((W, b), law, target="relu")
+    with pytest.raises(ValueError, match=r"`model` must be ReLU\(W_out W_in x \+ b\) .* hidden \(relu\)"):
+        sp.loss(sp.Model(W.T, hidden="relu"), law)
+
+
+def test_best_is_what_minimise_finds_with_its_bound():
+    law = sp.Features(4, 0.1, importance=0.8 ** np.arange(4))
+    found = sp.best(law, 2, starts=8)
+    same = minimise(4, 2, law, starts=8)
+    assert found.loss == same.loss
+    assert found.bound == pytest.approx(lower_bound(4, 2, law))
+    assert 0.0 < found.bound < found.loss
+    assert f"best of {same.starts} starts ({same.hits} hits)" == found.certainty
+    assert sp.loss(found.model, law).loss == pytest.approx(found.loss, rel=1e-9)
+    assert sp.best(sp.Features(2, 0.1), 2, starts=1).certainty
+    with pytest.raises(
+        ValueError, match=r"`law` must be a Features, such as Features\(20, p=0.05\); got 0.1"
+    ):
+        sp.best(0.1, 2)
+
+
+def test_audit_says_what_to_do():
+    law = sp.Features(2, 0.1)
+    found = sp.audit((PAIR.T * 0.7, np.zeros(2)), law)
+    assert found.verdict == "unfinished"
+    assert found.advice.startswith("Train on: descent from here goes down by ")
+    best = sp.best(law, 1)
+    done = sp.audit(best.model, law)
+    assert done.advice.startswith("Nothing: it is as good as the best of")
+    dead = sp.audit((np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).T, [0.0, 0.0, -0.1]), sp.Features(3, 0.1))
+    assert dead.advice.startswith("Output 2 is dead: it answers to no input")
+    assert "taken for" in str(done)
+
+
+def test_predictions_say_their_kind_and_keep_their_order():
+    law = sp.Features(30, 0.05, importance=0.9 ** np.arange(30))
+    frame = sp.predict(law, [3, 6]).to_frame()
+    assert set(frame["kind"]) <= set(door.foresee.KINDS)
+    for _, rows in frame.groupby("n_hidden"):
+        floor = rows.loc[rows["kind"] == "proved floor", "loss"]
+        others = rows.loc[rows["kind"].isin(["attained", "best known code", "measured"]), "loss"]
+        assert len(floor) == 1
+        assert float(floor.iloc[0]) <= others.min()
+    best = sp.best(sp.Features(6, 0.1), 2, starts=5)
+    for row in sp.predict(sp.Features(6, 0.1), 2).to_frame().itertuples():
+        if row.kind == "proved floor":
+            assert row.loss <= best.loss
+        if row.kind == "attained" and "free" not in row.what:
+            assert row.loss >= best.loss * (1.0 - 1e-9)
+    same = sp.predict("rug", p=0.05, ratio=0.25)
+    assert same.loss == pytest.approx(0.005789, rel=1e-3)
+    assert any("measured" in row for row in sp.predict(sp.Features(128, 0.05), 32).lines)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: sp.predict("nothing"), "`law` must be one of .*'rug'.*; got 'nothing'"),
+        (lambda: sp.predict(0.1, 2), r"`law` must be a Features, or the name of a phenomenon .*; got 0.1"),
+        (lambda: sp.predict(sp.Features(3, 0.1)), "`n_hidden` must be given with a law; got None"),
+        (lambda: sp.predict(sp.Features(3, 0.1), 2, t=1), "`t` must be a parameter of a phenomenon"),
+        (lambda: sp.phases("p", "sparsity"), "`y` must be another axis than `x`; got 'sparsity'"),
+        (lambda: sp.phases("n_hidden", None), "`grid` must have values of 'n_hidden'; got none"),
+        (lambda: sp.phases("p", None, grid={"q": [1]}), "`grid` must be .*'p'.*; got 'q'"),
+        (lambda: sp.phases(n_features=5, n_hidden=2, grid={"sparsity": np.linspace(0, 0.9, 99)}),
+         "`grid` must have at most 2000 points at this size; got 3267"),
+        (lambda: sp.claims("nobody2024"), "`source` must be one of .*; got 'nobody2024'"),
+        (lambda: sp.claims(id="X1"), "`id` must be one of .*; got 'X1'"),
+        (lambda: sp.laws("nothing"), "`name` must be one of 'elhage'.*; got 'nothing'"),
+        (lambda: sp.sweep("solvers.rug.optimum", {"p": [0.1]}), "`store` must be given where"),
+        (lambda: sp.sweep(lambda p: p, {"q": [1]}), "`grid` must be .*; got 'q'"),
+        (lambda: sp.plot(3), "`result` must be an answer of the front door, .*; got 3"),
+        (lambda: sp.claims().plot(), "`result` must have a picture; got one without"),
+        (lambda: sp.best(sp.Features(2, 0.1), 1, starts=1).plot(3), "`ax` must be Matplotlib axes; got 3"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_phases_are_those_of_the_diagram():
+    found = sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [1.0, 0.3]})
+    data = found.to_dataset()
+    assert data["geometry"].sel(sparsity=0.9, importance=0.3).item() == "antipodal"
+    assert data["geometry"].sel(sparsity=0.1, importance=0.3).item() == "first alone"
+    flipped = sp.phases("importance", "sparsity", grid={"sparsity": [0.1, 0.9], "importance": [1.0, 0.3]})
+    xr.testing.assert_allclose(data["loss"], flipped.to_dataset()["loss"].transpose(*data["loss"].dims))
+    line = sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=5, n_hidden=2, starts=4)
+    assert line.to_dataset()["geometry"].values[0] == "pentagon 0-1-2-3-4"
+    for k, p in enumerate((0.05, 0.5)):
+        model = sp.Model(line.to_dataset()["W"].values[k].T, b=line.to_dataset()["b"].values[k])
+        assert sp.loss(model, p).loss == pytest.approx(float(line.to_dataset()["loss"][k]), rel=1e-8)
+
+
+def test_sweeps_take_functions_that_return_answers():
+    found = sp.sweep(lambda p: sp.loss(PAIR, p), {"p": [0.1, 0.2]})
+    assert found.to_dataset()["loss"].dims == ("p",)
+    assert found.to_frame().shape[0] >= 2
+    assert max(map(len, str(found).splitlines())) <= 80
+
+
+def test_claims_are_those_of_the_command(capsys):
+    found = sp.claims("lecomte2024", wrong=True)
+    assert cli.main(["claims", "--source", "lecomte2024", "--wrong", "--json"]) == 0
+    assert [row["id"] for row in found.rows] == [row["id"] for row in json.loads(capsys.readouterr().out)]
+    assert set(found.to_frame().columns) >= {"id", "statement", "verdict", "instead"}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: sp.loss(PAIR, 0.1),
+        lambda: sp.best(sp.Features(3, 0.1), 2, starts=2),
+        lambda: sp.best(sp.Features(3, 0.1), 1, starts=2),
+        lambda: sp.audit(PAIR, 0.1, starts=2),
+        lambda: sp.predict(sp.Features(64, 0.05), [8, 16]),
+        lambda: sp.predict("collisions", n_features=[8, 16], n_hidden=64),
+        lambda: sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]}),
+        lambda: sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=3, n_hidden=2, starts=2),
+        lambda: sp.sweep(lambda p: p * p, {"p": [0.1, 0.2]}),
+    ],
+)
+def test_answers_have_pictures_tables_and_sources(make):
+    found = make()
+    ax = found.plot()
+    assert isinstance(ax, Axes)
+    assert ax.has_data()
+    assert found.cite()
+    assert found.certainty.startswith(door.CERTAINTIES) or "proved floor" in found.certainty
+    assert isinstance(found.to_dataset(), xr.Dataset)
+    assert len(found.to_frame())
+    assert str(found)
+    with pytest.raises(AttributeError, match="this answer has no 'nothing'; it has "):
+        found.nothing  # noqa: B018
+
+
+def test_points_of_yours_stand_beside_predictions_in_neutral_ink():
+    ax = sp.predict(sp.Features(64, 0.05), [8, 16]).plot(points=([8, 16], [0.01, 0.005]))
+    (mine,) = [line for line in ax.lines if line.get_label() == "yours"]
+    assert mine.get_color() == "black"
+    np.testing.assert_allclose(mine.get_ydata(), [0.01, 0.005])
+
+
+def test_commands_answer_as_the_functions_do(tmp_path, capsys):
+    law = ["--n-features", "3", "--p", "0.1"]
+    model, picture = tmp_path / "best.npz", tmp_path / "best.png"
+    given = [
+        "best",
+        *law,
+        "--n-hidden",
+        "2",
+        "--starts",
+        "2",
+        "--out",
+        str(model),
+        "--plot",
+        str(picture),
+        "--json",
+    ]
+    assert cli.main(given) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["loss"] == sp.best(sp.Features(3, 0.1), 2, starts=2).loss
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert cli.main(["loss", str(model), "--sparsity", "0.9", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(told["loss"], rel=1e-12)
+    assert cli.main(["plot", str(model), "--out", str(tmp_path / "model.svg")]) == 0
+    grid = ["--x", "p", "--grid", "p=[0.1,0.5]", "--n-features", "3", "--n-hidden", "2", "--starts", "2"]
+    assert cli.main(["phases", *grid, "--json"]) == 0
+    capsys.readouterr()
+    assert cli.main(["predict", "law", *law, "--n-hidden", "1", "2", "--json"]) == 0
+    rows = [row for row in json.loads(capsys.readouterr().out) if "n_hidden" in row]
+    assert {row["n_hidden"] for row in rows} == {1, 2}
+    assert cli.main(["explore", str(tmp_path / "page.html")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["best", "--n-hidden", "2"], "`n-features` must be given, or --law; got neither"),
+        (["best", "--law", "x", "--n-hidden", "2"], "`name` must be one of 'elhage'"),
+        (
+            ["best", "--law", "elhage", "--sparsity", "0.1", "--n-hidden", "2"],
+            "`law` must stand without --sparsity",
+        ),
+        (
+            ["best", "--n-features", "3", "--p", "0.1", "--sparsity", "0.1", "--n-hidden", "2"],
+            "got --p and --sparsity",
+        ),
+        (["phases", "--grid", "p"], "`grid` must be NAME=VALUE; got 'p'"),
+        (["phases", "--plot", "x.gif"], "`plot` must end in .png, .svg or .pdf; got 'x.gif'"),
+    ],
+)
+def test_commands_refuse_by_name(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

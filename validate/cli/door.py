@@ -1,0 +1,193 @@
+"""``superposition best | loss | phases | plot | explore``: the front door's functions as commands."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from .laws import add_law, law_of
+from .text import Add, number, pairs, print_json, say, status
+
+_PICTURE = "write a picture here: .png, .svg or .pdf"
+
+
+def add(add_command: Add) -> None:
+    """Add the commands to the program."""
+    option = add_command(
+        "best",
+        "find the best model ReLU(W_out W_in x + b) of a size, beside a proved floor",
+        "superposition best --n-features 5 --n-hidden 2 --p 0.05 --out best.npz --plot best.png",
+        _best,
+    ).add_argument
+    add_law(option)
+    option("--n-hidden", type=int, required=True, help="number of hidden neurons")
+    option("--free", action="store_true", help="a decoder of its own, not the encoder's transpose")
+    option("--starts", type=int, help="random starts (default: 60 for few features, else 20)")
+    option("--seconds", type=float, help="budget")
+    option("--seed", type=int, default=0, help="of the starts (default: 0)")
+    option("--out", metavar="FILE", help="write the model here, as arrays W_out, W_in, b (.npz)")
+    _results(option)
+
+    option = add_command(
+        "loss", "print the exact expected loss of a model", "superposition loss best.npz --p 0.05", _loss
+    ).add_argument
+    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
+    add_law(option, sizes=False)
+    option("--instance", type=int, help="which model, from 0, where there are several")
+    option("--layout", help="which one, where shapes leave several; a wrong name lists all")
+    _results(option)
+
+    option = add_command(
+        "phases",
+        "draw the diagram of Elhage et al.: the best model at each point of a grid",
+        "superposition phases --plot phases.png",
+        _phases,
+    ).add_argument
+    axes = ("sparsity", "p", "importance", "n_hidden", "n_features")
+    option("--x", default="sparsity", choices=axes, help="first axis (default: sparsity)")
+    option(
+        "--y",
+        default=None,
+        choices=axes,
+        help="second axis (default: importance, of 2 features on 1 neuron)",
+    )
+    option("--grid", nargs="+", metavar="NAME=LIST", help="values along the axes, such as p=[0.1,0.2]")
+    option("--n-features", type=int, default=2, help="number of features (default: 2)")
+    option("--n-hidden", type=int, default=1, help="number of hidden neurons (default: 1)")
+    option("--p", type=float, default=0.1, help="that a feature is on, if p is on no axis (default: 0.1)")
+    option("--importance", type=float, default=1.0, help="of the last feature, if on no axis (default: 1)")
+    option("--starts", type=int, default=10, help="of the descents at each point (default: 10)")
+    _results(option)
+
+    option = add_command(
+        "plot", "draw a model from a file", "superposition plot best.npz --out best.png", _plot
+    ).add_argument
+    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
+    option("--instance", type=int, help="which model, from 0, where there are several")
+    option("--layout", help="which one, where shapes leave several; a wrong name lists all")
+    option("--out", metavar="FILE", required=True, help=_PICTURE)
+
+    option = add_command(
+        "explore",
+        "write one page on which small models can be dragged and trained, with their exact loss",
+        "superposition explore page.html",
+        _explore,
+    ).add_argument
+    option("file", metavar="FILE", help="page to write (.html)")
+
+
+def _results(option: Any) -> None:
+    option("--plot", metavar="FILE", help=_PICTURE)
+    option("--json", action="store_true", help="an object with all numbers")
+
+
+def _best(options: argparse.Namespace) -> None:
+    from .. import door, files
+
+    check_picture(options.plot, "plot")
+    if options.out is not None:
+        files.output_file(options.out, "out")
+        if options.plot is not None:
+            files.another_file(options.plot, {"out": options.out}, "plot")
+    found = door.best(
+        law_of(options),
+        options.n_hidden,
+        tied=not options.free,
+        starts=options.starts,
+        seconds=options.seconds,
+        rng=options.seed,
+        progress=status,
+    )
+    if options.out is not None:
+        files.write_arrays(options.out, {"W_out": found.W_out, "W_in": found.W_in, "b": found.b})
+    names = ("loss", "error_estimate", "bound", "hits", "starts", "certainty", "geometry")
+    _show(found, options, (*names, "W_out", "W_in", "b"))
+
+
+def _loss(options: argparse.Namespace) -> None:
+    from .. import door, files
+    from .laws import laws_of
+
+    check_picture(options.plot, "plot")
+    if options.plot is not None:
+        files.another_file(options.plot, {"model": options.file}, "plot")
+    one = door.model_of(options.file, instance=options.instance, layout=options.layout)
+    found = door.loss(one, laws_of(options, [one.n_features])[0])
+    _show(found, options, ("loss", "error_estimate", "per_feature", "per_feature_error"))
+
+
+def _phases(options: argparse.Namespace) -> None:
+    from .. import door, experiments
+
+    check_picture(options.plot, "plot")
+    grid = experiments.settings(pairs("grid", options.grid or []))
+    size = options.n_features, options.n_hidden
+    y = options.y or ("importance" if size == (2, 1) and options.x != "importance" else None)
+    found = door.phases(
+        options.x,
+        y,
+        grid=grid,
+        n_features=size[0],
+        n_hidden=size[1],
+        p=options.p,
+        importance=options.importance,
+        starts=options.starts,
+        progress=status,
+    )
+    _show(found, options, ())
+
+
+def _plot(options: argparse.Namespace) -> None:
+    from .. import door, files
+
+    check_picture(options.out, "out")
+    files.another_file(options.out, {"model": options.file})
+    save(
+        door.plot(door.model_of(options.file, instance=options.instance, layout=options.layout)), options.out
+    )
+
+
+def _explore(options: argparse.Namespace) -> None:
+    from .. import door
+
+    say(f"written to {door.explore(options.file)}")
+
+
+def _show(found: Any, options: argparse.Namespace, names: tuple[str, ...]) -> None:
+    if options.plot is not None:
+        save(found.plot(), options.plot)
+    if not options.json:
+        say(found)
+        return
+    if names:
+        print_json({name: _plain(getattr(found, name)) for name in names})
+    else:
+        data = found.to_dataset()
+        told = {str(name): _plain(one.values) for name, one in data.variables.items()}
+        print_json({**told, "dims": {str(k): list(map(str, v.dims)) for k, v in data.variables.items()}})
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, str | int) or value is None else number(value)
+
+
+def check_picture(path: str | None, name: str) -> None:
+    """Refuse a picture that cannot be written, before the work."""
+    if path is None:
+        return
+    from .. import files
+
+    files.output_file(path, name)
+    if Path(path).suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"`{name}` must end in .png, .svg or .pdf; got {path!r}.")
+
+
+def save(ax: Any, path: str) -> None:
+    """Write a picture, whole or not at all."""
+    from .. import files
+
+    with files.replacing(path) as part:
+        ax.figure.savefig(part, format=Path(path).suffix[1:], dpi=200)

@@ -1,0 +1,88 @@
+"""Options that say what the data are, the same for all commands that take a law."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+# Instead of --law.
+_OTHERS = ("sparsity", "p_feature", "alpha", "exactly")
+
+
+def add_law(option: Any, sizes: bool = True) -> None:
+    """Add the options of a law of the data; with `sizes` also the number of features."""
+    if sizes:
+        option("--n-features", type=int, help="number of features")
+        option("--law", help="a law of public models: elhage, elhage-notebook, uniform, power, symmetric")
+    several = "" if sizes else ": one, or one an instance"
+    option("--p", type=float, nargs="+", help=f"probability that a feature is on{several}")
+    option("--sparsity", type=float, nargs="+", help="instead of --p: S = 1 - p")
+    option("--p-feature", type=float, nargs="+", help="instead of --p: one for each feature")
+    option(
+        "--alpha",
+        type=float,
+        help="instead of --p: p_i falls as i^-ALPHA, one feature on on average",
+    )
+    option("--exactly", type=int, help="so many features on; without --p all are alike")
+    option("--values", default="uniform", help="law of the values of features that are on (default: uniform)")
+    option("--scale", type=float, nargs="+", default=[1.0], help="of the values: one, or one a feature")
+    importance = "of features: one, one a feature, or geometric:R for 1, R, R^2, ... (default: 1)"
+    option("--importance", nargs="+", default=["1"], help=importance)
+
+
+def _one_or_each(values: list[float]) -> Any:
+    return values if len(values) > 1 else values[0]
+
+
+def importances(words: Sequence[str], n: int) -> Any:
+    """Return importances from words: numbers, or geometric:R."""
+    kind, _, ratio = words[0].partition(":")
+    try:
+        if kind == "geometric" and len(words) == 1:
+            return [float(ratio) ** k for k in range(n)]
+        return _one_or_each([float(word) for word in words])
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"`importance` must be numbers or geometric:R; got {' '.join(words)!r}.") from error
+
+
+def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
+    """Return a law for each of so many features."""
+    from ...theory.features import Features
+    from ...theory.unequal import power_law
+
+    given = {name: getattr(options, name) for name in ("p", "sparsity", "p_feature", "alpha")}
+    chosen = [name for name, value in given.items() if value is not None]
+    if len(chosen) > 1 or (not chosen and options.exactly is None):
+        got = " and ".join(f"--{name.replace('_', '-')}" for name in chosen) or "none"
+        raise ValueError(f"`p` must be given, or --sparsity, --p-feature, --alpha or --exactly; got {got}.")
+    if options.p_feature is not None:
+        chances: list[Any] = [options.p_feature] * len(sizes)
+    elif options.alpha is not None:
+        chances = [power_law(options.alpha, n).p for n in sizes]
+    else:  # given so many on, features that are alike are on with any p
+        p = options.p or [1.0 - one for one in options.sparsity or []] or [0.5]
+        chances = p * len(sizes) if len(p) == 1 else p
+    if len(chances) != len(sizes):
+        raise ValueError(f"`p` must be one, or one for each of {len(sizes)} models; got {len(chances)}.")
+    scale = _one_or_each(options.scale)
+    return [
+        Features(n, p, options.values, scale, importances(options.importance, n), exactly=options.exactly)
+        for n, p in zip(sizes, chances, strict=True)
+    ]
+
+
+def law_of(options: argparse.Namespace) -> Any:
+    """Return the one law that the options describe."""
+    if options.law is not None:
+        from ..door import laws
+
+        others = [
+            name
+            for name in ("sparsity", "p_feature", "alpha", "exactly")
+            if getattr(options, name) is not None
+        ]
+        if others:
+            raise ValueError(f"`law` must stand without --{others[0].replace('_', '-')}; got both.")
+        return laws(options.law, options.n_features, None if options.p is None else options.p[0])
+    if options.n_features is None:
+        raise ValueError("`n-features` must be given, or --law; got neither.")
+    return laws_of(options, [options.n_features])[0]

@@ -1,0 +1,32 @@
+"""The front door: a dozen functions that take a model, data or a question. `superposition` hands them on."""
+
+from ...theory.models import Model
+from ..explorer import explore
+from .advice import audit
+from .answer import CERTAINTIES, Answer
+from .best import best
+from .exact import loss
+from .foresee import predict
+from .laws import laws
+from .ledger import claims
+from .models import model_of
+from .phases import phases
+from .picture import plot
+from .sweeps import sweep
+
+__all__ = [
+    "CERTAINTIES",
+    "Answer",
+    "Model",
+    "audit",
+    "best",
+    "claims",
+    "explore",
+    "laws",
+    "loss",
+    "model_of",
+    "phases",
+    "plot",
+    "predict",
+    "sweep",
+]

@@ -1,0 +1,162 @@
+"""What a trained model is, how good it could be, and what to do next."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...theory import arguments
+from ..audit import Audited
+from ..audit import audit as audit_weights
+from ..layouts import Weights
+from .answer import Answer
+from .models import read_models
+from .progress import shown_while
+
+__all__ = ["audit"]
+
+_SOURCES = (
+    "Elhage et al. (2022), Toy Models of Superposition: model, loss, feature dimensionality",
+    "superposition, page `audit`: verdicts by descent on the exact loss and a search at the model's size",
+)
+# An output that never answers: its largest value, in units of its feature's.
+_DEAD = 1e-9
+
+
+def audit(
+    model: Any,
+    law: Any,
+    *,
+    seconds: float | None = None,
+    starts: int | None = None,
+    steps: int = 300,
+    rng: Any = 0,
+    layout: str | None = None,
+    keys: Any = None,
+    progress: Any = None,
+) -> Answer:
+    """Say whether a model is trained, how good it could be, and what to do next.
+
+    >>> import numpy as np
+    >>> found = audit(np.array([[1.0, -0.7]]), 0.1)
+    >>> found.verdict, found.advice
+    ('unfinished', 'Train on: descent from here goes down by 83 %, to the best loss known.')
+
+    Parameters
+    ----------
+    model : Model, torch.nn.Module, mapping, path, array_like or tuple
+        As `Model.of`; of a file with several instances all are audited.
+    law : Features, float, or a sequence of these
+        Law of the data that the model is meant for; one for each instance, or one for all.
+    seconds : float, optional
+        Budget of the search for a better model, by default 20 for each size and law; 0: no search.
+    starts, steps, rng, layout, keys
+        As in `superposition.validate.audit.audit`.
+    progress : callable, optional
+        Called with a line of text now and then; on a terminal a line is shown without it.
+
+    Returns
+    -------
+    Answer
+        ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
+        the first model, as in `superposition.validate.audit.Audited`, and ``models``, all of them.
+
+    Raises
+    ------
+    ValueError
+        If the model is not known to be ReLU(W_out W_in x + b), or law and model do not fit.
+    """
+    said, models = read_models(model, law, layout=layout, keys=keys)
+    weights = []
+    for one in models:
+        if one.hidden != "identity" or one.output != "relu" or one.n_outputs != one.n_features:
+            raise ValueError(
+                f"`model` must be ReLU(W_out W_in x + b), an output for each feature; got {one}."
+            )
+        weights.append(Weights(one.W_out, one.W_in, one.bias))
+    limit = 20.0 if seconds is None else arguments.number("seconds", seconds, 0.0)
+    with shown_while("audit", progress) as tell:
+        found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)
+    first = found.models[0]
+    lines = [f"taken for {said}"]
+    for seen in found.models:
+        name = f"{seen.instance}: " if len(found.models) > 1 else ""
+        lines += [
+            f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
+            f"proved floor {seen.lower_bound:.6g}",
+            f"{name}{seen.verdict}. {advice(seen)}",
+        ]
+        if seen.structure:
+            lines.append(f"{name}structure: {seen.structure}")
+    values = {name: getattr(first, name) for name in Audited.__dataclass_fields__}
+    values |= {
+        "models": found.models, "advice": advice(first), "sentence": first.sentence, "model": models[0],
+        "taken_for": said, "write_page": found.write_page,
+    }  # fmt: skip
+    numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
+    data = xr.Dataset(
+        {name: ("instance", [getattr(one, name) for one in found.models]) for name in numbers},
+        {"instance": [one.instance for one in found.models]},
+    ).assign(verdict=("instance", [one.verdict for one in found.models]))
+    from .picture import draw_audit
+
+    sure = certainty_of(first)
+    return Answer(tuple(lines), sure, _SOURCES, values, data, draw_audit)
+
+
+def certainty_of(one: Audited) -> str:
+    """Return how sure it is that the best known loss is the least."""
+    if one.verdict == "proved best":
+        return "proved"
+    if one.searched:
+        return f"best of {one.searched} starts ({one.hits} hits)"
+    return "not decided: no search was made at this size"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+def advice(one: Audited) -> str:
+    """Return in a sentence what to do with a model."""
+    dead = _dead(one)
+    if dead is not None:
+        return (
+            f"Output {dead} is dead: it answers to no input, so that no gradient reaches it. Give it a "
+            "positive bias, or start it again."
+        )
+    none = one.best_known <= 1e-12 * one.zero_loss
+    above = 0.0 if none else one.loss / one.best_known - 1.0
+    if one.verdict in ("unfinished", "saddle"):
+        fall = 1.0 - one.end_loss / one.loss if one.loss else 0.0
+        left = 0.0 if none else one.end_loss / one.best_known - 1.0
+        end = (
+            f", still {_percent(left)} above the best known: then try other starts."
+            if left > 1e-6
+            else (", to the best loss known.")
+        )
+        how = "Train on" if one.verdict == "unfinished" else "Kick the weights a little and train on"
+        small = " at a tenth of the rate" if fall < 0.05 else ""
+        return f"{how}{small}: descent from here goes down by {_percent(fall)}{end}"
+    return {
+        "proved best": "Nothing: no model can be better, which is proved.",
+        "best of a search": f"Nothing: it is as good as the best of {one.searched} starts.",
+        "not beaten by a search": f"Probably nothing: none of {one.searched} starts is better; only "
+        f"{one.hits} ended here, so give the search more seconds to be surer.",
+        "above the best known": f"Train again from other starts: this one is stuck, {_percent(above)} above "
+        "the best known of its size; longer training will not help.",
+        "stays, not searched": "It stays where it is. No better one was searched: give seconds.",
+        "not asked": f"It is {_percent(above)} above the best known. Whether descent goes on was not tried.",
+    }[one.verdict]
+
+
+def _dead(one: Audited) -> int | None:
+    """Return an output that is 0 for every input although its feature matters, if there is one."""
+    law = one.law
+    if law.values not in ("uniform", "binary"):
+        return None
+    M = one.W_out @ one.W_in
+    top = np.maximum(M * law.scale, 0.0).sum(axis=1) + one.b
+    lost = one.per_feature * law.importance > 0.5 * law.importance * law.second_moment
+    dead = np.flatnonzero((top <= _DEAD * law.scale) & lost)
+    return int(dead[0]) if dead.size else None

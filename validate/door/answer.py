@@ -1,0 +1,101 @@
+"""What every function of the front door returns: numbers, a summary in plain lines, a picture, sources."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import xarray as xr
+
+__all__ = ["CERTAINTIES", "Answer"]
+
+# What `Answer.certainty` may begin with, from the strongest to the weakest.
+CERTAINTIES = (
+    "proved", "exact", "best of", "computed", "limit of many features", "asymptotic", "measured",
+    "not decided",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """Numbers with a summary, how sure they are, where they come from, and how to draw them.
+
+    Attributes of what was computed (`found`) are attributes of the answer: ``answer.loss`` is
+    ``answer.found.loss``.
+
+    Attributes
+    ----------
+    lines : tuple of str
+        The summary, which `print` shows.
+    certainty : str
+        One of "proved", "exact", "best of N starts (k hits)", "limit of many features", "asymptotic" and the
+        others of `CERTAINTIES`, with what it rests on.
+    sources : tuple of str
+        Papers with their equations; `cite` prints them.
+    found : object
+        What was computed: the result of a solver, or a mapping.
+    """
+
+    lines: tuple[str, ...]
+    certainty: str
+    sources: tuple[str, ...]
+    found: Any
+    _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
+    _draw: Callable[..., Any] | None = None
+    _wide: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "found" not in self.__dict__:
+            raise AttributeError(name)
+        found = self.__dict__["found"]
+        if isinstance(found, Mapping):
+            if name in found:
+                return found[name]
+        elif hasattr(found, name):
+            return getattr(found, name)
+        names = ", ".join(one for one in dir(self) if not one.startswith("_"))
+        raise AttributeError(f"this answer has no {name!r}; it has {names}")
+
+    def __dir__(self) -> list[str]:
+        found = self.found
+        more = list(found) if isinstance(found, Mapping) else [n for n in dir(found) if not n.startswith("_")]
+        return sorted({*super().__dir__(), *more})
+
+    def __float__(self) -> float:
+        return float(self.loss)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    __repr__ = __str__
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return the numbers as an `xarray.Dataset`."""
+        return self._data if isinstance(self._data, xr.Dataset) else self._data()
+
+    def to_frame(self) -> Any:
+        """Return the numbers as a `pandas.DataFrame`, one row for each point."""
+        data = self.to_dataset()
+        if not data.dims:
+            import pandas as pd
+
+            return pd.DataFrame([{name: one.values.item() for name, one in data.variables.items()}])
+        return data.to_dataframe().reset_index()
+
+    def plot(self, ax: Any = None, **settings: Any) -> Any:
+        """Draw the answer on Matplotlib axes, new ones if none are given, and return these.
+
+        Raises
+        ------
+        ValueError
+            If there is nothing to draw.
+        """
+        if self._draw is None:
+            raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
+        from .picture import axes
+
+        width: Any = {"width": 6.4} if self._wide else {}
+        return self._draw(self.to_dataset(), axes(ax, **width), **settings)
+
+    def cite(self) -> str:
+        """Return the papers, with equations, and the pages of the documentation that this rests on."""
+        return "\n".join(self.sources)

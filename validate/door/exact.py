@@ -1,0 +1,90 @@
+"""The exact loss of a model, whoever has it in whatever form."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.loss import exact_loss, value_and_gradient
+from ...theory import arguments
+from ...theory.features import as_features
+from .answer import Answer
+from .models import model_of
+
+__all__ = ["loss"]
+
+_SOURCES = (
+    "Elhage et al. (2022), Toy Models of Superposition: the loss, mean of importance times squared error",
+    "superposition, page `loss`: how the expectation is taken without samples",
+)
+
+
+def loss(
+    model: Any, law: Any, *, target: str = "identity", tol: float = 1e-12, gradient: bool = False
+) -> Answer:
+    """Return the exact expected loss of a model, without sampling.
+
+    >>> import numpy as np
+    >>> print(loss(np.array([[1.0], [-1.0]]), 0.1))
+    exact loss per feature    0.001666667, off by at most 2e-18
+    relative to answering 0   5 %
+    worst feature             0, of 2: 0.001666667
+
+    Parameters
+    ----------
+    model : Model, torch.nn.Module, mapping, path, array_like or tuple
+        As `Model.of`.
+    law : Features or float
+        Law of the data; a number is the probability p that a feature is on.
+    target : {"identity"}, optional
+        What the outputs are to be: the features.
+    tol : float, optional
+        Error to aim at, in units of E x_i^2.
+    gradient : bool, optional
+        Whether to add the derivatives `by_M` and `by_b`, of ReLU(M x + b).
+
+    Returns
+    -------
+    Answer
+        ``loss`` (mean over outputs of importance times expected squared error), ``error_estimate``,
+        ``per_feature`` (n,) and ``per_feature_error`` without importance; of the gradient ``by_M``, ``by_b``,
+        ``gradient_error``.
+
+    Raises
+    ------
+    ValueError
+        If the model is of a kind whose loss is not computed, or law and model do not fit.
+    """
+    arguments.choice("target", target, ("identity",))
+    one = model_of(model, law=law)
+    if one.hidden != "identity" or one.output != "relu" or one.n_outputs != one.n_features:
+        raise ValueError(
+            f"`model` must be ReLU(W_out W_in x + b) with an output for each feature; got {one}."
+        )
+    features = as_features(law, one.n_features)
+    found = exact_loss(one.M, one.bias, features, tol=tol)
+    zero = float(np.mean(features.importance * features.second_moment))
+    worst = int(np.argmax(features.importance * found.per_feature))
+    lines = (
+        f"exact loss per feature    {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
+        f"relative to answering 0   {100 * found.loss / zero:.3g} %",
+        f"worst feature             {worst}, of {one.n_features}: {found.per_feature[worst]:.7g}",
+    )
+    values = {
+        name: getattr(found, name) for name in ("loss", "error_estimate", "per_feature", "per_feature_error")
+    }
+    values |= {"model": one, "law": features}
+    if gradient:
+        slopes = value_and_gradient(one.M, one.bias, features)
+        values |= {name: getattr(slopes, name) for name in ("by_M", "by_b", "gradient_error")}
+    data = xr.Dataset(
+        {
+            "per_feature": ("feature", found.per_feature),
+            "per_feature_error": ("feature", found.per_feature_error),
+            "importance": ("feature", features.importance),
+            "loss": found.loss,
+        }
+    )
+    from .picture import draw_losses
+
+    return Answer(lines, "exact, to the error that is stated", _SOURCES, values, data, draw_losses)

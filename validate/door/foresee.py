@@ -1,0 +1,246 @@
+"""All that theory says of a law and a width, each number with its kind."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...solvers import unequal as splits
+from ...solvers.codes import envelopes
+from ...solvers.minimise import lower_bound
+from ...theory import arguments
+from ...theory import unequal as theory
+from ...theory.features import Features
+from .. import atlas
+from ..predictions import PREDICTIONS
+from ..predictions import predict as predict_phenomenon
+from ..stored import read_index, read_reference
+from .answer import Answer
+
+__all__ = ["KINDS", "predict"]
+
+FLOOR, ATTAINED, CODE, LIMIT, MEASURED = (
+    "proved floor", "attained", "best known code", "limit of many features", "measured"
+)  # fmt: skip
+KINDS = {
+    FLOOR: "no model of this size can lose less",
+    ATTAINED: "a model of this very size loses so much",
+    CODE: "known models come as near as one likes",
+    LIMIT: "what the loss tends to where many features are on; no bound, and not attained at this size",
+    MEASURED: "what training reached, in stored runs",
+}
+_SOURCES = (
+    "Elhage et al. (2022): model and loss",
+    "Notes (2022), Cor. 2: the best affine model",
+    "Cowsik et al. (2024), Eq. 5: the random-code limit (the Persian rug)",
+    "superposition, pages `codes` and `unequal`: proved floor, priority codes, best split",
+)
+# Stored runs of features that are alike: p and ratio must be within this of what is asked.
+_NEAR = 0.01
+# Features up to which eigenvalues of their covariance are taken.
+_AFFINE = 3000
+
+Row = tuple[str, str, float, str]
+
+
+def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
+    """Return every prediction for a law and one width or several, each with its kind.
+
+    >>> from superposition.theory.features import Features
+    >>> print(predict(Features(20, p=0.05), 5))
+    20 features, 5 hidden neurons; loss per feature
+    0.00220457  proved floor            what no model of this size goes below
+    0.00361...
+
+    Parameters
+    ----------
+    law : Features or str
+        Law of the data; or the name of a phenomenon that has no model ("sparsification", "collisions",
+        "noise", "decoders", ...), whose parameters are then `settings`.
+    n_hidden : int or sequence of int, optional
+        Number of hidden neurons; several make a curve. Not with a phenomenon, whose own it may be.
+    **settings
+        Parameters of a phenomenon, numbers or sequences of these: every combination is predicted.
+
+    Returns
+    -------
+    Answer
+        `to_frame` has a row for each prediction: ``n_hidden``, ``what``, ``kind`` (one of `KINDS`), ``loss``,
+        ``note``; of a phenomenon one for each combination of parameters. `plot` draws loss against
+        n_hidden, beside ``points=(n_hidden, loss)`` of yours.
+
+    Raises
+    ------
+    ValueError
+        If the law, a width or a parameter is not one that theory covers.
+    """
+    if isinstance(law, str):
+        return _phenomenon(law, settings if n_hidden is None else {"n_hidden": n_hidden, **settings})
+    if not isinstance(law, Features):
+        names = ", ".join(PREDICTIONS)
+        rule = f"a Features, or the name of a phenomenon ({names})"
+        raise ValueError(f"`law` must be {rule}; got {arguments.shown(law)}.")
+    if settings:
+        raise ValueError(f"`{next(iter(settings))}` must be a parameter of a phenomenon; got it with a law.")
+    if n_hidden is None:
+        raise ValueError("`n_hidden` must be given with a law; got None.")
+    asked = n_hidden if np.ndim(n_hidden) else [n_hidden]
+    widths = [arguments.integer("n_hidden", m, 1) for m in asked]
+    table = [(m, *row) for m in widths for row in _rows(law, m)]
+    columns = {
+        name: ("prediction", [row[k] for row in table])
+        for k, name in enumerate(("n_hidden", "what", "kind", "loss", "note"))
+    }
+    data = xr.Dataset(columns, attrs={"n_features": law.n_features})
+    lines = [f"{law.n_features} features, {_listed(widths)} hidden neurons; loss per feature"]
+    for m in widths if len(widths) <= 8 else []:
+        if len(widths) > 1:
+            lines.append(f"n_hidden = {m}")
+        lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in _of(table, m)]
+    if len(widths) > 8:
+        lines.append("to_frame() has the numbers, plot() draws them")
+    from .picture import draw_widths
+
+    kinds = dict.fromkeys(row[2] for row in table)
+    sure = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
+    return Answer(tuple(lines), sure, _SOURCES, {"table": data, "law": law}, data, draw_widths, True)
+
+
+def _listed(widths: Sequence[int]) -> str:
+    return (
+        str(widths[0]) if len(widths) == 1 else f"{len(widths)} widths from {min(widths)} to {max(widths)},"
+    )
+
+
+def _of(table: list[Any], m: int) -> list[Any]:
+    return sorted((row for row in table if row[0] == m), key=lambda row: row[3])
+
+
+def _rows(law: Features, m: int) -> list[Row]:
+    n = law.n_features
+    lost = law.importance * law.variance
+    found: list[Row] = []
+    if m < n:
+        if bound := lower_bound(n, m, law):
+            found.append(
+                ("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
+            )
+        dropped = float(np.sort(lost)[: n - m].sum() / n)
+        found.append(
+            (f"the {m} features that matter most, others dropped", ATTAINED, dropped, "any kind of decoder")
+        )
+    else:
+        found.append(("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0"))
+        return found
+    if n <= _AFFINE:
+        root = np.sqrt(law.importance)
+        values = np.linalg.eigvalsh(law.covariance() * np.outer(root, root))
+        affine = float(np.maximum(values[: n - m], 0.0).sum() / n)
+        found.append(("best affine model, no ReLU", ATTAINED, affine, "principal components"))
+    for more in (_alike, _unlike, _solved):
+        found += more(law, m)
+    return found
+
+
+def _same(law: Features) -> bool:
+    return bool(law.alike and np.all(law.importance == law.importance[0]))
+
+
+def _alike(law: Features, m: int) -> list[Row]:
+    p, n = float(law.p[0]), law.n_features
+    if not _same(law) or not 1e-6 <= p < 1.0:
+        return []
+    unit = float(law.scale[0] ** 2 * law.importance[0])
+    found = envelopes([p], [m / n])
+    rows = [
+        (f"best known code, {'tied' if kind == 'tied' else 'free decoder'}", LIMIT, unit * float(one.loss[0]),
+         "many copies of the code; less than one copy fits into few neurons")
+        for kind, one in found.items() if kind != "balanced"
+    ]  # fmt: skip
+    rows.append(
+        (
+            "random codes (the Persian rug)",
+            LIMIT,
+            unit * float(found["free"].rug[0]),
+            "Cowsik et al. (2024), Eq. 5",
+        )
+    )
+    return rows + [(what, kind, unit * loss, note) for what, kind, loss, note in _measured(p, m / n)]
+
+
+def _measured(p: float, ratio: float) -> list[Row]:
+    """Return what the longest stored training at this p and ratio reached, at the largest size there is."""
+    best: tuple[int, Row] | None = None
+    for name, entry in read_index().items():
+        given = entry["settings"]
+        if entry["experiment"] != "training.grid" or (best and best[0] >= given["n_features"]):
+            continue
+        if not any(abs(one / p - 1.0) <= _NEAR for one in given["p"]):
+            continue
+        ds = read_reference(f"{name}.nc")
+        mine = np.abs(ds["p"].values / p - 1.0) <= _NEAR
+        mine &= np.abs(ds["n_hidden"].values / (int(given["n_features"]) * ratio) - 1.0) <= 5.0 * _NEAR
+        if mine.any():
+            loss = float(ds["loss"].isel(end=-1, model=np.flatnonzero(mine)).mean())
+            note = f"{given['n_features']} features, mean of {int(mine.sum())} seeds, {name}.nc"
+            best = given["n_features"], ("trained models", MEASURED, loss, note)
+    return [best[1]] if best else []
+
+
+def _unlike(law: Features, m: int) -> list[Row]:
+    if law.values != "uniform" or law.exactly is not None:
+        return []
+    rows: list[Row] = [
+        (
+            "priority codes, free decoder",
+            CODE,
+            theory.priority_loss(law, m),
+            "encodings of very different lengths",
+        )
+    ]
+    if not law.independent or _same(law):
+        return rows
+    limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
+        ("best split of the neurons, free decoder", splits.allocate, "many features on; normal interference"),
+        ("encodings of random directions, tied", splits.mean_field, "few features on; mean field"),
+    )
+    for what, made, note in limits:
+        rows.append((what, LIMIT, float(made(law, m).loss), note))
+    return rows
+
+
+def _solved(law: Features, m: int) -> list[Row]:
+    rows = []
+    for tied in (True, False):
+        for one in atlas.entries(n_features=law.n_features, n_hidden=m, tied=tied):
+            if one.law == law:
+                kind = "tied" if tied else "free decoder"
+                note = f"best of {one.starts} starts ({one.hits} hits), atlas {one.name}"
+                rows.append((f"best model found, {kind}", ATTAINED, one.loss, note))
+    return rows
+
+
+def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
+    told = PREDICTIONS[arguments.choice("law", name, tuple(PREDICTIONS))]
+    columns = predict_phenomenon(name, **settings)
+    data = xr.Dataset({key: ("point", np.asarray(values)) for key, values in columns.items()})
+    lines = [told.title]
+    if data.sizes["point"] == 1:
+        width = max(map(len, columns))
+        lines += [
+            f"{key:{width}}  {_shown(v[0]):14} {told.sources.get(key, 'given')}" for key, v in columns.items()
+        ]
+    else:
+        lines.append(f"{data.sizes['point']} points of {', '.join(columns)}: to_frame() has them")
+    scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
+    sources = tuple(f"{key}: {source}" for key, source in told.sources.items())
+    kind = "asymptotic or exact, as each column's source says"
+    from .picture import draw_columns
+
+    return Answer(tuple(lines), kind, sources, scalar, data, draw_columns)
+
+
+def _shown(value: npt.ArrayLike) -> str:
+    return str(value) if isinstance(value, str) else f"{float(np.asarray(value)):.6g}"

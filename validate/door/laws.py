@@ -1,0 +1,67 @@
+"""Laws of the data that public toy models use, by name."""
+
+from typing import Any
+
+import numpy as np
+
+from ...theory import arguments
+from ...theory.features import Features
+from ...theory.unequal import power_law
+
+__all__ = ["PRESETS", "laws"]
+
+# Name: what it is, and how it is made from the number of features and p.
+PRESETS: dict[str, tuple[str, int, float, Any]] = {
+    "elhage": (
+        "Elhage et al. (2022), 'Demonstrating superposition': importance 0.7^i, uniform values",
+        20, 0.1, lambda n, p: Features(n, p, importance=0.7 ** np.arange(n)),
+    ),
+    "elhage-notebook": (
+        "The paper's public notebook, and ARENA: importance 0.9^i, uniform values",
+        5, 0.05, lambda n, p: Features(n, p, importance=0.9 ** np.arange(n)),
+    ),
+    "uniform": (
+        "Elhage et al. (2022), 'Geometry', Lecomte, Cowsik: features that are alike, uniform values",
+        400, 0.01, Features,
+    ),
+    "power": (
+        "Liu et al. (2025): frequencies that fall as 1/i, one feature on on average",
+        1000, 1.0, lambda n, p: power_law(1.0, n, p),
+    ),
+    "symmetric": (
+        "Models of computation (ARENA, parameter decomposition): values uniform on [-1, 1]",
+        100, 0.01, lambda n, p: Features(n, p, "symmetric"),
+    ),
+}  # fmt: skip
+
+
+def laws(name: str | None = None, n_features: int | None = None, p: float | None = None) -> Any:
+    """Return a law of the data by name, or say which names there are.
+
+    >>> laws("elhage", 5, p=0.1).importance.round(3)
+    array([1.   , 0.7  , 0.49 , 0.343, 0.24 ])
+
+    Parameters
+    ----------
+    name : str, optional
+        "elhage", "elhage-notebook", "uniform", "power", "symmetric"; without one, a mapping of all names to
+        what they are is returned.
+    n_features : int, optional
+        Number of features; by default that of the source.
+    p : float, optional
+        Probability that a feature is on, p = 1 - S for sparsity S; of "power" the mean number that is on.
+
+    Returns
+    -------
+    Features or dict of str to str
+
+    Raises
+    ------
+    ValueError
+        If there is no such name, or the law cannot have these numbers.
+    """
+    if name is None:
+        return {key: text for key, (text, *_) in PRESETS.items()}
+    _, n, on, made = PRESETS[arguments.choice("name", name, tuple(PRESETS))]
+    count = n if n_features is None else arguments.integer("n_features", n_features, 1)
+    return made(count, on if p is None else p)

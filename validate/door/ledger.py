@@ -1,0 +1,72 @@
+"""What the ledger says of statements in print."""
+
+from typing import Any
+
+import xarray as xr
+
+from ...theory import arguments
+from .. import judged
+from .answer import Answer
+
+__all__ = ["claims"]
+
+_WRONG = ("wrong as printed, corrected", "fails")
+
+
+def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) -> Answer:
+    """Return what was found of statements of the sources, from stored evidence.
+
+    >>> found = claims("lecomte2024", wrong=True)
+    >>> len(found.rows), found.rows[0]["id"]
+    (12, 'L8')
+
+    Parameters
+    ----------
+    source : str, optional
+        Only statements of this source, such as "cowsik2024"; all by default.
+    wrong : bool, optional
+        Only what is wrong as printed.
+    id : str or sequence of str, optional
+        Only these rows, such as "C8".
+
+    Returns
+    -------
+    Answer
+        `to_frame` has ``id``, ``source``, ``where``, ``statement``, ``verdict``, ``instead``; ``rows`` has
+        the evidence as well.
+
+    Raises
+    ------
+    ValueError
+        If there is no such source or row.
+    """
+    rows = list(judged.recall(current=False).values())
+    if source is not None:
+        arguments.choice("source", source, tuple(dict.fromkeys(row["source"] for row in rows)))
+        rows = [row for row in rows if row["source"] == source]
+    if id is not None:
+        wanted = [id] if isinstance(id, str) else list(id)
+        for one in wanted:
+            arguments.choice("id", one, tuple(row["id"] for row in rows))
+        rows = [row for row in rows if row["id"] in wanted]
+    if arguments.flag("wrong", wrong):
+        rows = [row for row in rows if row["verdict"] in _WRONG]
+    columns = {
+        "id": "id", "source": "source", "where": "where", "statement": "statement", "verdict": "verdict",
+        "instead": "correction",
+    }  # fmt: skip
+    data = xr.Dataset(
+        {name: ("claim", [str(row[key] or "") for row in rows]) for name, key in columns.items()}
+    )
+    what = "statements are wrong as printed" if wrong else "statements"
+    lines = [f"{len(rows)} {what}{f' in {source}' if source else ''}"]
+    for row in rows:
+        lines.append(f"{row['id']:4} {row['where']}: {row['statement']}")
+        lines.append(
+            f"     {row['verdict']}" + (f"; instead: {row['correction']}" if row["correction"] else "")
+        )
+    days = sorted({row["judged"] for row in rows if row["judged"]})
+    day = f" of {days[-1]}" if days else ""
+    sure = f"computed, from stored evidence{day}; `superposition claims --run` checks again"
+    sources = tuple(dict.fromkeys(f"{row['source']}" for row in rows))
+    return Answer(tuple(lines), sure, sources, {"rows": tuple(rows)}, data)

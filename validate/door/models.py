@@ -1,0 +1,129 @@
+"""Models from whatever people have: modules, state dicts, files, arrays."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...theory import arguments
+from ...theory.features import Features
+from ...theory.models import Model
+
+__all__ = ["model_of", "read_models"]
+
+_PAIR = "(W, b), (W_out, W_in, b), or (M, b) with M square"
+
+
+def _array(value: Any) -> Any:
+    """Return a tensor, data frame or list as an array."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().double().numpy()
+    return np.asarray(value)
+
+
+def _encoder(W: Any, law: Features | None) -> Any:
+    """Return one matrix as (n_hidden, n_features), by the law's number of features or by its shape."""
+    W = _array(W)
+    if W.ndim != 2:
+        raise ValueError(f"`model` must be a matrix of two axes; got shape {W.shape}.")
+    rows, columns = W.shape
+    if law is not None:
+        fits = [W if axis else W.T for axis, size in enumerate(W.shape) if size == law.n_features]
+        if not fits:
+            raise ValueError(f"`model` must have {law.n_features} features, as its law; got shape {W.shape}.")
+    else:
+        fits = [W if columns > rows else W.T]
+    if rows == columns and not np.array_equal(W, W.T):
+        raise ValueError(
+            f"`model` must say which axis is that of the features where both are {rows} long; "
+            "pass Model(W_in=W) with W of shape (n_hidden, n_features)."
+        )
+    return fits[0]
+
+
+def _from_arrays(given: tuple[Any, ...], law: Features | None) -> Model:
+    if len(given) == 3:
+        W_out, W_in, b = map(_array, given)
+        if (
+            W_out.ndim == W_in.ndim == 2
+            and W_out.shape[1] != W_in.shape[0]
+            and W_out.shape[0] == W_in.shape[1]
+        ):
+            W_out, W_in = W_out.T, W_in.T
+        return Model(W_in, W_out=W_out, b=b)
+    if len(given) != 2:
+        raise ValueError(f"`model` must be a matrix, or {_PAIR}; got {len(given)} arrays.")
+    W, b = _array(given[0]), _array(given[1])
+    if W.ndim == 2 and W.shape[0] == W.shape[1]:
+        return Model(np.eye(len(W)), W_out=W, b=b)
+    return Model(_encoder(W, law), b=b)
+
+
+def read_models(
+    x: Any, law: Any = None, *, layout: str | None = None, keys: Mapping[str, str] | None = None
+) -> tuple[str, list[Model]]:
+    """Return what a model was taken for, and the models, several if it has several instances.
+
+    Parameters
+    ----------
+    x : Model, torch.nn.Module, mapping, path, array_like or tuple
+        As `model_of`.
+    law : Features, optional
+        Its number of features tells the axes of a matrix.
+    layout, keys
+        As `audit.audit`.
+    """
+    law = law if isinstance(law, Features) else None
+    if isinstance(x, Model):
+        return repr(x), [x]
+    if isinstance(x, tuple) and all(hasattr(one, "__len__") or np.isscalar(one) for one in x):
+        made = _from_arrays(x, law)
+        return f"arrays: {made}", [made]
+    if not isinstance(x, str | Path | Mapping) and not hasattr(x, "state_dict"):
+        made = Model(_encoder(x, law))
+        return f"one matrix: {made}", [made]
+    from .. import audit
+
+    name, weights = audit.read(x, layout, keys)
+    models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
+    known = "" if all(one.b_saved for one in weights) else ", without its bias"
+    return f"{name}{known}: {models[0]}{f', {len(models)} instances' if len(models) > 1 else ''}", models
+
+
+def model_of(x: Any, *, instance: int | None = None, law: Any = None, layout: str | None = None,
+             keys: Mapping[str, str] | None = None) -> Model:  # fmt: skip
+    """Return a model of whatever holds one.
+
+    >>> import numpy as np
+    >>> model_of({"W": np.array([[1.0], [-1.0]]), "b": np.zeros(2)})
+    Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied)
+
+    Parameters
+    ----------
+    x : Model, torch.nn.Module, mapping, path, array_like or tuple
+        A module; a state dict of tensors or arrays; a file of one (.npz, .safetensors, PyTorch's of tensors
+        alone); a matrix W of a tied model; (W, b); (W_out, W_in, b); or (M, b) with a square M = W_out W_in.
+        Layouts of public code are recognised by names and shapes: `superposition.validate.audit.LAYOUTS`.
+    instance : int, optional
+        Which one, where there are several.
+    law : Features, optional
+        Its number of features tells which axis of a matrix is that of the features. Without it, it is the
+        longer one.
+    layout, keys
+        As in `superposition.validate.audit.audit`.
+
+    Raises
+    ------
+    ValueError
+        If it is no model that is known, or several without `instance`.
+    """
+    said, models = read_models(x, law, layout=layout, keys=keys)
+    if instance is not None:
+        return models[arguments.integer("instance", instance, 0, len(models) - 1)]
+    if len(models) > 1:
+        raise ValueError(f"`instance` must say which of {len(models)} models; got None for {said}.")
+    return models[0]
+
+
+Model.of = staticmethod(model_of)  # type: ignore[attr-defined]
