@@ -7,7 +7,7 @@ from ...theory.arguments import FloatArray, generator, integer, matrix, number, 
 from ...theory.features import Features, SparseUniform
 from ...theory.loss import class_loss_per_feature, dropped_bound
 from ..loss import exact_loss
-from ..loss.exact import LEAST
+from ..loss.evaluator import LEAST
 from ..minimise import Minimum, minimise
 from ..results import Status, result
 

@@ -4,17 +4,10 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from superposition.solvers.loss import (
-    exact,
-    exact_gradient,
-    exact_loss,
-    few,
-    lattice,
-    value_and_gradient,
-    wedge,
-)
-from superposition.solvers.loss.patterns import by_patterns
-from superposition.solvers.loss.sweep import independent
+from superposition.solvers.loss import evaluator, exact_gradient, exact_loss, value_and_gradient
+from superposition.solvers.loss.methods import few, lattice, wedge
+from superposition.solvers.loss.methods.patterns import by_patterns
+from superposition.solvers.loss.methods.sweep import independent
 from superposition.solvers.minimise import descend
 from superposition.theory import special
 from superposition.theory.decoders import channel
@@ -175,11 +168,10 @@ def test_an_unknown_law_is_refused_by_name(n, monkeypatch):
     """As a law would be that somebody adds to `VALUES` and nowhere else."""
     law = Features(n, 0.1)
     object.__setattr__(law, "values", "triangular")
-    for module in (special.values, exact):
-        monkeypatch.setattr(module, "VALUES", (*VALUES, "triangular"))
+    monkeypatch.setattr(special.values, "VALUES", (*VALUES, "triangular"))
     for call in (
         lambda: special.values.value_moment("triangular", 2),
-        lambda: exact.outputs(law, np.eye(n), np.arange(n), np.zeros(n), 1e-9, False),
+        lambda: evaluator(law)((np.eye(n), 0.0)),
         lambda: channel.support("triangular"),
         lambda: channel.posterior("triangular", np.zeros(1), 0.1),
     ):

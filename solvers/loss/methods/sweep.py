@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel
-from ...theory.special.values import transforms
+from ....theory.arguments import FloatArray
+from ....theory.kernels import kernel
+from ....theory.special.values import transforms
 
 __all__ = ["Others", "add_nodes", "independent", "sweep"]
 
