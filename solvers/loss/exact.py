@@ -49,15 +49,15 @@ def exact_loss(
 
     Notes
     -----
-    Few features with bounded values: all patterns are summed, and only rounding is left. Independent uniform
-    features: a lattice sum, good to 4e-12 of p/3 for 512 features with random weights. Other bounded values,
-    groups, exactly k on: a simpler sum, or moments where the ReLU of an output never bends. What the two sums
-    cut off is bounded as `uniform` and `lattice` derive. Sums of binary values have atoms, where the bound
-    stays at 1e-4 of the loss and takes seconds a row. Values without bounds: an integral that converges
-    exponentially.
+    `evaluator` chooses the method, which the result names. Few features with bounded values: folded means or
+    a sum over all patterns, and only rounding is left. Independent uniform features: a lattice sum, good to
+    4e-12 of p/3 for 512 features with random weights. Other bounded values, groups, exactly k on: a simpler
+    sum, or moments where the ReLU of an output never bends. What the two sums cut off is bounded as
+    `methods.uniform` and `methods.lattice` derive. Sums of binary values have atoms, where the bound stays at
+    1e-4 of the loss and takes seconds a row. Values without bounds: an integral that converges exponentially.
 
-    Rounding is a model that brute force in exact arithmetic has not broken. It scales with the square of the
-    range of the output. Weights may differ by any factor, except in the simpler sum, where the estimate grows
+    The rounding part of the estimate is heuristic: tests in exact arithmetic never exceeded it. It scales
+    with the square of the range of the output. Weights may differ by any factor, except in the simpler sum, where the estimate grows
     with their spread. The cost is n^2 times the number of frequencies, 0.7 ns each for uniform values: a
     hundred where many features are on at once, up to some 1e4 where few are. Rows are shared among Numba's
     threads; results do not depend on their number.
@@ -68,6 +68,7 @@ def exact_loss(
     >>> result = exact_loss(pair, 0.0, 0.1)
     >>> round(result.loss, 12), result.error_estimate < 1e-14        # both on: E min(u, v)^2 = 1/6
     (0.001666666667, True)
+    >>> from superposition.theory.features import Features
     >>> round(exact_loss(pair, 0.0, Features(2, 0.1, values="exponential")).loss, 12)  # E min^2 = 1/2
     0.005
     """
@@ -128,8 +129,8 @@ def value_and_gradient(
         As for `exact_loss`.
     tol : float, optional
         Error of the loss to aim at, in units of E x_i^2. Its bound is far from sharp: at the default the
-        gradient of models of 16 to 128 features is good to 1e-9. Up to nine independent uniform features
-        leave nothing but rounding.
+        gradient of models of 16 to 128 features is good to 1e-9. Up to 14 independent uniform features leave
+        nothing but rounding.
     rows : sequence of int, optional
         Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
     frequencies : int, optional

@@ -12,7 +12,7 @@ from superposition.solvers.minimise import descend
 from superposition.theory import special
 from superposition.theory.decoders import channel
 from superposition.theory.features import VALUES, Features
-from superposition.theory.relu import class_loss_gradient_of_map
+from superposition.theory.relu import class_loss
 
 
 def one_row(row, i, b):
@@ -86,7 +86,7 @@ def test_binary_outputs_that_are_exactly_0_count_half():
 
 
 def test_class_gradients_at_a_dead_output_are_the_same_mean():
-    by_M, by_b = class_loss_gradient_of_map(np.zeros((3, 3)), 0.0, 1)
+    by_M, by_b = class_loss(np.zeros((3, 3)), 0.0, 1, of_map=True, gradient=True)
     np.testing.assert_allclose(by_M, -np.eye(3) / 3, rtol=1e-14)
     np.testing.assert_allclose(by_b, -0.5, rtol=1e-14)
 

@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 
-from ....theory.loss.classes import gradient_of_map, per_feature
+from ....theory.loss.classes import gradient_of_map, outputs
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
 __all__ = ["ESTIMATE", "covers", "solve", "terms"]
@@ -41,7 +41,7 @@ def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
     for k, chance in enumerate(law.kept["classes"]):
         if chance > 0.0:
             total += comb(b.size, k) * chance
-            losses += chance * per_feature(M, b, k)
+            losses += chance * outputs(M, b, k)
             if ask.slopes:
                 more, more_b = gradient_of_map(M, b, k, ones)
                 by_M += chance * more
