@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import comb
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from ...theory.loss.classes import class_weights
 from ...theory.models import Model
 from ...theory.results import frozen, result
 from .methods import classes, folds, lattice, moments, patterns, uniform, wedge
-from .methods.outputs import Ask, BoolArray, IntArray, Law, Outputs, Rows, merged
+from .methods.outputs import Ask, IntArray, Law, Outputs, Rows, merged
 
 __all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss", "evaluator"]
 
@@ -211,7 +211,10 @@ class Evaluator:
         stretched = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
         rows = Rows(stretched, features, np.require(b / units, np.float64, ["C", "W"]), relu)
         found, names = self._heard(law, rows, slopes)
-        losses, errors = found.losses * units**2, found.errors * units**2
+        losses, errors = (
+            np.maximum(found.losses, 0.0) * units**2,
+            found.errors * units**2,
+        )  # rounding may be < 0
         if self.refuse:
             self._refuse_lost("loss of", losses, errors, law)
         if not slopes:
@@ -237,20 +240,22 @@ class Evaluator:
 
     def _heard(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
         """Return the outputs without the features that none of them hears; derivatives by these follow."""
+        if not law.independent or "classes" in law.kept:
+            return self.sided(law, rows, slopes)
         heard = np.abs(rows.M).max(axis=0) > uniform.NEGLIGIBLE
         heard[rows.features] = True
-        if not law.independent or "classes" in law.kept or heard.all():
-            return self._sided(law, rows, slopes)
+        if heard.all():
+            return self.sided(law, rows, slopes)
         places = np.cumsum(heard) - 1
         less = Rows(np.ascontiguousarray(rows.M[:, heard]), places[rows.features], rows.b, rows.relu)
-        found, names = self._sided(law.without(heard), less, slopes)
+        found, names = self.sided(law.without(heard), less, slopes)
         if slopes:  # E x_j d/db, as they are independent of the outputs
             by_M = found.by_b[:, None] * law.mean
             by_M[:, heard] = found.by_M
             found = Outputs(found.losses, found.errors, by_M, found.by_b, found.slope_errors)
         return found, names
 
-    def _sided(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
+    def sided(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
         """Return the outputs; where one is 0 unless others are on, the mean of derivatives at both sides."""
         found, names = self._solved(law, rows, slopes)
         if not slopes or rows.b.all() or not rows.relu or "classes" in law.kept:
@@ -268,31 +273,19 @@ class Evaluator:
 
     # --- The dispatcher ------------------------------------------------------------------------------------
 
-    def chosen(self, law: Law, rows: Rows, slopes: bool) -> list[tuple[str, BoolArray]]:
-        """Return the methods to try, and the outputs that each covers."""
-        found: list[tuple[str, BoolArray]] = []
-        for name, method in METHODS.items():
-            if self.method not in ("auto", name) or (slopes and method is uniform):
-                continue  # `uniform` has no derivatives
-            if "classes" in law.kept and method not in (classes, patterns):
-                continue
-            if method is lattice and self.method == "auto" and any(other == "uniform" for other, _ in found):
-                continue
-            covered = method.covers(rows, law)
-            if covered.any():
-                found.append((name, covered))
-        if not found or not np.any([covered for _, covered in found], axis=0).all():
-            self._refuse_uncovered(law, slopes)
-        if self.budget is not None:
-            costs = {name: rows.b.size * METHODS[name].terms(law) for name, _ in found}
-            found = [one for one in found if costs[one[0]] <= self.budget]
-            if not found or not np.any([covered for _, covered in found], axis=0).all():
-                name = min(costs, key=lambda one: costs[one])
-                rule = f"at least {costs[name]:.3g} terms for the method {name!r}"
-                raise ValueError(f"`budget` must be {rule}; got {self.budget:g}.")
-        return found
+    def tried(self, law: Law, slopes: bool) -> Iterator[str]:
+        """Yield the methods that may serve, in the order in which they are tried."""
+        for name in METHODS:
+            few = "classes" not in law.kept or name in ("classes", "patterns")
+            if few and self.method in ("auto", name) and not (slopes and name == "uniform"):
+                yield name  # `uniform` has no derivatives
 
-    def _refuse_uncovered(self, law: Law, slopes: bool) -> None:
+    def refuse_uncovered(self, law: Law, slopes: bool, dear: dict[str, float]) -> NoReturn:
+        """Say why no method serves; some may have been too expensive."""
+        if dear:
+            name = min(dear, key=lambda one: dear[one])
+            rule = f"at least {dear[name]:.3g} terms for the method {name!r}"
+            raise ValueError(f"`budget` must be {rule}; got {self.budget:g}.")
         if self.classes is not None:
             count = sum(comb(law.n, k) for k in range(self.classes + 1))
             raise ValueError(
@@ -310,28 +303,43 @@ class Evaluator:
         """Return the outputs, each by the first method that covers it and leaves enough digits."""
         count, n = rows.M.shape
         most = WORK if self.budget is None else self.budget / count
-        ask = Ask(slopes, self.tol, self.frequencies, most, self.workers)
-        own, used = law.square[rows.features], []
-        found = Outputs(np.zeros(count), np.full(count, np.inf), np.zeros((count, n)), *np.zeros((2, count)))
-        for name, covered in self.chosen(law, rows, slopes):
-            loose = max(self.tol, getattr(METHODS[name], "LOOSE", LOOSE))
-            poor = np.isinf(found.errors)
-            if self.refuse:
-                poor |= ~(found.errors <= loose * np.maximum(own, np.abs(found.losses)))
-            which = covered & poor
+        ask, found = Ask(slopes, self.tol, self.frequencies, most, self.workers), None
+        used: list[str] = []
+        dear: dict[str, float] = {}
+        for name in self.tried(law, slopes):
+            method = METHODS[name]
+            if found is not None:  # shares of what is lost; nan counts as all
+                shares = found.errors / np.maximum(law.square[rows.features], np.abs(found.losses))
+                if np.all(shares <= max(self.tol, patterns.LOOSE)):
+                    break
+            if name == "lattice" and "uniform" in used:  # which keeps more digits
+                continue
+            which = method.covers(rows, law)
+            if found is not None:
+                which &= ~(shares <= max(self.tol, getattr(method, "LOOSE", LOOSE)))
             if not which.any():
                 continue
+            if self.budget is not None and count * method.terms(law) > self.budget:
+                dear[name] = count * method.terms(law)
+                continue
             used.append(name)
-            if which.all():
-                part = METHODS[name].solve(rows, law, ask)
-                if len(used) == 1:
-                    found = part
+            if found is None and which.all():
+                found = method.solve(rows, law, ask)
+                if self.refuse:
                     continue
-            else:
-                part = METHODS[name].solve(rows.picked(which), law, ask)
+                return found, name
+            part = method.solve(rows if which.all() else rows.picked(which), law, ask)
+            if found is None:
+                none = np.zeros((2, count))
+                found = Outputs(np.zeros(count), np.full(count, np.inf), np.zeros((count, n)), *none)
             better = part.errors < found.errors[which]
             merged(found, np.flatnonzero(which)[better], part, better)
+        if found is None or np.isinf(found.errors).any():
+            self.refuse_uncovered(law, slopes, dear)
         return found, ", ".join(used)
+
+
+_EXACT = Ask(True, 1e-12, None, WORK, 1)
 
 
 class Descent:
@@ -347,25 +355,36 @@ class Descent:
             classes = None
         self._loose = Evaluator(features, workers=None, classes=classes, refuse=False)
         self._law, self._rows, self.frequencies, self.tol = self._loose.law(n), np.arange(n), frequencies, tol
-        self.method = self._loose.chosen(self._law, Rows(np.empty((n, 0)), self._rows, np.zeros(n)), True)[0][
-            0
-        ]
+        whole = Rows(np.empty((n, 0)), self._rows, np.zeros(n))
+        tried = self._loose.tried(self._law, True)
+        self.method = next((name for name in tried if METHODS[name].covers(whole, self._law).all()), "")
+        if not self.method:
+            self._loose.refuse_uncovered(self._law, True, {})
         self.exact = self.method in ("classes", "folds", "patterns")
         self._end = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
-        self._share = features.importance / n
+        self._stretch, share = features.scale / features.scale[:, None], features.importance / n
+        self._share = share * features.scale**2
+        self._by_b, self._by_M = (
+            share * features.scale,
+            share[:, None] * np.outer(features.scale, features.scale),
+        )
 
     def _found(self, M: FloatArray, b: FloatArray) -> Outputs:
+        """Return the outputs in units of the scales."""
+        rows = Rows(M * self._stretch, self._rows, b / self._law.scale)
+        if self.exact and b.all():  # as `sided` would, in less time
+            return METHODS[self.method].solve(rows, self._law, _EXACT)
         self._loose.frequencies, self._loose.tol = None if self.exact else self.frequencies, self.tol
-        return self._loose.outputs(self._law, M, self._rows, b, True)[0]
+        return self._loose.sided(self._law, rows, True)[0]
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss per feature and its derivatives by M and b."""
         found = self._found(M, b)
-        return float(self._share @ found.losses), self._share[:, None] * found.by_M, self._share * found.by_b
+        return float(self._share @ found.losses), self._by_M * found.by_M, self._by_b * found.by_b
 
     def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
         """Return what the derivatives of each row and its bias are off by."""
-        return np.asarray(self._share * self._found(M, b).slope_errors)
+        return np.asarray(np.maximum(self._by_M.max(axis=1), self._by_b) * self._found(M, b).slope_errors)
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what it is off by, as good as can be."""

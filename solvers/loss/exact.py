@@ -57,10 +57,10 @@ def exact_loss(
     1e-4 of the loss and takes seconds a row. Values without bounds: an integral that converges exponentially.
 
     The rounding part of the estimate is heuristic: tests in exact arithmetic never exceeded it. It scales
-    with the square of the range of the output. Weights may differ by any factor, except in the simpler sum, where the estimate grows
-    with their spread. The cost is n^2 times the number of frequencies, 0.7 ns each for uniform values: a
-    hundred where many features are on at once, up to some 1e4 where few are. Rows are shared among Numba's
-    threads; results do not depend on their number.
+    with the square of the range of the output. Weights may differ by any factor, except in the simpler sum,
+    where the estimate grows with their spread. The cost is n^2 times the number of frequencies, 0.7 ns each
+    for uniform values: a hundred where many features are on at once, up to some 1e4 where few are. Rows are
+    shared among Numba's threads; results do not depend on their number.
 
     Examples
     --------
