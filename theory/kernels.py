@@ -44,7 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATIENCE = 2.0
 
 
-class _Patience(event.Listener):  # type: ignore[misc]  # Numba has no type hints
+class _Patience(event.Listener):
     """Say in a line on a terminal what is compiled, once that has taken some seconds in all."""
 
     def __init__(self) -> None:
@@ -73,7 +73,8 @@ class _Patience(event.Listener):  # type: ignore[misc]  # Numba has no type hint
         print(f"compiling {name} and what it calls: some seconds, the first time only", file=sys.stderr)
 
 
-event.register("numba:compile", _Patience())
+_register: Any = event.register  # has no type hints
+_register("numba:compile", _Patience())
 
 
 @cache

@@ -151,11 +151,8 @@ class Evaluator:
     def __call__(self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None) -> Loss:
         """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
         if isinstance(model, Model):
-            if (
-                model.hidden != "identity"
-                or model.output == "jumprelu"
-                or model.n_outputs != model.n_features
-            ):
+            bends = model.hidden != "identity" or model.output == "jumprelu"
+            if bends or model.n_outputs != model.n_features:
                 rule = "linear hidden neurons and an output, ReLU or identity, for each feature"
                 raise ValueError(f"`model` must have {rule}; got {model!r}.")
             found = self.of_arrays(model.M, model.bias, gradient, rows, relu=model.output == "relu")
@@ -211,10 +208,8 @@ class Evaluator:
         stretched = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
         rows = Rows(stretched, features, np.require(b / units, np.float64, ["C", "W"]), relu)
         found, names = self._heard(law, rows, slopes)
-        losses, errors = (
-            np.maximum(found.losses, 0.0) * units**2,
-            found.errors * units**2,
-        )  # rounding may be < 0
+        losses = np.maximum(found.losses, 0.0) * units**2  # by rounding they may be below 0
+        errors = found.errors * units**2
         if self.refuse:
             self._refuse_lost("loss of", losses, errors, law)
         if not slopes:
@@ -277,8 +272,9 @@ class Evaluator:
         """Yield the methods that may serve, in the order in which they are tried."""
         for name in METHODS:
             few = "classes" not in law.kept or name in ("classes", "patterns")
-            if few and self.method in ("auto", name) and not (slopes and name == "uniform"):
-                yield name  # `uniform` has no derivatives
+            no = slopes or (self.budget is not None and self.method == "auto")  # derivatives, nor an end
+            if few and self.method in ("auto", name) and not (name == "uniform" and no):
+                yield name
 
     def refuse_uncovered(self, law: Law, slopes: bool, dear: dict[str, float]) -> NoReturn:
         """Say why no method serves; some may have been too expensive."""
@@ -308,15 +304,15 @@ class Evaluator:
         dear: dict[str, float] = {}
         for name in self.tried(law, slopes):
             method = METHODS[name]
-            if found is not None:  # shares of what is lost; nan counts as all
-                shares = found.errors / np.maximum(law.square[rows.features], np.abs(found.losses))
-                if np.all(shares <= max(self.tol, patterns.LOOSE)):
+            if found is not None:
+                size = np.maximum(law.square[rows.features], np.abs(found.losses))
+                if np.all(found.errors <= max(self.tol, patterns.LOOSE) * size):
                     break
             if name == "lattice" and "uniform" in used:  # which keeps more digits
                 continue
             which = method.covers(rows, law)
             if found is not None:
-                which &= ~(shares <= max(self.tol, getattr(method, "LOOSE", LOOSE)))
+                which &= ~(found.errors <= max(self.tol, getattr(method, "LOOSE", LOOSE)) * size)
             if not which.any():
                 continue
             if self.budget is not None and count * method.terms(law) > self.budget:
@@ -360,7 +356,7 @@ class Descent:
         self.method = next((name for name in tried if METHODS[name].covers(whole, self._law).all()), "")
         if not self.method:
             self._loose.refuse_uncovered(self._law, True, {})
-        self.exact = self.method in ("classes", "folds", "patterns")
+        self.exact: bool = self.method in ("classes", "folds", "patterns")
         self._end = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
         self._stretch, share = features.scale / features.scale[:, None], features.importance / n
         self._share = share * features.scale**2
@@ -373,7 +369,8 @@ class Descent:
         """Return the outputs in units of the scales."""
         rows = Rows(M * self._stretch, self._rows, b / self._law.scale)
         if self.exact and b.all():  # as `sided` would, in less time
-            return METHODS[self.method].solve(rows, self._law, _EXACT)
+            found: Outputs = METHODS[self.method].solve(rows, self._law, _EXACT)
+            return found
         self._loose.frequencies, self._loose.tol = None if self.exact else self.frequencies, self.tol
         return self._loose.sided(self._law, rows, True)[0]
 

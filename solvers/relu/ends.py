@@ -26,7 +26,7 @@ class ExactLoss:
 
     def value(self, x: FloatArray) -> float:
         """Return the loss."""
-        return mixture_loss(*self._split(x), self.p).total / self.p
+        return float(mixture_loss(*self._split(x), self.p).total) / self.p
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Return its gradient."""
