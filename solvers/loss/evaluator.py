@@ -304,8 +304,9 @@ class Evaluator:
         dear: dict[str, float] = {}
         for name in self.tried(law, slopes):
             method = METHODS[name]
-            if found is not None:
-                size = np.maximum(law.square[rows.features], np.abs(found.losses))
+            if found is not None:  # the loss of a feature that is never on has no size of its own
+                size = np.maximum(law.square[rows.features], 1e-6 * law.square.max())
+                size = np.maximum(size, np.abs(found.losses))
                 if np.all(found.errors <= max(self.tol, patterns.LOOSE) * size):
                     break
             if name == "lattice" and "uniform" in used:  # which keeps more digits
