@@ -67,7 +67,9 @@ def lattice(
     phi, top = np.empty(m.size, np.complex128), plain(2)
     start = abs(b) + (abs(a) if own > 0.0 else 0.0)
     reach = np.sum(np.abs(m) if kind == SYMMETRIC else np.maximum(m, 0.0))
-    longest = np.max(np.abs(np.append(m, 0.0)))
+    longest = 0.0
+    for x in m:
+        longest = max(longest, abs(x))
     period = start + reach
     theta = 1.0 / period
     while theta * longest < 500.0:

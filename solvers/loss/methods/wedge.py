@@ -65,10 +65,12 @@ def case(
     side = -1.0 if near else 1.0
     turned, a, b = side * m, side * a, side * b
     left = b > 0.0
-    rises = np.append(turned, own * a)
-    if kind != NORMAL:  # only what makes y larger bounds c: the transforms of negative weights decay
-        rises = np.maximum(rises, 0.0)
-    longest, square = np.max(np.abs(rises)), np.sum(np.append(marginal, 1.0) * rises * rises)
+    longest, square = 0.0, 0.0
+    for j in range(m.size + 1):
+        rise, chance = (turned[j], marginal[j]) if j < m.size else (own * a, 1.0)
+        if kind != NORMAL:  # only what makes y larger bounds c: the transforms of negative weights decay
+            rise = max(rise, 0.0)
+        longest, square = max(longest, abs(rise)), square + chance * rise * rise
     found, by_m, errors = np.zeros(5), np.zeros(m.size), np.zeros(4)
     if not left and not longest > 0.0:  # y is never positive
         return found, by_m, errors
