@@ -26,15 +26,55 @@ import glob
 import hashlib
 import itertools
 import os
+import sys
+import threading
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 __all__ = ["kernel", "plain", "shared", "ufunc"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Seconds of compiling after which a terminal is told.
+PATIENCE = 2.0
+
+
+class _Patience(event.Listener):
+    """Say in a line on a terminal what is compiled, once that has taken some seconds in all."""
+
+    def __init__(self) -> None:
+        self.depth, self.begun, self.left = 0, 0.0, PATIENCE
+        self.timer: threading.Timer | None = None
+
+    def on_start(self, compiled: Any) -> None:
+        """Begin to wait at the outermost kernel; those that it calls are compiled within."""
+        self.depth += 1
+        if self.depth == 1 and self.left > 0.0 and sys.stderr.isatty():
+            name = compiled.data["dispatcher"].py_func.__module__.partition(".")[2]
+            self.begun, self.timer = time.perf_counter(), threading.Timer(self.left, self.say, [name])
+            self.timer.daemon = True
+            self.timer.start()
+
+    def on_end(self, compiled: Any) -> None:
+        """Take what the outermost kernel took off the seconds that are left."""
+        self.depth -= 1
+        if self.depth == 0 and self.timer is not None:
+            self.timer.cancel()
+            self.timer, self.left = None, self.left - (time.perf_counter() - self.begun)
+
+    def say(self, name: str) -> None:
+        """Write the line; one is enough for a process."""
+        self.left = -1.0
+        print(f"compiling {name} and what it calls: some seconds, the first time only", file=sys.stderr)
+
+
+_register: Any = event.register  # has no type hints
+_register("numba:compile", _Patience())
 
 
 @cache

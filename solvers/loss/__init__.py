@@ -1,12 +1,13 @@
 """The exact expected loss of any model ReLU(M x + b) at any law of the data, with its derivatives."""
 
-from .exact import Gradient, Loss, exact_gradient, exact_loss, row_loss, value_and_gradient
+from .evaluator import Loss, evaluator
+from .exact import exact_gradient, exact_loss, row_loss, value_and_gradient
 from .hessian import RowDerivatives, row_hessian
 
 __all__ = [
-    "Gradient",
     "Loss",
     "RowDerivatives",
+    "evaluator",
     "exact_gradient",
     "exact_loss",
     "row_hessian",

@@ -9,10 +9,11 @@ from ...theory.arguments import FloatArray, integer, number, real, vector
 from ...theory.features import Features, as_features
 from ...theory.results import result
 from ...theory.special import VALUES, value_transform
-from .exact import LARGEST, outputs
-from .few import one_on, pointwise
-from .lattice import SILENT, lattice
-from .sweep import independent
+from .evaluator import LARGEST, Evaluator
+from .methods.few import one_on, pointwise
+from .methods.lattice import lattice
+from .methods.sweep import independent
+from .methods.transforms import SILENT
 
 __all__ = ["RowDerivatives", "row_hessian"]
 
@@ -109,7 +110,8 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
     step = STEP * max(float(np.abs(at).max()), 1e-3)
     far = np.repeat([0.0, -2.0, -1.0, 1.0, 2.0], [1] + 4 * [at.size])[:, None]
     moved = at + step * far * np.vstack([np.zeros(at.size), *4 * [np.eye(at.size)]])
-    found = outputs(law, moved[:, :-1], np.full(moved.shape[0], i), moved[:, -1], 1e-13, True)
+    one, rows = Evaluator(law, tol=1e-13, workers=None), np.full(moved.shape[0], i)
+    found, _ = one.outputs(one.law(row.size), moved[:, :-1], rows, moved[:, -1], True)
     gradients = np.column_stack([found.by_M, found.by_b])
     ends = gradients[1:].reshape(4, at.size, at.size)
     hessian = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,8 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.features import Features, as_features
-from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
-from ...theory.special import VALUES
-from ..loss import exact_loss
-from ..loss.exact import Gradient, gradient_of
-from ..loss.folds import by_folds
-from ..loss.patterns import by_patterns, chances
+from ...theory.features import as_features
+from ..loss.evaluator import Descent
 
 __all__ = ["BIASES", "Objective", "Penalty"]
 
@@ -26,137 +20,10 @@ BIASES = (True, False, "common")
 
 Penalty = tuple[str, float] | Callable[..., Any] | None
 
-# Features up to which all patterns are summed: 60 ms for 8 uniform ones, five times that for each more.
-_FEW = {"uniform": 8, "binary": 12, "symmetric": 4}
-# Patterns that may be summed for a loss on few classes, and features that may be on.
-_PATTERNS, _MOST_ON = 20_000, 11
-# Independent uniform features up to which a gradient is folded: 4 ms for 14, a third of the transform's. Near
-# weights of 0 the transform's is off by 1e-4, and folds leave nothing but rounding.
-_FOLDED = 14
 # Frequencies of the lattice at most: losses good to 1e-8 or so, and to 1e-5 in a race of many starts.
 _FREQUENCIES, _RACE = 1024, 64
 # Tolerances of the transform in a descent, and of the loss that is returned, in units of E x_i².
 _DESCENT, _END = 1e-5, 1e-9
-# What one pattern's loss is off by, relative to the square of the largest output.
-_ROUNDING = 1e-14
-
-
-class _Classes:
-    """The loss of alike features, summed over the classes k = first, ..., last of k features on.
-
-    `chances[k]` is the probability of one pattern of class k.
-    """
-
-    def __init__(self, law: Features, first: int, chances: FloatArray):
-        self.first, self.chances, self.scale = first, chances, float(law.scale[0])
-        self.share = law.importance * self.scale**2 / law.n_features
-
-    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        u, ones = b / self.scale, np.ones(b.size)
-        losses, by_M, by_u = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size)
-        for k, chance in enumerate(self.chances[self.first :], self.first):
-            if chance > 0.0:
-                losses += chance * per_feature(M, u, k)
-                more, more_u = gradient_of_map(M, u, k, ones)
-                by_M += chance * more
-                by_u += chance * more_u
-        return float(self.share @ losses), self.share[:, None] * by_M, self.share * by_u / self.scale
-
-    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss and what rounding may have done to it."""
-        size = np.abs(b) / self.scale + np.abs(M).sum(axis=1) + 1.0
-        patterns = [comb(b.size, k) for k in range(self.first, self.chances.size)]
-        chance = float(np.dot(patterns, self.chances[self.first :]))
-        return self(M, b)[0], _ROUNDING * chance * float(self.share @ size**2)
-
-    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
-        """Return what rounding may have done to the derivatives of each row and its bias."""
-        size = np.abs(b) / self.scale + np.abs(M).sum(axis=1) + 1.0
-        patterns = [comb(b.size, k) for k in range(self.first, self.chances.size)]
-        chance = float(np.dot(patterns, self.chances[self.first :]))
-        return np.asarray(2.0 * _ROUNDING * chance * self.share * max(1.0, 1.0 / self.scale) * size)
-
-
-class _Patterns:
-    """The loss of few features, summed over all patterns of up to so many features on."""
-
-    def __init__(self, law: Features, up_to: int):
-        count = np.array([pattern.bit_count() for pattern in range(2**law.n_features)])
-        self.law, self.chances = law, np.where(count <= up_to, chances(law), 0.0)
-        self.stretch = law.scale / law.scale[:, None]
-        self.share = law.importance * law.scale**2 / law.n_features
-
-    def _parts(self, M: FloatArray, b: FloatArray) -> tuple[FloatArray, ...]:
-        rows, values = np.arange(b.size), VALUES.index(self.law.values)
-        return by_patterns(M * self.stretch, rows, b / self.law.scale, self.chances, values)
-
-    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        losses, _, by_M, by_b, _ = self._parts(M, b)
-        by_M *= self.share[:, None] * self.stretch
-        return float(self.share @ losses), by_M, self.share * by_b / self.law.scale
-
-    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss and what it is off by."""
-        losses, errors, *_ = self._parts(M, b)
-        return float(self.share @ losses), float(self.share @ errors)
-
-    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
-        """Return what the derivatives of each row and its bias are off by."""
-        return _stretched(self, self._parts(M, b)[4])
-
-
-class _Folds:
-    """The loss of few independent uniform features, as `value_and_gradient` folds it without its checks."""
-
-    def __init__(self, law: Features):
-        self.law, self.rows = law, np.arange(law.n_features)
-        self.stretch = law.scale / law.scale[:, None]
-        self.share = law.importance * law.scale**2 / law.n_features
-
-    def _parts(self, M: FloatArray, b: FloatArray) -> tuple[FloatArray, ...]:
-        return by_folds(M * self.stretch, self.rows, b / self.law.scale, self.law.p)
-
-    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        losses, _, by_M, by_b, _ = self._parts(M, b)
-        by_M *= self.share[:, None] * self.stretch
-        return float(self.share @ losses), by_M, self.share * by_b / self.law.scale
-
-    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss and what it is off by at most."""
-        found = exact_loss(M, b, self.law)
-        return found.loss, found.error_estimate
-
-    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
-        """Return what the derivatives of each row and its bias are off by."""
-        return _stretched(self, self._parts(M, b)[4])
-
-
-def _stretched(loss: _Patterns | _Folds, errors: FloatArray) -> FloatArray:
-    """Return errors of derivatives in units of the features' scales as those of the loss per feature."""
-    return np.asarray(loss.share * np.maximum(loss.stretch.max(axis=1), 1.0 / loss.law.scale) * errors)
-
-
-class _Transform:
-    """The loss of many features, by few frequencies; descents go on whatever error that leaves."""
-
-    def __init__(self, law: Features):
-        self.law, self.frequencies, self.tol = law, _FREQUENCIES, _DESCENT
-
-    def _found(self, M: FloatArray, b: FloatArray) -> Gradient:
-        return gradient_of(M, b, self.law, tol=self.tol, frequencies=self.frequencies, refuse=False)
-
-    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        found = self._found(M, b)
-        return found.loss, found.by_M, found.by_b
-
-    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
-        """Return what the derivatives of each row and its bias are off by."""
-        return self._found(M, b).gradient_error
-
-    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss and what it is off by."""
-        found = exact_loss(M, b, self.law, tol=_END)
-        return found.loss, found.error_estimate
 
 
 @dataclass
@@ -194,12 +61,12 @@ class Objective:
             raise ValueError(f"`law` must have a loss of the zero model in [1e-300, inf); got {self.unit:g}.")
         self.biases = {True: n, False: 0, "common": 1}[self.bias]
         self._check_penalty()
-        self.loss = self._backend()
-        self.exact = not isinstance(self.loss, _Transform)
+        self.loss = Descent(features, 0 if self.limit else self.classes, _FREQUENCIES, _DESCENT, _END)
+        self.exact, folded = self.loss.exact, self.loss.method == "folds"
         # Many starts race where one descent takes more than a tenth of a second.
-        self.raced = not self.exact or (isinstance(self.loss, _Folds) and n > 9)
+        self.raced = not self.exact or (folded and n > 9)
         # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
-        self.work = n * (2.0 if isinstance(self.loss, _Folds) else 5.0) ** min(n, 99)
+        self.work = n * (2.0 if folded else 5.0) ** min(n, 99)
 
     def _check_penalty(self) -> None:
         self.l1 = self.interference = 0.0
@@ -218,37 +85,14 @@ class Objective:
         strength = arguments.number("penalty", self.penalty[1], 0) / (self.n * self.unit)
         self.l1, self.interference = (strength, 0.0) if self.penalty[0] == "l1" else (0.0, strength)
 
-    def _backend(self) -> Any:
-        law, n = self.features, self.n
-        if self.limit:
-            return _Classes(law, 1, np.array([0.0, 1.0]))
-        plain = law.independent and law.values == "uniform"
-        if plain and n <= _FOLDED and self.up_to == n:
-            return _Folds(law)
-        few = n <= _FEW.get(law.values, 0)
-        if self.classes is None and not few:
-            return _Transform(law)
-        count = sum(comb(n, k) for k in range(self.up_to + 1))
-        if law.alike and self.up_to <= _MOST_ON and count <= _PATTERNS:
-            return _Classes(law, 0, class_weights(n, float(law.p[0]), self.up_to))
-        if few:
-            return _Patterns(law, self.up_to)
-        raise ValueError(
-            f"`classes` must be None for this law, or leave at most {_PATTERNS} patterns of at most "
-            f"{_MOST_ON} alike uniform features; got {self.classes!r}, {count:,} patterns."
-        )
-
     @contextmanager
     def coarse(self) -> Iterator[None]:
         """Take a tenth of the time for each gradient meanwhile, with losses of many features good to 1e-5."""
-        before = getattr(self.loss, "frequencies", None)
-        if before is not None:
-            self.loss.frequencies = _RACE
+        before, self.loss.frequencies = self.loss.frequencies, _RACE
         try:
             yield
         finally:
-            if before is not None:
-                self.loss.frequencies = before
+            self.loss.frequencies = before
 
     def refine(self) -> None:
         """Take four times as long for each gradient of many features from here on."""

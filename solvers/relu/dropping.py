@@ -5,9 +5,9 @@ import numpy.typing as npt
 
 from ...theory.arguments import FloatArray, generator, integer, matrix, number, real, vector
 from ...theory.features import Features, SparseUniform
-from ...theory.loss import class_loss_per_feature, dropped_bound
+from ...theory.loss import class_loss, dropped_bound
 from ..loss import exact_loss
-from ..loss.exact import LEAST
+from ..loss.evaluator import LEAST
 from ..minimise import Minimum, minimise
 from ..results import Status, result
 
@@ -75,7 +75,7 @@ def class_shares(
     found = exact_loss(M, b, Features(n, p, importance=weights))
     last = integer("up_to", up_to, 0, n)
     loss = n * found.loss
-    kept = [p**k * (1 - p) ** (n - k) * (weights @ class_loss_per_feature(M, b, k)) for k in range(last + 1)]
+    kept = [p**k * (1 - p) ** (n - k) * class_loss(M, b, k, weights, of_map=True) for k in range(last + 1)]
     pmf = SparseUniform(p).sparsity_pmf(n)[: last + 1]
     scale = 1.0 / loss if loss > 0.0 else 0.0
     return ClassShares(

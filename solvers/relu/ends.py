@@ -7,7 +7,7 @@ from scipy import optimize
 from scipy.integrate import solve_ivp
 
 from ...theory.arguments import FloatArray
-from ...theory.relu import mixture_loss, mixture_loss_gradient
+from ...theory.relu import mixture_loss
 
 __all__ = ["ExactLoss"]
 
@@ -26,11 +26,11 @@ class ExactLoss:
 
     def value(self, x: FloatArray) -> float:
         """Return the loss."""
-        return mixture_loss(*self._split(x), self.p).total / self.p
+        return float(mixture_loss(*self._split(x), self.p).total) / self.p
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Return its gradient."""
-        by_W, by_b = mixture_loss_gradient(*self._split(x), self.p)
+        by_W, by_b = mixture_loss(*self._split(x), self.p, gradient=True)
         return np.concatenate([by_W.ravel(), by_b]) / self.p
 
     def settled(self, x: FloatArray) -> float:

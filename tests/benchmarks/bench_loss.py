@@ -11,10 +11,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from superposition.solvers.loss import evaluator, row_loss
 from superposition.solvers.loss import exact_loss as solve
-from superposition.solvers.loss import row_loss
-from superposition.solvers.loss.folds import by_folds
-from superposition.solvers.loss.patterns import by_patterns, chances
+from superposition.solvers.loss.methods.patterns import by_patterns, chances
 from superposition.solvers.rug import rug_matrix
 from superposition.theory.features import Features
 from superposition.theory.special import VALUES
@@ -117,9 +116,10 @@ def test_few(race):
     """What a second way to the loss of few features gains; both leave nothing but rounding."""
     W, b = network(8)
     M, law, rows = W @ W.T, Features(8, P), np.arange(8)
-    folded = lambda: by_folds(M, rows, b, law.p)  # noqa: E731
+    one = evaluator(law, method="folds")
+    folded = lambda: one((M, b), gradient=True)  # noqa: E731
     patterns = lambda: by_patterns(M, rows, b, chances(law), VALUES.index("uniform"))  # noqa: E731
-    np.testing.assert_allclose(folded()[2], patterns()[2], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(8 * folded().by_M, patterns()[2], rtol=0, atol=1e-13)
     race("gradient of few features, folded", "n = 8", folded, {"our way over all patterns": patterns})
 
 

@@ -4,22 +4,15 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from superposition.solvers.loss import (
-    exact,
-    exact_gradient,
-    exact_loss,
-    few,
-    lattice,
-    value_and_gradient,
-    wedge,
-)
-from superposition.solvers.loss.patterns import by_patterns
-from superposition.solvers.loss.sweep import independent
+from superposition.solvers.loss import evaluator, exact_gradient, exact_loss, value_and_gradient
+from superposition.solvers.loss.methods import few, lattice, wedge
+from superposition.solvers.loss.methods.patterns import by_patterns
+from superposition.solvers.loss.methods.sweep import independent
 from superposition.solvers.minimise import descend
 from superposition.theory import special
 from superposition.theory.decoders import channel
 from superposition.theory.features import VALUES, Features
-from superposition.theory.relu import class_loss_gradient_of_map
+from superposition.theory.relu import class_loss
 
 
 def one_row(row, i, b):
@@ -93,7 +86,7 @@ def test_binary_outputs_that_are_exactly_0_count_half():
 
 
 def test_class_gradients_at_a_dead_output_are_the_same_mean():
-    by_M, by_b = class_loss_gradient_of_map(np.zeros((3, 3)), 0.0, 1)
+    by_M, by_b = class_loss(np.zeros((3, 3)), 0.0, 1, of_map=True, gradient=True)
     np.testing.assert_allclose(by_M, -np.eye(3) / 3, rtol=1e-14)
     np.testing.assert_allclose(by_b, -0.5, rtol=1e-14)
 
@@ -175,11 +168,10 @@ def test_an_unknown_law_is_refused_by_name(n, monkeypatch):
     """As a law would be that somebody adds to `VALUES` and nowhere else."""
     law = Features(n, 0.1)
     object.__setattr__(law, "values", "triangular")
-    for module in (special.values, exact):
-        monkeypatch.setattr(module, "VALUES", (*VALUES, "triangular"))
+    monkeypatch.setattr(special.values, "VALUES", (*VALUES, "triangular"))
     for call in (
         lambda: special.values.value_moment("triangular", 2),
-        lambda: exact.outputs(law, np.eye(n), np.arange(n), np.zeros(n), 1e-9, False),
+        lambda: evaluator(law)((np.eye(n), 0.0)),
         lambda: channel.support("triangular"),
         lambda: channel.posterior("triangular", np.zeros(1), 0.1),
     ):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from superposition.solvers.loss.folds import by_folds
-from superposition.solvers.loss.patterns import by_patterns, chances
+from superposition.solvers.loss import evaluator
+from superposition.solvers.loss.methods.patterns import by_patterns, chances
 from superposition.theory.features import Features
 from superposition.theory.special import VALUES
 
@@ -13,9 +13,10 @@ def apart(M, b, law):
     """Return by how much losses, and derivatives by rows and biases, are off."""
     n = law.n_features
     true = by_patterns(M, np.arange(n), b, chances(law), VALUES.index("uniform"))
-    found = by_folds(M, np.arange(n), b, law.p)
-    assert np.all(np.abs(found[0] - true[0]) <= found[1])
-    return [float(np.abs(found[k] - true[k]).max()) for k in (0, 2, 3)]
+    found = evaluator(law, method="folds")((M, b), gradient=True)
+    assert np.all(np.abs(found.per_feature - true[0]) <= found.per_feature_error)
+    parts = (found.per_feature, true[0]), (n * found.by_M, true[2]), (n * found.by_b, true[3])
+    return [float(np.abs(one - other).max()) for one, other in parts]
 
 
 KINDS = {
@@ -43,5 +44,5 @@ def test_folds_are_the_sum_over_patterns(kind):
 def test_a_wrong_probability_is_seen():
     rng = np.random.default_rng(1)
     M, b = rng.normal(size=(4, 4)), rng.normal(size=4)
-    one, two = (by_folds(M, np.arange(4), b, Features(4, p).p) for p in (0.3, 0.3 * (1 + 1e-9)))
-    assert np.abs(one[0] - two[0]).max() > 1e-11
+    one, two = (evaluator(p, method="folds")((M, b)).per_feature for p in (0.3, 0.3 * (1 + 1e-9)))
+    assert np.abs(one - two).max() > 1e-11

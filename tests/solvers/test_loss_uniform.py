@@ -1,5 +1,6 @@
 """The exact loss against brute force in exact fractions, Irwin-Hall sums, closed forms and samples."""
 
+import contextlib
 from fractions import Fraction
 from itertools import product
 from math import comb, factorial
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superposition.solvers import threads
-from superposition.solvers.loss import exact_loss, row_loss
+from superposition.solvers.loss import evaluator, exact_loss, row_loss, value_and_gradient
 
 UNIT = 2.0**-53
 
@@ -41,9 +42,9 @@ def pattern_loss(a, b, p, ramps):
     return (1 - p) * off + p * on
 
 
-def brute_force(row, i, b, p, forget=lambda on: False):
+def brute_force(row, i, b, p, forget=lambda on: False, number=float):
     """Return the loss of one output from all patterns of features, in exact fractions."""
-    row, b, p = [Fraction(float(x)) for x in row], Fraction(float(b)), Fraction(float(p))
+    row, b, p = [Fraction(number(x)) for x in row], Fraction(number(b)), Fraction(float(p))
     others = [x for j, x in enumerate(row) if j != i and x != 0]
     total = Fraction(0)
     for on in product((0, 1), repeat=len(others)):
@@ -137,10 +138,48 @@ def test_error_estimate_is_never_below_the_error_in_many_cases():
     seed = int(np.random.SeedSequence().generate_state(1)[0])
     print("seed", seed)
     rng = np.random.default_rng(seed)
-    for _ in range(5000):
+    for k in range(5000):
         row, i, b, p = random_case(rng)
-        tol = 10.0 ** rng.uniform(-13, -2)
-        assert_honest(row_loss(row, i, b, p, tol=tol), brute_force(row, i, b, p), row, b, p, tol)
+        if k % 50 == 0:
+            row[:] = 0.0
+        tol, exact = 10.0 ** rng.uniform(-13, -2), brute_force(row, i, b, p)
+        assert_honest(row_loss(row, i, b, p, tol=tol), exact, row, b, p, tol)
+        M, bias = np.zeros((row.size, row.size)), np.zeros(row.size)
+        M[i], bias[i] = row, b
+        for method in ("folds", "patterns", "uniform"):
+            with contextlib.suppress(ValueError):  # fewer than two digits are left, which is refused
+                found = evaluator(p, tol=tol, method=method)((M, bias), rows=[i])
+                assert abs(Fraction(found.loss) - exact) <= Fraction(found.error_estimate), (
+                    method,
+                    row,
+                    i,
+                    b,
+                    p,
+                )
+        if k % 10 == 0:
+            assert_slopes_honest(M, i, bias, p, int(rng.integers(row.size)))
+
+
+def assert_slopes_honest(M, i, bias, p, j):
+    """Compare with central differences in exact fractions, which are the mean of both sides at kinks."""
+    found, h = value_and_gradient(M, bias, p, rows=[i]), Fraction(1, 10**60)
+    row, b = [Fraction(float(x)) for x in M[i]], Fraction(float(bias[i]))
+    for at, by in ((j, found.by_M[0, j]), (None, found.by_b[0])):
+        ends = []
+        for side in (-h, h):
+            moved = [x + side * (k == at) for k, x in enumerate(row)]
+            ends.append(brute_force(moved, i, b + side * (at is None), p, number=Fraction))
+        slope = (ends[1] - ends[0]) / (2 * h)
+        assert abs(Fraction(float(by)) - slope) <= Fraction(found.gradient_error[0]) + h, (M[i], i, b, p, at)
+
+
+def test_error_estimates_of_gradients_are_never_below_the_error():
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        row, i, b, p = random_case(rng)
+        M, bias = np.zeros((row.size, row.size)), np.zeros(row.size)
+        M[i], bias[i] = row, b
+        assert_slopes_honest(M, i, bias, p, int(rng.integers(row.size)))
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,14 @@ def test_mixture_is_the_exact_loss(model, p):
     """Vertex sums over patterns against the integrated law of the pre-activation: one number."""
     n, M, b = model.n_features, model.M, model.b
     exact = exact_loss(M, b, p)
-    ours = sum(p**k * (1 - p) ** (n - k) * relu.class_loss_per_feature(M, b, k) for k in range(n + 1))
-    # rounding of ours: see class_loss_per_feature
+    ours = sum(
+        p**k * (1 - p) ** (n - k) * relu.class_loss(M, b, k, of_map=True, per_feature=True)
+        for k in range(n + 1)
+    )
+    # rounding of ours: see class_loss
     scale = 1e-14 * ((np.abs(M).sum(axis=1) + np.abs(b)) ** 2 + 1)
     assert np.all(np.abs(ours - exact.per_feature) <= exact.per_feature_error + scale)
-    total = relu.mixture_loss_of_map(M, b, p)
+    total = relu.mixture_loss(M, b, p, of_map=True)
     assert total.total == pytest.approx(n * exact.loss, rel=1e-9)
 
 

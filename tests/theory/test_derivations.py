@@ -181,7 +181,9 @@ def features_chernoff_bound(draw):
 def loss_class_loss(draw, k):
     b, g = float(draw.normal()), draw.normal(size=k)
     # With k features there is one input with k of them on; row 0 is the output of the first.
-    own = theory.loss.class_loss_per_feature(np.vstack([g, np.zeros((k - 1, k))]), np.full(k, b), k)[0]
+    own = theory.loss.class_loss(
+        np.vstack([g, np.zeros((k - 1, k))]), np.full(k, b), k, of_map=True, per_feature=True
+    )[0]
     return {"b": b, **{f"g{j + 1}": x for j, x in enumerate(g)}}, [None, own]
 
 

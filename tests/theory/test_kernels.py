@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import io
 import os
 import pkgutil
 import shutil
@@ -10,7 +11,9 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -21,6 +24,7 @@ from superposition import solvers, theory
 from superposition.solvers.collisions import forces
 from superposition.solvers.integrate import inclusion
 from superposition.solvers.noise import steps as noise
+from superposition.theory import kernels
 from superposition.theory.kernels import checksum, kernel
 
 SPINS = 2_000_000_000  # a few seconds: after that the flag was not seen
@@ -209,3 +213,25 @@ def test_generators_are_not_kept():
     generators = [one for one in all_kernels() if inspect.isgeneratorfunction(one.py_func)]
     assert generators
     assert [one.py_func.__qualname__ for one in generators if one.stats.cache_path is not None] == []
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("terminal", "patience", "lines"), [(True, 0.01, 1), (True, 60.0, 0), (False, 0.01, 0)]
+)
+def test_a_terminal_is_told_once_what_takes_long_to_compile(terminal, patience, lines, monkeypatch):
+    monkeypatch.setattr(kernels, "PATIENCE", patience)
+    written = _Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    one, compiled = kernels._Patience(), SimpleNamespace(data={"dispatcher": spin})
+    for _ in range(2):
+        one.on_start(compiled)
+        one.on_start(compiled)  # a kernel that it calls
+        time.sleep(0.1)
+        one.on_end(compiled)
+        one.on_end(compiled)
+    assert written.getvalue().count("compiling") == lines

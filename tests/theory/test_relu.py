@@ -155,7 +155,7 @@ def test_class_loss_is_the_integral(k):
                 own = on.index(i) if i in on else None
                 total += importance[i] * quadrature(M[i, list(on)], b[i], own)
     assert abs(relu.class_loss(W, b, k, importance) - total) < 1e-12
-    assert relu.class_loss_of_map(M, b, k, importance) == relu.class_loss(W, b, k, importance)
+    assert relu.class_loss(M, b, k, importance, of_map=True) == relu.class_loss(W, b, k, importance)
 
 
 def sampled(W, b, k, samples, rng):
@@ -188,11 +188,13 @@ def arrays(n, m, low=-1.5, high=1.5):
 @given(arrays(4, 2), arrays(1, 4), st.integers(0, 4), st.permutations(range(4)), st.floats(0, 7))
 def test_invariances(W, b, k, order, angle):
     b, order = b[0], list(order)
-    exact = relu.class_loss_per_feature(W @ W.T, b, k)
+    exact = relu.class_loss(W @ W.T, b, k, of_map=True, per_feature=True)
     assert np.all(exact >= 0)
     scale = 1 + (np.abs(W @ W.T).sum() + np.abs(b).sum()) ** 2
     M = W[order] @ W[order].T
-    assert relu.class_loss_per_feature(M, b[order], k) == pytest.approx(exact[order], abs=1e-14 * scale)
+    assert relu.class_loss(M, b[order], k, of_map=True, per_feature=True) == pytest.approx(
+        exact[order], abs=1e-14 * scale
+    )
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     assert relu.class_loss(W @ turn, b, k) == pytest.approx(exact.sum(), abs=1e-13 * scale)
     # a feature that is nowhere adds its own loss, and a copy of each class below
@@ -211,7 +213,7 @@ def test_loss_rises_by_the_integral_of_its_slope(k):
     b, c = rng.normal(size=(2, 4)) * 0.3
 
     def slope(s):
-        by_W, by_b = relu.class_loss_gradient(W + s * V, b + s * c, k, importance)
+        by_W, by_b = relu.class_loss(W + s * V, b + s * c, k, importance, gradient=True)
         return (by_W * V).sum() + (by_b * c).sum()
 
     rise = relu.class_loss(W + V, b + c, k, importance) - relu.class_loss(W, b, k, importance)
@@ -239,7 +241,7 @@ def test_bounds_are_attained():
     """Outputs that are never negative attain the bound of the weights; equal encodings the worst."""
     n, p = 6, 0.01
     M = np.full((n, n), 0.3)
-    full = relu.mixture_loss_of_map(M, 0.1, p)
+    full = relu.mixture_loss(M, 0.1, p, of_map=True)
     for up_to in range(n):
         rest = full.terms[up_to + 1 :].sum()
         assert relu.dropped_bound(M, 0.1, p, up_to) == pytest.approx(rest, rel=1e-9)
@@ -261,8 +263,8 @@ def test_mixture_gradient_is_that_of_its_classes():
     rng = np.random.default_rng(4)
     W, b, importance = rng.normal(size=(4, 2)), rng.normal(size=4), rng.random(4)
     p, up_to = 0.3, 3
-    by_W, by_b = relu.mixture_loss_gradient(W, b, p, importance, up_to)
-    parts = [relu.class_loss_gradient(W, b, k, importance) for k in range(4)]
+    by_W, by_b = relu.mixture_loss(W, b, p, importance, up_to, gradient=True)
+    parts = [relu.class_loss(W, b, k, importance, gradient=True) for k in range(4)]
     assert by_W == pytest.approx(sum(p**k * (1 - p) ** (4 - k) * parts[k][0] for k in range(4)))
     assert by_b == pytest.approx(sum(p**k * (1 - p) ** (4 - k) * parts[k][1] for k in range(4)))
 
@@ -272,14 +274,14 @@ def test_extreme_entries():
     g = np.array([[0.7, -0.3, 1e-9], [-0.3, 0.2, 0.1], [0.4, 0.4, 0.0]])
     b = np.array([-0.2, 0.1, -0.5])
     for k in (1, 2, 3):
-        small = relu.class_loss_per_feature(g * 2.0**-1000, b * 2.0**-1000, k)
+        small = relu.class_loss(g * 2.0**-1000, b * 2.0**-1000, k, of_map=True, per_feature=True)
         assert small == pytest.approx(np.full(3, comb(2, k - 1) / 3))
-        large = relu.class_loss_per_feature(g * 2.0**160, b * 2.0**160, k) * 2.0**-320
-        twice = relu.class_loss_per_feature(g * 2.0**100, b * 2.0**100, k) * 2.0**-200
+        large = relu.class_loss(g * 2.0**160, b * 2.0**160, k, of_map=True, per_feature=True) * 2.0**-320
+        twice = relu.class_loss(g * 2.0**100, b * 2.0**100, k, of_map=True, per_feature=True) * 2.0**-200
         assert large == pytest.approx(twice, rel=1e-13)
-        assert np.isfinite(relu.class_loss_gradient_of_map(g * 2.0**160, b, k)[0]).all()
+        assert np.isfinite(relu.class_loss(g * 2.0**160, b, k, of_map=True, gradient=True)[0]).all()
     assert relu.class_loss([[0.0]], 5e-324, 1) == pytest.approx(1 / 3)
-    assert relu.class_loss_of_map([[5e-324]], -5e-324, 1) == pytest.approx(1 / 3)
+    assert relu.class_loss([[5e-324]], -5e-324, 1, of_map=True) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +291,7 @@ def test_extreme_entries():
         (lambda: relu.class_loss(np.ones((2, 1)), 0, -1), r"`k` must .* at least 0.*got -1"),
         (lambda: relu.class_loss(np.ones((2, 1)), 0, 1.5), r"`k` must be an integer.*got 1.5"),
         (lambda: relu.class_loss(np.zeros((20, 1)), 0, 15), r"`k` must .* at most 14; got 15"),
-        (lambda: relu.class_loss_gradient(np.zeros((20, 1)), 0, 12), r"`k` must .* at most 11; got 12"),
+        (lambda: relu.class_loss(np.zeros((20, 1)), 0, 12, gradient=True), r"`k` must .* at most 11; got 12"),
         (lambda: relu.class_loss(np.ones(2), 0, 1), r"`W` must have shape .*got \(2,\)"),
         (lambda: relu.class_loss([[np.nan]], 0, 1), r"`W` must be finite; got nan"),
         (lambda: relu.class_loss([[1e21]], 0, 1), r"`W` must lie in .*1e\+20.*got 1e\+21"),
@@ -297,15 +299,27 @@ def test_extreme_entries():
         (lambda: relu.class_loss([[1.0]], 1e51, 1), r"`b` must lie in .*1e\+50.*got 1e\+51"),
         (lambda: relu.class_loss([[1.0]], 0, 1, [-1.0]), r"`importance` must lie in \[0, .*got -1"),
         (lambda: relu.class_loss([[1.0]], 0, 1, [1, 1]), r"`importance` must have shape \(1\); got \(2,\)"),
-        (lambda: relu.class_loss_of_map(np.ones((2, 3)), 0, 1), r"`M` must be square; got shape \(2, 3\)"),
-        (lambda: relu.class_loss_per_feature([[1e51]], 0, 1), r"`M` must lie in .*got 1e\+51"),
-        (lambda: relu.class_loss_gradient_of_map([[1.0]], np.inf, 1), r"`b` must be finite; got inf"),
+        (
+            lambda: relu.class_loss(np.ones((2, 3)), 0, 1, of_map=True),
+            r"`M` must be square; got shape \(2, 3\)",
+        ),
+        (
+            lambda: relu.class_loss([[1e51]], 0, 1, of_map=True, per_feature=True),
+            r"`M` must lie in .*got 1e\+51",
+        ),
+        (
+            lambda: relu.class_loss([[1.0]], np.inf, 1, of_map=True, gradient=True),
+            r"`b` must be finite; got inf",
+        ),
         (lambda: relu.mixture_loss([[1.0]], 0, 0), r"`p` must lie in \(0, 1\]; got 0"),
         (lambda: relu.mixture_loss([[1.0]], 0, [0.5]), r"`p` must be one number; got shape \(1,\)"),
         (lambda: relu.mixture_loss([[1.0]], 0, 0.5, up_to=2), r"`up_to` must .* at most 1; got 2"),
         (lambda: relu.mixture_loss(np.zeros((15, 1)), 0, 0.5), r"`up_to` must be given .*got None for 15"),
-        (lambda: relu.mixture_loss_of_map([[1.0, 2.0]], 0, 0.5), r"`M` must be square; got shape \(1, 2\)"),
-        (lambda: relu.mixture_loss_gradient([[1.0]], 0, 2), r"`p` must lie in \(0, 1\]; got 2"),
+        (
+            lambda: relu.mixture_loss([[1.0, 2.0]], 0, 0.5, of_map=True),
+            r"`M` must be square; got shape \(1, 2\)",
+        ),
+        (lambda: relu.mixture_loss([[1.0]], 0, 2, gradient=True), r"`p` must lie in \(0, 1\]; got 2"),
         (lambda: relu.dropped_bound([[1.0]], 0, 0.5, 2), r"`up_to` must .* at most 1; got 2"),
         (lambda: relu.dropped_bound([[1.0]], 0, 1.5, 1), r"`p` must lie in \(0, 1\]; got 1.5"),
         (lambda: relu.worst_dropped_bound(0, 0.5, 0), r"`n_features` must .* at least 1 .*; got 0"),

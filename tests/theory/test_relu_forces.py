@@ -89,7 +89,7 @@ def test_slope_by_the_bias_is_minus_the_positive_overlaps():
     W = rng.normal(size=(5, 2))
     W /= np.linalg.norm(W, axis=1, keepdims=True)
     M = W @ W.T
-    _, by_b = relu.class_loss_gradient(W, 0.0, 1)
+    _, by_b = relu.class_loss(W, 0.0, 1, gradient=True)
     assert by_b == pytest.approx(np.maximum(M - np.diag(np.diag(M)), 0).sum(axis=1), abs=1e-14)
 
 
@@ -99,9 +99,9 @@ def test_best_bias_of_a_feature_that_is_not_represented(p, n):
     """p/2 by all classes; the first two alone place it lower."""
     full, cut = map(float, derive.derive_truncated_bias().evaluate({"p": p, "n": n}))
     W = np.zeros((n, 1))
-    _, slope = relu.mixture_loss_gradient(W, full, p)
+    _, slope = relu.mixture_loss(W, full, p, gradient=True)
     assert slope == pytest.approx(np.zeros(n), abs=1e-13)
-    _, slope = relu.mixture_loss_gradient(W, cut, p, up_to=1)
+    _, slope = relu.mixture_loss(W, cut, p, up_to=1, gradient=True)
     assert slope == pytest.approx(np.zeros(n), abs=1e-13)
 
 

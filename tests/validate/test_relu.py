@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from superposition.solvers import relu as solvers
 from superposition.solvers.rug import exact_loss
 from superposition.theory.relu import (
-    mixture_loss_of_map,
+    mixture_loss,
     onset_importance,
     polygon_energy,
 )
@@ -161,7 +161,7 @@ def test_shares_are_those_of_the_mixture(few, kind):
     for n in (4, 8):
         for on in (0.05, 0.5):
             M, b = truncation._map(kind, n, on / n, 0.25, 0)
-            mixture = mixture_loss_of_map(M, b, on / n)
+            mixture = mixture_loss(M, b, on / n, of_map=True)
             share = mixture.terms[2:].sum() / mixture.total
             one = few.sel(kind=kind, n_features=n, on=on)
             assert float(one["share"]) == pytest.approx(share, abs=1e-8)

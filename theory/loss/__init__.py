@@ -9,13 +9,7 @@ from . import derive
 from .classes import (
     Mixture,
     class_loss,
-    class_loss_gradient,
-    class_loss_gradient_of_map,
-    class_loss_of_map,
-    class_loss_per_feature,
     mixture_loss,
-    mixture_loss_gradient,
-    mixture_loss_of_map,
 )
 from .derive import derive_class_loss
 from .dropped import dropped_bound, worst_dropped_bound
@@ -23,15 +17,9 @@ from .dropped import dropped_bound, worst_dropped_bound
 __all__ = [
     "Mixture",
     "class_loss",
-    "class_loss_gradient",
-    "class_loss_gradient_of_map",
-    "class_loss_of_map",
-    "class_loss_per_feature",
     "derive",
     "derive_class_loss",
     "dropped_bound",
     "mixture_loss",
-    "mixture_loss_gradient",
-    "mixture_loss_of_map",
     "worst_dropped_bound",
 ]

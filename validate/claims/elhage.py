@@ -302,7 +302,7 @@ def e9(quick: bool) -> Evidence:
     x, s = np.array([[0.01], [0.5], [2.0]]), np.array([0.1, 0.5, 0.9])
     left_over = np.asarray(relu.interference(x, -s * x)) / np.asarray(relu.interference(x))
     partly = np.abs(left_over - (1 - s) ** 3).max()
-    slope = float(relu.class_loss_gradient(PENTAGON, 0.0, 1)[1].sum())
+    slope = float(relu.class_loss(PENTAGON, 0.0, 1, gradient=True)[1].sum())
     return evidence(
         "A bias -t makes overlaps up to t free and multiplies larger ones by (1 - t/c)^3. A feature of norm "
         f"1 pays {own_cost} for it, of second order, while the gain is of first order: dL_1/db_j at b = 0 "

@@ -170,7 +170,7 @@ def _curved(about: str, paths: Sequence[Path]) -> list[Finding]:
     at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
 
     def slope(x: Any) -> Any:
-        by_W, by_b = relu.class_loss_gradient(x[:10].reshape(5, 2), x[10:], 1)
+        by_W, by_b = relu.class_loss(x[:10].reshape(5, 2), x[10:], 1, gradient=True)
         return np.append(by_W.ravel(), by_b)
 
     step = 1e-5

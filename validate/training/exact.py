@@ -57,7 +57,7 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
         One for all instances, or one for each.
     tol : float, optional
         Error of the loss to aim at, in units of E x_i^2. Its bound is far from sharp: at the default,
-        gradients of up to 9 independent uniform features are good to rounding, of more to 1e-7 of their
+        gradients of up to 14 independent uniform features are good to rounding, of more to 1e-7 of their
         length or better.
 
     Returns

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel
-from ...theory.special.values import transforms
+from ....theory.arguments import FloatArray
+from ....theory.kernels import kernel
+from ....theory.special.values import transforms
 
 __all__ = ["Others", "add_nodes", "independent", "sweep"]
 
@@ -153,7 +153,8 @@ def sweep(others: Others, top: int, want: int, phi: ComplexArray) -> tuple[compl
                     fresh[level * wide + t] += weight * ahead[up + t + on]
                     meets += ahead[up + t + on] * states[u, level * wide + t]
             _spread(others, u, q, meets, phi, slope)
-        ahead[:] = fresh
+        for t in range(size):  # Numba compiles messages of errors for a copy in one piece
+            ahead[t] = fresh[t]
     return states[number, want * wide + total], slope
 
 

@@ -8,8 +8,8 @@ the means exactly. A value that is uniform on [-1, 1] is a sign, plus or minus, 
 
 import numpy as np
 
-from ...theory.kernels import kernel
-from ...theory.special import VALUES
+from ....theory.kernels import kernel
+from ....theory.special import VALUES
 
 __all__ = ["BINARY", "SYMMETRIC", "UNIFORM", "known", "one_on", "pointwise"]
 

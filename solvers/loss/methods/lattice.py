@@ -10,13 +10,17 @@ frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)).
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel, plain
-from ...theory.special.values import transforms
+from ....theory.arguments import FloatArray
+from ....theory.kernels import kernel, plain
+from ....theory.special import VALUES
+from ....theory.special.values import transforms
 from .few import BINARY, SYMMETRIC, known, one_on, pointwise
+from .moments import SUPPORT
+from .outputs import Ask, BoolArray, Law, Outputs, Rows
 from .sweep import Others, add_nodes, sweep
+from .transforms import by_transforms
 
-__all__ = ["SILENT", "case", "lattice"]
+__all__ = ["ESTIMATE", "case", "covers", "lattice", "solve", "terms"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -24,7 +28,6 @@ BLOCK = 32  # frequencies are added in such steps
 KAPPA = 34.0  # e^-34 is 2e-15
 RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding
 GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is widened
-SILENT = 1e-12  # smaller entries count as 0; the loss changes by less than this
 UNIT = 2.0**-53  # rounding
 
 
@@ -64,7 +67,9 @@ def lattice(
     phi, top = np.empty(m.size, np.complex128), plain(2)
     start = abs(b) + (abs(a) if own > 0.0 else 0.0)
     reach = np.sum(np.abs(m) if kind == SYMMETRIC else np.maximum(m, 0.0))
-    longest = np.max(np.abs(np.append(m, 0.0)))
+    longest = 0.0
+    for x in m:
+        longest = max(longest, abs(x))
     period = start + reach
     theta = 1.0 / period
     while theta * longest < 500.0:
@@ -159,3 +164,35 @@ def case(
     errors[1], errors[2] = cut, 4.0 * changes[0]  # atoms have exceeded the change itself by 2.8
     errors[3] = 2.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * found[4])
     return found, by_m, errors
+
+
+# --- The method --------------------------------------------------------------------------------------------
+
+ESTIMATE = (
+    "what is cut off is proved, by the bound, or with few frequencies heuristic, by what half of them "
+    "change; rounding and derivatives are heuristic, never exceeded in tests by exact arithmetic"
+)
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs it can do: all with a ReLU, of values with bounds."""
+    return np.full(rows.b.size, rows.relu and law.values in SUPPORT)
+
+
+def terms(law: Law) -> float:
+    """Return the least cost of an output, of one block of frequencies."""
+    return float(BLOCK * law.n)
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return the outputs and their derivatives."""
+    kind, least = VALUES.index(law.values), np.finfo(np.float64).tiny
+    allowed = np.maximum(ask.tol * law.square[rows.features], least)
+    work = ask.most if ask.frequencies is None else float(ask.frequencies) * law.n
+
+    def one(
+        k: int, m: FloatArray, a: float, b: float, own: float, others: Others, p: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return case(kind, m, a, b, own, others, allowed[k], work)
+
+    return by_transforms(rows, law, ask, one, True)

@@ -25,13 +25,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel, plain
-from ...theory.special.order import ascending
-from ...theory.special.values import transforms
+from ....theory.arguments import FloatArray
+from ....theory.kernels import kernel, plain
+from ....theory.special.order import ascending
+from ....theory.special.values import transforms
+from ...threads import together
 from .few import UNIFORM, one_on, pointwise
+from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
-__all__ = ["NEGLIGIBLE", "rows_uniform"]
+__all__ = ["ESTIMATE", "NEGLIGIBLE", "covers", "rows_uniform", "solve", "terms"]
 
 Four = tuple[float, float, float, float]
 Three = tuple[float, float, float]
@@ -456,3 +458,28 @@ def rows_uniform(
         many, miss = _output_loss(m, chances, own, a, b[i], allowed)
         losses[i], errors[i] = few + many, error + miss
     return losses, errors
+
+
+# --- The method --------------------------------------------------------------------------------------------
+
+ESTIMATE = "what is cut off is proved; rounding is heuristic, never exceeded in tests by exact arithmetic"
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs it can do: all with a ReLU, of independent uniform features; losses alone."""
+    return np.full(rows.b.size, rows.relu and law.independent and law.values == "uniform")
+
+
+def terms(law: Law) -> float:
+    """Return the least cost of an output, of one block of frequencies."""
+    return float(BLOCK * law.n)
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return the losses; there are no derivatives."""
+
+    def part(which: slice) -> tuple[FloatArray, FloatArray]:
+        return rows_uniform(rows.M[which], rows.features[which], rows.b[which], law.p, ask.tol)
+
+    losses, errors = together(part, rows.b.size, ask.workers)
+    return Outputs(losses, errors, np.empty((0, law.n)), np.empty(0), np.empty(0))

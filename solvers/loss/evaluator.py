@@ -1,0 +1,464 @@
+r"""One evaluator of the exact expected loss: the method for a model and a law, and its derivatives."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from math import comb
+from types import ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray, matrix, number, real
+from ...theory.features import VALUES, Features, as_features
+from ...theory.loss.classes import class_weights
+from ...theory.models import Model
+from ...theory.results import frozen, result
+from .methods import classes, folds, lattice, moments, patterns, uniform, wedge
+from .methods.outputs import Ask, IntArray, Law, Outputs, Rows, merged
+
+__all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss", "evaluator"]
+
+# The kernels form fourth powers of entries and of their inverses.
+LARGEST = 1e50
+# Losses of rarer features leave the range of doubles.
+LEAST = 1e-290
+# Terms of an output's sum: a second or two. With a budget, terms of all outputs together.
+WORK = 2.0**26
+# An error estimate above this share of the loss, or of a row's derivatives, and of the largest E x^2 means
+# that digits are lost.
+LOST = 0.01
+# Above this share of the loss or of E x^2 the error of a method gives way to that of the next one.
+LOOSE = 1e-4
+# Bias to both sides of a kink: it moves no output that is not 0.
+ASIDE = 1e-250
+
+# In the order in which they are tried.
+METHODS: dict[str, ModuleType] = {
+    "classes": classes,
+    "folds": folds,
+    "patterns": patterns,
+    "moments": moments,
+    "uniform": uniform,
+    "lattice": lattice,
+    "wedge": wedge,
+}
+
+
+@result
+class Loss:
+    """Expected loss of a model, how far from the truth it may be, and its derivatives if they were asked for.
+
+    Unpacks as ``loss, by_M, by_b``.
+
+    Attributes
+    ----------
+    loss : float
+        Loss per feature: the mean over the outputs asked for of importance times `per_feature`.
+    error_estimate : float
+        What `loss` is off by at most; `estimate` says how that is known.
+    per_feature : (n,) ndarray of float64
+        Expected squared error of each output, E (x_i - y_i)^2, without importance.
+    per_feature_error : (n,) ndarray of float64
+        What each of them is off by at most.
+    gradient : dict of str to ndarray, or None
+        Derivatives of `loss`: by "M" (one row for each output asked for) and by "b". For a `Model` also by
+        "W_in", "b_in" and, if it is not tied, "W_out"; "M" and "b" are then its `M` and `bias`.
+    gradient_error : (n,) ndarray of float64, or None
+        What each derivative by an output's row of M and its b is off by.
+    method : str
+        The methods that were used, of `solvers.loss.methods`.
+    """
+
+    loss: float
+    error_estimate: float
+    per_feature: FloatArray
+    per_feature_error: FloatArray
+    gradient: dict[str, FloatArray] | None = None
+    gradient_error: FloatArray | None = None
+    method: str = ""
+
+    @property
+    def by_M(self) -> FloatArray:
+        """Derivatives of the loss by M."""
+        return (self.gradient or {})["M"]
+
+    @property
+    def by_b(self) -> FloatArray:
+        """Derivatives of the loss by the bias of the outputs."""
+        return (self.gradient or {})["b"]
+
+    @property
+    def estimate(self) -> str:
+        """What the error estimate is, for each method that was used: proved, or heuristic and why."""
+        return "; ".join(f"{name}: {METHODS[name].ESTIMATE}" for name in self.method.split(", "))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.loss, self.by_M, self.by_b))
+
+
+@lru_cache(64)
+def _alike(p: float, n: int) -> Features:
+    return as_features(p, n)
+
+
+def _law(law: Any, n: int) -> Features:
+    features = _alike(law, n) if type(law) is float else as_features(law, n)
+    least = features.p[features.p > 0.0].min(initial=1.0)
+    if least < LEAST:
+        raise ValueError(f"`law` must have probabilities of 0 or at least {LEAST:g}; got {least:g}.")
+    return features
+
+
+class Evaluator:
+    """The exact loss of models at one law; `evaluator` makes one.
+
+    `classes` restricts the loss to inputs with at most so many features on, or to one feature if it is 0, as
+    p -> 0. A sum over frequencies has `frequencies` at most; the error of the loss is then an estimate, as
+    that of the gradient is. Without `refuse`, lost digits are seen in the errors alone.
+    """
+
+    def __init__(
+        self,
+        law: Any,
+        *,
+        tol: float = 1e-12,
+        budget: float | None = None,
+        method: str = "auto",
+        workers: int | None = 1,
+        classes: int | None = None,
+        frequencies: int | None = None,
+        refuse: bool = True,
+    ):
+        self.given, self.tol, self.budget, self.method = law, tol, budget, method
+        self.workers, self.classes, self.frequencies, self.refuse = workers, classes, frequencies, refuse
+        self._known: dict[int, Law] = {}
+
+    # --- Edge ----------------------------------------------------------------------------------------------
+
+    def law(self, n: int) -> Law:
+        """Return the law for n features, with what methods have computed of it."""
+        if n not in self._known:
+            self._known[n] = law = Law(_law(self.given, n))
+            if self.classes is not None:
+                p = float(law.p[0])
+                few = class_weights(n, p, self.classes) if self.classes else np.array([0.0, 1.0])
+                law.kept["classes"] = few
+        return self._known[n]
+
+    def __call__(self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None) -> Loss:
+        """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
+        if isinstance(model, Model):
+            bends = model.hidden != "identity" or model.output == "jumprelu"
+            if bends or model.n_outputs != model.n_features:
+                rule = "linear hidden neurons and an output, ReLU or identity, for each feature"
+                raise ValueError(f"`model` must have {rule}; got {model!r}.")
+            found = self.of_arrays(model.M, model.bias, gradient, rows, relu=model.output == "relu")
+            return _of_model(model, found, rows) if gradient else found
+        try:
+            M, b = model
+        except (TypeError, ValueError):
+            rule = "a Model or a tuple (M, b) of arrays"
+            raise ValueError(f"`model` must be {rule}; got {arguments.shown(model)}.") from None
+        return self.of_arrays(M, b, gradient, rows)
+
+    def of_arrays(
+        self,
+        M: npt.ArrayLike,
+        b: npt.ArrayLike,
+        gradient: bool = False,
+        rows: npt.ArrayLike | None = None,
+        relu: bool = True,
+    ) -> Loss:
+        """Return the loss of the outputs ReLU(M x + b), or M x + b, after checking them."""
+        M = real("M", matrix("M", M), -LARGEST, LARGEST)
+        n = M.shape[1]
+        if M.shape[0] != n:
+            raise ValueError(f"`M` must be square; got shape {M.shape}.")
+        bias, law = real("b", arguments.each("b", b, n), -LARGEST, LARGEST), self.law(n)
+        picked = np.arange(n)
+        if rows is not None:
+            picked = arguments.indices("rows", rows, n)
+            M, bias = M[picked], bias[picked]
+        return self.mean(law, M, picked, bias, gradient, relu)
+
+    def mean(
+        self, law: Law, M: FloatArray, features: IntArray, b: FloatArray, gradient: bool, relu: bool = True
+    ) -> Loss:
+        """Return the mean loss of outputs, for arguments that are checked."""
+        found, names = self.outputs(law, M, features, b, gradient, relu)
+        importance = law.features.importance[features]
+        weights = importance / features.size
+        by, slope_errors = None, None
+        if gradient:
+            by = {"M": frozen(weights[:, None] * found.by_M), "b": frozen(weights * found.by_b)}
+            slope_errors = frozen(weights * found.slope_errors)
+        loss, error = float(np.mean(importance * found.losses)), float(np.mean(importance * found.errors))
+        return Loss(loss, error, frozen(found.losses), frozen(found.errors), by, slope_errors, names)
+
+    # --- The outputs, in the features' own units and in units of their scales -------------------------------
+
+    def outputs(
+        self, law: Law, M: FloatArray, features: IntArray, b: FloatArray, slopes: bool, relu: bool = True
+    ) -> tuple[Outputs, str]:
+        """Return outputs and the methods used; row k of `M` and b[k] make the output for features[k]."""
+        units = law.scale[features]
+        stretched = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
+        rows = Rows(stretched, features, np.require(b / units, np.float64, ["C", "W"]), relu)
+        found, names = self._heard(law, rows, slopes)
+        losses = np.maximum(found.losses, 0.0) * units**2  # by rounding they may be below 0
+        errors = found.errors * units**2
+        if self.refuse:
+            self._refuse_lost("loss of", losses, errors, law)
+        if not slopes:
+            return Outputs(losses, errors, found.by_M, found.by_b, found.slope_errors), names
+        scales = np.outer(units, law.scale)
+        by_M, slope_errors = found.by_M * scales, found.slope_errors * scales.max(axis=1)
+        if self.refuse:
+            self._refuse_lost("derivatives by", np.abs(by_M).max(axis=1), slope_errors, law)
+        slope_errors = np.maximum(slope_errors, found.slope_errors * units)
+        return Outputs(losses, errors, by_M, found.by_b * units, slope_errors), names
+
+    def _refuse_lost(self, name: str, sizes: FloatArray, errors: FloatArray, law: Law) -> None:
+        """Refuse errors above a share of what they belong to and of the largest E x^2."""
+        least = max(LOST, 2.0 * self.tol)
+        lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
+        if np.any(lost):
+            k, few = int(np.flatnonzero(lost)[0]), self.frequencies
+            more = "" if few is None else f", or more `frequencies` than {few}"
+            raise ValueError(
+                f"`M` must have entries that double precision can tell apart{more}; the {name} row {k}, "
+                f"{sizes[k]:.3g}, would be off by up to {errors[k]:.3g}."
+            )
+
+    def _heard(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
+        """Return the outputs without the features that none of them hears; derivatives by these follow."""
+        if not law.independent or "classes" in law.kept:
+            return self.sided(law, rows, slopes)
+        heard = np.abs(rows.M).max(axis=0) > uniform.NEGLIGIBLE
+        heard[rows.features] = True
+        if heard.all():
+            return self.sided(law, rows, slopes)
+        places = np.cumsum(heard) - 1
+        less = Rows(np.ascontiguousarray(rows.M[:, heard]), places[rows.features], rows.b, rows.relu)
+        found, names = self.sided(law.without(heard), less, slopes)
+        if slopes:  # E x_j d/db, as they are independent of the outputs
+            by_M = found.by_b[:, None] * law.mean
+            by_M[:, heard] = found.by_M
+            found = Outputs(found.losses, found.errors, by_M, found.by_b, found.slope_errors)
+        return found, names
+
+    def sided(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
+        """Return the outputs; where one is 0 unless others are on, the mean of derivatives at both sides."""
+        found, names = self._solved(law, rows, slopes)
+        if not slopes or rows.b.all() or not rows.relu or "classes" in law.kept:
+            return found, names
+        kink = (rows.b == 0.0) & (rows.M[np.arange(rows.b.size), rows.features] == 0.0)
+        if kink.any():
+            at = rows.picked(kink)
+            on, off = (
+                self._solved(law, at._replace(b=np.full(at.b.size, side)), True)[0]
+                for side in (ASIDE, -ASIDE)
+            )
+            found.by_M[kink], found.by_b[kink] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
+            found.slope_errors[kink] = np.maximum(on.slope_errors, off.slope_errors)
+        return found, names
+
+    # --- The dispatcher ------------------------------------------------------------------------------------
+
+    def tried(self, law: Law, slopes: bool) -> Iterator[str]:
+        """Yield the methods that may serve, in the order in which they are tried."""
+        for name in METHODS:
+            few = "classes" not in law.kept or name in ("classes", "patterns")
+            no = slopes or (self.budget is not None and self.method == "auto")  # derivatives, nor an end
+            if few and self.method in ("auto", name) and not (name == "uniform" and no):
+                yield name
+
+    def refuse_uncovered(self, law: Law, slopes: bool, dear: dict[str, float]) -> NoReturn:
+        """Say why no method serves; some may have been too expensive."""
+        if dear:
+            name = min(dear, key=lambda one: dear[one])
+            rule = f"at least {dear[name]:.3g} terms for the method {name!r}"
+            raise ValueError(f"`budget` must be {rule}; got {self.budget:g}.")
+        if self.classes is not None:
+            count = sum(comb(law.n, k) for k in range(self.classes + 1))
+            raise ValueError(
+                f"`classes` must be None for this law, or leave at most {classes.PATTERNS} patterns of at "
+                f"most {classes.MOST_ON} alike uniform features; got {self.classes!r}, {count:,} patterns."
+            )
+        if self.method != "auto":
+            what = "derivatives" if slopes else "losses"
+            rule = f"one that has {what} of all these outputs at {law.n} features with {law.values!r} values"
+            raise ValueError(f"`method` must be {rule}; got {self.method!r}.")
+        kinds = ", ".join(map(repr, VALUES))
+        raise ValueError(f"`law` must have values of one of the kinds {kinds}; got {law.values!r}.")
+
+    def _solved(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
+        """Return the outputs, each by the first method that covers it and leaves enough digits."""
+        count, n = rows.M.shape
+        most = WORK if self.budget is None else self.budget / count
+        ask, found = Ask(slopes, self.tol, self.frequencies, most, self.workers), None
+        used: list[str] = []
+        dear: dict[str, float] = {}
+        for name in self.tried(law, slopes):
+            method = METHODS[name]
+            if found is not None:  # the loss of a feature that is never on has no size of its own
+                size = np.maximum(law.square[rows.features], 1e-6 * law.square.max())
+                size = np.maximum(size, np.abs(found.losses))
+                if np.all(found.errors <= max(self.tol, patterns.LOOSE) * size):
+                    break
+            if name == "lattice" and "uniform" in used:  # which keeps more digits
+                continue
+            which = method.covers(rows, law)
+            if found is not None:
+                which &= ~(found.errors <= max(self.tol, getattr(method, "LOOSE", LOOSE)) * size)
+            if not which.any():
+                continue
+            if self.budget is not None and count * method.terms(law) > self.budget:
+                dear[name] = count * method.terms(law)
+                continue
+            used.append(name)
+            if found is None and which.all():
+                found = method.solve(rows, law, ask)
+                if self.refuse:
+                    continue
+                return found, name
+            part = method.solve(rows if which.all() else rows.picked(which), law, ask)
+            if found is None:
+                none = np.zeros((2, count))
+                found = Outputs(np.zeros(count), np.full(count, np.inf), np.zeros((count, n)), *none)
+            better = part.errors < found.errors[which]
+            merged(found, np.flatnonzero(which)[better], part, better)
+        if found is None or np.isinf(found.errors).any():
+            self.refuse_uncovered(law, slopes, dear)
+        return found, ", ".join(used)
+
+
+_EXACT = Ask(True, 1e-12, None, WORK, 1)
+
+
+class Descent:
+    """The loss as descents want it: for arrays that are known to be right, and whatever digits are lost.
+
+    It is called with M and b, and returns the loss and its derivatives. `exact` says whether nothing but
+    rounding is left, `method` how; else `frequencies` and `tol` may be changed at any time.
+    """
+
+    def __init__(self, features: Features, classes: int | None, frequencies: int, tol: float, end: float):
+        n = features.n_features
+        if classes == n and Descent(features, None, frequencies, tol, end).exact:
+            classes = None
+        self._loose = Evaluator(features, workers=None, classes=classes, refuse=False)
+        self._law, self._rows, self.frequencies, self.tol = self._loose.law(n), np.arange(n), frequencies, tol
+        whole = Rows(np.empty((n, 0)), self._rows, np.zeros(n))
+        tried = self._loose.tried(self._law, True)
+        self.method = next((name for name in tried if METHODS[name].covers(whole, self._law).all()), "")
+        if not self.method:
+            self._loose.refuse_uncovered(self._law, True, {})
+        self.exact: bool = self.method in ("classes", "folds", "patterns")
+        self._end = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
+        self._stretch, share = features.scale / features.scale[:, None], features.importance / n
+        self._share = share * features.scale**2
+        self._by_b, self._by_M = (
+            share * features.scale,
+            share[:, None] * np.outer(features.scale, features.scale),
+        )
+
+    def _found(self, M: FloatArray, b: FloatArray) -> Outputs:
+        """Return the outputs in units of the scales."""
+        rows = Rows(M * self._stretch, self._rows, b / self._law.scale)
+        if self.exact and b.all():  # as `sided` would, in less time
+            found: Outputs = METHODS[self.method].solve(rows, self._law, _EXACT)
+            return found
+        self._loose.frequencies, self._loose.tol = None if self.exact else self.frequencies, self.tol
+        return self._loose.sided(self._law, rows, True)[0]
+
+    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the loss per feature and its derivatives by M and b."""
+        found = self._found(M, b)
+        return float(self._share @ found.losses), self._by_M * found.by_M, self._by_b * found.by_b
+
+    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
+        """Return what the derivatives of each row and its bias are off by."""
+        return np.asarray(np.maximum(self._by_M.max(axis=1), self._by_b) * self._found(M, b).slope_errors)
+
+    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
+        """Return the loss and what it is off by, as good as can be."""
+        found = self._end.of_arrays(M, b)
+        return found.loss, found.error_estimate
+
+
+def _of_model(model: Model, found: Loss, rows: Any) -> Loss:
+    """Return a loss with the derivatives by all arrays of a model with linear hidden neurons."""
+    by_M, by_b = found.by_M, found.by_b
+    if rows is not None:
+        picked = arguments.indices("rows", rows, model.n_outputs)
+        all_M, all_b = np.zeros(model.M.shape), np.zeros(model.n_outputs)
+        np.add.at(all_M, picked, by_M)
+        np.add.at(all_b, picked, by_b)
+        by_M, by_b = all_M, all_b
+    by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
+    by = {"W_in": by_in + by_out.T} if model.tied else {"W_in": by_in, "W_out": by_out}
+    gradient = {**(found.gradient or {}), **by, "b_in": model.W_out.T @ by_b}
+    return replace(found, gradient=gradient)
+
+
+def evaluator(
+    law: Any,
+    *,
+    tol: float = 1e-12,
+    budget: float | None = None,
+    method: str = "auto",
+    workers: int | None = 1,
+) -> Evaluator:
+    """Return the function that gives the exact loss of models at one law of the data, and its gradient.
+
+    Parameters
+    ----------
+    law : float or Features
+        As for `exact_loss`; importance belongs to it.
+    tol : float, optional
+        Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger.
+    budget : float, optional
+        Terms of sums, of some 10 ns each, that an evaluation may take. A method that needs more is refused
+        before it begins; sums over frequencies end there, with the error that leaves. By default 6.7e7 an
+        output.
+    method : str, optional
+        A method of `solvers.loss.methods` by its name; by default the first that covers an output.
+    workers : int or None, optional
+        Threads that share the outputs where a sum is long; None for all that Numba has.
+
+    Returns
+    -------
+    callable
+        ``f(model, gradient=False, rows=None)``, where `model` is a `theory.models.Model` or arrays (M, b) of
+        ReLU(M x + b), and `rows` are the outputs to restrict the loss to. It returns a `Loss`.
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range; by the callable also as `exact_loss` does, if no method covers
+        the model or law, or if `budget` is too small.
+
+    Notes
+    -----
+    Value and gradient come from one method, and are those of one sum. The one exception are losses alone of
+    more than 14 independent uniform features: `uniform` is then as good as the gradient's `lattice`, and
+    quicker. The first method that covers an output is taken; where it loses digits, the next one too.
+
+    Examples
+    --------
+    >>> f = evaluator(0.1)
+    >>> pair = f(Model([[1.0, -1.0]]), gradient=True)            # E min(u, v)^2 = 1/6 if both are on
+    >>> round(pair.loss, 12), pair.gradient["W_in"].round(6), pair.method
+    (0.001666666667, array([[-0.000833,  0.000833]]), 'folds')
+    """
+    if not isinstance(law, Features):
+        as_features(law, 1)
+    tol = number("tol", tol, 0.0, 1.0, brackets="()")
+    budget = None if budget is None else number("budget", budget, 0.0, brackets="()")
+    arguments.choice("method", method, ("auto", *METHODS))
+    workers = None if workers is None else arguments.integer("workers", workers, 1)
+    return Evaluator(law, tol=tol, budget=budget, method=method, workers=workers)

@@ -1,0 +1,50 @@
+"""The loss of alike uniform features over the classes of inputs with exactly k of them on.
+
+It is the only method for a loss over few classes; over all of them `folds` is quicker.
+"""
+
+from math import comb
+
+import numpy as np
+
+from ....theory.loss.classes import gradient_of_map, outputs
+from .outputs import Ask, BoolArray, Law, Outputs, Rows
+
+__all__ = ["ESTIMATE", "covers", "solve", "terms"]
+
+ESTIMATE = "heuristic: rounding of each pattern, in units of the square of the largest output"
+
+# Features that may be on, as tables of the faces of a cube are made, and patterns in all.
+MOST_ON = 11
+PATTERNS = 20_000
+ROUNDING = 1e-14  # of one pattern
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs it can do: all those of a loss over few classes of alike uniform features."""
+    whole = rows.relu and np.array_equal(rows.features, np.arange(law.n))
+    few = "classes" in law.kept and law.features.alike and law.kept["classes"].size <= MOST_ON + 1
+    few = few and terms(law) <= PATTERNS
+    return np.full(rows.b.size, whole and few)
+
+
+def terms(law: Law) -> float:
+    """Return the number of patterns."""
+    return float(sum(comb(law.n, k) for k in range(law.kept["classes"].size)))
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return the sums over classes."""
+    M, _, b, _ = rows
+    losses, by_M, by_b, ones = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size), np.ones(b.size)
+    total = 0.0
+    for k, chance in enumerate(law.kept["classes"]):
+        if chance > 0.0:
+            total += comb(b.size, k) * chance
+            losses += chance * outputs(M, b, k)
+            if ask.slopes:
+                more, more_b = gradient_of_map(M, b, k, ones)
+                by_M += chance * more
+                by_b += chance * more_b
+    size = np.abs(b) + np.abs(M).sum(axis=1) + 1.0
+    return Outputs(losses, ROUNDING * total * size**2, by_M, by_b, 2.0 * ROUNDING * total * size)

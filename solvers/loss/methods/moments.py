@@ -1,0 +1,79 @@
+"""The loss of outputs whose ReLU never bends, from second moments: affine outputs, dead ones, open ones."""
+
+import numpy as np
+
+from ....theory.arguments import FloatArray
+from .outputs import Ask, BoolArray, Law, Outputs, Rows, rounding
+
+__all__ = ["ESTIMATE", "affine", "covers", "solve", "terms"]
+
+ESTIMATE = "heuristic: rounding of sums of second moments, in units of their terms"
+
+# Ends of bounded values.
+SUPPORT = {"uniform": (0.0, 1.0), "binary": (0.0, 1.0), "symmetric": (-1.0, 1.0)}
+
+
+def ends(rows: Rows, law: Law) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest pre-activation of outputs."""
+    if law.values not in SUPPORT:
+        return np.full(rows.b.size, -np.inf), np.full(rows.b.size, np.inf)
+    low, high = (end * rows.M for end in SUPPORT[law.values])
+    if low.any():
+        least, largest = np.minimum(low, high), np.maximum(low, high)
+    else:
+        least, largest = np.minimum(high, 0.0), np.maximum(high, 0.0)
+    return rows.b + least.sum(axis=1), rows.b + largest.sum(axis=1)
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs are affine, always on or always off."""
+    if not rows.relu:
+        return np.ones(rows.b.size, np.bool_)
+    least, largest = ends(rows, law)
+    return np.asarray((least >= 0.0) | (largest <= 0.0))
+
+
+def terms(law: Law) -> float:
+    """Return the cost of an output."""
+    return float(law.n if law.independent else law.n**2)
+
+
+def affine(rows: Rows, law: Law) -> Outputs:
+    """Return E (x - y)^2 of the outputs y = M x + b."""
+    left, b, mean = -rows.M, rows.b, law.mean
+    left[np.arange(b.size), rows.features] += 1.0
+    shift, sizes, far = left @ mean, np.abs(left), np.abs(b)
+    steps = sizes @ np.abs(mean)
+    if law.independent:  # no second moments, n^2 of them
+        spread = law.p * (law.moment(2) - law.moment(1) ** 2 * law.p)
+        along = shift[:, None] * mean + left * spread
+        pairs = steps[:, None] * np.abs(mean) + sizes * spread
+    else:
+        along, pairs = left @ law.pairs, sizes @ np.abs(law.pairs)
+    terms = np.sum(pairs * sizes, axis=1) + 2.0 * far * steps + far**2
+    slopes = np.maximum(pairs.max(axis=1) + far * np.abs(mean).max(), far + steps)
+    return Outputs(
+        np.sum(along * left, axis=1) - 2.0 * b * shift + b * b,
+        rounding(law) * terms,
+        2.0 * (b[:, None] * mean - along),
+        2.0 * (b - shift),
+        2.0 * rounding(law) * slopes,
+    )
+
+
+def silenced(rows: Rows, law: Law, found: Outputs, on: BoolArray) -> Outputs:
+    """Return the outputs that are `on`, and 0 for the others, which lose E x^2."""
+    own = law.square[rows.features]
+    return Outputs(
+        np.where(on, found.losses, own),
+        np.where(on, found.errors, rounding(law) * own),
+        np.where(on[:, None], found.by_M, 0.0),
+        np.where(on, found.by_b, 0.0),
+        np.where(on, found.slope_errors, 0.0),
+    )
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return the outputs that `covers` names."""
+    found = affine(rows, law)
+    return silenced(rows, law, found, ends(rows, law)[0] >= 0.0) if rows.relu else found

@@ -1,0 +1,104 @@
+"""What methods take and return: outputs of a model, the law of the data, and what is wanted."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory.arguments import FloatArray
+from ....theory.features import Features
+from ....theory.special import value_moment
+
+__all__ = ["Ask", "BoolArray", "IntArray", "Law", "Outputs", "Rows", "merged", "rounding"]
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Rows(NamedTuple):
+    """Outputs of a model: row k of `M` and b[k] make the output that wants features[k].
+
+    They are in units of the features' scales: y_i/scale_i has the weights M_ij scale_j/scale_i. With `relu`
+    false the outputs are affine.
+    """
+
+    M: FloatArray
+    features: IntArray
+    b: FloatArray
+    relu: bool = True
+
+    def picked(self, which: Any) -> "Rows":
+        """Return some of the outputs."""
+        return Rows(self.M[which], self.features[which], self.b[which], self.relu)
+
+
+class Ask(NamedTuple):
+    """What is wanted: whether derivatives, and the error `tol` to aim at, in units of E x_i^2.
+
+    A sum over frequencies has `frequencies` at most, or `most` factors in all.
+    """
+
+    slopes: bool
+    tol: float
+    frequencies: int | None
+    most: float
+    workers: int | None
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Losses of outputs, their errors, derivatives of each by its own row and bias, and their errors."""
+
+    losses: FloatArray
+    errors: FloatArray
+    by_M: FloatArray
+    by_b: FloatArray
+    slope_errors: FloatArray
+
+
+def merged(into: Outputs, where: IntArray, part: Outputs, which: BoolArray) -> None:
+    """Write some of the outputs of a part into those of all."""
+    for one in fields(Outputs):
+        if getattr(part, one.name).size:
+            getattr(into, one.name)[where] = getattr(part, one.name)[which]
+
+
+class Law:
+    """A law of the data in units of its scales, with what methods compute of it once."""
+
+    def __init__(self, features: Features):
+        self.features, self.n, self.values = features, features.n_features, features.values
+        self.independent, self.scale = features.independent, features.scale
+        self.p = np.array(features.on_probability())
+        self.kept: dict[str, Any] = {}
+
+    def moment(self, k: int) -> float:
+        """E v^k of the value v of a feature that is on."""
+        return float(value_moment(self.values, k))
+
+    @cached_property
+    def square(self) -> FloatArray:
+        """E x_i^2."""
+        return np.asarray(self.p * self.moment(2))
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """E x_i."""
+        return np.asarray(self.p * self.moment(1))
+
+    @cached_property
+    def pairs(self) -> FloatArray:
+        """E x_i x_j, (n, n)."""
+        return np.asarray(self.features.second_moment_matrix() / np.outer(self.scale, self.scale))
+
+    def without(self, heard: BoolArray) -> "Law":
+        """Return the law of some of the features, which are independent."""
+        one = self.features
+        return Law(Features(int(heard.sum()), one.p[heard], one.values, one.scale[heard]))
+
+
+def rounding(law: Law) -> float:
+    """Return what sums over all features round by, relative to the sum of sizes."""
+    return float(2.0**-53 * (16.0 + 4.0 * np.sqrt(law.n)))

@@ -1,0 +1,107 @@
+"""Outputs by the integral of a transform, by either kernel: states of the own feature, units of a law."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ....theory.arguments import FloatArray
+from ....theory.features.counts import Block
+from ...threads import each
+from .outputs import Ask, BoolArray, IntArray, Law, Outputs, Rows
+from .patterns import blocks, masks
+from .sweep import Others, independent, sweep
+
+__all__ = ["SILENT", "by_transforms"]
+
+SILENT = 1e-12  # smaller entries count as 0 where values have bounds; the loss changes by less than this
+
+# Given k, features m, weight a, b, the own feature's probability, all others and m's chances: what `case` of
+# `lattice` and `wedge` return.
+Case = Callable[[int, FloatArray, float, float, float, Others, FloatArray], Any]
+
+
+def _packed(units: list[Block], heard: BoolArray, total: int | None) -> Others:
+    """Return the units as the kernels want them: arrays one after the other, and where each begins."""
+
+    def joined(parts: list[Any], kind: type) -> Any:
+        return np.concatenate([np.empty(0, kind), *parts])
+
+    def ends(parts: list[Any]) -> IntArray:
+        return np.cumsum([0, *(part.size for part in parts)], dtype=np.int64)
+
+    members, weights = [unit.members for unit in units], [unit.weights for unit in units]
+    numbers, chance = joined([masks(unit) for unit in units], np.int64), joined(weights, np.float64)
+    arrays = ends(members), joined(members, np.int64), ends(weights), numbers, chance
+    return Others(*arrays, heard, total is not None, total or 0, np.empty(0))
+
+
+def _cases(
+    exactly: int | None, units: list[Block], i: int, heard: BoolArray
+) -> Iterator[tuple[float, float, Others]]:
+    """Yield the states of feature i: their probability, 1 for on or 0 for off, and the law of all others."""
+    (own,) = (unit for unit in units if i in unit.members)
+    others = [
+        Block(unit.members - (unit.members > i), unit.patterns, unit.weights)
+        for unit in units
+        if unit is not own
+    ]
+    for pattern, chance in zip(own.patterns, own.weights, strict=True):
+        on = int(pattern[own.members == i][0])
+        total = None if exactly is None else exactly - on
+        if chance > 0.0 and (total is None or total >= 0):
+            with_it = own.members[(pattern == 1) & (own.members != i)]
+            certain = Block(with_it - (with_it > i), np.ones((1, with_it.size), np.int64), np.ones(1))
+            yield float(chance), float(on), _packed([*others, certain], heard, total)
+
+
+def by_transforms(rows: Rows, law: Law, ask: Ask, case: Case, bounded: bool) -> Outputs:
+    """Integrate the transform of each output, for each state of its own feature where that is needed.
+
+    With few frequencies the error of the loss is what half of them change, if that is less than the bound.
+    """
+    M, features, b, _ = rows
+    count, n = M.shape
+    mean, exactly = law.moment(1), law.features.exactly
+    losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
+    slope_errors = np.zeros(count)
+    plain, share = law.independent, 1.0
+    units = [] if plain else blocks(law.features)
+    if exactly is not None:
+        every = _packed(units, np.ones(n, np.bool_), exactly)
+        share = sweep(every, 0, 0, np.ones(n, np.complex128))[0].real
+
+    def solve(k: int) -> None:
+        i = int(features[k])
+        kept, own = np.arange(n) != i, float(law.features.p[i])
+        largest = min(max(abs(b[k]), float(np.abs(M[k]).max())), 1.0)
+        heard = np.abs(M[k]) > (SILENT * largest if bounded else 0.0)
+        if plain:  # a feature of weight 0 is independent of the output: E x_j d/db is its derivative
+            kept &= heard
+        m, a, p = M[k, kept], float(M[k, i]), law.features.p[kept]
+        if not plain:
+            cases = list(_cases(exactly, units, i, heard[kept]))
+        else:
+            states = [(1.0, own)] if bounded else [(1.0 - own, 0.0), (own, 1.0)]
+            cases = [(chance, on, independent(p)) for chance, on in states]
+        slope = np.zeros(m.size)
+        for chance, on, others in cases:
+            found, by_m, error = case(k, m, a, b[k], on, others, p)
+            chance /= share
+            losses[k] += chance * found[0]
+            by_b[k] += chance * found[1]
+            by_M[k, i] += chance * found[2]
+            slope += chance * by_m
+            sums, cut, change, slope_error = error
+            errors[k] += chance * (sums + (cut if ask.frequencies is None else min(cut, change)))
+            slope_errors[k] += chance * slope_error
+        left = np.abs(M[k, ~heard & (np.arange(n) != i)])
+        if left.any():  # Cauchy and Schwarz: E (2 e d + d^2) for the error e and what is left out, d
+            length = float(left @ np.sqrt(law.p[~heard & (np.arange(n) != i)]))
+            errors[k] += length * (2.0 * np.sqrt(abs(losses[k]) + errors[k]) + length)
+        rest = ~kept
+        rest[i] = False
+        by_M[k, kept], by_M[k, rest] = slope, mean * law.features.p[rest] * by_b[k]
+
+    each(solve, count, ask.workers)
+    return Outputs(losses, errors, by_M, by_b, slope_errors)

@@ -1,0 +1,168 @@
+"""One evaluator: which method serves, that value and gradient are one, models, budgets, and refusals."""
+
+import numpy as np
+import pytest
+
+from superposition.solvers.loss import evaluator, exact_gradient, exact_loss
+from superposition.solvers.loss.evaluator import METHODS, Evaluator
+from superposition.theory.features import Features
+from superposition.theory.models import Model
+
+GROUP = ([0, 1], [[0, 0], [1, 1]], [0.8, 0.2])
+
+
+def network(n, seed=0):
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(n, max(n // 3, 1))) / np.sqrt(max(n // 3, 1))
+    return W @ W.T, -0.1 + 0.05 * rng.normal(size=n)
+
+
+LAWS = {
+    "folds": Features(9, 0.1, scale=np.linspace(0.5, 2.0, 9), importance=np.linspace(1.0, 2.0, 9)),
+    "patterns": Features(5, 0.1, groups=[GROUP]),
+    "lattice": Features(9, 0.3, "symmetric"),
+    "wedge": Features(5, 0.2, "exponential", groups=[GROUP]),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_value_of_the_gradient_is_the_loss(name):
+    law = LAWS[name]
+    M, b = network(law.n_features)
+    f = evaluator(law)
+    alone, both = f((M, b)), f((M, b), gradient=True)
+    assert alone.method == both.method == name
+    assert alone.gradient is None
+    assert both.loss == alone.loss == exact_loss(M, b, law).loss
+    assert both.loss == pytest.approx(np.mean(law.importance * both.per_feature), rel=1e-15)
+    loss, by_M, by_b = both
+    tight = exact_gradient(M, b, law)
+    assert loss == both.loss
+    np.testing.assert_array_equal(by_M, tight[0])
+    np.testing.assert_array_equal(by_b, tight[1])
+    assert alone.estimate.startswith(f"{name}: ")
+
+
+def test_many_uniform_features_have_a_quicker_sum_without_derivatives():
+    M, b = network(16)
+    f = evaluator(0.1)
+    alone, both = f((M, b)), f((M, b), gradient=True)
+    assert (alone.method, both.method) == ("uniform", "lattice")
+    assert abs(alone.loss - both.loss) <= alone.error_estimate + both.error_estimate
+
+
+@pytest.mark.parametrize(
+    ("law", "names"),
+    [
+        (Features(6, 0.2), ("folds", "patterns", "uniform", "lattice")),
+        (Features(3, 0.2, "symmetric"), ("patterns", "lattice")),
+        (Features(4, 0.2, groups=[GROUP]), ("patterns", "lattice")),
+    ],
+)
+def test_methods_agree_within_their_errors(law, names):
+    M, b = network(law.n_features)
+    found = [evaluator(law, method=name)((M, b)) for name in names]
+    for one, name in zip(found, names, strict=True):
+        assert one.method == name
+        assert np.all(np.abs(one.per_feature - found[0].per_feature) <= one.per_feature_error + 1e-14)
+    assert all(hasattr(METHODS[name], "ESTIMATE") for name in METHODS)
+
+
+def test_outputs_that_lose_digits_go_to_the_next_method():
+    """An output that is far below 0 but for rare inputs: folds round in units of its distance."""
+    row = np.array([1e4, 1.0, 1.0])
+    M, b = np.vstack([row, np.eye(3)[1:]]), np.array([-1e4, 0.0, 0.0])
+    found = evaluator(0.1)((M, b))
+    assert found.method == "folds, patterns"
+    alone = evaluator(0.1, method="patterns")((M, b))
+    assert found.per_feature[0] == alone.per_feature[0]
+
+
+@pytest.mark.parametrize("output", ["relu", "identity"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_gradients_of_a_model_are_differences_of_its_loss(output, tied):
+    rng = np.random.default_rng(3)
+    free = {} if tied else {"W_out": rng.normal(size=(4, 2))}
+    given = {"W_in": rng.normal(size=(2, 4)), "b_in": rng.normal(size=2), "b": rng.normal(size=4), **free}
+    f = evaluator(Features(4, [0.1, 0.2, 0.3, 0.4], importance=[1, 2, 3, 4]))
+    model, rows = Model(**given, output=output), [0, 3, 3]
+    for picked in (None, rows):
+        found = f(model, gradient=True, rows=picked)
+        names = {"M", "b", "W_in", "b_in"} | set(free)
+        assert set(found.gradient) == names
+        for name, array in given.items():
+            step = rng.normal(size=array.shape)
+            ends = [
+                f(Model(**given | {name: array + side * 1e-5 * step}, output=output), rows=picked).loss
+                for side in (-1, 1)
+            ]
+            by = found.gradient[name]
+            if name == "b" and picked:
+                by = np.bincount(rows, by, 4)
+            assert np.sum(by * step) == pytest.approx((ends[1] - ends[0]) / 2e-5, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("values", ["uniform", "normal"])
+def test_affine_outputs_have_the_loss_of_second_moments(values):
+    law = Features(4, 0.2, values, [1.0, 2.0, 0.5, 1.0], groups=[GROUP])
+    M, b = network(4)
+    found = evaluator(law)(Model(np.eye(4), W_out=M, b=b, output="identity"))
+    left = np.eye(4) - M
+    true = (
+        np.einsum("ij,jk,ik->i", left, law.second_moment_matrix(), left) - 2 * b * (left @ law.mean) + b * b
+    )
+    assert found.method == "moments"
+    np.testing.assert_allclose(found.per_feature, true, rtol=1e-13)
+
+
+def test_losses_without_loss_are_not_negative():
+    for n in range(1, 10):
+        found = evaluator(0.1)((np.eye(n), 0.0))
+        assert 0.0 <= found.loss <= found.error_estimate
+
+
+def test_workers_and_budgets_change_no_number():
+    M, b = network(20)
+    one = evaluator(0.1, tol=1e-6)((M, b))
+    assert evaluator(0.1, tol=1e-6, workers=3)((M, b)) == one
+    few = evaluator(0.1, tol=1e-6, budget=1e9)((M, b))
+    assert few.method == "lattice"
+    assert abs(few.loss - one.loss) <= few.error_estimate + one.error_estimate
+
+
+MODEL = Model(np.eye(3), b=-0.1)
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "message"),
+    [
+        ({"law": 1.5}, MODEL, r"`law` must lie in \(0, 1\]; got 1\.5"),
+        ({"tol": 0.0}, MODEL, r"`tol` must lie in \(0, 1\); got 0"),
+        ({"budget": -1.0}, MODEL, r"`budget` must lie in .*; got -1"),
+        ({"budget": 10.0}, MODEL, r"`budget` must be at least 48 terms for the method 'folds'; got 10"),
+        ({"method": "guess"}, MODEL, r"`method` must be one of 'auto', 'classes', .*; got 'guess'"),
+        (
+            {"method": "wedge"},
+            MODEL,
+            r"`method` must be one that has losses .* 'uniform' values; got 'wedge'",
+        ),
+        ({"workers": 0}, MODEL, r"`workers` must be an integer of at least 1; got 0"),
+        ({}, 3.0, r"`model` must be a Model or a tuple \(M, b\) of arrays; got 3\.0"),
+        (
+            {},
+            Model(np.eye(3), hidden="relu"),
+            r"`model` must have linear hidden neurons .*got Model\(3 features",
+        ),
+        ({}, Model(np.eye(3), output="jumprelu", thresholds=1.0), r"`model` must have .*\(jumprelu\)"),
+        ({}, Model(np.eye(3), W_out=np.ones((2, 3))), r"`model` must have .*2 outputs"),
+        ({"law": Features(2, 0.1)}, MODEL, r"`law` must be for 3 features; got one for 2"),
+    ],
+)
+def test_refusals(given, model, message):
+    with pytest.raises(ValueError, match=message):
+        evaluator(**{"law": 0.1, **given})(model)
+
+
+def test_classes_are_refused_where_no_method_has_them():
+    with pytest.raises(ValueError, match=r"`classes` must be None for this law, .*; got 2, 211 patterns"):
+        Evaluator(Features(20, 0.1, "normal"), classes=2)((np.eye(20), 0.0))
