@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ...theory.arguments import FloatArray
 from ..results import Status
 from ..threads import each
 
-__all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race"]
+__all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race", "trust"]
 
 # Curvatures below this share of the largest one are flat: differences do not resolve them.
 _FLAT = 1e-8
@@ -33,11 +34,53 @@ class End:
     curvature: float | None = None
     starts: tuple[int, ...] = ()
     """Which starts led here."""
+    metric: FloatArray | None = None
+    """That of further descents."""
 
     @classmethod
     def at(cls, x: Any, *starts: int) -> "End":
         """Return a start as an end of no steps."""
         return cls(np.asarray(x, dtype=np.float64), np.inf, np.inf, 0, Status.STALLED, starts=starts)
+
+
+class _Variables:
+    """The variables y of a descent: x = T y; those with a kink have a positive and a negative part."""
+
+    def __init__(self, x: FloatArray, l1: FloatArray | None, metric: FloatArray | None):
+        self.size, self.metric = x.size, np.ones(x.size) if metric is None else metric
+        self.kinks = np.zeros(0, np.intp) if l1 is None else np.flatnonzero(l1)
+        y = np.linalg.solve(self.metric, x) if self.metric.ndim == 2 else x / self.metric
+        self.first = np.concatenate([y, np.maximum(-y[self.kinks], 0.0)])
+        if l1 is not None:
+            self.first[self.kinks] = np.maximum(y[self.kinks], 0.0)
+            self.price = l1[self.kinks] * self.metric[self.kinks]
+
+    def point(self, y: FloatArray) -> FloatArray:
+        """Return x."""
+        z = y[: self.size].copy()
+        z[self.kinks] -= y[self.size :]
+        return self.metric @ z if self.metric.ndim == 2 else z * self.metric
+
+    def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
+        """Return value and gradient by y, kinks included."""
+        by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
+        if not self.kinks.size:
+            return level, by
+        level += float(self.price @ (y[self.kinks] + y[self.size :]))
+        whole = np.concatenate([by, self.price - by[self.kinks]])
+        whole[self.kinks] += self.price
+        return level, whole
+
+    def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
+        """Return bounds of y."""
+        if bounds is None and not self.kinks.size:
+            return None
+        found: list[Any] = [(None, None)] * self.size
+        for k, bound in enumerate(bounds or ()):
+            found[k] = tuple(None if one is None else one / self.metric[k] for one in bound)
+        for k in self.kinks.tolist():
+            found[k] = 0.0, found[k][1]
+        return found + [found[k] for k in self.kinks.tolist()]
 
 
 def descend(
@@ -57,65 +100,70 @@ def descend(
     """Descend by L-BFGS-B from `x`.
 
     `function` returns value and gradient, or without `gradient` the value, which is then differenced in
-    relative steps. `l1` adds a kink, the sum of l1 |x|: these variables are split into positive and negative
-    parts. `metric` T, a vector or without bounds and kinks a matrix, makes the steps those of y with x = T y;
-    the descent then stops where the gradient is shorter than `still`. `until` is a time of `perf_counter`.
+    relative steps. `l1` adds a kink, the sum of l1 |x|. `metric` T, a vector or without bounds and kinks a
+    matrix, makes the steps those of y with x = T y. The descent stops where the gradient is no longer than
+    `still`, and at `until`, a time of `perf_counter`.
     """
-    size = x.size
-    split = np.zeros(0, np.intp) if l1 is None else np.flatnonzero(l1)
-    scale = np.ones(size) if metric is None else metric
-    whole = scale.ndim == 2
-    last, best = np.full(1, np.inf), np.full(2, np.inf)
-
-    def outward(y: FloatArray) -> FloatArray:
-        z = y[:size]
-        if split.size:
-            z = z.copy()
-            z[split] -= y[size:]
-        return scale @ z if whole else z * scale
+    variables = _Variables(x, l1, metric)
+    last = least = slope = np.inf
 
     def value(y: FloatArray) -> Any:
-        found = function(outward(y))
+        nonlocal last, least, slope
+        found = function(variables.point(y))
         if not gradient:
             return found
-        level, by = found
-        last[0] = np.linalg.norm(by)
-        if level < best[0]:
-            best[:] = level, last[0]
-        by = by @ scale if whole else by * scale
-        if l1 is None:
-            return level, by
-        price = l1[split] * scale[split]
-        level += float(price @ (y[split] + y[size:]))
-        parts = np.concatenate([by, price - by[split]])
-        parts[split] += price
-        return level, parts
-
-    y = np.linalg.solve(scale, x) if whole else x / scale
-    limits: Any = None if bounds is None else [tuple(bound) for bound in bounds]
-    if split.size:
-        limits = limits or [(None, None)] * size
-        limits += [(0.0, limits[k][1]) for k in split]
-        for k in split:
-            limits[k] = (0.0, limits[k][1])
-        y = np.concatenate([y, np.maximum(-y[split], 0.0)])
-        y[split] = np.maximum(y[split], 0.0)
+        last = float(np.linalg.norm(found[1]))
+        if found[0] < least:
+            least, slope = found[0], last
+        return variables.pulled(y, *found)
 
     def watched(intermediate_result: Any) -> None:
-        if time.perf_counter() > until or last[0] <= still:
+        if time.perf_counter() > until or last <= still:
             raise StopIteration
 
     options: Any = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": ftol, "gtol": gtol}
     if not gradient:
-        options |= {"finite_diff_rel_step": 1e-6, "maxfun": 3 * steps * (size + 1), "maxcor": 10}
-    jac: Any = True if gradient else "2-point"
+        options |= {"finite_diff_rel_step": 1e-6, "maxfun": 3 * steps * (x.size + 1), "maxcor": 10}
+    settings: Any = {"jac": True if gradient else "2-point", "bounds": variables.limits(bounds)}
     minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
-    found = minimize(value, y, jac=jac, method="L-BFGS-B", bounds=limits, options=options, callback=watched)
-    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or time.perf_counter() > until
-    status = Status.STEPS if ran_out else Status.STALLED
+    found = minimize(value, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings)
     if not np.isfinite(found.fun):
         return End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
-    return End(outward(np.asarray(found.x)), float(found.fun), float(best[1]), int(found.nit), status)
+    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or time.perf_counter() > until
+    status = Status.STEPS if ran_out else Status.STALLED
+    return End(variables.point(np.asarray(found.x)), float(found.fun), slope, int(found.nit), status)
+
+
+def trust(
+    function: Callable[[FloatArray], tuple[float, FloatArray, FloatArray]],
+    x: FloatArray,
+    *,
+    radius: float,
+    steps: int,
+    gtol: float,
+) -> End:
+    """Descend by trust regions on value, gradient and Hessian, then take Newton steps.
+
+    The regions stop where the value no longer shows the gain; the gradient is good to far more digits.
+    """
+
+    @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
+    def known(y: bytes) -> tuple[float, FloatArray, FloatArray]:
+        return function(np.frombuffer(y))
+
+    def part(k: int, y: FloatArray) -> Any:
+        return known(y.tobytes())[k]
+
+    value, jac, hess = (partial(part, k) for k in range(3))
+    options: Any = {"gtol": gtol, "maxiter": steps, "initial_trust_radius": radius}
+    minimize: Any = optimize.minimize  # its stubs know no method that takes these functions
+    found = minimize(value, x, jac=jac, hess=hess, method="trust-exact", options=options)
+    x = np.asarray(found.x)
+    for _ in range(3):
+        x = x - np.linalg.solve(hess(x), jac(x))
+    slope = float(np.linalg.norm(jac(x)))
+    status = Status.CONVERGED if slope < gtol else Status.STALLED
+    return End(x, float(value(x)), slope, int(found.nit), status)
 
 
 # --- Races --------------------------------------------------------------------------------------------------
@@ -125,7 +173,7 @@ def descend(
 class Round:
     """One round of a race: how each start of it descends, and how many distinct ends go on."""
 
-    descend: Callable[[FloatArray], End]
+    descend: Callable[[End], End]
     kept: int = 1
     near: float = np.inf
     """Ends that are above the least by more than this do not go on, but for the second."""
@@ -139,7 +187,7 @@ def distinct(
 ) -> list[End]:
     """Return the distinct ends, best first; each has the starts of all that are like it."""
     found: list[End] = []
-    for end in sorted((end for end in ends if np.isfinite(end.value)), key=lambda end: end.value):
+    for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
         for k, other in enumerate(found if alike else ()):
             if alike is not None and alike(other, end):
                 found[k] = replace(other, starts=other.starts + end.starts, steps=other.steps + end.steps)
@@ -166,7 +214,7 @@ def race(
     for one in rounds:
 
         def further(k: int, one: Round = one, field: list[End] = field) -> End:
-            end = one.descend(field[k].x)
+            end = one.descend(field[k])
             return replace(end, steps=field[k].steps + end.steps, starts=field[k].starts)
 
         ends = each(further, len(field), workers)

@@ -9,8 +9,8 @@ from ...theory.features import Features
 
 __all__ = ["Samples"]
 
-# Samples, draws at most, and features that are on in the mean sample at least.
-_COUNT, _DRAWS, _ON = 2048, 2**16, 2.0
+# Draws for each sample at most, and features that are on in the mean sample at least.
+_DRAWS, _ON = 32, 2.0
 # Features up to which weights of samples match all second moments, not only squares.
 _MOMENTS = 32
 # Share of its first weight that a sample keeps: with negative weights the loss would have no minimum.
@@ -24,12 +24,12 @@ class Samples:
     probabilities. Inputs without any feature on are one sample.
     """
 
-    def __init__(self, law: Features, rng: np.random.Generator):
+    def __init__(self, law: Features, rng: np.random.Generator, count: int):
         drawn, raised = law, np.maximum(law.p, min(1.0, _ON / law.n_features))
         if law.independent:
             drawn = replace(law, p=raised)
         share_on = float(1.0 - np.prod(1.0 - drawn.p)) if law.independent else float(law.p.max())
-        x = drawn.sample(int(min(_DRAWS, np.ceil(_COUNT / max(share_on, _COUNT / _DRAWS)))), rng)
+        x = drawn.sample(int(np.ceil(count / max(share_on, 1.0 / _DRAWS))), rng)
         weights = np.full(len(x), 1.0 / len(x))
         if law.independent:
             on = x != 0.0
@@ -37,7 +37,7 @@ class Samples:
             weights *= np.prod(np.where(on, law.p / raised, off), axis=1)
         some = x.any(axis=1)
         self.x = np.vstack([x[some], np.zeros((1, law.n_features))])
-        self.enough = len(self.x) > _COUNT // 4
+        self.enough = len(self.x) > count // 4
         self.weights = self._matched(np.append(weights[some], weights[~some].sum()), law)
         self.share = law.importance / law.n_features
 
@@ -53,6 +53,7 @@ class Samples:
         return np.asarray(weights * np.maximum(1.0 + parts @ solved, _LEAST))
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the loss and its derivatives."""
         answer = self.x @ M.T
         answer += b
         live = answer > 0.0

@@ -42,12 +42,14 @@ _FINER = (30, 5)
 _KICK = 0.05
 # Encodings shorter than this count as dropped when their biases are set.
 _SMALL = 0.1
-# A race, first by samples: steps and gradient of a descent, moves of features for each random start, how many
-# of them begin at the same ends, and distinct ends that are kept.
-_STEPS, _RACED, _MORE, _BATCH, _KEPT = 300, 1e-3, 6, 8, 6
-# Then by the loss itself: steps of all that are kept, and of whom further: so many, and all within so much of
-# the best in units of the zero model. Without a metric these steps are many, by few frequencies.
-_SHORT, _FINALISTS, _NEAR, _COARSE = 8, 2, 3e-5, 1e-4
+# A race, first by samples: how many, and how many times as many judge the ends; steps and gradient of a
+# descent; moves of features for each random start, how many of them begin at the same ends and at how many
+# ends; and distinct ends that are kept.
+_SAMPLES, _JUDGES, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 8, 300, 1e-3, 6, 8, 3, 6
+# Then by the loss itself: steps of all that are kept, of whom two and all within so much of the best, in
+# units of the zero model, go on. Without a metric the first steps are many, by few frequencies, to this
+# gradient.
+_SHORT, _NEAR, _COARSE = 8, 3e-5, 1e-4
 # Variables up to which the Hessian on the samples is the metric of descents, step of its differences, and the
 # least curvature, in units of the largest.
 _METRIC, _METRIC_STEP, _METRIC_LEAST = 500, 1e-4, 1e-3
@@ -113,10 +115,10 @@ def _from(aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatAr
     return replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
 
 
-def _polish(aim: Objective, end: End, steps: int, tol: float, metric: FloatArray | None = None) -> End:
+def _polish(aim: Objective, end: End, steps: int, tol: float) -> End:
     """Finish by Newton's method where the objective is smooth, and leave saddles."""
     if not aim.exact:
-        return _refined(aim, end, tol, metric)
+        return _refined(aim, end, tol)
     expensive = 2.0 * aim.size * aim.work > _WORK or time.perf_counter() > aim.until
     if expensive or aim.l1 or not np.isfinite(end.value):
         return end
@@ -132,15 +134,16 @@ def _polish(aim: Objective, end: End, steps: int, tol: float, metric: FloatArray
     return _newton(aim, end, tol)[0]
 
 
-def _refined(aim: Objective, end: End, tol: float, metric: FloatArray | None) -> End:
+def _refined(aim: Objective, end: End, tol: float) -> End:
     """Descend by more frequencies where their error hides whether the gradient is within `tol`."""
     for steps in _FINER:
         hidden = end.status is not Status.CONVERGED and end.slope <= tol + aim.slope_error(end.x)
         if not hidden or not np.isfinite(end.value) or time.perf_counter() > aim.until:
             break
         aim.refine()
-        further = _descent(aim, end.x, steps, tol, metric)
-        end = replace(further, steps=end.steps + further.steps, starts=end.starts)
+        further = _descent(aim, end.x, steps, tol, end.metric)
+        more = {"steps": end.steps + further.steps, "starts": end.starts, "metric": end.metric}
+        end = replace(further, **more)
     return end
 
 
@@ -259,7 +262,7 @@ def _minimum(aim: Objective, best: End, ends: list[End], planned: int, given: in
     W_out, W_in, b = aim.split(best.x)
     loss, error = aim.loss.end(np.ascontiguousarray(W_out @ W_in), b)
     reached = {k: end.value for end in ends for k in end.starts}
-    minima = distinct(ends, _alike(aim, _SAME, _ALIKE))
+    minima = distinct([end for end in ends if np.isfinite(end.value)], _alike(aim, _SAME, _ALIKE))
     return Minimum(
         W_out=W_out,
         W_in=W_in,
@@ -289,134 +292,130 @@ class _Search:
     """A search from many starts, with its budget and its progress."""
 
     def __init__(
-        self, aim: Objective, seconds: float, steps: int, tol: float, workers: int | None, tell: Any
+        self, aim: Objective, seconds: float, limits: tuple[int, float], workers: int | None, tell: Any
     ):
-        self.aim, self.steps, self.tol, self.workers, self.tell = aim, steps, tol, workers, tell
+        self.aim, self.workers, self.tell = aim, workers, tell
+        self.steps, self.tol = limits
         self.clock, self.seconds = time.perf_counter(), seconds
-        self.lock, self.done, self.planned = threading.Lock(), 0, 0
-        self.least, self.shown = np.inf, False
+        self.lock, self.done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
         aim.until = self.clock + seconds
 
-    def told(self, end: End) -> None:
-        """Tell of one more descent, and of the least objective so far."""
-        terminal = self.tell is None and sys.stderr is not None and sys.stderr.isatty()
-        if self.tell is False or not (callable(self.tell) or terminal):
-            return
-        with self.lock:
-            self.done += 1
-            if end.value < self.least:
-                self.least = end.value
-            least = self.least * self.aim.unit
-            if callable(self.tell):
-                self.tell(self.done, self.planned, least)
-            elif self.shown or time.perf_counter() > self.clock + _QUIET:
-                self.shown = True
-                last = "\n" if self.done == self.planned else ""
-                line = f"\rminimise: {self.done} of {self.planned} descents, least loss {least:.6g}{last}"
-                print(line, end="", file=sys.stderr, flush=True)
-
-    def descended(self, aim: Objective, begin: list[End], steps: int, tol: float, share: float) -> list[End]:
-        """Descend from each, the first at least, until a share of the seconds is over."""
-
-        def one(x: FloatArray, first: bool) -> End:
-            if not first and time.perf_counter() > self.clock + share * self.seconds:
-                return End(x, np.nan, np.inf, 0, Status.STEPS)
-            end = _from(aim, x, steps, tol)
-            if aim is not self.aim:  # the samples' own values would favour those that fit them best
-                end = replace(end, value=self.aim.value(end.x))
-            self.told(end)
-            return end
-
-        first = begin[0].x
-        rounds = [Round(lambda x: one(x, x is first), kept=len(begin))]
-        return race(begin, rounds, workers=self.workers, whole=True)[0]
-
-    def ends(self, begin: list[End], given: int, moves: int, rng: np.random.Generator) -> list[End]:
-        """Return all ends, the best of them finished."""
-        self.planned = len(begin) + moves * self.aim.raced
-        if not self.aim.raced:
-            ends, metric = self.descended(self.aim, begin, self.steps, self.tol, 1.0), None
-        else:
-            ends, metric = self.race(begin, moves, rng)
-        best = min(range(len(ends)), key=lambda k: ends[k].value)
-        ends[best] = _polish(self.aim, ends[best], self.steps, self.tol, metric)
-        return ends
-
-    def race(
-        self, begin: list[End], moves: int, rng: np.random.Generator
-    ) -> tuple[list[End], FloatArray | None]:
-        """Descend on samples from all starts and from moves of the best; then those ends on the loss itself."""
-        aim, samples = self.aim, Samples(self.aim.features, rng)
-        cheap = copy(aim)
-        cheap.loss = samples if samples.enough else copy(aim.loss)
-        steps, alike = min(_STEPS, self.steps), _alike(aim, _SAME_RACED, _ALIKE_RACED)
-        with cheap.coarse(), aim.coarse():
-            pool = distinct(self.descended(cheap, begin, steps, _RACED, _STARTS), alike)
-            same = bool(np.ptp(aim.features.importance * aim.second) == 0.0)
-            for done in range(0, moves, _BATCH):
-                count = min(_BATCH, moves - done)
-                models = [moved(aim.split(pool[k % min(3, len(pool))].x), same, rng) for k in range(count)]
-                tries = [End.at(self.inside(aim.join(*model))) for model in models]
-                more = self.descended(cheap, tries, steps, _RACED, 0.0 if self.late(_MOVES) else 1.0)
-                pool = distinct([*pool, *more], alike)
-                if self.late(_MOVES):
-                    break
-            pool, lost = pool[:_KEPT], pool[_KEPT:]
-            metrics = {id(end.x): self.metric(cheap, end.x) for end in pool} if samples.enough else {}
-        fine = any(metric is not None for metric in metrics.values())
-
-        def short(x: FloatArray) -> End:
-            if x is not pool[0].x and self.late(1.0):
-                return End(x, aim.value(x), np.inf, 0, Status.STEPS)
-            end = _descent(
-                aim, x, _SHORT if fine else steps, self.tol if fine else _COARSE, metrics.get(id(x))
-            )
-            metrics[id(end.x)] = metrics.get(id(x))
-            return end
-
-        def further(x: FloatArray) -> End:
-            if x is not field[0].x and self.late(1.0):
-                return End(x, aim.value(x), np.inf, 0, Status.STEPS)
-            metric = metrics.get(id(x))
-            end = _from(aim, x, self.steps, self.tol, metric)
-            metrics[id(end.x)] = metric
-            return end
-
-        if fine:
-            field, out = race(pool, [Round(short, _KEPT)], alike, workers=self.workers)
-        else:
-            with aim.coarse():
-                field, out = race(pool, [Round(short, _KEPT)], alike, workers=self.workers)
-        near = [k < _FINALISTS or end.value <= field[0].value + _NEAR for k, end in enumerate(field)]
-        lost += out + [end for end, go in zip(field, near, strict=True) if not go]
-        last = [end for end, go in zip(field, near, strict=True) if go]
-        field = last
-        ends, out = race(last, [Round(further, len(last))], workers=self.workers, whole=True)
-        with aim.coarse():
-            ends += [
-                replace(end, value=aim.value(end.x), status=Status.STEPS) for end in lost + out if end.starts
-            ]
-        return ends, metrics.get(id(ends[0].x))
-
-    def late(self, share: float) -> bool:
+    def late(self, share: float = 1.0) -> bool:
         """Tell whether this share of the seconds is over."""
         return time.perf_counter() > self.clock + share * self.seconds
 
-    def inside(self, x: FloatArray) -> FloatArray:
-        """Return the vector with weights within their bound."""
-        count = x.size - self.aim.biases
-        if self.aim.largest is not None:
-            x[:count] = np.clip(x[:count], -self.aim.largest, self.aim.largest)
-        return x
+    def told(self, end: End) -> None:
+        """Tell of one more descent."""
+        with self.lock:
+            self.done, self.least = self.done + 1, min(self.least, end.value)
+            least = self.least * self.aim.unit
+            if callable(self.tell):
+                self.tell(self.done, self.planned, least)
+                return
+            terminal = self.tell is None and sys.stderr is not None and sys.stderr.isatty()
+            if terminal and time.perf_counter() > self.clock + _QUIET:
+                line = f"\rminimise: {self.done} of {self.planned} descents, least loss {least:.6g}"
+                print(line, end="\n" * (self.done == self.planned), file=sys.stderr, flush=True)
 
-    def metric(self, cheap: Objective, x: FloatArray) -> FloatArray | None:
-        """Return T with T T' the inverse of the samples' Hessian, None where that is expensive or bounded."""
-        if x.size > _METRIC or cheap.l1 or cheap.largest is not None or cheap.limit:
-            return None
-        steps = _METRIC_STEP * np.eye(x.size)
-        H = np.array([cheap.smooth(x + step)[1] - cheap.smooth(x - step)[1] for step in steps])
-        values, vectors = np.linalg.eigh(0.25 / _METRIC_STEP * (H + H.T))
-        return np.asarray(vectors / np.sqrt(np.maximum(np.abs(values), _METRIC_LEAST * np.abs(values).max())))
+    def descended(
+        self,
+        aim: Objective,
+        begin: list[End],
+        limits: tuple[int, float],
+        share: float,
+        judge: Objective | None = None,
+    ) -> list[End]:
+        """Descend from each, the first at least, until a share of the seconds is over."""
+
+        def one(start: End) -> End:
+            if start is not begin[0] and self.late(share):
+                return replace(start, value=np.nan)
+            end = _from(aim, start.x, *limits)
+            if judge is not None and np.isfinite(end.value):
+                end = replace(end, value=judge.value(end.x))
+            self.told(end)
+            return end
+
+        return race(begin, [Round(one)], workers=self.workers, whole=True)[0]
+
+    def ends(self, begin: list[End], moves: int, rng: np.random.Generator) -> list[End]:
+        """Return all ends, first the best, which is finished."""
+        if self.aim.raced:
+            self.planned = len(begin) + moves
+            ends = self.raced(begin, moves, rng)
+        else:
+            self.planned = len(begin)
+            ends = self.descended(self.aim, begin, (self.steps, self.tol), 1.0)
+        best = ends.pop(min(range(len(ends)), key=lambda k: ends[k].value))
+        best = _polish(self.aim, best, self.steps, self.tol)
+        # What others are below it is rounding: it has the smaller gradient.
+        return [best, *(replace(end, value=max(end.value, best.value)) for end in ends)]
+
+    def raced(self, begin: list[End], moves: int, rng: np.random.Generator) -> list[End]:
+        """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
+        aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
+        cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
+        cheap.loss = judge.loss = copy(aim.loss)
+        if samples.enough:
+            cheap.loss, judge.loss = samples, Samples(aim.features, rng, _JUDGES * _SAMPLES)
+        with cheap.coarse(), judge.coarse():
+            ends = self.explored(cheap, judge, begin, moves, rng)
+            lost = ends[_KEPT:]
+            pool = [replace(end, metric=_metric(cheap, end.x)) for end in ends[:_KEPT]]
+
+        def further(end: End, descend: Any, steps: int, tol: float) -> End:
+            if self.late():
+                return replace(end, value=aim.value(end.x), steps=0, status=Status.STEPS)
+            return replace(descend(aim, end.x, steps, tol, end.metric), metric=end.metric)
+
+        if pool[0].metric is not None:
+            short = Round(lambda end: further(end, _descent, _SHORT, self.tol), _KEPT, _NEAR)
+            field, out = race(pool, [short], alike, workers=self.workers)
+        else:
+            with aim.coarse():
+                short = Round(lambda end: further(end, _from, self.steps, _COARSE), _KEPT, _NEAR)
+                field, out = race(pool, [short], alike, workers=self.workers)
+        last = Round(lambda end: further(end, _from, self.steps, self.tol))
+        ends, _ = race(field, [last], workers=self.workers, whole=True)
+        least = min(end.value for end in ends)
+        behind = [end for end in lost + out if end.starts]  # most losses of these are those of samples
+        return ends + [
+            replace(e, value=max(e.value, least + 2.0 * _SAME), status=Status.STEPS) for e in behind
+        ]
+
+    def explored(
+        self, cheap: Objective, judge: Objective, begin: list[End], moves: int, rng: np.random.Generator
+    ) -> list[End]:
+        """Return the distinct ends of a cheap objective, of all starts and of moves of the best ends.
+
+        Other samples judge them: those of the descents favour the models that fit them best.
+        """
+        aim, limits = self.aim, (min(_STEPS, self.steps), _RACED)
+        alike = _alike(aim, _SAME_RACED, _ALIKE_RACED)
+        pool = distinct(self.descended(cheap, begin, limits, _STARTS, judge), alike)
+        same = bool(np.ptp(aim.features.importance * aim.second) == 0.0)
+        for done in range(0, moves, _BATCH):
+            if self.late(_MOVES):
+                break
+            tries = []
+            for k in range(min(_BATCH, moves - done)):
+                x = aim.join(*moved(aim.split(pool[k % min(_BASES, len(pool))].x), same, rng))
+                if aim.largest is not None:
+                    x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
+                tries.append(End.at(x))
+            pool = distinct([*pool, *self.descended(cheap, tries, limits, 1.0, judge)], alike)
+        return pool
+
+
+def _metric(cheap: Objective, x: FloatArray) -> FloatArray | None:
+    """Return T with T T' the inverse of the samples' Hessian, None where it is expensive, or of no use."""
+    kinks = cheap.l1 or cheap.largest is not None or cheap.limit
+    if kinks or x.size > _METRIC or not isinstance(cheap.loss, Samples):
+        return None
+    steps = _METRIC_STEP * np.eye(x.size)
+    H = np.array([cheap.smooth(x + step)[1] - cheap.smooth(x - step)[1] for step in steps])
+    values, vectors = np.linalg.eigh(0.25 / _METRIC_STEP * (H + H.T))
+    return np.asarray(vectors / np.sqrt(np.maximum(np.abs(values), _METRIC_LEAST * np.abs(values).max())))
 
 
 # --- Public ------------------------------------------------------------------------------------------------
@@ -524,9 +523,10 @@ def minimise(
     `solvers.loss`.
 
     From 10 independent features on the starts race. All descend on the mean loss of 2048 samples of the law,
-    weighted to have its first and second moments. Then features are moved in the best ends, four times for
-    each random start: two are exchanged, or one gets new weights. The eight best ends take a few steps on the
-    loss itself, with the Hessian on the samples as metric, and the best of these descend to `tol`.
+    weighted to have its first and second moments; other samples judge where they end. Then features are moved
+    in the best ends, six times for each random start: two are exchanged, or one gets new weights. The six
+    best ends take a few steps on the loss itself, with the Hessian on the samples as metric, and the best of
+    these descend to `tol`.
 
     Examples
     --------
@@ -560,9 +560,10 @@ def minimise(
     if progress is not None and progress is not False and not callable(progress):
         raise ValueError(f"`progress` must be a function; got {arguments.shown(progress)}.")
     threads = None if workers is None else arguments.integer("workers", workers, 1)
-    search = _Search(aim, budget, most, tol, threads, progress)
-    ends = search.ends(begin, len(given), _MORE * count, generator)
-    return _minimum(aim, min(ends, key=lambda end: end.value), ends, len(begin), len(given))
+    if callable(penalty):  # it may not be ready for several threads
+        threads = 1
+    ends = _Search(aim, budget, (most, tol), threads, progress).ends(begin, _MORE * count, generator)
+    return _minimum(aim, ends[0], ends, len(begin), len(given))
 
 
 def descend(

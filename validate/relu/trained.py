@@ -7,12 +7,12 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.minimise import minimise
-from ...solvers.relu.ends import ExactLoss
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..drawing import draws
 from ..training.engine import load_torch
 from ..training.loop import descend
+from .ends import ExactLoss
 
 OPTIMISERS = ("adam", "sgd")
 # Learning rates fall to 0 in equal steps. Those of SGD add up to this time of the flow for the loss over p.

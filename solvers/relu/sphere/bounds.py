@@ -10,7 +10,7 @@ from scipy import optimize, special
 from ....theory import arguments
 from ....theory.arguments import FloatArray, number
 
-__all__ = ["capacity_limit", "programmed_bound"]
+__all__ = ["linear_programming_bound"]
 
 # Linear programs on grids that are refined: three bring the excess below 1e-9 in all cases tried.
 ROUNDS = 6
@@ -66,7 +66,7 @@ def _programmed(objective: FloatArray, m: int, t: float, degree: int) -> tuple[f
     return float(weights[0]) - over, float(np.sum(weights)) - over
 
 
-def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degree: int = 9) -> float:
+def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degree: int = 9) -> float:
     r"""Energy that no arrangement of unit vectors goes below: the bound of linear programming.
 
     For a polynomial :math:`h(c) = \sum_k f_k P_k(c) \le \mathrm{ReLU}(c + b)^2` on [-1, 1], with Gegenbauer
@@ -103,7 +103,7 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
 
     Examples
     --------
-    >>> round(programmed_bound(5, 2), 6)
+    >>> round(linear_programming_bound(5, 2), 6)
     0.954915
     """
     n = arguments.integer("n_features", n_features, 1, MOST_FEATURES)
@@ -115,25 +115,3 @@ def programmed_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degre
     objective[0] -= 1.0
     constant, at_one = _programmed(objective, m, t, degree)
     return max(0.0, n * n * constant - n * at_one)
-
-
-def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
-    """Upper bound C on the capacity of :func:`superposition.theory.relu.capacity_bounds`, by programming.
-
-    Arguments and errors are those of `programmed_bound`.
-
-    Returns
-    -------
-    float
-        Valid to about 1e-10. To 1e-7 the capacity itself for m = 1 (2) and m = 2 (4.198213, the pentagon).
-
-    Examples
-    --------
-    >>> round(capacity_limit(2), 6)
-    4.198213
-    """
-    m = arguments.integer("n_hidden", n_hidden, 1, MOST_HIDDEN)
-    degree = arguments.integer("degree", degree, 1, 30)
-    objective = np.zeros(degree + 1)
-    objective[0] = -1.0
-    return 1.0 / _programmed(objective, m, 0.0, degree)[0]
