@@ -84,7 +84,7 @@ class Minimum:
         matrices W_out W_in and biases are, up to the order of features that the law leaves alike. From 10
         features on only the best are descended to the end (see `minimise`), and the best may have no start.
     losses : (starts,) ndarray of float64
-        The objective that each start ended at, ascending; in a race of those left behind that of samples.
+        The objective that each start ended at, ascending; in a race of those left behind by few frequencies.
     hits : int
         Starts, but for given ones, that ended within 1e-6 of the least objective, in units of the loss of the
         zero model. A minimum that as many starts lead to would have been missed with probability e^-hits.

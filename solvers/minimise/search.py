@@ -42,10 +42,10 @@ _FINER = (30, 5)
 _KICK = 0.05
 # Encodings shorter than this count as dropped when their biases are set.
 _SMALL = 0.1
-# A race, first by samples: how many, and how many times as many judge the ends; steps and gradient of a
+# A race, first by samples: how many, and frequencies that judge the ends; steps and gradient of a
 # descent; moves of features for each random start, how many of them begin at the same ends and at how many
 # ends; and distinct ends that are kept.
-_SAMPLES, _JUDGES, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 8, 300, 1e-3, 6, 8, 3, 6
+_SAMPLES, _JUDGE, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 256, 300, 1e-3, 6, 8, 3, 6
 # Then by the loss itself: steps of all that are kept, of whom two and all within so much of the best, in
 # units of the zero model, go on. Without a metric the first steps are many, by few frequencies, to this
 # gradient.
@@ -108,6 +108,9 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
 def _from(aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None) -> End:
     """Descend, and once more with dead outputs revived if that ends lower."""
     end = _descent(aim, x, steps, tol, metric)
+    if metric is not None and tol < end.slope < np.inf:  # samples may be a poor metric
+        other = _descent(aim, end.x, steps, tol)
+        end = replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
     again = _revive(aim, end.x) if np.isfinite(end.value) and time.perf_counter() < aim.until else None
     if again is None:
         return end
@@ -142,8 +145,7 @@ def _refined(aim: Objective, end: End, tol: float) -> End:
             break
         aim.refine()
         further = _descent(aim, end.x, steps, tol, end.metric)
-        more = {"steps": end.steps + further.steps, "starts": end.starts, "metric": end.metric}
-        end = replace(further, **more)
+        end = replace(further, steps=end.steps + further.steps, starts=end.starts, metric=end.metric)
     return end
 
 
@@ -332,7 +334,8 @@ class _Search:
                 return replace(start, value=np.nan)
             end = _from(aim, start.x, *limits)
             if judge is not None and np.isfinite(end.value):
-                end = replace(end, value=judge.value(end.x))
+                value = judge.value(end.x)
+                end = replace(end, value=value if np.isfinite(value) else np.inf)
             self.told(end)
             return end
 
@@ -355,10 +358,10 @@ class _Search:
         """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
         aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
         cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
-        cheap.loss = judge.loss = copy(aim.loss)
-        if samples.enough:
-            cheap.loss, judge.loss = samples, Samples(aim.features, rng, _JUDGES * _SAMPLES)
-        with cheap.coarse(), judge.coarse():
+        cheap.loss, judge.loss = samples if samples.enough else copy(aim.loss), copy(aim.loss)
+        if not aim.exact:
+            judge.loss.frequencies = _JUDGE
+        with cheap.coarse():
             ends = self.explored(cheap, judge, begin, moves, rng)
             lost = ends[_KEPT:]
             pool = [replace(end, metric=_metric(cheap, end.x)) for end in ends[:_KEPT]]
@@ -366,7 +369,8 @@ class _Search:
         def further(end: End, descend: Any, steps: int, tol: float) -> End:
             if self.late():
                 return replace(end, value=aim.value(end.x), steps=0, status=Status.STEPS)
-            return replace(descend(aim, end.x, steps, tol, end.metric), metric=end.metric)
+            found: End = descend(aim, end.x, steps, tol, end.metric)
+            return replace(found, metric=end.metric)
 
         if pool[0].metric is not None:
             short = Round(lambda end: further(end, _descent, _SHORT, self.tol), _KEPT, _NEAR)
@@ -378,7 +382,7 @@ class _Search:
         last = Round(lambda end: further(end, _from, self.steps, self.tol))
         ends, _ = race(field, [last], workers=self.workers, whole=True)
         least = min(end.value for end in ends)
-        behind = [end for end in lost + out if end.starts]  # most losses of these are those of samples
+        behind = [end for end in lost + out if end.starts]  # most losses of these come from few frequencies
         return ends + [
             replace(e, value=max(e.value, least + 2.0 * _SAME), status=Status.STEPS) for e in behind
         ]
@@ -388,7 +392,7 @@ class _Search:
     ) -> list[End]:
         """Return the distinct ends of a cheap objective, of all starts and of moves of the best ends.
 
-        Other samples judge them: those of the descents favour the models that fit them best.
+        The loss itself judges them: samples favour the models that fit them best.
         """
         aim, limits = self.aim, (min(_STEPS, self.steps), _RACED)
         alike = _alike(aim, _SAME_RACED, _ALIKE_RACED)
@@ -523,7 +527,7 @@ def minimise(
     `solvers.loss`.
 
     From 10 independent features on the starts race. All descend on the mean loss of 2048 samples of the law,
-    weighted to have its first and second moments; other samples judge where they end. Then features are moved
+    weighted to have its first and second moments; the loss itself judges their ends. Then features are moved
     in the best ends, six times for each random start: two are exchanged, or one gets new weights. The six
     best ends take a few steps on the loss itself, with the Hessian on the samples as metric, and the best of
     these descend to `tol`.
