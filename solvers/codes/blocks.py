@@ -1,6 +1,7 @@
 """Blocks of alike features: the best scale, bias and shift, by the exact loss of one output."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import CODES, Overlaps, antipodal_loss, antipodal_optimum, overlaps
 from ..loss import row_loss
-from ..minimise.few import least
+from ..minimise.core import End, Round, descend, race
 from ..results import result
 
 __all__ = ["Block", "block", "blocks"]
@@ -72,6 +73,21 @@ def _loss(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
     return row_loss(row, 0, a * float(x[1]), p, tol=tol).loss / p**2
 
 
+def _least(
+    loss: Callable[[FloatArray], float], starts: Sequence[npt.ArrayLike], bounds: list[tuple[float, float]]
+) -> FloatArray:
+    """Return where a descent from the best of the starts ends.
+
+    The gradient of one output's loss would cost fifty losses and more, so that differences take its place.
+    """
+
+    def search(end: End) -> End:
+        return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
+
+    valued = Round(lambda end: replace(end, value=loss(end.x)))
+    return race([End.at(x) for x in starts], [valued, Round(search)])[0][0].x
+
+
 def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
     """Return the best parameters of `_loss` at each p, between nodes by interpolation in log p."""
     nodes = np.unique(p)[::-1]
@@ -86,7 +102,7 @@ def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
     best: list[FloatArray] = []
     for one in nodes.tolist():
         loss = partial(_loss, code, one, max(1e-12, 1e-6 * one))
-        best.append(least(loss, best[-1:] or starts, bounds))
+        best.append(_least(loss, best[-1:] or starts, bounds))
     if nodes.size == 1:
         return np.repeat(best, p.size, axis=0)
     line = interpolate.PchipInterpolator(np.log(nodes[::-1]), np.array(best[::-1]))

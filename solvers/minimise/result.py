@@ -84,10 +84,11 @@ class Minimum:
         matrices W_out W_in and biases are, up to the order of features that the law leaves alike. From 10
         features on only the best are descended to the end (see `minimise`), and the best may have no start.
     losses : (starts,) ndarray of float64
-        The objective that each start ended at, ascending.
+        The objective that each start ended at, ascending; in a race of those left behind by few frequencies.
     hits : int
         Starts, but for given ones, that ended within 1e-6 of the least objective, in units of the loss of the
         zero model. A minimum that as many starts lead to would have been missed with probability e^-hits.
+        In a race, starts that lead to one minimum of the samples go on as one and count together.
     starts : int
         Starts that were made: random ones, ordered ones and given ones.
     planned : int
@@ -125,6 +126,19 @@ class Minimum:
     def W(self) -> FloatArray:
         """Encodings, one a row: the transpose of `W_in`."""
         return self.W_in.T
+
+    @property
+    def bound(self) -> float:
+        """The best lower bound that is proved of all models of this size; 0 where none is known."""
+        return self.certificate.lower_bound
+
+    @property
+    def certainty(self) -> str:
+        """How sure it is that no model of this size is better."""
+        proved = self.certificate.kind != "many starts" or self.certificate.gap <= self.error_estimate
+        if proved:
+            return f"Proved: no model is below {self.bound:.9g}."
+        return f"{self.hits} of {self.starts} starts ended here; none is proved to be best."
 
     @property
     def message(self) -> str:

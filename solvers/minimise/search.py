@@ -1,14 +1,17 @@
 """Descents on the exact loss from many starts: the global minimum, as far as starts can tell."""
 
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, optimize
+from scipy import linalg
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -16,8 +19,11 @@ from ...theory.codes import decoder_bound, relu_bound
 from ...theory.features import as_features
 from ...theory.unequal import loss_bound
 from ..results import Status
+from . import core
+from .core import End, Round, distinct, race
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
+from .samples import Samples
 from .starts import Model, moved, ordered, random
 
 __all__ = ["descend", "lower_bound", "minimise"]
@@ -29,87 +35,56 @@ _HUGE = 1e20
 _WORK = 2e8
 # Steps of these differences: of the weights, and of a bias relative to it, since the loss bends at bias 0.
 _STEP, _LEAST_STEP = 1e-5, 1e-10
-# Differences to both sides that disagree by this share of the largest curvature are those of a kink.
-_KINK = 1e-2
-# Curvatures below this share of the largest one are flat: the differences do not resolve them.
-_FLAT = 1e-8
 # Steps by four times the frequencies, and by 16 times.
 _FINER = (30, 5)
 # Length of the step off a saddle.
 _KICK = 0.05
 # Encodings shorter than this count as dropped when their biases are set.
 _SMALL = 0.1
-# Where starts race: gradients at which they stop; of the ends, so many and all within so much of the best, in
-# units of the zero model, are descended further.
-_RACED, _FINALISTS, _NEAR = 1e-4, 3, 1e-4
-# Shares of a budget of seconds after which the race ends, and the moves of features.
-_STARTS, _MOVES = 0.6, 0.8
+# A race, first by samples: how many, and frequencies that judge the ends; steps and gradient of a
+# descent; moves of features for each random start, how many of them begin at the same ends and at how many
+# ends; and distinct ends that are kept.
+_SAMPLES, _JUDGE, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 256, 300, 1e-3, 6, 8, 3, 6
+# Then by the loss itself: steps of all that are kept, of whom two and all within so much of the best, in
+# units of the zero model, go on. Without a metric the first steps are many, by few frequencies, to this
+# gradient.
+_SHORT, _NEAR, _COARSE = 8, 3e-5, 1e-4
+# Variables up to which the Hessian on the samples is the metric of descents, step of its differences, and the
+# least curvature, in units of the largest.
+_METRIC, _METRIC_STEP, _METRIC_LEAST = 500, 1e-4, 1e-3
+# Shares of a budget of seconds after which the first round ends, and the moves of features.
+_STARTS, _MOVES = 0.4, 0.6
+# Seconds after which a line on a terminal tells of the progress.
+_QUIET = 2.0
 # Rarer features have no bound.
 _LEAST_P = 1e-100
-# Objectives, in units of the zero model, and invariants of M and b that count as the same.
+# Objectives, in units of the zero model, and invariants of M and b that count as the same; and in a race.
 _SAME, _ALIKE = 1e-6, 1e-3
+_SAME_RACED, _ALIKE_RACED = 1e-4, 1e-2
 
 
-@dataclass
-class _End:
-    """Where a descent stands."""
-
-    x: FloatArray
-    value: float
-    slope: float
-    steps: int
-    status: Status
-    curvature: float | None = None
-    drawn: bool = True
-    """Whether it began at a start that was not given."""
-    start: bool = True
-    """Whether it began at a start, not at the end of another descent whose features were moved."""
-
-
-def _descent(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
-    """Run L-BFGS-B; with an l1 penalty on the positive and negative parts of the weights.
+def _descent(aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None) -> End:
+    """Descend, with an l1 penalty as a kink, and say whether the gradient is within `tol`.
 
     Biases are scaled: above 0 they cost b² on the many inputs without features, a stiffness of 1/p.
     """
-    scale = np.ones(x.size)
-    scale[x.size - aim.biases :] = aim.unit**0.25
-    minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
-    options = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": 1e-16, "gtol": 0.01 * tol}
     count = x.size - aim.biases
-
-    def whole(y: FloatArray) -> FloatArray:
-        """Return the vector; with an l1 penalty y holds positive parts of the weights, then negative ones."""
-        return (np.concatenate([y[:count] - y[count : 2 * count], y[2 * count :]]) if aim.l1 else y) * scale
-
-    def value(y: FloatArray) -> tuple[float, FloatArray]:
-        level, by = aim.smooth(whole(y))
-        by = by * scale
-        if not aim.l1:
-            return level, by
-        level += aim.l1 * float(y[: 2 * count].sum())
-        return level, np.concatenate([by[:count] + aim.l1, aim.l1 - by[:count], by[count:]])
-
-    y = x / scale
-    top = aim.largest
-    least = None if top is None else -top
-    bounds: list[Any] = [(0.0, top)] * (2 * count) if aim.l1 else [(least, top)] * count
-    bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
-    if aim.l1:
-        y = np.concatenate([np.maximum(y[:count], 0.0), np.maximum(-y[:count], 0.0), y[count:]])
-
-    def watched(intermediate_result: Any) -> None:
-        if time.perf_counter() > aim.until:
-            raise StopIteration
-
-    found = minimize(value, y, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=watched)
-    end = whole(np.asarray(found.x))
-    if not np.isfinite(found.fun):
-        return _End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
-    slope = float(np.linalg.norm(aim.slope(end)))
-    still = slope <= tol and slope + aim.slope_error(end) <= tol
-    ran_out = found.nit >= steps or found.nfev >= 3 * steps or time.perf_counter() > aim.until
-    status = Status.CONVERGED if still else Status.STEPS if ran_out else Status.STALLED
-    return _End(end, aim.value(end), slope, int(found.nit), status)
+    l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
+    settings: Any = {"l1": l1, "steps": steps, "until": aim.until}
+    if metric is not None:
+        found = core.descend(aim.smooth, x, metric=metric, gtol=1e-16, still=0.5 * tol, **settings)
+    else:
+        top = aim.largest
+        bounds: list[Any] = [(None if top is None else -top, top)] * count
+        bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
+        scale = np.where(np.arange(x.size) < count, 1.0, aim.unit**0.25)
+        found = core.descend(aim.smooth, x, bounds=bounds, metric=scale, gtol=0.01 * tol, **settings)
+    if found.status is Status.DIVERGED:
+        return found
+    if aim.l1 or aim.limit or aim.largest is not None:  # the gradient is not all that counts
+        found = replace(found, value=aim.value(found.x), slope=float(np.linalg.norm(aim.slope(found.x))))
+    still = found.slope <= tol and found.slope + aim.slope_error(found.x) <= tol
+    return replace(found, status=Status.CONVERGED if still else found.status)
 
 
 def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
@@ -118,8 +93,8 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
         return None
     W_out, W_in, b = aim.split(x)
     _, by_M, by_b = aim.loss(np.ascontiguousarray(W_out @ W_in), b)
-    silent = (by_b == 0.0) & ~by_M.any(axis=1)
-    dead = (b <= 0.0) & (silent | (np.linalg.norm(W_out, axis=1) < _SMALL)) & (aim.features.importance > 0.0)
+    dead = (by_b == 0.0) & ~by_M.any(axis=1)
+    dead = (b <= 0.0) & (dead | (np.linalg.norm(W_out, axis=1) < _SMALL)) & (aim.features.importance > 0.0)
     if not dead.any():
         return None
     return aim.join(
@@ -129,43 +104,25 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     )
 
 
-def _from(aim: Objective, x: FloatArray, steps: int, tol: float) -> _End:
+def _from(aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None) -> End:
     """Descend, and once more with dead outputs revived if that ends lower."""
-    end = _descent(aim, x, steps, tol)
+    end = _descent(aim, x, steps, tol, metric)
+    if metric is not None and tol < end.slope < np.inf:  # samples may be a poor metric
+        other = _descent(aim, end.x, steps, tol)
+        end = replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
     again = _revive(aim, end.x) if np.isfinite(end.value) and time.perf_counter() < aim.until else None
     if again is None:
         return end
-    other = _descent(aim, again, steps, tol)
-    other.steps += end.steps
-    end.steps = other.steps
-    return other if other.value < end.value else end
+    other = _descent(aim, again, steps, tol, metric)
+    return replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
 
 
-def _bend(aim: Objective, x: FloatArray) -> FloatArray | None:
-    """Return the Hessian by differences of the gradient, or None at a kink."""
-    middle = aim.smooth(x)[1]
-    step = np.full(x.size, _STEP)
-    if aim.biases:
-        step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_STEP, _STEP)
-    left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))
-    for j, h in enumerate(step):
-        moved = x.copy()
-        moved[j] = x[j] + h
-        right[j] = (aim.smooth(moved)[1] - middle) / h
-        moved[j] = x[j] - h
-        left[j] = (middle - aim.smooth(moved)[1]) / h
-    if np.abs(right - left).max() > _KINK * max(np.abs(right).max(), np.abs(left).max()):
-        return None
-    whole = 0.5 * (left + right)
-    return np.asarray(0.5 * (whole + whole.T))
-
-
-def _polish(aim: Objective, end: _End, steps: int, tol: float) -> _End:
+def _polish(aim: Objective, end: End, steps: int, tol: float) -> End:
     """Finish by Newton's method where the objective is smooth, and leave saddles."""
     if not aim.exact:
         return _refined(aim, end, tol)
-    dear = 2.0 * aim.size * aim.work > _WORK or time.perf_counter() > aim.until
-    if dear or aim.l1 or not np.isfinite(end.value):
+    expensive = 2.0 * aim.size * aim.work > _WORK or time.perf_counter() > aim.until
+    if expensive or aim.l1 or not np.isfinite(end.value):
         return end
     for _ in range(3):
         end, vector = _newton(aim, end, tol)
@@ -175,55 +132,47 @@ def _polish(aim: Objective, end: _End, steps: int, tol: float) -> _End:
         best = min(tries, key=lambda one: one.value)
         if not best.value < end.value:
             return end
-        best.steps = end.steps + sum(one.steps for one in tries)
-        end = best
+        end = replace(best, steps=end.steps + sum(one.steps for one in tries), starts=end.starts)
     return _newton(aim, end, tol)[0]
 
 
-def _refined(aim: Objective, end: _End, tol: float) -> _End:
+def _refined(aim: Objective, end: End, tol: float) -> End:
     """Descend by more frequencies where their error hides whether the gradient is within `tol`."""
     for steps in _FINER:
         hidden = end.status is not Status.CONVERGED and end.slope <= tol + aim.slope_error(end.x)
         if not hidden or not np.isfinite(end.value) or time.perf_counter() > aim.until:
             break
         aim.refine()
-        further = _descent(aim, end.x, steps, tol)
-        end = replace(further, steps=end.steps + further.steps)
+        further = _descent(aim, end.x, steps, tol, end.metric)
+        end = replace(further, steps=end.steps + further.steps, starts=end.starts, metric=end.metric)
     return end
 
 
-def _newton(aim: Objective, end: _End, tol: float) -> tuple[_End, FloatArray | None]:
+def _newton(aim: Objective, end: End, tol: float) -> tuple[End, FloatArray | None]:
     """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
-    H = _bend(aim, end.x)
+    step = np.full(aim.size, _STEP)
+    if aim.biases:
+        step[-aim.biases :] = np.clip(0.1 * np.abs(end.x[-aim.biases :]), _LEAST_STEP, _STEP)
+    H = core.bend(lambda x: aim.smooth(x)[1], end.x, step)
     if H is None:
         return replace(end, curvature=None), None
-    turns, held = aim.symmetries(end.x), aim.held(end.x)
+    turns, held, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
     if held.any() and turns.size:  # the symmetries that leave the weights at their bounds where they are
         turns = turns @ linalg.null_space(turns[held], rcond=1e-9)
-    fixed = np.hstack([turns, np.eye(end.x.size)[:, held]])
-    kept = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(end.x.size)
-    if not kept.size:  # every weight is at its bound
-        return replace(end, curvature=None), None
-    values, vectors = np.linalg.eigh(kept.T @ H @ kept)
-    vectors = kept @ vectors
-    firm = np.abs(values) > _FLAT * np.abs(values).max()
-    x, slope = end.x, end.slope
-    for _ in range(4):
-        by = vectors.T @ aim.smooth(x)[1]
-        step = np.where(firm, by / np.where(firm, values, 1.0), 0.0)
-        new = x - vectors @ step
-        less = float(np.linalg.norm(aim.slope(new)))
-        count = new.size - aim.biases
-        outside = aim.largest is not None and np.abs(new[:count]).max() > aim.largest
-        if outside or not less < 0.5 * slope:
-            break
-        x, slope = new, less
-    value = aim.value(x)
-    if value > end.value + 1e-12:
-        x, value, slope = end.x, end.value, end.slope
-    still = slope <= tol and slope + aim.slope_error(x) <= tol
-    status = Status.CONVERGED if still else end.status
-    return _End(x, value, slope, end.steps, status, float(values[0])), vectors[:, 0]
+    fixed = np.hstack([turns, np.eye(aim.size)[:, held]])
+
+    def slope(x: FloatArray) -> float:
+        outside = aim.largest is not None and np.abs(x[:count]).max() > aim.largest
+        return np.inf if outside else float(np.linalg.norm(aim.slope(x)))
+
+    x, curvature, vector = core.newton(lambda x: aim.smooth(x)[1], end.x, H, fixed, slope)
+    if aim.value(x) > end.value + 1e-12:
+        x = end.x
+    found = replace(
+        end, x=x, value=aim.value(x), slope=float(np.linalg.norm(aim.slope(x))), curvature=curvature
+    )
+    still = found.slope <= tol and found.slope + aim.slope_error(x) <= tol
+    return replace(found, status=Status.CONVERGED if still else end.status), vector
 
 
 # --- Telling minima apart ----------------------------------------------------------------------------------
@@ -243,18 +192,22 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
     return np.array([*powers, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
 
 
-def _distinct(aim: Objective, ends: list[_End]) -> tuple[Local, ...]:
-    groups: list[list[Any]] = []
-    for end in sorted((end for end in ends if np.isfinite(end.value)), key=lambda end: end.value):
-        marks = _invariants(aim, end.x)
-        for group in groups:
-            close = abs(end.value - group[0].value) <= _SAME
-            if close and np.all(np.abs(marks - group[1]) <= _ALIKE * (1.0 + np.abs(marks))):
-                group[2] += end.start
-                break
-        else:
-            groups.append([end, marks, int(end.start)])
-    return tuple(Local(end.value * aim.unit, hits, *aim.split(end.x)) for end, _, hits in groups)
+def _alike(aim: Objective, same: float, close: float) -> Callable[[End, End], bool]:
+    """Return whether two ends are one minimum up to symmetries."""
+    known: dict[int, tuple[FloatArray, FloatArray]] = {}
+
+    def marks(end: End) -> FloatArray:
+        if id(end.x) not in known:
+            known[id(end.x)] = end.x, _invariants(aim, end.x)
+        return known[id(end.x)][1]
+
+    def alike(one: End, other: End) -> bool:
+        if abs(one.value - other.value) > same:
+            return False
+        first, second = marks(one), marks(other)
+        return bool(np.all(np.abs(first - second) <= close * (1.0 + np.abs(second))))
+
+    return alike
 
 
 def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
@@ -306,10 +259,11 @@ def _certificate(aim: Objective, loss: float, work: int) -> Certificate:
     return Certificate("many starts", min(bound, loss), loss - min(bound, loss), work)
 
 
-def _minimum(aim: Objective, best: _End, ends: list[_End], planned: int) -> Minimum:
+def _minimum(aim: Objective, best: End, ends: list[End], planned: int, given: int = 0) -> Minimum:
     W_out, W_in, b = aim.split(best.x)
     loss, error = aim.loss.end(np.ascontiguousarray(W_out @ W_in), b)
-    starts = [end for end in ends if end.start]
+    reached = {k: end.value for end in ends for k in end.starts}
+    minima = distinct([end for end in ends if np.isfinite(end.value)], _alike(aim, _SAME, _ALIKE))
     return Minimum(
         W_out=W_out,
         W_in=W_in,
@@ -320,16 +274,151 @@ def _minimum(aim: Objective, best: _End, ends: list[_End], planned: int) -> Mini
         gradient_norm=best.slope,
         gradient_error=aim.slope_error(best.x) if np.isfinite(best.value) else np.inf,
         curvature=best.curvature,
-        minima=_distinct(aim, ends),
-        losses=np.sort([end.value * aim.unit for end in starts]),
-        hits=sum(end.drawn and end.value <= best.value + _SAME for end in starts),
-        starts=len(starts),
+        minima=tuple(Local(end.value * aim.unit, len(end.starts), *aim.split(end.x)) for end in minima),
+        losses=np.sort([value * aim.unit for value in reached.values()]),
+        hits=sum(k >= given and value <= best.value + _SAME for k, value in reached.items()),
+        starts=len(reached),
         planned=planned,
-        arrived=sum(end.status is Status.CONVERGED for end in starts),
+        arrived=sum(len(end.starts) for end in ends if end.status is Status.CONVERGED),
         steps=sum(end.steps for end in ends),
         status=best.status,
-        certificate=_certificate(aim, loss, len(starts)),
+        certificate=_certificate(aim, loss, len(reached)),
     )
+
+
+# --- The search --------------------------------------------------------------------------------------------
+
+
+class _Search:
+    """A search from many starts, with its budget and its progress."""
+
+    def __init__(
+        self, aim: Objective, seconds: float, limits: tuple[int, float], workers: int | None, tell: Any
+    ):
+        self.aim, self.workers, self.tell = aim, workers, tell
+        self.steps, self.tol = limits
+        self.clock, self.seconds = time.perf_counter(), seconds
+        self.lock, self.done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
+        aim.until = self.clock + seconds
+
+    def late(self, share: float = 1.0) -> bool:
+        """Tell whether this share of the seconds is over."""
+        return time.perf_counter() > self.clock + share * self.seconds
+
+    def told(self, end: End) -> None:
+        """Tell of one more descent."""
+        with self.lock:
+            self.done, self.least = self.done + 1, min(self.least, end.value)
+            least = self.least * self.aim.unit
+            if callable(self.tell):
+                self.tell(self.done, self.planned, least)
+                return
+            terminal = self.tell is None and sys.stderr is not None and sys.stderr.isatty()
+            if terminal and time.perf_counter() > self.clock + _QUIET:
+                line = f"\rminimise: {self.done} of {self.planned} descents, least loss {least:.6g}"
+                print(line, end="\n" * (self.done == self.planned), file=sys.stderr, flush=True)
+
+    def descended(
+        self,
+        aim: Objective,
+        begin: list[End],
+        limits: tuple[int, float],
+        share: float,
+        judge: Objective | None = None,
+    ) -> list[End]:
+        """Descend from each, the first at least, until a share of the seconds is over."""
+
+        def one(start: End) -> End:
+            if start is not begin[0] and self.late(share):
+                return replace(start, value=np.nan)
+            end = _from(aim, start.x, *limits)
+            if judge is not None and np.isfinite(end.value):
+                value = judge.value(end.x)
+                end = replace(end, value=value if np.isfinite(value) else np.inf)
+            self.told(end)
+            return end
+
+        return race(begin, [Round(one)], workers=self.workers, whole=True)[0]
+
+    def ends(self, begin: list[End], moves: int, rng: np.random.Generator) -> list[End]:
+        """Return all ends, first the best, which is finished."""
+        if self.aim.raced:
+            self.planned = len(begin) + moves
+            ends = self.raced(begin, moves, rng)
+        else:
+            self.planned = len(begin)
+            ends = self.descended(self.aim, begin, (self.steps, self.tol), 1.0)
+        best = ends.pop(min(range(len(ends)), key=lambda k: ends[k].value))
+        best = _polish(self.aim, best, self.steps, self.tol)
+        # What others are below it is rounding: it has the smaller gradient.
+        return [best, *(replace(end, value=max(end.value, best.value)) for end in ends)]
+
+    def raced(self, begin: list[End], moves: int, rng: np.random.Generator) -> list[End]:
+        """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
+        aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
+        cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
+        cheap.loss, judge.loss = samples if samples.enough else copy(aim.loss), copy(aim.loss)
+        if not aim.exact:
+            judge.loss.frequencies = _JUDGE
+        with cheap.coarse():
+            ends = self.explored(cheap, judge, begin, moves, rng)
+            lost = ends[_KEPT:]
+            pool = [replace(end, metric=_metric(cheap, end.x)) for end in ends[:_KEPT]]
+
+        def further(end: End, descend: Any, steps: int, tol: float) -> End:
+            if self.late():
+                return replace(end, value=aim.value(end.x), steps=0, status=Status.STEPS)
+            found: End = descend(aim, end.x, steps, tol, end.metric)
+            return replace(found, metric=end.metric)
+
+        if pool[0].metric is not None:
+            short = Round(lambda end: further(end, _descent, _SHORT, self.tol), _KEPT, _NEAR)
+            field, out = race(pool, [short], alike, workers=self.workers)
+        else:
+            with aim.coarse():
+                short = Round(lambda end: further(end, _from, self.steps, _COARSE), _KEPT, _NEAR)
+                field, out = race(pool, [short], alike, workers=self.workers)
+        last = Round(lambda end: further(end, _from, self.steps, self.tol))
+        ends, _ = race(field, [last], workers=self.workers, whole=True)
+        least = min(end.value for end in ends)
+        behind = [end for end in lost + out if end.starts]  # most losses of these come from few frequencies
+        return ends + [
+            replace(e, value=max(e.value, least + 2.0 * _SAME), status=Status.STEPS) for e in behind
+        ]
+
+    def explored(
+        self, cheap: Objective, judge: Objective, begin: list[End], moves: int, rng: np.random.Generator
+    ) -> list[End]:
+        """Return the distinct ends of a cheap objective, of all starts and of moves of the best ends.
+
+        The loss itself judges them: samples favour the models that fit them best.
+        """
+        aim, limits = self.aim, (min(_STEPS, self.steps), _RACED)
+        alike = _alike(aim, _SAME_RACED, _ALIKE_RACED)
+        pool = distinct(self.descended(cheap, begin, limits, _STARTS, judge), alike)
+        same = bool(np.ptp(aim.features.importance * aim.second) == 0.0)
+        for done in range(0, moves, _BATCH):
+            if self.late(_MOVES):
+                break
+            tries = []
+            for k in range(min(_BATCH, moves - done)):
+                x = aim.join(*moved(aim.split(pool[k % min(_BASES, len(pool))].x), same, rng))
+                if aim.largest is not None:
+                    x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
+                tries.append(End.at(x))
+            pool = distinct([*pool, *self.descended(cheap, tries, limits, 1.0, judge)], alike)
+        return pool
+
+
+def _metric(cheap: Objective, x: FloatArray) -> FloatArray | None:
+    """Return T with T T' the inverse of the samples' Hessian, None where it is expensive, or of no use."""
+    kinks = cheap.l1 or cheap.largest is not None or cheap.limit
+    if kinks or x.size > _METRIC or not isinstance(cheap.loss, Samples):
+        return None
+    steps = _METRIC_STEP * np.eye(x.size)
+    H = np.array([cheap.smooth(x + step)[1] - cheap.smooth(x - step)[1] for step in steps])
+    values, vectors = np.linalg.eigh(0.25 / _METRIC_STEP * (H + H.T))
+    return np.asarray(vectors / np.sqrt(np.maximum(np.abs(values), _METRIC_LEAST * np.abs(values).max())))
 
 
 # --- Public ------------------------------------------------------------------------------------------------
@@ -341,6 +430,13 @@ def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
     for name, part in zip(names, parts, strict=True):
         arguments.real(name, part, -_HUGE, _HUGE)
     return parts
+
+
+def _refused(importance: Any) -> None:
+    """Refuse importances that do not come with the law."""
+    if importance is not None:
+        rule = "be part of the law, Features(n_features, p, importance=...)"
+        raise ValueError(f"`importance` must {rule}; got {arguments.shown(importance)}.")
 
 
 def minimise(
@@ -359,7 +455,9 @@ def minimise(
     first: Sequence[Any] | None = None,
     rng: np.random.Generator | int | None = 0,
     seconds: float | None = None,
-    progress: Callable[[int, int, float], None] | None = None,
+    progress: Callable[[int, int, float], None] | bool | None = None,
+    workers: int | None = None,
+    importance: None = None,
 ) -> Minimum:
     r"""Find the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
@@ -401,8 +499,14 @@ def minimise(
         Budget: after it descents stop, and the best model so far is returned; `message` says how many starts
         were made. What is found then depends on the speed of the machine. Without a budget, the default, the
         same seed gives the same numbers.
-    progress : callable, optional
+    progress : callable or False, optional
         Called after each descent with the number of descents so far, that of all, and the least objective.
+        By default a search that takes more than two seconds tells of these in a line on the terminal, if
+        there is one; not with False.
+    workers : int, optional
+        Threads that share the descents; all of Numba's by default. The result does not depend on it.
+    importance : None, optional
+        Belongs to the law, ``Features(n_features, p, importance=...)``; refused here.
 
     Returns
     -------
@@ -417,13 +521,15 @@ def minimise(
     -----
     L-BFGS-B from each start. An output that is never positive has no gradient: its bias becomes the mean of
     its feature, and the descent goes on. The best end is finished by Newton's method, which leaves saddles.
-    The loss of up to 14 independent features with uniform values is folded (`solvers.loss.folds`); that of up
+    The loss of up to 14 independent features with uniform values is folded (`solvers.loss.methods.folds`); that of up
     to 8 others with bounded values, or of few classes, is summed over all patterns; of others it comes from
     `solvers.loss`.
 
-    From 10 independent features on the starts race: all are descended to a gradient of 1e-4, with few terms
-    of the sum of `solvers.loss`. Then features are moved in the best end, as often as there are random
-    starts: two are exchanged, or one gets new weights. The best ends are descended to `tol`.
+    From 10 independent features on the starts race. All descend on the mean loss of 2048 samples of the law,
+    weighted to have its first and second moments; the loss itself judges their ends. Then features are moved
+    in the best ends, six times for each random start: two are exchanged, or one gets new weights. The six
+    best ends take a few steps on the loss itself, with the Hessian on the samples as metric, and the best of
+    these descend to `tol`.
 
     Examples
     --------
@@ -436,6 +542,7 @@ def minimise(
     count, most = arguments.integer("starts", starts, 0, 10**6), arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
     generator = arguments.generator("rng", rng)
+    _refused(importance)
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes, largest)
     if first is not None and not isinstance(first, list | tuple):
         raise ValueError(f"`first` must be a list of models; got {arguments.shown(first)}.")
@@ -451,56 +558,15 @@ def minimise(
     if aim.raced:  # a budget may end before the last: both kinds come early
         pairs = zip_longest(drawn, arranged)
         arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
-    begin = [*given, *arranged, *drawn]
+    begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
     budget = np.inf if seconds is None else arguments.number("seconds", seconds, 0, brackets="()")
-    if progress is not None and not callable(progress):
+    if progress is not None and progress is not False and not callable(progress):
         raise ValueError(f"`progress` must be a function; got {arguments.shown(progress)}.")
-    clock = time.perf_counter()
-    vectors = [aim.join(*model) for model in begin]
-    moves = count if aim.raced and bias is True and aim.largest is None else 0
-
-    def tell(done: int, value: float) -> None:
-        if progress is not None:
-            progress(done, len(begin) + moves, value * aim.unit)
-
-    ends: list[_End] = []
-    race, stop = (_RACED, clock + _STARTS * budget) if aim.raced else (tol, clock + budget)
-    with aim.coarse():
-        for k, x in enumerate(vectors):
-            if ends and time.perf_counter() > stop:
-                break
-            aim.until = clock + budget
-            ends.append(replace(_from(aim, x, most, race), drawn=k >= len(given)))
-            tell(len(ends), min(end.value for end in ends))
-        best = min(ends, key=lambda end: end.value)
-        for k in range(moves):
-            if time.perf_counter() > clock + _MOVES * budget:
-                break
-            x = aim.join(*moved(aim.split(best.x), bool(np.ptp(worth) == 0.0), generator))
-            end = replace(_from(aim, x, most, race), drawn=False, start=False)
-            if end.value < best.value:
-                best = end
-                ends.append(end)
-            tell(len(begin) + k + 1, best.value)
-    if aim.raced:
-        ends = _final(aim, ends, most, tol)
-    first_of = min(range(len(ends)), key=lambda k: ends[k].value)
-    ends[first_of] = _polish(aim, ends[first_of], most, tol)
-    return _minimum(aim, ends[first_of], ends, len(begin))
-
-
-def _final(aim: Objective, ends: list[_End], steps: int, tol: float) -> list[_End]:
-    """Descend to the end from where the best of a race stopped; give the others the loss itself."""
-    found = []
-    order = sorted((end for end in ends if np.isfinite(end.value)), key=lambda end: end.value)
-    for k, end in enumerate(order):
-        near = k < _FINALISTS or end.value <= order[0].value + _NEAR
-        if near and (k == 0 or time.perf_counter() < aim.until):
-            further = _from(aim, end.x, steps, tol)
-            found.append(replace(further, drawn=end.drawn, start=end.start, steps=end.steps + further.steps))
-        else:
-            found.append(replace(end, value=aim.value(end.x), status=Status.STEPS))
-    return [*found, *(end for end in ends if not np.isfinite(end.value))]
+    threads = None if workers is None else arguments.integer("workers", workers, 1)
+    if callable(penalty):  # it may not be ready for several threads
+        threads = 1
+    ends = _Search(aim, budget, (most, tol), threads, progress).ends(begin, _MORE * count, generator)
+    return _minimum(aim, ends[0], ends, len(begin), len(given))
 
 
 def descend(
@@ -567,5 +633,6 @@ def descend(
         root = np.sqrt(sizes[:width])
         W_out = np.pad(left[:, :width] * root, ((0, 0), (0, m - width)))
         W_in = np.pad(root[:, None] * right[:width], ((0, m - width), (0, 0)))
-    end = _polish(aim, _from(aim, aim.join(W_out, W_in, b), most, tol), most, tol)
+    end = replace(_from(aim, aim.join(W_out, W_in, b), most, tol), starts=(0,))
+    end = _polish(aim, end, most, tol)
     return _minimum(aim, end, [end], 1)

@@ -12,7 +12,7 @@ from ...theory.loss import checks
 from ...theory.relu import POLYTOPES, feature_dimensionality, polygon, polytope, simplex
 from ..results import result
 
-__all__ = ["CLOSE", "Geometry", "geometry", "represented", "shapes", "structure"]
+__all__ = ["CLOSE", "Geometry", "geometry", "named_groups", "represented", "shapes"]
 
 # Inner products closer than this are equal: minima reach 1e-7 in position when flat, 1e-12 otherwise.
 CLOSE = 1e-6
@@ -152,7 +152,7 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     )
 
 
-def structure(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
+def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Say which features of a model hang together, and how, in the words of `geometry`.
 
     Arguments and errors are those of `geometry`, but all rows may be zero.
@@ -165,7 +165,7 @@ def structure(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
 
     Examples
     --------
-    >>> structure([[1, 0], [0, 1.0], [0, -1.0], [0, 0]])
+    >>> named_groups([[1, 0], [0, 1.0], [0, -1.0], [0, 0]])
     'single 0, antipodal pair 1-2, dropped 3'
     """
     W, tol = _checked(W, tol)

@@ -11,13 +11,13 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import frozen
 from ...theory.unequal.blocks import block_law, block_losses, losses, symmetric_root, table
+from ..minimise.core import End, Round, descend, race
 from ..results import Status, result
 from .realise import tight_frame
 
@@ -227,18 +227,15 @@ class _Problem:
             found.append(self.start(alpha, g, angles, shift))
         return found
 
-    def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> Any:
-        bounds = list(zip(*self.bounds, strict=True))
-
+    def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> End:
         def scaled(y: FloatArray) -> tuple[float, FloatArray]:
             level, by = self.value(y, price)
             return level / self.unit, by / self.unit
 
-        minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
-        options = {"maxiter": steps, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-10}
-        found = minimize(scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        self.steps += int(found.nit)
-        return found
+        bounds = list(zip(*self.bounds, strict=True))
+        end = descend(scaled, x, bounds=bounds, steps=steps, ftol=1e-15, gtol=1e-10)
+        self.steps += end.steps
+        return end
 
     def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
         """Return the Lagrangian and the largest entry of its projected gradient, in the same units."""
@@ -273,14 +270,14 @@ class _Search:
 
     def _descended(self, begin: list[FloatArray], price: float, steps: int) -> list[FloatArray]:
         """Return the distinct ends of descents, best first."""
-        found = [self.problem.descend(x, price, steps) for x in begin]
-        ends = [(one.fun, self.problem.point(one.x)[0], one.x) for one in found if np.isfinite(one.fun)]
-        kept: list[Any] = []
-        for level, capacity, x in sorted(ends, key=lambda one: one[0]):
-            alike = any(abs(level - o[0]) < _SAME and abs(capacity - o[1]) < 1e3 * _SAME for o in kept)
-            if not alike and (not kept or level < kept[0][0] + _NEAR or len(kept) < 2):
-                kept.append((level, capacity, x))
-        return [one[2] for one in kept]
+        problem = self.problem
+
+        def alike(one: End, other: End) -> bool:
+            apart = problem.point(one.x)[0] - problem.point(other.x)[0]
+            return abs(one.value - other.value) < _SAME and abs(apart) < 1e3 * _SAME
+
+        round_ = Round(lambda end: problem.descend(end.x, price, steps), len(begin), _NEAR)
+        return [end.x for end in race([End.at(x) for x in begin], [round_], alike)[0]]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
         """Return the states on both sides of a ratio on the lower hull of all that are found, and a price.

@@ -24,9 +24,9 @@ def test_block_is_a_minimum_over_its_parameters():
 
 
 def test_block_agrees_with_the_polygon_minimiser():
-    from superposition.solvers.relu import polygon
+    from superposition.solvers.relu import best_polygon
 
-    assert codes.block("pentagon", 0.05).loss == pytest.approx(polygon(5, 0.05).loss, rel=1e-5)
+    assert codes.block("pentagon", 0.05).loss == pytest.approx(best_polygon(5, 0.05).loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["icosahedron", "Clebsch", "quadrangle 3"])

@@ -5,9 +5,11 @@ import warnings
 import numpy as np
 import pytest
 
+from superposition.solvers import threads
 from superposition.solvers.loss import exact_loss, value_and_gradient
-from superposition.solvers.minimise import Minimum, descend, lower_bound, minimise
+from superposition.solvers.minimise import Minimum, core, descend, lower_bound, minimise, search
 from superposition.solvers.minimise.objective import Objective
+from superposition.solvers.minimise.samples import Samples
 from superposition.solvers.relu import solve_pair
 from superposition.solvers.results import Status
 from superposition.theory import codes, rug, unequal
@@ -263,6 +265,114 @@ def test_a_budget_of_seconds_ends_a_search_and_says_so():
     assert short.loss == pytest.approx(exact_loss(short.W_out @ short.W_in, short.b, 0.1).loss, rel=1e-9)
 
 
+def test_the_result_does_not_depend_on_the_number_of_workers(monkeypatch):
+    monkeypatch.setattr(threads, "_threads", lambda: 4)
+    laws = Features(10, 0.1, importance=0.8 ** np.arange(10)), 0.1
+    for n, m, law in zip((10, 4), (2, 2), laws, strict=True):
+        one, three = (minimise(n, m, law, starts=3, workers=workers) for workers in (1, 3))
+        assert one == three
+
+
+def test_samples_have_the_moments_and_nearly_the_loss_of_the_law():
+    rng = np.random.default_rng(3)
+    laws = (
+        Features(12, 0.1, importance=0.8 ** np.arange(12)),
+        Features(12, 1e-4, scale=0.5),
+        Features(12, 0.2, values="exponential", exactly=2),
+        Features(6, 0.3, groups=[((0, 1), [[0, 0], [1, 1]], [0.7, 0.3])]),
+    )
+    for law in laws:
+        samples, n = Samples(law, np.random.default_rng(0), 2048), law.n_features
+        assert samples.enough
+        assert samples.weights @ samples.x == pytest.approx(law.mean, rel=0.02)
+        assert samples.weights @ samples.x**2 == pytest.approx(law.second_moment, rel=0.02)
+        M, b = np.eye(n) + 0.3 * rng.normal(size=(n, n)), rng.normal(scale=0.1, size=n)
+        value, by_M, by_b = samples(M, b)
+        assert value == pytest.approx(exact_loss(M, b, law).loss, rel=0.15)
+        step, dM, db = 1e-6, rng.normal(size=(n, n)), rng.normal(size=n)
+        ahead, behind = (samples(M + side * dM, b + side * db)[0] for side in (step, -step))
+        assert (ahead - behind) / (2 * step) == pytest.approx(np.sum(by_M * dM) + by_b @ db, rel=1e-4)
+        assert np.all(samples.slope_errors(M, b) == 0.0)
+
+
+def test_a_line_on_a_terminal_tells_of_a_long_search(monkeypatch, capsys):
+    monkeypatch.setattr(search, "_QUIET", 0.0)
+    minimise(2, 1, 0.1, starts=2)
+    assert capsys.readouterr().err == ""  # no terminal
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    minimise(2, 1, 0.1, starts=2, progress=False)
+    assert capsys.readouterr().err == ""
+    found = minimise(2, 1, 0.1, starts=2)
+    said = capsys.readouterr().err
+    assert said.endswith(
+        f"minimise: {found.starts} of {found.starts} descents, least loss {found.loss:.6g}\n"
+    )
+
+
+def test_the_bound_and_how_sure_it_is_are_there():
+    found = minimise(3, 1, 0.1, starts=4)
+    assert found.bound == found.certificate.lower_bound == lower_bound(3, 1, 0.1)
+    assert found.certainty == f"{found.hits} of {found.starts} starts ended here; none is proved to be best."
+    assert solve_pair(0.1, gap=0.1).certainty.startswith("Proved: no model is below")
+    assert minimise(2, 2, 0.1, starts=1).certainty.startswith("Proved")
+
+
+# --- The core ----------------------------------------------------------------------------------------------
+
+
+def test_a_race_keeps_the_best_distinct_ends_and_counts_their_starts():
+    """Two minima of (x² - 1)²: three starts right, two left, which is tilted to be the best."""
+
+    def wells(x):
+        return float((x[0] ** 2 - 1) ** 2 + 0.1 * x[0]), np.array([4 * x[0] * (x[0] ** 2 - 1) + 0.1])
+
+    starts = [core.End.at([x], k) for k, x in enumerate((0.5, -0.5, 2.0, -2.0, 1.0))]
+    first = core.Round(lambda end: core.descend(wells, end.x, steps=3), kept=4)
+    last = core.Round(lambda end: core.descend(wells, end.x), kept=1)
+    (best,), lost = core.race(starts, [first, last], lambda one, two: abs(one.x - two.x)[0] < 0.1)
+    assert best.x[0] == pytest.approx(-1.01, abs=0.01)
+    assert sorted(best.starts) == [1, 3]
+    assert sorted(lost[0].starts) == [0, 2, 4]
+    assert best.steps > 3
+
+
+def test_a_descent_rests_at_kinks_and_at_bounds():
+    """Minimise (x - 1)²/2 + (y - 1)²/2 + 2 |x| + |y|/2 with y at most 0.3."""
+
+    def bowl(x):
+        return float(np.sum((x - 1.0) ** 2) / 2), x - 1.0
+
+    start, l1 = np.array([3.0, -2.0]), np.array([2.0, 0.5])
+    assert core.descend(bowl, start, l1=l1).x == pytest.approx([0.0, 0.5], abs=1e-7)
+    held = core.descend(bowl, start, l1=l1, bounds=[(None, None), (None, 0.3)])
+    assert held.x == pytest.approx([0.0, 0.3], abs=1e-7)
+    assert held.value == pytest.approx(0.5 + 0.7**2 / 2 + 0.15, rel=1e-9)
+    metric = np.array([[1.0, 0.3], [0.0, 2.0]])
+    assert core.descend(bowl, start, metric=metric).x == pytest.approx([1.0, 1.0], abs=1e-6)
+    rough = core.descend(lambda x: bowl(x)[0], start, gradient=False)
+    assert rough.x == pytest.approx([1.0, 1.0], abs=1e-4)
+
+
+def test_trust_regions_end_at_the_minimum_and_newton_leaves_out_what_is_fixed():
+    def bowl(x):
+        return float(x @ x / 2 + np.sum(x**4)), x + 4 * x**3, np.diag(1 + 12 * x**2)
+
+    end = core.trust(bowl, np.array([2.0, -1.0]), radius=1.0, steps=100, gtol=1e-10)
+    assert end.status is Status.CONVERGED
+    assert np.abs(end.x).max() < 1e-12
+    x, least, direction = core.newton(
+        lambda x: bowl(x)[1],
+        np.full(2, 0.1),
+        np.eye(2),
+        np.array([[1.0], [0.0]]),
+        lambda x: abs(bowl(x)[1][1]),
+    )
+    assert x[0] == 0.1
+    assert abs(x[1]) < 1e-3
+    assert least == pytest.approx(1.0)
+    assert np.abs(direction) == pytest.approx([0.0, 1.0], abs=1e-12)
+
+
 def test_a_race_finds_what_all_descents_to_the_end_find():
     """Ten features in five pairs: what the best of them is known from two in one dimension."""
     found = minimise(10, 5, 0.02, starts=4)
@@ -398,6 +508,11 @@ def test_extremes_are_finite_and_quiet(importance, p):
         (lambda: minimise(2, 1, 0.1, rng="a"), r"`rng`.*got 'a'"),
         (lambda: minimise(2, 1, 0.1, seconds=0.0), r"`seconds`.*got 0"),
         (lambda: minimise(2, 1, 0.1, progress=3), r"`progress`.*got 3"),
+        (lambda: minimise(2, 1, 0.1, workers=0), r"`workers`.*got 0"),
+        (
+            lambda: minimise(2, 1, 0.1, importance=[1.0, 0.5]),
+            r"`importance`.*part of the law.*got \[1\.0, 0\.5",
+        ),
         (lambda: lower_bound(2, 0, 0.1), r"`n_hidden`.*got 0"),
         (lambda: lower_bound(0, 1, 0.1), r"`n_features`.*got 0"),
         (lambda: descend(np.eye(2), np.eye(3), np.zeros(2), 0.1), r"`W_in`.*got \(3, 3\)"),

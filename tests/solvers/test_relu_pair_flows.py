@@ -124,6 +124,7 @@ def test_basins_are_reproducible():
             lambda: pair_basins(0.1, 1.0, starts=10**12),
             r"`starts` must .* at most 1000000; got 1000000000000\.",
         ),
+        (lambda: pair_basins(0.1, 1.0, starts=10, workers=0), r"`workers` must .*; got 0\."),
         (lambda: pair_basins(0.1, 1.0, starts=10, rng=-1), r"`rng` must be .*; got -1\."),
         (lambda: pair_basins(0.1, 1.0, starts=10, bias="no"), r"`bias` must be True or False; got 'no'\."),
         (lambda: pair_transitions([0.5], bias=0), r"`bias` must be True or False; got 0\."),

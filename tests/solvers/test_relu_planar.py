@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.minimise import minimise
-from superposition.solvers.relu import geometry, polygon, structure
+from superposition.solvers.relu import best_polygon, geometry, named_groups
 from superposition.solvers.relu.pair.diagram import phase_diagram
 from superposition.solvers.results import Status
 from superposition.solvers.rug import exact_loss
@@ -42,14 +42,14 @@ def test_the_third_feature_shares_a_dimension_with_its_like(r):
     """3 features in 2 dimensions, r below 1: one is alone, the others are the best pair of a dimension."""
     model = minimise(3, 2, Features(3, 0.1, importance=[1.0, 1.0, r]), starts=4)
     pair = phase_diagram([0.1], [r])
-    assert structure(model.W) in ("antipodal pair 0-2, single 1", "single 0, antipodal pair 1-2")
+    assert named_groups(model.W) in ("antipodal pair 0-2, single 1", "single 0, antipodal pair 1-2")
     assert model.loss * 3 == pytest.approx(2 * pair.loss[0, 0], rel=1e-9)
 
 
 def test_three_equal_features_are_a_triangle_only_if_dense():
     """The triangle beats an antipodal pair and one alone above p = 0.52184, where the exact losses cross."""
-    assert structure(minimise(3, 2, 0.53, starts=3).W) == "triangle 0-1-2"
-    assert "antipodal" in structure(minimise(3, 2, 0.51, starts=3).W)
+    assert named_groups(minimise(3, 2, 0.53, starts=3).W) == "triangle 0-1-2"
+    assert "antipodal" in named_groups(minimise(3, 2, 0.51, starts=3).W)
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_three_equal_features_are_a_triangle_only_if_dense():
 def test_five_features_in_the_plane(p, wanted):
     """They are a pentagon, a square with one dropped, or a triangle with two dropped."""
     model = minimise(5, 2, p, starts=3)
-    gains = {k: polygon(k, p).gain for k in (3, 4, 5)}
+    gains = {k: best_polygon(k, p).gain for k in (3, 4, 5)}
     best = max(gains, key=gains.get)
     assert best == {0.05: 5, 0.4: 4, 0.8: 3}[p]
     dropped = p / 3 - p * p / 4
     assert model.loss * 5 == pytest.approx(5 * dropped - gains[best], rel=1e-7)
     if wanted:
-        assert structure(model.W) == wanted
+        assert named_groups(model.W) == wanted
 
 
 def test_a_square_is_two_antipodal_pairs():
-    square, pair = polygon(4, 0.2), phase_diagram([0.2], [1.0])
+    square, pair = best_polygon(4, 0.2), phase_diagram([0.2], [1.0])
     assert square.loss == pytest.approx(pair.loss[0, 0], rel=1e-8)
     assert square.a == pytest.approx(pair.W[0, 0, 0, 0] ** 2, abs=1e-3)
-    assert polygon(2, 0.2).loss == pytest.approx(square.loss, rel=1e-8)
+    assert best_polygon(2, 0.2).loss == pytest.approx(square.loss, rel=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_a_square_is_two_antipodal_pairs():
     ],
 )
 def test_rarer_features_make_larger_polygons(p, best, others):
-    gain = polygon(best, p).gain
-    assert all(polygon(k, p).gain < gain for k in others if k != best)
+    gain = best_polygon(best, p).gain
+    assert all(best_polygon(k, p).gain < gain for k in others if k != best)
 
 
 def test_rare_features_of_a_triangle_are_exact():
     """Obtuse angles with zero bias: inputs with one feature on are exact, so the loss is of order p^2."""
-    found = polygon(3, 1e-4)
+    found = best_polygon(3, 1e-4)
     assert found.loss < 0.2 * 1e-8
     assert found.a == pytest.approx(1, abs=1e-3)
 
@@ -105,16 +105,16 @@ def test_rare_features_of_a_triangle_are_exact():
 def test_structure():
     angles = 2 * np.pi * np.arange(6) / 6
     hexagon = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    assert structure(hexagon) == "hexagon 0-1-2-3-4-5"
-    assert structure(1.3 * hexagon[:3]) == "3 in 2 0-1-2"
-    assert structure([[1.0], [0.4], [-0.3]]) == "3 in 1 at 2 positions 0-1-2"
-    assert structure([[1.0], [0.4], [0.0]]) == "2 x single 0-1, dropped 2"
-    assert structure(np.eye(4) - 0.25) == "tetrahedron 0-1-2-3"
-    assert structure(np.eye(2)) == "single 0, single 1"
-    assert structure(np.zeros((2, 1))) == "dropped 0, dropped 1"
+    assert named_groups(hexagon) == "hexagon 0-1-2-3-4-5"
+    assert named_groups(1.3 * hexagon[:3]) == "3 in 2 0-1-2"
+    assert named_groups([[1.0], [0.4], [-0.3]]) == "3 in 1 at 2 positions 0-1-2"
+    assert named_groups([[1.0], [0.4], [0.0]]) == "2 x single 0-1, dropped 2"
+    assert named_groups(np.eye(4) - 0.25) == "tetrahedron 0-1-2-3"
+    assert named_groups(np.eye(2)) == "single 0, single 1"
+    assert named_groups(np.zeros((2, 1))) == "dropped 0, dropped 1"
     # two pairs, interleaved, one twice as long, beside a feature alone
     W = [[1, 0, 0], [0, 2, 0], [0, 0, 1], [-1, 0, 0], [0, -1, 0]]
-    assert structure(W) == "antipodal pair 0-3, antipodal pair 1-4, single 2"
+    assert named_groups(W) == "antipodal pair 0-3, antipodal pair 1-4, single 2"
 
 
 @pytest.mark.parametrize("n", [5, 6, 8, 9, 12])
@@ -128,16 +128,16 @@ def test_both_descriptions_use_the_same_words(n):
     name = {5: "pentagon", 6: "hexagon"}.get(n, f"{n}-gon")
     assert geometry(W).parts == tuple(sorted([name, "antipodal pair"]))
     features = "-".join(map(str, range(n)))
-    assert structure(W) == f"{name} {features}, antipodal pair {n}-{n + 1}"
+    assert named_groups(W) == f"{name} {features}, antipodal pair {n}-{n + 1}"
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: polygon(1, 0.1), r"`k` must be an integer of at least 2 and at most 32; got 1\."),
-        (lambda: polygon(3, 0.0), r"`p` must lie in \[0.0001, 1\]; got 0\."),
-        (lambda: structure([1.0, 2.0]), r"`W` must have shape \(any, any\); got \(2,\)\."),
-        (lambda: structure([[1.0]], tol=0.0), r"`tol` must lie in \(0, 0.5\]; got 0\."),
+        (lambda: best_polygon(1, 0.1), r"`k` must be an integer of at least 2 and at most 32; got 1\."),
+        (lambda: best_polygon(3, 0.0), r"`p` must lie in \[0.0001, 1\]; got 0\."),
+        (lambda: named_groups([1.0, 2.0]), r"`W` must have shape \(any, any\); got \(2,\)\."),
+        (lambda: named_groups([[1.0]], tol=0.0), r"`tol` must lie in \(0, 0.5\]; got 0\."),
     ],
 )
 def test_bad_input_is_named(call, message):

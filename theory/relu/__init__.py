@@ -15,14 +15,11 @@ from . import derive
 from .derive import *  # noqa: F403 (all derivations, which its __all__ lists)
 from .forces import corner_class_loss, feature_benefit, feature_dimensionality, interference
 from .pair import onset_coefficient, onset_importance, steep_bound
-from .polytopes import POLYTOPES, cross_polytope, polygon, polygon_energy, polytope, simplex
+from .polytopes import POLYTOPES, polygon, polygon_energy, polytope, simplex
 from .sphere import (
-    antipodal_energy,
-    capacity_bounds,
     code_loss,
     common_norm_loss,
     obtuse_pair_loss,
-    obtuse_second_class,
     thomson_bound,
     thomson_energy,
 )
@@ -30,13 +27,10 @@ from .sphere import (
 __all__ = [
     "POLYTOPES",
     "Mixture",
-    "antipodal_energy",
-    "capacity_bounds",
     "class_loss",
     "code_loss",
     "common_norm_loss",
     "corner_class_loss",
-    "cross_polytope",
     "derive",
     "dropped_bound",
     "feature_benefit",
@@ -44,7 +38,6 @@ __all__ = [
     "interference",
     "mixture_loss",
     "obtuse_pair_loss",
-    "obtuse_second_class",
     "onset_coefficient",
     "onset_importance",
     "polygon",

@@ -201,8 +201,8 @@ def derive_thomson_bound() -> Derivation:
 
     A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
     nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i
-    and j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. It is
-    :math:`(c - t)^2 - (1 + t)^2 (u c - 1 + u)^2`, 0 at c = -1, and touches the kernel where c = 1/u - 1.
+    and j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. The
+    parabola here touches the kernel at c = 1/u - 1 and is 0 at c = -1.
 
     Returns
     -------
@@ -214,8 +214,10 @@ def derive_thomson_bound() -> Derivation:
     >>> derive_thomson_bound().expression[1]
     m*(n - 2)/(m*n - 4*m + n)
     """
-    n, m, t, u, c = sp.symbols("n m t u c", positive=True)
-    parabola = (c - t) ** 2 - (1 + t) ** 2 * (u * c - 1 + u) ** 2
+    n, m, t, u, c, depth = sp.symbols("n m t u c depth", positive=True)
+    parabola = (c - t) ** 2 - depth * (c + 1 - 1 / u) ** 2  # touches (c - t)^2 with any depth
+    (least,) = sp.solve(parabola.subs(c, -1), depth)
+    parabola = parabola.subs(depth, least)
     square, _, constant = sp.Poly(parabola, c).all_coeffs()
     bound = n**2 * (constant + square / m) - n * parabola.subs(c, 1)
     column = sp.Matrix([parabola, *_stationary(bound, u)])

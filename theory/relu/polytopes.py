@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..arguments import FloatArray, Real, choice, finite, fits, integer, plain, whole
 from ..loss.checks import MOST
 
-__all__ = ["POLYTOPES", "cross_polytope", "polygon", "polygon_energy", "polytope", "simplex"]
+__all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 
 
 def polygon(n_features: int) -> FloatArray:
@@ -66,22 +66,6 @@ def simplex(n_hidden: int) -> FloatArray:
         W[k, k] = height
         W[k + 1 :, k] = -height / (m - k)
     return W
-
-
-def cross_polytope(n_hidden: int) -> FloatArray:
-    """Return the m axes and their negatives, the only 2m unit vectors with energy 0, shape (2m, m).
-
-    The argument is that of `simplex`.
-
-    Examples
-    --------
-    >>> cross_polytope(1)
-    array([[ 1.],
-           [-1.]])
-    """
-    m = integer("n_hidden", n_hidden, 1)
-    fits("n_hidden", m, 4 * m * m)
-    return np.concatenate([np.eye(m), -np.eye(m)])
 
 
 @finite

@@ -10,27 +10,17 @@ With one feature on, no bias, lengths 1 and equal importances, the loss of the R
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, finite, number, plain, real, whole
+from ..arguments import Real, finite, number, plain, real, whole
 from ..loss import checks
 from ..loss.checks import MOST
 
 __all__ = [
-    "antipodal_energy",
-    "capacity_bounds",
     "code_loss",
     "common_norm_loss",
     "obtuse_pair_loss",
-    "obtuse_second_class",
     "thomson_bound",
     "thomson_energy",
 ]
-
-
-def _counts(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return n and m after checking them."""
-    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
-    checks.together(n_features=n, n_hidden=m)
-    return n, m
 
 
 @finite
@@ -95,13 +85,13 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
 
     Notes
     -----
-    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it (up to 2m see
-    `obtuse_second_class`). Its condition with a bias is Levenshtein's second bound on spherical codes, n <=
-    2m (1 - t)/(1 - m t) points with inner products up to t, which a bias -t makes free of interference.
+    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it. Its condition with
+    a bias is Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner
+    products up to t, which a bias -t makes free of interference.
 
     Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
-    n^2/(2m). :func:`superposition.solvers.relu.linear_programming_bound` is sharper. Proof in
-    `derive_thomson_bound`; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
+    n^2/(2m). `superposition.solvers.relu.linear_programming_bound` is sharper. `derive_thomson_bound` proves
+    it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
 
     Examples
     --------
@@ -116,53 +106,6 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     # Positive wherever the excess is: n > 2m there.
     below = np.where(excess > 0, m * (n * (m + 1) - 4 * m), 1.0)
     return plain(np.asarray(n * excess**2 / below))
-
-
-@finite
-def antipodal_energy(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
-    r"""Least energy, without bias, among sets that hold -W_i with every W_i: n (n - 2m)/(2m), exact.
-
-    In such a set half of the sum of all squared inner products belongs to positive ones, so the energy is
-    half the frame potential, at least n^2/(2m), less the n terms with i = j. Tight frames reach it. Arguments
-    are those of `thomson_bound`; an odd n has no such set, the value then only interpolates.
-
-    Returns
-    -------
-    float or ndarray of float64
-        0 for n up to 2m. Sets without that symmetry may have less.
-
-    Examples
-    --------
-    >>> antipodal_energy(12, 3)                            # the icosahedron; the least known is 11.097
-    12.0
-    """
-    n, m = _counts(n_features, n_hidden)
-    return plain(np.asarray(np.maximum(n * (n - 2 * m), 0.0) / (2 * m)))
-
-
-@finite
-def capacity_bounds(n_hidden: npt.ArrayLike) -> tuple[Real, Real]:
-    r"""Bounds on how many features' worth of loss one-sparse inputs let a model without bias save.
-
-    The capacity is the largest value of :math:`n - 3 L_1` (importances 1, no bias) over all n, directions and
-    lengths. Since lengths only enter as :math:`3 L_1 = n - 2 \sum_i s_i + \sum_{ij} s_i s_j
-    \mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` with s_i = |W_i|^2, it is the inverse of the least mean energy
-    of two points drawn independently from one law on the sphere. It does not grow with n: beyond it features
-    can be dropped, or share directions. Argument and errors are those of `thomson_bound`.
-
-    Returns
-    -------
-    lower, upper : float or ndarray of float64
-        2m, from antipodal pairs on the axes, and m (m + 1), from the limit of `thomson_bound`, which is
-        proved in `derive_thomson_bound`.
-
-    Examples
-    --------
-    >>> capacity_bounds(3)
-    (6.0, 12.0)
-    """
-    m = whole("n_hidden", n_hidden, 1, MOST)
-    return plain(np.asarray(2 * m)), plain(np.asarray(m * (m + 1)))
 
 
 # --- What the model's loss makes of it: totals over features and patterns, importances 1 -------------------
@@ -194,7 +137,7 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
 
     Notes
     -----
-    With a length for each (see `capacity_bounds`), a common one is best if all features have the same
+    With a length for each, a common one is best if all features have the same
     interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite. The
     decagon's is not: its common length gives 2, dropping every other corner 1.934.
 
@@ -266,31 +209,3 @@ def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
     """
     c = real("inner", inner, -1.0, 0.0)
     return plain(np.asarray(c * c * (2 + c) / 6))
-
-
-def obtuse_second_class(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
-    r"""Least loss with two features on among unit vectors without acute angles, no bias.
-
-    Up to n = 2m the energy is 0 for every set without acute angles, and the loss with two features on
-    decides: the sum over ordered pairs of :func:`obtuse_pair_loss`. Its minimum is (n - m)/3, or 0 up to
-    n = m, attained by n - m antipodal pairs and 2m - n more features, all orthogonal. Arguments and errors
-    are those of `thomson_bound`, with n at most 2m. Proved in the documentation of the small ReLU models.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Examples
-    --------
-    >>> obtuse_second_class(5, 3)
-    0.6666666666666666
-    """
-    n, m = _counts(n_features, n_hidden)
-    if np.any(n > 2 * m):
-        n, m = np.broadcast_arrays(n, m)
-        bad = n > 2 * m
-        raise ValueError(
-            f"`n_features` must be at most twice `n_hidden`, the most that have energy 0; "
-            f"got {n[bad].flat[0]:g} with {m[bad].flat[0]:g} hidden neurons."
-        )
-    return plain(np.asarray(np.maximum(n - m, 0.0) / 3))

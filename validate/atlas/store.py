@@ -14,7 +14,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from ...solvers.loss import exact_loss
-from ...solvers.relu import structure
+from ...solvers.relu import named_groups
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
@@ -119,7 +119,7 @@ def _told(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
         "starts": int(np.size(found["losses"])),
         "hits": hits(problem, found),
         "minima": int(found["minima"]),
-        "structure": structure(encodings),
+        "structure": named_groups(encodings),
     }
 
 

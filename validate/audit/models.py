@@ -12,7 +12,7 @@ from ...solvers.codes import envelope
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import Minimum, descend, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
-from ...solvers.relu import structure
+from ...solvers.relu import named_groups
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
@@ -238,7 +238,7 @@ def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rn
         limit_name=known.limit_name,
         represented=int(np.sum(answer > KEPT * law.scale)),
         dimensionality=feature_dimensionality(one.W_in.T),
-        structure=structure(one.W_in.T) if n <= _STRUCTURE else "",
+        structure=named_groups(one.W_in.T) if n <= _STRUCTURE else "",
         gradient_norm=slope,
         end_loss=end,
         verdict="not asked",

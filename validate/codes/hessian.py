@@ -22,15 +22,14 @@ and (l, k).
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, optimize
+from scipy import linalg
 
 from ...solvers import rug
 from ...solvers.loss import row_hessian
+from ...solvers.minimise.core import trust
 from ...solvers.results import Status, result
 from ...theory.arguments import (
     FloatArray,
@@ -306,28 +305,16 @@ def rug_point(
     # Coordinates of length: lam_k for e_k e_k', and sqrt(n) b for a bias that all outputs share.
     E = linalg.block_diag(_basis(n)[:, rows], np.ones((1, 1)))
 
-    @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
-    def known(x: bytes) -> tuple[Any, ...]:
-        z = E @ np.frombuffer(x) / np.sqrt(n)
+    def row(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        z = E @ x / np.sqrt(n)
         found = row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
         return n * found.loss, np.sqrt(n) * (E.T @ found.gradient), E.T @ found.hessian @ E
 
-    def part(k: int, x: FloatArray) -> Any:
-        return known(x.tobytes())[k]
-
     x = np.append(np.full(m, float(best.a) * n / m), np.sqrt(n) * float(best.b))
-    before = known(x.tobytes())[0] / n
-    minimize: Any = optimize.minimize  # its stubs know no method that takes these functions
-    value, jac, hess = (partial(part, k) for k in range(3))
-    options = {"gtol": _NEAR * p, "maxiter": _STEPS, "initial_trust_radius": 0.1 * np.linalg.norm(x)}
-    x = minimize(value, x, jac=jac, hess=hess, method="trust-exact", options=options).x
-    # The search stops where the loss no longer shows the gain; the gradient is still good to far more digits.
-    for _ in range(3):
-        x = x - np.linalg.solve(hess(x), jac(x))
-    slope = float(np.linalg.norm(jac(x)))
-    status = Status.CONVERGED if slope < _NEAR * p else Status.STALLED
-    z = E @ x / np.sqrt(n)
-    return RugPoint(p, rows, x[:-1], z[:-1], float(z[-1]), value(x) / n, before, slope, status)
+    end = trust(row, x, radius=0.1 * float(np.linalg.norm(x)), steps=_STEPS, gtol=_NEAR * p)
+    z = E @ end.x / np.sqrt(n)
+    eigenvalues, before = end.x[:-1], row(x)[0] / n
+    return RugPoint(p, rows, eigenvalues, z[:-1], float(z[-1]), end.value / n, before, end.slope, end.status)
 
 
 def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:

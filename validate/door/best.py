@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.minimise import Minimum, minimise
-from ...solvers.relu import structure
+from ...solvers.relu import named_groups
 from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
@@ -27,7 +27,7 @@ _NAMED = 40
 
 def geometry(W: Any) -> str:
     """Return which features share directions, and how, in words; empty above 40 features."""
-    return structure(np.asarray(W)) if len(W) <= _NAMED else ""
+    return named_groups(np.asarray(W)) if len(W) <= _NAMED else ""
 
 
 def certainty_of(found: Minimum) -> str:

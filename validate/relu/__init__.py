@@ -3,7 +3,7 @@
 Sources: Elhage et al. (2022), Notes (2022, section 3).
 """
 
-from ...solvers.relu.sphere.check import SphereCheck, sphere_check
+from .check import SphereCheck, sphere_check
 from .phases import MODELS, run_phases
 from .plots import *  # noqa: F403  # its `__all__` says what
 from .plots import __all__ as _plots

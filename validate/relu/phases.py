@@ -1,13 +1,14 @@
 """Phase diagram of two features in one dimension, drawn from the exact loss."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from scipy import optimize
 
 from ...solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
-from ...solvers.relu.pair.diagram import symmetric_until
 from ...theory import arguments
 from ...theory.relu import mixture_loss
 from ..annotations import as_annotated
@@ -20,6 +21,21 @@ PATTERNS = ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0), (1.0, 1.0))
 
 # Where lower bounds are asked for: all phases, far from and near to a boundary.
 POINTS = ((0.05, 1.0), (0.1, 0.3), (0.3, 0.1), (0.5, 0.6), (0.7, 0.9), (0.9, 0.5))
+
+# At equal importances the best model changes between these p, where encodings differ by this or more.
+_BRACKET, _EQUAL = (0.3, 0.9), 1e-3
+
+
+@cache
+def symmetric_until(bias: bool) -> float:
+    """Return the p up to which, at equal importances, an antipodal pair of equal norms is best, to 1e-6."""
+
+    def apart(p: float) -> float:
+        found = phase_diagram([p], [1.0], bias=bias)
+        w, v = found.W[0, 0, :, 0]
+        return -1.0 if PHASES[found.phase[0, 0]] == "antipodal" and abs(w + v) < _EQUAL else 1.0
+
+    return float(optimize.bisect(apart, *_BRACKET, xtol=1e-6))
 
 
 def _pattern_losses(p: npt.NDArray[np.float64], bias: bool) -> npt.NDArray[np.float64]:

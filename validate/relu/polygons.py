@@ -1,15 +1,56 @@
 """Many features in two dimensions: which polygon stores them best, and what small models look like."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import xarray as xr
+from scipy import optimize
 
 from ...solvers.minimise import minimise
 from ...solvers.relu.arrangement import shapes
-from ...solvers.relu.polygons import ARRANGEMENTS, arrangement_name, crossings, saved_by
+from ...solvers.relu.polygons import best_polygon
 from ...theory import arguments
 from ..annotations import as_annotated
+
+# Arrangements that are no polygon, and names of polygons, as `solvers.relu.geometry` has them.
+ARRANGEMENTS = {1: "2 singles", 2: "antipodal pair + single", 4: "2 antipodal pairs"}
+_POLYGONS = {3: "triangle", 5: "pentagon", 6: "hexagon", 7: "heptagon"}
+# Crossings are located to this, relative.
+_WIDTH = 1e-3
+
+
+def arrangement_name(k: int) -> str:
+    """Return what an arrangement in the plane is called, by its key or its number of corners."""
+    return (ARRANGEMENTS | _POLYGONS).get(k, f"{k}-gon")
+
+
+@lru_cache(maxsize=1024)
+def _one(k: int, p: float) -> float:
+    return best_polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
+
+
+def saved_by(k: int, p: float) -> float:
+    """Return what an arrangement saves, by its key in `ARRANGEMENTS` or its number of corners."""
+    if k not in ARRANGEMENTS:
+        return _one(k, p)
+    pairs = k // 2  # of two parts; the others are single features, which lose nothing
+    return pairs * _one(2, p) + (2 - pairs)
+
+
+def crossings(order: list[int], saved: np.ndarray, p: np.ndarray) -> list[tuple[float, str, str]]:
+    """Return where the winner changes: p, the winner below, the winner above."""
+    winner = np.array(order)[saved.argmax(axis=0)]
+
+    def ahead(x: float, a: int, b: int) -> float:
+        return saved_by(a, x) - saved_by(b, x)
+
+    found = []
+    for j in np.flatnonzero(np.diff(winner)):
+        low, high = int(winner[j]), int(winner[j + 1])
+        at = optimize.brentq(ahead, p[j], p[j + 1], (low, high), rtol=_WIDTH)
+        found.append((float(at), arrangement_name(low), arrangement_name(high)))
+    return found
 
 
 @as_annotated

@@ -7,10 +7,10 @@ import xarray as xr
 
 from ...solvers.minimise import Minimum
 from ...solvers.relu import geometry, represented
-from ...solvers.relu.sphere.check import sphere_check
 from ...theory import arguments
 from ..annotations import as_annotated
 from ..experiment import from_rows
+from .check import sphere_check
 
 # The losses of `run_thomson`, and how figures name them.
 LOSSES = {

@@ -7,7 +7,6 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.minimise import minimise
-from ...solvers.relu.ends import ExactLoss
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..annotations import as_annotated
@@ -15,6 +14,7 @@ from ..drawing import draws
 from ..experiment import entry_of
 from ..training.engine import load_torch
 from ..training.loop import descend
+from .ends import ExactLoss
 
 OPTIMISERS = ("adam", "sgd")
 # Learning rates fall to 0 in equal steps. Those of SGD add up to this time of the flow for the loss over p.

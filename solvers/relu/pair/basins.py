@@ -54,6 +54,7 @@ def pair_basins(
     init_std: float = 0.5,
     confidence: float = 0.95,
     rng: np.random.Generator | int | None = None,
+    workers: int | None = None,
 ) -> Basins:
     r"""Count how often gradient flow from random starts ends at the global minimum, for two features.
 
@@ -71,6 +72,8 @@ def pair_basins(
         Confidence of the interval for the fraction, in (0, 1).
     rng : Generator, int or None, optional
         Draws the initial encodings, independent and normal with mean 0; biases start at 0.
+    workers : int, optional
+        Threads that share the starts; all of Numba's by default. The result does not depend on it.
 
     Returns
     -------
@@ -97,7 +100,8 @@ def pair_basins(
     level = arguments.number("confidence", confidence, 0, 1, brackets="()")
     x = np.zeros((size, 4))
     x[:, :2] = std * arguments.generator("rng", rng).standard_normal((size, 2))
-    losses, reached = together(lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size)
+    threads = None if workers is None else arguments.integer("workers", workers, 1)
+    losses, reached = together(lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size, threads)
     least = float(phase_diagram([on], [r], bias=bias).loss[0, 0])
     arrived = reached > 0
     best = int(np.sum(arrived & (losses <= least * (1.0 + _SAME_LOSS))))

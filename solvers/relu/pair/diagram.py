@@ -1,6 +1,6 @@
 """Phase diagram of two features in one dimension, from the exact loss."""
 
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from ...results import result
 from ...threads import together
 from .kernels import polish_all, table
 
-__all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram", "symmetric_until"]
+__all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -28,9 +28,6 @@ _ZERO = 1e-5
 _ANTIPODAL, _DROPPED, _SAME = 0, 1, 2
 # Differences of losses below this are rounding.
 _TIE, _ROUNDING = 1e-12, 1e-13
-# At equal importances the best model changes between these p, where encodings differ by this or more.
-_BRACKET = (0.3, 0.9)
-_EQUAL = 1e-3
 
 
 @result
@@ -206,19 +203,3 @@ def phase_diagram(
         family_W=kept[..., :2],
         family_loss=losses,
     )
-
-
-@cache
-def symmetric_until(bias: bool) -> float:
-    """Return the p up to which, at equal importances, an antipodal pair of equal norms is best."""
-
-    def symmetric(p: float) -> bool:
-        found = phase_diagram([p], [1.0], bias=bias)
-        w, v = found.W[0, 0, :, 0]
-        return PHASES[found.phase[0, 0]] == "antipodal" and abs(w + v) < _EQUAL
-
-    low, high = _BRACKET
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if symmetric(middle) else (low, middle)
-    return low

@@ -1,24 +1,25 @@
 """The generalised Thomson problem: points on a sphere that pay for positive inner products only."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
-import numpy.typing as npt
 
 from ....theory import arguments
 from ....theory.arguments import FloatArray, number
+from ...minimise.core import End, Round, descend, newton, race
 from ...results import Status, result
-from ...threads import together
 from ..arrangement import Geometry, geometry, units_of
-from .kernels import descend_all
 
-__all__ = ["SAME", "Curvature", "Thomson", "curvature", "thomson"]
+__all__ = ["SAME", "Thomson", "thomson"]
 
 # Energies closer than this, beside 1 + energy, are one minimum: those known to differ do so by 1e-3 or more,
 # converged starts agree to 1e-12, and starts on slow, degenerate ones are within 1e-8 when they stop.
 SAME = 1e-7
-# An eigenvalue below this is zero: true ones of known minima are above 0.01, rounding leaves 1e-12.
-FLAT = 1e-6
-# A start takes about n^2 m microseconds, so the largest problem takes hours.
+# A start takes n^2 m microseconds or more, so the largest problem takes hours.
 MOST_WORK = 10**10
+# Coordinates up to which Newton's method finishes the best arrangement.
+_NEWTON = 600
 
 
 @result
@@ -44,6 +45,53 @@ class Thomson:
     second derivative stopped it before, STEPS if its steps ran out."""
 
 
+def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
+    """Return the energy, and its gradient in all directions, not only along the sphere."""
+    over = W @ W.T + bias
+    np.fill_diagonal(over, 0.0)
+    over = np.maximum(over, 0.0)
+    return float(np.sum(over * over)), 4.0 * over @ W
+
+
+def _of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[float, FloatArray]:
+    """Return the energy of the directions of the rows of x, and its gradient."""
+    W = x.reshape(shape)
+    lengths = np.sqrt(np.einsum("ik,ik->i", W, W))[:, None]
+    W = W / lengths
+    energy, by = energy_and_gradient(W, bias)
+    return energy, ((by - np.einsum("ik,ik->i", W, by)[:, None] * W) / lengths).ravel()
+
+
+def hessian(W: FloatArray, bias: float) -> FloatArray:
+    """Return the Hessian on the sphere, (n m, n m), 0 across; at a contact that of the side where it is."""
+    n, m = W.shape
+    over = W @ W.T + bias
+    np.fill_diagonal(over, -1.0)
+    slope, bend, same = 4.0 * np.maximum(over, 0.0), 4.0 * (over > 0.0), np.eye(m)
+    H = np.einsum("ij,jk,il->ikjl", bend, W, W) + np.einsum("ij,kl->ikjl", slope, same)
+    own = np.einsum("ij,jk,jl->ikl", bend, W, W) - np.einsum("ij,ij,kl->ikl", slope, W @ W.T, same)
+    H[np.arange(n), :, np.arange(n), :] += own
+    tangent = same - W[:, :, None] * W[:, None, :]
+    return np.asarray(np.einsum("ikp,ipjq,jql->ikjl", tangent, H, tangent).reshape(n * m, n * m))
+
+
+def _finished(W: FloatArray, bias: float) -> FloatArray:
+    """Return the minimum by Newton's method on the sphere, unless the gradient does not shrink."""
+    shape = W.shape
+
+    def gradient(x: FloatArray) -> FloatArray:
+        return _of_directions(x, shape, bias)[1]
+
+    def slope(x: FloatArray) -> float:
+        return float(np.linalg.norm(gradient(x)))
+
+    none = np.zeros((W.size, 0))
+    for _ in range(12):  # Newton steps
+        x = newton(gradient, W.ravel(), hessian(W, bias), none, slope, 1)[0]
+        W = x.reshape(shape) / np.linalg.norm(x.reshape(shape), axis=1, keepdims=True)
+    return W
+
+
 def thomson(
     n_features: int,
     n_hidden: int,
@@ -52,6 +100,7 @@ def thomson(
     starts: int = 64,
     rng: np.random.Generator | int | None = 0,
     steps: int = 5000,
+    workers: int | None = None,
 ) -> Thomson:
     """Minimise :func:`superposition.theory.relu.thomson_energy` of unit vectors from many random starts.
 
@@ -67,6 +116,8 @@ def thomson(
         Draws the starts.
     steps : int, optional
         Steps after which a start ends, wherever it is.
+    workers : int, optional
+        Threads that share the starts; all of Numba's by default. The result does not depend on it.
 
     Returns
     -------
@@ -80,14 +131,12 @@ def thomson(
 
     Notes
     -----
-    Trust-region Newton steps by conjugate gradients (Absil, Baker and Gallivan, Found. Comput. Math. 7 (2007)
-    303) until the gradient's norm is below 1e-13 n; below 1e-12 n it counts as converged. Minima where the
-    second derivatives jump, as an inner product is -b (all of energy 0), take hundreds of steps, others tens.
-    A start costs about n^2 m microseconds; Numba's threads share the starts.
+    L-BFGS-B on the directions of free rows; the best end is finished by Newton's method, and has converged
+    where the gradient's norm is below 1e-12 n. Minima where the second derivatives jump, as an inner product
+    is -b (all of energy 0), take hundreds of steps, others tens.
 
     The least of the minima found is a bound from above. Bounds from below are
-    :func:`superposition.theory.relu.thomson_bound` and
-    :func:`superposition.solvers.relu.linear_programming_bound`.
+    `superposition.theory.relu.thomson_bound` and `linear_programming_bound`.
 
     Examples
     --------
@@ -106,99 +155,34 @@ def thomson(
         )
     W = arguments.generator("rng", rng).normal(size=(starts, n, m))
     W /= np.linalg.norm(W, axis=2, keepdims=True)
-    energies, norms, used = together(lambda part: descend_all(W[part], b, 1e-13 * n, steps), starts)
+    least = 1e-13 * n
+
+    def one(start: End) -> End:
+        sphere = partial(_of_directions, shape=(n, m), bias=b)
+        end = descend(sphere, start.x, steps=steps, ftol=0.0, gtol=0.0, still=least)
+        units = units_of(end.x.reshape(n, m), 0.0)[0]
+        energy, by = _of_directions(units.ravel(), (n, m), b)
+        return replace(end, x=units, value=energy, slope=float(np.linalg.norm(by)))
+
+    threads = None if workers is None else arguments.integer("workers", workers, 1)
+    ends, _ = race([End.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, whole=True)
+    energies, norms = np.array([end.value for end in ends]), np.array([end.slope for end in ends])
     # Among starts that agree the one that converged furthest speaks.
     same = energies <= energies.min() + SAME * (1 + energies.min())
     best = int(np.argmin(np.where(same, norms, np.inf)))
-    unfinished = Status.STEPS if used[best] >= steps else Status.STALLED
+    found = ends[best].x
+    if n * m <= _NEWTON and m > 1:
+        found = _finished(found, b)
+        energies[best], by = _of_directions(found.ravel(), (n, m), b)
+        norms[best] = np.linalg.norm(by)
+    unfinished = Status.STEPS if ends[best].status is Status.STEPS else Status.STALLED
     return Thomson(
-        W=W[best],
+        W=found,
         energy=float(energies[best]),
         gradient_norm=float(norms[best]),
         energies=energies,
         gradient_norms=norms,
         hits=int(same.sum()),
-        geometry=geometry(W[best]),
+        geometry=geometry(found),
         status=Status.CONVERGED if norms[best] <= 1e-12 * n else unfinished,
-    )
-
-
-@result
-class Curvature:
-    """Second derivatives of the energy on the sphere; see :func:`curvature`."""
-
-    eigenvalues: FloatArray
-    """Eigenvalues of the Hessian, ascending. Shape (n_features (n_hidden - 1),)."""
-    index: int
-    """How many are negative: 0 at a minimum."""
-    flat: int
-    """How many are zero and not due to rotations of the whole arrangement."""
-    rotations: int
-    """Dimension of the rotations that move the arrangement, all with eigenvalue zero."""
-    contacts: int
-    """Pairs with an inner product of -b, at which the second derivative jumps."""
-
-
-def curvature(W: npt.ArrayLike, bias: float = 0.0) -> Curvature:
-    """Return the Hessian's eigenvalues on the sphere, its index and its flat directions.
-
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, no zero rows; only their directions matter.
-    bias : float, optional
-        As for `thomson`.
-
-    Returns
-    -------
-    Curvature
-
-    Raises
-    ------
-    ValueError
-        If `W` is not a finite matrix or has a zero row, or `bias` is outside [-1, 0].
-
-    Notes
-    -----
-    Eigenvalues below 1e-6 in size count as zero. Where an inner product equals -b (to 1e-6) the second
-    derivative jumps. Such contacts count half: the mean of the two sides. That is exact without bias for a
-    feature at right angles to both of an antipodal pair, as in all minima of positive energy known here.
-
-    Examples
-    --------
-    >>> angle = 2 * np.pi * np.arange(5) / 5
-    >>> found = curvature(np.c_[np.cos(angle), np.sin(angle)])
-    >>> found.index, found.flat, found.rotations
-    (0, 0, 1)
-    """
-    W = arguments.matrix("W", W)
-    arguments.fits("W", W.shape, float(W.size) ** 2 * 3)
-    b = number("bias", bias, -1.0, 0.0)
-    units, kept = units_of(W, 0.0)
-    if not kept.all():
-        raise ValueError(f"`W` must have no zero row; got one at index {int(np.argmin(kept))}.")
-    n, m = units.shape
-    C = units @ units.T + b
-    np.fill_diagonal(C, -1.0)
-    slope = 4 * np.maximum(C, 0.0)
-    bend = np.where(np.abs(C) < FLAT, 2.0, np.where(C > 0, 4.0, 0.0))
-    # Tangents of each row: what the row itself leaves of a complete orthonormal basis.
-    frames = np.linalg.svd(units[:, None, :], full_matrices=True)[2][:, 1:, :]
-    across = np.einsum("ikm,jm->ikj", frames, units)
-    H = np.einsum("ij,ikj,jli->ikjl", bend, across, across)
-    H += np.einsum("ij,ikm,jlm->ikjl", slope, frames, frames)
-    own = np.einsum("ij,ikj,ilj->ikl", bend, across, across)
-    own -= np.einsum("ij,ij,kl->ikl", slope, units @ units.T, np.eye(m - 1))
-    H[np.arange(n), :, np.arange(n), :] += own
-    size = n * (m - 1)
-    eigenvalues = np.linalg.eigvalsh(H.reshape(size, size)) if size else np.empty(0)
-    rank = int(np.linalg.matrix_rank(units, tol=FLAT))
-    rotations = rank * (rank - 1) // 2 + rank * (m - rank)
-    zero = int(np.sum(np.abs(eigenvalues) < FLAT))
-    return Curvature(
-        eigenvalues=eigenvalues,
-        index=int(np.sum(eigenvalues <= -FLAT)),
-        flat=zero - rotations,
-        rotations=rotations,
-        contacts=int(np.sum(np.triu(np.abs(C) < FLAT, 1))),
     )

@@ -10,7 +10,7 @@ from scipy import optimize, special
 from ....theory import arguments
 from ....theory.arguments import FloatArray, number
 
-__all__ = ["capacity_limit", "linear_programming_bound"]
+__all__ = ["linear_programming_bound"]
 
 # Linear programs on grids that are refined: three bring the excess below 1e-9 in all cases tried.
 ROUNDS = 6
@@ -115,25 +115,3 @@ def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, 
     objective[0] -= 1.0
     constant, at_one = _programmed(objective, m, t, degree)
     return max(0.0, n * n * constant - n * at_one)
-
-
-def capacity_limit(n_hidden: int, *, degree: int = 15) -> float:
-    """Upper bound C on the capacity of :func:`superposition.theory.relu.capacity_bounds`, by programming.
-
-    Arguments and errors are those of `linear_programming_bound`.
-
-    Returns
-    -------
-    float
-        Valid to about 1e-10. To 1e-7 the capacity itself for m = 1 (2) and m = 2 (4.198213, the pentagon).
-
-    Examples
-    --------
-    >>> round(capacity_limit(2), 6)
-    4.198213
-    """
-    m = arguments.integer("n_hidden", n_hidden, 1, MOST_HIDDEN)
-    degree = arguments.integer("degree", degree, 1, 30)
-    objective = np.zeros(degree + 1)
-    objective[0] = -1.0
-    return 1.0 / _programmed(objective, m, 0.0, degree)[0]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from superposition.solvers.relu import class_shares, cost_of_dropping
 from superposition.solvers.rug import exact_loss
 from superposition.theory import relu
 from superposition.validate.properties import models, numbers
+from superposition.validate.relu.dropping import class_shares, cost_of_dropping
 
 
 @given(models((1, 6), (1, 3), tied=False), numbers(1e-4, 1))

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 from scipy.integrate import solve_ivp
 
+from ...solvers.minimise.core import descend
 from ...theory.arguments import FloatArray
 from ...theory.relu import mixture_loss
 
@@ -35,9 +35,8 @@ class ExactLoss:
 
     def settled(self, x: FloatArray) -> float:
         """Return the loss of the minimum below."""
-        # `solvers.minimise` would also bring dropped features back and leave saddles, as training does not.
-        found = optimize.minimize(self.value, x, jac=self.gradient, method="BFGS", options={"gtol": 1e-8})
-        return float(found.fun)
+        # One descent: `minimise` also brings dropped features back and leaves saddles, as training does not.
+        return descend(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
 
     def flow(self, x: FloatArray) -> float:
         """Return the loss of the minimum in which gradient flow ends."""

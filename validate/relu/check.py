@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from ....theory import arguments
-from ....theory.arguments import FloatArray
-from ....theory.relu import common_norm_loss
-from ...minimise import Minimum, minimise
-from ...results import result
-from ..arrangement import represented
-from .arrange import Thomson, thomson
+from ...solvers.minimise import Minimum, minimise
+from ...solvers.relu import Thomson, represented, thomson
+from ...solvers.results import result
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.relu import common_norm_loss
 
 
 @result

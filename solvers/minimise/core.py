@@ -1,0 +1,275 @@
+"""Descents of any objective and races of many starts: what all minimisers of the package share."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from scipy import linalg, optimize
+
+from ...theory.arguments import FloatArray
+from ..results import Status
+from ..threads import each
+
+__all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race", "trust"]
+
+# Curvatures below this share of the largest one are flat: differences do not resolve them.
+_FLAT = 1e-8
+# Differences to both sides that disagree by this share of the largest curvature are those of a kink.
+_KINK = 1e-2
+
+
+@dataclass
+class End:
+    """Where a descent ended."""
+
+    x: FloatArray
+    value: float
+    slope: float
+    """Length of the gradient, or of what the caller takes for it."""
+    steps: int
+    status: Status
+    curvature: float | None = None
+    starts: tuple[int, ...] = ()
+    """Which starts led here."""
+    metric: FloatArray | None = None
+    """That of further descents."""
+
+    @classmethod
+    def at(cls, x: Any, *starts: int) -> "End":
+        """Return a start as an end of no steps."""
+        return cls(np.asarray(x, dtype=np.float64), np.inf, np.inf, 0, Status.STALLED, starts=starts)
+
+
+class _Variables:
+    """The variables y of a descent: x = T y; those with a kink have a positive and a negative part."""
+
+    def __init__(self, x: FloatArray, l1: FloatArray | None, metric: FloatArray | None):
+        self.size, self.metric = x.size, np.ones(x.size) if metric is None else metric
+        self.kinks = np.zeros(0, np.intp) if l1 is None else np.flatnonzero(l1)
+        y = np.linalg.solve(self.metric, x) if self.metric.ndim == 2 else x / self.metric
+        self.first = np.concatenate([y, np.maximum(-y[self.kinks], 0.0)])
+        if l1 is not None:
+            self.first[self.kinks] = np.maximum(y[self.kinks], 0.0)
+            self.price = l1[self.kinks] * self.metric[self.kinks]
+
+    def point(self, y: FloatArray) -> FloatArray:
+        """Return x."""
+        z = y[: self.size].copy()
+        z[self.kinks] -= y[self.size :]
+        return self.metric @ z if self.metric.ndim == 2 else z * self.metric
+
+    def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
+        """Return value and gradient by y, kinks included."""
+        by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
+        if not self.kinks.size:
+            return level, by
+        level += float(self.price @ (y[self.kinks] + y[self.size :]))
+        whole = np.concatenate([by, self.price - by[self.kinks]])
+        whole[self.kinks] += self.price
+        return level, whole
+
+    def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
+        """Return bounds of y."""
+        if bounds is None and not self.kinks.size:
+            return None
+        found: list[Any] = [(None, None)] * self.size
+        for k, bound in enumerate(bounds or ()):
+            found[k] = tuple(None if one is None else one / self.metric[k] for one in bound)
+        for k in self.kinks.tolist():
+            found[k] = 0.0, found[k][1]
+        return found + [found[k] for k in self.kinks.tolist()]
+
+
+def descend(
+    function: Callable[[FloatArray], Any],
+    x: FloatArray,
+    *,
+    gradient: bool = True,
+    bounds: Sequence[tuple[float | None, float | None]] | None = None,
+    l1: FloatArray | None = None,
+    metric: FloatArray | None = None,
+    steps: int = 1000,
+    gtol: float = 1e-8,
+    ftol: float = 1e-16,
+    still: float = 0.0,
+    until: float = np.inf,
+) -> End:
+    """Descend by L-BFGS-B from `x`.
+
+    `function` returns value and gradient, or without `gradient` the value, which is then differenced in
+    relative steps. `l1` adds a kink, the sum of l1 |x|. `metric` T, a vector or without bounds and kinks a
+    matrix, makes the steps those of y with x = T y. The descent stops where the gradient is no longer than
+    `still`, and at `until`, a time of `perf_counter`.
+    """
+    variables = _Variables(x, l1, metric)
+    last = least = slope = np.inf
+
+    def value(y: FloatArray) -> Any:
+        nonlocal last, least, slope
+        found = function(variables.point(y))
+        if not gradient:
+            return found
+        last = float(np.linalg.norm(found[1]))
+        if found[0] < least:
+            least, slope = found[0], last
+        return variables.pulled(y, *found)
+
+    def watched(intermediate_result: Any) -> None:
+        if time.perf_counter() > until or last <= still:
+            raise StopIteration
+
+    options: Any = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": ftol, "gtol": gtol}
+    if not gradient:
+        options |= {"finite_diff_rel_step": 1e-6, "maxfun": 3 * steps * (x.size + 1), "maxcor": 10}
+    settings: Any = {"jac": True if gradient else "2-point", "bounds": variables.limits(bounds)}
+    minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
+    found = minimize(value, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings)
+    if not np.isfinite(found.fun):
+        return End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
+    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or time.perf_counter() > until
+    status = Status.STEPS if ran_out else Status.STALLED
+    return End(variables.point(np.asarray(found.x)), float(found.fun), slope, int(found.nit), status)
+
+
+def trust(
+    function: Callable[[FloatArray], tuple[float, FloatArray, FloatArray]],
+    x: FloatArray,
+    *,
+    radius: float,
+    steps: int,
+    gtol: float,
+) -> End:
+    """Descend by trust regions on value, gradient and Hessian, then take Newton steps.
+
+    The regions stop where the value no longer shows the gain; the gradient is good to far more digits.
+    """
+
+    @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
+    def known(y: bytes) -> tuple[float, FloatArray, FloatArray]:
+        return function(np.frombuffer(y))
+
+    def part(k: int, y: FloatArray) -> Any:
+        return known(y.tobytes())[k]
+
+    value, jac, hess = (partial(part, k) for k in range(3))
+    options: Any = {"gtol": gtol, "maxiter": steps, "initial_trust_radius": radius}
+    minimize: Any = optimize.minimize  # its stubs know no method that takes these functions
+    found = minimize(value, x, jac=jac, hess=hess, method="trust-exact", options=options)
+    x = np.asarray(found.x)
+    for _ in range(3):
+        x = x - np.linalg.solve(hess(x), jac(x))
+    slope = float(np.linalg.norm(jac(x)))
+    status = Status.CONVERGED if slope < gtol else Status.STALLED
+    return End(x, float(value(x)), slope, int(found.nit), status)
+
+
+# --- Races --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a race: how each start of it descends, and how many distinct ends go on."""
+
+    descend: Callable[[End], End]
+    kept: int = 1
+    near: float = np.inf
+    """Ends that are above the least by more than this do not go on, but for the second."""
+
+
+def distinct(
+    ends: Sequence[End],
+    alike: Callable[[End, End], bool] | None = None,
+    kept: int = 2**30,
+    near: float = np.inf,
+) -> list[End]:
+    """Return the distinct ends, best first; each has the starts of all that are like it."""
+    found: list[End] = []
+    for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
+        for k, other in enumerate(found if alike else ()):
+            if alike is not None and alike(other, end):
+                found[k] = replace(other, starts=other.starts + end.starts, steps=other.steps + end.steps)
+                break
+        else:
+            found.append(end)
+    return [end for k, end in enumerate(found[:kept]) if k < 2 or end.value <= found[0].value + near]
+
+
+def race(
+    field: Sequence[End],
+    rounds: Sequence[Round],
+    alike: Callable[[End, End], bool] | None = None,
+    *,
+    workers: int | None = 1,
+    whole: bool = False,
+) -> tuple[list[End], list[End]]:
+    """Return the ends of the last round, best first, and those that were left behind on the way.
+
+    All descend as the first round says, the best of their distinct ends as the next one says, and so on.
+    `workers` threads share each round; the ends do not depend on their number.
+    """
+    field, lost = list(field), []
+    for one in rounds:
+
+        def further(k: int, one: Round = one, field: list[End] = field) -> End:
+            end = one.descend(field[k])
+            return replace(end, steps=field[k].steps + end.steps, starts=field[k].starts)
+
+        ends = each(further, len(field), workers)
+        if whole:
+            return [end for end in ends if not np.isnan(end.value)], []
+        ends = distinct(ends, alike)
+        field = distinct(ends, None, one.kept, one.near)
+        lost += ends[len(field) :]
+    return field, lost
+
+
+# --- Second derivatives -------------------------------------------------------------------------------------
+
+
+def bend(gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray | None:
+    """Return the Hessian by differences of the gradient, or None at a kink."""
+    middle = gradient(x)
+    left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))
+    for j, h in enumerate(step):
+        moved = x.copy()
+        moved[j] = x[j] + h
+        right[j] = (gradient(moved) - middle) / h
+        moved[j] = x[j] - h
+        left[j] = (middle - gradient(moved)) / h
+    if np.abs(right - left).max() > _KINK * max(np.abs(right).max(), np.abs(left).max()):
+        return None
+    whole = 0.5 * (left + right)
+    return np.asarray(0.5 * (whole + whole.T))
+
+
+def newton(
+    gradient: Callable[[FloatArray], FloatArray],
+    x: FloatArray,
+    hessian: FloatArray,
+    fixed: FloatArray,
+    slope: Callable[[FloatArray], float],
+    steps: int = 4,
+) -> tuple[FloatArray, float | None, FloatArray | None]:
+    """Take Newton steps with one Hessian while `slope` halves, across the columns of `fixed`.
+
+    These are directions of symmetries, along which nothing changes, and variables at bounds. Returned are the
+    point, the least curvature and its direction; None where nothing is free.
+    """
+    kept = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
+    if not kept.size:
+        return x, None, None
+    values, vectors = np.linalg.eigh(kept.T @ hessian @ kept)
+    vectors = kept @ vectors
+    firm = np.abs(values) > _FLAT * np.abs(values).max()
+    least = slope(x)
+    for _ in range(steps):
+        by = vectors.T @ gradient(x)
+        new = x - vectors @ np.where(firm, by / np.where(firm, values, 1.0), 0.0)
+        less = slope(new)
+        if not less < 0.5 * least:
+            break
+        x, least = new, less
+    return x, float(values[0]), vectors[:, 0]

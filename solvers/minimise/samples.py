@@ -1,0 +1,70 @@
+"""The loss on common samples: a cheap objective that ranks starts before any exact loss is computed."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...theory.arguments import FloatArray
+from ...theory.features import Features
+
+__all__ = ["Samples"]
+
+# Draws for each sample at most, and features that are on in the mean sample at least.
+_DRAWS, _ON = 32, 2.0
+# Features up to which weights of samples match all second moments, not only squares.
+_MOMENTS = 32
+# Share of its first weight that a sample keeps: with negative weights the loss would have no minimum.
+_LEAST = 0.1
+
+
+class Samples:
+    """The mean loss of samples, weighted so that first and second moments are those of the law.
+
+    Rare independent features are drawn more often than they are on, and weighted by the ratio of
+    probabilities. Inputs without any feature on are one sample.
+    """
+
+    def __init__(self, law: Features, rng: np.random.Generator, count: int):
+        drawn, raised = law, np.maximum(law.p, min(1.0, _ON / law.n_features))
+        if law.independent:
+            drawn = replace(law, p=raised)
+        share_on = float(1.0 - np.prod(1.0 - drawn.p)) if law.independent else float(law.p.max())
+        x = drawn.sample(int(np.ceil(count / max(share_on, 1.0 / _DRAWS))), rng)
+        weights = np.full(len(x), 1.0 / len(x))
+        if law.independent:
+            on = x != 0.0
+            off = np.divide(1.0 - law.p, 1.0 - raised, out=np.ones(raised.size), where=raised < 1.0)
+            weights *= np.prod(np.where(on, law.p / raised, off), axis=1)
+        some = x.any(axis=1)
+        self.x = np.vstack([x[some], np.zeros((1, law.n_features))])
+        self.enough = len(self.x) > count // 4
+        self.weights = self._matched(np.append(weights[some], weights[~some].sum()), law)
+        self.share = law.importance / law.n_features
+
+    def _matched(self, weights: FloatArray, law: Features) -> FloatArray:
+        """Return the nearest weights for which the moments are those of the law, nearly where few are."""
+        x, n = self.x, law.n_features
+        i, j = np.triu_indices(n) if n <= _MOMENTS else (np.arange(n), np.arange(n))
+        second = law.covariance() + np.outer(law.mean, law.mean)
+        unit = np.sqrt(law.second_moment)
+        parts = np.hstack([np.ones((len(x), 1)), x / unit, (x / unit)[:, i] * (x / unit)[:, j]])
+        wanted = np.concatenate([[1.0], law.mean / unit, (second / np.outer(unit, unit))[i, j]])
+        solved = np.linalg.lstsq((parts.T * weights) @ parts, wanted - parts.T @ weights, rcond=1e-10)[0]
+        return np.asarray(weights * np.maximum(1.0 + parts @ solved, _LEAST))
+
+    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the loss and its derivatives."""
+        answer = self.x @ M.T
+        answer += b
+        live = answer > 0.0
+        answer *= live
+        answer -= self.x
+        weighted = answer * self.weights[:, None]
+        losses = np.einsum("si,si->i", weighted, answer)
+        weighted *= live
+        weighted *= 2.0 * self.share
+        return float(self.share @ losses), weighted.T @ self.x, weighted.sum(axis=0)
+
+    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
+        """Return 0: these are the derivatives of the mean over the samples, but for rounding."""
+        return np.zeros(b.size)
