@@ -521,9 +521,8 @@ def minimise(
     -----
     L-BFGS-B from each start. An output that is never positive has no gradient: its bias becomes the mean of
     its feature, and the descent goes on. The best end is finished by Newton's method, which leaves saddles.
-    The loss of up to 14 independent features with uniform values is folded (`solvers.loss.methods.folds`); that of up
-    to 8 others with bounded values, or of few classes, is summed over all patterns; of others it comes from
-    `solvers.loss`.
+    The loss comes from `solvers.loss.evaluator`: folds for up to 14 independent features with uniform values,
+    all patterns for few others with bounded values, or of few classes, else transforms.
 
     From 10 independent features on the starts race. All descend on the mean loss of 2048 samples of the law,
     weighted to have its first and second moments; the loss itself judges their ends. Then features are moved
