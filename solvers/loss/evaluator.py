@@ -273,7 +273,8 @@ class Evaluator:
     def tried(self, law: Law, slopes: bool) -> Iterator[str]:
         """Yield the methods that may serve, in the order in which they are tried."""
         for name in METHODS:
-            few = "classes" not in law.kept or name in ("classes", "patterns")
+            # In the limit of rare features (classes = 0) patterns have no probabilities.
+            few = "classes" not in law.kept or name == "classes" or (name == "patterns" and self.classes != 0)
             no = slopes or (self.budget is not None and self.method == "auto")  # derivatives, nor an end
             if few and self.method in ("auto", name) and not (name == "uniform" and no):
                 yield name
