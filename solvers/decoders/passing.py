@@ -23,8 +23,9 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.decoders.channel import denoised
 from ...theory.decoders.loss import LEAST_P
+from ...theory.features import Values
+from ...theory.features.values import named
 from ...theory.results import result
-from ...theory.special import VALUES, value_moment
 from ..results import Status
 from ..rug import RugMatrix
 from .evolution import RECOVERED
@@ -48,16 +49,22 @@ class Passing:
     """How it ended; `message` has the sentence."""
 
 
-def _decode(values: str, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, float]:
+def _decode(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, float]:
     """Return posterior means and the mean of the posterior variances."""
-    low = -12.0 if values in ("normal", "symmetric") else 0.0
+    low = -12.0 if values.support[0] < 0.0 else 0.0
     at = np.clip(y, low - 30.0 * sigma, 60.0)  # what lies beyond belongs to other laws
     mean, variance = denoised(values, at, sigma, p)
     return mean, float(np.mean(variance))
 
 
 def message_passing(
-    A: Any, h: npt.ArrayLike, p: float, *, values: str = "uniform", steps: int = 100, tol: float = 1e-8
+    A: Any,
+    h: npt.ArrayLike,
+    p: float,
+    *,
+    values: str | Values = "uniform",
+    steps: int = 100,
+    tol: float = 1e-8,
 ) -> Passing:
     """Decode features from their projection h = A x by iterating the Bayes decoder.
 
@@ -71,7 +78,7 @@ def message_passing(
         A x.
     p : float
         Probability that a feature is on, in [1e-100, 1].
-    values : str, optional
+    values : str or Values, optional
         Law of the value of a feature that is on, at scale 1.
     steps : int, optional
         Steps at most.
@@ -100,7 +107,8 @@ def message_passing(
     True
     """
     p = float(arguments.number("p", p, LEAST_P, 1.0))
-    values = arguments.choice("values", values, VALUES)
+    values = named("values", values)
+    values.need("values", "posterior")
     steps, tol = arguments.integer("steps", steps, 1), arguments.number("tol", tol, 0.0, 1.0)
     if not isinstance(A, RugMatrix) and not hasattr(A, "matvec"):
         A = arguments.matrix("A", A)
@@ -157,9 +165,9 @@ class _Progress:
         return Passing(self.best, sigma, path, path.size, self.status)
 
 
-def _gaussian(A: Any, h: FloatArray, p: float, values: str, steps: int, tol: float) -> Passing:
+def _gaussian(A: Any, h: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
     m, n = A.shape
-    x = np.full(n, p * value_moment(values, 1))
+    x = np.full(n, p * values.moment(1))
     z, progress = h - A.matvec(x), _Progress(x, steps, tol)
     sigma = float(np.sqrt(np.mean(z * z)))
     while progress.goes_on(sigma):
@@ -171,9 +179,9 @@ def _gaussian(A: Any, h: FloatArray, p: float, values: str, steps: int, tol: flo
 
 
 def _orthogonal(
-    M: Any, h: FloatArray, ratio: float, p: float, values: str, steps: int, tol: float
+    M: Any, h: FloatArray, ratio: float, p: float, values: Values, steps: int, tol: float
 ) -> Passing:
-    s = np.full(h.size, p * value_moment(values, 1))
+    s = np.full(h.size, p * values.moment(1))
     progress = _Progress(s, steps, tol)
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average

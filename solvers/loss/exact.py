@@ -12,7 +12,6 @@ from ...theory.arguments import FloatArray, integer, matrix, number, real, vecto
 from ...theory.features import Features, as_features
 from ...theory.features.counts import Block
 from ...theory.results import frozen, result
-from ...theory.special import VALUES, value_moment
 from ..threads import each, together
 from . import lattice, wedge
 from .folds import ASIDE, by_folds
@@ -38,10 +37,8 @@ IntArray = npt.NDArray[np.int64]
 LARGEST = 1e50
 # Losses of rarer features leave the range of doubles.
 LEAST = 1e-290
-# Values with bounds; up to so many features, all patterns are summed.
-FEW = {"uniform": 6, "symmetric": 4, "binary": 14}
-# Values without bounds.
-UNBOUNDED = ("half-normal", "exponential", "normal")
+# Features up to which all patterns are summed, by the sides of their values; -1 for laws without such a sum.
+FEW = {0: 14, 1: 6, 2: 4, -1: 0}
 # Independent uniform features up to which derivatives are folded: 0.2 ms for 9.
 FOLDED = 9
 # Factors that a row's lattice sum may take: a second or two.
@@ -165,7 +162,7 @@ def _by_transforms(
     frequencies the error of the loss is what half of them change, if that is less than the bound.
     """
     count, n = M.shape
-    kind, bounded, mean = VALUES.index(law.values), law.values in FEW, value_moment(law.values, 1)
+    parts, bounded, mean = law.values.parts, law.values.bounded, law.values.moment(1)
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
     slope_errors = np.zeros(count)
     plain, share = law.independent, 1.0
@@ -190,9 +187,9 @@ def _by_transforms(
         slope = np.zeros(m.size)
         for chance, on, others in cases:
             if bounded:
-                found, by_m, error = lattice.case(kind, m, a, b[k], on, others, allowed[k], work)
+                found, by_m, error = lattice.case(parts, m, a, b[k], on, others, allowed[k], work)
             else:
-                found, by_m, error = wedge.case(kind, m, a, b[k], on, others, p, near[k])
+                found, by_m, error = wedge.case(parts, m, a, b[k], on, others, p, near[k])
             chance /= share
             losses[k] += chance * found[0]
             by_b[k] += chance * found[1]
@@ -262,8 +259,9 @@ def _with_bounds(
     law: Features, M: FloatArray, features: IntArray, b: FloatArray, allowed: FloatArray, most: int | None
 ) -> Outputs:
     """Return the outputs for bounded values: by moments where the ReLU never bends, else by transforms."""
-    low = -1.0 if law.values == "symmetric" else 0.0
-    least, highest = b + np.minimum(low * M, M).sum(axis=1), b + np.maximum(low * M, M).sum(axis=1)
+    low, high = min(law.values.support[0], 0.0), max(law.values.support[1], 0.0)
+    least = b + np.minimum(low * M, high * M).sum(axis=1)
+    highest = b + np.maximum(low * M, high * M).sum(axis=1)
     bent, near = (least < 0.0) & (highest > 0.0), least >= 0.0
     work, few = WORK if most is None else float(most) * law.n_features, most is not None
     if bent.all():  # no second moments, n^2 of them
@@ -301,7 +299,7 @@ def outputs(
             law = Features(int(heard.sum()), law.p[heard], law.values, law.scale[heard])
             places = np.cumsum(heard) - 1
             rows, features, p = np.ascontiguousarray(rows[:, heard]), places[features], p[heard]
-    allowed = np.maximum(tol * p[features] * value_moment(law.values, 2), np.finfo(np.float64).tiny)
+    allowed = np.maximum(tol * p[features] * law.values.moment(2), np.finfo(np.float64).tiny)
     found = _outputs(law, rows, features, bias, p, allowed, tol, slopes, most)
     kink = (bias == 0.0) & (rows[np.arange(bias.size), features] == 0.0)
     if slopes and kink.any():  # y is 0 where no other feature is on that has a weight: the mean of both sides
@@ -354,22 +352,22 @@ def _outputs(
     most: int | None,
 ) -> Outputs:
     """Return the outputs in units of scale, by the method that suits their law."""
-    if law.values not in FEW and law.values not in UNBOUNDED:
-        kinds = ", ".join(map(repr, (*FEW, *UNBOUNDED)))
-        raise ValueError(f"`law` must have values of one of the kinds {kinds}; got {law.values!r}.")
-    kind, uniform = VALUES.index(law.values), law.independent and law.values == "uniform"
-    if uniform and slopes and law.n_features <= FOLDED:
+    values = law.values
+    if not values.bounded:
+        values.need("law", "wedge", "bounds, or a transform that is bounded along a wedge")
+    values.need("law", "transform")
+    if law.independent and values.uniform and slopes and law.n_features <= FOLDED:
         return Outputs(*by_folds(rows, features, bias, p))
-    if law.n_features <= FEW.get(law.values, 0):
-        return Outputs(*by_patterns(rows, features, bias, np.array(chances(law)), kind))
-    if uniform and not slopes:
+    if law.n_features <= FEW[values.sides]:
+        return Outputs(*by_patterns(rows, features, bias, np.array(chances(law)), values.parts))
+    if law.independent and values.uniform and not slopes:
         losses, errors = together(
-            lambda part: rows_uniform(rows[part], features[part], bias[part], p, tol), bias.size
+            lambda part: rows_uniform(rows[part], features[part], bias[part], p, tol, values.parts), bias.size
         )
         return Outputs(losses, errors, np.empty((0, 0)), np.empty(0), np.empty(0))
-    if law.values not in FEW:
-        return _without_bounds(law, rows, features, bias)
-    return _with_bounds(law, rows, features, bias, allowed, most)
+    if values.bounded:
+        return _with_bounds(law, rows, features, bias, allowed, most)
+    return _without_bounds(law, rows, features, bias)
 
 
 def _law(law: Any, n: int) -> Features:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.features.counts import Block, blocks_given
+from ...theory.features.values.parts import Parts
 from ...theory.kernels import kernel, plain
 from ...theory.loss.cube import pattern_gradient, pattern_loss
-from .few import BINARY, SYMMETRIC, known
 
 __all__ = ["blocks", "by_patterns", "chances", "masks"]
 
@@ -86,14 +86,14 @@ def _cube(
 
 @kernel
 def _row(
-    row: FloatArray, i: int, b: float, weights: FloatArray, kind: int, by: FloatArray
+    row: FloatArray, i: int, b: float, weights: FloatArray, sides: int, by: FloatArray
 ) -> tuple[float, float, float, float]:
     """Return loss, derivative by b, what rounding errors are units of, for both; write those by the row."""
     n = row.size
     on = np.empty(n, np.int64)
     loss, by_b, size, steep = 0.0, 0.0, 0.0, 0.0
     by[:] = 0.0
-    deepest = n if kind != BINARY else 0
+    deepest = n if sides else 0
     faces = 3**deepest
     losses, slopes = np.zeros((3, faces)), np.zeros((2 * deepest + 4, faces))
     for q in range(weights.size):
@@ -110,9 +110,9 @@ def _row(
         reach = max(b, 0.0) if k == 0 else abs(b) + (1.0 if own >= 0 else 0.0) + np.sum(np.abs(g))
         size += weights[q] * reach * reach
         steep += weights[q] * 2.0 * reach
-        signs = 2**k if kind == SYMMETRIC else 1
+        signs = sides**k if sides else 1
         for r in range(signs):
-            if kind == BINARY or k == 0:
+            if sides == 0 or k == 0:
                 part, push = _binary(g, b, own, slope)
             else:
                 for j in range(k):
@@ -127,14 +127,15 @@ def _row(
 
 @kernel
 def by_patterns(
-    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, kind: int
+    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, law: Parts
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the losses of the outputs, their errors, derivatives by rows and biases, and their errors."""
-    known(kind)
+    if law.sides < 0:
+        raise ValueError("`law` must be of values that are 1, or uniform on [0, 1] or [-1, 1].")
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
     slope_errors = np.empty(count)
     for i in range(count):
-        losses[i], by_b[i], size, steep = _row(M[i], features[i], b[i], weights, kind, by_M[i])
+        losses[i], by_b[i], size, steep = _row(M[i], features[i], b[i], weights, law.sides, by_M[i])
         errors[i], slope_errors[i] = 2.0**-50 * size, 2.0**-50 * steep
     return losses, errors, by_M, by_b, slope_errors

@@ -26,10 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel, plain
+from ...theory.features.values.parts import Parts
+from ...theory.features.values.uniform import transform
+from ...theory.kernels import kernel
 from ...theory.special.order import ascending
-from ...theory.special.values import transforms
-from .few import UNIFORM, one_on, pointwise
+from .few import one_on, pointwise
 
 __all__ = ["NEGLIGIBLE", "rows_uniform"]
 
@@ -263,7 +264,7 @@ def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     """
     value = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
     if shape[1] != 0.0:
-        factor, slope, _ = transforms(plain(UNIFORM), a * s)
+        factor, slope, _ = transform(a * s)
         value += 2.0 * shape[1] * u * u * (factor * u - slope)
     return value
 
@@ -273,7 +274,7 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
     """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
-        factor, slope, _ = transforms(plain(UNIFORM), complex(c * a, 0.0))
+        factor, slope, _ = transform(complex(c * a, 0.0))
         square, product = factor.real, slope.real
         if a != 0.0:
             rise, unit = np.exp(c * a), omega * abs(a)
@@ -421,13 +422,15 @@ def _output_loss(
 
 
 @kernel
-def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> tuple[float, float]:
+def _few_on(
+    row: FloatArray, p: FloatArray, own: float, a: float, b: float, law: Parts
+) -> tuple[float, float]:
     """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
-    ahead, behind, kind = _all_off(p), _all_off(p[::-1]), plain(UNIFORM)
-    loss, largest, lost = ahead[row.size] * pointwise(b, a, own, kind)[0], 0.0, 0.0
+    ahead, behind = _all_off(p), _all_off(p[::-1])
+    loss, largest, lost = ahead[row.size] * pointwise(b, a, own, law)[0], 0.0, 0.0
     for j in range(row.size):
         share = ahead[j] * p[j] * behind[row.size - 1 - j]
-        step = share * one_on(b, row[j], a, own, kind)[0][0] - lost
+        step = share * one_on(b, row[j], a, own, law)[0][0] - lost
         new = loss + step  # compensated: thousands of equal terms would round alike
         lost = (new - loss) - step
         loss = new
@@ -437,12 +440,13 @@ def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> t
 
 @kernel
 def rows_uniform(
-    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, p: FloatArray, tol: float
+    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, p: FloatArray, tol: float, law: Parts
 ) -> tuple[FloatArray, FloatArray]:
     """Return the losses of the outputs and their errors.
 
-    Row i of `M` and b[i] make the output that wants features[i]. Feature j is on with probability p[j]. The
-    error to aim at is `tol` in units of the loss, or of the loss of the output that is always 0, if larger.
+    Row i of `M` and b[i] make the output that wants features[i]. Feature j is on with probability p[j]. `law`
+    is that of uniform values. The error to aim at is `tol` in units of the loss, or of the loss of the output
+    that is always 0, if larger.
     """
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in range(b.size):
@@ -450,7 +454,7 @@ def rows_uniform(
         heard = np.abs(M[i]) > NEGLIGIBLE
         heard[features[i]] = False
         m, chances = M[i][heard], p[heard]
-        few, error = _few_on(m, chances, own, a, b[i])
+        few, error = _few_on(m, chances, own, a, b[i], law)
         # p may be so small that its part underflows; the smallest normal number asks for all there is
         allowed = max(tol * max(own / 3.0, few), 2.3e-308)
         many, miss = _output_loss(m, chances, own, a, b[i], allowed)

@@ -14,7 +14,6 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.loss.classes import class_weights, gradient_of_map, per_feature
-from ...theory.special import VALUES
 from ..loss import exact_loss
 from ..loss.exact import Gradient, gradient_of
 from ..loss.folds import by_folds
@@ -26,8 +25,9 @@ BIASES = (True, False, "common")
 
 Penalty = tuple[str, float] | Callable[..., Any] | None
 
-# Features up to which all patterns are summed: 60 ms for 8 uniform ones, five times that for each more.
-_FEW = {"uniform": 8, "binary": 12, "symmetric": 4}
+# Features up to which all patterns are summed, by the sides of their values: 60 ms for 8 uniform ones, five
+# times that for each more.
+_FEW = {0: 12, 1: 8, 2: 4, -1: 0}
 # Patterns that may be summed for a loss on few classes, and features that may be on.
 _PATTERNS, _MOST_ON = 20_000, 11
 # Independent uniform features up to which a gradient is folded: 4 ms for 14, a third of the transform's. Near
@@ -87,7 +87,7 @@ class _Patterns:
         self.share = law.importance * law.scale**2 / law.n_features
 
     def _parts(self, M: FloatArray, b: FloatArray) -> tuple[FloatArray, ...]:
-        rows, values = np.arange(b.size), VALUES.index(self.law.values)
+        rows, values = np.arange(b.size), self.law.values.parts
         return by_patterns(M * self.stretch, rows, b / self.law.scale, self.chances, values)
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -222,10 +222,10 @@ class Objective:
         law, n = self.features, self.n
         if self.limit:
             return _Classes(law, 1, np.array([0.0, 1.0]))
-        plain = law.independent and law.values == "uniform"
+        plain = law.independent and law.values.uniform
         if plain and n <= _FOLDED and self.up_to == n:
             return _Folds(law)
-        few = n <= _FEW.get(law.values, 0)
+        few = n <= _FEW[law.values.sides]
         if self.classes is None and not few:
             return _Transform(law)
         count = sum(comb(n, k) for k in range(self.up_to + 1))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import antipodal_loss, antipodal_optimum
-from ...theory.features import Features
+from ...theory.features import Features, Values
 from ...theory.unequal.capacity import independent
 from ..results import Status, result
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, ends, pair_losses
@@ -74,7 +74,7 @@ class Split:
 class Menu:
     """What features of each class, of one p and weight, do at a price."""
 
-    def __init__(self, values: str, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
+    def __init__(self, values: Values, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
         self.values, self.p, self.weight = values, p, weight
         nodes = np.unique(p)
         if nodes.size > _NODES:
@@ -296,7 +296,7 @@ def optimum(law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, to
     m = arguments.integer("n_hidden", n_hidden, 1)
     tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
     names = arguments.choices("codes", codes, CODES)
-    if features.values != "uniform" and names != ("rug",):
+    if not features.values.uniform and names != ("rug",):
         raise ValueError(
             f"`codes` must be ['rug'] for values that are not uniform; got {arguments.shown(codes)}."
         )

@@ -17,7 +17,7 @@ from superposition.solvers.loss.folds import by_folds
 from superposition.solvers.loss.patterns import by_patterns, chances
 from superposition.solvers.rug import rug_matrix
 from superposition.theory.features import Features
-from superposition.theory.special import VALUES
+from superposition.theory.features.values import named
 from superposition.validate.training import exact_loss
 
 P, BATCH = 0.01, 1024
@@ -118,7 +118,7 @@ def test_few(race):
     W, b = network(8)
     M, law, rows = W @ W.T, Features(8, P), np.arange(8)
     folded = lambda: by_folds(M, rows, b, law.p)  # noqa: E731
-    patterns = lambda: by_patterns(M, rows, b, chances(law), VALUES.index("uniform"))  # noqa: E731
+    patterns = lambda: by_patterns(M, rows, b, chances(law), named("values", "uniform").parts)  # noqa: E731
     np.testing.assert_allclose(folded()[2], patterns()[2], rtol=0, atol=1e-13)
     race("gradient of few features, folded", "n = 8", folded, {"our way over all patterns": patterns})
 

@@ -6,13 +6,13 @@ import pytest
 from superposition.solvers.loss.folds import by_folds
 from superposition.solvers.loss.patterns import by_patterns, chances
 from superposition.theory.features import Features
-from superposition.theory.special import VALUES
+from superposition.theory.features.values import named
 
 
 def apart(M, b, law):
     """Return by how much losses, and derivatives by rows and biases, are off."""
     n = law.n_features
-    true = by_patterns(M, np.arange(n), b, chances(law), VALUES.index("uniform"))
+    true = by_patterns(M, np.arange(n), b, chances(law), named("values", "uniform").parts)
     found = by_folds(M, np.arange(n), b, law.p)
     assert np.all(np.abs(found[0] - true[0]) <= found[1])
     return [float(np.abs(found[k] - true[k]).max()) for k in (0, 2, 3)]

@@ -51,7 +51,6 @@ from ..special.normal import POINTS, WEIGHTS, ramps
 __all__ = ["MOST", "BlockLoss", "block_capacities", "block_losses", "least_noise", "repeated", "weakened"]
 
 MOST = 4  # features of a block whose losses are integrated
-VALUES = ("uniform", "binary")
 
 IntArray = npt.NDArray[np.int64]
 
@@ -241,7 +240,7 @@ def block_law(name: str, law: Features) -> Features:
     arguments.instance(name, law, Features)
     if law.n_features > MOST:
         raise ValueError(f"`{name}` must have at most {MOST} features; got {law.n_features}.")
-    if law.values not in VALUES:
+    if law.values.sides not in (0, 1):
         raise ValueError(f"`{name}` must have values that are uniform or binary; got {law.values!r}.")
     return unconditioned(name, law)
 
@@ -299,7 +298,7 @@ def block_losses(
     units = law.scale
     found = losses(
         *table(law),
-        law.values == "uniform",
+        law.values.uniform,
         np.ascontiguousarray(alpha * units / units[:, None]),
         bias / units,
         noise / units**2,
