@@ -36,9 +36,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba import core, extending
 from numba.core.ccallback import CFunc
-from numba.extending import intrinsic
 
 __all__ = ["address", "called", "kernel", "plain", "shared", "ufunc"]
 
@@ -87,16 +86,20 @@ def plain(number: int) -> int:
     return number + 0  # Numba takes what is computed for any number
 
 
-_COMPLEX = types.complex128
+_CONFIG: Any = numba.config  # none of these has type hints
+_CORE: Any = core
+_COMPLEX, _FLOAT = _CORE.types.complex128, _CORE.types.float64
+_OFF = bool(_CONFIG.DISABLE_JIT)
 _HELD: list[Any] = []  # compiled functions whose addresses kernels have
+_function: Any = None  # stands for the function that is called in the next two
 
 
 def _writing(re: float, im: float, shape: float, out: Any) -> None:
-    out[0], out[1], out[2] = function(complex(re, im))  # type: ignore[name-defined]  # noqa: F821
+    out[0], out[1], out[2] = _function(complex(re, im))
 
 
 def _writing_shaped(re: float, im: float, shape: float, out: Any) -> None:
-    out[0], out[1], out[2] = function(complex(re, im), shape)  # type: ignore[name-defined]  # noqa: F821
+    out[0], out[1], out[2] = _function(complex(re, im), shape)
 
 
 @cache
@@ -105,20 +108,19 @@ def address(function: Callable[..., Three], shaped: bool = False) -> int:
 
     It is one of a complex number, and if `shaped` of a float too.
     """
-    if numba.config.DISABLE_JIT:
+    if _OFF:
         _HELD.append(function if shaped else lambda z, shape: function(z))
         return len(_HELD) - 1
     # Numba finds nothing that it has kept of a function which another one made. So this one is as if it stood
     # in the file of the function that it calls, by a global name.
     source = getattr(function, "py_func", function)
     name = f"{source.__name__}_writing"
-    place = {"co_filename": source.__code__.co_filename, "co_firstlineno": source.__code__.co_firstlineno}
-    held = {"function": function, "complex": complex, "__name__": source.__module__}
-    writing = FunctionType(
-        (_writing_shaped if shaped else _writing).__code__.replace(co_qualname=name, **place), held, name
-    )
-    signature = types.void(types.float64, types.float64, types.float64, types.CPointer(_COMPLEX))
-    made: Any = CFunc(writing, (signature.args, signature.return_type), {}, {"error_model": "numpy"})
+    code: Any = (_writing_shaped if shaped else _writing).__code__
+    line, file = source.__code__.co_firstlineno, source.__code__.co_filename
+    code = code.replace(co_qualname=name, co_firstlineno=line, co_filename=file)
+    held = {"_function": function, "complex": complex, "__name__": source.__module__}
+    signature = (_FLOAT, _FLOAT, _FLOAT, _CORE.types.CPointer(_COMPLEX)), _CORE.types.void
+    made: Any = CFunc(FunctionType(code, held, name), signature, {}, {"error_model": "numpy"})
     with suppress(RuntimeError):  # typed at a prompt
         if source.__closure__ is None:
             made.enable_caching()
@@ -127,22 +129,23 @@ def address(function: Callable[..., Three], shaped: bool = False) -> int:
     return int(made.address)
 
 
-@intrinsic
-def _called(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
+def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     """Call the function at an address, which writes three complex numbers to the caller's memory."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number = context.get_value_type(_COMPLEX)
-        out = cgutils.alloca_once(builder, number, size=3)
+        out = _CORE.cgutils.alloca_once(builder, number, size=3)
         kind = ir.FunctionType(ir.VoidType(), [*3 * [ir.DoubleType()], number.as_pointer()])
         builder.call(builder.inttoptr(args[0], kind.as_pointer()), [*args[1:], out])
-        three = [builder.load(cgutils.gep_inbounds(builder, out, k)) for k in range(3)]
+        three = [builder.load(_CORE.cgutils.gep_inbounds(builder, out, k)) for k in range(3)]
         return context.make_tuple(builder, signature.return_type, three)
 
-    return types.UniTuple(_COMPLEX, 3)(types.int64, *3 * [types.float64]), generate
+    return _CORE.types.UniTuple(_COMPLEX, 3)(_CORE.types.int64, _FLOAT, _FLOAT, _FLOAT), generate
 
 
-if numba.config.DISABLE_JIT:
+_called: Any = extending.intrinsic(_call)
+
+if _OFF:
 
     def called(address: int, z: complex, shape: float) -> Three:
         """Call the function that `address` was asked for."""

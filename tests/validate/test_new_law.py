@@ -146,13 +146,12 @@ def test_a_hessian_is_that_of_the_gradients():
     np.testing.assert_allclose(hessian, by, atol=1e-5 * np.abs(hessian).max())
 
 
-def test_minimisation_and_training_find_the_same_model():
-    """The best of random descents is no better; PyTorch trains to it, its batches being drawn by the quantile."""
+def test_minimisation_finds_the_best_of_descents():
     law = Features(3, [0.3, 0.2, 0.1], "triangular", importance=[1.0, 0.9, 0.8])
-    best = minimise(3, 2, law, starts=6, rng=0)
+    best = minimise(3, 2, law, starts=3, rng=0)
     assert best.loss == pytest.approx(exact_loss(best.W_out @ best.W_in, best.b, law).loss, rel=1e-7)
     rng = np.random.default_rng(1)
-    for _ in range(3):
+    for _ in range(2):
         W = rng.normal(size=(3, 2)) / 2
         assert descend(W, W.T, np.zeros(3), law, tied=True).loss >= best.loss * (1 - 1e-6)
 
@@ -161,18 +160,17 @@ def test_training_reaches_the_least_loss():
     pytest.importorskip("torch")
     from superposition.validate.training import train
 
-    law = Features(3, [0.5, 0.4, 0.3], "triangular")
-    ds = train(
-        3, 2, law, [0, 1], tied=True, steps=3000, batch_size=512, device="cpu", threads=1, keep_weights=True
-    )
-    least = minimise(3, 2, law, starts=6, rng=0).loss
+    law, how = Features(3, [0.5, 0.4, 0.3], "triangular"), {"tied": True, "keep_weights": True}
+    ds = train(3, 2, law, [0, 1], steps=2000, batch_size=256, device="cpu", threads=1, **how)
+    end = ds.isel(end=-1)
     trained = [
-        exact_loss(ds["W_out"].values[k, -1] @ ds["W_in"].values[k, -1], ds["b"].values[k, -1], law).loss
-        for k in range(2)
+        exact_loss(one["W_out"].values @ one["W_in"].values, one["bias"].values, law).loss
+        for one in (end.isel(model=k) for k in range(2))
     ]
+    least = minimise(3, 2, law, starts=4, rng=0).loss
     assert ds.attrs["values"] == "triangular"
     assert least * (1 - 1e-6) <= min(trained) <= 1.05 * least
-    assert ds["loss"].values[:, -1] == pytest.approx(trained, rel=0.02)
+    assert end["loss"].values == pytest.approx(trained, rel=0.02)
 
 
 def test_training_data_have_the_law():

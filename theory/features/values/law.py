@@ -328,11 +328,11 @@ def register(values: Values | Callable[[float], Values], name: str = "") -> None
     ValueError
         If another law has the name.
     """
-    known = _KNOWN if isinstance(values, Values) else _FAMILIES
+    held: dict[str, Any] = _KNOWN if isinstance(values, Values) else _FAMILIES
     name = values.name if isinstance(values, Values) else name
-    if known.get(name, values) is not values:  # type: ignore[attr-defined]
+    if held.get(name, values) is not values:
         raise ValueError(f"`values` must have a name that no other law has; got {name!r}.")
-    known[name] = values  # type: ignore[index]
+    held[name] = values
 
 
 def known() -> tuple[str, ...]:
