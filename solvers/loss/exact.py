@@ -304,11 +304,14 @@ def outputs(
     kink = (bias == 0.0) & (rows[np.arange(bias.size), features] == 0.0)
     if slopes and kink.any():  # y is 0 where no other feature is on that has a weight: the mean of both sides
         places = np.flatnonzero(kink)
+        near = rows[places]
+        aside = np.full(places.size, ASIDE)
+        if law.values.atoms and not law.values.bounded:  # others that are on may be 0, and e^(s b) must fall
+            least = np.where(near != 0.0, np.abs(near), np.inf).min(axis=1)
+            aside = np.where(np.isfinite(least), 1e-12 * least, ASIDE)
         on, off = (
-            _outputs(
-                law, rows[places], features[places], bias[places] + side, p, allowed[places], tol, True, most
-            )
-            for side in (ASIDE, -ASIDE)
+            _outputs(law, near, features[places], bias[places] + side, p, allowed[places], tol, True, most)
+            for side in (aside, -aside)
         )
         found.by_M[places], found.by_b[places] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
         found.slope_errors[places] = np.maximum(on.slope_errors, off.slope_errors)
