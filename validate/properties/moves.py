@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...theory.arguments import FloatArray
-from ...theory.features import Features, SparseUniform, Values
+from ...theory.features import Features, SparseUniform
 from .strategies import Model, Range, over_decades
 
 # What is drawn for each argument, and within what it may be changed (None: not at all).
@@ -187,7 +187,7 @@ def _without(value: Any, k: int, axis: int) -> Any:
 
 def code(value: Any) -> str:
     """Return a value as Python that makes it, exact to the last digit."""
-    if is_dataclass(value) and not isinstance(value, type | Values):
+    if is_dataclass(value) and not isinstance(value, type):
         given = {one.name: (getattr(value, one.name), one.default) for one in fields(value)}
         said = [f"{name}={code(x)}" for name, (x, default) in given.items() if not _same(x, default)]
         return f"{type(value).__name__}({', '.join(said)})"

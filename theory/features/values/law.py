@@ -7,7 +7,6 @@ points.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -40,7 +39,6 @@ class Definition(NamedTuple):
     """Probabilities of single places."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Values:
     r"""Law of the value v of a feature that is on, at scale 1.
 
@@ -107,21 +105,41 @@ class Values:
     support: tuple[float, float]
     moment: Callable[[int], float]
     draw: Callable[[np.random.Generator, int], Any]
-    definition: Callable[[], Definition] | None = None
-    atoms: Any = ()
-    density: Callable[[FloatArray], FloatArray] | None = None
-    typical: tuple[float, float] | None = None
-    pieces: Any = ()
-    transform: Callable[..., Three] | None = None
-    shape: float | None = None
-    pole: float = np.inf
-    edge: float | None = None
-    wedge: tuple[float, float] | None = None
-    quantile: Callable[[Any, Any], Any] | None = None
-    posterior: Callable[[FloatArray, float], Posterior] | None = None
-    blurred: Callable[[float], tuple[float, float]] | None = None
+    definition: Callable[[], Definition] | None
+    atoms: Any
+    density: Callable[[FloatArray], FloatArray] | None
+    typical: tuple[float, float] | None
+    pieces: Any
+    transform: Callable[..., Three] | None
+    shape: float | None
+    pole: float
+    edge: float | None
+    wedge: tuple[float, float] | None
+    quantile: Callable[[Any, Any], Any] | None
+    posterior: Callable[[FloatArray, float], Posterior] | None
+    blurred: Callable[[float], tuple[float, float]] | None
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        name: str,
+        support: tuple[float, float],
+        moment: Callable[[int], float],
+        draw: Callable[[np.random.Generator, int], Any],
+        definition: Callable[[], Definition] | None = None,
+        atoms: Any = (),
+        density: Callable[[FloatArray], FloatArray] | None = None,
+        typical: tuple[float, float] | None = None,
+        pieces: Any = (),
+        transform: Callable[..., Three] | None = None,
+        shape: float | None = None,
+        pole: float = np.inf,
+        edge: float | None = None,
+        wedge: tuple[float, float] | None = None,
+        quantile: Callable[[Any, Any], Any] | None = None,
+        posterior: Callable[[FloatArray, float], Posterior] | None = None,
+        blurred: Callable[[float], tuple[float, float]] | None = None,
+    ) -> None:
+        vars(self).update({one: given for one, given in locals().items() if one != "self"})
         low, high = self.support
         if not low <= high:
             raise ValueError(f"`support` must be an interval; got {self.support}.")
@@ -131,7 +149,7 @@ class Values:
         if (self.pieces or not self.density) and abs(self._mass() - 1.0) > 1e-12:
             raise ValueError(f"`atoms` and `pieces` must have probability 1; got {self._mass():g}.")
         if self.pieces and self.density is None:
-            object.__setattr__(self, "density", self._of_pieces)
+            self.density = self._of_pieces
 
     def _mass(self) -> float:
         inside = (np.diff(np.polyval([0.0, *_integral(c)][::-1], [a, b]))[0] for a, b, c in self.pieces)
@@ -158,7 +176,7 @@ class Values:
     def __reduce__(self) -> Any:
         if _KNOWN.get(self.name) is self or _family(self.name) is self:
             return named, ("values", self.name)
-        return Values, tuple(getattr(self, one.name) for one in fields(self))
+        return Values, tuple(getattr(self, one) for one in Values.__annotations__)
 
     @property
     def bounded(self) -> bool:
@@ -327,6 +345,13 @@ def register(values: Values | Callable[[float], Values], name: str = "") -> None
     ------
     ValueError
         If another law has the name.
+
+    Examples
+    --------
+    >>> half = Values("half", (0.5, 0.5), lambda k: 0.5**k, lambda rng, size: 0.5, atoms=[(0.5, 1.0)])
+    >>> register(half)
+    >>> named("values", "half") is half
+    True
     """
     held: dict[str, Any] = _KNOWN if isinstance(values, Values) else _FAMILIES
     name = values.name if isinstance(values, Values) else name
