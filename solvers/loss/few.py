@@ -76,22 +76,31 @@ def _spread(a: float, t: float, low: float, high: float, density: FloatArray, la
     if a != 0.0 and low < root < high:
         edge = _polynomial(density, root) / abs(a)
     value, m0, m1, m2 = 0.0, 0.0, 0.0, 0.0
-    for start, width in ((low, first - low), (last, high - last)):
-        if width > 0.0:
-            for q in range(law.nodes.size):
-                x = start + width * law.nodes[q]
-                value += width * law.weights[q] * _polynomial(density, x) * x * x
     half = a == 0.0 and t == 0.0
     width = high - low if half else last - first
-    for q in range(law.nodes.size):
-        x = (low if half else first) + width * law.nodes[q]
-        weight = width * law.weights[q] * _polynomial(density, x)
-        error = (1.0 - a) * x - t
-        value += 0.0 if half else weight * error * error
-        weight *= 0.5 if half else 1.0
-        m0 += weight
-        m1 += weight * x
-        m2 += weight * x * x
+    if density.size == 1:  # a constant, in closed form
+        f, middle = density[0], 0.5 * width + (low if half else first)
+        value = first * first + first * low + low * low
+        value = f / 3.0 * ((first - low) * value + (high - last) * (high * high + high * last + last * last))
+        error, spread = (1.0 - a) * middle - t, width * width / 12.0
+        value += 0.0 if half else f * width * (error * error + (1.0 - a) * (1.0 - a) * spread)
+        m0 = f * width * (0.5 if half else 1.0)
+        m1, m2 = m0 * middle, m0 * (middle * middle + spread)
+    else:
+        for start, wide in ((low, first - low), (last, high - last)):
+            if wide > 0.0:
+                for q in range(law.nodes.size):
+                    x = start + wide * law.nodes[q]
+                    value += wide * law.weights[q] * _polynomial(density, x) * x * x
+        for q in range(law.nodes.size):
+            x = (low if half else first) + width * law.nodes[q]
+            weight = width * law.weights[q] * _polynomial(density, x)
+            error = (1.0 - a) * x - t
+            value += 0.0 if half else weight * error * error
+            weight *= 0.5 if half else 1.0
+            m0 += weight
+            m1 += weight * x
+            m2 += weight * x * x
     return (
         value,
         2.0 * ((a - 1.0) * m1 + t * m0),
