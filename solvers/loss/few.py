@@ -10,7 +10,7 @@ import numpy as np
 
 from ...theory.arguments import FloatArray
 from ...theory.features.values.parts import Parts
-from ...theory.kernels import kernel
+from ...theory.kernels import kernel, shared
 
 __all__ = ["known", "one_on", "pointwise"]
 
@@ -24,7 +24,7 @@ def known(law: Parts) -> None:
         raise ValueError("`law` must be of values with bounds, atoms or pieces, and a transform.")
 
 
-@kernel
+@shared
 def _add(u: Six, weight: float, v: Six) -> Six:
     return (
         u[0] + weight * v[0],
@@ -36,14 +36,14 @@ def _add(u: Six, weight: float, v: Six) -> Six:
     )
 
 
-@kernel
+@shared
 def _off(t: float) -> Six:
     """Return ReLU(t)^2 and its derivatives by t, a, tt, ta, aa."""
     ramp = max(t, 0.0)
     return ramp * ramp, 2.0 * ramp, 0.0, 2.0 if t > 0.0 else 0.0, 0.0, 0.0
 
 
-@kernel
+@shared
 def _point(a: float, t: float, x: float) -> Six:
     """Return (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa."""
     y = a * x + t
@@ -51,20 +51,21 @@ def _point(a: float, t: float, x: float) -> Six:
     return error * error, -error * step, -error * step * x, step, step * x, step * x * x
 
 
-@kernel
-def _polynomial(coefficients: FloatArray, x: float) -> float:
-    value = coefficients[coefficients.size - 1]
-    for k in range(coefficients.size - 2, -1, -1):
-        value = value * x + coefficients[k]
+@shared
+def _density(table: FloatArray, k: int, x: float) -> float:
+    value = table[k, table.shape[1] - 1]
+    for power in range(table.shape[1] - 2, -1, -1):
+        value = value * x + table[k, power]
     return float(value)
 
 
-@kernel
-def _spread(a: float, t: float, low: float, high: float, density: FloatArray, law: Parts) -> Six:
-    """Return the integral of (x - ReLU(a x + t))^2 density(x) from low to high, and its derivatives.
+@shared
+def _spread(a: float, t: float, k: int, law: Parts) -> Six:
+    """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k, and its derivatives.
 
     Those of an output that is 0 are the mean of on and off.
     """
+    low, high, density = law.ends[k, 0], law.ends[k, 1], law.density
     root = -t / a if a != 0.0 else 0.0
     first, last, edge = low, low, 0.0  # where the output is on; density/|a| where it turns on
     if a > 0.0:
@@ -74,12 +75,12 @@ def _spread(a: float, t: float, low: float, high: float, density: FloatArray, la
     elif t > 0.0:
         last = high
     if a != 0.0 and low < root < high:
-        edge = _polynomial(density, root) / abs(a)
+        edge = _density(density, k, root) / abs(a)
     value, m0, m1, m2 = 0.0, 0.0, 0.0, 0.0
     half = a == 0.0 and t == 0.0
     width = high - low if half else last - first
-    if density.size == 1:  # a constant, in closed form
-        f, middle = density[0], 0.5 * width + (low if half else first)
+    if density.shape[1] == 1:  # a constant, in closed form
+        f, middle = density[k, 0], 0.5 * width + (low if half else first)
         value = first * first + first * low + low * low
         value = f / 3.0 * ((first - low) * value + (high - last) * (high * high + high * last + last * last))
         error, spread = (1.0 - a) * middle - t, width * width / 12.0
@@ -91,10 +92,10 @@ def _spread(a: float, t: float, low: float, high: float, density: FloatArray, la
             if wide > 0.0:
                 for q in range(law.nodes.size):
                     x = start + wide * law.nodes[q]
-                    value += wide * law.weights[q] * _polynomial(density, x) * x * x
+                    value += wide * law.weights[q] * _density(density, k, x) * x * x
         for q in range(law.nodes.size):
             x = (low if half else first) + width * law.nodes[q]
-            weight = width * law.weights[q] * _polynomial(density, x)
+            weight = width * law.weights[q] * _density(density, k, x)
             error = (1.0 - a) * x - t
             value += 0.0 if half else weight * error * error
             weight *= 0.5 if half else 1.0
@@ -111,8 +112,8 @@ def _spread(a: float, t: float, low: float, high: float, density: FloatArray, la
     )
 
 
-@kernel
-def pointwise(t: float, a: float, own: float, law: Parts) -> Six:
+@shared
+def _pointwise(t: float, a: float, own: float, law: Parts) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
     x is on with probability `own`; 1 and 0 are allowed.
@@ -124,8 +125,14 @@ def pointwise(t: float, a: float, own: float, law: Parts) -> Six:
         for k in range(law.atoms.shape[0]):
             total = _add(total, own * law.atoms[k, 1], _point(a, t, law.atoms[k, 0]))
         for k in range(law.ends.shape[0]):
-            total = _add(total, own, _spread(a, t, law.ends[k, 0], law.ends[k, 1], law.density[k], law))
+            total = _add(total, own, _spread(a, t, k, law))
     return total
+
+
+@kernel
+def pointwise(t: float, a: float, own: float, law: Parts) -> Six:
+    """Return g(t) and its derivatives, as `_pointwise`, which is compiled into its callers here."""
+    return _pointwise(t, a, own, law)
 
 
 @kernel
@@ -160,8 +167,8 @@ def one_on(
                     v, weight = law.atoms[atom, 0], law.atoms[atom, 1]
                 else:
                     v = low + width * law.nodes[q]
-                    weight = width * law.weights[q] * _polynomial(law.density[k], v)
-                here = pointwise(b + m * v, a, own, law)
+                    weight = width * law.weights[q] * _density(law.density, k, v)
+                here = _pointwise(b + m * v, a, own, law)
                 whole = _add(whole, weight, here)
                 d_m += weight * v * here[1]
                 d_mm += weight * v * v * here[3]
