@@ -242,7 +242,7 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     if m >= n:
         return 0.0
     p, weight, found = features.p, features.importance * features.scale**2, 0.0
-    uniform = features.values == "uniform" and features.exactly is None
+    uniform = features.values.uniform and features.exactly is None
     if features.alike:
         found = float(decoder_bound(float(p[0]), m / n))
         if p[0] < 1.0:
@@ -357,7 +357,8 @@ class _Search:
         """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
         aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
         cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
-        cheap.loss, judge.loss = samples if samples.enough else copy(aim.loss), copy(aim.loss)
+        first: Any = samples if samples.enough else copy(aim.loss)
+        cheap.loss, judge.loss = first, copy(aim.loss)
         if not aim.exact:
             judge.loss.frequencies = _JUDGE
         with cheap.coarse():
