@@ -40,7 +40,6 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition import solvers, theory, validate
 from superposition.solvers import codes, decoders, rug, unequal
-from superposition.solvers.rug.weights import weight_statistics
 from superposition.theory import arguments
 from superposition.theory.features import Features
 from superposition.validate import (
@@ -58,6 +57,7 @@ from superposition.validate import (
     stored,
 )
 from superposition.validate.stored import REFERENCE
+from superposition.validate.training.weights import weight_statistics
 
 SECONDS = 10
 LATE = f"takes more than {SECONDS} s"

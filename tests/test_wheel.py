@@ -27,6 +27,9 @@ FLOORS = ("theory", "solvers", "validate")
 DATA = (
     "theory/py.typed",
     "solvers/py.typed",
+    "validate/explorer/*.css",
+    "validate/explorer/*.html",
+    "validate/explorer/*.js",
     "validate/page/*.css",
     "validate/page/*.js",
     "validate/reference/atlas.*",

@@ -32,6 +32,8 @@ WORK = 2.0**26
 LOST = 0.01
 # Above this share of the loss or of E x^2 the error of a method gives way to that of the next one.
 LOOSE = 1e-4
+# Losses below this share of the largest E x^2 are as good as 0.
+_LEAST_SIZE = 1e-9
 # Bias to both sides of a kink: it moves no output that is not 0.
 ASIDE = 1e-250
 
@@ -272,7 +274,8 @@ class Evaluator:
     def tried(self, law: Law, slopes: bool) -> Iterator[str]:
         """Yield the methods that may serve, in the order in which they are tried."""
         for name in METHODS:
-            few = "classes" not in law.kept or name in ("classes", "patterns")
+            # In the limit of rare features (classes = 0) patterns have no probabilities.
+            few = "classes" not in law.kept or name == "classes" or (name == "patterns" and self.classes != 0)
             no = slopes or (self.budget is not None and self.method == "auto")  # derivatives, nor an end
             if few and self.method in ("auto", name) and not (name == "uniform" and no):
                 yield name
@@ -307,13 +310,10 @@ class Evaluator:
         dear: dict[str, float] = {}
         for name in self.tried(law, slopes):
             method = METHODS[name]
-            if found is not None:  # the loss of a feature that is never on has no size of its own
-                size = np.maximum(law.square[rows.features], 1e-6 * law.square.max())
-                size = np.maximum(size, np.abs(found.losses))
+            if found is not None:  # a loss near 0 has no size of its own
+                size = np.maximum(np.abs(found.losses), _LEAST_SIZE * law.square.max())
                 if np.all(found.errors <= max(self.tol, patterns.LOOSE) * size):
                     break
-            if name == "lattice" and "uniform" in used:  # which keeps more digits
-                continue
             which = method.covers(rows, law)
             if found is not None:
                 which &= ~(found.errors <= max(self.tol, getattr(method, "LOOSE", LOOSE)) * size)

@@ -88,11 +88,14 @@ class Objective:
     @contextmanager
     def coarse(self) -> Iterator[None]:
         """Take a tenth of the time for each gradient meanwhile, with losses of many features good to 1e-5."""
-        before, self.loss.frequencies = self.loss.frequencies, _RACE
+        before = getattr(self.loss, "frequencies", None)  # means over samples have none
+        if before is not None:
+            self.loss.frequencies = _RACE
         try:
             yield
         finally:
-            self.loss.frequencies = before
+            if before is not None:
+                self.loss.frequencies = before
 
     def refine(self) -> None:
         """Take four times as long for each gradient of many features from here on."""

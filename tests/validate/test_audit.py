@@ -590,9 +590,12 @@ def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsy
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("", "`p` must be given, or --p-feature, or --exactly alone; got none."),
-        ("--p 0.1 --p-feature 0.1", "`p` must be given, or --p-feature, or --exactly alone; got both."),
-        ("--p 0.1 0.2", "`p` must be one, or one for each of 1 instances; got 2."),
+        ("", "`p` must be given, or --sparsity, --p-feature, --alpha or --exactly; got none."),
+        (
+            "--p 0.1 --p-feature 0.1",
+            "`p` must be given, or --sparsity, --p-feature, --alpha or --exactly; got --p and --p-feature.",
+        ),
+        ("--p 0.1 0.2", "`p` must be one, or one for each of 1 models; got 2."),
         ("--p-feature 0.1 0.2", "`p` must have shape (5); got (2,)."),
         ("--p 0.1 --importance geometric", "`importance` must be numbers or geometric:R; got 'geometric'."),
         ("--p 0.1 --importance geometric:-2", "`importance` must lie in [0, inf); got -2."),

@@ -6,6 +6,7 @@ is a stand-in that only says that it was reached; checks before the work are the
 
 import argparse
 import functools
+import importlib
 import os
 import time
 import warnings
@@ -79,6 +80,12 @@ BASE = {
     "atlas": {"name": ["n2-m1-p0.1-equal-tied"], "--out": ["x.npz"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
     "check": {"file": ["certificate.json"]},
+    "best": {"--n-features": ["3"], "--p": ["0.1"], "--n-hidden": ["2"]},
+    "loss": {"file": ["model.npz"], "--p": ["0.1"]},
+    "phases": {"--grid": ["sparsity=[0.5]", "importance=[1]"]},
+    "plot": {"file": ["model.npz"], "--out": ["x.png"]},
+    "explore": {"file": ["x.html"]},
+    "predict law": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"]},
     "predict rug": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "predict collisions": {"--n-features": ["8"], "--n-hidden": ["8"]},
     "predict linear": {"--p": ["0.1"], "--n-features": ["8"], "--n-hidden": ["2"]},
@@ -92,6 +99,12 @@ BASE = {
 SLOW = {
     "train",
     "audit",
+    "best",
+    "loss",
+    "phases",
+    "plot",
+    "explore",
+    "predict law",
     "predict sparsification",
     "predict relu",
     "predict codes",
@@ -99,7 +112,15 @@ SLOW = {
     "predict unequal",
 }
 # One of these is enough.
-INSTEAD = {("train", "--ratio"): "--n-hidden", ("audit", "--p-feature"): "--p"}
+INSTEAD = {
+    ("train", "--ratio"): "--n-hidden",
+    ("best", "--law"): "--n-features",
+    **{
+        (command, option): "--p"
+        for command in ("audit", "best", "loss", "predict law")
+        for option in ("--p-feature", "--sparsity", "--alpha")
+    },
+}
 
 
 class Reached(BaseException):
@@ -150,6 +171,9 @@ def stand_ins(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "experiments", lambda: {"toy.run": run_toy})
     monkeypatch.setattr(parsing, "make_parser", functools.cache(make_parser))  # one serves all command lines
     monkeypatch.setattr(sweep.running, "spread", reach)
+    for name in ("best", "phases"):  # the searches, not what is said of their arguments
+        module = importlib.import_module(f"superposition.validate.door.{name}")
+        monkeypatch.setattr(module, "minimise", reach)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine", encoding="utf-8")

@@ -48,7 +48,7 @@ def test_lines_dots_and_means_are_the_data(ax, dimension, transposed):
     assert texts == ["law", "theory", f"16 of 20 {dimension}s", "mean of all, 95%"]
 
 
-@pytest.mark.parametrize("style", [{}, drawing._STYLE], ids=["user's", "ours"])
+@pytest.mark.parametrize("style", [{}, drawing.STYLE], ids=["user's", "ours"])
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_runs_have_the_colour_of_no_theory(style, count):
     with rc_context(style):

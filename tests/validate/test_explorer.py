@@ -160,11 +160,11 @@ def test_diagram_and_curves_answer(seen):
 
 
 def test_what_is_no_page_is_not_replaced(tmp_path):
-    path = tmp_path / "notes.txt"
+    with pytest.raises(ValueError, match=r"`path` must end in .html; got '.*notes.txt'"):
+        explore(tmp_path / "notes.txt")
+    path = tmp_path / "notes.html"
     path.write_text("mine")
-    with pytest.raises(
-        ValueError, match=r"`path` must be absent or a page, which is replaced; got .*notes.txt"
-    ):
+    with pytest.raises(ValueError, match=r"`path` must be absent or a page, which is replaced; got .*html"):
         explore(path)
     assert path.read_text() == "mine"
     assert explore(tmp_path / "page.html") == explore(tmp_path / "page.html")

@@ -167,7 +167,7 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
         (lambda: sparsification.run_fig7(100, 0.9), r"`lam` must leave a weight to the end.*; got 0.9"),
         (
             lambda: sparsification.run_agreement(learning_rate=2),
-            r"`learning_rate` must lie in \(0, 1\]; got 2",
+            r"`learning_rate` must lie in \[1e-09, 1\]; got 2",
         ),
         (
             lambda: sparsification.run_agreement(optimizer="lion"),

@@ -21,8 +21,8 @@ _SOURCES = ("superposition, page `sweep`: what is stored, and what happens after
 def sweep(
     function: Callable[..., Any] | str,
     grid: Mapping[str, Sequence[Any]],
-    store: str | Path | None = None,
     *,
+    store: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     jobs: int | None = None,
     progress: Any = None,

@@ -39,7 +39,7 @@ def explore(path: str | Path) -> Path:
     Raises
     ------
     ValueError
-        If the file cannot be written, or is there and no page.
+        If the file cannot be written, does not end in .html, or is there and no page.
 
     Notes
     -----
@@ -47,6 +47,8 @@ def explore(path: str | Path) -> Path:
     each pattern of features that are on is a sum over the corners of a cube, in arithmetic of two doubles.
     """
     target = files.output_file(path)
+    if target.suffix != ".html":
+        raise ValueError(f"`path` must end in .html; got {str(path)!r}.")
     if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
         raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
     page = (_HERE / "page.html").read_text(encoding="utf-8")
