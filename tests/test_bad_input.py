@@ -39,7 +39,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from superposition import solvers, theory, validate
-from superposition.solvers import codes, decoders, rug, unequal
+from superposition.solvers import decoders, rug, unequal
 from superposition.theory import arguments
 from superposition.theory.features import Features
 from superposition.validate import (
@@ -56,6 +56,7 @@ from superposition.validate import (
     statistics,
     stored,
 )
+from superposition.validate.codes.structure import code_structure
 from superposition.validate.stored import REFERENCE
 from superposition.validate.training.weights import weight_statistics
 
@@ -103,6 +104,7 @@ CALLS |= {
         "atlas.export": "export('n2-m1-p0.1-equal-tied', path='model.npz')",
         "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], tell=len)",
         "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
+        "audit.read": "read(dict(W=np.ones((3, 2)), b=np.zeros(3)), None, None)",
         "audit.state_of": "state_of(dict(W=np.eye(2)))",
         "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
         "certificates.check": "check(CERTIFICATE)",
@@ -835,4 +837,4 @@ def test_what_is_too_large_or_of_another_kind_is_refused_by_name(name):
 def test_the_structure_of_a_matrix_has_no_scale(size):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert codes.structure(np.eye(4) * size) == codes.structure(np.eye(4))
+        assert code_structure(np.eye(4) * size) == code_structure(np.eye(4))

@@ -117,7 +117,7 @@ def descend(
             least, slope = found[0], last
         return variables.pulled(y, *found)
 
-    def watched(intermediate_result: Any) -> None:
+    def watched(x: FloatArray) -> None:  # SciPy 1.17 prints callbacks that take an `intermediate_result`
         if time.perf_counter() > until or last <= still:
             raise StopIteration
 

@@ -357,8 +357,8 @@ class _Search:
         """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
         aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
         cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
-        first: Any = samples if samples.enough else copy(aim.loss)
-        cheap.loss, judge.loss = first, copy(aim.loss)
+        means: Any = samples if samples.enough else copy(aim.loss)  # is called as the loss is
+        cheap.loss, judge.loss = means, copy(aim.loss)
         if not aim.exact:
             judge.loss.frequencies = _JUDGE
         with cheap.coarse():

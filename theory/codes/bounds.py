@@ -5,6 +5,8 @@ ReLU(M x + b) whose matrix has rank n_hidden at most, tied or not, with any bias
 `codes` of the documentation has its proof; steps below are those there.
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -108,5 +110,5 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     """
     on, r = arguments.probability("p", p), arguments.real("ratio", ratio, 0, 1)
     left = np.maximum(on - r, 0.0)
-    shrink = np.where(left > 0.0, np.exp(-np.log(np.pi * np.e / 6.0) * r / left), 0.0)
-    return plain(left / (2.0 * np.pi * np.e) * shrink)
+    shrink = np.where(left > 0.0, np.exp(-np.log(np.pi * math.e / 6.0) * r / left), 0.0)
+    return plain(left / (2.0 * np.pi * math.e) * shrink)

@@ -40,7 +40,7 @@ def audit(
     >>> import numpy as np
     >>> found = audit(np.array([[1.0, -0.7]]), 0.1)
     >>> found.verdict, found.advice
-    ('unfinished', 'Train on: descent from here goes down by 83 %, to the best loss known.')
+    ('unfinished', 'Train on: descent from here goes down by 71 %, to the best loss known.')
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def best(
     >>> from superposition.theory.features import Features
     >>> found = best(Features(5, p=0.05), 2)
     >>> round(found.loss, 7), found.geometry
-    (0.0018873, 'pentagon 0-1-2-3-4')
+    (0.0017807, 'pentagon 0-1-2-3-4')
 
     Parameters
     ----------

@@ -51,8 +51,14 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     >>> from superposition.theory.features import Features
     >>> print(predict(Features(20, p=0.05), 5))
     20 features, 5 hidden neurons; loss per feature
-    0.00220457  proved floor            what no model of this size goes below
-    0.00361...
+    0.000691023 proved floor            what no model of this size goes below
+    0.00193345  limit of many features  best known code, free decoder
+    0.00233477  best known code         priority codes, free decoder
+    0.0037025   limit of many features  best known code, tied
+    0.00423332  measured                trained models
+    0.00578943  limit of many features  random codes (the Persian rug)
+    0.0120313   attained                the 5 features that matter most, others dropped
+    0.0120313   attained                best affine model, no ReLU
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) ->
 
     >>> found = claims("lecomte2024", wrong=True)
     >>> len(found.rows), found.rows[0]["id"]
-    (12, 'L8')
+    (12, 'L10')
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ moments of the level; what escapes [-P, P] is bounded by Chernoff, what is cut o
 |A_j(s)| <= 1 - p_j + p_j min(phi(c m_j), (1 + e^(c m_j)) / |s m_j|), phi(z) = (e^z - 1)/z.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -176,7 +177,7 @@ def _period(level: Level, side: float, start: float, growth: Three, allowed: flo
     mean = _majorant(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
     if not mean < 1e250:
         return np.inf
-    scale = 1.0 / (np.e * theta)
+    scale = 1.0 / (math.e * theta)
     bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
     log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(allowed)
     # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
