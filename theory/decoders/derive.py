@@ -43,9 +43,12 @@ def derive_posterior(values: Any) -> Derivation:
         for density, at in ((right, y), (left, -y))
     )
     evidence = sum(sides) + sum(chance * noise.subs(v, place) for place, chance in atoms.items())
+    cleared = sp.expand_mul(evidence)  # error functions of both sides may cancel
+    short = not cleared.has(sp.erf, sp.erfc)
+    evidence = cleared if short else evidence
     slope = sp.diff(evidence, y) / evidence
     mean, variance = y + s**2 * slope, s**2 + s**4 * sp.diff(slope, y)
-    if not evidence.has(sp.erf, sp.erfc):  # of the others it takes long and shows little
+    if short:  # of the others it takes long and shows little
         evidence, mean, variance = (sp.simplify(one) for one in (evidence, mean, variance))
     return Derivation(sp.Matrix([evidence, mean, variance]), (s, y))
 
