@@ -21,7 +21,7 @@ _DERIVE = (
     "theory/test_sparsification.py",
     "test_claims_noise_theory.py",
     "theory/test_special_normal.py",
-    "theory/test_special_values.py",
+    "theory/test_features_values.py",
     "theory/test_noise_potential.py",
     "theory/test_noise_predict.py",
     "theory/test_features.py",

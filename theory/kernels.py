@@ -17,6 +17,8 @@
 - A number that is written into a call, or with which a variable begins that is handed on, makes Numba compile
   the kernel called once for that number and once for all others. Where the kernel is large, ``plain(0)`` is
   written instead. Arrays that are views, or read-only, have versions of their own likewise.
+- What a kernel is to use without knowing it, as the transform of a law of values, it gets as a number: the
+  ``address`` of the compiled function, which is ``called``. So a new one compiles no kernel anew.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
@@ -30,15 +32,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba import core, extending
 from numba.core import event
+from numba.core.ccallback import CFunc
 
-__all__ = ["kernel", "plain", "shared", "ufunc"]
+__all__ = ["address", "called", "kernel", "plain", "shared", "ufunc"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+Three = tuple[complex, complex, complex]
 
 # Seconds of compiling after which a terminal is told.
 PATIENCE = 2.0
@@ -115,6 +124,79 @@ def shared(function: F) -> F:
 def plain(number: int) -> int:
     """Return a whole number that is written in a kernel as one that its calls are not compiled for."""
     return number + 0  # Numba takes what is computed for any number
+
+
+_CONFIG: Any = numba.config  # none of these has type hints
+_CORE: Any = core
+_COMPLEX, _FLOAT = _CORE.types.complex128, _CORE.types.float64
+_OFF = bool(_CONFIG.DISABLE_JIT)
+_HELD: list[Any] = []  # compiled functions whose addresses kernels have
+_function: Any = None  # stands for the function that is called in the next two
+
+
+def _writing(re: float, im: float, shape: float, out: Any) -> None:
+    out[0], out[1], out[2] = _function(complex(re, im))
+
+
+def _writing_shaped(re: float, im: float, shape: float, out: Any) -> None:
+    out[0], out[1], out[2] = _function(complex(re, im), shape)
+
+
+@cache
+def address(function: Callable[..., Three], shaped: bool = False) -> int:
+    """Compile a function that returns three complex numbers, and return where it is, for `called`.
+
+    It is one of a complex number, and if `shaped` of a float too.
+    """
+    if _OFF:
+        _HELD.append(function if shaped else lambda z, shape: function(z))
+        return len(_HELD) - 1
+    # Numba finds nothing that it has kept of a function which another one made. So this one is as if it stood
+    # in the file of the function that it calls, by a global name.
+    source = getattr(function, "py_func", function)
+    name = f"{source.__name__}_writing"
+    code: Any = (_writing_shaped if shaped else _writing).__code__
+    line, file = source.__code__.co_firstlineno, source.__code__.co_filename
+    code = code.replace(co_qualname=name, co_firstlineno=line, co_filename=file)
+    held = {"_function": function, "complex": complex, "__name__": source.__module__}
+    signature = (_FLOAT, _FLOAT, _FLOAT, _CORE.types.CPointer(_COMPLEX)), _CORE.types.void
+    made: Any = CFunc(FunctionType(code, held, name), signature, {}, {"error_model": "numpy"})
+    with suppress(RuntimeError):  # typed at a prompt
+        if source.__closure__ is None:
+            made.enable_caching()
+    kept(made).compile()
+    _HELD.append(made)
+    return int(made.address)
+
+
+def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
+    """Call the function at an address, which writes three complex numbers to the caller's memory."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = context.get_value_type(_COMPLEX)
+        out = _CORE.cgutils.alloca_once(builder, number, size=3)
+        kind = ir.FunctionType(ir.VoidType(), [*3 * [ir.DoubleType()], number.as_pointer()])
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), [*args[1:], out])
+        three = [builder.load(_CORE.cgutils.gep_inbounds(builder, out, k)) for k in range(3)]
+        return context.make_tuple(builder, signature.return_type, three)
+
+    return _CORE.types.UniTuple(_COMPLEX, 3)(_CORE.types.int64, _FLOAT, _FLOAT, _FLOAT), generate
+
+
+_called: Any = extending.intrinsic(_call)
+
+if _OFF:
+
+    def called(address: int, z: complex, shape: float) -> Three:
+        """Call the function that `address` was asked for."""
+        return cast(Three, _HELD[address](z, shape))
+
+else:
+
+    @shared
+    def called(address: int, z: complex, shape: float) -> Three:
+        """Call, in a kernel, the function that is at an address."""
+        return _called(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:

@@ -7,7 +7,8 @@ import numpy as np
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, LEAST_SIGMA
-from ...theory.features import Features, SparseUniform
+from ...theory.features import Features, SparseUniform, Values
+from ...theory.features.values import named
 from ...theory.results import result
 from .evolution import first_noise, recovery_ratio, state_evolution
 from .optimum import DECODERS, optimum, topk_optimum
@@ -45,11 +46,11 @@ class Attainable:
         return "\n".join([f"{'decoder':<10}{'loss':>12}{'/ bayes':>12}", *rows])
 
 
-def _law(law: Any) -> tuple[float, str, float, float, int | None]:
+def _law(law: Any) -> tuple[float, Values, float, float, int | None]:
     """Return p, values, scale, mean importance and, if the law says it, the number of features."""
     if not isinstance(law, Features):
         p = law.p if isinstance(law, SparseUniform) else law
-        return float(arguments.number("law", p, LEAST_P, 1.0)), "uniform", 1.0, 1.0, None
+        return float(arguments.number("law", p, LEAST_P, 1.0)), named("law", "uniform"), 1.0, 1.0, None
     if not law.independent or np.ptp(law.p) > 0.0 or np.ptp(law.scale) > 0.0:
         raise ValueError("`law` must have independent features with one p and one scale; got others.")
     p = float(arguments.number("law", law.p[0], LEAST_P, 1.0))

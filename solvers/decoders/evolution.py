@@ -22,8 +22,9 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.decoders import bayes_loss
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, pointwise
+from ...theory.features import Values
+from ...theory.features.values import named
 from ...theory.results import result
-from ...theory.special import VALUES, value_moment
 from ..results import Status
 
 __all__ = ["PROJECTIONS", "Evolution", "first_noise", "recovery_ratio", "state_evolution"]
@@ -48,12 +49,12 @@ class Evolution:
     """How it ended; `message` has the sentence."""
 
 
-def variance_of(p: float, values: str) -> float:
+def variance_of(p: float, values: Values) -> float:
     """Return Var x of one feature at scale 1."""
-    return p * value_moment(values, 2) - (p * value_moment(values, 1)) ** 2
+    return p * values.moment(2) - (p * values.moment(1)) ** 2
 
 
-def first_noise(p: float, ratio: float, projection: str, values: str) -> float:
+def first_noise(p: float, ratio: float, projection: str, values: Values) -> float:
     """Return the interference around the mean of x, before anything is decoded."""
     missing = 1.0 / ratio - (1.0 if projection == "orthogonal" else 0.0)
     return float(np.sqrt(variance_of(p, values) * missing))
@@ -71,7 +72,7 @@ def state_evolution(
     ratio: float,
     *,
     projection: str = "orthogonal",
-    values: str = "uniform",
+    values: str | Values = "uniform",
     steps: int = 1000,
     tol: float = 1e-10,
 ) -> Evolution:
@@ -85,7 +86,7 @@ def state_evolution(
         n_hidden / n_features, in (0, 1]; so large that the interference is at most 1e3.
     projection : {"orthogonal", "gaussian"}
         A rug, or independent normal entries.
-    values : str, optional
+    values : str or Values, optional
         Law of the value of a feature that is on, at scale 1.
     steps : int, optional
         Steps at most.
@@ -116,10 +117,10 @@ def state_evolution(
     """
     p = float(arguments.number("p", p, LEAST_P, 1.0))
     ratio = arguments.number("ratio", ratio, 0.0, 1.0, brackets="(]")
-    arguments.choice("values", values, VALUES)
+    law = named("values", values)
     projection = arguments.choice("projection", projection, PROJECTIONS)
     steps, tol = arguments.integer("steps", steps, 1), arguments.number("tol", tol, 0.0, 1.0)
-    sigma = first_noise(p, ratio, projection, values)
+    sigma = first_noise(p, ratio, projection, law)
     if sigma > LARGEST_SIGMA:
         raise ValueError(
             f"`ratio` must give an interference of {LARGEST_SIGMA:g} at most; "
@@ -129,7 +130,7 @@ def state_evolution(
     for _ in range(steps):
         recovered = sigma < RECOVERED
         sigmas.append(sigma)
-        losses.append(0.0 if recovered else float(bayes_loss(p, sigma, values=values)))
+        losses.append(0.0 if recovered else float(bayes_loss(p, sigma, values=law)))
         if recovered or (len(losses) > 1 and abs(losses[-1] - losses[-2]) <= tol * losses[-1]):
             status = Status.CONVERGED
             break
@@ -137,7 +138,7 @@ def state_evolution(
     return Evolution(np.array(sigmas), np.array(losses), losses[-1], len(losses), status)
 
 
-def recovery_ratio(p: npt.ArrayLike, *, values: str = "uniform") -> Any:
+def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
     r"""Ratio above which iterated decoding recovers all features exactly, in the limit of many.
 
     .. math:: \max_\sigma E\,\mathrm{Var}(x \mid x + \sigma Z)/\sigma^2
@@ -150,7 +151,7 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str = "uniform") -> Any:
     ----------
     p : array_like of float
         Probability that a feature is on, in [1e-100, 1].
-    values : str, optional
+    values : str or Values, optional
         Law of the value of a feature that is on, at scale 1.
 
     Returns
@@ -169,11 +170,11 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str = "uniform") -> Any:
     0.1122
     """
     on = arguments.probability("p", p, low=LEAST_P)
-    arguments.choice("values", values, VALUES)
+    law = named("values", values)
 
     def line(p: float) -> float:
         def ratio(log_sigma: float) -> float:
-            return float(-bayes_loss(p, np.exp(log_sigma), values=values) * np.exp(-2.0 * log_sigma))
+            return float(-bayes_loss(p, np.exp(log_sigma), values=law) * np.exp(-2.0 * log_sigma))
 
         scan = np.log(np.geomspace(1e-6, 3.0, 46))
         found = [ratio(x) for x in scan]

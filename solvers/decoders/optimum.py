@@ -9,11 +9,10 @@ from scipy.optimize import minimize_scalar
 
 from ...theory import arguments
 from ...theory.decoders import active_fraction, bayes_loss
-from ...theory.decoders.channel import support
 from ...theory.decoders.line import best_line, line_losses
 from ...theory.decoders.loss import LARGEST_K, channel, topk_lost, topk_nodes
+from ...theory.features import Values
 from ...theory.results import result
-from ...theory.special import value_moment
 from .evolution import variance_of
 
 __all__ = ["DECODERS", "Decoder", "TopK", "optimum", "topk_optimum"]
@@ -47,7 +46,7 @@ class Decoder:
 
 
 def optimum(
-    p: npt.ArrayLike, sigma: npt.ArrayLike, decoder: str = "jumprelu", *, values: str = "uniform"
+    p: npt.ArrayLike, sigma: npt.ArrayLike, decoder: str = "jumprelu", *, values: str | Values = "uniform"
 ) -> Decoder:
     r"""Minimise the loss of one kind of decoder of x from y = x + sigma Z.
 
@@ -63,7 +62,7 @@ def optimum(
     decoder : {"affine", "soft", "hard", "relu", "jumprelu", "bayes"}
         a y + b; y - theta or y where y > theta, else 0; a (y - theta) or a y + b there, else 0; E[x | y]. A
         gated ReLU is at its best a JumpReLU, whose line is positive at its threshold.
-    values : str, optional
+    values : str or Values, optional
         Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
 
     Returns
@@ -99,15 +98,15 @@ def optimum(
     return Decoder(*(part[()] for part in found))
 
 
-def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
+def _best(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
     """Return theta, a, b and the loss."""
     if decoder == "bayes":
         return np.nan, np.nan, np.nan, float(bayes_loss(p, sigma, values=values))
-    mean, variance = p * value_moment(values, 1), variance_of(p, values)
+    mean, variance = p * values.moment(1), variance_of(p, values)
     a = variance / (variance + sigma * sigma)
     affine = -np.inf, a, (1.0 - a) * mean, variance * sigma * sigma / (variance + sigma * sigma)
     # A ReLU cuts negative outputs: of values that are not negative it loses no more than an affine decoder.
-    linear = decoder in ("affine", "jumprelu") or (decoder == "relu" and support(values)[0] >= 0.0)
+    linear = decoder in ("affine", "jumprelu") or (decoder == "relu" and values.support[0] >= 0.0)
     if decoder == "affine" or (linear and affine[3] == 0.0):  # x may be constant
         return affine
     # All outputs kept: below the scan an output is nearly its value, and to drop it only loses.
@@ -127,8 +126,8 @@ def _best(values: str, decoder: str, p: float, sigma: float) -> tuple[float, flo
     low = -BELOW if decoder != "relu" else -BELOW - (affine[2] / a) / sigma
     # Off and on are as likely at most there; a larger threshold drops what is surely on.
     high = np.sqrt(-2.0 * np.log(p)) + 2.0 * np.sqrt(max(-np.log(sigma), 0.0)) + 4.0
-    # But with a line that is given it can be best to keep nothing; and binary values are 1/sigma away.
-    if decoder in ("soft", "hard") or values == "binary":
+    # But with a line that is given it can be best to keep nothing; and values alone are 1/sigma away.
+    if decoder in ("soft", "hard") or values.discrete:
         high = max(high, ABOVE)
     scan = np.arange(low, high + SPACING, SPACING)
     losses = np.array([loss(shift) for shift in scan])
@@ -164,7 +163,7 @@ class TopK:
 
 
 def topk_optimum(
-    n_features: int, p: float, sigma: float, *, k: int | None = None, values: str = "uniform"
+    n_features: int, p: float, sigma: float, *, k: int | None = None, values: str | Values = "uniform"
 ) -> TopK:
     """Minimise the loss of TopK over scale, bias and, unless it is given, k.
 
@@ -176,7 +175,7 @@ def topk_optimum(
         As in `optimum`.
     k : int, optional
         Outputs that are kept, 1 to n_features.
-    values : str, optional
+    values : str or Values, optional
         As in `optimum`.
 
     Returns

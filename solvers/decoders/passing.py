@@ -24,8 +24,9 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.decoders.channel import denoised
 from ...theory.decoders.loss import LEAST_P
+from ...theory.features import Values
+from ...theory.features.values import named
 from ...theory.results import result
-from ...theory.special import VALUES, value_moment
 from ..results import Status
 from ..rug import RugMatrix
 from .evolution import RECOVERED
@@ -49,16 +50,22 @@ class Passing:
     """How it ended; `message` has the sentence."""
 
 
-def _decode(values: str, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, float]:
+def _decode(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, float]:
     """Return posterior means and the mean of the posterior variances."""
-    low = -12.0 if values in ("normal", "symmetric") else 0.0
+    low = -12.0 if values.support[0] < 0.0 else 0.0
     at = np.clip(y, low - 30.0 * sigma, 60.0)  # what lies beyond belongs to other laws
     mean, variance = denoised(values, at, sigma, p)
     return mean, float(np.mean(variance))
 
 
 def message_passing(
-    A: Any, h: npt.ArrayLike, p: float, *, values: str = "uniform", steps: int = 100, tol: float = 1e-8
+    A: Any,
+    h: npt.ArrayLike,
+    p: float,
+    *,
+    values: str | Values = "uniform",
+    steps: int = 100,
+    tol: float = 1e-8,
 ) -> Passing:
     """Decode features from their projection h = A x by iterating the Bayes decoder.
 
@@ -72,7 +79,7 @@ def message_passing(
         A x.
     p : float
         Probability that a feature is on, in [1e-100, 1].
-    values : str, optional
+    values : str or Values, optional
         Law of the value of a feature that is on, at scale 1.
     steps : int, optional
         Steps at most.
@@ -101,7 +108,8 @@ def message_passing(
     True
     """
     p = float(arguments.number("p", p, LEAST_P, 1.0))
-    values = arguments.choice("values", values, VALUES)
+    values = named("values", values)
+    values.need("values", "posterior")
     steps, tol = arguments.integer("steps", steps, 1), arguments.number("tol", tol, 0.0, 1.0)
     if not isinstance(A, RugMatrix) and not hasattr(A, "matvec"):
         A = arguments.matrix("A", A)
@@ -109,7 +117,7 @@ def message_passing(
     h = arguments.vector("h", h, m)
     if m > n:
         raise ValueError(f"`A` must have at most as many rows as columns; got shape {A.shape}.")
-    mean = np.full(n, p * value_moment(values, 1))
+    mean = np.full(n, p * values.moment(1))
     if m < n:
         return _passed(_gaussian(aslinearoperator(A), h, mean), mean, p, values, steps, tol)
     if isinstance(A, RugMatrix):
@@ -148,7 +156,7 @@ def _orthogonal(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
         s = (x - share * y) / (1.0 - share)
 
 
-def _passed(channel: Channel, x: FloatArray, p: float, values: str, steps: int, tol: float) -> Passing:
+def _passed(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
     """Decode from the mean x of the features on, until the interference says to stop."""
     sigmas: list[float] = []
     path: list[float] = []

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, matrix, number, real
-from ...theory.features import VALUES, Features, as_features
+from ...theory.features import Features, as_features
 from ...theory.loss.classes import class_weights
 from ...theory.models import Model
 from ...theory.results import frozen, result
@@ -260,10 +260,11 @@ class Evaluator:
         kink = (rows.b == 0.0) & (rows.M[np.arange(rows.b.size), rows.features] == 0.0)
         if kink.any():
             at = rows.picked(kink)
-            on, off = (
-                self._solved(law, at._replace(b=np.full(at.b.size, side)), True)[0]
-                for side in (ASIDE, -ASIDE)
-            )
+            aside = np.full(at.b.size, ASIDE)
+            if law.values.atoms and not law.values.bounded:  # others may be 0, and e^(s b) must fall
+                least = np.where(at.M != 0.0, np.abs(at.M), np.inf).min(axis=1)
+                aside = np.where(np.isfinite(least), 1e-12 * least, ASIDE)
+            on, off = (self._solved(law, at._replace(b=side), True)[0] for side in (aside, -aside))
             found.by_M[kink], found.by_b[kink] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
             found.slope_errors[kink] = np.maximum(on.slope_errors, off.slope_errors)
         return found, names
@@ -295,8 +296,10 @@ class Evaluator:
             what = "derivatives" if slopes else "losses"
             rule = f"one that has {what} of all these outputs at {law.n} features with {law.values!r} values"
             raise ValueError(f"`method` must be {rule}; got {self.method!r}.")
-        kinds = ", ".join(map(repr, VALUES))
-        raise ValueError(f"`law` must have values of one of the kinds {kinds}; got {law.values!r}.")
+        if not law.values.bounded:
+            law.values.need("law", "wedge", "bounds, or a transform that is bounded along a wedge")
+        law.values.need("law", "transform")
+        raise AssertionError  # else a method covers all
 
     def _solved(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
         """Return the outputs, each by the first method that covers it and leaves enough digits."""

@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory.arguments import FloatArray, integer, number, real, vector
-from ...theory.features import Features, as_features
+from ...theory.features import Features, Values, as_features
 from ...theory.results import result
-from ...theory.special import VALUES, value_transform
 from .evaluator import LARGEST, Evaluator
 from .methods.few import one_on, pointwise
 from .methods.lattice import lattice
@@ -94,7 +93,7 @@ def row_hessian(
     row = real("row", row, -LARGEST, LARGEST)
     b, law = number("b", b, -LARGEST, LARGEST), as_features(law, row.size)
     frequencies = integer("frequencies", frequencies, 1, 2**24)
-    if not law.independent or law.values not in ("uniform", "symmetric"):
+    if not law.independent or law.values.sides < 1:
         return _by_differences(row, i, b, law)
     unit = float(law.scale[i])
     stretch = np.append(law.scale / unit, 1.0 / unit)
@@ -120,7 +119,7 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
 
 def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: int) -> RowDerivatives:
     n, own = row.size, float(law.p[i])
-    mean, square = (0.0, 1.0 / 3.0) if law.values == "symmetric" else (0.5, 1.0 / 3.0)
+    mean, square = law.values.moment(1), law.values.moment(2)
     heard = np.abs(row) > SILENT
     heard[i] = False
     loss, (by_b, by_a), by_m, corner, sides, block = _of_heard(
@@ -142,42 +141,42 @@ def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: 
     return RowDerivatives(loss, gradient, hessian)
 
 
-def _third(values: str, z: ComplexArray, second: ComplexArray) -> ComplexArray:
-    """Return E v^3 e^(z v) for v uniform on [0, 1] or [-1, 1] from E v^2 e^(z v)."""
-    edge = np.exp(z) if values == "uniform" else np.cosh(z)
+def _third(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArray:
+    """Return E v^3 e^(z v) for v uniform on an interval from E v^2 e^(z v)."""
+    (low, high, (density,)) = values.pieces[0]
+    edge = density * (high**3 * np.exp(high * z) - low**3 * np.exp(low * z))
     near, series, term = np.abs(z) <= 0.5, np.zeros_like(z), np.ones_like(z)
-    for k in range(14):  # moments of order k + 3: 1/(k + 4), or 0 where odd orders vanish
-        if values == "uniform" or k % 2:
-            series += term / (k + 4)
+    for k in range(14):
+        series += term * values.moment(k + 3)
         term = np.where(near, term * z / (k + 1), 0.0)
     return np.where(near, series, (edge - 3.0 * second) / np.where(near, 1.0, z))
 
 
 def _of_heard(
-    m: FloatArray, p: FloatArray, a: float, own: float, b: float, values: str, frequencies: int
+    m: FloatArray, p: FloatArray, a: float, own: float, b: float, values: Values, frequencies: int
 ) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the loss, its derivatives by (b, a) and by m, and the second ones.
 
     These are by pairs of (b, a), by one of (b, a) and one of m, and by pairs of m. No entry of `m` is 0.
     """
-    kind = VALUES.index(values)
+    parts = values.parts
     off = np.concatenate([[1.0], np.cumprod(1.0 - p)])
     none = float(off[-1])
     alone = p * off[:-1] * np.concatenate([np.cumprod((1.0 - p)[::-1])[::-1][1:], [1.0]])[: p.size]
-    whole = none * np.array(pointwise(b, a, own, kind))
+    whole = none * np.array(pointwise(b, a, own, parts))
     by_m, second = np.zeros(m.size), np.zeros((3, m.size))
     for j in range(m.size):
-        more, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, own, kind)
+        more, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, own, parts)
         whole += alone[j] * np.array(more)
         by_m[j], second[:, j] = alone[j] * d_m, alone[j] * np.array([d_mm, d_bm, d_am])
-    c, h, _, _ = lattice(kind, m, a, b, own, independent(p), np.inf, 1.0)
-    loss = whole[0] + own / 3.0 * (1.0 - none - alone.sum())
+    c, h, _, _ = lattice(parts, m, a, b, own, independent(p), np.inf, 1.0)
+    loss = whole[0] + own * values.moment(2) * (1.0 - none - alone.sum())
     by_ba, corner = whole[1:3].copy(), np.array([[whole[3], whole[4]], [whole[4], whole[5]]])
     sides, block = second[1:].copy(), np.diag(second[0])
     for start in range(0, frequencies, CHUNK):
         k = np.arange(start, min(start + CHUNK, frequencies))
         s = np.asarray(c + 1j * h * k, np.complex128)
-        f, mine = value_transform(values, s[:, None] * m), value_transform(values, s * a)
+        f, mine = values.at("s", s[:, None] * m), values.at("s", s * a)
         weight = np.exp(s * b) * h / np.pi * np.where(k == 0, 0.5, 1.0)
         K = weight * (2.0 * (1.0 - own + own * mine[0]) / s - 2.0 * own * mine[1]) / s**2
         K_a = weight * 2.0 * own * (mine[1] / s - mine[2]) / s

@@ -242,7 +242,7 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     if m >= n:
         return 0.0
     p, weight, found = features.p, features.importance * features.scale**2, 0.0
-    uniform = features.values == "uniform" and features.exactly is None
+    uniform = features.values.uniform and features.exactly is None
     if features.alike:
         found = float(decoder_bound(float(p[0]), m / n))
         if p[0] < 1.0:

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import antipodal_loss, antipodal_optimum
-from ...theory.features import Features
+from ...theory.features import Features, Values
 from ...theory.unequal.capacity import independent, interference_variance
 from ..results import Status, result
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, ends, pair_losses
@@ -75,7 +75,7 @@ class Allocation:
 class Menu:
     """What is best for the features of each class, of one p and weight, at a multiplier."""
 
-    def __init__(self, values: str, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
+    def __init__(self, values: Values, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
         self.values, self.p, self.weight = values, p, weight
         nodes = np.unique(p)
         if nodes.size > _NODES:
@@ -291,7 +291,7 @@ def allocate(
     m = arguments.integer("n_hidden", n_hidden, 1)
     tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
     names = arguments.choices("codes", codes, KINDS[1:4])
-    if features.values != "uniform" and names != ("rug",):
+    if not features.values.uniform and names != ("rug",):
         raise ValueError(
             f"`codes` must be ['rug'] for values that are not uniform; got {arguments.shown(codes)}."
         )

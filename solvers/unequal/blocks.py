@@ -120,7 +120,7 @@ class _Problem:
     def __init__(self, law: Features) -> None:
         self.law, self.k = law, law.n_features
         self.patterns, self.chances = table(law)
-        self.uniform = law.values == "uniform"
+        self.uniform = law.values.uniform
         self.weights = law.importance * law.scale**2 / self.k
         self.covariance = law.covariance() / np.outer(law.scale, law.scale)
         self.root = _root(self.covariance)

@@ -10,6 +10,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import CODES, antipodal_loss
 from ...theory.features import Features
+from ...theory.features.values import named
 from ...theory.unequal.capacity import independent_uniform
 from ..codes import MODELS, blocks
 from ..codes.envelope import points
@@ -60,7 +61,8 @@ class _Codes:
 
     def __init__(self, p: FloatArray, weight: FloatArray, codes: Sequence[str], models: str) -> None:
         self.p, self.weight = p, weight
-        self.menu = Menu("uniform", p, weight, ())
+        self.values = named("values", "uniform")
+        self.menu = Menu(self.values, p, weight, ())
         nodes = np.unique(p)
         if nodes.size > _NODES:
             nodes = np.geomspace(nodes[0], nodes[-1], _NODES)
@@ -82,7 +84,7 @@ class _Codes:
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
         """Return code and capacity of each class at a multiplier."""
         inside = self.menu.rug(multiplier)
-        rug = best_rug("uniform", self.p, inside)[2]
+        rug = best_rug(self.values, self.p, inside)[2]
         fixed = self.weight * self.losses + multiplier * self.ratio[:, None]
         best = np.argmin(np.vstack([fixed, self.weight * rug + multiplier * inside]), axis=0)
         return best, np.append(self.ratio, 0.0)[best] + np.where(best == self.ratio.size, inside, 0.0)
@@ -92,7 +94,7 @@ class _Codes:
         each = np.arange(self.p.size)
         found = self.losses[np.minimum(code, self.ratio.size - 1), each]
         mine = code == self.ratio.size
-        found[mine] = best_rug("uniform", self.p[mine], capacity[mine])[2]
+        found[mine] = best_rug(self.values, self.p[mine], capacity[mine])[2]
         return self.weight * found
 
     def highest(self) -> float:

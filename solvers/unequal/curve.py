@@ -16,8 +16,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 
 from ...theory.arguments import FloatArray
 from ...theory.codes import antipodal_loss, skew_pair_loss
-from ...theory.decoders.channel import support
-from ...theory.special import value_moment
+from ...theory.features import Values
 from .. import decoders, rug
 
 __all__ = ["DROPPED", "KEPT", "PAIR", "RUG", "SKEW", "Curve", "best_rug", "curve", "ends", "pair_losses"]
@@ -30,17 +29,19 @@ _POINTS = {True: (40, 112), False: (20, 40)}
 _LEAST = 1e-300
 
 
-def ends(values: str, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+def ends(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the loss of a feature that is dropped, and that of one that is kept exactly."""
-    first, second = value_moment(values, 1), value_moment(values, 2)
+    first, second = values.moment(1), values.moment(2)
     variance = p * (second - first**2 + (1.0 - p) * first**2)
     # A ReLU loses the negative half of the values at any interference.
-    return variance, 0.5 * variance if support(values)[0] < 0.0 else np.zeros_like(p)
+    return variance, 0.5 * variance if values.support[0] < 0.0 else np.zeros_like(p)
 
 
-def best_rug(values: str, p: FloatArray, capacity: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def best_rug(
+    values: Values, p: FloatArray, capacity: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the best scale and bias, and the loss, at capacities between 0 and 1."""
-    if values == "uniform":
+    if values.uniform:
         found = rug.optimum(p, capacity)
         return np.asarray(found.a), np.asarray(found.b), np.asarray(found.loss)
     variance, _ = ends(values, p)
@@ -112,7 +113,7 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any
 
 
 @lru_cache(maxsize=4096)
-def curve(values: str, p: float, codes: tuple[str, ...]) -> Curve:
+def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     """Tabulate the loss of a feature, and return its envelope with the points of the codes that are allowed.
 
     Losses are exact at the grid's points. The slope between them is that of a spline of the logarithm of the
@@ -122,7 +123,7 @@ def curve(values: str, p: float, codes: tuple[str, ...]) -> Curve:
     on = np.array([p])
     dropped, kept = (float(one[0]) for one in ends(values, on))
     # Rare features have more decades of capacity: no fewer points in each.
-    coarse, fine = np.maximum(_POINTS[values == "uniform"], (int(-np.log(p)), int(-3.0 * np.log(p))))
+    coarse, fine = np.maximum(_POINTS[values.uniform], (int(-np.log(p)), int(-3.0 * np.log(p))))
 
     def losses(c: FloatArray) -> FloatArray:
         return best_rug(values, np.full(c.shape, p), c)[2]

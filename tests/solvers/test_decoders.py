@@ -8,8 +8,7 @@ from superposition.solvers import decoders, rug
 from superposition.solvers.results import Status
 from superposition.theory import decoders as theory
 from superposition.theory import rug as macroscopic
-from superposition.theory.features import Features, synchronous
-from superposition.theory.special import VALUES
+from superposition.theory.features import VALUES, Features, synchronous
 
 KINDS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
 

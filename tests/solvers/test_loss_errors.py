@@ -9,9 +9,9 @@ from superposition.solvers.loss.methods import few, lattice, wedge
 from superposition.solvers.loss.methods.patterns import by_patterns
 from superposition.solvers.loss.methods.sweep import independent
 from superposition.solvers.minimise import descend
-from superposition.theory import special
-from superposition.theory.decoders import channel
-from superposition.theory.features import VALUES, Features
+from superposition.theory.decoders import bayes_loss
+from superposition.theory.features import VALUES, Features, Values
+from superposition.theory.features.values import named
 from superposition.theory.relu import class_loss
 
 
@@ -102,7 +102,7 @@ def test_a_gradient_that_cancels_is_within_its_error(values, p):
     found = value_and_gradient([[a]], [0.0], law)
     with mp.workdps(40):
         half = mpf(1) / 2 if values == "symmetric" else 1  # below 0 the output is off
-        second = mpf(special.value_moment(values, 2)) * mpf(p)
+        second = mpf(named("values", values).moment(2)) * mpf(p)
         true = 2 * (mpf(a) - 1) * half * second
     assert abs(found.by_M[0, 0] - true) <= found.gradient_error[0] <= 1e-12 * p
 
@@ -163,35 +163,46 @@ def test_no_convergence_below_the_gradients_error():
 # --- Laws --------------------------------------------------------------------------------------------------
 
 
+def part(name, **parts):
+    """Return a law on [0, 1] of which only so much is known."""
+    return Values(name, (0.0, 1.0), lambda k: 2 / (k + 2), lambda rng, size: rng.random(size) ** 0.5, **parts)
+
+
+LINE = {"density": lambda v: 2 * v}
+PIECES = {"pieces": [(0.0, 1.0, (0.0, 2.0))]}
+
+
 @pytest.mark.parametrize("n", [2, 20])
-def test_an_unknown_law_is_refused_by_name(n, monkeypatch):
-    """As a law would be that somebody adds to `VALUES` and nowhere else."""
-    law = Features(n, 0.1)
-    object.__setattr__(law, "values", "triangular")
-    monkeypatch.setattr(special.values, "VALUES", (*VALUES, "triangular"))
-    for call in (
-        lambda: special.values.value_moment("triangular", 2),
-        lambda: evaluator(law)((np.eye(n), 0.0)),
-        lambda: channel.support("triangular"),
-        lambda: channel.posterior("triangular", np.zeros(1), 0.1),
-    ):
-        with pytest.raises(ValueError, match=r"`(values|law)` must .*'triangular'"):
-            call()
+def test_a_law_that_lacks_a_part_is_refused_by_name(n):
+    for parts in (LINE, PIECES):
+        values = part("rising", **parts)
+        law = Features(n, 0.1, values)
+        assert law.mean == pytest.approx(np.full(n, 0.1 * 2 / 3))
+        assert exact_loss(np.eye(n), 0.0, law).loss == 0.0  # moments are all that this needs
+        for call in (
+            lambda law=law: evaluator(law)((np.eye(n) - 0.1, 0.0), gradient=True),
+            lambda law=law: exact_loss(np.eye(n) - 0.1, 0.0, law),
+            lambda law=law: law.transform(0.1j),
+            lambda values=values: bayes_loss(0.1, 0.1, values=values),
+        ):
+            with pytest.raises(ValueError, match=r"`(values|law)` must be values with .*; got 'rising'"):
+                call()
 
 
 def test_kernels_refuse_laws_they_do_not_have():
     m, others = np.array([0.3, 0.4]), independent(np.array([0.1, 0.2]))
-    new, normal, uniform = len(VALUES), VALUES.index("normal"), VALUES.index("uniform")
-    for kind in (new, normal):
+    uniform, normal, rectified = (
+        named("values", name).parts for name in ("uniform", "normal", "rectified-normal")
+    )
+    for law in (normal, rectified, part("a", **LINE).parts, part("a", **PIECES).parts):
         for call in (
-            lambda kind=kind: lattice.case(kind, m, 0.5, -0.1, 0.1, others, 1e-9, 2.0**20),
-            lambda kind=kind: by_patterns(m[None], np.array([0]), m[:1], np.full(4, 0.25), kind),
-            lambda kind=kind: few.known(kind),
+            lambda law=law: lattice.case(law, m, 0.5, -0.1, 0.1, others, 1e-9, 2.0**20),
+            lambda law=law: few.known(law),
         ):
-            with pytest.raises(ValueError, match="`kind` must be the number of a law"):
+            with pytest.raises(ValueError, match="`law` must be of values with bounds"):
                 call()
-    for kind in (new, uniform):
-        with pytest.raises(ValueError, match="`kind` must be the number of a law"):
-            wedge.case(kind, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)
-    with pytest.raises(ValueError, match="`kind` must be the number of a law"):
-        special.values._all_transforms(new, np.ones(1, complex), np.empty((3, 1), complex))
+        with pytest.raises(ValueError, match="`law` must be of values that are 1, or uniform"):
+            by_patterns(m[None], np.array([0]), m[:1], np.full(4, 0.25), law)
+    for law in (uniform, part("a", **LINE).parts):
+        with pytest.raises(ValueError, match="`law` must be of values without bounds"):
+            wedge.case(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)

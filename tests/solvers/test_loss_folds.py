@@ -6,13 +6,13 @@ import pytest
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.methods.patterns import by_patterns, chances
 from superposition.theory.features import Features
-from superposition.theory.special import VALUES
+from superposition.theory.features.values import named
 
 
 def apart(M, b, law):
     """Return by how much losses, and derivatives by rows and biases, are off."""
     n = law.n_features
-    true = by_patterns(M, np.arange(n), b, chances(law), VALUES.index("uniform"))
+    true = by_patterns(M, np.arange(n), b, chances(law), named("values", "uniform").parts)
     found = evaluator(law, method="folds")((M, b), gradient=True)
     assert np.all(np.abs(found.per_feature - true[0]) <= found.per_feature_error)
     parts = (found.per_feature, true[0]), (n * found.by_M, true[2]), (n * found.by_b, true[3])

@@ -10,10 +10,10 @@ from scipy import integrate, special, stats
 
 from superposition.theory import decoders, rug, unequal
 from superposition.theory.decoders import line
-from superposition.theory.decoders.channel import on_nodes, output_nodes
+from superposition.theory.decoders.channel import output_nodes
 from superposition.theory.decoders.line import line_losses
-from superposition.theory.features import Features
-from superposition.theory.special import VALUES, value_moment
+from superposition.theory.features import VALUES, Features
+from superposition.theory.features.values import named
 
 
 def density(values, y, s):
@@ -36,6 +36,13 @@ def density(values, y, s):
         f = mp.exp(s * s / 2 - y) * share
         return f, -f + mp.exp(s * s / 2 - y) * slope
     total = 1 + s * s
+    if values == "rectified-normal":  # the value 0, and a normal one around 1 that is cut off
+        width = s / mp.sqrt(total)
+        at = (y + s * s) / total / width
+        f = mp.npdf((y - 1) / mp.sqrt(total)) / mp.sqrt(total)
+        on, share, slope = f * mp.ncdf(at), mp.ncdf(at), mp.npdf(at) / total / width
+        off = mp.ncdf(-1) * mp.npdf(y / s) / s
+        return on + off, -(y - 1) / total * f * share + f * slope - y / s**2 * off
     f = mp.exp(-y * y / (2 * total)) / mp.sqrt(2 * mp.pi * total)
     if values == "normal":
         return f, -y / total * f
@@ -50,6 +57,7 @@ def ends(values, s):
         "half-normal": (0, 16),
         "exponential": (0, 100),
         "symmetric": (-1, 1),
+        "rectified-normal": (0, 17),
     }.get(values, (0, 1))
     places = {low - 16 * s, high + 16 * s}
     places |= {x + k * s for x in (low, 0, high) for k in range(-14, 30)}
@@ -69,6 +77,8 @@ def bayes(values, p, s):
             return (p * (y * f + s * s * slope)) ** 2 / ((1 - p) * mp.npdf(y / s) / s + p * f)
 
         second = {"uniform": mpf(1) / 3, "symmetric": mpf(1) / 3, "exponential": mpf(2)}.get(values, mpf(1))
+        if values == "rectified-normal":
+            second = 2 * mp.ncdf(1) + mp.npdf(1)
         return p * second - mp.quad(square, ends(values, s), method="gauss-legendre", maxdegree=4)
 
 
@@ -134,12 +144,12 @@ def test_thresholds_against_the_definition(values, drawn_points):
         found = decoders.jumprelu_loss(theta, a, b, s, p, values=values)
         with mp.workdps(25):
             at = [mpf(x) for x in (theta, a, b, s)]
-            v, weights = on_nodes(values, theta, s)
+            v, weights = named("values", values).nodes(theta, s)
             keep = weights > 1e-18 * weights.max()
             picked = np.flatnonzero(keep)[:: max(1, keep.sum() // 12)]
             off = (1 - mpf(p)) * conditional(*at, mpf(0))
             on = sum(mpf(float(weights[k])) * conditional(*at, mpf(float(v[k]))) for k in picked)
-        own_off, own = line_losses(values, theta, a, 1 - a, b, s, p)
+        own_off, own = line_losses(named("values", values), theta, a, 1 - a, b, s, p)
         assert own + own_off == pytest.approx(found, rel=1e-15)
         assert abs(own_off - off) <= 1e-10 * off + 1e-300
         got = weights[picked] @ line.line_errors(v[picked], theta, a, 1 - a, b, s)
@@ -149,9 +159,9 @@ def test_thresholds_against_the_definition(values, drawn_points):
 @pytest.mark.parametrize("values", VALUES)
 def test_the_rule_over_values_integrates_them(values):
     for theta, s in ((0.3, 1e-6), (-2.0, 0.1), (0.9, 10.0), (40.0, 1.0)):
-        v, weights = on_nodes(values, theta, s)
+        v, weights = named("values", values).nodes(theta, s)
         for k in range(5):
-            assert weights @ v**k == pytest.approx(value_moment(values, k), rel=1e-12, abs=1e-13)
+            assert weights @ v**k == pytest.approx(named("values", values).moment(k), rel=1e-12, abs=1e-13)
         # a step of the noise's width: E P(Z < (v - theta)/s), by SciPy
         law = {"uniform": stats.uniform(), "symmetric": stats.uniform(-1, 2), "normal": stats.norm()} | {
             "half-normal": stats.halfnorm(),
@@ -200,7 +210,7 @@ def test_no_decoder_is_below_that_of_bayes():
     rng = np.random.default_rng(2)
     for values in VALUES:
         for p, s in [(1e-3, 0.05), (0.1, 0.3), (0.9, 1.0)]:
-            y, off, on, mean, variance, silent = output_nodes(values, s, p)
+            y, off, on, mean, variance, silent = output_nodes(named("values", values), s, p)
             best, least = (1 - silent) * mean, decoders.bayes_loss(p, s, values=values)
             for D in (best, best * (1 + 0.01 * rng.normal()), best + 0.01 * rng.normal()):
                 loss = off @ D**2 + on @ (variance + (mean - D) ** 2)

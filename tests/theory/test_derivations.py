@@ -15,6 +15,8 @@ import pytest
 
 from superposition import theory
 from superposition.theory.derivation import Derivation
+from superposition.theory.features import VALUES
+from superposition.theory.features.values import named
 
 
 def _functions() -> dict[str, Any]:
@@ -28,12 +30,13 @@ def _functions() -> dict[str, Any]:
 
 
 FUNCTIONS = _functions()
-VALUES = ("uniform", "binary", "half-normal", "exponential", "symmetric", "normal")
 
 # Arguments of those that need some.
 CALLS: dict[str, list[tuple[Any, ...]]] = {
     "decoders.derive_posterior": [(values,) for values in VALUES],
     "features.derive_eigenvalues": [("covariance",), ("second_moment",)],
+    "features.derive_value_moment": [(values,) for values in VALUES],
+    "features.derive_value_transform": [(values,) for values in VALUES],
     "features.derive_moments": [
         (name,)
         for name in ("moment", "mean", "second_moment", "variance", "pair_moment", "pair_zero_probability")
@@ -44,8 +47,6 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "rug.derive_gradient": [("a",), ("b",), ("sigma",)],
     "rug.derive_loss": [("loss",), ("on",), ("off",)],
     "special.derive_ramp_moment": [(0,), (1,), (4,), (9,)],
-    "special.derive_value_moment": [(values,) for values in VALUES],
-    "special.derive_value_transform": [(values,) for values in VALUES],
 }
 
 # --- Ties ---------------------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ def decoders_posterior(draw, values):
     s = _logarithmic(draw, 1e-3, 10.0)
     low = -1.0 if values in ("symmetric", "normal") else 0.0
     y = float(draw.uniform(low - 3 * s, 1.0 + 3 * s))
-    height, mean, variance = theory.decoders.channel.posterior(values, np.array([y]), s)
+    height, mean, variance = named("values", values).posterior(np.array([y]), s)
     density = float(np.exp(height[0])) if height[0] > -600 else None
     return {"sigma": s, "y": y}, [density, float(mean[0]), float(variance[0])]
 
@@ -386,14 +387,14 @@ def special_cubic_roots(draw):
     ]
 
 
-def special_value_moment(draw, values):
+def features_value_moment(draw, values):
     k = int(draw.integers(1, 20))
-    return {"k": k}, theory.special.value_moment(values, k)
+    return {"k": k}, named("values", values).moment(k)
 
 
-def special_value_transform(draw, values):
+def features_value_transform(draw, values):
     z = -_logarithmic(draw, 1e-6, 20)
-    return {"z": z}, float(np.ravel(theory.special.value_transform(values, z))[0].real)
+    return {"z": z}, float(named("values", values).at("z", np.array([complex(z)]))[0, 0].real)
 
 
 # The function, and how far off it may be, relatively.
@@ -436,8 +437,8 @@ TIES: dict[str, tuple[Any, float]] = {
     "rug.derive_zero_ratio_limit": (rug_zero_ratio_limit, 1e-14),
     "special.derive_cubic_roots": (special_cubic_roots, 1e-14),
     "special.derive_ramp_moment": (special_ramp_moment, 1e-12),
-    "special.derive_value_moment": (special_value_moment, 1e-14),
-    "special.derive_value_transform": (special_value_transform, 1e-13),
+    "features.derive_value_moment": (features_value_moment, 1e-14),
+    "features.derive_value_transform": (features_value_transform, 1e-13),
     "unequal.derive_chord_loss": (unequal_chord_loss, 1e-11),
     "unequal.derive_interference_variance": (unequal_interference_variance, 1e-14),
     "unequal.derive_row_loss": (unequal_row_loss, 1e-13),

@@ -80,6 +80,7 @@ DENSITIES = {
     "exponential": (lambda v: mp.exp(-v), [0, 4, 20, 100]),
     "symmetric": (lambda v: mp.mpf(1) / 2, [-1, 0, 1]),
     "normal": (lambda v: mp.exp(-v * v / 2) / mp.sqrt(2 * mp.pi), [-20, -6, -2, 0, 2, 6, 20]),
+    "rectified-normal": (lambda v: mp.npdf(v - 1), [0, 2, 6, 20]),
 }
 
 
@@ -89,7 +90,8 @@ def value(values, r, z=0):
     if values == "binary":
         return mp.exp(z)
     density, ends = DENSITIES[values]
-    return mp.quad(lambda v: density(v) * v**r * mp.exp(z * v), ends)
+    atom = mp.ncdf(-1) if values == "rectified-normal" and r == 0 else 0
+    return atom + mp.quad(lambda v: density(v) * v**r * mp.exp(z * v), ends)
 
 
 def mean_over(name, function):
@@ -289,6 +291,7 @@ def test_values_are_drawn_from_their_law(values):
         "exponential": stats.expon,
         "symmetric": stats.uniform(-1, 2),
         "normal": stats.norm,
+        "rectified-normal": stats.truncnorm(-1, np.inf, 1),
     }
     for column, scale in zip(x.T, (2.0, 1e-3), strict=True):
         v = column[column != 0] / scale

@@ -1,13 +1,15 @@
 """SymPy derivations of the scalar channel: density of y, posterior of the value, loss of a line."""
 
+from typing import Any
+
 from ..derivation import Derivation, once, sp
-from ..special.derive import value_density
+from ..features.values.law import definition
 
 __all__ = ["derive_line_loss", "derive_posterior"]
 
 
 @once
-def derive_posterior(values: str) -> Derivation:
+def derive_posterior(values: Any) -> Derivation:
     r"""Integrate the density of y for a feature that is on, and differentiate it for the posterior (Tweedie).
 
     .. math:: E[v \mid y] = y + \sigma^2 (\log f_1)'(y), \qquad
@@ -15,8 +17,8 @@ def derive_posterior(values: str) -> Derivation:
 
     Parameters
     ----------
-    values : str
-        Law of the value, at scale 1; one of `superposition.theory.special.VALUES`.
+    values : str or Values
+        Law of the value, at scale 1; one of `superposition.theory.features.VALUES`, or another one.
 
     Returns
     -------
@@ -26,21 +28,27 @@ def derive_posterior(values: str) -> Derivation:
     Raises
     ------
     ValueError
-        If `values` is another word.
+        If `values` is another word, or has no definition in SymPy.
 
     Examples
     --------
     >>> derive_posterior("normal").expression[1]
     y/(sigma**2 + 1)
     """
-    v, density, end, both = value_density(values)
+    v, right, left, end, atoms = definition(values)
     s, y = sp.Symbol("sigma", positive=True), sp.Symbol("y", real=True)
     noise = sp.exp(-((y - v) ** 2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
-    right = sp.integrate(sp.expand(density * noise, power_exp=False), (v, 0, end), conds="none")
-    evidence = right + both * right.subs(y, -y)
+    sides = (
+        sp.integrate(sp.expand(density * noise, power_exp=False), (v, 0, end), conds="none").subs(y, at)
+        for density, at in ((right, y), (left, -y))
+    )
+    evidence = sum(sides) + sum(chance * noise.subs(v, place) for place, chance in atoms.items())
+    cleared = sp.expand_mul(evidence)  # error functions of both sides may cancel
+    short = not cleared.has(sp.erf, sp.erfc)
+    evidence = cleared if short else evidence
     slope = sp.diff(evidence, y) / evidence
     mean, variance = y + s**2 * slope, s**2 + s**4 * sp.diff(slope, y)
-    if values in ("binary", "normal"):  # of the others it takes long and shows little
+    if short:  # of the others it takes long and shows little
         evidence, mean, variance = (sp.simplify(one) for one in (evidence, mean, variance))
     return Derivation(sp.Matrix([evidence, mean, variance]), (s, y))
 

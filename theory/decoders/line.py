@@ -12,27 +12,30 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from ..features import Values
 from ..rug.closed import line_errors
-from .channel import LOG_ROOT, on_nodes, posterior, ramps, support
+from ..special.cut import LOG_ROOT, ramps
 
 __all__ = ["best_line", "line_losses", "line_slopes", "share_above", "threshold"]
 
 
 def line_losses(
-    values: str, theta: float, a: float, shrink: float, b: float, sigma: float, p: float
+    values: Values, theta: float, a: float, shrink: float, b: float, sigma: float, p: float
 ) -> tuple[float, float]:
     """Return the parts of the loss of features that are off and on: (1 - p) E D^2 and p E (v - D)^2."""
-    v, weights = on_nodes(values, theta, sigma)
+    v, weights = values.nodes(theta, sigma)
     errors = line_errors(np.append(v, 0.0), theta, a, shrink, b, sigma)
     return float((1.0 - p) * errors[-1]), float(p * weights @ errors[:-1])
 
 
-def _moments(values: str, theta: float, sigma: float, p: float) -> tuple[float, float, float, float, float]:
+def _moments(
+    values: Values, theta: float, sigma: float, p: float
+) -> tuple[float, float, float, float, float]:
     """Return E t^r above the threshold, r = 0, 1, 2, and E Z t^r there, r = 0, 1; t = (y - theta)/sigma.
 
     By parts, E Z = phi(x) and E Z t = H_0(x), x = (v - theta)/sigma: the second is the first of all.
     """
-    v, weights = on_nodes(values, theta, sigma)
+    v, weights = values.nodes(theta, sigma)
     x = (np.append(v, 0.0) - theta) / sigma
     weights = np.append(p * weights, 1.0 - p)
     m0, m1, m2 = ramps(x) @ weights
@@ -42,7 +45,7 @@ def _moments(values: str, theta: float, sigma: float, p: float) -> tuple[float, 
 
 
 def line_slopes(
-    values: str, theta: float, a: float, b: float, sigma: float, p: float
+    values: Values, theta: float, a: float, b: float, sigma: float, p: float
 ) -> tuple[float, float, float]:
     """Return the derivatives of the loss by the threshold, the scale and the bias.
 
@@ -53,7 +56,7 @@ def line_slopes(
     by_b = sigma * e0 - (1.0 - a) * (theta * m0 + sigma * m1) + b * m0
     by_t = sigma * e1 - (1.0 - a) * (theta * m1 + sigma * m2) + b * m1
     at, jump = np.array([theta]), a * theta + b
-    height, mean, _ = posterior(values, at, sigma)
+    height, mean, _ = values.need("values", "posterior")(at, sigma)
     with np.errstate(under="ignore"):
         on = p * float(np.exp(height[0]))
         off = (1.0 - p) * float(np.exp(-0.5 * (theta / sigma) ** 2 - LOG_ROOT)) / sigma
@@ -61,7 +64,9 @@ def line_slopes(
     return by_theta, 2.0 * (theta * by_b + sigma * by_t), 2.0 * by_b
 
 
-def best_line(values: str, theta: float, sigma: float, p: float, through: bool) -> tuple[float, float, float]:
+def best_line(
+    values: Values, theta: float, sigma: float, p: float, through: bool
+) -> tuple[float, float, float]:
     """Return a, 1 - a and b of the best line above the threshold; with `through` it is 0 at the threshold.
 
     Let t = (y - theta)/sigma, positive above the threshold. There y - x is sigma Z, and the line that is
@@ -75,15 +80,15 @@ def best_line(values: str, theta: float, sigma: float, p: float, through: bool) 
     return 1.0 - shrink, shrink, shrink * theta - sigma * (e0 - shrink * m1) / m0
 
 
-def share_above(values: str, theta: float, sigma: float, p: float) -> float:
+def share_above(values: Values, theta: float, sigma: float, p: float) -> float:
     """P(y > theta)."""
-    v, weights = on_nodes(values, theta, sigma)
+    v, weights = values.nodes(theta, sigma)
     return float((1.0 - p) * ndtr(-theta / sigma) + p * (weights @ ndtr((v - theta) / sigma)))
 
 
-def threshold(values: str, share: float, sigma: float, p: float) -> float:
+def threshold(values: Values, share: float, sigma: float, p: float) -> float:
     """Return the threshold that a share of the outputs exceeds."""
-    low, high = support(values)
+    low, high = values.reach
 
     def gap(theta: float) -> float:
         return share_above(values, theta, sigma, p) / share - 1.0

@@ -14,7 +14,8 @@ from scipy.special import betaincc
 
 from .. import arguments
 from ..arguments import FloatArray
-from ..special import VALUES
+from ..features import Values
+from ..features.values import named
 from .channel import denoised, output_nodes, sums_above
 from .line import line_losses, line_slopes, share_above, threshold
 
@@ -34,11 +35,12 @@ LARGEST_K = 2**53
 pointwise = partial(np.vectorize, otypes=[np.float64])
 
 
-def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: str) -> tuple[FloatArray, FloatArray, str]:
+def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatArray, FloatArray, Values]:
     """Check what says which channel it is."""
-    values = arguments.choice("values", values, VALUES)
+    law = named("values", values)
+    law.need("values", "posterior")
     on = arguments.probability("p", p, low=LEAST_P)
-    return on, arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), values
+    return on, arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), law
 
 
 def _coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
@@ -46,10 +48,10 @@ def _coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
     return [arguments.real(name, value, -1e6, 1e6) for name, value in given.items()]
 
 
-def _near(name: str, value: FloatArray, sigma: FloatArray, values: str) -> None:
+def _near(name: str, value: FloatArray, sigma: FloatArray, values: Values) -> None:
     """Check that an output lies where a value may have made it, for elsewhere the densities underflow."""
     reach = 12.0 * sigma
-    low, high = (-12.0 if values in ("normal", "symmetric") else 0.0) - reach, 60.0 + reach
+    low, high = (-12.0 if values.support[0] < 0.0 else 0.0) - reach, 60.0 + reach
     if np.any((value < low) | (value > high)):
         raise ValueError(
             f"`{name}` must lie within 12 sigma of the values, in [{np.min(low):g}, {np.max(high):g}]; got "
@@ -59,7 +61,7 @@ def _near(name: str, value: FloatArray, sigma: FloatArray, values: str) -> None:
 
 @arguments.finite
 def bayes_decoder(
-    y: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform"
+    y: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
 ) -> Any:
     r"""Posterior mean E[x | y], the decoder of least loss among all functions of y alone.
 
@@ -74,7 +76,7 @@ def bayes_decoder(
         Probability that a feature is on, in [1e-100, 1].
     sigma : array_like of float
         Standard deviation of the interference in units of the diagonal, from 1e-100 to 1e3.
-    values : str, optional
+    values : str or Values, optional
         Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
 
     Returns
@@ -92,18 +94,18 @@ def bayes_decoder(
     >>> bayes_decoder([0.0, 0.3, 0.6], 0.05, 0.1).round(3)
     array([0.001, 0.163, 0.6  ])
     """
-    on, s, values = channel(p, sigma, values)
+    on, s, law = channel(p, sigma, values)
     at = arguments.real("y", y)
-    _near("y", at, s, values)
+    _near("y", at, s, law)
 
     def mean(y: float, p: float, sigma: float) -> float:
-        return float(denoised(values, np.array([y]), sigma, p)[0][0])
+        return float(denoised(law, np.array([y]), sigma, p)[0][0])
 
     return pointwise(mean)(at, on, s)[()]
 
 
 @arguments.finite
-def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform") -> Any:
+def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
     r"""Least loss of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
 
     Parameters
@@ -132,10 +134,10 @@ def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform
     >>> round(bayes_loss(0.05, 0.2), 8), round(bayes_loss(1.0, 0.2), 8)
     (0.00443846, 0.02555784)
     """
-    on, s, values = channel(p, sigma, values)
+    on, s, law = channel(p, sigma, values)
 
     def loss(p: float, sigma: float) -> float:  # E Var(v | y) + P(off | y) E(v | y)^2, if on
-        _, _, on, mean, variance, silent = output_nodes(values, sigma, p)
+        _, _, on, mean, variance, silent = output_nodes(law, sigma, p)
         return float(on @ (variance + silent * mean**2))
 
     return pointwise(loss)(on, s)[()]
@@ -149,7 +151,7 @@ def jumprelu_loss(
     sigma: npt.ArrayLike,
     p: npt.ArrayLike,
     *,
-    values: str = "uniform",
+    values: str | Values = "uniform",
 ) -> Any:
     r"""Loss of the decoder a y + b where y > theta, else 0.
 
@@ -181,11 +183,11 @@ def jumprelu_loss(
     >>> round(jumprelu_loss(0.3, 1.0, 0.0, 0.1, 0.05), 8)
     0.00108889
     """
-    on, s, values = channel(p, sigma, values)
+    on, s, law = channel(p, sigma, values)
     line = _coefficients(theta=theta, a=a, b=b)
 
     def loss(theta: float, a: float, b: float, sigma: float, p: float) -> float:
-        return sum(line_losses(values, theta, a, 1.0 - a, b, sigma, p))
+        return sum(line_losses(law, theta, a, 1.0 - a, b, sigma, p))
 
     return pointwise(loss)(*line, s, on)[()]
 
@@ -198,7 +200,7 @@ def jumprelu_gradient(
     sigma: npt.ArrayLike,
     p: npt.ArrayLike,
     *,
-    values: str = "uniform",
+    values: str | Values = "uniform",
 ) -> Any:
     """Differentiate `jumprelu_loss` by theta, a and b.
 
@@ -224,15 +226,15 @@ def jumprelu_gradient(
     >>> jumprelu_gradient(0.3, 1.0, 0.0, 0.1, 0.05).round(5)
     array([0.00072, 0.00128, 0.00184])
     """
-    on, s, values = channel(p, sigma, values)
+    on, s, law = channel(p, sigma, values)
     line = _coefficients(theta=theta, a=a, b=b)
-    _near("theta", line[0], s, values)
-    return np.stack(np.vectorize(partial(line_slopes, values), otypes=[np.float64] * 3)(*line, s, on))
+    _near("theta", line[0], s, law)
+    return np.stack(np.vectorize(partial(line_slopes, law), otypes=[np.float64] * 3)(*line, s, on))
 
 
 @arguments.finite
 def active_fraction(
-    theta: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str = "uniform"
+    theta: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
 ) -> Any:
     r"""Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
 
@@ -258,9 +260,9 @@ def active_fraction(
     >>> round(active_fraction(0.3, 0.05, 0.1), 6)
     0.03628
     """
-    on, s, values = channel(p, sigma, values)
+    on, s, law = channel(p, sigma, values)
     (at,) = _coefficients(theta=theta)
-    return pointwise(partial(share_above, values))(at, s, on)[()]
+    return pointwise(partial(share_above, law))(at, s, on)[()]
 
 
 @arguments.finite
@@ -272,7 +274,7 @@ def topk_loss(
     sigma: npt.ArrayLike,
     p: npt.ArrayLike,
     *,
-    values: str = "uniform",
+    values: str | Values = "uniform",
 ) -> Any:
     r"""Loss of TopK: a y + b for the k largest of n_features outputs, 0 for the others.
 
@@ -304,7 +306,7 @@ def topk_loss(
     >>> round(topk_loss(4, 64, 1.0, 0.0, 0.1, 0.05), 8)      # 3.2 features are on, on average
     0.00221338
     """
-    on, s, values = channel(p, sigma, values)
+    on, s, law = channel(p, sigma, values)
     n = arguments.whole("n_features", n_features, 1, LARGEST_K)
     number = arguments.whole("k", k, 1, LARGEST_K)
     if np.any(number > n):
@@ -312,12 +314,12 @@ def topk_loss(
     line = _coefficients(a=a, b=b)
 
     def loss(k: float, n: float, a: float, b: float, sigma: float, p: float) -> float:
-        return topk_lost(topk_nodes(values, k, n, sigma, p), a, b)
+        return topk_lost(topk_nodes(law, k, n, sigma, p), a, b)
 
     return pointwise(loss)(number, n, *line, s, on)[()]
 
 
-def topk_nodes(values: str, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
+def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
     """Return the nodes of `output_nodes`, and the probability that each y is among the k largest of n."""
     if k == n:
         nodes = output_nodes(values, sigma, p)

@@ -1,20 +1,32 @@
 """Laws of the data: sparse features, alike or not, independent or in groups."""
 
-from .derive import derive_chernoff_bound, derive_eigenvalues, derive_moments
+from .derive import (
+    derive_chernoff_bound,
+    derive_eigenvalues,
+    derive_moments,
+    derive_value_moment,
+    derive_value_transform,
+)
 from .groups import Group, exclusive, parent_child, synchronous
-from .law import VALUES, Features, as_features
+from .law import Features, as_features
 from .sparse import SparseUniform
+from .values import VALUES, Values, rectified_normal, register
 
 __all__ = [
     "VALUES",
     "Features",
     "Group",
     "SparseUniform",
+    "Values",
     "as_features",
     "derive_chernoff_bound",
     "derive_eigenvalues",
     "derive_moments",
+    "derive_value_moment",
+    "derive_value_transform",
     "exclusive",
     "parent_child",
+    "rectified_normal",
+    "register",
     "synchronous",
 ]

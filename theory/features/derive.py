@@ -1,14 +1,18 @@
-"""SymPy derivations for independent features that are uniform on [0, 1] when on.
-
-Those of other laws of values are in `theory.special.derive`.
-"""
+"""SymPy derivations: independent features that are uniform on [0, 1] when on, and laws of values."""
 
 from typing import Any
 
 from .. import arguments
 from ..derivation import Derivation, once, sp
+from .values.law import definition
 
-__all__ = ["derive_chernoff_bound", "derive_eigenvalues", "derive_moments"]
+__all__ = [
+    "derive_chernoff_bound",
+    "derive_eigenvalues",
+    "derive_moments",
+    "derive_value_moment",
+    "derive_value_transform",
+]
 
 _INDEPENDENT = "Features are independent, each is on with probability p and then uniform on [0, 1]."
 
@@ -114,3 +118,64 @@ def derive_chernoff_bound() -> Derivation:
     log_bound = n * sp.log(one_feature) - k * sp.log(s)
     (best,) = sp.solve(sp.numer(sp.together(sp.diff(log_bound, s))), s)
     return Derivation(log_bound.subs(s, best), (n, k, p), (_INDEPENDENT, "n p < k < n."))
+
+
+@once
+def derive_value_moment(values: Any) -> Derivation:
+    """Integrate E v^k over the value of a feature that is on, at scale 1, for any k.
+
+    Parameters
+    ----------
+    values : str or Values
+        One of `VALUES`, or another law.
+
+    Returns
+    -------
+    Derivation
+        A function of k.
+
+    Raises
+    ------
+    ValueError
+        If `values` is another word, or has no definition in SymPy.
+
+    Examples
+    --------
+    >>> derive_value_moment("uniform").expression
+    1/(k + 1)
+    """
+    v, right, left, end, atoms = definition(values)
+    k = sp.Symbol("k", positive=True, integer=True)
+    sides = [sp.integrate(v**k * density, (v, 0, end)) for density in (right, left)]
+    if sides[0].has(sp.exp_polar):  # beside a square, e^v is integrated as cosh(v) + sinh(v)
+        turned = sp.expand(right, power_exp=True).replace(
+            lambda one: isinstance(one, sp.exp) and sp.degree(one.args[0], v) == 1,
+            lambda one: sp.cosh(one.args[0]) + sp.sinh(one.args[0]),
+        )
+        sides[0] = sp.integrate(sp.expand(v**k * turned), (v, 0, end))
+    moment = sides[0] + (-1) ** k * sides[1]
+    moment += sum(chance * place**k for place, chance in atoms.items())
+    return Derivation(sp.simplify(moment), (k,), ("k is a positive integer.",))
+
+
+@once
+def derive_value_transform(values: Any) -> Derivation:
+    """Integrate E exp(z v) instead, with the argument of `derive_value_moment`.
+
+    Examples
+    --------
+    >>> derive_value_transform("symmetric").expression
+    sinh(z)/z
+    """
+    v, right, left, end, atoms = definition(values)
+    z, s = sp.Symbol("z"), sp.Symbol("s", negative=True)
+    sides = (
+        sp.integrate(sp.exp(sign * s * v) * density, (v, 0, end), conds="none")
+        for sign, density in ((1, right), (-1, left))
+    )
+    transform = sum(sides) + sum(chance * sp.exp(s * place) for place, chance in atoms.items())
+    return Derivation(
+        sp.simplify(transform).subs(s, z),
+        (z,),
+        ("Derived for negative z; it holds wherever the mean exists.",),
+    )

@@ -1,20 +1,14 @@
-"""Special functions that several rooms need, each once: ramp moments, roots of a cubic, laws of values."""
+"""Special functions that several rooms need, each once: ramp moments of the normal law, roots of a cubic."""
 
 from .cubic import CRITICAL, CubicRoots, cubic_roots
-from .derive import derive_cubic_roots, derive_ramp_moment, derive_value_moment, derive_value_transform
+from .derive import derive_cubic_roots, derive_ramp_moment
 from .normal import ramp_moments
-from .values import VALUES, value_moment, value_transform
 
 __all__ = [
     "CRITICAL",
-    "VALUES",
     "CubicRoots",
     "cubic_roots",
     "derive_cubic_roots",
     "derive_ramp_moment",
-    "derive_value_moment",
-    "derive_value_transform",
     "ramp_moments",
-    "value_moment",
-    "value_transform",
 ]

@@ -1,12 +1,9 @@
 """SymPy derivations: the definitions integrated or solved."""
 
-from typing import Any
-
 from .. import arguments
 from ..derivation import Derivation, once, sp
-from .values import VALUES
 
-__all__ = ["derive_cubic_roots", "derive_ramp_moment", "derive_value_moment", "derive_value_transform"]
+__all__ = ["derive_cubic_roots", "derive_ramp_moment"]
 
 
 @once
@@ -65,66 +62,3 @@ def derive_cubic_roots() -> Derivation:
     high, low, middle = (size * sp.cos((angle + turn) / 3) for turn in (0, 2 * sp.pi, -2 * sp.pi))
     column = sp.Matrix([low, middle, high, high - middle])
     return Derivation(column, (kappa,), ("kappa >= 0; beyond 2/sqrt(27) the angle is complex.",))
-
-
-def value_density(values: str) -> Any:
-    """Return v > 0, the density on the right of 0, where it ends, and whether it is the same on the left."""
-    v = sp.Symbol("v", positive=True)
-    normal = sp.exp(-(v**2) / 2) / sp.sqrt(2 * sp.pi)
-    laws = {
-        "uniform": (v, sp.Integer(1), 1, 0),
-        "binary": (v, sp.DiracDelta(v - 1), sp.oo, 0),
-        "half-normal": (v, 2 * normal, sp.oo, 0),
-        "exponential": (v, sp.exp(-v), sp.oo, 0),
-        "symmetric": (v, sp.Rational(1, 2), 1, 1),
-        "normal": (v, normal, sp.oo, 1),
-    }
-    return laws[arguments.choice("values", values, VALUES)]
-
-
-@once
-def derive_value_moment(values: str) -> Derivation:
-    """Integrate E v^k over the value of a feature that is on, at scale 1, for any k.
-
-    Parameters
-    ----------
-    values : str
-        One of `VALUES`.
-
-    Returns
-    -------
-    Derivation
-        A function of k.
-
-    Raises
-    ------
-    ValueError
-        If `values` is another word.
-
-    Examples
-    --------
-    >>> derive_value_moment("uniform").expression
-    1/(k + 1)
-    """
-    v, density, end, both = value_density(values)
-    k = sp.Symbol("k", positive=True, integer=True)
-    moment = sp.integrate(v**k * density, (v, 0, end)) * (1 + both * (-1) ** k)
-    return Derivation(sp.simplify(moment), (k,), ("k is a positive integer.",))
-
-
-@once
-def derive_value_transform(values: str) -> Derivation:
-    """Integrate E exp(z v) instead, with the argument of `derive_value_moment`.
-
-    Examples
-    --------
-    >>> derive_value_transform("symmetric").expression
-    sinh(z)/z
-    """
-    v, density, end, both = value_density(values)
-    z, s = sp.Symbol("z"), sp.Symbol("s", negative=True)
-    right, left = (
-        sp.integrate(sp.exp(sign * s * v) * density, (v, 0, end), conds="none") for sign in (1, -1)
-    )
-    transform = sp.simplify(right + both * left).subs(s, z)
-    return Derivation(transform, (z,), ("Derived for negative z; it holds wherever the mean exists.",))

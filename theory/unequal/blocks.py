@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 MOST = 4  # features of a block whose losses are integrated
-VALUES = ("uniform", "binary")
 
 IntArray = npt.NDArray[np.int64]
 
@@ -224,7 +223,7 @@ def block_law(name: str, law: Features) -> Features:
     arguments.instance(name, law, Features)
     if law.n_features > MOST:
         raise ValueError(f"`{name}` must have at most {MOST} features; got {law.n_features}.")
-    if law.values not in VALUES:
+    if law.values.sides not in (0, 1):
         raise ValueError(f"`{name}` must have values that are uniform or binary; got {law.values!r}.")
     return unconditioned(name, law)
 
@@ -282,7 +281,7 @@ def block_losses(
     units = law.scale
     found = losses(
         *table(law),
-        law.values == "uniform",
+        law.values.uniform,
         np.ascontiguousarray(alpha * units / units[:, None]),
         bias / units,
         noise / units**2,

@@ -50,7 +50,7 @@ def uniform(law: Any) -> Features:
     """Return a law after checking that it is one whose values are uniform."""
     if not isinstance(law, Features):
         raise ValueError(f"`law` must be a Features; got {arguments.shown(law)}.")
-    if law.values != "uniform":
+    if not law.values.uniform:
         raise ValueError(f"`law` must have uniform values; got {law.values!r}.")
     return law
 

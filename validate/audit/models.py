@@ -92,7 +92,7 @@ def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
             names = dict.fromkeys(codes.names[int(k)] for k in (codes.first, codes.second))
             known.limit, known.rug = unit * float(codes.loss), unit * float(codes.rug)
             known.limit_name = f"{' and '.join(names)} in the limit of many features"
-    elif not tied and law.values == "uniform" and law.exactly is None:
+    elif not tied and law.values.uniform and law.exactly is None:
         known.limit = priority_loss(law, m)
         known.limit_name = "planes by priority in the limit of very different lengths"
     return known

@@ -153,10 +153,11 @@ def advice(one: Audited) -> str:
 def _dead(one: Audited) -> int | None:
     """Return an output that is 0 for every input although its feature matters, if there is one."""
     law = one.law
-    if law.values not in ("uniform", "binary"):
+    low, high = law.values.support
+    if not np.isfinite([low, high]).all():
         return None
-    M = one.W_out @ one.W_in
-    top = np.maximum(M * law.scale, 0.0).sum(axis=1) + one.b
+    M = (one.W_out @ one.W_in) * law.scale
+    top = np.maximum(np.maximum(low * M, high * M), 0.0).sum(axis=1) + one.b
     lost = one.per_feature * law.importance > 0.5 * law.importance * law.second_moment
     dead = np.flatnonzero((top <= _DEAD * law.scale) & lost)
     return int(dead[0]) if dead.size else None

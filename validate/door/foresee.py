@@ -196,7 +196,7 @@ def _measured(p: float, ratio: float) -> list[Row]:
 
 
 def _unlike(law: Features, m: int) -> list[Row]:
-    if law.values != "uniform" or law.exactly is not None:
+    if not law.values.uniform or law.exactly is not None:
         return []
     rows: list[Row] = [
         (

@@ -10,7 +10,8 @@ import xarray as xr
 from ...solvers.minimise import minimise
 from ...solvers.relu import PHASES, phase_diagram
 from ...theory import arguments
-from ...theory.features import VALUES, Features
+from ...theory.features import Features
+from ...theory.features.values import named
 from ...theory.relu import feature_dimensionality
 from .answer import Answer
 from .best import geometry
@@ -90,9 +91,9 @@ def phases(
             raise ValueError(f"`y` must be another axis than `x`; got {y!r}.")
     ticks = _ticks(axes, dict(grid or {}))
     fixed: dict[str, Any] = {"n_features": n_features, "n_hidden": n_hidden, "p": p, "importance": importance}
-    arguments.choice("values", values, VALUES) if isinstance(values, str) else values
+    values = named("values", values)
     plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
-    if plain and tied and values == "uniform" and ("importance" in axes or np.ndim(importance) == 0):
+    if plain and tied and values.uniform and ("importance" in axes or np.ndim(importance) == 0):
         data, certainty = _pair(axes, ticks, fixed)
     else:
         settings = {

@@ -32,7 +32,7 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
         return _gaps(torch, law) if law <= GAPS_BELOW else _entries(law)
     if law.exactly is not None:
         return _from_host(torch, law)
-    if device.type == "cpu" and law.independent and law.values == "uniform" and law.p.max() < 1:
+    if device.type == "cpu" and law.independent and law.values.uniform and law.p.max() < 1:
         edges = np.cumsum(-np.log1p(-law.p))
         if edges[-1] < FEW_ON * law.n_features:
             return _points(torch, law, torch.from_numpy(edges))
@@ -102,7 +102,7 @@ def _unequal(torch: Any, law: Features, device: Any) -> Draw:
     # The last pattern takes what rounding leaves.
     groups = [[torch.tensor(np.array(part)).to(device) for part in parts] for parts in alike.values()]
     p, scale = torch.tensor(alone, device=device), torch.tensor(np.array(law.scale), device=device)
-    quantile = _quantiles(torch)[law.values]
+    quantile = law.values.need("law", "quantile")
 
     def draw(x: Any, generator: Any) -> None:
         u = torch.empty(x.shape, dtype=torch.float64, device=x.device).uniform_(generator=generator).div_(p)
@@ -111,21 +111,9 @@ def _unequal(torch: Any, law: Features, device: Any) -> Draw:
             v = torch.empty(len(x), len(indices), dtype=torch.float64, device=x.device)
             which = torch.searchsorted(edges, v.uniform_(generator=generator), right=True)
             on.index_copy_(1, indices.flatten(), patterns.index_select(0, which.flatten()).view(len(x), -1))
-        x.copy_(torch.where(on, quantile(u) * scale, 0.0))
+        x.copy_(torch.where(on, quantile(torch, u) * scale, 0.0))
 
     return draw
-
-
-def _quantiles(torch: Any) -> dict[str, Callable[[Any], Any]]:
-    """Values of features that are on, at scale 1, from uniform numbers; those from 1 on are not used."""
-    return {
-        "uniform": lambda u: u,
-        "binary": torch.ones_like,
-        "half-normal": lambda u: math.sqrt(2) * torch.erfinv(u),
-        "exponential": lambda u: -torch.log1p(-u),
-        "symmetric": lambda u: 2 * u - 1,
-        "normal": lambda u: torch.special.ndtri(u.clamp(min=2.0**-54)),  # of 0 it would be infinite
-    }
 
 
 def _from_host(torch: Any, law: Features) -> Draw:

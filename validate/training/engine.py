@@ -106,7 +106,7 @@ def provenance(torch: Any, place: Any, began: float) -> dict[str, str | float]:
 
 def digest(law: Features) -> int:
     """Return a number of 64 bits that tells laws apart."""
-    parts = [law.values.encode(), str(law.exactly).encode()]
+    parts = [law.values.name.encode(), str(law.exactly).encode()]
     arrays = [law.p, law.scale, law.importance, *(array for group in law.groups for array in group)]
     parts += [np.asarray(array, np.float64).tobytes() for array in arrays]
     return int.from_bytes(hashlib.sha256(b"|".join(parts)).digest()[:8], "little")

@@ -508,7 +508,7 @@ def _dataset(
         data["W_in"] = ((*pair, "hidden", "feature"), W_in)
     law = models[0].law
     if isinstance(law, Features):
-        attributes = {**attributes, "values": law.values}
+        attributes = {**attributes, "values": law.values.name}
         for name in ("p", "scale", "importance"):
             data[f"law_{name}"] = ("feature", getattr(law, name))
     last_batch = BLOCK * np.arange(1, history.shape[1] + 1)

@@ -298,7 +298,7 @@ MOST = 14
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all with a ReLU, of few independent uniform features."""
     few = law.n <= MOST and "classes" not in law.kept
-    return np.full(rows.b.size, few and rows.relu and law.independent and law.values == "uniform")
+    return np.full(rows.b.size, few and rows.relu and law.independent and law.values.uniform)
 
 
 def terms(law: Law) -> float:

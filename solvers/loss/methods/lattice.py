@@ -4,18 +4,17 @@ Patterns in which at most one other feature is on and heard are integrated piece
 the atom of the interference and the jumps of its density. For the others, Poisson's formula turns the
 integral of `sweep` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the loss on the right
 count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is cut off above a
-frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)).
+frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values uniform on [0, 1],
+and by the jumps of the density and of its derivatives for others.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
+from ....theory.features.values.parts import Parts, transforms
 from ....theory.kernels import kernel, plain
-from ....theory.special import VALUES
-from ....theory.special.values import transforms
-from .few import BINARY, SYMMETRIC, known, one_on, pointwise
-from .moments import SUPPORT
+from .few import known, one_on, pointwise
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 from .sweep import Others, add_nodes, sweep
 from .transforms import by_transforms
@@ -32,55 +31,62 @@ UNIT = 2.0**-53  # rounding
 
 
 @kernel
-def _bounds(kind: int, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
+def _bounds(law: Parts, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
     """Write bounds of |phi_0(s m_j)| for Re s = real and |s| >= radius; for radius = 0, phi_0 at s = real."""
     for j in range(m.size):
         x = real * m[j]
-        value = transforms(kind, complex(x, 0.0))[0].real
-        if radius > 0.0 and kind != BINARY:
-            edges = np.cosh(x) if kind == SYMMETRIC else 1.0 + np.exp(x)
-            value = min(value, edges / (radius * abs(m[j])))
+        value = transforms(law.transform, complex(x, 0.0))[0].real
+        if radius > 0.0 and law.ends.shape[0] > 0:
+            bound = 0.0
+            for k in range(law.atoms.shape[0]):
+                bound += law.atoms[k, 1] * np.exp(x * law.atoms[k, 0])
+            for k in range(law.jumps.shape[0]):
+                fall = radius * abs(m[j])
+                for _ in range(int(law.jumps[k, 2])):
+                    fall *= radius * abs(m[j])
+                bound += law.jumps[k, 1] * np.exp(x * law.jumps[k, 0]) / fall
+            value = min(value, bound)
         phi[j] = value
 
 
 @kernel
-def _own_bounds(kind: int, a: float, own: float, c: float, omega: float) -> float:
+def _own_bounds(law: Parts, a: float, own: float, c: float, omega: float) -> float:
     """Bound the integral of |K(s)| above the frequency omega; times omega it is that of |s K(s)|."""
     total = (1.0 - own) / omega**2
     if own > 0.0:
-        rise = np.exp(abs(c * a))
-        square, product = rise, rise
-        if a != 0.0 and kind != BINARY:
+        rise = np.exp(abs(c * a) * law.reach)
+        square, product = rise, law.reach * rise
+        if a != 0.0:
             unit = omega * abs(a)
-            square = min(square, (1.0 + rise) / unit)
-            product = min(product, (rise + square) / unit)
+            square = min(square, law.edge * (1.0 + rise) / unit)
+            product = min(product, (law.edge * law.reach * rise + square) / unit)
         total += own * (square / omega**2 + 2.0 * product / omega)
     return total
 
 
 @kernel
 def lattice(
-    kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
+    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
 ) -> tuple[float, float, int, float]:
     """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
-    known(kind)
+    known(law)
     phi, top = np.empty(m.size, np.complex128), plain(2)
-    start = abs(b) + (abs(a) if own > 0.0 else 0.0)
-    reach = np.sum(np.abs(m) if kind == SYMMETRIC else np.maximum(m, 0.0))
-    longest = 0.0
+    start = abs(b) + (abs(a) * law.reach if own > 0.0 else 0.0)
+    reach, longest = 0.0, 0.0
     for x in m:
-        longest = max(longest, abs(x))
+        reach += max(x * law.low, x * law.high, 0.0)
+        longest = max(longest, abs(x) * law.reach)
     period = start + reach
     theta = 1.0 / period
     while theta * longest < 500.0:
-        _bounds(kind, m, theta, 0.0, phi)
+        _bounds(law, m, theta, 0.0, phi)
         mean = sweep(others, top, top, phi)[0].real
         if not mean < 1e250:
             break
         period = min(period, start + (np.log(mean + 1e-300) + RARE) / theta)
         theta *= 1.3
     for _ in range(60):
-        _bounds(kind, m, KAPPA / period, 0.0, phi)
+        _bounds(law, m, KAPPA / period, 0.0, phi)
         mean = sweep(others, top, top, phi)[0].real
         if np.log(mean + 1e-300) + KAPPA * start / period <= GROWTH:
             break
@@ -89,9 +95,9 @@ def lattice(
     count = float(BLOCK)
     while True:
         omega = h * (count - 1.0)
-        _bounds(kind, m, c, omega, phi)
+        _bounds(law, m, c, omega, phi)
         majorant = abs(sweep(others, top, top, phi)[0])
-        cut = np.exp(c * b) / np.pi * _own_bounds(kind, a, own, c, omega) * majorant
+        cut = np.exp(c * b) / np.pi * _own_bounds(law, a, own, c, omega) * majorant
         if cut <= allowed or count >= most:
             return c, h, int(count), cut
         count = min(BLOCK * np.ceil(1.25 * count / BLOCK), most)
@@ -99,14 +105,13 @@ def lattice(
 
 @kernel
 def _few_on(
-    kind: int, m: FloatArray, a: float, b: float, own: float, others: Others
+    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others
 ) -> tuple[FloatArray, FloatArray]:
     """Return the part of patterns with at most one other feature on and heard: `found` and `by_m`."""
     found, by_m = np.zeros(5), np.zeros(m.size)
     start = 2.0 * own * (1.0 + abs(a) + abs(b))
     phi, top = np.ones(m.size, np.complex128), plain(2)
-    mean = 1.0 if kind == BINARY else (0.0 if kind == SYMMETRIC else 0.5)
-    here = pointwise(b, a, own, kind)
+    here = pointwise(b, a, own, law)
     none, of_none = sweep(others, top, top - 2, phi)
     shares = sweep(others, top, top - 1, phi)[1].real
     for k in range(3):
@@ -114,7 +119,7 @@ def _few_on(
     found[4] = none.real * (start + abs(here[1]))
     for j in range(m.size):
         if others.heard[j] and shares[j] > 0.0:
-            whole, push = one_on(b, m[j], a, own, kind)
+            whole, push = one_on(b, m[j], a, own, law)
             for k in range(3):
                 found[k] += shares[j] * whole[k]
             found[4] += shares[j] * (start + 2.0 * own * abs(m[j]) + abs(whole[1]))
@@ -123,13 +128,13 @@ def _few_on(
     of_one = sweep(others, top, top - 1, phi)[1]
     for j in range(m.size):
         if not others.heard[j]:
-            by_m[j] = mean * (here[1] * of_none[j].real + of_one[j].real)
+            by_m[j] = law.mean * (here[1] * of_none[j].real + of_one[j].real)
     return found, by_m
 
 
 @kernel
 def case(
-    kind: int, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, work: float
+    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, work: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and the errors.
 
@@ -137,23 +142,23 @@ def case(
     `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of the
     loss, what the upper half of the frequencies changes in the loss, and an estimate for the derivatives.
     """
-    known(kind)
-    found, by_m = _few_on(kind, m, a, b, own, others)
+    known(law)
+    found, by_m = _few_on(law, m, a, b, own, others)
     size, slopes, start, top = found[0], found[4], abs(a) + abs(b), plain(2)
     share = sweep(others, top, top, np.ones(m.size, np.complex128))[0].real
     if share * (1.0 + start + np.sum(np.abs(m))) ** 2 < 1e-300:
         return found, by_m, np.array([16.0 * UNIT * size, 0.0, 0.0, 16.0 * UNIT * slopes])
-    found[0] += own * share * (1.0 if kind == BINARY else 1.0 / 3.0)
+    found[0] += own * share * law.square
     most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
-    c, h, count, cut = lattice(kind, m, a, b, own, others, allowed, most)
+    c, h, count, cut = lattice(law, m, a, b, own, others, allowed, most)
     s = (c + 1j * h * np.arange(count)).astype(np.complex128)
     weights = np.full(count, h / np.pi + 0.0j)
     weights[0] *= 0.5
     found[4] = 0.0
     half = count // 2
-    add_nodes(kind, s[:half], weights[:half], m, a, b, own, 1.0, top, others, found, by_m)
+    add_nodes(law.transform, s[:half], weights[:half], m, a, b, own, 1.0, top, others, found, by_m)
     before, by_m_before = found.copy(), by_m.copy()
-    add_nodes(kind, s[half:], weights[half:], m, a, b, own, 1.0, top, others, found, by_m)
+    add_nodes(law.transform, s[half:], weights[half:], m, a, b, own, 1.0, top, others, found, by_m)
     far = 4.0 * np.pi / h + start  # twice the period
     images = 4.0 * np.exp(-KAPPA) * share * (far + 1.0)
     noise = 16.0 + 4.0 * np.sqrt(m.size)
@@ -176,7 +181,7 @@ ESTIMATE = (
 
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all with a ReLU, of values with bounds."""
-    return np.full(rows.b.size, rows.relu and law.values in SUPPORT)
+    return np.full(rows.b.size, rows.relu and law.values.bounded and law.values.transform is not None)
 
 
 def terms(law: Law) -> float:
@@ -186,13 +191,13 @@ def terms(law: Law) -> float:
 
 def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
     """Return the outputs and their derivatives."""
-    kind, least = VALUES.index(law.values), np.finfo(np.float64).tiny
+    parts, least = law.values.parts, np.finfo(np.float64).tiny
     allowed = np.maximum(ask.tol * law.square[rows.features], least)
     work = ask.most if ask.frequencies is None else float(ask.frequencies) * law.n
 
     def one(
         k: int, m: FloatArray, a: float, b: float, own: float, others: Others, p: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return case(kind, m, a, b, own, others, allowed[k], work)
+        return case(parts, m, a, b, own, others, allowed[k], work)
 
     return by_transforms(rows, law, ask, one, True)

@@ -9,15 +9,13 @@ __all__ = ["ESTIMATE", "affine", "covers", "solve", "terms"]
 
 ESTIMATE = "heuristic: rounding of sums of second moments, in units of their terms"
 
-# Ends of bounded values.
-SUPPORT = {"uniform": (0.0, 1.0), "binary": (0.0, 1.0), "symmetric": (-1.0, 1.0)}
-
 
 def ends(rows: Rows, law: Law) -> tuple[FloatArray, FloatArray]:
     """Return the least and the largest pre-activation of outputs."""
-    if law.values not in SUPPORT:
+    first, last = law.values.support
+    if not np.isfinite([first, last]).all():
         return np.full(rows.b.size, -np.inf), np.full(rows.b.size, np.inf)
-    low, high = (end * rows.M for end in SUPPORT[law.values])
+    low, high = min(first, 0.0) * rows.M, max(last, 0.0) * rows.M
     if low.any():
         least, largest = np.minimum(low, high), np.maximum(low, high)
     else:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
 from ....theory.features import Features
-from ....theory.special import value_moment
 
 __all__ = ["Ask", "BoolArray", "IntArray", "Law", "Outputs", "Rows", "merged", "rounding"]
 
@@ -76,7 +75,7 @@ class Law:
 
     def moment(self, k: int) -> float:
         """E v^k of the value v of a feature that is on."""
-        return float(value_moment(self.values, k))
+        return float(self.values.moment(k))
 
     @cached_property
     def square(self) -> FloatArray:

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from ....theory.arguments import FloatArray
 from ....theory.features import Features
 from ....theory.features.counts import Block, blocks_given
+from ....theory.features.values.parts import Parts
 from ....theory.kernels import kernel, plain
 from ....theory.loss.cube import pattern_gradient, pattern_loss
-from ....theory.special import VALUES
-from .few import BINARY, SYMMETRIC, known
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
 __all__ = ["ESTIMATE", "blocks", "by_patterns", "chances", "covers", "masks", "solve", "terms"]
@@ -88,14 +87,14 @@ def _cube(
 
 @kernel
 def _row(
-    row: FloatArray, i: int, b: float, weights: FloatArray, kind: int, by: FloatArray
+    row: FloatArray, i: int, b: float, weights: FloatArray, sides: int, by: FloatArray
 ) -> tuple[float, float, float, float]:
     """Return loss, derivative by b, what rounding errors are units of, for both; write those by the row."""
     n = row.size
     on = np.empty(n, np.int64)
     loss, by_b, size, steep = 0.0, 0.0, 0.0, 0.0
     by[:] = 0.0
-    deepest = n if kind != BINARY else 0
+    deepest = n if sides else 0
     faces = 3**deepest
     losses, slopes = np.zeros((3, faces)), np.zeros((2 * deepest + 4, faces))
     for q in range(weights.size):
@@ -112,9 +111,9 @@ def _row(
         reach = max(b, 0.0) if k == 0 else abs(b) + (1.0 if own >= 0 else 0.0) + np.sum(np.abs(g))
         size += weights[q] * reach * reach
         steep += weights[q] * 2.0 * reach
-        signs = 2**k if kind == SYMMETRIC else 1
+        signs = sides**k if sides else 1
         for r in range(signs):
-            if kind == BINARY or k == 0:
+            if sides == 0 or k == 0:
                 part, push = _binary(g, b, own, slope)
             else:
                 for j in range(k):
@@ -129,15 +128,16 @@ def _row(
 
 @kernel
 def by_patterns(
-    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, kind: int
+    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, law: Parts
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the losses of the outputs, their errors, derivatives by rows and biases, and their errors."""
-    known(kind)
+    if law.sides < 0:
+        raise ValueError("`law` must be of values that are 1, or uniform on [0, 1] or [-1, 1].")
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
     slope_errors = np.empty(count)
     for i in range(count):
-        losses[i], by_b[i], size, steep = _row(M[i], features[i], b[i], weights, kind, by_M[i])
+        losses[i], by_b[i], size, steep = _row(M[i], features[i], b[i], weights, law.sides, by_M[i])
         errors[i], slope_errors[i] = 2.0**-50 * size, 2.0**-50 * steep
     return losses, errors, by_M, by_b, slope_errors
 
@@ -148,19 +148,20 @@ ESTIMATE = (
     "heuristic: rounding in units of E (|b| + sum of |w|)^2, never exceeded in tests by exact arithmetic"
 )
 
-# Features up to which all patterns are summed: 60 ms for 8 uniform ones, five times that for each more.
-MOST = {"uniform": 8, "symmetric": 4, "binary": 14}
+# Features up to which all patterns are summed, by the sides of their values: 60 ms for 8 uniform ones, five
+# times that for each more.
+MOST = {0: 14, 1: 8, 2: 4, -1: 0}
 LOOSE = 1e-10  # they lose fewer digits than `folds`
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all with a ReLU, of few features whose values have bounds."""
-    return np.full(rows.b.size, rows.relu and law.n <= MOST.get(law.values, 0))
+    return np.full(rows.b.size, rows.relu and law.n <= MOST[law.values.sides])
 
 
 def terms(law: Law) -> float:
     """Return the cost of an output: patterns, and faces of their cubes."""
-    return float({"uniform": 4.0, "symmetric": 7.0}.get(law.values, 2.0) ** law.n)
+    return float({1: 4.0, 2: 7.0}.get(law.values.sides, 2.0) ** law.n)
 
 
 def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
@@ -170,5 +171,4 @@ def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
         if "classes" in law.kept:  # patterns of other classes do not count
             on = np.array([pattern.bit_count() for pattern in range(2**law.n)])
             law.kept["chances"][on >= law.kept["classes"].size] = 0.0
-    kind = VALUES.index(law.values)
-    return Outputs(*by_patterns(rows.M, rows.features, rows.b, law.kept["chances"], kind))
+    return Outputs(*by_patterns(rows.M, rows.features, rows.b, law.kept["chances"], law.values.parts))

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
+from ....theory.features.values.parts import transforms
 from ....theory.kernels import kernel
-from ....theory.special.values import transforms
 
 __all__ = ["Others", "add_nodes", "independent", "sweep"]
 
@@ -160,7 +160,7 @@ def sweep(others: Others, top: int, want: int, phi: ComplexArray) -> tuple[compl
 
 @kernel
 def add_nodes(
-    kind: int,
+    transform: tuple[int, float],
     nodes: ComplexArray,
     weights: ComplexArray,
     m: FloatArray,
@@ -182,13 +182,13 @@ def add_nodes(
     for k in range(nodes.size):
         s = nodes[k]
         for j in range(m.size):
-            phi[j], first[j], _ = transforms(kind, s * m[j])
+            phi[j], first[j], _ = transforms(transform, s * m[j])
         D, slope = sweep(others, top, top, phi)
         inverse, largest = 1.0 / s, 0.0
         wave = weights[k] * np.exp(s * b)
         K = 2.0 * side * (1.0 - own) * wave * inverse * inverse * inverse
         if own > 0.0:
-            zero, one, two = transforms(kind, s * a)
+            zero, one, two = transforms(transform, s * a)
             factor = 2.0 * own * wave * inverse
             K += factor * inverse * (side * zero * inverse - one)
             by_a = factor * (side * one * inverse - two) * D

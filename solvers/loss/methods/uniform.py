@@ -27,11 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, plain
+from ....theory.features.values.uniform import transform
+from ....theory.kernels import kernel
 from ....theory.special.order import ascending
-from ....theory.special.values import transforms
 from ...threads import together
-from .few import UNIFORM, one_on, pointwise
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
 __all__ = ["ESTIMATE", "NEGLIGIBLE", "covers", "rows_uniform", "solve", "terms"]
@@ -55,6 +54,7 @@ SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of
 NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
 WORK = 2.0**28  # factors per level at most, a quarter of a second; beyond it the error estimate grows
 UNIT = 2.0**-53  # rounding
+GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
 
 
 @kernel
@@ -266,7 +266,7 @@ def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     """
     value = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
     if shape[1] != 0.0:
-        factor, slope, _ = transforms(plain(UNIFORM), a * s)
+        factor, slope, _ = transform(a * s)
         value += 2.0 * shape[1] * u * u * (factor * u - slope)
     return value
 
@@ -276,7 +276,7 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
     """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
-        factor, slope, _ = transforms(plain(UNIFORM), complex(c * a, 0.0))
+        factor, slope, _ = transform(complex(c * a, 0.0))
         square, product = factor.real, slope.real
         if a != 0.0:
             rise, unit = np.exp(c * a), omega * abs(a)
@@ -424,13 +424,45 @@ def _output_loss(
 
 
 @kernel
+def _none_on(t: float, a: float, own: float) -> float:
+    """Return g(t), as `few.pointwise` for any law: here a call of it would take longer than the mean."""
+    low, high = 0.0, 0.0  # where the output is on
+    if a > 0.0:
+        low, high = min(max(-t / a, 0.0), 1.0), 1.0
+    elif a < 0.0:
+        high = min(max(-t / a, 0.0), 1.0)
+    elif t > 0.0:
+        high = 1.0
+    middle, half = 0.5 * (high + low), 0.5 * (high - low)
+    node = half / np.sqrt(3.0)
+    left, right = (1.0 - a) * (middle - node) - t, (1.0 - a) * (middle + node) - t
+    loss = (low**3 + (1.0 - high) * (1.0 + high + high * high)) / 3.0 + half * (left * left + right * right)
+    ramp = max(t, 0.0)
+    return float((1.0 - own) * ramp * ramp + own * loss)
+
+
+@kernel
+def _one_on(b: float, m: float, a: float, own: float) -> float:
+    """Return the mean of g(b + m v), by Gauss points between the breakpoints of the cubics of g."""
+    first, second = min(max(-b / m, 0.0), 1.0), min(max(-(a + b) / m, 0.0), 1.0)
+    ends, mean = (0.0, min(first, second), max(first, second), 1.0), 0.0
+    for piece in range(3):
+        width, middle = ends[piece + 1] - ends[piece], 0.5 * (ends[piece + 1] + ends[piece])
+        if width > 0.0:
+            node = width * GAUSS
+            outer = _none_on(b + m * (middle - node), a, own) + _none_on(b + m * (middle + node), a, own)
+            mean += width / 18.0 * (5.0 * outer + 8.0 * _none_on(b + m * middle, a, own))
+    return mean
+
+
+@kernel
 def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> tuple[float, float]:
     """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
-    ahead, behind, kind = _all_off(p), _all_off(p[::-1]), plain(UNIFORM)
-    loss, largest, lost = ahead[row.size] * pointwise(b, a, own, kind)[0], 0.0, 0.0
+    ahead, behind = _all_off(p), _all_off(p[::-1])
+    loss, largest, lost = ahead[row.size] * _none_on(b, a, own), 0.0, 0.0
     for j in range(row.size):
         share = ahead[j] * p[j] * behind[row.size - 1 - j]
-        step = share * one_on(b, row[j], a, own, kind)[0][0] - lost
+        step = share * _one_on(b, row[j], a, own) - lost
         new = loss + step  # compensated: thousands of equal terms would round alike
         lost = (new - loss) - step
         loss = new
@@ -468,7 +500,7 @@ ESTIMATE = "what is cut off is proved; rounding is heuristic, never exceeded in 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all with a ReLU, of independent uniform features; losses alone."""
-    return np.full(rows.b.size, rows.relu and law.independent and law.values == "uniform")
+    return np.full(rows.b.size, rows.relu and law.independent and law.values.uniform)
 
 
 def terms(law: Law) -> float:

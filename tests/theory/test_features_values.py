@@ -1,0 +1,247 @@
+"""Moments and transforms of the value laws against mpmath at 50 digits."""
+
+import pickle
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from superposition.theory.features import (
+    VALUES,
+    Features,
+    Values,
+    derive_value_moment,
+    derive_value_transform,
+    rectified_normal,
+    register,
+)
+from superposition.theory.features.values import named
+
+EDGES = ("symmetric", "uniform")  # transforms that are differences of ends
+GAUSSIAN = ("half-normal", "normal", "rectified-normal")
+
+
+def value_transform(values, z):
+    return named("values", values).at("z", np.asarray(z, complex))
+
+
+def value_moment(values, k):
+    return named("values", values).moment(k)
+
+
+def exact(values, r, z):
+    """E v^r exp(z v): derivatives of closed forms, or hypergeometric series near 0, at many digits."""
+    if values == "binary":
+        return mp.exp(z)
+    if values == "exponential":
+        return mp.factorial(r) / (1 - z) ** (r + 1)
+    if values == "uniform":
+        return mp.hyp1f1(r + 1, r + 2, z) / (r + 1)
+    if values == "symmetric":
+        return (mp.hyp1f1(r + 1, r + 2, z) + (-1) ** r * mp.hyp1f1(r + 1, r + 2, -z)) / (2 * (r + 1))
+    normal = [mp.exp(z * z / 2) * f for f in (1, z, 1 + z * z)]
+    if values == "normal":
+        return normal[r]
+    if values == "rectified-normal":
+        tilted = exact("half-normal", r, z + 1) * mp.exp(-mp.mpf(1) / 2) / 2
+        return tilted + (mp.ncdf(-1) if r == 0 else 0)
+    first = mp.exp(z * z / 2) * mp.erfc(-z / mp.sqrt(2))
+    second = z * first + mp.sqrt(2 / mp.pi)
+    return (first, second, z * second + first)[r]
+
+
+def points(seed, size):
+    rng = np.random.default_rng(seed)
+    angle = rng.uniform(0, 2 * np.pi, size)
+    angle[: size // 4] = rng.choice([0.0, np.pi / 2, np.pi, -np.pi / 2], size // 4)
+    z = 10.0 ** rng.uniform(-9, 2.5, size) * np.exp(1j * angle)
+    edges = [radius * turn for radius in (1.0, 1.5, 2.0) for turn in (1, -1, 1j, np.exp(0.7j))]
+    return np.concatenate([z, np.array([*edges, 0, 1e-300, -1e-20j])])
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_transforms_reach_the_stated_error(values):
+    z = points(5, 150)
+    large = np.abs(z.real) > 600
+    if values in GAUSSIAN:
+        large = (z * z).real + 2 * z.real > 1000
+    if values == "exponential":
+        large = z.real > 0.99
+    z = z[~large]
+    found = value_transform(values, z)
+    assert found.shape == (3, z.size)
+    gaussian = values in GAUSSIAN
+    for r in range(3):
+        for have, at in zip(found[r], z, strict=True):
+            with mp.workdps(700 if 0 < abs(at) < 1e-20 else 70):
+                want = exact(values, r, mp.mpmathify(complex(at)))
+                # The stated error; relative to the transform at the real part, which bounds it, near zeros.
+                turn = max(1.0, abs(at) ** (2 if gaussian else 1))
+                near = mp.mpf(1e-290)  # underflow
+                if values in EDGES and abs(at) > 1:
+                    near += 1e-15 * mp.exp(abs(at.real)) / abs(at)
+                assert abs(mp.mpmathify(complex(have)) - want) <= 4e-15 * turn * abs(want) + near, (r, at)
+
+
+def test_half_normal_is_accurate_left_of_the_axis():
+    """No loss however large |z|: relative 2e-15 r-th derivatives, on the axis too."""
+    rng = np.random.default_rng(2)
+    z = -(10.0 ** rng.uniform(-3, 4, 200)) * np.exp(1j * rng.uniform(-1, 1, 200) * np.pi / 2)
+    found = value_transform("half-normal", z)
+    with mp.workdps(90):
+        for r in range(3):
+            for have, at in zip(found[r], z, strict=True):
+                want = exact("half-normal", r, mp.mpmathify(complex(at)))
+                assert abs(mp.mpmathify(complex(have)) / want - 1) < 4e-15, (r, at)
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_moments_are_derivatives_at_zero(values):
+    assert value_transform(values, 0.0) == pytest.approx(
+        [value_moment(values, r) for r in range(3)], rel=2e-15
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: named("values", "beta"), "`values` must be one of 'uniform'.*; got 'beta'"),
+        (
+            lambda: named("values", "rectified-normal(11)"),
+            r"`values` must be a law; got .*\(11\)': `ratio` must",
+        ),
+        (lambda: named("values", "beta(1)"), r"`values` must be one of 'uniform'.*; got 'beta\(1\)'"),
+        (lambda: rectified_normal(-6.0), "`ratio` must lie in .*; got -6"),
+        (lambda: Features(1, 1.0).transform("x"), "`s` must be real numbers; got 'x'"),
+        (lambda: Features(1, 1.0).transform([0, np.nan]), "`s` must be finite; got .*nan"),
+        (
+            lambda: value_transform("uniform", 1e4),
+            r"`z` must be smaller: the transform overflows; got \(10000",
+        ),
+        (
+            lambda: value_transform("exponential", 1 + 1j),
+            r"`z` must have a real part \(times scale\) below 1; got 1",
+        ),
+        (
+            lambda: Features(1, 1.0, "normal").moment(151),
+            "`k` must be an integer of at least 1 and at most 150; got 151",
+        ),
+        (lambda: law(support=(1.0, 0.0)), r"`support` must be an interval; got \(1.0, 0.0\)"),
+        (lambda: law(atoms=[(0.0, 0.5)]), "`atoms` and `pieces` must have probability 1; got 0.5"),
+        (
+            lambda: law(pieces=[(0.0, 2.0, (0.5,))]),
+            "`pieces` must be polynomials inside of the support; got 0.0, 2.0",
+        ),
+        (
+            lambda: register(law(name="uniform", atoms=[(1.0, 1.0)])),
+            "`values` must have a name.*; got 'uniform'",
+        ),
+        (
+            lambda: value_transform(law(atoms=[(1.0, 1.0)]), 0.0),
+            "`values` must be values with a transform; got 'x'",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def law(name="x", support=(0.0, 1.0), **parts):
+    return Values(name, support, lambda k: 1.0, lambda rng, size: np.ones(size), **parts)
+
+
+@pytest.mark.parametrize("values", [*VALUES, "rectified-normal(-2)", "rectified-normal(6.5)"])
+def test_what_a_law_says_of_itself_agrees(values):
+    """Moments, nodes, ramp moments and parts of one law, by each other and by samples."""
+    one = named("values", values)
+    v, weights = one.nodes()
+    for k in range(9):
+        assert weights @ v**k == pytest.approx(one.moment(k), rel=1e-12, abs=1e-13)
+    drawn = np.broadcast_to(one.draw(np.random.default_rng(3), 100_000), 100_000)
+    for t, m in ((0.3, -0.8), (-0.4, 1.1), (0.2, 0.0), (-1.0, 0.0)):
+        ramps = np.maximum(t + m * drawn, 0.0)
+        for k, found in enumerate(one.ramp_moments(t, m, 2)):
+            sample = ramps**k if k else t + m * drawn > 0
+            assert abs(sample.mean() - found) < 5 * sample.std() / drawn.size**0.5 + 1e-6  # rare ones
+    low, high = one.support
+    assert low <= drawn.min()
+    assert drawn.max() <= high
+    for place, chance in one.atoms:
+        assert abs(np.mean(drawn == place) - chance) < 5 * np.sqrt(chance * (1 - chance) / drawn.size) + 1e-12
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_bounds_of_transforms_hold(values):
+    """What the sum over frequencies takes from the jumps of a density."""
+    parts = named("values", values).parts
+    if not np.isfinite(parts.reach) or parts.atoms.size:
+        return
+    rng = np.random.default_rng(1)
+    z = rng.uniform(-5, 5, 300) + 1j * 10 ** rng.uniform(-1, 3, 300)
+    size = np.abs(value_transform(values, z)[0])
+    assert np.all(size <= parts.edge * (1 + np.exp(parts.reach * np.abs(z.real))) / np.abs(z) * (1 + 1e-12))
+    jumps = sum(j * np.exp(z.real * at) / np.abs(z) ** (order + 1) for at, j, order in parts.jumps)
+    assert np.all(size <= jumps * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("ratio", [-5.0, -1.3, 0.0, 2.5, 10.0])
+def test_rectified_normal_values_at_any_ratio(ratio):
+    values, scale = rectified_normal(ratio), 0.25
+    assert named("values", values.name) is values
+    assert pickle.loads(pickle.dumps(Features(2, 0.1, values))).values is values
+    with mp.workdps(60):
+        for z in (0.7 - 2j, -3 + 0.1j, 30j, 1e-9):
+            for r, have in enumerate(value_transform(values, z)):
+                tilted = (
+                    exact("half-normal", r, mp.mpmathify(complex(z)) + ratio)
+                    * mp.exp(-(mp.mpf(ratio) ** 2) / 2)
+                    / 2
+                )
+                want = tilted + (mp.ncdf(-mp.mpf(ratio)) if r == 0 else 0)
+                turn = (abs(z) + abs(ratio) + 1) ** 2
+                assert abs(mp.mpmathify(complex(have)) - want) <= 4e-15 * turn * abs(want) + 1e-15 * (r == 0)
+        for k in (1, 2, 9, 150):
+            density = lambda v, k=k: v**k * mp.npdf(v - ratio)  # noqa: E731
+            want = mp.quad(density, [0, *range(1, 12), *range(12, 32, 2), 50])
+            assert values.moment(k) == pytest.approx(float(want), rel=1e-12)
+    x = Features(1, 1.0, values, scale).sample(50_000, rng=1)
+    mean, sd = scale * values.moment(1), scale * np.sqrt(values.moment(2) - values.moment(1) ** 2)
+    assert abs(x.mean() - mean) < 4 * sd / x.size**0.5
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_the_derived_laws_are_those(values):
+    moment, transform = derive_value_moment(values), derive_value_transform(values)
+    for k in (1, 2, 3, 4, 7, 20, 150):
+        want = moment.evaluate({"k": k}) if moment.expression.free_symbols else mp.mpf(1)
+        assert value_moment(values, k) == pytest.approx(float(want), rel=2e-14 if k > 20 else 1e-15, abs=0)
+    for z in (-20.0, -1.5, -1e-3, 0.3 + 2j, 0.9, -2j):
+        derived = [transform.evaluate({"z": z})]
+        with mp.workdps(250):
+            function = transform._compiled("mpmath")
+            derived += [mp.diff(function, mp.mpmathify(z), r) for r in (1, 2)]
+        for have, want, r in zip(value_transform(values, z), derived, range(3), strict=True):
+            with mp.workdps(50):
+                assert abs(want / exact(values, r, mp.mpmathify(z)) - 1) < mp.mpf(10) ** (
+                    -45 if r == 0 else -30
+                )
+                assert abs(mp.mpmathify(complex(have)) - want) <= 4e-15 * (1 + abs(z) ** 2) * abs(want)
+
+
+class Broken:
+    def __array__(self, dtype=None, copy=None):
+        raise KeyError("of its own")
+
+
+def test_what_an_array_of_a_user_raises_is_passed_on():
+    with pytest.raises(KeyError, match="of its own"):
+        Features(1, 1.0).transform(Broken())
+
+
+@pytest.mark.parametrize(
+    "bad", [True, np.ma.array([1j, 2.0], mask=[False, True]), np.array([1j, None]), [[1], [2, 3]]]
+)
+def test_what_is_no_complex_number_is_refused(bad):
+    with pytest.raises(ValueError, match="`s` must be real numbers; got"):
+        Features(1, 1.0).transform(bad)

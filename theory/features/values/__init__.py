@@ -1,0 +1,25 @@
+"""Laws of the value of a feature that is on, at scale 1: a file a law.
+
+All files of this folder are read, so that a new law is one file, which calls `register`, as one anywhere else
+may.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from .law import Definition, Values, known, named, register
+from .rectified_normal import rectified_normal
+
+__all__ = [
+    "VALUES",
+    "Definition",
+    "Values",
+    "named",
+    "rectified_normal",
+    "register",
+]
+
+for _found in iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")
+
+VALUES = known()

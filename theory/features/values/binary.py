@@ -1,0 +1,42 @@
+"""Values that are always 1."""
+
+import numpy as np
+
+from ...arguments import FloatArray
+from ...derivation import sp
+from ...kernels import shared
+from ...special.cut import LOG_ROOT
+from .law import Definition, Posterior, Three, Values, register
+
+__all__ = ["BINARY"]
+
+
+@shared
+def _transform(z: complex) -> Three:
+    value = np.exp(z)
+    return value, value, value
+
+
+def _posterior(y: FloatArray, sigma: float) -> Posterior:
+    height = -0.5 * ((y - 1.0) / sigma) ** 2 - LOG_ROOT - np.log(sigma)
+    return height, np.ones(y.shape), np.zeros(y.shape)
+
+
+def _definition() -> Definition:
+    return Definition(
+        sp.Symbol("v", positive=True), sp.Integer(0), sp.Integer(0), 1, {sp.Integer(1): sp.Integer(1)}
+    )
+
+
+BINARY = Values(
+    "binary",
+    support=(0.0, 1.0),
+    moment=lambda k: 1.0,
+    draw=lambda rng, size: 1.0,
+    definition=_definition,
+    atoms=((1.0, 1.0),),
+    transform=_transform,
+    quantile=lambda torch, u: torch.ones_like(u),
+    posterior=_posterior,
+)
+register(BINARY)

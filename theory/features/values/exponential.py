@@ -1,0 +1,46 @@
+"""Exponential values with mean 1."""
+
+import math
+
+import numpy as np
+
+from ...arguments import FloatArray
+from ...derivation import sp
+from ...kernels import shared
+from ...special.cut import cut
+from .law import Definition, Posterior, Three, Values, register
+
+__all__ = ["EXPONENTIAL"]
+
+
+@shared
+def _transform(z: complex) -> Three:
+    value = 1.0 / (1.0 - z)
+    return value, value**2, 2.0 * value**3
+
+
+def _posterior(y: FloatArray, sigma: float) -> Posterior:
+    share, first, second = cut(y / sigma - sigma)
+    return 0.5 * sigma * sigma - y + share, sigma * first, sigma * sigma * second
+
+
+def _definition() -> Definition:
+    v = sp.Symbol("v", positive=True)
+    return Definition(v, sp.exp(-v), sp.Integer(0), sp.oo, {})
+
+
+EXPONENTIAL = Values(
+    "exponential",
+    support=(0.0, np.inf),
+    moment=lambda k: float(math.factorial(k)),
+    draw=lambda rng, size: rng.standard_exponential(size),
+    definition=_definition,
+    density=lambda v: np.exp(-v),
+    typical=(0.0, 60.0),
+    transform=_transform,
+    pole=1.0,
+    wedge=(0.25 * np.pi, 1.0),
+    quantile=lambda torch, u: -torch.log1p(-u),
+    posterior=_posterior,
+)
+register(EXPONENTIAL)

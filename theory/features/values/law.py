@@ -1,0 +1,390 @@
+r"""What a law of values is: the value v of a feature that is on, at scale 1, and the parts that methods need.
+
+A law of values is one file that makes one `Values`. Kernels get its numbers as `Parts` and know no law: the
+transform is called by its address, and a density that is a polynomial between places is integrated by Gauss
+points.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ... import arguments
+from ...arguments import FloatArray
+from ...special.normal import POINTS, WEIGHTS
+from .parts import Parts, Three, all_transforms, place
+
+__all__ = ["Definition", "Three", "Values", "definition", "known", "named", "register"]
+
+ComplexArray = npt.NDArray[np.complex128]
+Posterior = tuple[FloatArray, FloatArray, FloatArray]
+
+
+class Definition(NamedTuple):
+    """A law in SymPy."""
+
+    v: Any
+    """A positive symbol."""
+    right: Any
+    """Density at v."""
+    left: Any
+    """Density at -v."""
+    end: Any
+    """Where the density ends, on both sides."""
+    atoms: dict[Any, Any]
+    """Probabilities of single places."""
+
+
+class Values:
+    r"""Law of the value v of a feature that is on, at scale 1.
+
+    The first four parts are needed everywhere. Methods that need another one refuse laws that lack it.
+
+    Parameters
+    ----------
+    name : str
+        As `Features` takes it once the law is registered. A law equals its name.
+    support : (float, float)
+        Least interval that holds v; ends may be infinite.
+    moment : callable
+        moment(k) = E v^k for whole numbers k >= 0.
+    draw : callable
+        draw(rng, size) draws so many values with a `numpy.random.Generator`.
+    definition : callable, optional
+        Returns the `Definition` in SymPy, for derivations.
+    atoms : sequence of (float, float), optional
+        Places that have a probability, and these.
+    density : callable, optional
+        Density of the rest at an array of places, for integrals over v.
+    typical : (float, float), optional
+        Interval that holds v up to probability e^-50, if the support is longer.
+    pieces : sequence of (low, high, coefficients), optional
+        Density of the rest as polynomials of degree 8 at most, lowest power first. Then losses are exact by
+        Gauss points and a sum over frequencies, for a bounded law with a transform. `density` follows.
+    transform : callable, optional
+        transform(z) returns E v^r e^{zv} for r = 0, 1, 2 at a complex z, in Python that Numba compiles; a
+        function under `superposition.theory.kernels.shared` if other such functions call it.
+    shape : float, optional
+        Of a family of laws: the number that `transform` takes as second argument.
+    pole : float, optional
+        The transform exists where the real part of z is below this.
+    edge : float, optional
+        A number with \|E e^{zv}\| <= edge (1 + e^{r\|Re z\|})/\|z\|, r the largest \|v\|, if one is known
+        that is less than the variation of the density.
+    wedge : (float, float), optional
+        For values without bounds: an angle so that the transform is bounded for z between it and a right
+        angle to the real axis, on both sides; and the size of the values, 1 or so. Then losses are an
+        integral along a wedge.
+    quantile : callable, optional
+        quantile(torch, u) makes values of a tensor u of uniform numbers by PyTorch, for training; entries of
+        u from 1 on are not used.
+    posterior : callable, optional
+        posterior(y, sigma) returns, for y = v + sigma Z, the logarithm of the density at y, and mean and
+        variance of v given y, for decoders.
+    blurred : callable, optional
+        blurred(sigma) returns the interval of y that counts, if not 12 sigma around v.
+
+    Raises
+    ------
+    ValueError
+        If the parts do not fit together.
+
+    Examples
+    --------
+    >>> thirds = Values("thirds", (1 / 3, 1 / 3), lambda k: 3.0**-k, lambda rng, size: np.full(size, 1 / 3),
+    ...                 atoms=[(1 / 3, 1.0)])
+    >>> thirds == "thirds", thirds.ramp_moments(0.0, 3.0, 2).round(12)
+    (True, array([1., 1., 1.]))
+    """
+
+    name: str
+    support: tuple[float, float]
+    moment: Callable[[int], float]
+    draw: Callable[[np.random.Generator, int], Any]
+    definition: Callable[[], Definition] | None
+    atoms: Any
+    density: Callable[[FloatArray], FloatArray] | None
+    typical: tuple[float, float] | None
+    pieces: Any
+    transform: Callable[..., Three] | None
+    shape: float | None
+    pole: float
+    edge: float | None
+    wedge: tuple[float, float] | None
+    quantile: Callable[[Any, Any], Any] | None
+    posterior: Callable[[FloatArray, float], Posterior] | None
+    blurred: Callable[[float], tuple[float, float]] | None
+
+    def __init__(
+        self,
+        name: str,
+        support: tuple[float, float],
+        moment: Callable[[int], float],
+        draw: Callable[[np.random.Generator, int], Any],
+        definition: Callable[[], Definition] | None = None,
+        atoms: Any = (),
+        density: Callable[[FloatArray], FloatArray] | None = None,
+        typical: tuple[float, float] | None = None,
+        pieces: Any = (),
+        transform: Callable[..., Three] | None = None,
+        shape: float | None = None,
+        pole: float = np.inf,
+        edge: float | None = None,
+        wedge: tuple[float, float] | None = None,
+        quantile: Callable[[Any, Any], Any] | None = None,
+        posterior: Callable[[FloatArray, float], Posterior] | None = None,
+        blurred: Callable[[float], tuple[float, float]] | None = None,
+    ) -> None:
+        vars(self).update({one: given for one, given in locals().items() if one != "self"})
+        low, high = self.support
+        if not low <= high:
+            raise ValueError(f"`support` must be an interval; got {self.support}.")
+        for first, last, coefficients in self.pieces:
+            if not low <= first < last <= high or not 1 <= len(coefficients) <= 9:
+                raise ValueError(f"`pieces` must be polynomials inside of the support; got {first}, {last}.")
+        if (self.pieces or not self.density) and abs(self._mass() - 1.0) > 1e-12:
+            raise ValueError(f"`atoms` and `pieces` must have probability 1; got {self._mass():g}.")
+        if self.pieces and self.density is None:
+            self.density = self._of_pieces
+
+    def _mass(self) -> float:
+        inside = (np.diff(np.polyval([0.0, *_integral(c)][::-1], [a, b]))[0] for a, b, c in self.pieces)
+        return float(sum(inside) + sum(chance for _, chance in self.atoms))
+
+    def _of_pieces(self, v: FloatArray) -> FloatArray:
+        found = np.zeros(np.shape(v))
+        for low, high, coefficients in self.pieces:
+            found += np.where((v >= low) & (v < high), np.polyval(coefficients[::-1], v), 0.0)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and self.name == other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+    def __reduce__(self) -> Any:
+        if _KNOWN.get(self.name) is self or _family(self.name) is self:
+            return named, ("values", self.name)
+        return Values, tuple(getattr(self, one) for one in Values.__annotations__)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether atoms and pieces are all of the law, so that losses are sums over frequencies."""
+        return bool(np.isfinite(self.support).all() and (self.pieces or not self.density))
+
+    @property
+    def discrete(self) -> bool:
+        """Whether there are atoms alone."""
+        return self.density is None
+
+    @property
+    def uniform(self) -> bool:
+        """Whether v is uniform on [0, 1], as closed forms want it."""
+        return self.sides == 1
+
+    @cached_property
+    def sides(self) -> int:
+        """1 for values uniform on [0, 1], 2 on [-1, 1], 0 for values that are 1, -1 for all others."""
+        shapes = {"(), ((0.0, 1.0, (1.0,)),)": 1, "(), ((-1.0, 1.0, (0.5,)),)": 2, "((1.0, 1.0),), ()": 0}
+        atoms = tuple((float(at), float(chance)) for at, chance in self.atoms)
+        pieces = tuple((float(a), float(b), tuple(map(float, c))) for a, b, c in self.pieces)
+        return shapes.get(f"{atoms}, {pieces}", -1)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The interval that holds the values, up to probability e^-50."""
+        return self.typical or self.support
+
+    def need(self, name: str, part: str, what: str = "") -> Any:
+        """Return a part, or refuse the law that a caller gave as `name` by its own name."""
+        found = getattr(self, part)
+        if not found:
+            raise ValueError(f"`{name}` must be values with {what or f'a {part}'}; got {self.name!r}.")
+        return found
+
+    @cached_property
+    def parts(self) -> Parts:
+        """What kernels know of the law."""
+        low, high = self.support
+        pieces = [(float(a), float(b), np.asarray(c, float)) for a, b, c in self.pieces]
+        degree = max([0, *(c.size - 1 for _, _, c in pieces)])
+        density = np.zeros((len(pieces), degree + 1))
+        for row, (_, _, coefficients) in zip(density, pieces, strict=True):
+            row[: coefficients.size] = coefficients
+        atoms = np.array(self.atoms, float).reshape(-1, 2)
+        ends = np.array([piece[:2] for piece in pieces], float).reshape(-1, 2)
+        jumps = _jumps(pieces)
+        nodes, weights = np.polynomial.legendre.leggauss(max(degree + 2, 3))
+        edge = np.inf if atoms.size or not pieces else self.edge
+        if edge is None:
+            edge = float(jumps[jumps[:, 2] == 0.0, 1].sum()) + sum(_variation(*piece) for piece in pieces)
+        angle, size = self.wedge or (0.0, 0.0)
+        return Parts(
+            transform=place(self.transform, self.shape),
+            low=float(low),
+            high=float(high),
+            reach=float(max(abs(low), abs(high))),
+            mean=float(self.moment(1)),
+            square=float(self.moment(2)),
+            atoms=atoms,
+            ends=ends,
+            density=density,
+            corners=np.unique([0.0, *atoms[:, 0], *ends.ravel()]),
+            nodes=0.5 + 0.5 * nodes,
+            weights=0.5 * weights,
+            jumps=jumps,
+            edge=float(edge),
+            sides=self.sides,
+            angle=float(angle),
+            size=float(size),
+        )
+
+    def nodes(self, place: float = 0.0, width: float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """Return values and weights for means over v of what changes within a width at a place."""
+        at = [np.array([where for where, _ in self.atoms])]
+        weight = [np.array([chance for _, chance in self.atoms])]
+        if self.density is not None:
+            low, high = self.reach
+            regular = np.linspace(low, high, 1 + int(np.ceil((high - low) / 6.0)))
+            corners = [end for piece in self.pieces for end in piece[:2]]
+            inside = np.concatenate(
+                [[low, high], regular, corners, place + 6.0 * width * np.arange(-2.0, 3.0)]
+            )
+            places = np.unique(np.clip(inside, low, high))
+            step = np.diff(places)[:, None]
+            v = (places[:-1, None] + step * POINTS).ravel()
+            at.append(v)
+            weight.append((step * WEIGHTS).ravel() * self.density(v))
+        return np.concatenate(at), np.concatenate(weight)
+
+    def ramp_moments(self, t: float, m: float, order: int) -> FloatArray:
+        """Moments E (t + m v)_+^k of a value behind a ReLU, k = 0 to `order`; relative error 1e-13 or so.
+
+        Examples
+        --------
+        >>> named("values", "exponential").ramp_moments(-1.0, 1.0, 2).round(6)  # e^-1 (1, 1, 2)
+        array([0.367879, 0.367879, 0.735759])
+        """
+        v, weights = self.nodes(-t / m if m else 0.0)
+        y = t + m * v
+        powers = np.maximum(y, 0.0) ** np.arange(order + 1)[:, None]
+        powers[0] = y > 0.0
+        return np.asarray(powers @ weights)
+
+    def at(self, name: str, z: ComplexArray) -> ComplexArray:
+        """Return E v^r exp(z v) for r = 0, 1, 2, with r first, after checking z, which is called `name`."""
+        self.need("values", "transform")
+        if np.any(z.real >= self.pole):
+            rule = f"have a real part (times scale) below {self.pole:g}"
+            raise ValueError(f"`{name}` must {rule}; got {z.real.max():g}.")
+        out = np.empty((3, z.size), np.complex128)
+        all_transforms(self.parts.transform, z.ravel(), out)
+        for worst in z.ravel()[~np.isfinite(out).all(axis=0)]:
+            raise ValueError(f"`{name}` must be smaller: the transform overflows; got {worst}.")
+        return out.reshape((3, *z.shape))
+
+
+def _integral(coefficients: Any) -> FloatArray:
+    return np.asarray(coefficients, float) / np.arange(1, len(coefficients) + 1)
+
+
+def _derivative(coefficients: FloatArray) -> FloatArray:
+    return coefficients[1:] * np.arange(1, coefficients.size)
+
+
+def _jumps(pieces: Any) -> FloatArray:
+    """Return place, size and order of the jumps of a density and its derivatives."""
+    found: dict[tuple[float, int], float] = {}
+    for low, high, coefficients in pieces:
+        order, c = 0, coefficients
+        while c.size:
+            for end, sign in ((low, 1.0), (high, -1.0)):
+                found[end, order] = found.get((end, order), 0.0) + sign * float(np.polyval(c[::-1], end))
+            order, c = order + 1, _derivative(c)
+    kept = [(at, abs(size), order) for (at, order), size in sorted(found.items()) if abs(size) > 1e-13]
+    return np.array(kept, float).reshape(-1, 3)
+
+
+def _variation(low: float, high: float, coefficients: FloatArray) -> float:
+    """Return the variation of a polynomial between two places."""
+    slopes = _derivative(coefficients)
+    turns = np.roots(slopes[::-1]) if slopes.size > 1 else np.empty(0)
+    turns = np.real(turns[np.abs(np.imag(turns)) < 1e-9])
+    places = np.unique(np.clip([low, high, *turns], low, high))
+    return float(np.abs(np.diff(np.polyval(coefficients[::-1], places))).sum())
+
+
+# --- Laws by name -------------------------------------------------------------------------------------------
+
+_KNOWN: dict[str, Values] = {}
+_FAMILIES: dict[str, Callable[[float], Values]] = {}
+
+
+def register(values: Values | Callable[[float], Values], name: str = "") -> None:
+    """Make a law known by its name, or a family of laws by "name(number)".
+
+    Parameters
+    ----------
+    values : Values or callable
+        A family returns the law of a number.
+    name : str, optional
+        Of a family.
+
+    Raises
+    ------
+    ValueError
+        If another law has the name.
+
+    Examples
+    --------
+    >>> half = Values("half", (0.5, 0.5), lambda k: 0.5**k, lambda rng, size: 0.5, atoms=[(0.5, 1.0)])
+    >>> register(half)
+    >>> named("values", "half") is half
+    True
+    """
+    held: dict[str, Any] = _KNOWN if isinstance(values, Values) else _FAMILIES
+    name = values.name if isinstance(values, Values) else name
+    if held.get(name, values) is not values:
+        raise ValueError(f"`values` must have a name that no other law has; got {name!r}.")
+    held[name] = values
+
+
+def known() -> tuple[str, ...]:
+    """Names of the laws that are registered, the default first."""
+    return tuple(sorted(_KNOWN, key=lambda name: (name != "uniform", name)))
+
+
+def _family(name: str) -> Values | None:
+    """Return the law of a family that a name like "rectified-normal(2)" means."""
+    found = re.fullmatch(r"(.+)\((.+)\)", name)
+    if found is None or found[1] not in _FAMILIES:
+        return None
+    try:
+        return _FAMILIES[found[1]](float(found[2]))
+    except ValueError as error:
+        raise ValueError(f"`values` must be a law; got {name!r}: {error}") from None
+
+
+def definition(values: Any) -> Definition:
+    """Return a law in SymPy."""
+    found: Definition = named("values", values).need("values", "definition", "a definition in SymPy")()
+    return found
+
+
+def named(name: str, values: Any) -> Values:
+    """Return a law of values as it is, or the one that is known by a name."""
+    if isinstance(values, Values):
+        return values
+    found = _KNOWN.get(values) or _family(values) if isinstance(values, str) else None
+    return found or _KNOWN[arguments.choice(name, values, known())]

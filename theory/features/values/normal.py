@@ -1,0 +1,71 @@
+"""Standard normal values."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...arguments import FloatArray
+from ...derivation import sp
+from ...kernels import shared
+from ...special.cut import LOG_ROOT
+from .law import Definition, Posterior, Three, Values, register
+
+__all__ = ["NORMAL", "absolute_moment", "blurred", "density", "given", "transform"]
+
+
+def absolute_moment(k: int) -> float:
+    """E |N(0, 1)|^k."""
+    return 2 ** (k / 2) * math.gamma((k + 1) / 2) / math.sqrt(math.pi)
+
+
+@shared
+def transform(z: complex) -> Three:
+    """exp(z^2/2) and its derivatives."""
+    value = np.exp(0.5 * z * z)
+    return value, z * value, (1.0 + z * z) * value
+
+
+def given(y: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, float]:
+    """Return the logarithm of the density of y, and mean and variance of a normal value given y."""
+    total = 1.0 + sigma * sigma
+    mean, variance = y / total, sigma * sigma / total
+    return -0.5 * y * mean - LOG_ROOT - 0.5 * np.log(total), mean, variance
+
+
+def _posterior(y: FloatArray, sigma: float) -> Posterior:
+    height, mean, variance = given(y, sigma)
+    return height, mean, np.full(y.shape, variance)
+
+
+def blurred(sigma: float) -> float:
+    """Return where y = v + sigma Z ends up to probability e^-50."""
+    return float(10.0 * np.sqrt(1.0 + sigma * sigma))
+
+
+def density() -> tuple[Any, Any]:
+    """Return v > 0 and its density in SymPy."""
+    v = sp.Symbol("v", positive=True)
+    return v, sp.exp(-(v**2) / 2) / sp.sqrt(2 * sp.pi)
+
+
+def _definition() -> Definition:
+    v, half = density()
+    return Definition(v, half, half, sp.oo, {})
+
+
+NORMAL = Values(
+    "normal",
+    support=(-np.inf, np.inf),
+    moment=lambda k: 0.0 if k % 2 else absolute_moment(k),
+    draw=lambda rng, size: rng.standard_normal(size),
+    definition=_definition,
+    density=lambda v: np.exp(-0.5 * v * v) * np.sqrt(0.5 / np.pi),
+    typical=(-10.0, 10.0),
+    transform=transform,
+    wedge=(0.25 * np.pi, 1.0),
+    quantile=lambda torch, u: torch.special.ndtri(u.clamp(min=2.0**-54)),  # of 0 it would be infinite
+    posterior=_posterior,
+    blurred=lambda sigma: (-blurred(sigma), blurred(sigma)),
+)
+register(NORMAL)

@@ -1,0 +1,76 @@
+"""What kernels know of a law of values."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...arguments import FloatArray
+from ...kernels import address, called, kernel, shared
+
+__all__ = ["Parts", "Three", "all_transforms", "place", "transforms"]
+
+ComplexArray = npt.NDArray[np.complex128]
+Three = tuple[complex, complex, complex]
+
+
+class Parts(NamedTuple):
+    """What kernels know of a law of values."""
+
+    transform: tuple[int, float]
+    """Where E v^r exp(z v), r = 0, 1, 2, is compiled, and its shape; see `transforms`."""
+    low: float
+    high: float
+    reach: float
+    """The largest absolute value."""
+    mean: float
+    square: float
+    atoms: FloatArray
+    """(k, 2): places and their probabilities."""
+    ends: FloatArray
+    """(l, 2): between which the density is a polynomial."""
+    density: FloatArray
+    """(l, degree + 1): its coefficients, lowest power first."""
+    corners: FloatArray
+    """0, and where the density is no polynomial, or there is an atom."""
+    nodes: FloatArray
+    """Gauss-Legendre rule on [0, 1], exact for what the loss makes of the density."""
+    weights: FloatArray
+    jumps: FloatArray
+    """(j, 3): place, size and order of the jumps of the density and its derivatives."""
+    edge: float
+    """\\|E exp(z v)\\| <= edge (1 + exp(reach \\|Re z\\|))/\\|z\\|."""
+    sides: int
+    """1 for values uniform on [0, 1], 2 on [-1, 1], 0 for values that are 1, -1 for all others."""
+    angle: float
+    """From this angle of z to a right one, the transform is bounded; 0 if that is not known."""
+    size: float
+    """Size of the values where `angle` is used."""
+
+
+def place(transform: Callable[..., Three] | None, shape: float | None) -> tuple[int, float]:
+    """Compile a transform, and return where it is; 0 if there is none."""
+    if transform is None:
+        return 0, 0.0
+    compiled = transform if hasattr(transform, "py_func") else _compiled(transform)
+    return address(compiled, shape is not None), float(shape or 0.0)
+
+
+@cache
+def _compiled(function: Any) -> Any:
+    return shared(function)
+
+
+@shared
+def transforms(transform: tuple[int, float], z: complex) -> Three:
+    """Return E v^r exp(z v) for r = 0, 1, 2 of a law, by its `Parts.transform`."""
+    return called(transform[0], z, transform[1])
+
+
+@kernel
+def all_transforms(transform: tuple[int, float], z: ComplexArray, out: ComplexArray) -> None:
+    """Write those of all z, r first."""
+    for i in range(z.size):
+        out[0, i], out[1, i], out[2, i] = transforms(transform, z[i])

@@ -1,0 +1,115 @@
+"""Rectified normal values, max(0, ratio + N(0, 1)), which public data for sparse autoencoders have."""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import expit, log_ndtr, ndtr
+
+from ... import arguments
+from ...arguments import FloatArray
+from ...derivation import sp
+from ...kernels import shared
+from ...special.cut import LOG_ROOT, cut
+from ...special.normal import POINTS, WEIGHTS
+from .half_normal import transform as half_normal
+from .law import Definition, Posterior, Three, Values, register
+from .normal import blurred
+
+__all__ = ["RECTIFIED_NORMAL", "rectified_normal"]
+
+
+@shared
+def _transform(z: complex, ratio: float) -> Three:
+    """Add the atom at 0 to the half-normal transform at z + ratio: the density is tilted."""
+    a, b, c = half_normal(z + ratio)
+    share = 0.5 * math.exp(-0.5 * ratio * ratio)
+    return 0.5 * math.erfc(ratio * math.sqrt(0.5)) + share * a, share * b, share * c
+
+
+def rectified_normal(ratio: float) -> Values:
+    r"""Values max(0, ratio + N(0, 1)): with the scale sd, and ratio = mean/sd, max(0, mean + sd N(0, 1)).
+
+    They are 0 with the probability :math:`\Phi(-\mathrm{ratio})`, also where a feature is on.
+
+    Parameters
+    ----------
+    ratio : float
+        From -5 to 10.
+
+    Returns
+    -------
+    Values
+        Also known as "rectified-normal(ratio)", and with the ratio 1 as "rectified-normal".
+
+    Raises
+    ------
+    ValueError
+        If `ratio` is out of range.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import Features
+    >>> mean, sd = 1.0, 0.25
+    >>> x = Features(2, 0.1, rectified_normal(mean / sd), scale=sd)
+    >>> x.mean.round(6), Features(2, 0.1, "rectified-normal(4)", sd).mean.round(6)
+    (array([0.1, 0.1]), array([0.1, 0.1]))
+    """
+    return _law(float(arguments.number("ratio", ratio, -5.0, 10.0)))
+
+
+@lru_cache(maxsize=1024)
+def _law(ratio: float) -> Values:
+    none, high = float(ndtr(-ratio)), max(ratio, 0.0) + 10.0
+    # From this angle on, exp(z^2/2 + ratio z) stays below exp(1/2).
+    square = 1.0 / (2.0 + max(ratio, 0.0) ** 2)
+
+    def density(v: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-0.5 * (v - ratio) ** 2 - LOG_ROOT))
+
+    def moment(k: int) -> float:
+        if k == 0:
+            return 1.0
+        step = (high + 18.0) / 80  # up to the power 150
+        v = step * (np.arange(80)[:, None] + POINTS)
+        return float(step * np.sum(WEIGHTS * v**k * density(v)))
+
+    def posterior(y: FloatArray, sigma: float) -> Posterior:
+        total, variance = 1.0 + sigma * sigma, sigma * sigma / (1.0 + sigma * sigma)
+        share, first, second = cut((y + ratio * sigma * sigma) / total / np.sqrt(variance))
+        on = share - 0.5 * (y - ratio) ** 2 / total - LOG_ROOT - 0.5 * np.log(total)
+        off = log_ndtr(-ratio) - 0.5 * (y / sigma) ** 2 - LOG_ROOT - np.log(sigma)
+        mean, positive = np.sqrt(variance) * first, expit(on - off)
+        return (
+            np.logaddexp(on, off),
+            positive * mean,
+            positive * (variance * second + expit(off - on) * mean**2),
+        )
+
+    def definition() -> Definition:
+        v, exact = sp.Symbol("v", positive=True), sp.Rational(str(ratio))
+        normal = sp.exp(-((v - exact) ** 2) / 2) / sp.sqrt(2 * sp.pi)
+        return Definition(v, normal, sp.Integer(0), sp.oo, {sp.Integer(0): sp.erfc(exact / sp.sqrt(2)) / 2})
+
+    return Values(
+        "rectified-normal" if ratio == 1.0 else f"rectified-normal({repr(ratio).removesuffix('.0')})",
+        support=(0.0, np.inf),
+        moment=moment,
+        draw=lambda rng, size: np.maximum(ratio + rng.standard_normal(size), 0.0),
+        definition=definition,
+        atoms=((0.0, none),),
+        density=density,
+        typical=(0.0, high),
+        transform=_transform,
+        shape=ratio,
+        wedge=(float(np.arccos(np.sqrt(square))), max(1.0, math.sqrt(moment(2)))),
+        # ndtri(0) would be infinite
+        quantile=lambda torch, u: (torch.special.ndtri(u.clamp(min=2.0**-54)) + ratio).clamp(min=0.0),
+        posterior=posterior,
+        blurred=lambda sigma: (-12.0 * sigma, max(ratio, 0.0) + blurred(sigma)),
+    )
+
+
+RECTIFIED_NORMAL = _law(1.0)
+register(RECTIFIED_NORMAL)
+register(rectified_normal, "rectified-normal")
