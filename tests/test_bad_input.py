@@ -91,6 +91,7 @@ CALLS: dict[str, str] = {
     "solvers.rug.RugMatrix.matvec": "(np.ones(4))",
     "theory.features.Features": "Features(3, 0.3)",
     "theory.features.as_features": "as_features(0.3, 3)",
+    "theory.features.Values.nodes": "()",
     "theory.noise.expectation": "expectation(sympy.Symbol('u') ** 2)",
     "solvers.sparsification.limit_law": "limit_law([1.0], 0.1, 100, 0.9)",
 }

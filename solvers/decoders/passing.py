@@ -26,6 +26,7 @@ from ...theory.decoders.channel import denoised
 from ...theory.decoders.loss import LEAST_P
 from ...theory.features import Values
 from ...theory.features.values import named
+from ...theory.features.values.law import needed
 from ...theory.results import result
 from ..results import Status
 from ..rug import RugMatrix
@@ -109,7 +110,7 @@ def message_passing(
     """
     p = float(arguments.number("p", p, LEAST_P, 1.0))
     values = named("values", values)
-    values.need("values", "posterior")
+    needed(values, "values", "posterior")
     steps, tol = arguments.integer("steps", steps, 1), arguments.number("tol", tol, 0.0, 1.0)
     if not isinstance(A, RugMatrix) and not hasattr(A, "matvec"):
         A = arguments.matrix("A", A)

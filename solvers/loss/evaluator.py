@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ...theory import arguments
 from ...theory.arguments import FloatArray, matrix, number, real
 from ...theory.features import Features, as_features
+from ...theory.features.values.law import needed
 from ...theory.loss.classes import class_weights
 from ...theory.models import Model
 from ...theory.results import frozen, result
@@ -297,8 +298,8 @@ class Evaluator:
             rule = f"one that has {what} of all these outputs at {law.n} features with {law.values!r} values"
             raise ValueError(f"`method` must be {rule}; got {self.method!r}.")
         if not law.values.bounded:
-            law.values.need("law", "wedge", "bounds, or a transform that is bounded along a wedge")
-        law.values.need("law", "transform")
+            needed(law.values, "law", "wedge", "bounds, or a transform that is bounded along a wedge")
+        needed(law.values, "law", "transform")
         raise AssertionError  # else a method covers all
 
     def _solved(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:

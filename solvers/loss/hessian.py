@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from ...theory.arguments import FloatArray, integer, number, real, vector
 from ...theory.features import Features, Values, as_features
+from ...theory.features.values.law import transforms_at
 from ...theory.results import result
 from .evaluator import LARGEST, Evaluator
 from .methods.few import one_on, pointwise
@@ -176,7 +177,7 @@ def _of_heard(
     for start in range(0, frequencies, CHUNK):
         k = np.arange(start, min(start + CHUNK, frequencies))
         s = np.asarray(c + 1j * h * k, np.complex128)
-        f, mine = values.at("s", s[:, None] * m), values.at("s", s * a)
+        f, mine = transforms_at(values, "s", s[:, None] * m), transforms_at(values, "s", s * a)
         weight = np.exp(s * b) * h / np.pi * np.where(k == 0, 0.5, 1.0)
         K = weight * (2.0 * (1.0 - own + own * mine[0]) / s - 2.0 * own * mine[1]) / s**2
         K_a = weight * 2.0 * own * (mine[1] / s - mine[2]) / s

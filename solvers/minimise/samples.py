@@ -15,6 +15,8 @@ _DRAWS, _ON = 32, 2.0
 _MOMENTS = 32
 # Share of its first weight that a sample keeps: with negative weights the loss would have no minimum.
 _LEAST = 0.1
+# Multiplications of a matrix product that BLAS does by one thread.
+_PRODUCT = 200_000
 
 
 class Samples:
@@ -40,6 +42,16 @@ class Samples:
         self.enough = len(self.x) > count // 4
         self.weights = self._matched(np.append(weights[some], weights[~some].sum()), law)
         self.share = law.importance / law.n_features
+        self._cut()
+
+    def _cut(self) -> None:
+        """Cut the samples into blocks whose products BLAS leaves to one thread: several are far slower."""
+        count, n = self.x.shape
+        size = min(max(_PRODUCT // n**2, 16), count)
+        blocks = -(-count // size)
+        self.blocks, weights = np.zeros((blocks * size, n)), np.zeros(blocks * size)
+        self.blocks[:count], weights[:count] = self.x, self.weights
+        self.blocks, self.heavy = self.blocks.reshape(blocks, size, n), weights.reshape(blocks, size, 1)
 
     def _matched(self, weights: FloatArray, law: Features) -> FloatArray:
         """Return the nearest weights for which the moments are those of the law, nearly where few are."""
@@ -54,16 +66,17 @@ class Samples:
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss and its derivatives."""
-        answer = self.x @ M.T
+        answer = self.blocks @ M.T
         answer += b
         live = answer > 0.0
         answer *= live
-        answer -= self.x
-        weighted = answer * self.weights[:, None]
-        losses = np.einsum("si,si->i", weighted, answer)
+        answer -= self.blocks
+        weighted = answer * self.heavy
+        losses = np.einsum("ksi,ksi->i", weighted, answer)
         weighted *= live
         weighted *= 2.0 * self.share
-        return float(self.share @ losses), weighted.T @ self.x, weighted.sum(axis=0)
+        by_M = np.matmul(weighted.transpose(0, 2, 1), self.blocks).sum(axis=0)
+        return float(self.share @ losses), by_M, weighted.sum(axis=(0, 1))
 
     def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
         """Return 0: these are the derivatives of the mean over the samples, but for rounding."""

@@ -17,6 +17,7 @@ from superposition import theory
 from superposition.theory.derivation import Derivation
 from superposition.theory.features import VALUES
 from superposition.theory.features.values import named
+from superposition.theory.features.values.law import transforms_at
 
 
 def _functions() -> dict[str, Any]:
@@ -394,7 +395,7 @@ def features_value_moment(draw, values):
 
 def features_value_transform(draw, values):
     z = -_logarithmic(draw, 1e-6, 20)
-    return {"z": z}, float(named("values", values).at("z", np.array([complex(z)]))[0, 0].real)
+    return {"z": z}, float(transforms_at(named("values", values), "z", np.array([complex(z)]))[0, 0].real)
 
 
 # The function, and how far off it may be, relatively.

@@ -16,13 +16,14 @@ from superposition.theory.features import (
     register,
 )
 from superposition.theory.features.values import named
+from superposition.theory.features.values.law import transforms_at
 
 EDGES = ("symmetric", "uniform")  # transforms that are differences of ends
 GAUSSIAN = ("half-normal", "normal", "rectified-normal")
 
 
 def value_transform(values, z):
-    return named("values", values).at("z", np.asarray(z, complex))
+    return transforms_at(named("values", values), "z", np.asarray(z, complex))
 
 
 def value_moment(values, k):

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from ..features import Values
+from ..features.values.law import needed
 from ..rug.closed import line_errors
 from ..special.cut import LOG_ROOT, ramps
 
@@ -56,7 +57,7 @@ def line_slopes(
     by_b = sigma * e0 - (1.0 - a) * (theta * m0 + sigma * m1) + b * m0
     by_t = sigma * e1 - (1.0 - a) * (theta * m1 + sigma * m2) + b * m1
     at, jump = np.array([theta]), a * theta + b
-    height, mean, _ = values.need("values", "posterior")(at, sigma)
+    height, mean, _ = needed(values, "values", "posterior")(at, sigma)
     with np.errstate(under="ignore"):
         on = p * float(np.exp(height[0]))
         off = (1.0 - p) * float(np.exp(-0.5 * (theta / sigma) ** 2 - LOG_ROOT)) / sigma

@@ -16,6 +16,7 @@ from .. import arguments
 from ..arguments import FloatArray
 from ..features import Values
 from ..features.values import named
+from ..features.values.law import needed
 from .channel import denoised, output_nodes, sums_above
 from .line import line_losses, line_slopes, share_above, threshold
 
@@ -38,7 +39,7 @@ pointwise = partial(np.vectorize, otypes=[np.float64])
 def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatArray, FloatArray, Values]:
     """Check what says which channel it is."""
     law = named("values", values)
-    law.need("values", "posterior")
+    needed(law, "values", "posterior")
     on = arguments.probability("p", p, low=LEAST_P)
     return on, arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), law
 

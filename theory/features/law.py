@@ -14,6 +14,7 @@ from .counts import Block, count_polynomial, draw_given, possible, probabilities
 from .groups import Group, group
 from .sparse import SparseUniform
 from .values import named
+from .values.law import transforms_at
 
 __all__ = ["Features", "Group", "as_features"]
 
@@ -261,7 +262,7 @@ class Features:
         else:
             which = arguments.integer("feature", feature, 0, self.n_features - 1)
         on = self._on[which]
-        return np.asarray(1 - on + on * self.values.at("s", at * self.scale[which])[0])
+        return np.asarray(1 - on + on * transforms_at(self.values, "s", at * self.scale[which])[0])
 
     # --- Samples --------------------------------------------------------------------------------------------
 

@@ -35,7 +35,8 @@ def certainty_of(found: Minimum) -> str:
     bound, gap = found.certificate.lower_bound, found.loss - found.certificate.lower_bound
     if bound > 0.0 and gap <= 1e-9 * found.loss:
         return "proved: the loss is that of the lower bound"
-    return f"best of {found.starts} starts ({found.hits} hits)"
+    moved = "" if found.hits else ", found by moving features of another minimum"
+    return f"best of {found.starts} starts ({found.hits} hits{moved})"
 
 
 def best(

@@ -206,13 +206,6 @@ class Values:
         """The interval that holds the values, up to probability e^-50."""
         return self.typical or self.support
 
-    def need(self, name: str, part: str, what: str = "") -> Any:
-        """Return a part, or refuse the law that a caller gave as `name` by its own name."""
-        found = getattr(self, part)
-        if not found:
-            raise ValueError(f"`{name}` must be values with {what or f'a {part}'}; got {self.name!r}.")
-        return found
-
     @cached_property
     def parts(self) -> Parts:
         """What kernels know of the law."""
@@ -252,6 +245,7 @@ class Values:
 
     def nodes(self, place: float = 0.0, width: float = 0.0) -> tuple[FloatArray, FloatArray]:
         """Return values and weights for means over v of what changes within a width at a place."""
+        place, width = arguments.number("place", place), arguments.number("width", width, 0.0)
         at = [np.array([where for where, _ in self.atoms])]
         weight = [np.array([chance for _, chance in self.atoms])]
         if self.density is not None:
@@ -276,23 +270,34 @@ class Values:
         >>> named("values", "exponential").ramp_moments(-1.0, 1.0, 2).round(6)  # e^-1 (1, 1, 2)
         array([0.367879, 0.367879, 0.735759])
         """
-        v, weights = self.nodes(-t / m if m else 0.0)
+        t, m = arguments.number("t", t), arguments.number("m", m)
+        order = arguments.integer("order", order, 0, 150)
+        v, weights = self.nodes(float(np.clip(-t / m, -1e300, 1e300)) if m else 0.0)
         y = t + m * v
         powers = np.maximum(y, 0.0) ** np.arange(order + 1)[:, None]
         powers[0] = y > 0.0
         return np.asarray(powers @ weights)
 
-    def at(self, name: str, z: ComplexArray) -> ComplexArray:
-        """Return E v^r exp(z v) for r = 0, 1, 2, with r first, after checking z, which is called `name`."""
-        self.need("values", "transform")
-        if np.any(z.real >= self.pole):
-            rule = f"have a real part (times scale) below {self.pole:g}"
-            raise ValueError(f"`{name}` must {rule}; got {z.real.max():g}.")
-        out = np.empty((3, z.size), np.complex128)
-        all_transforms(self.parts.transform, z.ravel(), out)
-        for worst in z.ravel()[~np.isfinite(out).all(axis=0)]:
-            raise ValueError(f"`{name}` must be smaller: the transform overflows; got {worst}.")
-        return out.reshape((3, *z.shape))
+
+def needed(values: Values, name: str, part: str, what: str = "") -> Any:
+    """Return a part of a law, or refuse the law, which a caller gave as `name`, by its own name."""
+    found = getattr(values, part)
+    if not found:
+        raise ValueError(f"`{name}` must be values with {what or f'a {part}'}; got {values.name!r}.")
+    return found
+
+
+def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
+    """Return E v^r exp(z v) for r = 0, 1, 2, with r first, after checking z, which is called `name`."""
+    needed(values, "values", "transform")
+    if np.any(z.real >= values.pole):
+        rule = f"have a real part (times scale) below {values.pole:g}"
+        raise ValueError(f"`{name}` must {rule}; got {z.real.max():g}.")
+    out = np.empty((3, z.size), np.complex128)
+    all_transforms(values.parts.transform, z.ravel(), out)
+    for worst in z.ravel()[~np.isfinite(out).all(axis=0)]:
+        raise ValueError(f"`{name}` must be smaller: the transform overflows; got {worst}.")
+    return out.reshape((3, *z.shape))
 
 
 def _integral(coefficients: Any) -> FloatArray:
@@ -378,7 +383,7 @@ def _family(name: str) -> Values | None:
 
 def definition(values: Any) -> Definition:
     """Return a law in SymPy."""
-    found: Definition = named("values", values).need("values", "definition", "a definition in SymPy")()
+    found: Definition = needed(named("values", values), "values", "definition", "a definition in SymPy")()
     return found
 
 
