@@ -289,3 +289,8 @@ def test_commands_refuse_by_name(words, said, capsys, tmp_path, monkeypatch):
     assert cli.main(words) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_are_asked_for_one_by_one_are_all_there(capsys):
+    assert cli.main(["claims", "--id", "C8", "--id", "C9", "L1", "--json"]) == 0
+    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == {"C8", "C9", "L1"}

@@ -20,7 +20,7 @@ def add(add_command: Add) -> None:
         "superposition claims --source cowsik2024 --wrong",
         _claims,
     ).add_argument
-    option("--id", nargs="+", metavar="ID", help="only these claims, such as C8")
+    option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
     option("--source", help="only claims of this source, such as cowsik2024")
     option("--wrong", action="store_true", help="what is wrong as printed, and what is true instead")
     option(
