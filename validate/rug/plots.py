@@ -111,7 +111,11 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
             filled = end == ds.sizes["end"] - 1
             mine = near & (ds["model_p"].values == p)
             runs = [ds["excess"].values[end, mine & (ds["n_features"].values == n)] for n in sizes]
-            cells = [(n, *student(1 + one)) for n, one in zip(sizes, runs, strict=True) if one.size > 1]
+            cells = [  # an end that a run did not come to is nan, and its size is left out
+                (n, *student(1 + one))
+                for n, one in zip(sizes, runs, strict=True)
+                if one.size > 1 and np.isfinite(one).all()
+            ]
             if cells:
                 look: dict[str, Any] = {"color": colour, "markerfacecolor": colour if filled else "white"}
                 look |= {"fmt": "o-" if filled else "o:", "markersize": 4, "linewidth": 1}
