@@ -156,6 +156,7 @@ CALLS |= {
         "files.digest": "digest(HERE / 'x')",
         "files.locked": "locked(HERE)",
         "files.output_file": "output_file('x')",
+        "files.page_file": "page_file('x.html')",
         "files.output_folder": "output_folder(HERE)",
         "files.read_arrays": "read_arrays(ARRAYS)",
         "files.read_dataset": "read_dataset(STORED)",

@@ -23,7 +23,8 @@ from .annotations import as_annotated
 
 __all__ = [
     "MANIFEST", "another_file", "claim", "difference", "digest", "locked", "named", "output_file",
-    "output_folder", "read_arrays", "read_dataset", "recorded", "remove", "replacing", "write_arrays",
+    "output_folder", "page_file", "read_arrays", "read_dataset", "recorded", "remove", "replacing",
+    "write_arrays",
     "write_dataset", "write_tables", "write_text",
 ]  # fmt: skip
 
@@ -271,6 +272,15 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
         raise ValueError(f"`{name}` must be {rule}; got {named(path)}.")
     output_folder(found.parent, name)
     return found
+
+
+@as_annotated
+def page_file(path: str | Path) -> Path:
+    """Check that a page can be written at a path: as `output_file`, and what is there is a page."""
+    target = output_file(path)
+    if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
+        raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
+    return target
 
 
 @contextmanager

@@ -169,8 +169,6 @@ class Audit:
         """
         from .page import render  # with Matplotlib and the ledger, which take longer to load than to audit
 
-        target = files.output_file(path)
-        if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
-            raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
+        target = files.page_file(path)
         files.write_text(target, render(self, name))
         return target

@@ -10,7 +10,7 @@ from ..audit import Audited
 from ..audit import audit as audit_weights
 from ..layouts import Weights
 from .answer import Answer
-from .models import read_models
+from .models import read_models, toy_model
 from .progress import shown_while
 
 __all__ = ["audit"]
@@ -67,13 +67,7 @@ def audit(
         If the model is not known to be ReLU(W_out W_in x + b), or law and model do not fit.
     """
     said, models = read_models(model, law, layout=layout, keys=keys)
-    weights = []
-    for one in models:
-        if one.hidden != "identity" or one.output != "relu" or one.n_outputs != one.n_features:
-            raise ValueError(
-                f"`model` must be ReLU(W_out W_in x + b), an output for each feature; got {one}."
-            )
-        weights.append(Weights(one.W_out, one.W_in, one.bias))
+    weights = [Weights(one.W_out, one.W_in, one.bias) for one in map(toy_model, models)]
     limit = 20.0 if seconds is None else arguments.number("seconds", seconds, 0.0)
     with shown_while("audit", progress) as tell:
         found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)

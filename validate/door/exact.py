@@ -9,7 +9,7 @@ from ...solvers.loss import exact_loss, value_and_gradient
 from ...theory import arguments
 from ...theory.features import as_features
 from .answer import Answer
-from .models import model_of
+from .models import model_of, toy_model
 
 __all__ = ["loss"]
 
@@ -55,11 +55,7 @@ def loss(
         If the model is of a kind whose loss is not computed, or law and model do not fit.
     """
     arguments.choice("target", target, ("identity",))
-    one = model_of(model, law=law)
-    if one.hidden != "identity" or one.output != "relu" or one.n_outputs != one.n_features:
-        raise ValueError(
-            f"`model` must be ReLU(W_out W_in x + b) with an output for each feature; got {one}."
-        )
+    one = toy_model(model_of(model, law=law))
     features = as_features(law, one.n_features)
     found = exact_loss(one.M, one.bias, features, tol=tol)
     zero = float(np.mean(features.importance * features.second_moment))

@@ -10,7 +10,7 @@ from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
 
-__all__ = ["model_of", "read_models"]
+__all__ = ["model_of", "read_models", "toy_model"]
 
 _PAIR = "(W, b), (W_out, W_in, b), or (M, b) with M square"
 
@@ -124,6 +124,15 @@ def model_of(x: Any, *, instance: int | None = None, law: Any = None, layout: st
     if len(models) > 1:
         raise ValueError(f"`instance` must say which of {len(models)} models; got None for {said}.")
     return models[0]
+
+
+def toy_model(one: Model) -> Model:
+    """Return a model after checking that it is ReLU(W_out W_in x + b), one output a feature."""
+    if one.hidden != "identity" or one.output != "relu" or one.n_outputs != one.n_features:
+        raise ValueError(
+            f"`model` must be ReLU(W_out W_in x + b) with an output for each feature; got {one}."
+        )
+    return one
 
 
 Model.of = staticmethod(model_of)  # type: ignore[attr-defined]

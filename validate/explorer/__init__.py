@@ -46,11 +46,9 @@ def explore(path: str | Path) -> Path:
     The page computes the loss of up to six features on two neurons by itself, to 1e-9: the expectation over
     each pattern of features that are on is a sum over the corners of a cube, in arithmetic of two doubles.
     """
-    target = files.output_file(path)
-    if target.suffix != ".html":
+    if Path(path).suffix != ".html":
         raise ValueError(f"`path` must end in .html; got {str(path)!r}.")
-    if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
-        raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
+    target = files.page_file(path)
     page = (_HERE / "page.html").read_text(encoding="utf-8")
     parts = {
         "/*CSS*/": (_HERE / "explorer.css").read_text(encoding="utf-8"),
