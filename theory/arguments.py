@@ -18,31 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "FloatArray",
-    "Real",
-    "choice",
-    "choices",
-    "doubles",
-    "each",
-    "finite",
-    "fits",
-    "flag",
-    "generator",
-    "indices",
-    "instance",
-    "integer",
-    "integers",
-    "matrix",
-    "number",
-    "plain",
-    "power_of_two",
-    "probability",
-    "real",
-    "shown",
-    "together",
-    "vector",
-    "whole",
-]
+    "FloatArray", "Real", "choice", "choices", "doubles", "each", "finite", "fits", "flag", "generator",
+    "indices", "instance", "integer", "integers", "matrix", "number", "plain", "power_of_two", "probability",
+    "real", "shown", "together", "vector", "whole",
+]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
 Real = float | FloatArray

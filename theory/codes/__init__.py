@@ -9,22 +9,8 @@ from .pairs import antipodal_loss, antipodal_optimum
 from .priority import priority_constant, priority_map, priority_plane_loss, skew_pair_loss
 
 __all__ = [
-    "CODES",
-    "Overlaps",
-    "antipodal_loss",
-    "antipodal_optimum",
-    "collision_loss",
-    "cut_polygon",
-    "decoder_bound",
-    "interference_bound",
-    "overlaps",
-    "pair_cost",
-    "priority_constant",
-    "priority_map",
-    "priority_plane_loss",
-    "relu_bound",
-    "skew_pair_loss",
-    "small_p_constant",
-    "strongly_regular",
+    "CODES", "Overlaps", "antipodal_loss", "antipodal_optimum", "collision_loss", "cut_polygon",
+    "decoder_bound", "interference_bound", "overlaps", "pair_cost", "priority_constant", "priority_map",
+    "priority_plane_loss", "relu_bound", "skew_pair_loss", "small_p_constant", "strongly_regular",
     *_derivations,
-]
+]  # fmt: skip

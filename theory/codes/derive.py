@@ -5,15 +5,9 @@ from typing import Any
 from ..derivation import Derivation, once, sp
 
 __all__ = [
-    "derive_antipodal_loss",
-    "derive_collision_loss",
-    "derive_decoder_bound",
-    "derive_pair_cost",
-    "derive_priority_plane_loss",
-    "derive_relu_bound",
-    "derive_row_weights",
-    "derive_skew_pair",
-]
+    "derive_antipodal_loss", "derive_collision_loss", "derive_decoder_bound", "derive_pair_cost",
+    "derive_priority_plane_loss", "derive_relu_bound", "derive_row_weights", "derive_skew_pair",
+]  # fmt: skip
 
 
 @once

@@ -10,12 +10,7 @@ What is exact, asymptotic or heuristic is said function by function.
 """
 
 from . import derive
-from .counts import (
-    expected_collisions,
-    expected_polysemantic,
-    polysemantic_pmf,
-    quoted_polysemantic,
-)
+from .counts import expected_collisions, expected_polysemantic, polysemantic_pmf, quoted_polysemantic
 from .derive import *  # noqa: F403
 from .neuron import (
     critical_lam,
@@ -28,18 +23,8 @@ from .neuron import (
 from .overlaps import initial_forces, overlap_rate, pair_flow
 
 __all__ = [
-    "critical_lam",
-    "expected_collisions",
-    "expected_polysemantic",
-    "initial_forces",
-    "kept_after_conflict",
-    "overlap_rate",
-    "pair_flow",
-    "polysemantic_pmf",
-    "quoted_polysemantic",
-    "resting_weights",
-    "separated_share",
-    "shared_drop_time",
-    "untied_length_ratio",
-]
+    "critical_lam", "expected_collisions", "expected_polysemantic", "initial_forces", "kept_after_conflict",
+    "overlap_rate", "pair_flow", "polysemantic_pmf", "quoted_polysemantic", "resting_weights",
+    "separated_share", "shared_drop_time", "untied_length_ratio",
+]  # fmt: skip
 __all__ += derive.__all__

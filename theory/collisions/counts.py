@@ -9,12 +9,7 @@ from scipy import special
 from .. import arguments
 from ..arguments import FloatArray, Real, plain, whole
 
-__all__ = [
-    "expected_collisions",
-    "expected_polysemantic",
-    "polysemantic_pmf",
-    "quoted_polysemantic",
-]
+__all__ = ["expected_collisions", "expected_polysemantic", "polysemantic_pmf", "quoted_polysemantic"]
 
 
 def counted(name: str, value: npt.ArrayLike) -> FloatArray:

@@ -6,13 +6,9 @@ from ..derivation import Derivation, derived, once, sp
 from ..sparsification.derive import normal_flow
 
 __all__ = [
-    "derive_conflict",
-    "derive_initial_moments",
-    "derive_overlap",
-    "derive_shared_neuron",
-    "derive_split",
+    "derive_conflict", "derive_initial_moments", "derive_overlap", "derive_shared_neuron", "derive_split",
     "derive_untied",
-]
+]  # fmt: skip
 
 
 @once

@@ -14,13 +14,9 @@ from ..arguments import Real, number, plain
 from ..special import cubic_roots
 
 __all__ = [
-    "critical_lam",
-    "kept_after_conflict",
-    "resting_weights",
-    "separated_share",
-    "shared_drop_time",
+    "critical_lam", "kept_after_conflict", "resting_weights", "separated_share", "shared_drop_time",
     "untied_length_ratio",
-]
+]  # fmt: skip
 
 
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:

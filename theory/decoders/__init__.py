@@ -4,12 +4,6 @@ from .derive import derive_line_loss, derive_posterior
 from .loss import active_fraction, bayes_decoder, bayes_loss, jumprelu_gradient, jumprelu_loss, topk_loss
 
 __all__ = [
-    "active_fraction",
-    "bayes_decoder",
-    "bayes_loss",
-    "derive_line_loss",
-    "derive_posterior",
-    "jumprelu_gradient",
-    "jumprelu_loss",
-    "topk_loss",
-]
+    "active_fraction", "bayes_decoder", "bayes_loss", "derive_line_loss", "derive_posterior",
+    "jumprelu_gradient", "jumprelu_loss", "topk_loss",
+]  # fmt: skip

@@ -21,13 +21,8 @@ from .channel import denoised, output_nodes, sums_above
 from .line import line_losses, line_slopes, share_above, threshold
 
 __all__ = [
-    "active_fraction",
-    "bayes_decoder",
-    "bayes_loss",
-    "jumprelu_gradient",
-    "jumprelu_loss",
-    "topk_loss",
-]
+    "active_fraction", "bayes_decoder", "bayes_loss", "jumprelu_gradient", "jumprelu_loss", "topk_loss",
+]  # fmt: skip
 
 LEAST_P, LEAST_SIGMA, LARGEST_SIGMA = 1e-100, 1e-100, 1e3
 LARGEST_K = 2**53

@@ -13,20 +13,7 @@ from .sparse import SparseUniform
 from .values import VALUES, Values, rectified_normal, register
 
 __all__ = [
-    "VALUES",
-    "Features",
-    "Group",
-    "SparseUniform",
-    "Values",
-    "as_features",
-    "derive_chernoff_bound",
-    "derive_eigenvalues",
-    "derive_moments",
-    "derive_value_moment",
-    "derive_value_transform",
-    "exclusive",
-    "parent_child",
-    "rectified_normal",
-    "register",
-    "synchronous",
-]
+    "VALUES", "Features", "Group", "SparseUniform", "Values", "as_features", "derive_chernoff_bound",
+    "derive_eigenvalues", "derive_moments", "derive_value_moment", "derive_value_transform", "exclusive",
+    "parent_child", "rectified_normal", "register", "synchronous",
+]  # fmt: skip

@@ -7,12 +7,9 @@ from ..derivation import Derivation, once, sp
 from .values.law import definition
 
 __all__ = [
-    "derive_chernoff_bound",
-    "derive_eigenvalues",
-    "derive_moments",
-    "derive_value_moment",
+    "derive_chernoff_bound", "derive_eigenvalues", "derive_moments", "derive_value_moment",
     "derive_value_transform",
-]
+]  # fmt: skip
 
 _INDEPENDENT = "Features are independent, each is on with probability p and then uniform on [0, 1]."
 

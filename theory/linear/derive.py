@@ -9,24 +9,11 @@ from typing import Any
 from ..derivation import Derivation, derived, once, sp
 
 __all__ = [
-    "derive_aligned_mode",
-    "derive_aligned_pair",
-    "derive_critical_rates",
-    "derive_curl",
-    "derive_energy",
-    "derive_filling",
-    "derive_gradients",
-    "derive_importance_loss",
-    "derive_loss",
-    "derive_riccati",
-    "derive_rotation",
-    "derive_singular_values",
-    "derive_tied_flows",
-    "matrix_of",
-    "symmetric",
-    "tied_flows",
+    "derive_aligned_mode", "derive_aligned_pair", "derive_critical_rates", "derive_curl", "derive_energy",
+    "derive_filling", "derive_gradients", "derive_importance_loss", "derive_loss", "derive_riccati",
+    "derive_rotation", "derive_singular_values", "derive_tied_flows", "matrix_of", "symmetric", "tied_flows",
     "total_loss",
-]
+]  # fmt: skip
 
 
 def matrix_of(name: str, rows: int, columns: int) -> Any:

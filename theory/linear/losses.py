@@ -9,12 +9,7 @@ from ..loss.checks import importances
 from ..results import result
 from .spectrum import Covariance, checked_weights, covariance_matrix, sized_spectrum, spectrum
 
-__all__ = [
-    "WeightedOptimum",
-    "reconstruction_loss",
-    "sparse_loss",
-    "weighted_optimum",
-]
+__all__ = ["WeightedOptimum", "reconstruction_loss", "sparse_loss", "weighted_optimum"]
 
 
 @finite

@@ -10,16 +10,9 @@ from ..features import Features
 from ..results import result
 
 __all__ = [
-    "LARGEST",
-    "Covariance",
-    "Spectrum",
-    "checked_indices",
-    "checked_spectrum",
-    "checked_weights",
-    "covariance_matrix",
-    "sized_spectrum",
-    "spectrum",
-]
+    "LARGEST", "Covariance", "Spectrum", "checked_indices", "checked_spectrum", "checked_weights",
+    "covariance_matrix", "sized_spectrum", "spectrum",
+]  # fmt: skip
 
 Covariance = npt.ArrayLike | Features
 """A second-moment matrix, or the law of the features for its covariance."""

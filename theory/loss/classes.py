@@ -14,14 +14,7 @@ from . import checks
 from .cube import class_gradient, class_losses
 from .dropped import dropped
 
-__all__ = [
-    "Mixture",
-    "class_loss",
-    "class_weights",
-    "gradient_of_map",
-    "mixture_loss",
-    "outputs",
-]
+__all__ = ["Mixture", "class_loss", "class_weights", "gradient_of_map", "mixture_loss", "outputs"]
 
 # A class needs a table of the 3^k faces of the cube; at 14 it takes 115 MB, at 11 with its gradient 37 MB.
 LARGEST_CLASS = 14

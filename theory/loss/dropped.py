@@ -38,10 +38,7 @@ def _off_and_on(
 
     end = start + slope
     square = (start * start + start * end + end * end) / 3.0
-    return (
-        second_moment(start, start * start, up_to + 1),
-        second_moment(start + slope / 2.0, square, up_to),
-    )
+    return (second_moment(start, start * start, up_to + 1), second_moment(start + slope / 2.0, square, up_to))
 
 
 def dropped(M: FloatArray, b: FloatArray, p: float, up_to: int) -> FloatArray:

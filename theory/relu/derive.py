@@ -7,19 +7,10 @@ from ..loss.derive import derive_class_loss
 from .pair import checked_sign
 
 __all__ = [
-    "derive_antiprism",
-    "derive_bias_trade_off",
-    "derive_class_loss",
-    "derive_code_loss",
-    "derive_common_norm",
-    "derive_onset",
-    "derive_projection",
-    "derive_sphere_losses",
-    "derive_steep_bound",
-    "derive_thomson_bound",
-    "derive_tricapped_prism",
-    "derive_truncated_bias",
-]
+    "derive_antiprism", "derive_bias_trade_off", "derive_class_loss", "derive_code_loss",
+    "derive_common_norm", "derive_onset", "derive_projection", "derive_sphere_losses", "derive_steep_bound",
+    "derive_thomson_bound", "derive_tricapped_prism", "derive_truncated_bias",
+]  # fmt: skip
 
 
 def _stationary(loss: Any, x: Any) -> list[Any]:

@@ -14,13 +14,7 @@ from ..arguments import Real, finite, number, plain, real, whole
 from ..loss import checks
 from ..loss.checks import MOST
 
-__all__ = [
-    "code_loss",
-    "common_norm_loss",
-    "obtuse_pair_loss",
-    "thomson_bound",
-    "thomson_energy",
-]
+__all__ = ["code_loss", "common_norm_loss", "obtuse_pair_loss", "thomson_bound", "thomson_energy"]
 
 
 @finite

@@ -11,15 +11,6 @@ from .finite import edgeworth_correction
 from .loss import linear_loss, loss, off_loss, on_loss, optimal_scale, sigma, zero_ratio_loss
 
 __all__ = [
-    "asymptotic_loss",
-    "asymptotic_shift",
-    "edgeworth_correction",
-    "linear_loss",
-    "loss",
-    "off_loss",
-    "on_loss",
-    "optimal_scale",
-    "sigma",
-    "zero_ratio_loss",
-    *_derivations,
-]
+    "asymptotic_loss", "asymptotic_shift", "edgeworth_correction", "linear_loss", "loss", "off_loss",
+    "on_loss", "optimal_scale", "sigma", "zero_ratio_loss", *_derivations,
+]  # fmt: skip

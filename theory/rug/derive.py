@@ -10,16 +10,10 @@ from .. import arguments
 from ..derivation import Derivation, once, sp
 
 __all__ = [
-    "derive_asymptotic_loss",
-    "derive_asymptotic_shift",
-    "derive_edgeworth_correction",
-    "derive_gradient",
-    "derive_linear_optimum",
-    "derive_loss",
-    "derive_optimal_scale",
-    "derive_variance_bound",
+    "derive_asymptotic_loss", "derive_asymptotic_shift", "derive_edgeworth_correction", "derive_gradient",
+    "derive_linear_optimum", "derive_loss", "derive_optimal_scale", "derive_variance_bound",
     "derive_zero_ratio_limit",
-]
+]  # fmt: skip
 
 _NORMAL = "The interference is normal with standard deviation sigma, in units of the diagonal a."
 

@@ -11,15 +11,7 @@ from numpy.typing import ArrayLike
 from .. import arguments
 from .closed import loss_kernel, off_kernel, on_kernel, scale_kernel
 
-__all__ = [
-    "linear_loss",
-    "loss",
-    "off_loss",
-    "on_loss",
-    "optimal_scale",
-    "sigma",
-    "zero_ratio_loss",
-]
+__all__ = ["linear_loss", "loss", "off_loss", "on_loss", "optimal_scale", "sigma", "zero_ratio_loss"]
 
 # Below b / (a sigma) = -36 the squares of the ramp moments leave the range of doubles.
 _LOWEST_SHIFT = -36.0

@@ -5,10 +5,5 @@ from .derive import derive_cubic_roots, derive_ramp_moment
 from .normal import ramp_moments
 
 __all__ = [
-    "CRITICAL",
-    "CubicRoots",
-    "cubic_roots",
-    "derive_cubic_roots",
-    "derive_ramp_moment",
-    "ramp_moments",
-]
+    "CRITICAL", "CubicRoots", "cubic_roots", "derive_cubic_roots", "derive_ramp_moment", "ramp_moments",
+]  # fmt: skip

@@ -23,14 +23,9 @@ from ..rug.closed import squared_error
 from ..special.normal import POINTS, WEIGHTS, tails
 
 __all__ = [
-    "MOST",
-    "BlockLoss",
-    "block_capacities",
-    "block_losses",
-    "independent_copies",
-    "least_noise",
+    "MOST", "BlockLoss", "block_capacities", "block_losses", "independent_copies", "least_noise",
     "partial_dependence",
-]
+]  # fmt: skip
 
 MOST = 4  # features of a block whose losses are integrated
 

@@ -24,12 +24,8 @@ from ..features import Features, as_features
 from ..rug.finite import cumulant_correction
 
 __all__ = [
-    "capacities",
-    "finite_size_correction",
-    "independent",
-    "independent_uniform",
-    "interference_variance",
-]
+    "capacities", "finite_size_correction", "independent", "independent_uniform", "interference_variance",
+]  # fmt: skip
 
 
 def independent(law: Any, n_features: int | None = None) -> Features:

@@ -5,12 +5,9 @@ from typing import Any
 from ..derivation import Derivation, once, sp
 
 __all__ = [
-    "derive_chord_loss",
-    "derive_interference_variance",
-    "derive_row_loss",
-    "derive_tail_loss",
+    "derive_chord_loss", "derive_interference_variance", "derive_row_loss", "derive_tail_loss",
     "derive_weak_interference_loss",
-]
+]  # fmt: skip
 
 
 @once
