@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "FloatArray", "Real", "choice", "choices", "doubles", "each", "finite", "fits", "flag", "generator",
-    "indices", "instance", "integer", "integers", "matrix", "number", "plain", "power_of_two", "probability",
-    "real", "shown", "together", "vector", "whole",
+    "FloatArray", "IntArray", "Real", "choice", "choices", "doubles", "each", "finite", "fits", "flag",
+    "generator", "indices", "instance", "integer", "integers", "matrix", "number", "plain", "power_of_two",
+    "probability", "real", "shown", "square", "together", "vector", "whole",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 Real = float | FloatArray
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -280,7 +281,7 @@ def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArr
     return _shaped(name, value, (size,))
 
 
-def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> npt.NDArray[np.int64]:
+def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> IntArray:
     """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector.
 
     Examples
@@ -317,6 +318,14 @@ def matrix(
 ) -> FloatArray:
     """Return `value` as a finite, non-empty float64 matrix; ``None`` in `shape` allows any size."""
     return _shaped(name, value, shape)
+
+
+def square(name: str, value: npt.ArrayLike) -> FloatArray:
+    """Return `value` as a `matrix` after checking that it has as many rows as columns."""
+    array = matrix(name, value)
+    if array.shape[0] != array.shape[1]:
+        raise ValueError(f"`{name}` must be square; got shape {array.shape}.")
+    return array
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from scipy import integrate, special, stats
 from superposition.theory import decoders, rug, unequal
 from superposition.theory.decoders import line
 from superposition.theory.decoders.channel import output_nodes
-from superposition.theory.decoders.line import line_losses
+from superposition.theory.decoders.line import line_losses, line_slopes
 from superposition.theory.features import VALUES, Features
 from superposition.theory.features.values import named
 
@@ -184,7 +184,7 @@ def test_the_gradient_by_differences(values):
     rng = np.random.default_rng(4)
     for p, s in [(1e-3, 0.05), (0.1, 0.3), (0.7, 2.0)]:
         at = np.array([s * rng.uniform(-1, 4), rng.uniform(0.5, 1.5), s * rng.uniform(-1, 1)])
-        found = decoders.jumprelu_gradient(*at, s, p, values=values)
+        found = line_slopes(named("values", values), *at, s, p)
         for k in range(3):
             step = 1e-3 * (s, 1.0, s)[k] * np.eye(3)[k]
             low, less, more, high = (

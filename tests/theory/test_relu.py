@@ -328,7 +328,7 @@ def test_extreme_entries():
         (lambda: relu.worst_dropped_bound(2, 0.5, 1, -1), r"`norm` must lie in \[0, .*got -1"),
         (lambda: relu.worst_dropped_bound(2, 0.5, 1, 1, -2), r"`bias` must lie in \[0, .*got -2"),
         (lambda: relu.feature_benefit(np.inf), r"`square` must lie in .*got inf"),
-        (lambda: relu.interference([1, 2], [1, 2, 3]), "`overlap` and `b` must have shapes that fit"),
+        (lambda: relu.interference([1, 2], [1, 2, 3]), "`overlap`, `b` must have shapes that broadcast"),
         (lambda: relu.worst_dropped_bound(10**400, 0.5, 0), "`n_features` must .* at most 10{15}; got"),
         (lambda: relu.feature_benefit(1, 1e51), r"`b` must lie in .*got 1e\+51"),
         (lambda: relu.interference(np.nan), r"`overlap` must lie in .*got nan"),

@@ -100,7 +100,7 @@ def test_the_steep_bound_is_attained_and_derived():
         (lambda: pair.onset_importance(0.0, 1), r"`p` must lie in \[1e-150, 1\]; got 0\."),
         (lambda: pair.onset_importance(5e-324, 1), r"`p` must lie in \[1e-150, 1\]; got 4.94066e-324\."),
         (lambda: pair.onset_importance(0.5, True), r"`sign` must be .*; got True\."),
-        (lambda: pair.steep_bound([2.0, 3.0], [0.1, 0.2, 0.3]), "`a` and `p` must have shapes that fit"),
+        (lambda: pair.steep_bound([2.0, 3.0], [0.1, 0.2, 0.3]), "`a`, `p` must have shapes that broadcast"),
         (lambda: pair.onset_importance(0.5, 2), r"`sign` must be .*; got 2\."),
         (lambda: pair.onset_coefficient(1.5, 1), r"`p` must lie in \[1e-150, 1\]; got 1.5\."),
         (lambda: pair.onset_coefficient(0.5, 0), r"`sign` must be .*; got 0\."),

@@ -5,7 +5,8 @@ import pytest
 from scipy.linalg import lstsq
 
 from superposition.solvers.decoders import optimum
-from superposition.theory.decoders import jumprelu_gradient
+from superposition.theory.decoders.line import line_slopes
+from superposition.theory.features.values import named
 from superposition.validate import decoders
 from superposition.validate.decoders.trained import _Decoders, refitted
 
@@ -58,7 +59,8 @@ def test_the_straight_through_slope_is_that_of_the_loss():
         theta = torch.tensor(edge, dtype=torch.float64, requires_grad=True)
         output = _Decoders(torch, "jumprelu", 0, 0.1 * s)(y, theta)
         (torch.tensor(x) - output).square().mean().backward()
-        slope = jumprelu_gradient((edge - best.b) / best.a, best.a, best.b, s, p)[0] / best.a
+        at = (edge - best.b) / best.a, best.a, best.b
+        slope = line_slopes(named("values", "uniform"), *at, s, p)[0] / best.a
         assert float(theta.grad) == pytest.approx(slope, rel=0.25, abs=2e-4)
         assert abs(slope) > 1e-3 or shift == 0.0
 

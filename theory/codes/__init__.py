@@ -1,6 +1,6 @@
 """Structured codes of like features: pairs, blocks, priority codes, dropping; proved lower bounds."""
 
-from .bounds import decoder_bound, interference_bound, relu_bound
+from .bounds import decoder_bound, relu_bound
 from .derive import *  # noqa: F403  # its `__all__` says what
 from .derive import __all__ as _derivations
 from .interference import collision_loss, cut_polygon, pair_cost, small_p_constant
@@ -10,7 +10,7 @@ from .priority import priority_constant, priority_map, priority_plane_loss, skew
 
 __all__ = [
     "CODES", "Overlaps", "antipodal_loss", "antipodal_optimum", "collision_loss", "cut_polygon",
-    "decoder_bound", "interference_bound", "overlaps", "pair_cost", "priority_constant", "priority_map",
+    "decoder_bound", "overlaps", "pair_cost", "priority_constant", "priority_map",
     "priority_plane_loss", "relu_bound", "skew_pair_loss", "small_p_constant", "strongly_regular",
     *_derivations,
 ]  # fmt: skip

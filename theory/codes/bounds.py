@@ -5,39 +5,13 @@ ReLU(M x + b) whose matrix has rank n_hidden at most, tied or not, with any bias
 `codes` of the documentation has its proof; steps below are those there.
 """
 
-import math
-
-import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import Real, plain
-from ..unequal.bounds import alike_bound
+from ..unequal.bounds import alike_bound, any_decoder_bound
 
-__all__ = ["decoder_bound", "interference_bound", "relu_bound"]
-
-
-@arguments.finite
-def interference_bound(ratio: npt.ArrayLike) -> Real:
-    r"""Least mean over rows of the squared interference, a square x counted as x/(1 + x).
-
-    .. math:: \frac1n \sum_{i \ne j} \frac{M_{ij}^2}{M_{ii}^2 + M_{ij}^2} \ge
-              \begin{cases} 1/(4r) & r \le 1/2 \\ 1 - r & \text{else} \end{cases}
-              \qquad (r = \mathrm{ratio})
-
-    for every real matrix with positive diagonal and rank n_hidden at most (step 6 of the proof, all rows
-    drawn with probability min(2 r, 1)). Antipodal pairs meet it.
-
-    `ratio` is as for `relu_bound`. Squares themselves have 1/ratio - 1 (Cowsik et al. 2024, Eq. 6), but one
-    huge entry may meet that.
-
-    Examples
-    --------
-    >>> interference_bound([0.25, 0.75])
-    array([1.  , 0.25])
-    """
-    r = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    return plain(np.where(r <= 0.5, 0.25 / r, 1.0 - r))
+__all__ = ["decoder_bound", "relu_bound"]
 
 
 @arguments.finite
@@ -109,6 +83,4 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     (0.002057, 0.0)
     """
     on, r = arguments.probability("p", p), arguments.real("ratio", ratio, 0, 1)
-    left = np.maximum(on - r, 0.0)
-    shrink = np.where(left > 0.0, np.exp(-np.log(np.pi * math.e / 6.0) * r / left), 0.0)
-    return plain(left / (2.0 * np.pi * math.e) * shrink)
+    return plain(any_decoder_bound(on, r))

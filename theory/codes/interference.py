@@ -77,9 +77,7 @@ def small_p_constant(M: npt.ArrayLike) -> float:
     >>> small_p_constant([[1, -1], [-1, 1]])
     0.16666666666666666
     """
-    square = arguments.matrix("M", M)
-    if square.shape[0] != square.shape[1]:
-        raise ValueError(f"`M` must be square; got shape {square.shape}.")
+    square = arguments.square("M", M)
     diagonal = np.diag(square)
     if np.any(diagonal <= 0.0):
         raise ValueError(f"`M` must have a positive diagonal; got {diagonal[diagonal <= 0.0][0]:g}.")

@@ -18,10 +18,10 @@ from ..features import Values
 from ..features.values import named
 from ..features.values.law import needed
 from .channel import denoised, output_nodes, sums_above
-from .line import line_losses, line_slopes, share_above, threshold
+from .line import line_losses, share_above, threshold
 
 __all__ = [
-    "active_fraction", "bayes_decoder", "bayes_loss", "jumprelu_gradient", "jumprelu_loss", "topk_loss",
+    "active_fraction", "bayes_decoder", "bayes_loss", "jumprelu_loss", "topk_loss",
 ]  # fmt: skip
 
 LEAST_P, LEAST_SIGMA, LARGEST_SIGMA = 1e-100, 1e-100, 1e3
@@ -186,46 +186,6 @@ def jumprelu_loss(
         return sum(line_losses(law, theta, a, 1.0 - a, b, sigma, p))
 
     return pointwise(loss)(*line, s, on)[()]
-
-
-@arguments.finite
-def jumprelu_gradient(
-    theta: npt.ArrayLike,
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    sigma: npt.ArrayLike,
-    p: npt.ArrayLike,
-    *,
-    values: str | Values = "uniform",
-) -> Any:
-    """Differentiate `jumprelu_loss` by theta, a and b.
-
-    Parameters
-    ----------
-    theta, a, b : array_like of float
-        As in `jumprelu_loss`; theta within 12 sigma of the values, or 0.
-    sigma, p, values
-        As in `bayes_decoder`.
-
-    Returns
-    -------
-    ndarray of float64, shape (3,) + broadcast shape
-        Error below 1e-10 of the largest.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or not finite.
-
-    Examples
-    --------
-    >>> jumprelu_gradient(0.3, 1.0, 0.0, 0.1, 0.05).round(5)
-    array([0.00072, 0.00128, 0.00184])
-    """
-    on, s, law = channel(p, sigma, values)
-    line = _coefficients(theta=theta, a=a, b=b)
-    _near("theta", line[0], s, law)
-    return np.stack(np.vectorize(partial(line_slopes, law), otypes=[np.float64] * 3)(*line, s, on))
 
 
 @arguments.finite

@@ -18,11 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray
+from ..arguments import FloatArray, IntArray
 
 __all__ = ["Block", "blocks_given", "count_polynomial", "draw_given", "possible", "probabilities_given"]
-
-IntArray = npt.NDArray[np.int64]
 
 _STEEPEST = 1000.0  # beyond it, exp(s) makes up for any ratio of doubles
 

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..arguments import FloatArray
+from ..arguments import FloatArray, IntArray
 
 __all__ = ["Group", "exclusive", "group", "parent_child", "synchronous"]
 
-IntArray = npt.NDArray[np.int64]
 Group = tuple[IntArray, IntArray, FloatArray]
 
 _MOST_FEATURES = 2**31

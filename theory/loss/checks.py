@@ -6,7 +6,7 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray
 
-__all__ = ["LARGEST_ENTRY", "MOST", "biases", "encodings", "importances", "square", "together"]
+__all__ = ["LARGEST_ENTRY", "MOST", "biases", "encodings", "importances", "square"]
 
 # The kernels form squares of sums of entries, and entries are sums of products of encodings.
 LARGEST_ENTRY = 1e50
@@ -22,9 +22,7 @@ def _contiguous(array: FloatArray) -> FloatArray:
 
 def square(M: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return a square matrix `M` and its biases `b` as the kernels want them."""
-    M = arguments.real("M", arguments.matrix("M", M), -LARGEST_ENTRY, LARGEST_ENTRY)
-    if M.shape[0] != M.shape[1]:
-        raise ValueError(f"`M` must be square; got shape {M.shape}.")
+    M = arguments.real("M", arguments.square("M", M), -LARGEST_ENTRY, LARGEST_ENTRY)
     return _contiguous(M), biases(b, M.shape[0])
 
 
@@ -45,13 +43,3 @@ def importances(importance: npt.ArrayLike | None, n: int) -> FloatArray:
     if importance is None:
         return np.ones(n)
     return arguments.real("importance", arguments.vector("importance", importance, n), 0, LARGEST_ENTRY)
-
-
-def together(**arrays: FloatArray) -> None:
-    """Check that arrays, given by their names, broadcast against each other."""
-    try:
-        np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError as error:
-        names = " and ".join(f"`{name}`" for name in arrays)
-        shapes = " and ".join(str(array.shape) for array in arrays.values())
-        raise ValueError(f"{names} must have shapes that fit each other; got {shapes}.") from error

@@ -15,14 +15,11 @@ Few of the 3^k faces are reached (about 4 times 2^k).
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arguments import FloatArray
+from ..arguments import FloatArray, IntArray
 from ..kernels import kernel, ufunc
 
 __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_gradient", "pattern_loss"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 @kernel

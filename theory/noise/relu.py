@@ -8,7 +8,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, choice, real, vector
+from ..arguments import FloatArray, IntArray, choice, real, vector
 from ..kernels import kernel
 from ..results import result
 from ..special import ramp_moments
@@ -26,7 +26,6 @@ _FAR = 60.0  # times sqrt(ratio m), in standard deviations: no law reaches furth
 _TAIL = 8.6  # standard deviations beyond which a normal variable has probability 1e-17
 _NODES, _BLOCK = 2**15, 2**11
 
-IntArray = npt.NDArray[np.int64]
 Means = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
 """Those of `ReluMoments`."""
 

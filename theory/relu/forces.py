@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, finite, plain, real
+from ..arguments import FloatArray, Real, finite, plain, real, together
 from ..loss import checks
 from ..loss.checks import LARGEST_ENTRY
 from ..loss.cube import other_loss, own_loss
@@ -14,7 +14,7 @@ __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "in
 def _entries(**given: npt.ArrayLike) -> list[FloatArray]:
     """Return weights or biases, given by their names, that the kernels can square and that broadcast."""
     arrays = {name: real(name, value, -LARGEST_ENTRY, LARGEST_ENTRY) for name, value in given.items()}
-    checks.together(**arrays)
+    together(**arrays)
     return list(arrays.values())
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..loss import checks
 
 __all__ = ["checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
 
@@ -147,5 +146,5 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     """
     steep = arguments.real("a", a, 1)
     on = arguments.real("p", p, 0, 1)
-    checks.together(a=steep, p=on)
+    arguments.together(a=steep, p=on)
     return arguments.plain(np.asarray(on / 3.0 * ((steep - 1.0) / (steep + 1.0)) ** 2))

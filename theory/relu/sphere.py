@@ -10,7 +10,7 @@ With one feature on, no bias, lengths 1 and equal importances, the loss of the R
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Real, finite, number, plain, real, whole
+from ..arguments import Real, finite, number, plain, real, together, whole
 from ..loss import checks
 from ..loss.checks import MOST
 
@@ -94,7 +94,7 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     """
     n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
     t = -real("bias", bias, -1.0, 0.0)
-    checks.together(n_features=n, n_hidden=m, bias=t)
+    together(n_features=n, n_hidden=m, bias=t)
     excess = np.asarray(n * (1 - m * t) - 2 * m * (1 - t))
     excess = np.where(excess > 0, excess, 0.0)
     # Positive wherever the excess is: n > 2m there.
@@ -141,7 +141,7 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     0.3333333333333333
     """
     n, energy = whole("n_features", n_features, 1, MOST), real("energy", energy, 0.0, 1e100)
-    checks.together(n_features=n, energy=energy)
+    together(n_features=n, energy=energy)
     return plain(np.asarray(n * energy / (3 * (n + energy))))
 
 
@@ -173,7 +173,7 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     0.08463541666666667
     """
     n, mu = whole("n_features", n_features, 1, MOST), real("largest", largest, 0.0, 1.0, brackets="[)")
-    checks.together(n_features=n, largest=mu)
+    together(n_features=n, largest=mu)
     return plain(np.asarray(n * mu**2 * (3 + mu) / 12))
 
 

@@ -1,14 +1,11 @@
 """Sorting inside of kernels: `theory.kernels` says why NumPy's must not be used there."""
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arguments import FloatArray
+from ..arguments import FloatArray, IntArray
 from ..kernels import shared
 
 __all__ = ["ascending"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 @shared

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..arguments import FloatArray
+from ..arguments import FloatArray, IntArray
 from ..features import Features
 from ..features.groups import Group, group
 from ..kernels import kernel
@@ -29,7 +29,6 @@ __all__ = [
 
 MOST = 4  # features of a block whose losses are integrated
 
-IntArray = npt.NDArray[np.int64]
 
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 # The normal law is cut where its density is below the rounding of 1.

@@ -51,13 +51,6 @@ def uniform(law: Any) -> Features:
     return law
 
 
-def _square(M: npt.ArrayLike) -> FloatArray:
-    found = arguments.matrix("M", M)
-    if found.shape[0] != found.shape[1]:
-        raise ValueError(f"`M` must be square; got shape {found.shape}.")
-    return found
-
-
 def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Share of each output's variance that is its own feature's, :math:`M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j`.
 
@@ -91,7 +84,7 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     >>> capacities([[1.0, -1.0], [-1.0, 1.0]], Features(2, 1.0, scale=[1.0, 3.0])).round(12)
     array([0.1, 0.9])
     """
-    square = _square(M)
+    square = arguments.square("M", M)
     features = independent(law, square.shape[0])
     # Rows are scaled to a largest entry of 1, so that no square leaves the doubles.
     rows = np.abs(square) * np.sqrt(features.variance)
@@ -166,7 +159,7 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     >>> finite_size_correction(M, -0.1, 0.1)[:1].round(9)
     array([1.5534e-05])
     """
-    square = _square(M)
+    square = arguments.square("M", M)
     n = square.shape[0]
     features, bias = independent_uniform(law, n), arguments.each("b", b, n)
     diagonal = np.diagonal(square)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
-from ..arguments import FloatArray
+from ..arguments import FloatArray, IntArray
 from ..features import Features
 from ..kernels import kernel
 from .blocks import unconditioned
@@ -27,7 +27,6 @@ from .capacity import uniform
 
 __all__ = ["priority_loss", "priority_weights"]
 
-IntArray = npt.NDArray[np.int64]
 
 # Numbers of kept features that are tried before neighbours are.
 _TRIED = 25
