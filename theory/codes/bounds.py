@@ -18,6 +18,8 @@ __all__ = ["decoder_bound", "relu_bound"]
 def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     r"""Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 
+    The best codes known are at most a factor 3 above it for p <= 0.1 and ratio >= 0.1, 1.5 for ratio >= 1/2.
+
     Parameters
     ----------
     p : array_like of float
@@ -42,10 +44,6 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     decoder_bound : Another one, for any decoder, below ratio = p.
     superposition.theory.unequal.loss_bound : The same of features that differ; its rows are used here.
 
-    Notes
-    -----
-    The best codes known are at most a factor 3 above it for p <= 0.1 and ratio >= 0.1, 1.5 for ratio >= 1/2.
-
     Examples
     --------
     >>> round(relu_bound(1e-9, 0.5) / 1e-18, 4), round(25 / 162, 4)
@@ -67,15 +65,9 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     Per feature, at every n_features; `derive_decoder_bound` has the proof. Arguments are as for `relu_bound`;
     p = 1 and ratio = 0 are allowed too.
 
-    Notes
-    -----
     From ratio = p on no such bound can exist: m >= K + 1 generic measurements tell almost all K-sparse
-    vectors apart, and for n → ∞ the loss of the best decoder is 0 (Wu and Verdú 2010).
-
-    References
-    ----------
-    Wu and Verdú (2010), Rényi information dimension: fundamental limits of almost lossless analog
-    compression.
+    vectors apart, and for n → ∞ the loss of the best decoder is 0 (Wu and Verdú 2010). See Wu and Verdú
+    (2010), Rényi information dimension: fundamental limits of almost lossless analog compression.
 
     Examples
     --------

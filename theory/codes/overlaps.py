@@ -54,6 +54,8 @@ class Overlaps:
 def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) -> Overlaps:
     r"""Return the overlaps of a strongly regular graph's least eigenspace.
 
+    See Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 1.
+
     Parameters
     ----------
     name : str
@@ -69,10 +71,6 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     ------
     ValueError
         If the parameters do not belong together, or the eigenvalue has no whole multiplicity.
-
-    References
-    ----------
-    Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 1.
 
     Examples
     --------

@@ -68,6 +68,9 @@ def _optimum(
 def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> tuple[Real, Real]:
     r"""Best scale and bias of an antipodal pair.
 
+    The best among pairs of equal norm and common bias. The slope by the bias is negative at b = 0; that it
+    has one root only was checked by counting its sign changes, not proved.
+
     Parameters
     ----------
     p : array_like of float
@@ -84,11 +87,6 @@ def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> t
     ------
     ValueError
         If `p` lies outside (0, 1].
-
-    Notes
-    -----
-    The best among pairs of equal norm and common bias. The slope by the bias is negative at b = 0; that it
-    has one root only was checked by counting its sign changes, not proved.
 
     Examples
     --------

@@ -23,6 +23,8 @@ def counted(name: str, value: npt.ArrayLike) -> FloatArray:
 def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
+    See Lecomte et al. (2024), §1.1.
+
     Parameters
     ----------
     n_features, n_hidden : array_like of int
@@ -37,10 +39,6 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     ValueError
         If a number is not whole or below 1.
 
-    References
-    ----------
-    Lecomte et al. (2024), §1.1.
-
     Examples
     --------
     >>> expected_collisions(256, 1024)
@@ -54,11 +52,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m): heuristic, for m much larger than n.
 
-    Arguments and result are those of :func:`expected_collisions`.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.5.
+    Arguments and result are those of :func:`expected_collisions`. See Lecomte et al. (2024), §2.5.
 
     Examples
     --------
@@ -82,7 +76,7 @@ def expected_polysemantic(
 
     the source's formula. Otherwise features choose their places independently, as their largest initial
     weights do, and the mean is :math:`m (1 - 2 (1 - 1/2m)^n + (1 - 1/m)^n)`: the same for m much larger than
-    n, but 0.155 m instead of 0.25 m at n = m.
+    n, but 0.155 m instead of 0.25 m at n = m. See Lecomte et al. (2024), §2.5, with n^2/(4 m).
 
     Parameters
     ----------
@@ -101,10 +95,6 @@ def expected_polysemantic(
     ------
     ValueError
         If a number is not whole or below 1, or `exclusive` and there are more than 2m features.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.5, with n^2/(4 m).
 
     Examples
     --------

@@ -118,6 +118,10 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     larger weight ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}`, the smaller at 0; equal ones both end
     at 0.
 
+    A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold
+    the zero weights (lam above x1 x2 times the other's own weight). Where it does not, those become
+    negative instead, as in :func:`pair_flow`, and no weight drops quickly.
+
     Parameters
     ----------
     x1, x2 : array_like of float
@@ -132,12 +136,6 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     ------
     ValueError
         If a weight is outside [0, 1).
-
-    Notes
-    -----
-    A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold
-    the zero weights (lam above x1 x2 times the other's own weight). Where it does not, those become
-    negative instead, as in :func:`pair_flow`, and no weight drops quickly.
 
     Examples
     --------
@@ -159,7 +157,8 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     With an encoder of its own, :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and
     :math:`\dot D = (1 - D \cdot E) E` (without interference, a factor 2 dropped so that equal weights move as
     tied ones do). With :math:`D = u` and :math:`E = 1/u` that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`: the
-    ratio u^2 goes to infinity as :math:`(3 \lambda t)^{2/3}`, and no state is at rest.
+    ratio u^2 goes to infinity as :math:`(3 \lambda t)^{2/3}`, and no state is at rest. See Lecomte et al.
+    (2024), App. A, "Tied weights", which expects nearly equal weights.
 
     Parameters
     ----------
@@ -175,10 +174,6 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     ------
     ValueError
         If `lam_t` is negative or not finite.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. A, "Tied weights", which expects nearly equal weights.
 
     Examples
     --------
@@ -209,7 +204,7 @@ def separated_share(
     on which its weight is larger in absolute value; the two part if the differences of their signed weights
     between the copies agree in sign. In the end that happens with probability
     :math:`1/2 + \arcsin(\rho)/\pi`: *one half* for independent noise, always for a shift that all incoming
-    weights share.
+    weights share. See Lecomte et al. (2024), §5.
 
     Parameters
     ----------
@@ -234,10 +229,6 @@ def separated_share(
     ------
     ValueError
         If an argument is out of range.
-
-    References
-    ----------
-    Lecomte et al. (2024), §5.
 
     Examples
     --------

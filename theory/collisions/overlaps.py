@@ -25,7 +25,7 @@ def initial_forces(
               E \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j)^2 = \tfrac12 (n - 1) m s^4,
 
     since overlaps of independent normal weights are symmetric about 0 with variance m s^4. The benefit
-    vanishes at s = 1/sqrt(m + 2).
+    vanishes at s = 1/sqrt(m + 2). See Lecomte et al. (2024), §2.5 ("the sum has mean Theta(n/m)").
 
     Parameters
     ----------
@@ -44,10 +44,6 @@ def initial_forces(
     ValueError
         If a number is not whole, too small or not finite.
 
-    References
-    ----------
-    Lecomte et al. (2024), §2.5 ("the sum has mean Theta(n/m)").
-
     Examples
     --------
     >>> initial_forces(3, 4, 0.25)
@@ -62,9 +58,10 @@ def initial_forces(
 def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:
     r"""Rate of a positive overlap at lam = 0, or of its cosine: exact for two encodings.
 
-    With the feature benefit, which the source leaves out, an overlap obeys :math:`d \ln(W_1 \cdot W_2)/dt =
-    2 (1 - |W_1|^2 - |W_2|^2)`: it *grows* while the squares add up to less than 1. The source's rate
-    :math:`-(|W_1|^2 + |W_2|^2)` is that of the cosine c of the angle, up to a factor 1 - c^2.
+    With the feature benefit, which the source leaves out, an overlap obeys
+    :math:`d \ln(W_1 \cdot W_2)/dt = 2 (1 - |W_1|^2 - |W_2|^2)`: it *grows* while the squares add up to less
+    than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)` is that of the cosine c of the angle, up to a
+    factor 1 - c^2. See Lecomte et al. (2024), §2.5.
 
     Parameters
     ----------
@@ -81,10 +78,6 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
     ------
     ValueError
         If an argument is out of range.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.5.
 
     Examples
     --------

@@ -15,20 +15,12 @@ def derive_posterior(values: Any) -> Derivation:
     .. math:: E[v \mid y] = y + \sigma^2 (\log f_1)'(y), \qquad
               \mathrm{Var}(v \mid y) = \sigma^2 + \sigma^4 (\log f_1)''(y)
 
+    Column of f_1(y), E[v | y] and Var(v | y), functions of sigma and y.
+
     Parameters
     ----------
     values : str or Values
         Law of the value, at scale 1; one of `superposition.theory.features.VALUES`, or another one.
-
-    Returns
-    -------
-    Derivation
-        Column of f_1(y), E[v | y] and Var(v | y), functions of sigma and y.
-
-    Raises
-    ------
-    ValueError
-        If `values` is another word, or has no definition in SymPy.
 
     Examples
     --------
@@ -57,10 +49,7 @@ def derive_posterior(values: Any) -> Derivation:
 def derive_line_loss() -> Derivation:
     """Integrate E (v - D(v + sigma Z))^2 over the noise, for D(y) = a y + b where y > theta, else 0.
 
-    Returns
-    -------
-    Derivation
-        A function of a, b, sigma, theta and v.
+    A function of a, b, sigma, theta and v.
 
     Examples
     --------

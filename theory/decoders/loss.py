@@ -104,6 +104,9 @@ def bayes_decoder(
 def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
     r"""Least loss of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
 
+    As p → 0 at a fixed ratio of neurons to features it is p sigma² (1 + o(1)) for values with a density at
+    every place.
+
     Parameters
     ----------
     p, sigma, values
@@ -119,11 +122,6 @@ def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values =
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    As p → 0 at a fixed ratio of neurons to features it is p sigma² (1 + o(1)) for values with a density at
-    every place.
 
     Examples
     --------

@@ -18,20 +18,12 @@ _INDEPENDENT = "Features are independent, each is on with probability p and then
 def derive_moments(name: str) -> Derivation:
     """Derive a moment of one feature or of a pair by integrating over the definition.
 
+    A function of p, for "moment" of p and of the power k.
+
     Parameters
     ----------
     name : {"moment", "mean", "second_moment", "variance", "pair_moment", "pair_zero_probability"}
         As in `SparseUniform`.
-
-    Returns
-    -------
-    Derivation
-        A function of p, for "moment" of p and of the power k.
-
-    Raises
-    ------
-    ValueError
-        If `name` is another word.
 
     Examples
     --------
@@ -59,20 +51,11 @@ def derive_eigenvalues(matrix: str) -> Derivation:
 
     All diagonal entries are alike, and so are all others. The matrix then has two eigenspaces: the vector of
     ones, and the n - 1 dimensions that differences of two features span. Applied to one of each, it tells.
+    Rows of an eigenvalue and its multiplicity, functions of p and n.
 
     Parameters
     ----------
     matrix : {"covariance", "second_moment"}
-
-    Returns
-    -------
-    Derivation
-        Rows of an eigenvalue and its multiplicity, functions of p and n.
-
-    Raises
-    ------
-    ValueError
-        If `matrix` is another word.
 
     Examples
     --------
@@ -96,12 +79,7 @@ def derive_chernoff_bound() -> Derivation:
     """Derive the logarithm of Chernoff's bound on P(at least k of n features are on), for k > n p.
 
     For every t > 0 that probability is at most E exp(t (K - k)) by Markov's inequality; the best t is where
-    the derivative of its logarithm vanishes.
-
-    Returns
-    -------
-    Derivation
-        Equal to -n KL(k/n, p).
+    the derivative of its logarithm vanishes. Equal to -n KL(k/n, p).
 
     Examples
     --------
@@ -121,20 +99,12 @@ def derive_chernoff_bound() -> Derivation:
 def derive_value_moment(values: Any) -> Derivation:
     """Integrate E v^k over the value of a feature that is on, at scale 1, for any k.
 
+    A function of k.
+
     Parameters
     ----------
     values : str or Values
         One of `VALUES`, or another law.
-
-    Returns
-    -------
-    Derivation
-        A function of k.
-
-    Raises
-    ------
-    ValueError
-        If `values` is another word, or has no definition in SymPy.
 
     Examples
     --------

@@ -21,6 +21,9 @@ _COUNTED = 2**53  # so far doubles count
 class SparseUniform:
     """Distribution of x_i = c_i u_i, with c_i ~ Bernoulli(p), u_i ~ Uniform[0, 1], all independent.
 
+    Closed forms, accurate to a few 2^-53 unless a method says otherwise. "Off" and "x = 0" mean the same. See
+    Cowsik et al. (2024), section 2 and appendix C; Elhage et al. (2022), section 2.
+
     Parameters
     ----------
     p : array_like of float
@@ -32,14 +35,6 @@ class SparseUniform:
     ------
     ValueError
         If `p` is not in (0, 1]. Methods raise it if `n` or `k` is not a whole number in range.
-
-    Notes
-    -----
-    Closed forms, accurate to a few 2^-53 unless a method says otherwise. "Off" and "x = 0" mean the same.
-
-    References
-    ----------
-    Cowsik et al. (2024), section 2 and appendix C; Elhage et al. (2022), section 2.
 
     Examples
     --------

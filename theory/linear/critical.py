@@ -19,7 +19,8 @@ def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
 
     At a critical point of :math:`x \mapsto ABx` the product is the orthogonal projection on eigen-directions
     of :math:`\Sigma = E\,xx'`, and the expected squared error of all features together is the sum of the
-    eigenvalues left out, whatever the width and the basis of the hidden layer.
+    eigenvalues left out, whatever the width and the basis of the hidden layer. See Notes (2022), Prop. 1;
+    Baldi and Hornik, Neural Networks 2 (1989) 53.
 
     Parameters
     ----------
@@ -40,10 +41,6 @@ def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
     ValueError
         If `covariance` is not square, symmetric and free of negative eigenvalues (beyond rounding), or an
         index is out of range or repeated.
-
-    References
-    ----------
-    Notes (2022), Prop. 1; Baldi and Hornik, Neural Networks 2 (1989) 53.
 
     Examples
     --------
@@ -152,6 +149,10 @@ def critical_hessian(
     2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are in the
     documentation of `linear`.
 
+    Index and nullity hold for every C of `critical_point`; rates of the pair are those of balanced points, C
+    C' = 1, near which training from small weights stays. Accuracy: rates as the differences of the
+    eigenvalues.
+
     Parameters
     ----------
     covariance : (n_features, n_features) array_like of float
@@ -173,12 +174,6 @@ def critical_hessian(
     ------
     ValueError
         As for `critical_loss`, or if an eigenvalue is not positive or `n_hidden` out of range.
-
-    Notes
-    -----
-    Index and nullity hold for every C of `critical_point`; rates of the pair are those of balanced points, C
-    C' = 1, near which training from small weights stays. Accuracy: rates as the differences of the
-    eigenvalues.
 
     Examples
     --------
@@ -218,7 +213,8 @@ def growth_rates(
     - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, the decoder's, which is Oja's subspace flow;
     - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, the gradient flow of the tied loss.
 
-    Under ``"encoder"`` rotations of the subspace have the rate 0: it does not leave a wrong subspace.
+    Under ``"encoder"`` rotations of the subspace have the rate 0: it does not leave a wrong subspace. See
+    Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61.
 
     Parameters
     ----------
@@ -238,10 +234,6 @@ def growth_rates(
     ------
     ValueError
         As for `critical_hessian`, or if `rule` is none of the four.
-
-    References
-    ----------
-    Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61.
 
     Examples
     --------

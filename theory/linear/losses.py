@@ -140,7 +140,8 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     :math:`M = D^{-1/2} P D^{1/2}` with P the projection on the leading eigenvectors of
     :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out. For
     uncorrelated inputs M keeps the n_hidden features with the largest :math:`I_i\Sigma_{ii}`. For correlated
-    ones, such as sparse inputs without bias, more features than dimensions pay.
+    ones, such as sparse inputs without bias, more features than dimensions pay. See Elhage et al. (2022),
+    linear model, footnote 12; Eckart and Young, Psychometrika 1 (1936) 211.
 
     Parameters
     ----------
@@ -164,10 +165,6 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     ValueError
         If `covariance` is not symmetric or has a negative eigenvalue, `importance` has another size or is
         negative, or `n_hidden` is out of range.
-
-    References
-    ----------
-    Elhage et al. (2022), linear model, footnote 12; Eckart and Young, Psychometrika 1 (1936) 211.
 
     Examples
     --------

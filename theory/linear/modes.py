@@ -15,10 +15,11 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     r"""Singular value of tied weights along one eigenvector at time t.
 
     If W W' commutes with :math:`\Sigma` at the start, it always does: the left singular vectors of W are
-    eigenvectors, they rest, and the singular value w of each follows
-    :math:`\dot w = c\lambda w(1 - w^2)`, c = 2 for the gradient flow of the tied loss and 1 for both the
-    encoder's and the decoder's flow on tied weights, which are the same here. So
-    :math:`w(t) = w_0/\sqrt{w_0^2(1-e^{-2c\lambda t}) + e^{-2c\lambda t}}`.
+    eigenvectors, they rest, and the singular value w of each follows :math:`\dot w = c\lambda w(1 - w^2)`, c
+    = 2 for the gradient flow of the tied loss and 1 for both the encoder's and the decoder's flow on tied
+    weights, which are the same here. So
+    :math:`w(t) = w_0/\sqrt{w_0^2(1-e^{-2c\lambda t}) + e^{-2c\lambda t}}`. See Saxe, McClelland and Ganguli,
+    ICLR (2014), Eq. 12; Notes (2022), Eq. 28.
 
     Parameters
     ----------
@@ -41,10 +42,6 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     ValueError
         If an argument is not finite or out of range, or shapes do not broadcast.
 
-    References
-    ----------
-    Saxe, McClelland and Ganguli, ICLR (2014), Eq. 12; Notes (2022), Eq. 28.
-
     Examples
     --------
     >>> aligned_mode(0.1, 1.0, [0.0, 1.0, 2.0, 10.0]).round(4)
@@ -65,10 +62,10 @@ def aligned_pair(
     r"""Return decoder and encoder weight along one eigenvector at time t, balanced or not.
 
     If :math:`A = U\,\mathrm{diag}(a)\,R` and :math:`B = R'\,\mathrm{diag}(b)\,U'` with eigenvectors U and an
-    orthogonal R at the start, then always, with
-    :math:`\dot a = \lambda(1-ab)b`, :math:`\dot b = \lambda(1-ab)a`. The difference :math:`k = a^2-b^2` is
-    conserved; the squares of a + b and a - b obey scalar Riccati equations with the rate
-    :math:`\lambda\sqrt{4+k^2}`: unbalanced weights converge faster.
+    orthogonal R at the start, then always, with :math:`\dot a = \lambda(1-ab)b`,
+    :math:`\dot b = \lambda(1-ab)a`. The difference :math:`k = a^2-b^2` is conserved; the squares of a + b and
+    a - b obey scalar Riccati equations with the rate :math:`\lambda\sqrt{4+k^2}`: unbalanced weights converge
+    faster. See Saxe, McClelland and Ganguli, ICLR (2014), appendix A; Notes (2022), Eqs. 20, 21.
 
     Parameters
     ----------
@@ -87,10 +84,6 @@ def aligned_pair(
     ------
     ValueError
         If an argument is not finite or out of range, or shapes do not broadcast.
-
-    References
-    ----------
-    Saxe, McClelland and Ganguli, ICLR (2014), appendix A; Notes (2022), Eqs. 20, 21.
 
     Examples
     --------

@@ -81,6 +81,12 @@ def class_loss(
     .. math:: L = \sum_k (1-S)^k S^{n-k} L_k, \qquad L_k = \sum_{|P| = k} \int_{[0,1]^P}
               \sum_i I_i\, (x_i - \mathrm{ReLU}((W W^\top x + b)_i))^2 \, dx.
 
+    An output costs about C(n, k) 4 2^k steps of 50 ns, with its gradient 3 to 6 times as much. Patterns whose
+    pre-activation has one sign cost k. The loss is once continuously differentiable for k >= 1, unless a row
+    of M vanishes on a pattern and its bias is 0: there the derivatives are those towards larger outputs. See
+    Elhage et al. (2022), the loss of the ReLU output model and L_k of its expansion by sparsity; derived by
+    `derive_class_loss`.
+
     Parameters
     ----------
     W : (n_features, n_hidden) array_like of float
@@ -112,17 +118,6 @@ def class_loss(
     ------
     ValueError
         If an argument has another shape, is not finite or lies outside its range.
-
-    Notes
-    -----
-    An output costs about C(n, k) 4 2^k steps of 50 ns, with its gradient 3 to 6 times as much. Patterns whose
-    pre-activation has one sign cost k. The loss is once continuously differentiable for k >= 1, unless a row
-    of M vanishes on a pattern and its bias is 0: there the derivatives are those towards larger outputs.
-
-    References
-    ----------
-    Elhage et al. (2022), the loss of the ReLU output model and L_k of its expansion by sparsity; derived by
-    `derive_class_loss`.
 
     Examples
     --------
@@ -190,6 +185,13 @@ def mixture_loss(
 
     Arguments are those of `class_loss`, and:
 
+    A model that minimises the sum up to class K has a full loss of at most that of any other model plus
+    its own `left_out`. So the test for "ignore two-sparse inputs" is whether `left_out` of the model found is
+    small against its loss. The probability of such inputs does not decide it.
+
+    All classes of n features cost about n 5^n steps of 50 ns. See Elhage et al. (2022), the expansion of the
+    loss by sparsity; Notes (2022), §3.1 on its truncation.
+
     Parameters
     ----------
     p : float
@@ -207,18 +209,6 @@ def mixture_loss(
     ------
     ValueError
         If an argument has another shape, is not finite or lies outside its range.
-
-    Notes
-    -----
-    A model that minimises the sum up to class K has a full loss of at most that of any other model plus
-    its own `left_out`. So the test for "ignore two-sparse inputs" is whether `left_out` of the model found is
-    small against its loss. The probability of such inputs does not decide it.
-
-    All classes of n features cost about n 5^n steps of 50 ns.
-
-    References
-    ----------
-    Elhage et al. (2022), the expansion of the loss by sparsity; Notes (2022), §3.1 on its truncation.
 
     Examples
     --------

@@ -110,15 +110,12 @@ def _mean(expression: Any, other: str, moment: Orders) -> Any:
 def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
     r"""Derive :math:`E (W \cdot \xi)^a (|\xi|^2)^b` for any number of neurons.
 
+    0 if `power` is odd.
+
     Parameters
     ----------
     power, square_power : int, optional
         a, from 0 to 12, and b, from 0 to 4.
-
-    Returns
-    -------
-    Derivation
-        0 if `power` is odd.
 
     Examples
     --------

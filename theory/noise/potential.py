@@ -81,15 +81,13 @@ def noise_averaged_gradient(
 ) -> FloatArray:
     """Gradient of the loss averaged over the noise: the mean of what one step of descent follows.
 
+    For discrete noise the loss has kinks where some noise just switches off an encoding's own output; there
+    the gradient is one of the two.
+
     Parameters
     ----------
     W, noise, noise_std, excess_kurtosis, method
         As in :func:`noise_averaged_loss`.
-
-    Notes
-    -----
-    For discrete noise the loss has kinks where some noise just switches off an encoding's own output; there
-    the gradient is one of the two.
 
     Examples
     --------
@@ -176,6 +174,9 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
 
     with the standard normal density n. One encoding alone has none.
 
+    Asymptotic: relative errors of order |W_k|_4^4 (times powers of z), so it describes spread encodings,
+    and overstates the force on sparse ones. The encodings' own outputs, with z = |W|/sigma, are left out.
+
     Parameters
     ----------
     W : array_like of float, shape (n_features, n_hidden)
@@ -194,11 +195,6 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     ------
     ValueError
         If an argument is out of range, an encoding is 0 or the result too large for a float.
-
-    Notes
-    -----
-    Asymptotic: relative errors of order |W_k|_4^4 (times powers of z), so it describes spread encodings,
-    and overstates the force on sparse ones. The encodings' own outputs, with z = |W|/sigma, are left out.
 
     Examples
     --------

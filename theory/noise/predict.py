@@ -210,6 +210,9 @@ def sparsification_time(
     about :math:`m/(4 B \ln m)`: in steps inverse to the learning rate, inverse to the kurtosis and, where
     (n - 1) sigma > 1, to sigma; nearly linear in n_hidden.
 
+    A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's from the
+    start, encodings turning freely. It ignores that interference may end (:func:`interference_free_l1_norm`).
+
     Parameters
     ----------
     n_features, noise_std, excess_kurtosis
@@ -223,11 +226,6 @@ def sparsification_time(
     -------
     float
         inf if noise of this kurtosis does not sparsify.
-
-    Notes
-    -----
-    A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's from the
-    start, encodings turning freely. It ignores that interference may end (:func:`interference_free_l1_norm`).
 
     Examples
     --------
@@ -283,7 +281,8 @@ def interference_free_l1_norm(
     Noise of size at most c turns no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
     pairs. The square of the sum of all encodings is not negative, so then
     :math:`(n - 1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. Without interference there is no force towards
-    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it.
+    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it. See Lecomte et
+    al. (2024), §3.2, assumes that the encodings are in such a state.
 
     Parameters
     ----------
@@ -307,10 +306,6 @@ def interference_free_l1_norm(
     ------
     ValueError
         If an argument is out of range.
-
-    References
-    ----------
-    Lecomte et al. (2024), §3.2, assumes that the encodings are in such a state.
 
     Examples
     --------

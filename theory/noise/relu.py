@@ -57,6 +57,16 @@ def relu_moments(
 ) -> ReluMoments:
     r"""Mean of ReLU(g + W.xi), its square and products with the noise: Lecomte et al. (2024), §3.1.
 
+    Absolute errors of ``"exact"``, in units of the standard deviation of W.xi: bipolar noise on up to 40
+    nonzero weights and three-point noise on up to 24 is summed over all states (two sorted halves), to
+    1e-14. All else inverts the characteristic function by a sum that stops at t = T: `mean`, `second` and
+    `mean_noise` to 2e-9 for uniform and Laplace noise. For more discrete weights than are listed the
+    characteristic function may come back to 1, and the bounds are 1/(pi T) for `mean` and `mean_noise`,
+    1/(pi T^2) for `second`, with T = 12000: 3e-5 and 3e-9, met only by nearly equal weights. (T is smaller
+    for three-point noise of positive excess kurtosis.) `on` is a step function for discrete noise and
+    converges slowly where g is a step. Normal noise is closed-form; below 0 its relative error grows like
+    3e-15 (g/spread)^2.
+
     Parameters
     ----------
     g : array_like of float
@@ -81,18 +91,6 @@ def relu_moments(
     ------
     ValueError
         If an argument is out of range, a name is another, or a result too large for a float.
-
-    Notes
-    -----
-    Absolute errors of ``"exact"``, in units of the standard deviation of W.xi: bipolar noise on up to 40
-    nonzero weights and three-point noise on up to 24 is summed over all states (two sorted halves), to
-    1e-14. All else inverts the characteristic function by a sum that stops at t = T: `mean`, `second` and
-    `mean_noise` to 2e-9 for uniform and Laplace noise. For more discrete weights than are listed the
-    characteristic function may come back to 1, and the bounds are 1/(pi T) for `mean` and `mean_noise`,
-    1/(pi T^2) for `second`, with T = 12000: 3e-5 and 3e-9, met only by nearly equal weights. (T is smaller
-    for three-point noise of positive excess kurtosis.) `on` is a step function for discrete noise and
-    converges slowly where g is a step. Normal noise is closed-form; below 0 its relative error grows like
-    3e-15 (g/spread)^2.
 
     Examples
     --------

@@ -23,11 +23,8 @@ def _stationary(loss: Any, x: Any) -> list[Any]:
 def derive_projection() -> Derivation:
     """Subtract the squared error of ReLU from that of the linear output, at a pre-activation -z < 0.
 
-    Returns
-    -------
-    Derivation
-        The gain (x + z)² - x². It is never negative for x >= 0, whence ReLU never makes things worse, and
-        negative for x < -z/2. For a pre-activation >= 0 both are equal.
+    The gain (x + z)² - x². It is never negative for x >= 0, whence ReLU never makes things worse, and
+    negative for x < -z/2. For a pre-activation >= 0 both are equal.
 
     Examples
     --------
@@ -43,12 +40,9 @@ def derive_projection() -> Derivation:
 def derive_bias_trade_off() -> Derivation:
     """Integrate what a bias -t leaves in L_1, 0 < t < 1: of the output's own feature, and of an overlap c.
 
-    Returns
-    -------
-    Derivation
-        A column: the loss of the own output at norm² = m > t; what is kept of that of an overlap c > t
-        (overlaps c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio
-        of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
+    A column: the loss of the own output at norm² = m > t; what is kept of that of an overlap c > t (overlaps
+    c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio of 3 times what
+    is kept to its integrand at x = 1, which is 1 only without bias.
 
     Examples
     --------
@@ -73,13 +67,9 @@ def derive_bias_trade_off() -> Derivation:
 def derive_truncated_bias() -> Derivation:
     """Minimise over the bias of an output without weights, in all classes and in classes 0 and 1.
 
-    The output b > 0 costs b² where its feature is off and 1/3 - b + b² where it is on.
-
-    Returns
-    -------
-    Derivation
-        A column: the best bias for all classes, p/2, the expected value of the feature, as Elhage et al.
-        (2022) have it, and that for classes 0 and 1.
+    The output b > 0 costs b² where its feature is off and 1/3 - b + b² where it is on. A column: the best
+    bias for all classes, p/2, the expected value of the feature, as Elhage et al. (2022) have it, and that
+    for classes 0 and 1.
 
     Examples
     --------
@@ -103,25 +93,16 @@ def derive_truncated_bias() -> Derivation:
 def derive_onset(sign: int) -> Derivation:
     r"""Derive how the loss changes when a dropped feature gets a small encoding.
 
-    Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps,
-    w1 = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first output then errs by
-    eps (2 alpha x1 + y) while x1 is on, and returns eps ReLU(y) while it is off; the second one gains.
+    Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps, w1
+    = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first output then errs by eps (2
+    alpha x1 + y) while x1 is on, and returns eps ReLU(y) while it is off; the second one gains. A column of
+    cost, cubic, gain and drag: twice the change of the loss per feature is, up to eps^4, eps^2 (cost -
+    importance gain) + eps^3 (cubic + importance drag).
 
     Parameters
     ----------
     sign : {-1, 1}
         Sign of w1 w2.
-
-    Returns
-    -------
-    Derivation
-        A column of cost, cubic, gain and drag: twice the change of the loss per feature is, up to eps^4,
-        eps^2 (cost - importance gain) + eps^3 (cubic + importance drag).
-
-    Raises
-    ------
-    ValueError
-        If `sign` is neither -1 nor 1.
 
     Examples
     --------
@@ -166,10 +147,7 @@ def derive_onset(sign: int) -> Derivation:
 def derive_steep_bound() -> Derivation:
     """Derive the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
 
-    Returns
-    -------
-    Derivation
-        A function of a.
+    A function of a.
 
     Examples
     --------
@@ -191,14 +169,10 @@ def derive_thomson_bound() -> Derivation:
     r"""Derive the bound of :func:`superposition.theory.relu.thomson_bound`.
 
     A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
-    nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i
-    and j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. The
-    parabola here touches the kernel at c = 1/u - 1 and is 0 at c = -1.
-
-    Returns
-    -------
-    Derivation
-        A column: the parabola with its free number u, the best u, and the bound at it. t is minus the bias.
+    nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i and
+    j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. The
+    parabola here touches the kernel at c = 1/u - 1 and is 0 at c = -1. A column: the parabola with its free
+    number u, the best u, and the bound at it. t is minus the bias.
 
     Examples
     --------
@@ -219,12 +193,9 @@ def derive_thomson_bound() -> Derivation:
 def derive_sphere_losses() -> Derivation:
     """Derive the losses with one and two features on for lengths 1 or 0 without bias.
 
-    Returns
-    -------
-    Derivation
-        A column of integrals over values uniform on [0, 1]: of the own output of a feature of length 1, and
-        of length 0; of another output, at inner product c > 0 (at c <= 0 it is 0); of the own output of a
-        feature when another one is on too, at inner product -a >= -1.
+    A column of integrals over values uniform on [0, 1]: of the own output of a feature of length 1, and of
+    length 0; of another output, at inner product c > 0 (at c <= 0 it is 0); of the own output of a feature
+    when another one is on too, at inner product -a >= -1.
 
     Examples
     --------
@@ -245,10 +216,7 @@ def derive_sphere_losses() -> Derivation:
 def derive_common_norm() -> Derivation:
     """Derive the best common length of n features with energy E on the unit sphere.
 
-    Returns
-    -------
-    Derivation
-        A column: the squared length, and the loss with one feature on, a total.
+    A column: the squared length, and the loss with one feature on, a total.
 
     Examples
     --------
@@ -264,10 +232,7 @@ def derive_common_norm() -> Derivation:
 def derive_code_loss() -> Derivation:
     """Derive length and bias that make all interference free when no inner product exceeds mu.
 
-    Returns
-    -------
-    Derivation
-        A column: the squared length s, the bias -s mu, and the loss of one feature.
+    A column: the squared length s, the bias -s mu, and the loss of one feature.
 
     Examples
     --------
@@ -286,11 +251,8 @@ def derive_code_loss() -> Derivation:
 def derive_antiprism() -> Derivation:
     """Derive the heights with which a square antiprism, bare or with both caps, has least energy.
 
-    Returns
-    -------
-    Derivation
-        A column without symbols: the square of the height of the squares above the equator and the energy,
-        for 8 points, then both for 10 points, with the poles.
+    A column without symbols: the square of the height of the squares above the equator and the energy, for 8
+    points, then both for 10 points, with the poles.
 
     Examples
     --------
@@ -308,10 +270,7 @@ def derive_antiprism() -> Derivation:
 def derive_tricapped_prism() -> Derivation:
     """Derive the height with which a triangular prism with three caps has least energy.
 
-    Returns
-    -------
-    Derivation
-        A column without symbols: the square of the height of the triangles above the equator, the energy.
+    A column without symbols: the square of the height of the triangles above the equator, the energy.
 
     Examples
     --------

@@ -60,6 +60,14 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
 
     and 0 otherwise. Without bias it is :math:`n (n - 2m)^2 / (m (n (m+1) - 4m))` for n > 2m.
 
+    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it. Its condition with
+    a bias is Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner
+    products up to t, which a bias -t makes free of interference.
+
+    Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
+    n^2/(2m). `superposition.solvers.relu.linear_programming_bound` is sharper. `derive_thomson_bound` proves
+    it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
+
     Parameters
     ----------
     n_features, n_hidden : array_like of int
@@ -76,16 +84,6 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     ------
     ValueError
         If a number is not whole or below 1, or `bias` is outside [-1, 0].
-
-    Notes
-    -----
-    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it. Its condition with
-    a bias is Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner
-    products up to t, which a bias -t makes free of interference.
-
-    Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
-    n^2/(2m). `superposition.solvers.relu.linear_programming_bound` is sharper. `derive_thomson_bound` proves
-    it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
 
     Examples
     --------
@@ -113,6 +111,10 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
 
     With length 1 it is E/3.
 
+    With a length for each, a common one is best if all features have the same
+    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite. The
+    decagon's is not: its common length gives 2, dropping every other corner 1.934.
+
     Parameters
     ----------
     n_features : array_like of int
@@ -128,12 +130,6 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     ------
     ValueError
         If `n_features` is not whole or below 1, or `energy` negative.
-
-    Notes
-    -----
-    With a length for each, a common one is best if all features have the same
-    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite. The
-    decagon's is not: its common length gives 2, dropping every other corner 1.934.
 
     Examples
     --------

@@ -33,7 +33,8 @@ __all__ = ["asymptotic_loss", "asymptotic_shift"]
 def asymptotic_shift(p: ArrayLike) -> Any:
     r"""Optimal shift t = -b/(a sigma) as p → 0: the root of :math:`4 H_1(-t) = p\,t`.
 
-    Its leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly.
+    Its leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly. See Cowsik et al. (2024), Eq. 12,
+    there as mu ~ sigma sqrt(log 1/p) without the constant.
 
     Parameters
     ----------
@@ -49,10 +50,6 @@ def asymptotic_shift(p: ArrayLike) -> Any:
     ------
     ValueError
         If `p` lies outside (0, 1].
-
-    References
-    ----------
-    Cowsik et al. (2024), Eq. 12, there as mu ~ sigma sqrt(log 1/p) without the constant.
 
     Examples
     --------
@@ -75,8 +72,9 @@ def asymptotic_shift(p: ArrayLike) -> Any:
 def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     r"""Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
 
-    The formula in the module's docstring at t = `asymptotic_shift(p)`, sigma = `sigma(p, ratio)`. Its
-    ratio to the exact optimum is 1 + O((t sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)).
+    The formula in the module's docstring at t = `asymptotic_shift(p)`, sigma = `sigma(p, ratio)`. Its ratio
+    to the exact optimum is 1 + O((t sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)). See Cowsik et al. (2024),
+    Eqs. 13 and 17, there as O(p²/ratio log 1/p) without the constant.
 
     Parameters
     ----------
@@ -92,10 +90,6 @@ def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     ------
     ValueError
         As in `sigma`, or if the ratio is so small that the law, far from its range, overflows.
-
-    References
-    ----------
-    Cowsik et al. (2024), Eqs. 13 and 17, there as O(p²/ratio log 1/p) without the constant.
 
     Examples
     --------

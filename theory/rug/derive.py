@@ -57,21 +57,13 @@ def _losses() -> dict[str, Any]:
 def derive_loss(part: str = "loss") -> Derivation:
     """Integrate the definition of the macroscopic loss (Eq. 5) over nu ~ N(0, sigma²) and u ~ U[0, 1].
 
+    A closed form in erfc and exp, which cancels in doubles for small sigma or large shifts.
+
     Parameters
     ----------
     part : {"loss", "on", "off"}
         E (u - ReLU(a (u + nu) + b))² of a feature that is on, E ReLU(a nu + b)² of one that is off, or
         the mean of both, (1 - p) off + p on.
-
-    Returns
-    -------
-    Derivation
-        A closed form in erfc and exp, which cancels in doubles for small sigma or large shifts.
-
-    Raises
-    ------
-    ValueError
-        If `part` is another word.
 
     Examples
     --------
@@ -92,15 +84,6 @@ def derive_gradient(by: str) -> Derivation:
     by : {"a", "b", "sigma"}
         The variable; the derivative by a is Eq. 15.
 
-    Returns
-    -------
-    Derivation
-
-    Raises
-    ------
-    ValueError
-        If `by` is another word.
-
     Examples
     --------
     >>> a, b, sigma, p = symbols()
@@ -116,11 +99,8 @@ def derive_gradient(by: str) -> Derivation:
 def derive_optimal_scale() -> Derivation:
     """Minimise over a at fixed beta = b/a, where the loss is a quadratic polynomial in a (Eq. 16).
 
-    Returns
-    -------
-    Derivation
-        A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there,
-        E x² - E[x R]² / E[R²]; the symbol b stands for beta.
+    A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there, E x² - E[x R]²
+    / E[R²]; the symbol b stands for beta.
 
     Examples
     --------
@@ -144,11 +124,8 @@ def derive_optimal_scale() -> Derivation:
 def derive_zero_ratio_limit() -> Derivation:
     """Let sigma → ∞ at a fixed shift z = b/(a sigma), the scale optimal.
 
-    Returns
-    -------
-    Derivation
-        A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
-        reached as z → ∞; §4.3.1 prints p/3 - p²/9.
+    A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
+    reached as z → ∞; §4.3.1 prints p/3 - p²/9.
 
     Examples
     --------
@@ -169,15 +146,10 @@ def derive_zero_ratio_limit() -> Derivation:
 def derive_variance_bound() -> Derivation:
     """Bound the mean interference variance of unit-diagonal matrices of rank at most n_hidden (App. C).
 
-    The squared Frobenius norm is at least the sum of squared eigenvalues (Schur). With n_hidden
-    eigenvalues that sum to n_features, the stationary point of that sum under the constraint is where
-    all are equal, and the sum is convex, so it is the minimum.
-
-    Returns
-    -------
-    Derivation
-        A column of the least mean variance, and of the common eigenvalue n_features/n_hidden of the
-        matrices that attain it (not 1, as the source says).
+    The squared Frobenius norm is at least the sum of squared eigenvalues (Schur). With n_hidden eigenvalues
+    that sum to n_features, the stationary point of that sum under the constraint is where all are equal, and
+    the sum is convex, so it is the minimum. A column of the least mean variance, and of the common eigenvalue
+    n_features/n_hidden of the matrices that attain it (not 1, as the source says).
 
     Examples
     --------
@@ -198,10 +170,7 @@ def derive_variance_bound() -> Derivation:
 def derive_linear_optimum() -> Derivation:
     """Minimise the loss of the affine output a (x + nu) + b over a and b at the least interference.
 
-    Returns
-    -------
-    Derivation
-        A column of a, b and the loss: ratio, (1 - ratio) p/2 and (p/3 - p²/4)(1 - ratio).
+    A column of a, b and the loss: ratio, (1 - ratio) p/2 and (p/3 - p²/4)(1 - ratio).
 
     Examples
     --------
@@ -244,10 +213,7 @@ def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
 def derive_asymptotic_loss() -> Derivation:
     """Expand the loss at b = -a t sigma and the best a in sigma, to next-to-leading order.
 
-    Returns
-    -------
-    Derivation
-        A function of the shift t, sigma and p.
+    A function of the shift t, sigma and p.
 
     Examples
     --------
@@ -267,10 +233,7 @@ def derive_asymptotic_loss() -> Derivation:
 def derive_asymptotic_shift() -> Derivation:
     """Differentiate the leading order of the loss by the shift t, over sigma²: its zero is the best shift.
 
-    Returns
-    -------
-    Derivation
-        A function of t and p: p t/2 - 2 H_1(-t), as p → 0.
+    A function of t and p: p t/2 - 2 H_1(-t), as p → 0.
 
     Examples
     --------
@@ -290,10 +253,6 @@ def derive_edgeworth_correction() -> Derivation:
     If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by :math:`\kappa_3/6\; E f''' +
     \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The cumulants of :math:`\sum_j m_j
     x_j` are those of x times power sums of m; those of x come from the logarithm of its transform.
-
-    Returns
-    -------
-    Derivation
 
     Examples
     --------

@@ -19,13 +19,9 @@ __all__ = [
 def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the flow with interference, minus the gradient of the loss.
 
-    The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 +
-    \lambda|W_i|_1`: a symbol s_ij = 0 or 1 for each pair says whether the overlap counts, a symbol e_ik for
-    each weight is its sign.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.3.
+    The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 + \lambda|W_i|_1`: a
+    symbol s_ij = 0 or 1 for each pair says whether the overlap counts, a symbol e_ik for each weight is its
+    sign. See Lecomte et al. (2024), §2.3.
 
     Examples
     --------
@@ -74,11 +70,8 @@ def derive_rates(n_weights: int = 3) -> Derivation:
     r"""Derive the slopes of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
 
     At balance the first is zero: :math:`1-|W|^2 = \lambda|W|_1/|W|^2`, and the second
-    :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with the variance as a mean of squares.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.4 and App. B.
+    :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with the variance as a mean of squares. See Lecomte et al.
+    (2024), §2.4 and App. B.
 
     Examples
     --------

@@ -118,6 +118,8 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
         \frac{m'}{m} = M_0(\zeta), \quad \frac{|W|_1}{\sqrt m} = \frac{M_1}{\sqrt{M_2}}, \quad
         \frac{\mathrm{Var}}{\mathrm{mean}^2} = \frac{M_0 M_2}{M_1^2} - 1.
 
+    The law replaces the scalings of Lecomte et al. (2024), §2.4, which leave the constants open.
+
     Parameters
     ----------
     zeta : array_like of float
@@ -135,10 +137,6 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
     ------
     ValueError
         If `zeta` is outside its interval.
-
-    References
-    ----------
-    The law replaces the scalings of Lecomte et al. (2024), §2.4, which leave the constants open.
 
     Examples
     --------
@@ -161,6 +159,8 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
 def limiting_relative_variance(share: npt.ArrayLike) -> FloatArray:
     r"""Relative variance of the survivors among many normal weights, as a function of the share m'/m; exact.
 
+    The limit of Fig. 7 in Lecomte et al. (2024), App. B, whose text says "not too far from 1".
+
     Parameters
     ----------
     share : array_like of float
@@ -175,10 +175,6 @@ def limiting_relative_variance(share: npt.ArrayLike) -> FloatArray:
     ------
     ValueError
         If `share` is outside its interval.
-
-    References
-    ----------
-    The limit of Fig. 7 in Lecomte et al. (2024), App. B, whose text says "not too far from 1".
 
     Examples
     --------

@@ -13,6 +13,8 @@ __all__ = ["relative_variance_bounds", "scaling_law", "sums_above"]
 def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
     r"""Return the source's own curves, with the constants that it leaves open set to 1.
 
+    See Lecomte et al. (2024), §2.4 and Fig. 2.
+
     Parameters
     ----------
     t : array_like of float
@@ -33,10 +35,6 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     ------
     ValueError
         If an argument is outside its interval.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.4 and Fig. 2.
 
     Examples
     --------
@@ -72,7 +70,8 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     """Bounds on the relative variance while a given number of weights is left; exact.
 
     Survivors are what is left of the initial sizes after a translation between the (m'+1)-th and the m'-th
-    largest of them. Their variance is the same all along, their mean falls.
+    largest of them. Their variance is the same all along, their mean falls. See Lecomte et al. (2024), App. B
+    and Fig. 7.
 
     Parameters
     ----------
@@ -92,10 +91,6 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     ------
     ValueError
         If `w0` is not a finite, non-empty vector or a number in `nonzeros` is out of range.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. B and Fig. 7.
 
     Examples
     --------

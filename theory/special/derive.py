@@ -10,20 +10,12 @@ __all__ = ["derive_cubic_roots", "derive_ramp_moment"]
 def derive_ramp_moment(order: int) -> Derivation:
     """Integrate E (Z - w)_+^order over a standard normal Z.
 
+    A function of w.
+
     Parameters
     ----------
     order : int
         From 0 to 30.
-
-    Returns
-    -------
-    Derivation
-        A function of w.
-
-    Raises
-    ------
-    ValueError
-        If `order` is out of range.
 
     Examples
     --------
@@ -41,10 +33,7 @@ def derive_ramp_moment(order: int) -> Derivation:
 def derive_cubic_roots() -> Derivation:
     r"""Solve x - x^3 = kappa by the triple angle: x = A cos(v) with A such that cos(3v) is all that is left.
 
-    Returns
-    -------
-    Derivation
-        A column of the low, middle and high root, and of the distance between the last two.
+    A column of the low, middle and high root, and of the distance between the last two.
 
     Examples
     --------

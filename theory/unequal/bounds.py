@@ -35,6 +35,9 @@ _CLASSES, _TRIED = 400, 25
 def loss_bound(law: Features, n_hidden: int) -> float:
     r"""Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 
+    O(n log n), for groups times their size and their number of patterns; a million features take a second or
+    two.
+
     Parameters
     ----------
     law : Features
@@ -53,11 +56,6 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     ------
     ValueError
         If an argument is out of range, features are not uniform, or `law` is given exactly so many on.
-
-    Notes
-    -----
-    O(n log n), for groups times their size and their number of patterns; a million features take a second or
-    two.
 
     Examples
     --------

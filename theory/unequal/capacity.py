@@ -54,7 +54,8 @@ def uniform(law: Any) -> Features:
 def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Share of each output's variance that is its own feature's, :math:`M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j`.
 
-    Their sum is at most the rank of M.
+    Their sum is at most the rank of M. See Scherlis et al. (2022), Polysemanticity and capacity, arXiv
+    2210.01892, for features of one variance.
 
     Parameters
     ----------
@@ -72,10 +73,6 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     ------
     ValueError
         If `M` is not square, or `law` is for another number of features or not independent.
-
-    References
-    ----------
-    Scherlis et al. (2022), Polysemanticity and capacity, arXiv 2210.01892, for features of one variance.
 
     Examples
     --------
