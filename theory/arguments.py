@@ -39,8 +39,6 @@ def plain(value: FloatArray) -> Real:
 def shown(value: Any, width: int = 80) -> str:
     """Return the value in at most so many characters of one line, whatever it is.
 
-    Examples
-    --------
     >>> shown([1, "a"]), shown(10**400), len(shown([0] * 1000))
     ("[1, 'a']", 'an integer of about 1e400', 80)
     """
@@ -85,8 +83,6 @@ def _one(value: Any) -> float:
 def doubles(name: str, value: Any) -> FloatArray:
     """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
 
-    Examples
-    --------
     >>> doubles("W", [1, np.nan])
     array([ 1., nan])
     """
@@ -188,8 +184,6 @@ def number(
 def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatArray:
     """Return probabilities that a feature is on: above 0, or from a positive `low` on, and at most 1.
 
-    Examples
-    --------
     >>> probability("p", 0)
     Traceback (most recent call last):
         ...
@@ -210,8 +204,6 @@ def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf)
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """Return `value` as an int after checking that it is whole and at least `low`, at most `high`.
 
-    Examples
-    --------
     >>> integer("n_features", 8, 1)
     8
     """
@@ -234,8 +226,6 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
     """Return several arguments as `integer` does: by name their value, the least and, if any, the largest.
 
-    Examples
-    --------
     >>> integers(n_features=(8, 1), n_hidden=(0, 1, 8))
     Traceback (most recent call last):
         ...
@@ -247,8 +237,6 @@ def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
 def power_of_two(name: str, value: Any) -> int:
     """Return `value` as an int after checking that it is a power of two, 1 included.
 
-    Examples
-    --------
     >>> power_of_two("n_features", 12)
     Traceback (most recent call last):
         ...
@@ -284,8 +272,6 @@ def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArr
 def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> IntArray:
     """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector.
 
-    Examples
-    --------
     >>> indices("rows", [2, 0], 3)
     array([2, 0])
     """
@@ -304,8 +290,6 @@ def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray
 
     Without a `size`, a single number becomes a vector of one.
 
-    Examples
-    --------
     >>> each("b", 0.5, 3)
     array([0.5, 0.5, 0.5])
     """
@@ -331,8 +315,6 @@ def square(name: str, value: npt.ArrayLike) -> FloatArray:
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return `value` after checking that it is one of the words in `allowed`.
 
-    Examples
-    --------
     >>> choice("device", "tpu", ["auto", "cpu", "cuda"])
     Traceback (most recent call last):
         ...
@@ -347,8 +329,6 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
     """Return words as a tuple after checking that each is one of those in `allowed`, at least one of them.
 
-    Examples
-    --------
     >>> choices("codes", "pair", ["pair", "triangle"])
     Traceback (most recent call last):
         ...
@@ -365,8 +345,6 @@ def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
 def instance(name: str, value: Any, kind: type[C]) -> C:
     """Return an object after checking that it is one of the given class.
 
-    Examples
-    --------
     >>> instance("law", 0.5, dict)
     Traceback (most recent call last):
         ...
@@ -381,8 +359,6 @@ def instance(name: str, value: Any, kind: type[C]) -> C:
 def flag(name: str, value: Any) -> bool:
     """Return `value` as a bool after checking that it is True or False; 0, 1 and words are neither.
 
-    Examples
-    --------
     >>> flag("tied", "no")
     Traceback (most recent call last):
         ...
@@ -396,8 +372,6 @@ def flag(name: str, value: Any) -> bool:
 def generator(name: str, value: Any) -> np.random.Generator:
     """Return a Generator as it is, or a new one from a seed; None draws a fresh seed (SPEC 7).
 
-    Examples
-    --------
     >>> generator("rng", -1)
     Traceback (most recent call last):
         ...
@@ -417,8 +391,6 @@ def generator(name: str, value: Any) -> np.random.Generator:
 def fits(name: str, value: Any, size: float) -> None:
     """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB.
 
-    Examples
-    --------
     >>> fits("n_features", 10**6, 10**12)
     Traceback (most recent call last):
         ...
@@ -433,8 +405,6 @@ def fits(name: str, value: Any, size: float) -> None:
 def together(**arrays: FloatArray) -> list[FloatArray]:
     """Broadcast arrays that were checked, given by name.
 
-    Examples
-    --------
     >>> together(p=np.ones(2), ratio=np.ones(3))
     Traceback (most recent call last):
         ...
@@ -468,8 +438,6 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
     number, an array or a tuple of them, would be inf or nan, the caller gets a ``ValueError`` that names the
     arguments, and no warning; so too where arguments do not broadcast together.
 
-    Examples
-    --------
     >>> @finite
     ... def square(x):
     ...     return np.square(x)

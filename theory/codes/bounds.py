@@ -1,8 +1,8 @@
-r"""Lower bounds of the loss that hold for every choice of weights.
+"""Lower bounds of the loss that hold for every choice of weights.
 
-`decoder_bound`: any decoder of n_hidden linear measurements, below ratio = p. `relu_bound`: any model
-ReLU(M x + b) whose matrix has rank n_hidden at most, tied or not, with any biases, at every n_features. Page
-`codes` of the documentation has its proof; steps below are those there.
+`decoder_bound` is for any decoder of n_hidden linear measurements, below ratio = p; `relu_bound` for any
+model ReLU(M x + b) whose matrix has rank n_hidden at most, tied or not, with any biases, at every n_features.
+The page "Codes" has the proof.
 """
 
 import numpy.typing as npt
@@ -16,16 +16,15 @@ __all__ = ["decoder_bound", "relu_bound"]
 
 @arguments.finite
 def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
-    r"""Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
+    """Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 
     The best codes known are at most a factor 3 above it for p <= 0.1 and ratio >= 0.1, 1.5 for ratio >= 1/2.
+    Of features that differ: `superposition.theory.unequal.loss_bound`.
 
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1).
-    ratio : array_like of float
-        n_hidden/n_features, in (0, 1]. Broadcasts with `p`.
+    p, ratio : array_like of float
+        Probability that a feature is on, in (0, 1), and n_hidden/n_features, in (0, 1]; they broadcast.
 
     Returns
     -------
@@ -38,11 +37,6 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     ------
     ValueError
         If an argument is out of range.
-
-    See Also
-    --------
-    decoder_bound : Another one, for any decoder, below ratio = p.
-    superposition.theory.unequal.loss_bound : The same of features that differ; its rows are used here.
 
     Examples
     --------
@@ -63,11 +57,9 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
               \quad (r = \mathrm{ratio} < p), \qquad L \ge 0 \text{ else.}
 
     Per feature, at every n_features; `derive_decoder_bound` has the proof. Arguments are as for `relu_bound`;
-    p = 1 and ratio = 0 are allowed too.
-
-    From ratio = p on no such bound can exist: m >= K + 1 generic measurements tell almost all K-sparse
-    vectors apart, and for n → ∞ the loss of the best decoder is 0 (Wu and Verdú 2010). See Wu and Verdú
-    (2010), Rényi information dimension: fundamental limits of almost lossless analog compression.
+    p = 1 and ratio = 0 are allowed too. From ratio = p on no such bound can exist: m >= K + 1 generic
+    measurements tell almost all K-sparse vectors apart, and for n → ∞ the loss of the best decoder is 0 (Wu
+    and Verdú 2010, Rényi information dimension: fundamental limits of almost lossless analog compression).
 
     Examples
     --------

@@ -16,8 +16,6 @@ def derive_pair_cost() -> Derivation:
 
     It is :math:`\int_0^1\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy`, of two pieces.
 
-    Examples
-    --------
     >>> derive_pair_cost().expression
     Piecewise((-c**3/6 + c**2/3, c <= 1), (1/3 - 1/(6*c), True))
     """
@@ -35,8 +33,6 @@ def derive_skew_pair() -> Derivation:
 
     c = 1, the antipodal pair, is a maximum of the cost, 1/6, between two minima.
 
-    Examples
-    --------
     >>> list(derive_skew_pair().expression)
     [1/3, 25/162]
     """
@@ -54,8 +50,6 @@ def derive_antipodal_loss() -> Derivation:
 
     With the scale a and the shift beta = b/a, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`.
 
-    Examples
-    --------
     >>> unit = derive_antipodal_loss().expression.subs({"a": 1, "beta": 0})
     >>> unit.expand()
     p**2/6
@@ -85,8 +79,6 @@ def derive_priority_plane_loss() -> Derivation:
     An output is lost, at p/3, when a larger feature is on that silences it: i - 1 features silence output
     i + 1 for i from 1 to n - 2, and n - 3 the last one.
 
-    Examples
-    --------
     >>> found = derive_priority_plane_loss()
     >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)
     p**2/2 + O(p**3)
@@ -103,8 +95,6 @@ def derive_priority_plane_loss() -> Derivation:
 def derive_collision_loss() -> Derivation:
     """Integrate what an output loses that is at worst 0 as soon as one of n - 1 other features is on.
 
-    Examples
-    --------
     >>> derive_collision_loss().expression
     p*(1 - (1 - p)**(n - 1))/3
     """
@@ -117,14 +107,12 @@ def derive_decoder_bound() -> Derivation:
     r"""Bound the error of any decoder by entropies.
 
     Tell the decoder which K features are on. Their values are uniform on a cube, of entropy 0. In suitable
-    coordinates the measurements are an orthonormal projection y on m dimensions at most, and z is the rest,
-    d = K - m dimensions or more: h(y) + h(z|y) = 0. A normal law has the largest entropy of its covariance,
-    so h(y) is at most that of m normal values of variance 1/12, and E \|z - E[z|y]\|² at least that of d
-    normal values whose entropy is h(z|y). This is convex in K and not decreasing, so that K may be replaced
-    by its mean n p, for the bound per feature at the ratio r.
+    coordinates the measurements are an orthonormal projection y on m dimensions at most, and z is the rest, d
+    = K - m dimensions or more: h(y) + h(z|y) = 0. A normal law has the largest entropy of its covariance, so
+    h(y) is at most that of m normal values of variance 1/12, and E \|z - E[z|y]\|² at least that of d normal
+    values whose entropy is h(z|y). This is convex in K and not decreasing, so that K may be replaced by its
+    mean n p, for the bound per feature at the ratio r.
 
-    Examples
-    --------
     >>> round(float(derive_decoder_bound().evaluate({"p": 0.1, "r": 0.05})), 6)
     0.002057
     """
@@ -145,8 +133,6 @@ def derive_row_weights() -> Derivation:
     A row for each range of c: [0, 1] and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝
     y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝ min(u, c y).
 
-    Examples
-    --------
     >>> derive_row_weights().expression[5, 0]
     (2*c - 1)/(6*c)
     """
@@ -193,8 +179,6 @@ def derive_relu_bound() -> Derivation:
 
     Free are the ratio r, the theta of each line, at most 1, and that of the logarithm, s here.
 
-    Examples
-    --------
     >>> values = {"p": 0.1, "r": 0.25, "s": 0.5, "theta": 0.6}
     >>> [round(float(value), 6) for value in derive_relu_bound().evaluate(values)]
     [0.002493, 0.001994, 0.001446]

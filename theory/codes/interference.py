@@ -8,8 +8,8 @@ with no or one feature on. Each pair of features that are on together costs outp
                \qquad c = -M_{ij},
 
 so that the loss per feature is :math:`p^2 F + O(p^3)`, :math:`F = \frac1n \sum_{i \ne j} f(-M_{ij})`, with no
-logarithm of p. A tied model (M = W W') has room for two features a dimension at most (antipodal pairs). With
-W_out ≠ W_in' three dimensions do for any number of features: `cut_polygon`.
+logarithm of p. A tied model has room for two features a dimension at most (antipodal pairs); with W_out ≠
+W_in' three dimensions do for any number of features: `cut_polygon`.
 """
 
 import numpy as np
@@ -54,7 +54,7 @@ def pair_cost(c: npt.ArrayLike) -> Real:
 
 
 def small_p_constant(M: npt.ArrayLike) -> float:
-    r"""Return F of the law L = F p² + O(p³) of the model ReLU(M x), per feature.
+    """Return F of the law L = F p² + O(p³) of the model ReLU(M x), per feature.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def small_p_constant(M: npt.ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If `M` is not square, has a diagonal entry that is not positive or a positive one beside it.
+        If `M` is not such a matrix.
 
     Examples
     --------
@@ -141,10 +141,8 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
-    n_features : array_like of int
-        Size n of a block, at least 1.
+    p, n_features : array_like
+        Probability that a feature is on, in (0, 1], and the size n of a block, a whole number of at least 1.
 
     Returns
     -------

@@ -1,15 +1,13 @@
-r"""Codes whose features are all alike: the overlaps of one with the others, and in how many dimensions.
+"""Codes whose features are all alike: the overlaps of one with the others, and in how many dimensions.
 
 Two features of a code overlap by one of a few inner products. Around a feature of a strongly regular graph
-with n corners of degree d and an eigenvalue tau of multiplicity m there are two: tau/d with the d neighbours
-and -(1 + tau)/(n - 1 - d) with the others, in m dimensions. With tau < 0 few neighbours are far away and all
-others are near a right angle.
+with n corners of degree d and an eigenvalue tau < 0 of multiplicity m there are two, in m dimensions: tau/d
+with the d neighbours, which are few and far away, and -(1 + tau)/(n - 1 - d) with the others.
 
 Subtracting the largest overlap mu > 0 of all, in one more dimension, leaves the model (G - mu)/(1 - mu)
-without positive interference, whose loss is F p² + O(p³) without bias (`small_p_constant`). The generalised
-quadrangles GQ(q, q²) have (q + 1)(q³ + 1) features in q (q² - q + 1) dimensions and the overlaps -1/q, 1/q².
-For large q their F ratio → 1/3, so that the loss tends to p sigma², what rank alone leaves of the
-interference, without a logarithm.
+without positive interference, whose loss is F p² + O(p³) without bias (`small_p_constant`). For the
+generalised quadrangles GQ(q, q²), with (q + 1)(q³ + 1) features in q (q² - q + 1) dimensions, F ratio → 1/3
+for large q: the loss tends to p sigma², what rank alone leaves of the interference, without a logarithm.
 """
 
 import math
@@ -52,7 +50,7 @@ class Overlaps:
 
 
 def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) -> Overlaps:
-    r"""Return the overlaps of a strongly regular graph's least eigenspace.
+    """Return the overlaps of a strongly regular graph's least eigenspace.
 
     See Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 1.
 
@@ -146,13 +144,13 @@ def overlaps(name: str) -> Overlaps:
     Parameters
     ----------
     name : str
-        One of :data:`CODES`, or ``"simplex m"``, ``"polygon n"``, ``"quadrangle q"`` with a number,
-        for quadrangles from 2 to 1000.
+        One of :data:`CODES`, or ``"simplex m"``, ``"polygon n"``, ``"quadrangle q"`` with a number, for
+        quadrangles from 2 to 1000. "Petersen" is the rectified 5-cell, "Clebsch" the demipenteract,
+        "quadrangle 2" the polytope 2_21.
 
     Returns
     -------
     Overlaps
-        "Petersen" is the rectified 5-cell, "Clebsch" the demipenteract, "quadrangle 2" the polytope 2_21.
 
     Raises
     ------

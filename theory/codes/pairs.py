@@ -66,17 +66,16 @@ def _optimum(
 
 @arguments.finite
 def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> tuple[Real, Real]:
-    r"""Best scale and bias of an antipodal pair.
+    """Best scale and bias of an antipodal pair, among pairs of equal norm and common bias.
 
-    The best among pairs of equal norm and common bias. The slope by the bias is negative at b = 0; that it
-    has one root only was checked by counting its sign changes, not proved.
+    The slope by the bias is negative at b = 0; that it has one root only was checked by counting its sign
+    changes, not proved.
 
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1]; p = 1 - S.
-    other : array_like of float, optional
-        The same of the feature at the opposite end, whose output has its own scale and bias; by default p.
+    p, other : array_like of float
+        Probability that a feature is on, in (0, 1], p = 1 - S, and that of the feature at the opposite end,
+        whose output has its own scale and bias; by default p.
 
     Returns
     -------
@@ -86,7 +85,7 @@ def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> t
     Raises
     ------
     ValueError
-        If `p` lies outside (0, 1].
+        If a probability lies outside (0, 1].
 
     Examples
     --------

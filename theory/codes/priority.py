@@ -59,14 +59,12 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 
     An infimum: finite weights come as close as one likes, see `priority_map`. As p → 0 at ratio = 2/n = c p
     it tends to :math:`\frac p3 (1 - \frac c2 (1 - e^{-2/c}))`: two dimensions keep one of the features that
-    are on.
+    are on. Of features that differ: `superposition.theory.unequal.priority_loss`.
 
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
-    n_features : array_like of int
-        n, from 4 to 1e6. Broadcasts with `p`.
+    p, n_features : array_like
+        Probability that a feature is on, in (0, 1], and n, a whole number from 4 to 1e6; they broadcast.
 
     Returns
     -------
@@ -77,10 +75,6 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     ------
     ValueError
         If an argument is out of range.
-
-    See Also
-    --------
-    superposition.theory.unequal.priority_loss : Of features that differ, on any number of dimensions.
 
     Examples
     --------

@@ -23,12 +23,12 @@ def counted(name: str, value: npt.ArrayLike) -> FloatArray:
 def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
-    See Lecomte et al. (2024), §1.1.
+    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1.
 
     Parameters
     ----------
     n_features, n_hidden : array_like of int
-        n and m, at least 1; any of them may be larger. Three features on one neuron count as three pairs.
+        n and m, at least 1; any of them may be larger.
 
     Returns
     -------
@@ -50,9 +50,9 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 
 @arguments.finite
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
-    """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m): heuristic, for m much larger than n.
+    """The source's number of polysemantic neurons, n^2/(4 m), for m much larger than n: heuristic.
 
-    Arguments and result are those of :func:`expected_collisions`. See Lecomte et al. (2024), §2.5.
+    See Lecomte et al. (2024), §2.5. Arguments and result are those of :func:`expected_collisions`.
 
     Examples
     --------
@@ -70,13 +70,11 @@ def expected_polysemantic(
 
     A neuron has two places, one for each sign. With `exclusive` every feature ends in a place of its own, all
     arrangements equally likely, as if features that lose a malign collision moved on to other places without
-    preference. Then the mean is :math:`m\, \binom{2m-2}{n-2} / \binom{2m}{n}`, that is
-
-    .. math:: \frac{n (n - 1)}{2 (2 m - 1)} \to \frac{n^2}{4 m} \quad (m, n \to \infty),
-
-    the source's formula. Otherwise features choose their places independently, as their largest initial
-    weights do, and the mean is :math:`m (1 - 2 (1 - 1/2m)^n + (1 - 1/m)^n)`: the same for m much larger than
-    n, but 0.155 m instead of 0.25 m at n = m. See Lecomte et al. (2024), §2.5, with n^2/(4 m).
+    preference. Then the mean is
+    :math:`m\, \binom{2m-2}{n-2} / \binom{2m}{n} = \frac{n (n - 1)}{2 (2 m - 1)}`, which tends to the source's
+    :math:`n^2/(4 m)` (Lecomte et al. 2024, §2.5). Otherwise features choose their places independently, as
+    their largest initial weights do, and the mean is :math:`m (1 - 2 (1 - 1/2m)^n + (1 - 1/m)^n)`: the same
+    for m much larger than n, but 0.155 m instead of 0.25 m at n = m.
 
     Parameters
     ----------

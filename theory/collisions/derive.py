@@ -15,8 +15,6 @@ __all__ = [
 def derive_initial_moments() -> Derivation:
     """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4, a column, for m independent normal weights of deviation s.
 
-    Examples
-    --------
     >>> derive_initial_moments().expression.T
     Matrix([[m*s**4, m*s**2, m*s**4*(m - 1) + 3*m*s**4]])
     """
@@ -38,8 +36,6 @@ def derive_overlap() -> Derivation:
     |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by interference alone, as the source has
     it, and :math:`d \ln \cos/dt` of the angle.
 
-    Examples
-    --------
     >>> derive_overlap().expression[0]
     -2*a - 2*b + 2
     """
@@ -68,8 +64,6 @@ def derive_shared_neuron() -> Derivation:
     :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` is the flow of *one* encoding with these two weights. A
     column: the derivatives of w2/w1, which is 0 at lam = 0, and of ln(w1 - w2).
 
-    Examples
-    --------
     >>> derive_shared_neuron().expression[0]
     -lam*(w1 - w2)/w1**2
     """
@@ -86,8 +80,6 @@ def derive_conflict() -> Derivation:
     Of the shared weights that one gains whose *own* weights y are smaller. It is the larger one only if both
     encodings are equally long.
 
-    Examples
-    --------
     >>> derive_conflict().expression
     -y1**2 + y2**2
     """
@@ -105,8 +97,6 @@ def derive_split() -> Derivation:
     A column in w, each copy's weight: the l1 strength at which equal copies of weight w rest, and the rates
     at which their difference and their sum grow.
 
-    Examples
-    --------
     >>> derive_split().expression.T
     Matrix([[-2*w**3 + w, 1 - 2*w**2, 1 - 6*w**2]])
     """
@@ -125,8 +115,6 @@ def derive_untied() -> Derivation:
 
     So the decoder grows and the encoder shrinks as long as there is an l1 term on the activations.
 
-    Examples
-    --------
     >>> derive_untied().expression
     2*e1*lam + 2*e2*lam
     """

@@ -41,7 +41,7 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     Raises
     ------
     ValueError
-        If `ratio` is outside [0, 1).
+        If an argument is out of range.
 
     Examples
     --------
@@ -54,23 +54,14 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
 
 @arguments.finite
 def critical_lam(sharing: int = 1) -> float:
-    r"""Largest lam at which equal weights of that many encodings on one neuron can rest: exact.
+    r"""Largest lam at which equal weights of `sharing` encodings on one neuron can rest: exact.
 
-    The rest points are the roots of :math:`w (1 - q w^2) = \lambda`, gone beyond :math:`2/\sqrt{27 q}`.
+    The rest points are the roots of :math:`w (1 - q w^2) = \lambda`, gone beyond :math:`2/\sqrt{27 q}`, where
+    q is `sharing`, a whole number of at least 1. Errors are those of `shared_drop_time`.
 
     Parameters
     ----------
     sharing : int, optional
-        Number q of encodings with equal weights there, at least 1.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If `sharing` is not a whole number of at least 1.
 
     Examples
     --------
@@ -81,9 +72,10 @@ def critical_lam(sharing: int = 1) -> float:
 
 
 def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
-    r"""Weights at which an encoding with one nonzero weight rests: exact roots of w (1 - w^2) = lam.
+    """Weights at which an encoding with one nonzero weight rests: exact roots of w (1 - w^2) = lam.
 
-    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies.
+    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies. Errors are
+    those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -94,11 +86,6 @@ def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
     -------
     stable, unstable : float or ndarray of float64
         Relative error 2e-15.
-
-    Raises
-    ------
-    ValueError
-        If `lam` is out of range.
 
     Examples
     --------
@@ -115,12 +102,10 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     r"""Shared weights of two encodings after their conflict: exact for unit lengths and zeros held at zero.
 
     On the unit spheres :math:`(1 - x_1^2)/(1 - x_2^2)` is conserved while :math:`x_1 x_2` decays, so the
-    larger weight ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}`, the smaller at 0; equal ones both end
-    at 0.
-
-    A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold
-    the zero weights (lam above x1 x2 times the other's own weight). Where it does not, those become
-    negative instead, as in :func:`pair_flow`, and no weight drops quickly.
+    larger weight ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}`, the smaller at 0; equal ones both end at
+    0. A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold the zero
+    weights (lam above x1 x2 times the other's own weight). Where it does not, those become negative, as in
+    :func:`pair_flow`, and no weight drops quickly. Errors are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -131,11 +116,6 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     -------
     kept1, kept2 : float or ndarray of float64
         The sizes that are left.
-
-    Raises
-    ------
-    ValueError
-        If a weight is outside [0, 1).
 
     Examples
     --------
@@ -157,8 +137,8 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     With an encoder of its own, :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and
     :math:`\dot D = (1 - D \cdot E) E` (without interference, a factor 2 dropped so that equal weights move as
     tied ones do). With :math:`D = u` and :math:`E = 1/u` that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`: the
-    ratio u^2 goes to infinity as :math:`(3 \lambda t)^{2/3}`, and no state is at rest. See Lecomte et al.
-    (2024), App. A, "Tied weights", which expects nearly equal weights.
+    ratio u^2 goes to infinity as :math:`(3 \lambda t)^{2/3}`, and no state is at rest. Lecomte et al. (2024),
+    App. A, "Tied weights", expects nearly equal weights. Errors are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -169,11 +149,6 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     -------
     float or ndarray of float64
         Asymptotic for lam -> 0 (D E = 1 up to O(lam)).
-
-    Raises
-    ------
-    ValueError
-        If `lam_t` is negative or not finite.
 
     Examples
     --------
@@ -197,23 +172,20 @@ def separated_share(
 ) -> tuple[Real, Real]:
     r"""Shares of split neurons whose two features are on different, and on the same copy, after a time.
 
-    A neuron holds feature i with a positive and feature j with a negative weight. Their encodings have a
-    negative product, which the ReLU clips, so neither receives interference from the other: each moves on the
-    two copies by the equations of `shared_drop_time`. The incoming weights of both copies are perturbed by
-    normals of standard deviation `eps` and correlation `correlation` within a copy. A feature keeps the copy
-    on which its weight is larger in absolute value; the two part if the differences of their signed weights
-    between the copies agree in sign. In the end that happens with probability
-    :math:`1/2 + \arcsin(\rho)/\pi`: *one half* for independent noise, always for a shift that all incoming
-    weights share. See Lecomte et al. (2024), §5.
+    A neuron holds feature i with a positive and feature j with a negative weight. The ReLU clips their
+    negative product, so neither receives interference from the other: each moves on the two copies by the
+    equations of `shared_drop_time`. The incoming weights of both copies are perturbed by normals of standard
+    deviation `eps` and correlation `correlation` within a copy. A feature keeps the copy on which its weight
+    is larger in absolute value; the two part if the differences of their signed weights between the copies
+    agree in sign. In the end that happens with probability :math:`1/2 + \arcsin(\rho)/\pi`: *one half* for
+    independent noise, always for a shift that all incoming weights share. See Lecomte et al. (2024), §5.
 
     Parameters
     ----------
     t : array_like of float
         Time since the split, not negative.
-    lam : float
-        Strength of the l1 force, positive.
-    eps : float
-        Standard deviation of the perturbation, positive.
+    lam, eps : float
+        Strength of the l1 force and standard deviation of the perturbation, positive.
     correlation : float, optional
         From 0 to 1.
     left : float, optional
@@ -224,11 +196,6 @@ def separated_share(
     apart, together : float or ndarray of float64
         The rest is undecided. Asymptotic: encodings have length 1 up to O(lam), which is a relative error of
         the clock, and `eps` is small.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -37,12 +37,11 @@ def initial_forces(
     Returns
     -------
     benefit, interference : float or ndarray of float64
-        The means, in the broadcast shape.
 
     Raises
     ------
     ValueError
-        If a number is not whole, too small or not finite.
+        If an argument is out of range.
 
     Examples
     --------
@@ -60,8 +59,8 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
 
     With the feature benefit, which the source leaves out, an overlap obeys
     :math:`d \ln(W_1 \cdot W_2)/dt = 2 (1 - |W_1|^2 - |W_2|^2)`: it *grows* while the squares add up to less
-    than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)` is that of the cosine c of the angle, up to a
-    factor 1 - c^2. See Lecomte et al. (2024), §2.5.
+    than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)` (Lecomte et al. 2024, §2.5) is that of the cosine c
+    of the angle, up to a factor 1 - c^2. Errors are those of `initial_forces`.
 
     Parameters
     ----------
@@ -69,15 +68,6 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
         Squared lengths of the two encodings, not negative.
     cosine : array_like of float, optional
         If given, in (0, 1], the rate of the cosine at this value is returned instead of that of the overlap.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------
@@ -95,13 +85,13 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
 def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     r"""Exact flow of two encodings at lam = 0, whatever the sign of their overlap.
 
-    A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys a
-    matrix logistic equation and
+    A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys a matrix
+    logistic equation and
 
     .. math:: W(t) = e^t (1 + (e^{2t} - 1) P_0)^{-1/2} W_0 \to P_0^{-1/2} W_0,
 
     the symmetric orthogonalisation. If the overlap is not positive each encoding moves alone, by the same
-    formula with its own squared length.
+    formula with its own squared length. Errors are those of `initial_forces`.
 
     Parameters
     ----------
@@ -115,11 +105,6 @@ def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     W : (2, n_hidden) ndarray of float64
         Error some 1e-15 times e^t or the condition number of the two rows, whichever is smaller. Rows that
         are parallel up to rounding are taken as parallel.
-
-    Raises
-    ------
-    ValueError
-        If `W0` has another shape or is not finite, or `t` is negative or not one finite number.
 
     Examples
     --------

@@ -51,8 +51,6 @@ def derive_line_loss() -> Derivation:
 
     A function of a, b, sigma, theta and v.
 
-    Examples
-    --------
     >>> loss = derive_line_loss()
     >>> round(float(loss.evaluate({"a": 1, "b": 0, "sigma": 1, "theta": 0, "v": 0})), 6)
     0.5

@@ -81,8 +81,6 @@ def derive_chernoff_bound() -> Derivation:
     For every t > 0 that probability is at most E exp(t (K - k)) by Markov's inequality; the best t is where
     the derivative of its logarithm vanishes. Equal to -n KL(k/n, p).
 
-    Examples
-    --------
     >>> bound = derive_chernoff_bound()
     >>> n, k, p = bound.symbols
     >>> bound.expression.subs(k, n * p).simplify()
@@ -129,8 +127,6 @@ def derive_value_moment(values: Any) -> Derivation:
 def derive_value_transform(values: Any) -> Derivation:
     """Integrate E exp(z v) instead, with the argument of `derive_value_moment`.
 
-    Examples
-    --------
     >>> derive_value_transform("symmetric").expression
     sinh(z)/z
     """

@@ -149,8 +149,6 @@ class Features:
     def pair_probability(self) -> FloatArray:
         """P(x_i and x_j are on), shape (n_features, n_features); given `exactly`, in O(n_features² exactly).
 
-        Examples
-        --------
         >>> Features(3, [0.9, 0.1, 0.1], exactly=1).pair_probability().round(4)
         array([[0.9759, 0.    , 0.    ],
                [0.    , 0.012 , 0.    ],
@@ -169,8 +167,6 @@ class Features:
     def sparsity_pmf(self) -> FloatArray:
         """Probabilities that exactly 0, 1, ..., n_features are on; relative error below n_features 2^-52.
 
-        Examples
-        --------
         >>> from superposition.theory.features import synchronous
         >>> Features(3, [0.5, 0.2, 0.2], groups=[synchronous([1, 2], 0.2)]).sparsity_pmf()
         array([0.4, 0.4, 0.1, 0.1])
@@ -187,8 +183,6 @@ class Features:
     def moment(self, k: int) -> FloatArray:
         """E x_i^k for an integer k of at least 1, shape (n_features,).
 
-        Examples
-        --------
         >>> Features(2, 0.1, "exponential").moment(3).round(12)
         array([0.6, 0.6])
         """
@@ -250,8 +244,6 @@ class Features:
         below 1. Its relative error is below 4e-15 times max(1, \|s scale\|), squared for normal laws, which
         is what a rounding of s does.
 
-        Examples
-        --------
         >>> Features(2, [0.5, 1.0], "binary").transform(1j * np.pi).round(12)
         array([ 0.+0.j, -1.+0.j])
         """
@@ -272,8 +264,6 @@ class Features:
         Given `exactly`, whether each feature or group is on is drawn in turn, given how many are left to
         be on: exact, not by rejection.
 
-        Examples
-        --------
         >>> Features(4, 0.5, "binary", exactly=3).sample(2, rng=0)
         array([[1., 0., 1., 1.],
                [1., 0., 1., 1.]])

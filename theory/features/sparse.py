@@ -78,8 +78,6 @@ class SparseUniform:
     def moment(self, k: int) -> Real:
         """E x^k = p/(k + 1), for an integer k of at least 1.
 
-        Examples
-        --------
         >>> SparseUniform(0.5).moment(4)
         0.1
         """
@@ -98,8 +96,6 @@ class SparseUniform:
     def covariance(self, n: int) -> FloatArray:
         """Covariance matrix of n features, shape (..., n, n): diagonal, as features are independent.
 
-        Examples
-        --------
         >>> SparseUniform(1.0).covariance(2) * 12
         array([[1., 0.],
                [0., 1.]])
@@ -109,8 +105,6 @@ class SparseUniform:
     def covariance_eigenvalues(self, n: int) -> FloatArray:
         """Eigenvalues of `covariance`, shape (..., n): all equal to the variance.
 
-        Examples
-        --------
         >>> SparseUniform(1.0).covariance_eigenvalues(3) * 12
         array([1., 1., 1.])
         """
@@ -119,8 +113,6 @@ class SparseUniform:
     def second_moment_matrix(self, n: int) -> FloatArray:
         """E x x' of n features, shape (..., n, n): p/3 on the diagonal, p²/4 off it.
 
-        Examples
-        --------
         >>> SparseUniform(1.0).second_moment_matrix(2) * 12
         array([[4., 3.],
                [3., 4.]])
@@ -134,8 +126,6 @@ class SparseUniform:
 
         The first, p/3 - p²/4 + n p²/4, belongs to the vector of ones; the others equal the variance.
 
-        Examples
-        --------
         >>> SparseUniform(1.0).second_moment_eigenvalues(3) * 12
         array([10.,  1.,  1.])
         """
@@ -148,8 +138,6 @@ class SparseUniform:
 
         Relative error below 2e-14 n^(1/2) where the result is above 1e-290; smaller ones may underflow.
 
-        Examples
-        --------
         >>> SparseUniform(0.5).sparsity_pmf(2).round(12)
         array([0.25, 0.5 , 0.25])
         """
@@ -164,8 +152,6 @@ class SparseUniform:
         Relative error, however far in the tail, below 2e-14 n^(1/2), as for `sparsity_pmf`. For "more than k"
         pass k + 1.
 
-        Examples
-        --------
         >>> SparseUniform(0.5).tail(3, [0, 1, 3, 4])
         array([1.   , 0.875, 0.125, 0.   ])
         """
@@ -181,8 +167,6 @@ class SparseUniform:
         n p < k < n too large by a factor of at most (2 n)^(1/2). Never below the exact tail: a bound on the
         rounding is added, a relative 1e-15 (n + exponent) or so. At least the smallest normal number.
 
-        Examples
-        --------
         >>> x = SparseUniform(0.01)
         >>> print(f"{x.tail(1000, 40):.3g} <= {x.chernoff_bound(1000, 40):.3g}")
         4.69e-13 <= 5.58e-12

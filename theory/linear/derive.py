@@ -47,8 +47,6 @@ def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
 def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the mean of :math:`|x - ABx|^2`, summed over features, from E x_i x_j = s_ij.
 
-    Examples
-    --------
     >>> derive_loss(1, 1).expression.factor()
     s_11*(a_11*b_11 - 1)**2
     """
@@ -68,8 +66,6 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
     r"""Differentiate the loss, a sum over data points x_ij: by A, and below it by B' (Notes, Eqs. 1, 2, 19).
 
-    Examples
-    --------
     >>> derive_gradients(1, 1, 1).expression.applyfunc(lambda entry: entry.factor())
     Matrix([
     [2*b_11*x_11**2*(a_11*b_11 - 1)],
@@ -88,8 +84,6 @@ def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     First that of B, transposed; then that of A; then that of the tied loss :math:`E|x-WW'x|^2`, which section
     2.2 of the Notes sets aside (Eqs. 20-22).
 
-    Examples
-    --------
     >>> derive_tied_flows(1, 1).expression
     Matrix([[-s_11*w_11**3 + s_11*w_11, -s_11*w_11**3 + s_11*w_11, -2*s_11*w_11**3 + 2*s_11*w_11]])
     """
@@ -109,8 +103,6 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     It is :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0: Eq. 28 has 1/2 before the overlaps,
     which is right for unordered pairs.
 
-    Examples
-    --------
     >>> derive_energy(1, 1).expression.factor()
     lambda*(w_11 - 1)**2*(w_11 + 1)**2/4
     """
@@ -127,8 +119,6 @@ def derive_curl() -> Derivation:
 
     Not zero for different eigenvalues: then no energy has this flow as its gradient in the usual metric.
 
-    Examples
-    --------
     >>> derive_curl().expression
     -2*w_11*w_21*(s_11 - s_22)
     """
@@ -143,8 +133,6 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation
 
     A column: without bias, and with the best bias; both are sums over features (Elhage et al. 2022).
 
-    Examples
-    --------
     >>> derive_importance_loss(1, 1).expression.applyfunc(lambda entry: entry.factor())
     Matrix([
     [I1*(m**2 + v)*(w_11 - 1)**2*(w_11 + 1)**2],
@@ -172,8 +160,6 @@ def derive_rotation() -> Derivation:
     With eigenvectors as coordinates, four of them: one kept and left alone, j, k, and one left out. A column:
     the diagonal of the rotated projection, and what the loss falls by.
 
-    Examples
-    --------
     >>> derive_rotation().expression[4]
     -epsilon**2*(lambda_j - lambda_k)/(epsilon**2 + 1)
     """
@@ -193,8 +179,6 @@ def derive_filling() -> Derivation:
     Critical points of rank below n_hidden, of which Prop. 3 has none, need this direction: if they keep the
     largest eigenvalues, no rotation helps.
 
-    Examples
-    --------
     >>> derive_filling().expression
     -epsilon**4*lambda_k + 2*epsilon**2*lambda_k
     """
@@ -213,8 +197,6 @@ def derive_critical_rates(rule: str) -> Derivation:
     transposed encoder. For the rules ``pair`` and ``tied`` it is minus half the Hessian of the loss; the
     others are ``encoder`` and ``decoder``.
 
-    Examples
-    --------
     >>> derive_critical_rates("tied").expression.diagonal()
     Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])
     """
@@ -237,8 +219,6 @@ def derive_singular_values() -> Derivation:
     diagonal and :math:`\Sigma` any symmetric matrix; two of each suffice. No singular value crosses 1, all
     grow or fall to 1 at least as fast as :math:`\lambda_{\min}` allows.
 
-    Examples
-    --------
     >>> derive_singular_values().expression.applyfunc(lambda entry: entry.factor())
     Matrix([[-s1*s_11*(s1 - 1)*(s1 + 1), -s1*s_11*(s1 - 1)*(s1 + 1)]])
     """
@@ -251,8 +231,6 @@ def derive_singular_values() -> Derivation:
 def derive_aligned_mode() -> Derivation:
     r"""Solve :math:`\dot w = \lambda w(1-w^2)`: linear in :math:`w^{-2}` (Saxe et al. 2014, Eq. 12).
 
-    Examples
-    --------
     >>> derive_aligned_mode().expression
     1/sqrt(1 - exp(-2*lambda*t) + exp(-2*lambda*t)/w0**2)
     """
@@ -270,8 +248,6 @@ def derive_aligned_pair() -> Derivation:
     :math:`\dot q = \lambda(2q - q^2/2 + k^2/2)`. With :math:`q = 2\dot u/(\lambda u)` it is linear (Saxe et
     al. 2014, appendix A).
 
-    Examples
-    --------
     >>> float(derive_aligned_pair().evaluate({"lambda": 1, "t": 100, "q0": 3, "k": 0}))  # ab tends to 1
     4.0
     """
@@ -291,8 +267,6 @@ def derive_riccati() -> Derivation:
     :math:`\dot Y = \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, in the eigenbasis row by row (Notes,
     Eq. 21; Yan, Helmke and Moore 1994).
 
-    Examples
-    --------
     >>> float(derive_riccati().evaluate({"t": 99, "x": 1, "y": 1, "s1": 2, "s2": 1})[0, 0])
     1.0
     """

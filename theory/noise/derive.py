@@ -166,8 +166,6 @@ def derive_random_fourth_norm() -> Derivation:
 
     Lecomte et al. (2024), Fig. 4, has 3/m, its limit.
 
-    Examples
-    --------
     >>> derive_random_fourth_norm().expression
     3/(m + 2)
     """
@@ -189,8 +187,6 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1. (In its chain rule the Jacobian of h is the identity
     of size m; it prints n.)
 
-    Examples
-    --------
     >>> derive_gradient(2, 1).expression[1, 0]
     0
     """
@@ -208,8 +204,6 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 def derive_squared_norm() -> Derivation:
     r"""Derive the squared length after one step: Lecomte et al. (2024), App. C.2, at p2 = 1.
 
-    Examples
-    --------
     >>> derive_squared_norm().expression.subs("p2", 1)
     4*R*eta**2*u**2 + 16*eta**2*u**3 + 16*eta**2*u**2 - 4*eta*u**2 - 8*eta*u + 1
     """
@@ -262,8 +256,6 @@ def derive_fourth_norm_drift() -> Derivation:
     noise does not feel a flat encoding at all: (1, 1)/sqrt(2) is where it ends at m = 2.
     Lecomte et al. (2024), §3.2, infers the opposite from the loss after a step.
 
-    Examples
-    --------
     >>> derive_fourth_norm_drift().expression.coeff("eta", 1)
     0
     """
@@ -288,8 +280,6 @@ def derive_random_drift() -> Derivation:
 
     It is :math:`48 \eta^2 (\mu_4 - 3\sigma^4) m (m-1)/((m+2)(m+4)(m+6))`: the sign of the excess kurtosis.
 
-    Examples
-    --------
     >>> derive_random_drift().expression
     -48*eta**2*m*(m - 1)*(3*mu2**2 - mu4)/((m + 2)*(m + 4)*(m + 6))
     """
@@ -313,8 +303,6 @@ def derive_normal_relu() -> Derivation:
     A column: :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\, n(z)`
     with z = g/sqrt(v), from :func:`superposition.theory.special.derive_ramp_moment`.
 
-    Examples
-    --------
     >>> derive_normal_relu().expression[0]
     1 - erfc(sqrt(2)*g/(2*sqrt(v)))/2
     """
@@ -369,8 +357,6 @@ def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     The column Bt, x_1, x_2, ... for 2 to 20 weights in the symbols tau, x1, x2, ... (starts of all but the
     last, which is one less their sum).
 
-    Examples
-    --------
     >>> derive_quartic_flow(2).symbols
     (tau, x1)
     """

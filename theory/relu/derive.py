@@ -26,8 +26,6 @@ def derive_projection() -> Derivation:
     The gain (x + z)² - x². It is never negative for x >= 0, whence ReLU never makes things worse, and
     negative for x < -z/2. For a pre-activation >= 0 both are equal.
 
-    Examples
-    --------
     >>> derive_projection().expression
     z*(2*x + z)
     """
@@ -44,8 +42,6 @@ def derive_bias_trade_off() -> Derivation:
     c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio of 3 times what
     is kept to its integrand at x = 1, which is 1 only without bias.
 
-    Examples
-    --------
     >>> own, kept, own_slope, kept_slope, corner = derive_bias_trade_off().expression
     >>> kept, own_slope, kept_slope, corner
     ((c - t)**3/(3*c), 0, -c, (c - t)/c)
@@ -71,8 +67,6 @@ def derive_truncated_bias() -> Derivation:
     bias for all classes, p/2, the expected value of the feature, as Elhage et al. (2022) have it, and that
     for classes 0 and 1.
 
-    Examples
-    --------
     >>> derive_truncated_bias().expression[1]
     p/(2*(n*p - p + 1))
     """
@@ -149,8 +143,6 @@ def derive_steep_bound() -> Derivation:
 
     A function of a.
 
-    Examples
-    --------
     >>> derive_steep_bound().expression
     (a - 1)**2/(3*(a + 1)**2)
     """
@@ -174,8 +166,6 @@ def derive_thomson_bound() -> Derivation:
     parabola here touches the kernel at c = 1/u - 1 and is 0 at c = -1. A column: the parabola with its free
     number u, the best u, and the bound at it. t is minus the bias.
 
-    Examples
-    --------
     >>> derive_thomson_bound().expression[1]
     m*(n - 2)/(m*n - 4*m + n)
     """
@@ -197,8 +187,6 @@ def derive_sphere_losses() -> Derivation:
     length 0; of another output, at inner product c > 0 (at c <= 0 it is 0); of the own output of a feature
     when another one is on too, at inner product -a >= -1.
 
-    Examples
-    --------
     >>> derive_sphere_losses().expression.T
     Matrix([[0, 1/3, c**2/3, -a**3/6 + a**2/3]])
     """
@@ -218,8 +206,6 @@ def derive_common_norm() -> Derivation:
 
     A column: the squared length, and the loss with one feature on, a total.
 
-    Examples
-    --------
     >>> derive_common_norm().expression.T
     Matrix([[n/(E + n), E*n/(3*(E + n))]])
     """
@@ -234,8 +220,6 @@ def derive_code_loss() -> Derivation:
 
     A column: the squared length s, the bias -s mu, and the loss of one feature.
 
-    Examples
-    --------
     >>> derive_code_loss().expression[2]
     mu**2*(mu + 3)/12
     """
@@ -254,8 +238,6 @@ def derive_antiprism() -> Derivation:
     A column without symbols: the square of the height of the squares above the equator and the energy, for 8
     points, then both for 10 points, with the poles.
 
-    Examples
-    --------
     >>> derive_antiprism().expression[1]
     -16*(-5 + 2*sqrt(2))/17
     """
@@ -272,8 +254,6 @@ def derive_tricapped_prism() -> Derivation:
 
     A column without symbols: the square of the height of the triangles above the equator, the energy.
 
-    Examples
-    --------
     >>> derive_tricapped_prism().expression.T
     Matrix([[8/17, 63/17]])
     """

@@ -102,8 +102,6 @@ def derive_optimal_scale() -> Derivation:
     A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there, E x² - E[x R]²
     / E[R²]; the symbol b stands for beta.
 
-    Examples
-    --------
     >>> scale = derive_optimal_scale().expression[0]
     >>> round(scale.subs(dict(zip(symbols(), (1, 0, 1, 1)))).evalf(), 6)
     0.376597
@@ -127,8 +125,6 @@ def derive_zero_ratio_limit() -> Derivation:
     A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
     reached as z → ∞; §4.3.1 prints p/3 - p²/9.
 
-    Examples
-    --------
     >>> derive_zero_ratio_limit().expression[1]
     -p**2/4 + p/3
     """
@@ -151,8 +147,6 @@ def derive_variance_bound() -> Derivation:
     the sum is convex, so it is the minimum. A column of the least mean variance, and of the common eigenvalue
     n_features/n_hidden of the matrices that attain it (not 1, as the source says).
 
-    Examples
-    --------
     >>> derive_variance_bound().expression[1]
     n_features/n_hidden
     """
@@ -172,8 +166,6 @@ def derive_linear_optimum() -> Derivation:
 
     A column of a, b and the loss: ratio, (1 - ratio) p/2 and (p/3 - p²/4)(1 - ratio).
 
-    Examples
-    --------
     >>> derive_linear_optimum().expression[0]
     ratio
     """
@@ -215,8 +207,6 @@ def derive_asymptotic_loss() -> Derivation:
 
     A function of the shift t, sigma and p.
 
-    Examples
-    --------
     >>> t, sigma, p = derive_asymptotic_loss().symbols
     >>> derive_asymptotic_loss().expression.subs(p, 1)
     sigma**2*(sigma*(t**3/12 + t) + t**2/4 + 1)
@@ -235,8 +225,6 @@ def derive_asymptotic_shift() -> Derivation:
 
     A function of t and p: p t/2 - 2 H_1(-t), as p → 0.
 
-    Examples
-    --------
     >>> derive_asymptotic_shift().expression
     p*t/2 + t*erfc(sqrt(2)*t/2) - sqrt(2)*exp(-t**2/2)/sqrt(pi)
     """
@@ -254,8 +242,6 @@ def derive_edgeworth_correction() -> Derivation:
     \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The cumulants of :math:`\sum_j m_j
     x_j` are those of x times power sums of m; those of x come from the logarithm of its transform.
 
-    Examples
-    --------
     >>> [str(symbol) for symbol in derive_edgeworth_correction().symbols]
     ['a', 'b', 'sigma', 'p', 'sum_of_cubes', 'sum_of_fourths']
     """

@@ -23,8 +23,6 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     symbol s_ij = 0 or 1 for each pair says whether the overlap counts, a symbol e_ik for each weight is its
     sign. See Lecomte et al. (2024), §2.3.
 
-    Examples
-    --------
     >>> derive_flow(1, 1).expression
     Matrix([[-4*W_00**3 + 4*W_00 - e_00*lambda]])
     """
@@ -73,8 +71,6 @@ def derive_rates(n_weights: int = 3) -> Derivation:
     :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with the variance as a mean of squares. See Lecomte et al.
     (2024), §2.4 and App. B.
 
-    Examples
-    --------
     >>> derive_rates(1).expression.T
     Matrix([[-2*lambda*w1 - 2*w1**4 + 2*w1**2, -lambda - w1**3 + w1]])
     """
@@ -89,8 +85,6 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
 
     A and c are solved for so that every weight has its slope; it is the same A and c for all of them.
 
-    Examples
-    --------
     >>> derive_reduction(2).expression[0]
     (2*c**2/g**2 - 2*c*v1/g**2 - 2*c*v2/g**2 - 1 + v1**2/g**2 + v2**2/g**2)/lambda
     """
@@ -113,8 +107,6 @@ def derive_limit_law() -> Derivation:
     reduced equations give :math:`\dot\zeta = \lambda\sqrt{my}` and :math:`\dot y = 2(M_2(\zeta) - y)`, the
     column that is returned. `solvers.sparsification.limit_law` integrates it.
 
-    Examples
-    --------
     >>> derive_limit_law().expression[0]
     lambda*sqrt(m)*sqrt(y)
     """
@@ -133,8 +125,6 @@ def derive_limit_moments() -> Derivation:
     These are the m -> infinity limits of the share of nonzero weights, of the sum and of the sum of
     squares of what is left of them, in units of the initial standard deviation.
 
-    Examples
-    --------
     >>> derive_limit_moments().expression[0]
     erfc(sqrt(2)*zeta/2)
     """
@@ -154,8 +144,6 @@ def derive_tail_fluctuations() -> Derivation:
 
     A column: E m' - n and Var m'/n, both exactly 1; (u E|W|_1 - 1) n and Var |W|_1, 4/3 and 1/3.
 
-    Examples
-    --------
     >>> derive_tail_fluctuations().expression.T
     Matrix([[1, 1, 4/3, 1/3]])
     """
@@ -212,8 +200,6 @@ def derive_winner() -> Derivation:
     By partial fractions :math:`\dot x = x - x^3 - \kappa` gives a sum of logarithms. Zeros are positive up to
     :math:`\kappa = 2/\sqrt{27}`, the maximum of x - x^3: beyond it nothing survives.
 
-    Examples
-    --------
     >>> sorted(str(symbol) for symbol in derive_winner().symbols)
     ['r', 's', 'x', 'x0']
     """

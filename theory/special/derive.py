@@ -35,8 +35,6 @@ def derive_cubic_roots() -> Derivation:
 
     A column of the low, middle and high root, and of the distance between the last two.
 
-    Examples
-    --------
     >>> roots = derive_cubic_roots()
     >>> roots.expression.subs(roots.symbols[0], 0).T
     Matrix([[-1, 0, 1, 1]])

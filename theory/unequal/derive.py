@@ -14,8 +14,6 @@ __all__ = [
 def derive_interference_variance() -> Derivation:
     """Solve the definition of the capacity for the interference in units of the diagonal.
 
-    Examples
-    --------
     >>> derive_interference_variance().expression
     -variance*(capacity - 1)/capacity
     """
@@ -30,8 +28,6 @@ def derive_row_loss() -> Derivation:
 
     s² is the share of D that is lost by the mean of the output; see the page "Features that differ".
 
-    Examples
-    --------
     >>> derive_row_loss().expression
     D*p*q/(D + p*q)
     """
@@ -48,8 +44,6 @@ def derive_chord_loss() -> Derivation:
     The loss is x/(1 + x) with x = beta u, u = log(theta/z); the first row is the beta for which the chord
     touches at u, the second the chord at z = r.
 
-    Examples
-    --------
     >>> derive_chord_loss().expression[0]
     -(u - exp(u) + 1)/u**2
     """
@@ -66,8 +60,6 @@ def derive_chord_loss() -> Derivation:
 def derive_weak_interference_loss() -> Derivation:
     """Allocate m to two features of losses kappa (1/c - 1), at equal slopes, neither of which is kept.
 
-    Examples
-    --------
     >>> found = derive_weak_interference_loss()
     >>> sp.expand(found.expression.subs(dict(zip(found.symbols, [1, 4]))))
     -5 + 9/m
@@ -85,8 +77,6 @@ def derive_tail_loss() -> Derivation:
 
     Feature i has kappa_i = i^{-2 alpha}, and beside the head of s features the capacity (s/i)^alpha.
 
-    Examples
-    --------
     >>> found = derive_tail_loss()
     >>> found.expression.subs(found.symbols[0], 2)
     16/(3*m**3)
