@@ -1,11 +1,9 @@
 """Checks of arguments at the edge: every public function calls these once, kernels never.
 
 Each check returns the argument in the form that the kernels want, or raises a ``ValueError`` (`instance` a
-``TypeError``) that names the argument, says what is allowed and shows the value, shortened. The argument's
-name comes first, in the words of the caller.
-
-A number is what Python or NumPy counts as a real number. Text, flags, dates, complex numbers and masked
-entries are none, also where NumPy would turn them into numbers.
+``TypeError``) that names the argument, in the words of the caller, says what is allowed and shows the value,
+shortened. A number is what Python or NumPy counts as a real number. Text, flags, dates, complex numbers and
+masked entries are none, also where NumPy would turn them into numbers.
 """
 
 import functools
@@ -121,29 +119,9 @@ def real(
 ) -> FloatArray:
     """Return `value` as float64 after checking that every entry is finite and in the interval.
 
-    Parameters
-    ----------
-    value : array_like of float
-        Any shape.
-    low, high : float, optional
-        Ends of the interval that is allowed. An infinite end is never included.
-    brackets : {"[]", "(]", "[)", "()"}, optional
-        Whether the ends belong to the interval.
-    hint : str, optional
-        A sentence added to the message.
+    An infinite end is never included; `brackets` ("[]", "(]", "[)" or "()") say whether the others are.
+    `hint` is a sentence added to the message.
 
-    Returns
-    -------
-    ndarray of float64
-        Same shape as `value`.
-
-    Raises
-    ------
-    ValueError
-        If an entry is not a number, not finite or outside the interval.
-
-    Examples
-    --------
     >>> real("p", 1.2, 0, 1, brackets="(]")
     Traceback (most recent call last):
         ...
@@ -224,24 +202,12 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
-    """Return several arguments as `integer` does: by name their value, the least and, if any, the largest.
-
-    >>> integers(n_features=(8, 1), n_hidden=(0, 1, 8))
-    Traceback (most recent call last):
-        ...
-    ValueError: `n_hidden` must be an integer of at least 1 and at most 8; got 0.
-    """
+    """Return several arguments as `integer` does: by name their value, the least and, if any, the largest."""
     return [integer(name, *one) for name, one in given.items()]
 
 
 def power_of_two(name: str, value: Any) -> int:
-    """Return `value` as an int after checking that it is a power of two, 1 included.
-
-    >>> power_of_two("n_features", 12)
-    Traceback (most recent call last):
-        ...
-    ValueError: `n_features` must be a power of two; got 12.
-    """
+    """Return `value` as an int after checking that it is a power of two, 1 included."""
     found = integer(name, value, 1)
     if found & (found - 1):
         raise ValueError(f"`{name}` must be a power of two; got {shown(found)}.")
@@ -270,11 +236,7 @@ def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArr
 
 
 def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> IntArray:
-    """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector.
-
-    >>> indices("rows", [2, 0], 3)
-    array([2, 0])
-    """
+    """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector."""
     array = each(name, value)
     wrong = array[(array < 0) | (array >= size) | (array != np.floor(array))]
     if wrong.size:
@@ -289,9 +251,6 @@ def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray
     """Return a vector of finite numbers, one for each; a single number stands for all of them.
 
     Without a `size`, a single number becomes a vector of one.
-
-    >>> each("b", 0.5, 3)
-    array([0.5, 0.5, 0.5])
     """
     array = doubles(name, value)
     return vector(name, array if array.ndim else np.full(1 if size is None else size, array), size)
@@ -313,13 +272,7 @@ def square(name: str, value: npt.ArrayLike) -> FloatArray:
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return `value` after checking that it is one of the words in `allowed`.
-
-    >>> choice("device", "tpu", ["auto", "cpu", "cuda"])
-    Traceback (most recent call last):
-        ...
-    ValueError: `device` must be one of 'auto', 'cpu', 'cuda'; got 'tpu'.
-    """
+    """Return `value` after checking that it is one of the words in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"`{name}` must be one of {words}; got {shown(value)}.")
@@ -327,13 +280,7 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 
 def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Return words as a tuple after checking that each is one of those in `allowed`, at least one of them.
-
-    >>> choices("codes", "pair", ["pair", "triangle"])
-    Traceback (most recent call last):
-        ...
-    ValueError: `codes` must be a list of words out of 'pair', 'triangle'; got 'pair'.
-    """
+    """Return words as a tuple after checking that each is one of those in `allowed`, at least one of them."""
     listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str | range)
     words = tuple(value) if listed and len(value) <= _MOST_LISTED else ()
     if not words or not all(isinstance(word, str) and word in allowed for word in words):
@@ -343,13 +290,7 @@ def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
 
 
 def instance(name: str, value: Any, kind: type[C]) -> C:
-    """Return an object after checking that it is one of the given class.
-
-    >>> instance("law", 0.5, dict)
-    Traceback (most recent call last):
-        ...
-    TypeError: `law` must be a dict; got 0.5.
-    """
+    """Return an object after checking that it is one of the given class."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise TypeError(f"`{name}` must be {article} {kind.__name__}; got {shown(value)}.")
@@ -357,26 +298,14 @@ def instance(name: str, value: Any, kind: type[C]) -> C:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return `value` as a bool after checking that it is True or False; 0, 1 and words are neither.
-
-    >>> flag("tied", "no")
-    Traceback (most recent call last):
-        ...
-    ValueError: `tied` must be True or False; got 'no'.
-    """
+    """Return `value` as a bool after checking that it is True or False; 0, 1 and words are neither."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"`{name}` must be True or False; got {shown(value)}.")
     return bool(value)
 
 
 def generator(name: str, value: Any) -> np.random.Generator:
-    """Return a Generator as it is, or a new one from a seed; None draws a fresh seed (SPEC 7).
-
-    >>> generator("rng", -1)
-    Traceback (most recent call last):
-        ...
-    ValueError: `rng` must be a numpy.random.Generator, an integer of at least 0 or None; got -1.
-    """
+    """Return a Generator as it is, or a new one from a seed; None draws a fresh seed (SPEC 7)."""
     if isinstance(value, np.random.Generator):
         return value
     if value is None or isinstance(value, np.random.BitGenerator | np.random.SeedSequence):
@@ -389,13 +318,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
 
 
 def fits(name: str, value: Any, size: float) -> None:
-    """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB.
-
-    >>> fits("n_features", 10**6, 10**12)
-    Traceback (most recent call last):
-        ...
-    ValueError: `n_features` must be smaller: arrays of 7.5e+03 GiB would be needed; got 1000000.
-    """
+    """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB."""
     if not size <= _MOST_MADE:
         gigabytes = f"{size / 2**27:.2g}" if size < 2**1000 else "more than 1e290"
         rule = f"be smaller: arrays of {gigabytes} GiB would be needed"
@@ -403,13 +326,7 @@ def fits(name: str, value: Any, size: float) -> None:
 
 
 def together(**arrays: FloatArray) -> list[FloatArray]:
-    """Broadcast arrays that were checked, given by name.
-
-    >>> together(p=np.ones(2), ratio=np.ones(3))
-    Traceback (most recent call last):
-        ...
-    ValueError: `p`, `ratio` must have shapes that broadcast together; got (2,), (3,).
-    """
+    """Broadcast arrays that were checked, given by name."""
     try:
         return list(np.broadcast_arrays(*arrays.values()))
     except ValueError as error:
@@ -438,10 +355,7 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
     number, an array or a tuple of them, would be inf or nan, the caller gets a ``ValueError`` that names the
     arguments, and no warning; so too where arguments do not broadcast together.
 
-    >>> @finite
-    ... def square(x):
-    ...     return np.square(x)
-    >>> square(1e200)
+    >>> finite(lambda x: np.square(x))(1e200)
     Traceback (most recent call last):
         ...
     ValueError: `x` must be such that the result is a finite double; got x = 1e+200.

@@ -50,9 +50,9 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 
 @arguments.finite
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
-    """The source's number of polysemantic neurons, n^2/(4 m), for m much larger than n: heuristic.
+    """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    See Lecomte et al. (2024), §2.5. Arguments and result are those of :func:`expected_collisions`.
+    Arguments and result are those of :func:`expected_collisions`.
 
     Examples
     --------

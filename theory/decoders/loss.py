@@ -1,4 +1,4 @@
-r"""Losses of elementwise decoders of a feature that is read through Gaussian interference.
+"""Losses of elementwise decoders of a feature that is read through Gaussian interference.
 
 The channel is y = x + sigma Z. A decoder D gives D(y) for x, and its loss is E (x - D(y))^2 per feature. In
 the limit of many features each output of a linear projection is such a channel, and sigma is at least
@@ -102,26 +102,11 @@ def bayes_decoder(
 
 @arguments.finite
 def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
-    r"""Least loss of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
+    r"""Least loss per feature of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
 
-    As p → 0 at a fixed ratio of neurons to features it is p sigma² (1 + o(1)) for values with a density at
-    every place.
-
-    Parameters
-    ----------
-    p, sigma, values
-        As in `bayes_decoder`.
-
-    Returns
-    -------
-    float or ndarray of float64
-        Loss per feature. Relative error below 1e-10; 0 where a loss is below the smallest double, for binary
-        values at sigma < 0.013.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Arguments and errors are those of `bayes_decoder`. As p → 0 at a fixed ratio of neurons to features it is
+    p sigma² (1 + o(1)) for values with a density at every place. The relative error is below 1e-10; a loss
+    below the smallest double, for binary values at sigma < 0.013, is 0.
 
     Examples
     --------
@@ -147,30 +132,22 @@ def jumprelu_loss(
     *,
     values: str | Values = "uniform",
 ) -> Any:
-    r"""Loss of the decoder a y + b where y > theta, else 0.
+    """Loss per feature of the decoder a y + b where y > theta, else 0.
 
     With b = -a theta it is ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft one. A
-    gated ReLU is the same decoder wherever a theta + b is not negative.
+    gated ReLU is the same decoder wherever a theta + b is not negative. `sigma`, `p`, `values` and errors are
+    those of `bayes_decoder`.
 
     Parameters
     ----------
-    theta : array_like of float
-        Threshold, in units of y; from -1e6 to 1e6.
-    a, b : array_like of float
-        Scale and bias above it; from -1e6 to 1e6.
-    sigma, p, values
-        As in `bayes_decoder`.
+    theta, a, b : array_like of float
+        Threshold, in units of y, and scale and bias above it; from -1e6 to 1e6.
 
     Returns
     -------
     float or ndarray of float64
-        Loss per feature, (1 - p) E D(sigma Z)² + p E (v - D(v + sigma Z))². Relative error below 1e-10 for a
-        in [0.1, 10] and a theta + b >= 0.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or not finite.
+        (1 - p) E D(sigma Z)² + p E (v - D(v + sigma Z))². Relative error below 1e-10 for a in [0.1, 10] and a
+        theta + b >= 0.
 
     Examples
     --------
@@ -190,24 +167,10 @@ def jumprelu_loss(
 def active_fraction(
     theta: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
 ) -> Any:
-    r"""Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
+    """Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
 
-    Parameters
-    ----------
-    theta : array_like of float
-        Threshold.
-    p, sigma, values
-        As in `bayes_decoder`.
-
-    Returns
-    -------
-    float or ndarray of float64
-        Relative error below 1e-10 above 1e-290.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Arguments and errors are those of `jumprelu_loss` and `bayes_decoder`; the relative error is below 1e-10
+    above 1e-290.
 
     Examples
     --------
@@ -230,30 +193,17 @@ def topk_loss(
     *,
     values: str | Values = "uniform",
 ) -> Any:
-    r"""Loss of TopK: a y + b for the k largest of n_features outputs, 0 for the others.
+    """Loss per feature of TopK: a y + b for the k largest of n_features outputs, 0 for the others.
 
     The outputs are independent channels. Given one's y, the number of the others above it is binomial with
     the probability P(Y > y), so that the loss is an integral over y, exact at every k and n_features. As both
     grow in proportion it becomes `jumprelu_loss` at the threshold where `active_fraction` is k/n_features.
+    The other arguments and errors are those of `jumprelu_loss`; the relative error is below 1e-9.
 
     Parameters
     ----------
     k, n_features : array_like of int
         1 <= k <= n_features <= 2^53.
-    a, b : array_like of float
-        Scale and bias of what is kept; from -1e6 to 1e6.
-    sigma, p, values
-        As in `bayes_decoder`.
-
-    Returns
-    -------
-    float or ndarray of float64
-        Loss per feature; relative error below 1e-9.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

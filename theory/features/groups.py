@@ -69,8 +69,8 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
 
     Examples
     --------
-    >>> synchronous([0, 3], 0.25)
-    (array([0, 3]), array([[0, 0],
+    >>> synchronous([0, 3], 0.25)[1:]
+    (array([[0, 0],
            [1, 1]]), array([0.75, 0.25]))
     """
     members = _indices("indices", indices)

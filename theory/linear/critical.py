@@ -27,8 +27,7 @@ def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
     covariance : (n_features, n_features) array_like of float
         :math:`\Sigma`, symmetric, without negative eigenvalues; singular ones are allowed.
     indices : iterable of int
-        The directions kept: 0 is the largest eigenvalue, n_features - 1 the smallest. No repeats; empty is
-        the origin.
+        The directions kept, without repeats: 0 is the largest eigenvalue; empty is the origin.
 
     Returns
     -------
@@ -39,8 +38,7 @@ def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
     Raises
     ------
     ValueError
-        If `covariance` is not square, symmetric and free of negative eigenvalues (beyond rounding), or an
-        index is out of range or repeated.
+        If `covariance` is no such matrix, beyond rounding, or an index is out of range or repeated.
 
     Examples
     --------
@@ -62,27 +60,21 @@ def critical_point(
 
     With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
     critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden
-    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`.
+    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`. The other arguments and errors are those of
+    `critical_loss`.
 
     Parameters
     ----------
-    covariance, indices
-        As for `critical_loss`.
     n_hidden : int, optional
         Hidden neurons, at least the number of indices, which is the default; more than that give a critical
         point of lower rank.
     mixing : (r, n_hidden) array_like of float, optional
-        C, of rank r. By default the identity, filled with zeros: then A = B', a critical point of the
-        tied model too.
+        C, of rank r. By default the identity, filled with zeros: then A = B', a critical point of the tied
+        model too.
 
     Returns
     -------
     A, B : ndarray (n_features, n_hidden), ndarray (n_hidden, n_features)
-
-    Raises
-    ------
-    ValueError
-        As for `critical_loss`, or if `n_hidden` is too small or `mixing` has another shape or a lower rank.
 
     Examples
     --------
@@ -143,21 +135,19 @@ def critical_hessian(
     tied: bool = False,
     rtol: float = EQUAL,
 ) -> CriticalPoint:
-    r"""Index, null directions and escape rates of a critical point, from the eigenvalues.
+    """Index, null directions and escape rates of a critical point, from the eigenvalues.
 
     Only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles (Notes
-    2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are in the
-    documentation of `linear`.
-
-    Index and nullity hold for every C of `critical_point`; rates of the pair are those of balanced points, C
-    C' = 1, near which training from small weights stays. Accuracy: rates as the differences of the
-    eigenvalues.
+    2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are on the page
+    "Linear". Index and nullity hold for every C of `critical_point`; rates of the pair are those of balanced
+    points, C C' = 1, near which training from small weights stays. Rates are as accurate as the differences
+    of the eigenvalues. Errors are those of `critical_loss`.
 
     Parameters
     ----------
     covariance : (n_features, n_features) array_like of float
         Symmetric, with positive eigenvalues; they may coincide.
-    indices
+    indices : iterable of int
         As for `critical_loss`.
     n_hidden : int, optional
         Hidden neurons, at most n_features; by default as many as indices.
@@ -165,15 +155,6 @@ def critical_hessian(
         For the loss of W W' in place of A B.
     rtol : float, optional
         Eigenvalues that differ by at most `rtol` times the largest count as equal.
-
-    Returns
-    -------
-    CriticalPoint
-
-    Raises
-    ------
-    ValueError
-        As for `critical_loss`, or if an eigenvalue is not positive or `n_hidden` out of range.
 
     Examples
     --------
@@ -214,14 +195,12 @@ def growth_rates(
     - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, the gradient flow of the tied loss.
 
     Under ``"encoder"`` rotations of the subspace have the rate 0: it does not leave a wrong subspace. See
-    Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61.
+    Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. The other arguments and errors are
+    those of `critical_hessian`.
 
     Parameters
     ----------
-    covariance, indices, n_hidden, rtol
-        As for `critical_hessian` and `critical_loss`.
     rule : {"pair", "tied", "encoder", "decoder"}, optional
-        The flow.
 
     Returns
     -------
@@ -229,11 +208,6 @@ def growth_rates(
         Largest first: 2 n_features n_hidden of them for the pair, n_features n_hidden otherwise. For
         ``"pair"`` and ``"tied"`` minus half the eigenvalues of the Hessian of the loss summed over features,
         at A = U_I, B = U_I'.
-
-    Raises
-    ------
-    ValueError
-        As for `critical_hessian`, or if `rule` is none of the four.
 
     Examples
     --------

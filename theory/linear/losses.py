@@ -33,14 +33,13 @@ def reconstruction_loss(
     Returns
     -------
     float
-        A sum of squares, so small losses are accurate: absolute error about (n_features roundings) of
-        trace over n_features at weights of order 1, and quadratic in it near a perfect reconstruction.
+        A sum of squares, so small losses are accurate: absolute error about (n_features roundings) of trace
+        over n_features at weights of order 1, and quadratic in it near a perfect reconstruction.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, `covariance` is not symmetric or has a negative eigenvalue, or an importance
-        is out of range.
+        If an argument has another shape or is out of range, or `covariance` is no such matrix.
 
     Examples
     --------
@@ -69,7 +68,8 @@ def sparse_loss(
     which is the loss for any uncorrelated centred inputs of variance 1. Without bias it has
     :math:`(E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2` besides: what
     :math:`E x_i x_j \ne 0` adds and Elhage et al. leave out. That is at most 3np/(4-3p) times the first term,
-    and that much where W W' misses the direction of ones alone.
+    and that much where W W' misses the direction of ones alone. Importance and errors are those of
+    `reconstruction_loss`.
 
     Parameters
     ----------
@@ -77,8 +77,6 @@ def sparse_loss(
         Encodings, row i is feature i; entries up to 1e50.
     p : float
         Probability that a feature is on, 1 - S, in (0, 1].
-    importance
-        As for `reconstruction_loss`.
     bias : {"best", "none"}, optional
         Whether the model has an output bias, at its optimum.
 
@@ -87,11 +85,6 @@ def sparse_loss(
     float
         Absolute error a few roundings of the mean of :math:`I_i(1 + |W_i|^2 + |W W_i|^2)`, times the variance
         (p/3 - p^2/4), and the like for the second term.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
 
     Examples
     --------
@@ -138,18 +131,14 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
 
     :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for
     :math:`M = D^{-1/2} P D^{1/2}` with P the projection on the leading eigenvectors of
-    :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young), and the loss is the sum of the eigenvalues left out. For
-    uncorrelated inputs M keeps the n_hidden features with the largest :math:`I_i\Sigma_{ii}`. For correlated
-    ones, such as sparse inputs without bias, more features than dimensions pay. See Elhage et al. (2022),
-    linear model, footnote 12; Eckart and Young, Psychometrika 1 (1936) 211.
+    :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young, Psychometrika 1 (1936) 211), and the loss is the sum of
+    the eigenvalues left out. For uncorrelated inputs M keeps the n_hidden features with the largest
+    :math:`I_i\Sigma_{ii}`. For correlated ones, such as sparse inputs without bias, more features than
+    dimensions pay (Elhage et al. 2022, linear model, footnote 12). Covariance, importance and errors are
+    those of `reconstruction_loss`; for a model with bias pass the covariance itself.
 
     Parameters
     ----------
-    covariance : (n_features, n_features) array_like of float
-        :math:`E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50; the covariance for a
-        model with bias.
-    importance : (n_features,) array_like of float
-        From 0 to 1e50.
     n_hidden : int
         Hidden neurons, from 1 to n_features.
 
@@ -159,12 +148,6 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
         Features of importance 0 get zero rows in A. Absolute error of both losses: about n_features roundings
         of the largest eigenvalue of the weighted matrix. If `tied` is false, `loss` is a lower bound for tied
         weights.
-
-    Raises
-    ------
-    ValueError
-        If `covariance` is not symmetric or has a negative eigenvalue, `importance` has another size or is
-        negative, or `n_hidden` is out of range.
 
     Examples
     --------

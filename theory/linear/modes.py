@@ -25,10 +25,9 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     ----------
     w : array_like of float
         Singular value at time 0, of either sign, at most 1e75 in size; broadcast with the others.
-    eigenvalue : array_like of float
-        Of the covariance, at least 0.
-    t : array_like of float
-        Time in the normal form of the flows (see `growth_rates`), at least 0.
+    eigenvalue, t : array_like of float
+        Eigenvalue of the covariance, and time in the normal form of the flows (see `growth_rates`); at least
+        0.
     rule : {"tied", "encoder", "decoder"}, optional
         The flow.
 
@@ -65,25 +64,18 @@ def aligned_pair(
     orthogonal R at the start, then always, with :math:`\dot a = \lambda(1-ab)b`,
     :math:`\dot b = \lambda(1-ab)a`. The difference :math:`k = a^2-b^2` is conserved; the squares of a + b and
     a - b obey scalar Riccati equations with the rate :math:`\lambda\sqrt{4+k^2}`: unbalanced weights converge
-    faster. See Saxe, McClelland and Ganguli, ICLR (2014), appendix A; Notes (2022), Eqs. 20, 21.
+    faster. Unless a + b = 0 at the start, ab tends to 1. See Saxe, McClelland and Ganguli, ICLR (2014),
+    appendix A; Notes (2022), Eqs. 20, 21. The other arguments and errors are those of `aligned_mode`.
 
     Parameters
     ----------
     a, b : array_like of float
         Weights at time 0, at most 1e75 in size; broadcast with the others.
-    eigenvalue, t
-        As for `aligned_mode`, with the time of Eqs. 20 and 21.
 
     Returns
     -------
     a, b : float or ndarray of float64
         Absolute error a few roundings of the larger of the two, times (1 + eigenvalue t) while they grow.
-        Unless a + b = 0 at the start, ab tends to 1.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not finite or out of range, or shapes do not broadcast.
 
     Examples
     --------

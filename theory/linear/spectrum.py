@@ -71,19 +71,14 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     Raises
     ------
     ValueError
-        If `covariance` is not square, not symmetric or has a negative eigenvalue, beyond 8 n_features
-        roundings of its largest entry or eigenvalue, or `rtol` is outside [0, 1).
+        If `covariance` is no such matrix, beyond 8 n_features roundings, or `rtol` is outside [0, 1).
 
     Examples
     --------
-    Sparse data are degenerate in expectation: one large eigenvalue, the others equal.
-
     >>> from superposition.theory.features import SparseUniform
     >>> found = spectrum(SparseUniform(0.5).second_moment_matrix(4))
-    >>> found.eigenvalues.round(6)
-    array([0.354167, 0.104167, 0.104167, 0.104167])
-    >>> found.multiplicities
-    array([1, 3])
+    >>> found.eigenvalues.round(6), found.multiplicities      # sparse data are degenerate in expectation
+    (array([0.354167, 0.104167, 0.104167, 0.104167]), array([1, 3]))
     """
     sigma = covariance_matrix(covariance)
     rtol = number("rtol", rtol, 0.0, 1.0, brackets="[)")

@@ -104,31 +104,25 @@ def dropped_bound(
 
 
 def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0, bias: float = 0.0) -> float:
-    r"""Upper bound on what inputs with more than `up_to` features on add to the loss, for all tied models.
+    """Upper bound on what inputs with more than `up_to` features on add to the loss, for all tied models.
 
-    Overlaps are at most norm². An output whose feature is off is at most
-    bias + norm² sum_j x_j. If it is on, the squared error is at most x_i² (output too small) plus
-    (bias + (norm² - 1)_+ x_i + norm² sum_(j != i) x_j)² (output too large). The model with all W_i alike and
-    unit norms attains all but the term x_i².
+    Overlaps are at most norm². An output whose feature is off is at most bias + norm² sum_j x_j. If it is on,
+    the squared error is at most x_i² (output too small) plus (bias + (norm² - 1)_+ x_i + norm² sum_(j != i)
+    x_j)² (output too large). The model with all W_i alike and unit norms attains all but the term x_i².
 
     For norm 1, bias 0, K = 1 and D p << 1 the bound is D (D - 1) (7 D - 6) p²/12. That is less than the loss
     D p/3 of the zero model only if D² p < 4/7 or so, because a model may have all overlaps 1. It would not
     help to assume a small loss in the classes kept: antipodal pairs, which exist for every D, have none in
-    the first two classes, and all of their loss is left out. See Notes (2022), §3.1, which leaves the error
-    open.
+    the first two classes, and all of their loss is left out. Notes (2022), §3.1, leaves the error open. p,
+    up_to and errors are those of `dropped_bound`.
 
     Parameters
     ----------
     n_features : int
         Number of features D, at least 1.
-    p : float
-        Probability that a feature is on, in (0, 1]; p = 1 - S.
-    up_to : int
-        The last class K that is kept, 0 <= K <= D.
-    norm : float, optional
-        Largest norm of an encoding, at least 0 and at most 1e25.
-    bias : float, optional
-        Largest bias, at least 0 (negative biases are allowed at any size) and at most 1e50.
+    norm, bias : float, optional
+        Largest norm of an encoding, from 0 to 1e25, and largest bias, from 0 to 1e50 (negative biases are
+        allowed at any size).
 
     Returns
     -------
@@ -136,11 +130,6 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
         A number that sum_(k > K) p^k (1 - p)^(D-k) L_k exceeds for no W with |W_i| <= norm and no b with b_i
         <= bias, any number of hidden neurons, importance 1. A total over features, raised for rounding as in
         `dropped_bound`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not a number or lies outside its range.
 
     Examples
     --------

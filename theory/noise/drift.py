@@ -23,7 +23,7 @@ def fourth_norm_drift(
     *,
     excess_kurtosis: float | None = None,
 ) -> Real:
-    r"""Mean change of :math:`F = |W|_4^4/|W|_2^4` in one step without interference, to order eta^2.
+    """Mean change of :math:`F = |W|_4^4/|W|_2^4` in one step without interference, to order eta^2.
 
     Parameters
     ----------
@@ -31,12 +31,10 @@ def fourth_norm_drift(
         Encodings, one a row, of any length but 0.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Noise on the hidden neurons, independent on each, fresh at each step.
-    noise_std : float
-        Its standard deviation, not negative.
+    noise_std, excess_kurtosis : float
+        Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
     learning_rate : float
         eta, of steps W - eta times the gradient of the loss on the encoding's own input.
-    excess_kurtosis : float, optional
-        For ``"three-point"`` noise only.
 
     Returns
     -------
@@ -83,9 +81,7 @@ def random_fourth_norm_drift(
     Parameters
     ----------
     n_hidden : array_like of int
-        m, at least 1.
-    noise, noise_std, learning_rate, excess_kurtosis
-        As in :func:`fourth_norm_drift`.
+        m, at least 1. The other arguments are those of :func:`fourth_norm_drift`.
 
     Examples
     --------

@@ -112,7 +112,7 @@ def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) ->
     .. math:: E (W \cdot \xi)^4 = 3 \sigma^4 |W|_2^4 + (\mu_4 - 3 \sigma^4) |W|_4^4
               = \mu_4 \sum_j W_j^4 + 3 \sigma^4 \sum_{j \ne k} W_j^2 W_k^2.
 
-    See Lecomte et al. (2024), App. C.2. Its first line has 6 in place of 3: right only if each pair counts
+    The first line of Lecomte et al. (2024), App. C.2, has 6 in place of 3: right only if each pair counts
     once.
 
     Parameters
@@ -120,8 +120,8 @@ def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) ->
     w : array_like of float, shape (..., m)
         Encodings, one a row, of any length.
     sigma, mu4 : array_like of float
-        Standard deviation and fourth moment of the noise on one hidden neuron: independent on each,
-        symmetric about 0. They broadcast over the encodings.
+        Standard deviation and fourth moment of the noise on one hidden neuron: independent on each, symmetric
+        about 0. They broadcast over the encodings.
 
     Returns
     -------
@@ -131,9 +131,9 @@ def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) ->
     Raises
     ------
     ValueError
-        If an argument is not finite, `sigma` is negative, or no distribution has these moments: `mu4` is at
-        least sigma^4, as a square's mean is at least the mean's square, and 0 if sigma is. If the result
-        is too large for a float.
+        If an argument is out of range, the result too large for a float, or no distribution has these
+        moments: `mu4` is at least sigma^4, as a square's mean is at least the mean's square, and 0 if sigma
+        is.
 
     Examples
     --------

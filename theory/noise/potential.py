@@ -35,7 +35,10 @@ def noise_averaged_loss(
     excess_kurtosis: float | None = None,
     method: str = "exact",
 ) -> float:
-    r"""Loss averaged over the noise, summed over inputs and outputs.
+    """Loss averaged over the noise, summed over inputs and outputs.
+
+    Noise, method, errors and accuracy are those of :func:`relu_moments`; the error is n_features^2 times as
+    large, the time n_features^2 2^(m/2) for bipolar noise on m <= 40 neurons.
 
     Parameters
     ----------
@@ -43,19 +46,15 @@ def noise_averaged_loss(
         Encodings, one a row.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Noise on the hidden neurons, independent on each.
-    noise_std : float
-        Its standard deviation, not negative.
-    excess_kurtosis : float, optional
-        For ``"three-point"`` noise only.
+    noise_std, excess_kurtosis : float
+        Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
     method : {"exact", "edgeworth", "normal"}, optional
-        As in :func:`relu_moments`: exact, first order in the excess kurtosis, or normal noise instead.
+        Exact, first order in the excess kurtosis, or normal noise instead.
 
     Returns
     -------
     float
-        L(W) of Lecomte et al. (2024), §3.1; divided by n_features, the mean over inputs. Its error is that of
-        :func:`relu_moments` times n_features^2, its time n_features^2 2^(m/2) for bipolar noise on m <= 40
-        neurons.
+        L(W) of Lecomte et al. (2024), §3.1; divided by n_features, the mean over inputs.
 
     Raises
     ------
@@ -81,13 +80,8 @@ def noise_averaged_gradient(
 ) -> FloatArray:
     """Gradient of the loss averaged over the noise: the mean of what one step of descent follows.
 
-    For discrete noise the loss has kinks where some noise just switches off an encoding's own output; there
-    the gradient is one of the two.
-
-    Parameters
-    ----------
-    W, noise, noise_std, excess_kurtosis, method
-        As in :func:`noise_averaged_loss`.
+    The arguments are those of :func:`noise_averaged_loss`. For discrete noise the loss has kinks where some
+    noise just switches off an encoding's own output; there the gradient is one of the two.
 
     Examples
     --------
@@ -172,10 +166,10 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
               \sum_{i \ne k} z_{ik}\, n(z_{ik}),
               \qquad z_{ik} = \frac{W_i \cdot W_k}{\sigma |W_k|},
 
-    with the standard normal density n. One encoding alone has none.
-
-    Asymptotic: relative errors of order |W_k|_4^4 (times powers of z), so it describes spread encodings,
-    and overstates the force on sparse ones. The encodings' own outputs, with z = |W|/sigma, are left out.
+    with the standard normal density n. One encoding alone has none. Asymptotic: relative errors of order
+    |W_k|_4^4 (times powers of z), so it describes spread encodings, and overstates the force on sparse ones.
+    The encodings' own outputs, with z = |W|/sigma, are left out. Errors are those of
+    :func:`noise_averaged_loss`.
 
     Parameters
     ----------
@@ -190,11 +184,6 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     -------
     float or ndarray of float64
         V, linear in the excess kurtosis.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, an encoding is 0 or the result too large for a float.
 
     Examples
     --------
@@ -215,18 +204,10 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
     .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2), \qquad
               B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
 
-    the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
-    B > 0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative
-    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies.
-
-    Parameters
-    ----------
-    W, noise_std, excess_kurtosis
-        As in :func:`effective_potential`, whose validity it has too.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_features,)
+    the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps. B >
+    0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative overlaps,
+    which noise itself brings about, *negative* excess kurtosis sparsifies. Arguments and validity are those
+    of :func:`effective_potential`; the result has shape (n_features,).
 
     Examples
     --------

@@ -55,7 +55,7 @@ def _at(odds: FloatArray, first: FloatArray) -> FloatArray:
 
 @finite
 def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
-    r"""Return the encoding at the times Bt under the first-order force of hidden noise; exact.
+    """Return the encoding at the times Bt under the first-order force of hidden noise; exact.
 
     .. math:: dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j / |W|_2^2 .
 
@@ -74,7 +74,7 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
     Raises
     ------
     ValueError
-        If `w0` is 0 or a time negative.
+        If `w0` is 0 or an argument out of range.
 
     Examples
     --------
@@ -92,20 +92,15 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
 
 
 def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
-    r"""Time Bt at which the flow of :func:`quartic_flow` brings :math:`|W|_4^4/|W|_2^4` to a level.
+    """Time Bt at which the flow of :func:`quartic_flow` brings :math:`|W|_4^4/|W|_2^4` to a level.
+
+    It is 0 if it is there already, inf if the flow never gets there (ties of the largest weights last).
+    Relative error 1e-9.
 
     Parameters
     ----------
-    w0 : array_like of float, shape (m,)
-        Encoding at the start.
     fourth_norm : float
         The level, in (0, 1).
-
-    Returns
-    -------
-    float
-        0 if it is there already, inf if the flow never gets there (ties of the largest weights last).
-        Relative error 1e-9.
 
     Examples
     --------
@@ -175,19 +170,14 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
     .. math:: B = -\frac{\kappa\sigma}{3 \sqrt s}\, n(z), \qquad z = -\frac{\sqrt s}{(n - 1)\sigma}.
 
     For (n - 1) sigma above about 1, B is linear in sigma and free of n (until n sigma^2 is not small and s
-    falls). Below, B is exponentially small: the noise does not carry overlaps over the ReLU's threshold.
+    falls). Below, B is exponentially small: the noise does not carry overlaps over the ReLU's threshold. B >
+    0 sparsifies; first order in the kurtosis. The other arguments are those of :func:`simplex_square`, with
+    at least 2 features.
 
     Parameters
     ----------
-    n_features, noise_std
-        As in :func:`simplex_square`, but at least 2 features.
     excess_kurtosis : float
         kappa, at least -2.
-
-    Returns
-    -------
-    float
-        B > 0 sparsifies. First order in the kurtosis.
 
     Examples
     --------
@@ -207,25 +197,19 @@ def sparsification_time(
     r"""Time learning_rate * steps after which a random encoding has the fourth norm asked for.
 
     The rate is that of the simplex; the encoding starts with weights at normal quantiles, so that the time is
-    about :math:`m/(4 B \ln m)`: in steps inverse to the learning rate, inverse to the kurtosis and, where
-    (n - 1) sigma > 1, to sigma; nearly linear in n_hidden.
-
-    A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's from the
-    start, encodings turning freely. It ignores that interference may end (:func:`interference_free_l1_norm`).
+    about :math:`m/(4 B \ln m)`: in steps inverse to the learning rate, inverse to the kurtosis and, where (n
+    - 1) sigma > 1, to sigma; nearly linear in n_hidden. It is inf if noise of this kurtosis does not
+    sparsify. A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's
+    from the start, encodings turning freely. It ignores that interference may end
+    (:func:`interference_free_l1_norm`). The other arguments are those of :func:`simplex_square` and
+    :func:`simplex_rate`.
 
     Parameters
     ----------
-    n_features, noise_std, excess_kurtosis
-        As in :func:`simplex_square` and :func:`simplex_rate`.
     n_hidden : int
         m, at least n - 1 and 2.
     fourth_norm : float, optional
         Level of :math:`|W|_4^4/|W|_2^4`, in (0, 1).
-
-    Returns
-    -------
-    float
-        inf if noise of this kurtosis does not sparsify.
 
     Examples
     --------
@@ -244,23 +228,17 @@ def sparsification_time(
 
 @finite
 def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: float) -> float:
-    r"""Rate B that the source's implicit regulariser would give, if encodings descended it.
+    r"""Rate B that the implicit regulariser of Lecomte et al. (2024) would give, if encodings descended it.
 
-    Minus the gradient of :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is :math:`B W_j^3` with
-    :math:`B = -64 \eta^2 \sigma^4 \kappa`: the number of steps would grow as 1/learning_rate^3. They do not
-    descend it (:func:`fourth_norm_drift`); the rate is for comparison with :func:`simplex_rate`.
+    Minus the gradient of the regulariser (their §3.2) :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is
+    :math:`B W_j^3` with :math:`B = -64 \eta^2 \sigma^4 \kappa`: the number of steps would grow as
+    1/learning_rate^3. They do not descend it (`theory.noise.fourth_norm_drift`); the rate is for comparison
+    with :func:`simplex_rate`.
 
     Parameters
     ----------
-    noise_std, learning_rate : float
-        sigma and eta, not negative.
-    excess_kurtosis : float
-        kappa, at least -2.
-
-    Returns
-    -------
-    float
-        Of Lecomte et al. (2024), §3.2.
+    noise_std, learning_rate, excess_kurtosis : float
+        sigma and eta, not negative; kappa, at least -2.
 
     Examples
     --------
@@ -281,8 +259,8 @@ def interference_free_l1_norm(
     Noise of size at most c turns no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
     pairs. The square of the sum of all encodings is not negative, so then
     :math:`(n - 1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. Without interference there is no force towards
-    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it. See Lecomte et
-    al. (2024), §3.2, assumes that the encodings are in such a state.
+    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it. Lecomte et al.
+    (2024), §3.2, assumes that the encodings are in such a state.
 
     Parameters
     ----------

@@ -55,17 +55,16 @@ def relu_moments(
     excess_kurtosis: float | None = None,
     method: str = "exact",
 ) -> ReluMoments:
-    r"""Mean of ReLU(g + W.xi), its square and products with the noise: Lecomte et al. (2024), §3.1.
+    """Mean of ReLU(g + W.xi), its square and products with the noise: Lecomte et al. (2024), §3.1.
 
     Absolute errors of ``"exact"``, in units of the standard deviation of W.xi: bipolar noise on up to 40
-    nonzero weights and three-point noise on up to 24 is summed over all states (two sorted halves), to
-    1e-14. All else inverts the characteristic function by a sum that stops at t = T: `mean`, `second` and
+    nonzero weights and three-point noise on up to 24 is summed over all states (two sorted halves), to 1e-14.
+    All else inverts the characteristic function by a sum that stops at t = T: `mean`, `second` and
     `mean_noise` to 2e-9 for uniform and Laplace noise. For more discrete weights than are listed the
-    characteristic function may come back to 1, and the bounds are 1/(pi T) for `mean` and `mean_noise`,
-    1/(pi T^2) for `second`, with T = 12000: 3e-5 and 3e-9, met only by nearly equal weights. (T is smaller
-    for three-point noise of positive excess kurtosis.) `on` is a step function for discrete noise and
-    converges slowly where g is a step. Normal noise is closed-form; below 0 its relative error grows like
-    3e-15 (g/spread)^2.
+    characteristic function may come back to 1, and the bounds are 1/(pi T) for `mean` and `mean_noise`, 1/(pi
+    T^2) for `second`, with T = 12000 (smaller for three-point noise of positive excess kurtosis): 3e-5 and
+    3e-9, met only by nearly equal weights. `on` is a step function for discrete noise and converges slowly
+    where g is a step. Normal noise is closed-form; below 0 its relative error grows like 3e-15 (g/spread)^2.
 
     Parameters
     ----------
@@ -75,10 +74,8 @@ def relu_moments(
         The output's encoding.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Noise on the hidden neurons, independent on each.
-    noise_std : float
-        Its standard deviation, not negative.
-    excess_kurtosis : float, optional
-        For ``"three-point"`` noise only.
+    noise_std, excess_kurtosis : float
+        Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
     method : {"exact", "edgeworth", "normal"}, optional
         ``"normal"`` takes normal noise of the same variance; ``"edgeworth"`` adds the first order of the
         excess kurtosis times p = |W|_4^4/|W|_2^4, and leaves out terms of order p^2.
@@ -90,7 +87,7 @@ def relu_moments(
     Raises
     ------
     ValueError
-        If an argument is out of range, a name is another, or a result too large for a float.
+        If an argument is out of range, or a result too large for a float.
 
     Examples
     --------

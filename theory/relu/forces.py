@@ -86,10 +86,8 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
     ----------
     W : (n_features, n_hidden) array_like of float
         Encodings, one a row; entries up to 1e20.
-    b : float or (n_features,) array_like of float
-        Bias of the outputs.
-    importance : (n_features,) array_like of float, optional
-        Weights of the features' errors, at least 0; 1 by default.
+    b, importance : (n_features,) array_like of float
+        Biases of the outputs, or one for all, and weights of the features' errors, at least 0; 1 by default.
 
     Returns
     -------

@@ -34,15 +34,13 @@ def _state(p: Any, sign: int) -> tuple[Any, Any, Any]:
 
 @arguments.finite
 def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
-    r"""Relative importance at which a dropped feature starts to lower the loss with a small encoding.
+    """Relative importance at which a dropped feature starts to lower the loss with a small encoding.
 
     Two features in one dimension with free biases, the first exact, the second dropped: w = (1, 0), b = (0,
     p/2). Above this importance of the second feature (the first one's is 1) that is a saddle, below it a
-    local minimum on this side.
-
-    The cost is homogeneous of degree 2 in (w2, w1 - 1, b1), the gain is (p/3 - p²/4) w2²; their ratio,
-    least over w1 and b1, is the onset. As p → 0 it tends to p for sign -1 and to 5/16 for sign 1; at p = 1
-    both are 1.
+    local minimum on this side. The cost is homogeneous of degree 2 in (w2, w1 - 1, b1), the gain is (p/3 -
+    p²/4) w2²; their ratio, least over w1 and b1, is the onset. As p → 0 it tends to p for sign -1 and to 5/16
+    for sign 1; at p = 1 both are 1.
 
     Parameters
     ----------
@@ -121,21 +119,13 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     .. math:: E\,(x_i - \mathrm{ReLU}(a x_i + c))^2 \ge \frac p3 \left(\frac{a - 1}{a + 1}\right)^2
               \quad (a \ge 1),\ c \text{ independent of } x_i.
 
+    Errors are those of `onset_importance`.
+
     Parameters
     ----------
-    a : array_like of float
-        Weight of the output on its own feature, \|W_i\|² in a tied model, at least 1.
-    p : array_like of float
-        Probability that the feature is on, in [0, 1]. Broadcasts with `a`.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    a, p : array_like of float
+        Weight of the output on its own feature, \|W_i\|² in a tied model, at least 1, and the probability
+        that the feature is on, in [0, 1]; they broadcast.
 
     Examples
     --------

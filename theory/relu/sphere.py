@@ -58,15 +58,13 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     .. math:: E \ge \frac{n\, (n (1 - m t) - 2 m (1 - t))^2}{m\, (n (m + 1) - 4 m)}
               \quad\text{if}\quad n (1 - m t) > 2 m (1 - t), \qquad t = -b,
 
-    and 0 otherwise. Without bias it is :math:`n (n - 2m)^2 / (m (n (m+1) - 4m))` for n > 2m.
-
-    *No more than 2m points have energy 0*: the bound is positive beyond, which proves it. Its condition with
-    a bias is Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner
-    products up to t, which a bias -t makes free of interference.
-
-    Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)), antipodal sets to
-    n^2/(2m). `superposition.solvers.relu.linear_programming_bound` is sharper. `derive_thomson_bound` proves
-    it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
+    and 0 otherwise; without bias :math:`n (n - 2m)^2 / (m (n (m+1) - 4m))` for n > 2m. *No more than 2m
+    points have energy 0*: the bound is positive beyond, which proves it. Its condition with a bias is
+    Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner products up to
+    t, which a bias -t makes free of interference. Far above 2m it is short by a factor that grows with m: it
+    tends to n^2/(m (m+1)), antipodal sets to n^2/(2m). `superposition.solvers.relu.linear_programming_bound`
+    is sharper. `derive_thomson_bound` proves it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
+    Errors are those of `thomson_energy`.
 
     Parameters
     ----------
@@ -79,11 +77,6 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     -------
     float or ndarray of float64
         Equal to the minimum for even n at m = 1.
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole or below 1, or `bias` is outside [-1, 0].
 
     Examples
     --------
@@ -109,9 +102,7 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     .. math:: L_1 = \tfrac13 \min_s\, (n (1 - s)^2 + s^2 E) = \frac{n E}{3 (n + E)},
               \qquad s = |W_i|^2 = \frac{n}{n + E}.
 
-    With length 1 it is E/3.
-
-    With a length for each, a common one is best if all features have the same
+    With length 1 it is E/3. With a length for each, a common one is best if all features have the same
     interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite. The
     decagon's is not: its common length gives 2, dropping every other corner 1.934.
 
@@ -120,16 +111,7 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     n_features : array_like of int
         n, at least 1: the features that are kept. Each other one adds 1/3.
     energy : array_like of float
-        Energy E on the unit sphere, not negative, without bias.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is not whole or below 1, or `energy` negative.
+        `thomson_energy` E on the unit sphere, not negative, without bias.
 
     Examples
     --------
@@ -150,18 +132,12 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12}.
 
     It is least for the smallest mu, that is for the best spherical code and not for the least energy; a bound
-    from above on the least L_1 with bias.
+    from above on the least L_1 with bias. `n_features` is as for `common_norm_loss`.
 
     Parameters
     ----------
-    n_features : array_like of int
-        As for `common_norm_loss`, whose errors it has.
     largest : array_like of float
         mu, the largest inner product of two directions, in [0, 1).
-
-    Returns
-    -------
-    float or ndarray of float64
 
     Examples
     --------
