@@ -333,7 +333,10 @@ def test_simplex(m):
         (lambda: sphere.thomson_energy([[1.0]], [0.0]), r"`bias` must be one number; got shape \(1,\)"),
         (lambda: sphere.thomson_bound(2.5, 2), "`n_features` must be whole; got 2.5"),
         (lambda: sphere.thomson_bound(2, 0), r"`n_hidden` must lie in \[1, 1e\+50\]; got 0"),
-        (lambda: sphere.thomson_bound([2, 3], [1, 1, 1]), "`n_features`, `n_hidden`, `bias` must have shapes"),
+        (
+            lambda: sphere.thomson_bound([2, 3], [1, 1, 1]),
+            "`n_features`, `n_hidden`, `bias` must have shapes",
+        ),
         (lambda: sphere.thomson_bound(1e300, 1), "`n_features` must lie in .*; got 1e\\+300"),
         (lambda: sphere.thomson_energy([[1e300]]), "`W` must lie in .*; got 1e\\+300"),
         (lambda: sphere.thomson_bound(2, 1, 0.5), "`bias` must lie in .*; got 0.5"),
